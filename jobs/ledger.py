@@ -1,0 +1,204 @@
+"""The ledger's interface: the truth about all jobs. `RedisLedger` keeps it in Redis, `MemoryLedger` in this process.
+
+Every change is a compare-and-set on (state, attempt). `attempt` is the fencing token: it rises with each retry, so a
+worker that was given up on cannot write. The Celery message is only a hint to look here.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from jobs.models import Job, JobError, JobEvent, NewJob, Outcome, Progress
+from jobs.states import JobState
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """A Celery message to send: `number` rises per queue with each publication."""
+
+    job_id: str
+    attempt: int
+    queue: str
+    number: int
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A job now held by a worker."""
+
+    job: Job
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A job taken back from a silent worker: queued again, or failed for good."""
+
+    job_id: str
+    state: JobState
+    publication: Publication | None  # to send, where it is queued again
+
+
+@dataclass(frozen=True, slots=True)
+class JobFilter:
+    """Which jobs a listing shows; None means any. `q` matches part of the id, kernel, error type or device."""
+
+    owner: str | None = None
+    state: JobState | None = None
+    kind: str | None = None
+    kernel: str | None = None
+    q: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobPage:
+    """Newest first. `cursor` continues after the last; None at the end."""
+
+    jobs: Sequence[Job]
+    cursor: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class QueueDepth:
+    """How full a queue is."""
+
+    waiting: int
+    oldest_age_s: float | None  # None where nothing waits
+
+
+@dataclass(frozen=True, slots=True)
+class IdempotencyKey:
+    """A caller's Idempotency-Key and the fingerprint of the request it came with."""
+
+    key: str
+    fingerprint: str
+
+
+CancelOutcome = Literal["cancelled", "already_cancelled"]
+
+
+class Ledger(ABC):
+    """Raises StoreUnavailable where the store does not answer, StoreFull where it has no memory left."""
+
+    # ---- the service's side ----
+    @abstractmethod
+    def submit(
+        self, job: NewJob, *, max_queued: int, max_queued_per_owner: int, idempotency: IdempotencyKey | None = None
+    ) -> tuple[Job, Publication | None]:
+        """Records the job as queued, attempt 1, and binds the Idempotency-Key to it in the same step.
+
+        Where the key is bound already, the first job comes back with no publication (nothing is recorded).
+        Raises QueueFull, QuotaExceeded, IdempotencyKeyReused (bound with another fingerprint).
+        """
+
+    @abstractmethod
+    def hold_key(self, owner: str, key: str, *, holder: str, hold_s: float) -> str | None:
+        """Takes the Idempotency-Key for a request under way, or renews it for the same `holder` (a random token).
+
+        Returns the id of the job bound to it, if any. Raises IdempotencyKeyInUse while another holder has it; a holder
+        that falls silent loses it after `hold_s`.
+        """
+
+    @abstractmethod
+    def release_key(self, owner: str, key: str, *, holder: str) -> None:
+        """Lets go of the key: later requests with it find the bound job, or start afresh where none was bound."""
+
+    @abstractmethod
+    def bound_job(self, owner: str, idempotency: IdempotencyKey) -> str | None:
+        """Id of the job bound to the key; None if unbound. Raises IdempotencyKeyReused on another fingerprint."""
+
+    @abstractmethod
+    def get(self, job_id: str, *, owner: str | None = None) -> Job:
+        """Raises JobNotFound; also where `owner` is given and is not the job's."""
+
+    @abstractmethod
+    def list(self, where: JobFilter, *, limit: int, cursor: str | None = None) -> JobPage:
+        """Newest first. Raises InvalidRequest for a cursor that is not one of ours."""
+
+    @abstractmethod
+    def cancel(self, job_id: str, *, owner: str | None = None) -> tuple[Job, CancelOutcome]:
+        """Ends a queued or running job now; its worker finds out at its next heartbeat.
+
+        Raises JobNotFound, WrongState (succeeded or failed).
+        """
+
+    @abstractmethod
+    def redrive(self, job_id: str, *, owner: str | None = None) -> tuple[Job, Publication]:
+        """Queues a failed or cancelled job again, with a fresh count of attempts. Raises JobNotFound, WrongState."""
+
+    @abstractmethod
+    def delete(self, job_id: str, *, owner: str | None = None) -> Job:
+        """Forgets a job that is at its end; returns what it was. Raises JobNotFound, WrongState."""
+
+    @abstractmethod
+    def events(self, job_id: str, *, after: str = "0-0", limit: int = 1000) -> Sequence[JobEvent]:
+        """The job's events after the given id, oldest first."""
+
+    @abstractmethod
+    def dead_letters(self, *, owner: str | None = None, limit: int = 100) -> Sequence[str]:
+        """Ids of jobs that used up their attempts, newest first; a redrive or delete takes them off."""
+
+    @abstractmethod
+    def depths(self, queues: Sequence[str]) -> Mapping[str, QueueDepth]: ...
+
+    @abstractmethod
+    def counts(self) -> Mapping[JobState, int]:
+        """How many jobs are in each state."""
+
+    # ---- the worker's side ----
+    @abstractmethod
+    def claim(self, job_id: str, attempt: int, *, worker: str, lease_s: float) -> Claimed | None:
+        """queued → running. None where the message is stale (no such job, another attempt, or not queued)."""
+
+    @abstractmethod
+    def renew(self, job_id: str, attempt: int, *, lease_s: float) -> bool:
+        """Extends the lease; False where the attempt no longer owns the job, and must stop."""
+
+    @abstractmethod
+    def progress(self, job_id: str, attempt: int, progress: Progress) -> bool:
+        """Records how far it is; False as for `renew`."""
+
+    @abstractmethod
+    def succeed(self, job_id: str, attempt: int, outcome: Outcome) -> bool:
+        """running → succeeded; False where the attempt no longer owns the job (its product must be thrown away)."""
+
+    @abstractmethod
+    def fail(self, job_id: str, attempt: int, error: JobError, *, max_attempts: int = 1) -> Taken | None:
+        """running → failed; or → queued with attempt + 1, while runs are left of the `max_attempts` a (re)drive gives.
+
+        None where the attempt no longer owns the job.
+        """
+
+    # ---- the sweeper's side ----
+    @abstractmethod
+    def lost_messages(self, queue: str, *, broker_is_empty: bool, grace_s: float) -> Sequence[Publication]:
+        """Queued jobs whose message must be gone, without reading the others.
+
+        A queue is first in, first out, so a queued job with a lower publication number than one already started has
+        lost its message; so has any queued job while the broker's queue is empty. Only those published more than
+        `grace_s` ago count. Each comes back with its present number: `republish` gives it a new one.
+        """
+
+    @abstractmethod
+    def republish(self, publication: Publication) -> Publication | None:
+        """A new number for a job still queued under that one; None where it moved on meanwhile."""
+
+    @abstractmethod
+    def expired_leases(self, *, limit: int = 100) -> Sequence[tuple[str, int]]:
+        """(job id, attempt) of running jobs whose lease ran out."""
+
+    @abstractmethod
+    def take_back(self, job_id: str, attempt: int, *, max_attempts: int) -> Taken | None:
+        """Takes a job whose lease ran out from its worker: queued again, or failed.
+
+        `time_limit_exceeded` where its time was up, `worker_lost` (and a dead letter) where `max_attempts` runs were
+        made. None where the lease was renewed or the job moved on.
+        """
+
+    @abstractmethod
+    def expire(self, *, job_ttl_s: int, limit: int = 100) -> Sequence[Job]:
+        """Forgets jobs that ended longer ago than `job_ttl_s`; returns what they were."""

@@ -1,0 +1,137 @@
+"""The interface of the matrix stores. `FileMatrixStore` and `RedisMatrixStore` are its two implementations; both keep
+their books (who owns what, sizes, expiry) in Redis, so that the bounds hold over all processes.
+
+A stored matrix is its elements alone: little-endian, row-major (C order). bfloat16 travels as uint16 bit patterns,
+because numpy has no such type. An id is either the sha256 of dtype, shape and contents (64 hex digits: uploaded once,
+used in many products) or a name that the service gives (inline operands `op_…`, products `c_…`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from math import prod
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from kernels.numerics import DTYPES, DTypeName
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+# How each element type lies in memory, little-endian.
+STORAGE_DTYPES: dict[DTypeName, np.dtype[Any]] = {
+    "float16": np.dtype("<f2"),
+    "bfloat16": np.dtype("<u2"),
+    "float32": np.dtype("<f4"),
+    "float64": np.dtype("<f8"),
+    "int8": np.dtype("i1"),
+    "int32": np.dtype("<i4"),
+}
+READ_CHUNK_BYTES = 4 << 20
+
+
+def matrix_bytes(dtype: DTypeName, shape: tuple[int, ...]) -> int:
+    """Size of the elements, in Python's unbounded integers."""
+    return prod(shape) * DTYPES[dtype].itemsize
+
+
+def content_hasher(dtype: DTypeName, shape: tuple[int, ...]) -> hashlib._Hash:
+    """A sha256 that has seen `<dtype>:<d0>x<d1>\\n`; feed it the elements and its hex digest is the matrix's id."""
+    return hashlib.sha256(f"{dtype}:{'x'.join(map(str, shape))}\n".encode())
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixInfo:
+    """A stored matrix."""
+
+    id: str
+    dtype: DTypeName
+    shape: tuple[int, ...]
+    created_at: float  # seconds since the epoch
+    expires_at: float
+
+    @property
+    def bytes(self) -> int:
+        return matrix_bytes(self.dtype, self.shape)
+
+
+class MatrixWriter(ABC):
+    """Takes the elements in order, in pieces of any size. Left without a `commit`, it leaves nothing behind."""
+
+    @abstractmethod
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Raises InvalidMatrix once more bytes come than the shape has."""
+
+    @abstractmethod
+    def commit(self) -> MatrixInfo:
+        """Makes the matrix readable. Raises InvalidMatrix if bytes are missing, DigestMismatch if they are others."""
+
+    @abstractmethod
+    def abort(self) -> None:
+        """Drops what was written. Harmless after `commit`."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.abort()
+
+
+class MatrixStore(ABC):
+    """Raises StoreFull past a bound, StoreUnavailable where Redis does not answer."""
+
+    @abstractmethod
+    def create(
+        self,
+        dtype: DTypeName,
+        shape: tuple[int, ...],
+        *,
+        owner: str,
+        ttl_s: float,
+        name: str | None = None,
+        expected_id: str | None = None,
+    ) -> MatrixWriter:
+        """Reserves room and opens a writer. With `name` that is the id and nothing is hashed; without, the contents
+        give it, and `expected_id` (of a PUT) must be what they give. Contents stored already are stored once more only
+        in the books: each owner has a claim and a time of its own."""
+
+    @abstractmethod
+    def info(self, matrix_id: str, *, owner: str) -> MatrixInfo:
+        """Raises MatrixNotFound; also where the owner has no claim to it."""
+
+    @abstractmethod
+    def touch(self, matrix_id: str, *, owner: str, ttl_s: float) -> None:
+        """Puts the end of its time off to `ttl_s` from now, never nearer. Raises MatrixNotFound."""
+
+    @abstractmethod
+    def delete(self, matrix_id: str, *, owner: str) -> None:
+        """Gives the owner's claim up; the last one takes the elements along. Raises MatrixNotFound."""
+
+    @abstractmethod
+    def chunks(self, matrix_id: str, start: int = 0, stop: int | None = None) -> Iterator[bytes]:
+        """The bytes from `start` to `stop` in pieces of at most READ_CHUNK_BYTES. Raises MatrixNotFound.
+
+        Trusts its caller that the owner was checked (`info`)."""
+
+    @abstractmethod
+    def open(self, matrix_id: str, dtype: DTypeName, shape: tuple[int, ...]) -> AbstractContextManager[Array]:
+        """A read-only C-order array over the elements, in `STORAGE_DTYPES`: mapped where the store can. For workers.
+
+        Raises MatrixNotFound, also where the size found is not that of dtype and shape."""
+
+    @abstractmethod
+    def used_bytes(self, *, owner: str | None = None) -> int:
+        """Bytes kept, all together or under one owner's claims."""
+
+    @abstractmethod
+    def check_room(self, need_bytes: int, *, owner: str) -> None:
+        """Raises StoreFull if that many more bytes would not fit now."""
+
+    @abstractmethod
+    def sweep(self, *, limit: int = 100) -> int:
+        """Removes matrices whose time is up, and writers' leftovers; how many."""

@@ -1,0 +1,214 @@
+"""What a job is: its request, its record (the public one, as HTTP shows it), and what a worker hands back."""
+
+from __future__ import annotations
+
+import secrets
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
+
+from jobs.states import JobState
+from kernels.catalog import BY_NAME, KERNEL_NAMES
+from kernels.numerics import AccuracyName, DTypeName
+
+ANONYMOUS = "anonymous"  # the owner of everything where keys are off
+
+JobKind = Literal["matmul"]
+VerifyName = Literal["freivalds", "off"]
+Distribution = Literal["normal", "uniform", "integers"]
+
+
+def _known_kernel(name: str) -> str:
+    if name != "auto" and name not in BY_NAME:
+        raise ValueError(f"there is no kernel {name!r}; there are: auto, {', '.join(KERNEL_NAMES)}")
+    return name
+
+
+KernelChoice = Annotated[
+    str,
+    AfterValidator(_known_kernel),
+    WithJsonSchema({"type": "string", "enum": ["auto", *KERNEL_NAMES]}),
+]
+
+
+def new_id(prefix: str) -> str:
+    """A fresh random id of 128 bits, such as `job_3f…`."""
+    return f"{prefix}_{secrets.token_hex(16)}"
+
+
+class Strict(BaseModel):
+    """A frozen model that refuses fields it does not know, by name."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class RandomSpec(Strict):
+    """A matrix made from a seed; the same numbers on every machine."""
+
+    shape: tuple[int, ...] = Field(description="Rows and columns, or batch, rows and columns.", examples=[[256, 256]])
+    dtype: DTypeName | None = Field(None, description="Element type; by default the request's `dtype`.")
+    seed: int = Field(0, ge=0, lt=2**63, description="Seed of the generator (Philox).", examples=[7])
+    distribution: Distribution = Field(
+        "normal",
+        description="`normal`: mean 0, variance 1. `uniform`: [0, 1). `integers`: -8 to 8, whose products are exact.",
+    )
+
+
+class OperandRef(Strict):
+    """An operand as the job record names it: where its elements are, and what they are."""
+
+    source: Literal["matrix", "inline", "random"] = Field(
+        description="`matrix`: stored by id. `inline`: came with the request, kept until the job ends. "
+        "`random`: made from a seed."
+    )
+    matrix: str | None = Field(None, description="Id of the stored matrix; null for a random one.")
+    random: RandomSpec | None = Field(None, description="How a random operand is made; null otherwise.")
+    dtype: DTypeName = Field(description="Element type.")
+    shape: tuple[int, ...] = Field(description="Shape before any transposition.")
+
+
+class MatmulRequest(Strict):
+    """A validated product request: what the worker needs, and what the record shows."""
+
+    a: OperandRef = Field(description="Operand A: m×k, or k×m with `transpose_a`; a batch axis may lead.")
+    b: OperandRef = Field(description="Operand B: k×n, or n×k with `transpose_b`; a batch axis may lead.")
+    kernel: KernelChoice = Field("auto", description="Kernel asked for; `auto` lets the measured table choose.")
+    config: dict[str, int] = Field(
+        default_factory=dict, description="Tile config asked for; what is left out takes its default."
+    )
+    accuracy: AccuracyName = Field(description="Error class the product must meet.")
+    transpose_a: bool = Field(False, description="Multiply with A transposed.")
+    transpose_b: bool = Field(False, description="Multiply with B transposed.")
+    verify: VerifyName = Field("freivalds", description="How the product is checked.")
+
+
+class Progress(Strict):
+    """How far a job is."""
+
+    done: int = Field(description="Steps done.", examples=[1])
+    total: int = Field(description="Steps in all.", examples=[1])
+    current: str | None = Field(None, description="What is being done now.")
+    eta_s: float | None = Field(None, description="Seconds to go, where that can be told; else null.")
+
+
+class ProductInfo(Strict):
+    """The product's type and size."""
+
+    shape: tuple[int, ...] = Field(description="m×n, or batch×m×n.", examples=[[256, 256]])
+    dtype: DTypeName = Field(description="Element type; int8 operands give int32.")
+    bytes: int = Field(description="Size in bytes.", examples=[262144])
+
+
+class Timing(Strict):
+    """Where the time went, in milliseconds. On a CPU nothing is copied, so both copies are 0."""
+
+    queue_ms: float = Field(description="From (re)queueing to a worker's claim.", examples=[1.9])
+    h2d_ms: float = Field(
+        description="Operands to the device, by device events; 0 for operands already there.", examples=[0.4]
+    )
+    kernel_ms: float = Field(description="The product alone, by device events.", examples=[0.06])
+    d2h_ms: float = Field(description="Product from the device, by device events.", examples=[0.2])
+    total_ms: float = Field(description="From the job's creation to its end.", examples=[4.4])
+
+
+class Verification(Strict):
+    """How the product was checked. Residual and threshold are relative to the size of the rows compared."""
+
+    method: VerifyName = Field(
+        description="`freivalds`: C·x against A·(B·x) for a random ±1 vector x. `off`: not checked."
+    )
+    residual: float | None = Field(
+        description="Largest relative disagreement seen; null where not checked.", examples=[2.1e-8]
+    )
+    threshold: float | None = Field(
+        description="Largest disagreement that rounding explains; 0 for integers.", examples=[7e-7]
+    )
+    passed: bool | None = Field(description="residual ≤ threshold; null where not checked.")
+
+
+class JobError(Strict):
+    """Why a job failed."""
+
+    type: str = Field(description="Stable name of the failure.", examples=["worker_lost"])
+    detail: str = Field(description="One sentence that says what happened and what to do.")
+
+
+class JobRecord(Strict):
+    """A job, as the ledger knows it."""
+
+    id: str = Field(description="The job's id.", examples=["job_0123456789abcdef0123456789abcdef"])
+    kind: JobKind = Field(description="What it does.")
+    state: JobState = Field(description="queued → running → succeeded | failed | cancelled.")
+    attempt: int = Field(description="Which run this is; rises with each retry.", examples=[1])
+    created_at: datetime = Field(description="When it was accepted (UTC).")
+    started_at: datetime | None = Field(None, description="When a worker last claimed it; null before.")
+    finished_at: datetime | None = Field(None, description="When it reached its end; null before.")
+    queue_position: int | None = Field(None, description="1 for the next to run; null once it runs.", examples=[1])
+    progress: Progress = Field(description="How far it is.")
+    request: MatmulRequest = Field(description="What was asked.")
+    kernel: str | None = Field(
+        None, description="Kernel that ran; null before it is chosen.", examples=["shared_tiled"]
+    )
+    config: dict[str, int] | None = Field(None, description="Full tile config that ran; null before.")
+    why: str | None = Field(None, description="Why this kernel, in one sentence.")
+    device: str | None = Field(None, description="Device that ran it; null before.", examples=["NVIDIA H200"])
+    product: ProductInfo | None = Field(None, description="The product's type and size, once it succeeded.")
+    timing: Timing | None = Field(None, description="Where the time went, once it succeeded.")
+    gflops: float | None = Field(None, description="2·m·n·k·batch / kernel time / 10⁹.", examples=[36000.0])
+    verification: Verification | None = Field(None, description="How the product was checked, once it succeeded.")
+    error: JobError | None = Field(None, description="Why it failed; null otherwise.")
+
+
+class Job(Strict):
+    """A record with what the service keeps to itself."""
+
+    record: JobRecord
+    owner: str  # API key id, or ANONYMOUS
+    queue: str  # Celery queue it waits on
+    version: int  # rises with every change; the ETag
+    timeout_s: float  # time limit of one attempt
+
+    @property
+    def id(self) -> str:
+        return self.record.id
+
+
+class NewJob(Strict):
+    """What the service asks the ledger to record."""
+
+    id: str = Field(default_factory=lambda: new_id("job"))
+    kind: JobKind = "matmul"
+    owner: str
+    queue: str
+    timeout_s: float
+    request: MatmulRequest
+
+
+class Measured(Strict):
+    """What a worker measured of one product."""
+
+    h2d_ms: float
+    kernel_ms: float
+    d2h_ms: float
+
+
+class Outcome(Strict):
+    """What a worker hands to the ledger for a product that is done, checked and stored."""
+
+    kernel: str
+    config: dict[str, int]
+    why: str
+    device: str
+    product: ProductInfo
+    measured: Measured
+    gflops: float | None
+    verification: Verification
+
+
+class JobEvent(Strict):
+    """One change of a job, as its event stream carries it."""
+
+    id: str  # Redis stream id: rises, and is what Last-Event-ID resumes from
+    event: str  # queued, running, progress, succeeded, failed, cancelled
+    data: dict[str, Any]

@@ -1,0 +1,98 @@
+"""Every setting, read once from the environment (`MATMUL_*`). docs/operations.md lists them, generated from here."""
+
+from __future__ import annotations
+
+import tempfile
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, SecretStr
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+HOUR_S, DAY_S = 3600, 86_400
+
+
+class Settings(BaseSettings):
+    """Where a value is bytes or seconds its name says so."""
+
+    model_config = SettingsConfigDict(env_prefix="MATMUL_", frozen=True, extra="ignore")
+
+    # --- the API ---
+    host: str = Field("127.0.0.1", description="Address the API binds.")
+    port: int = Field(8000, ge=0, le=65535, description="Port the API binds.")
+    allowed_hosts: tuple[str, ...] = Field(
+        (),
+        description="Host headers answered, as a JSON list. Empty: loopback names where keys are off, any where they are on.",
+    )
+    auth: Literal["auto", "on", "off"] = Field(
+        "auto",
+        description="API keys: `auto` asks for them except on a loopback bind; `off` elsewhere refuses to start.",
+    )
+    api_keys_file: Path | None = Field(
+        None, description="File of hashed API keys, one a line: `<key id>:<hash>:<name>`."
+    )
+    api_keys: SecretStr | None = Field(None, description="The same lines in the environment, separated by spaces.")
+    api_key_pepper_file: Path | None = Field(None, description="File with the secret that keys are hashed with.")
+    api_key_pepper: SecretStr | None = Field(None, description="The pepper itself, where a file is not wanted.")
+    max_body_bytes: int = Field(4 * GIB, ge=1, description="Largest request body, binary.")
+    max_json_bytes: int = Field(8 * MIB, ge=1, description="Largest JSON request body.")
+    max_json_elements: int = Field(1 << 20, ge=1, description="Largest product carried in a JSON reply, in elements.")
+    receive_timeout_s: float = Field(20.0, gt=0, description="How long a client may send nothing inside a request.")
+    max_wait_s: float = Field(120.0, gt=0, description="Longest `Prefer: wait`.")
+    default_wait_s: float = Field(
+        30.0, gt=0, description="How long a product is waited for when `Prefer` says nothing."
+    )
+    max_queued_jobs: int = Field(100_000, ge=1, description="Jobs that may wait, all keys together.")
+    max_queued_jobs_per_key: int = Field(20_000, ge=1, description="Jobs of one key that may wait.")
+
+    # --- Redis ---
+    redis_url: SecretStr = Field(SecretStr("redis://127.0.0.1:6379/0"), description="Job store and broker.")
+    redis_timeout_s: float = Field(0.8, gt=0, description="How long the API waits for Redis before it answers 503.")
+    key_prefix: str = Field("matmul:", description="Prefix of every Redis key.")
+
+    # --- a job's life ---
+    max_attempts: int = Field(3, ge=1, description="Runs of a job whose worker dies before it is given up.")
+    lease_s: float = Field(6.0, gt=0, description="How long a silent worker keeps its job.")
+    heartbeat_s: float = Field(0.5, gt=0, description="How often a worker renews its lease and looks for a cancel.")
+    worker_ttl_s: float = Field(10.0, gt=0, description="How long a silent worker counts as live.")
+    sweep_s: float = Field(0.5, gt=0, description="How often lost messages and expired leases are looked for.")
+    sweep_grace_s: float = Field(2.0, gt=0, description="Age below which a message is not called lost.")
+    sweeper: bool = Field(True, description="Whether this API process takes part in sweeping.")
+    job_timeout_s: float = Field(600.0, gt=0, description="Time limit of one attempt of a job.")
+    job_ttl_s: int = Field(7 * DAY_S, ge=60, description="How long a finished job's record is kept.")
+    idempotency_ttl_s: int = Field(DAY_S, ge=60, description="How long an Idempotency-Key is remembered.")
+
+    # --- matrices ---
+    store: Literal["file", "redis"] = Field(
+        "file", description="Where matrices are: `file` (one host) or `redis` (many)."
+    )
+    store_dir: Path = Field(
+        Path(tempfile.gettempdir()) / "matmul-matrices",
+        description="Directory of the `file` store, shared by API and workers.",
+    )
+    store_bytes: int = Field(16 * GIB, ge=1, description="Most bytes of matrices kept, all together.")
+    store_bytes_per_key: int = Field(16 * GIB, ge=1, description="Most bytes of matrices kept for one API key.")
+    max_matrix_bytes: int = Field(4 * GIB, ge=1, description="Largest single matrix, operand or product.")
+    matrix_ttl_s: int = Field(DAY_S, ge=1, description="How long an uploaded matrix is kept after its last use.")
+    product_ttl_s: int = Field(
+        DAY_S, ge=1, description="How long a product is kept; inline operands go when the job ends."
+    )
+
+    # --- workers ---
+    device: str = Field("cpu", description="What this worker runs on: `cpu` or `gpu:<index>`.")
+    cpu_threads: int = Field(0, ge=0, description="BLAS threads of the CPU worker; 0: all cores.")
+    kernel_cache_dir: Path = Field(
+        Path.home() / ".cache" / "matmul-service" / "kernels", description="Compiled kernels are kept here."
+    )
+    device_cache_bytes: int = Field(2 * GIB, ge=0, description="Device memory for operands kept between jobs.")
+
+    log_format: Literal["console", "json"] = Field("console", description="Form of log lines.")
+    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least severe line logged.")
+
+
+@lru_cache(maxsize=1)
+def get_settings() -> Settings:
+    """This process's settings; the environment is read at the first call."""
+    return Settings()

@@ -1,0 +1,76 @@
+"""Live workers: what each runs on and which kernels it serves, as its own heartbeat says."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+from pydantic import Field
+
+from jobs.models import Strict
+from kernels.kernel import DeviceClass, DeviceTraits
+from kernels.numerics import DTypeName
+
+
+class Ceilings(Strict):
+    """Upper bounds of a device. Unknown is null, never guessed."""
+
+    memory_gb_s: float | None = Field(None, description="Device memory, read plus written, in 10⁹ bytes a second.")
+    gflops: dict[DTypeName, float] = Field(default_factory=dict, description="Arithmetic by element type, GFLOPS.")
+
+
+class DeviceInfo(Strict):
+    """What a worker runs on. Unknown is null."""
+
+    name: str = Field(description="Model name.", examples=["NVIDIA H200"])
+    device_class: DeviceClass = Field(description="`gpu` or `cpu`.")
+    index: int | None = Field(None, description="Which GPU of its host; null for a CPU.")
+    uuid: str | None = Field(None, description="The GPU's own id.")
+    compute_capability: tuple[int, int] | None = Field(None, description="Major and minor.", examples=[[9, 0]])
+    multiprocessors: int | None = Field(None, description="Streaming multiprocessors.")
+    cores: int | None = Field(None, description="CPU cores that the BLAS may use, for a CPU.")
+    memory_bytes: int | None = Field(None, description="Device memory in all.")
+    shared_bytes_per_block: int | None = Field(None, description="Shared memory one block may ask for.")
+    registers_per_block: int | None = Field(None, description="32-bit registers of one block.")
+    l2_bytes: int | None = Field(None, description="L2 cache.")
+    max_clock_mhz: int | None = Field(None, description="Highest SM clock.")
+    memory_clock_mhz: int | None = Field(None, description="Memory clock.")
+    memory_bus_bits: int | None = Field(None, description="Memory bus width.")
+    theoretical: Ceilings = Field(default_factory=Ceilings, description="Roofs from the device's attributes.")
+    measured: Ceilings = Field(default_factory=Ceilings, description="Roofs as measured here.")
+    versions: dict[str, str] = Field(default_factory=dict, description="Driver, runtime and library versions.")
+
+    @property
+    def traits(self) -> DeviceTraits:
+        return DeviceTraits(
+            self.device_class,
+            self.compute_capability or (0, 0),
+            self.shared_bytes_per_block or 0,
+            self.multiprocessors or 0,
+        )
+
+
+class Telemetry(Strict):
+    """The device's state at the last heartbeat. Unknown is null."""
+
+    temperature_c: float | None = Field(None, description="Degrees Celsius.")
+    power_w: float | None = Field(None, description="Watts.")
+    clock_mhz: float | None = Field(None, description="SM clock now.")
+    memory_free_bytes: int | None = Field(None, description="Device memory not taken.")
+    throttle_reasons: tuple[str, ...] = Field((), description="Why the clock is held down, in NVML's words.")
+
+
+class WorkerInfo(Strict):
+    """One live worker."""
+
+    id: str = Field(description="The worker's name: host, device, process.")
+    state: Literal["ready", "busy"] = Field(description="`ready`: its readiness product was right and it waits.")
+    device: DeviceInfo = Field(description="What it runs on.")
+    queue: str = Field(description="Queue it takes jobs from.")
+    kernels: tuple[str, ...] = Field(description="Kernels it serves.")
+    job: str | None = Field(None, description="Job it runs now.")
+    verified_products: int = Field(0, description="Products it computed and checked since it started.")
+    started_at: datetime = Field(description="When its process started (UTC).")
+    seen_at: datetime = Field(description="Its last heartbeat (UTC).")
+    lease_s: float = Field(description="How long it counts as live after a heartbeat.")
+    telemetry: Telemetry = Field(default_factory=Telemetry, description="Its device's state.")

@@ -1,0 +1,112 @@
+"""Element types, accuracy classes, and the arithmetic of a product: operations and bytes.
+
+Words: m×k times k×n gives m×n; one multiply and one add per inner step, so a product costs 2·m·n·k operations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+DTypeName = Literal["float16", "bfloat16", "float32", "float64", "int8", "int32"]
+AccuracyName = Literal["bf16", "tf32", "fp32", "fp64", "exact"]
+
+DTYPE_NAMES: tuple[DTypeName, ...] = get_args(DTypeName)
+ACCURACY_NAMES: tuple[AccuracyName, ...] = get_args(AccuracyName)
+
+
+@dataclass(frozen=True, slots=True)
+class DType:
+    """One element type a matrix may have."""
+
+    name: DTypeName
+    itemsize: int  # bytes
+    product: DTypeName  # element type of the product of two such operands
+    accuracy: AccuracyName  # error class the product meets unless the caller asks for less
+    unit_roundoff: float  # half the gap between 1 and the next value; 0 for integers
+    largest: float  # largest finite magnitude
+
+    @property
+    def is_integer(self) -> bool:
+        return self.accuracy == "exact"
+
+
+DTYPES: dict[DTypeName, DType] = {
+    d.name: d
+    for d in (
+        # float16 keeps 11 significant bits, as tf32 does: hence its class.
+        DType("float16", 2, "float16", "tf32", 2.0**-11, 65504.0),
+        DType("bfloat16", 2, "bfloat16", "bf16", 2.0**-8, 3.3895313892515355e38),
+        DType("float32", 4, "float32", "fp32", 2.0**-24, 3.4028234663852886e38),
+        DType("float64", 8, "float64", "fp64", 2.0**-53, 1.7976931348623157e308),
+        DType("int8", 1, "int32", "exact", 0.0, 127.0),
+        DType("int32", 4, "int32", "exact", 0.0, 2147483647.0),
+    )
+}
+
+# Relative error of one rounding step in the arithmetic that a class allows for operands and partial sums.
+ACCURACY_UNIT_ROUNDOFF: dict[AccuracyName, float] = {
+    "bf16": 2.0**-8,
+    "tf32": 2.0**-11,
+    "fp32": 2.0**-24,
+    "fp64": 2.0**-53,
+    "exact": 0.0,
+}
+
+# From loose to strict; `exact` stands apart because only integer products are exact.
+_STRICTNESS: dict[AccuracyName, int] = {"bf16": 0, "tf32": 1, "fp32": 2, "fp64": 3, "exact": 4}
+
+
+def meets(offered: AccuracyName, asked: AccuracyName) -> bool:
+    """Whether a kernel of class `offered` may serve a caller who asked for `asked`."""
+    return _STRICTNESS[offered] >= _STRICTNESS[asked]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One product to compute: C[b] = op(A[b]) · op(B[b]), op being the transpose where asked.
+
+    `m`, `n`, `k` are the sizes after transposition; `batch` is 1 for a plain product. An operand whose
+    `batched` flag is off is one matrix used for every product of the batch.
+    """
+
+    m: int
+    n: int
+    k: int
+    dtype: DTypeName
+    batch: int = 1
+    transpose_a: bool = False
+    transpose_b: bool = False
+    a_batched: bool = False
+    b_batched: bool = False
+
+    @property
+    def flops(self) -> int:
+        """Multiplies and adds of the whole batch."""
+        return 2 * self.batch * self.m * self.n * self.k
+
+    @property
+    def product_dtype(self) -> DTypeName:
+        return DTYPES[self.dtype].product
+
+    @property
+    def product_shape(self) -> tuple[int, ...]:
+        core = (self.m, self.n)
+        return (self.batch, *core) if self.a_batched or self.b_batched else core
+
+    @property
+    def product_bytes(self) -> int:
+        return self.batch * self.m * self.n * DTYPES[self.product_dtype].itemsize
+
+    @property
+    def operand_bytes(self) -> int:
+        """Bytes of both operands, each read once."""
+        size = DTYPES[self.dtype].itemsize
+        a = self.m * self.k * (self.batch if self.a_batched else 1)
+        b = self.k * self.n * (self.batch if self.b_batched else 1)
+        return (a + b) * size
+
+
+def gflops(problem: Problem, kernel_ms: float) -> float | None:
+    """Billions of operations a second; None where the time is too short to have been seen."""
+    return problem.flops / (kernel_ms * 1e6) if kernel_ms > 0 else None
