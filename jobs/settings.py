@@ -24,7 +24,7 @@ class Settings(BaseSettings):
     port: int = Field(8000, ge=0, le=65535, description="Port the API binds.")
     allowed_hosts: tuple[str, ...] = Field(
         (),
-        description="Host headers answered, as a JSON list. Empty: loopback names where keys are off, any where they are on.",
+        description="Host headers answered, a JSON list. Empty: loopback names where keys are off, else any.",
     )
     auth: Literal["auto", "on", "off"] = Field(
         "auto",

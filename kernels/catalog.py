@@ -84,7 +84,7 @@ CATALOG: tuple[Kernel, ...] = (
     LibraryKernel(
         name="cublas",
         summary="NVIDIA's library at the operands' own precision.",
-        idea="The baseline for speed: cuBLAS picks among hundreds of prebuilt kernels. float32 stays float32, not TF32; "
+        idea="The baseline: cuBLAS picks among hundreds of prebuilt kernels. float32 is not lowered to TF32; "
         "16-bit floats accumulate in float32; int8 goes through its integer path.",
         origin="cuBLAS through CuPy; the library column of report 003.",
         device_class="gpu",
