@@ -1,0 +1,197 @@
+"""Workers, API and Redis are killed while jobs run: none is lost, none is wrong, none is done twice.
+
+Each job multiplies small integers that hold its own number, so a lost, swapped or stale product shows bit for bit.
+A positive control comes first: with the sweeper off the same faults must lose jobs, else the test could not fail.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import threading
+import time
+import urllib.error
+import urllib.request
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.stack import Stack
+
+pytestmark = pytest.mark.chaos
+
+JOBS = 5000
+CONTROL_JOBS = 400
+CLIENTS = 6
+FAULT_EVERY_S = 1.5
+SEED = random.SystemRandom().randrange(2**32)
+END = ("succeeded", "failed", "cancelled")
+
+
+@dataclass
+class Run:
+    """What the clients were told, and what was done to the service meanwhile."""
+
+    stack: Stack
+    accepted: dict[int, str] = field(default_factory=dict)  # job number: job id
+    faults: list[str] = field(default_factory=list)
+    submitting: threading.Event = field(default_factory=threading.Event)
+
+
+def operands(number: int) -> tuple[list[list[int]], list[list[int]]]:
+    return [[number, 1], [2, number % 97]], [[1, 3], [number % 89, 5]]
+
+
+def product(number: int) -> list[list[int]]:
+    a, b = operands(number)
+    return [[sum(x * y for x, y in zip(row, column, strict=True)) for column in zip(*b, strict=True)] for row in a]
+
+
+def call(url: str, headers: dict[str, str], body: bytes | None = None) -> Any:
+    request = urllib.request.Request(url, body, headers)
+    with urllib.request.urlopen(request, timeout=10) as reply:
+        return json.loads(reply.read())
+
+
+def call_until_answered(url: str, headers: dict[str, str], body: bytes | None = None, deadline_s: float = 120.0) -> Any:
+    """Tries again while the service is down or says so; anything else it says is a failure of the test."""
+    deadline = time.monotonic() + deadline_s
+    while True:
+        try:
+            return call(url, headers, body)
+        except urllib.error.HTTPError as error:
+            if error.code not in (409, 429, 503) or time.monotonic() > deadline:
+                raise AssertionError(f"{error.code}: {error.read().decode()}") from error
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(0.05)
+
+
+def submit(run: Run, numbers: range) -> None:
+    """Each number once, under its own Idempotency-Key, so that a retry after a cut connection makes no second job."""
+    for number in numbers:
+        a, b = operands(number)
+        body = json.dumps({"a": a, "b": b, "dtype": "int32"}).encode()
+        headers = {
+            "Content-Type": "application/json",
+            "Prefer": "respond-async",
+            "Idempotency-Key": f"chaos-{number}",
+        }
+        reply = call_until_answered(f"{run.stack.url}/v1/matmul", headers, body)
+        run.accepted[number] = reply["job"]["id"]
+
+
+def one_fault(run: Run, rng: random.Random) -> None:
+    kind = rng.choices(("worker", "child", "api", "redis", "frozen redis"), weights=(4, 2, 2, 2, 1))[0]
+    run.faults.append(kind)
+    if kind == "worker":
+        run.stack.restart_worker(rng.randrange(len(run.stack.workers)))
+    elif kind == "child":
+        kill_child(run.stack.workers[rng.randrange(len(run.stack.workers))].pid)
+    elif kind == "api":
+        run.stack.restart_api()
+    elif kind == "redis":
+        run.stack.restart_redis()
+    else:
+        os.kill(run.stack.redis.pid, signal.SIGSTOP)
+        time.sleep(rng.uniform(0.5, 2.0))
+        os.kill(run.stack.redis.pid, signal.SIGCONT)
+
+
+def kill_child(worker_pid: int) -> None:
+    """SIGKILL to a Celery worker's children only, as the kernel's out-of-memory killer would."""
+    for task in Path(f"/proc/{worker_pid}/task").glob("*/children"):
+        for pid in task.read_text().split():
+            os.kill(int(pid), signal.SIGKILL)
+
+
+def torment(run: Run, seed: int) -> None:
+    rng = random.Random(seed)
+    while run.submitting.is_set():
+        time.sleep(rng.uniform(0.5, 1.5) * FAULT_EVERY_S)
+        one_fault(run, rng)
+
+
+def drive(run: Run, jobs: int, seed: int) -> None:
+    run.submitting.set()
+    step = -(-jobs // CLIENTS)
+    clients = [
+        threading.Thread(target=submit, args=(run, range(start, min(start + step, jobs))))
+        for start in range(0, jobs, step)
+    ]
+    tormentor = threading.Thread(target=torment, args=(run, seed))
+    for thread in (*clients, tormentor):
+        thread.start()
+    for thread in clients:
+        thread.join()
+    run.submitting.clear()
+    tormentor.join()
+
+
+def states(run: Run) -> dict[str, dict[str, Any]]:
+    """Every job the service knows, by paging through the list."""
+    jobs: dict[str, dict[str, Any]] = {}
+    cursor = ""
+    while True:
+        page = call_until_answered(f"{run.stack.url}/v1/jobs?limit=200{cursor}", {})
+        jobs |= {job["id"]: job for job in page["jobs"]}
+        if page["next"] is None:
+            return jobs
+        cursor = f"&cursor={page['next']}"
+
+
+def settled(run: Run, deadline_s: float) -> dict[str, dict[str, Any]]:
+    """The jobs once all are at their end, or at the deadline."""
+    deadline = time.monotonic() + deadline_s
+    while True:
+        jobs = states(run)
+        if all(job["state"] in END for job in jobs.values()) or time.monotonic() > deadline:
+            return jobs
+        time.sleep(0.5)
+
+
+def succeeded_events(run: Run, job: str) -> int:
+    with run.stack.redis.client() as redis:
+        events: list[Any] = redis.xrange(f"matmul:job:{job}:events")
+    return sum(b"succeeded" in fields.values() for _, fields in events)
+
+
+def test_the_control_loses_jobs_without_the_sweeper(tmp_path: Path) -> None:
+    with Stack(tmp_path, devices=("cpu", "cpu"), settings={"sweeper": "false"}) as stack:
+        run = Run(stack)
+        drive(run, CONTROL_JOBS, SEED)
+        for index in range(2):  # a worker with a job in hand, at the least
+            stack.restart_worker(index)
+        jobs = settled(run, deadline_s=12)
+    unfinished = [job for job in jobs.values() if job["state"] not in END]
+    print(f"seed {SEED}: faults {run.faults}; {len(unfinished)} of {CONTROL_JOBS} jobs never ended without the sweeper")
+    assert unfinished, "the faults lost no job, so the test below could not fail"
+
+
+def test_no_job_is_lost_wrong_or_done_twice(tmp_path: Path) -> None:
+    with Stack(tmp_path, devices=("cpu", "cpu")) as stack:
+        run = Run(stack)
+        drive(run, JOBS, SEED)
+        jobs = settled(run, deadline_s=120)
+        print(f"seed {SEED}: {len(run.faults)} faults: {run.faults}")
+        lost = [job for job in run.accepted.values() if job not in jobs or jobs[job]["state"] not in END]
+        assert not lost, f"{len(lost)} lost, such as {jobs.get(lost[0])}\n{stack.logs()}"
+        assert set(jobs) == set(run.accepted.values()), "jobs that nobody was told of"
+        failed = [job for job in jobs.values() if job["state"] != "succeeded" and job["error"]["type"] != "worker_lost"]
+        assert not failed, failed[:3]
+        wrong, twice = [], []
+        for number, job in run.accepted.items():
+            if jobs[job]["state"] != "succeeded":
+                continue
+            got = call(f"{stack.url}/v1/jobs/{job}/product", {"Accept": "application/json"})
+            if got["c"] != product(number):
+                wrong.append((number, got))
+            if succeeded_events(run, job) != 1:
+                twice.append(job)
+        assert not wrong, wrong[:3]
+        assert not twice, twice[:3]

@@ -1,0 +1,122 @@
+"""The whole service as real processes on loopback: Valkey, an API process, workers. For tests and benches."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from jobs.embedded import EmbeddedServer, free_port
+
+START_TIMEOUT_S = 60.0
+
+
+class Stack:
+    """Starts on entry and leaves no process behind. `settings` are MATMUL_* names without the prefix, in lower case."""
+
+    def __init__(
+        self, directory: Path, *, devices: tuple[str, ...] = ("cpu",), settings: dict[str, str] | None = None
+    ) -> None:
+        self._directory = directory
+        self.redis = EmbeddedServer(directory / "redis")
+        self.api_port = free_port()
+        self._devices = devices
+        self._settings = settings or {}
+        self.workers: list[subprocess.Popen[bytes]] = []
+        self.api: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.api_port}"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        own = {
+            "redis_url": self.redis.url,
+            "store_dir": str(self._directory / "matrices"),
+            "kernel_cache_dir": str(self._directory / "kernels"),
+            "port": str(self.api_port),
+        } | self._settings
+        return os.environ | {f"MATMUL_{name.upper()}": value for name, value in own.items()}
+
+    def _spawn(self, name: str, *command: str) -> subprocess.Popen[bytes]:
+        """In a process group of its own, so that a kill takes the children along."""
+        with open(self._directory / f"{name}.log", "ab") as log:
+            return subprocess.Popen(
+                [sys.executable, "-m", *command], env=self.environment, stdout=log, stderr=log, start_new_session=True
+            )
+
+    def start_api(self) -> None:
+        self.api = self._spawn("api", "service")
+
+    def _start_worker(self, index: int) -> subprocess.Popen[bytes]:
+        return self._spawn(f"worker-{index}", "worker", "--device", self._devices[index])
+
+    def restart_worker(self, index: int) -> None:
+        """SIGKILLs a worker with its child, and starts another in its place."""
+        kill_group(self.workers[index])
+        self.workers[index] = self._start_worker(index)
+
+    def restart_api(self) -> None:
+        """SIGKILLs the API and starts it again on the same port."""
+        assert self.api is not None
+        kill_group(self.api)
+        self.start_api()
+
+    def restart_redis(self) -> None:
+        """SIGKILLs Redis and starts it again on what its append-only file holds."""
+        self.redis.kill()
+        self.redis.start()
+
+    def wait_until_ready(self) -> None:
+        """Returns once /readyz says 200. Raises TimeoutError with the logs' ends."""
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while time.monotonic() < deadline:
+            try:
+                with urllib.request.urlopen(f"{self.url}/readyz", timeout=2) as reply:
+                    if reply.status == 200:
+                        return
+            except (urllib.error.URLError, OSError):
+                time.sleep(0.02)
+        raise TimeoutError(f"the stack was not ready in {START_TIMEOUT_S:.0f} s\n{self.logs()}")
+
+    def logs(self, tail_bytes: int = 4000) -> str:
+        """The end of each process's log."""
+        return "\n".join(
+            f"==> {path.name}\n{path.read_bytes()[-tail_bytes:].decode(errors='replace')}"
+            for path in sorted(self._directory.glob("*.log"))
+        )
+
+    def __enter__(self) -> Self:
+        self.redis.start()
+        try:
+            self.start_api()
+            self.workers = [self._start_worker(index) for index in range(len(self._devices))]
+            self.wait_until_ready()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def stop(self) -> None:
+        for process in (*self.workers, *([self.api] if self.api else [])):
+            kill_group(process)
+        self.redis.stop()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.stop()
+
+
+def kill_group(process: subprocess.Popen[bytes]) -> None:
+    """SIGKILL to the process and its group, as a crash of its host would."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
