@@ -2,8 +2,8 @@
 
     python -m benchmarks.end_to_end --out benchmarks/results/h200_end_to_end.json
 
-Starts the embedded stack with one GPU and one CPU worker on free loopback ports. Every kernel multiplies the same pairs;
-the job record of each product is kept in the result, beside the error that this program measured itself.
+Starts the embedded stack with one GPU and one CPU worker on free loopback ports. Every kernel multiplies the same
+pairs: the record of each job is kept in the result, beside the error that this program measured itself.
 """
 
 from __future__ import annotations
