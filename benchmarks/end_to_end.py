@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import subprocess
+import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -36,7 +37,10 @@ def operands(shape: tuple[int, int, int], dtype: str) -> tuple[Array, Array]:
 
 
 def curl(*arguments: str) -> bytes:
-    return subprocess.run(("curl", "-sS", "--fail-with-body", *arguments), check=True, capture_output=True).stdout
+    done = subprocess.run(("curl", "-sS", "--fail-with-body", *arguments), capture_output=True)
+    if done.returncode != 0:
+        sys.exit(f"curl: {done.stderr.decode()} {done.stdout.decode()}")
+    return done.stdout
 
 
 def relative_error(product: Array, a: Array, b: Array) -> float:

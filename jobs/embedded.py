@@ -74,6 +74,10 @@ class EmbeddedServer:
         assert self._process is not None, "the server is not running"
         return self._process.pid
 
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
     def start(self) -> None:
         """Starts it and waits until it answers. Raises EmbeddedServerError."""
         config = self.directory / "valkey.conf"  # not arguments: those would show the password in `ps`

@@ -14,6 +14,13 @@ from typing import Literal
 from jobs.models import Job, JobError, JobEvent, NewJob, Outcome, Progress
 from jobs.states import JobState
 
+# How long after its time limit a job's process is ended by force. No lease outlives that, so a worker that hangs and
+# still says it is alive is taken back all the same.
+HARD_LIMIT_MARGIN_S = 10.0
+
+# Twice as many as there are threads that send messages in an API process.
+MAY_SWAP = 128
+
 
 @dataclass(frozen=True, slots=True)
 class Publication:
@@ -91,7 +98,8 @@ class Ledger(ABC):
     ) -> tuple[Job, Publication | None]:
         """Records the job as queued, attempt 1, and binds the Idempotency-Key to it in the same step.
 
-        Where the key is bound already, the first job comes back with no publication (nothing is recorded).
+        Where the key is bound already, or the job's id known, that job comes back with no publication (nothing is
+        recorded). A key is bound until its time is up or its job is deleted or expires.
         Raises QueueFull, QuotaExceeded, IdempotencyKeyReused (bound with another fingerprint).
         """
 
@@ -110,6 +118,10 @@ class Ledger(ABC):
     @abstractmethod
     def bound_job(self, owner: str, idempotency: IdempotencyKey) -> str | None:
         """Id of the job bound to the key; None if unbound. Raises IdempotencyKeyReused on another fingerprint."""
+
+    @abstractmethod
+    def bind_key(self, owner: str, idempotency: IdempotencyKey, subject: str) -> None:
+        """Binds the key to what a request other than `submit` was about: `bound_job` then gives `subject`."""
 
     @abstractmethod
     def get(self, job_id: str, *, owner: str | None = None) -> Job:
@@ -164,7 +176,10 @@ class Ledger(ABC):
 
     @abstractmethod
     def succeed(self, job_id: str, attempt: int, outcome: Outcome) -> bool:
-        """running → succeeded; False where the attempt no longer owns the job (its product must be thrown away)."""
+        """running → succeeded; False where the attempt no longer owns the job (its product must be thrown away).
+
+        Asked again by the attempt that succeeded it says True again: the first answer may have been lost on its way.
+        """
 
     @abstractmethod
     def fail(self, job_id: str, attempt: int, error: JobError, *, max_attempts: int = 1) -> Taken | None:
@@ -176,11 +191,12 @@ class Ledger(ABC):
     # ---- the sweeper's side ----
     @abstractmethod
     def lost_messages(self, queue: str, *, broker_is_empty: bool, grace_s: float) -> Sequence[Publication]:
-        """Queued jobs whose message must be gone, without reading the others.
+        """Queued jobs whose message must be gone, without reading the others; at most some hundreds at a time.
 
-        A queue is first in, first out, so a queued job with a lower publication number than one already started has
-        lost its message; so has any queued job while the broker's queue is empty. Only those published more than
-        `grace_s` ago count. Each comes back with its present number: `republish` gives it a new one.
+        A queue is first in, first out, so a queued job whose message was sent before that of a job already started has
+        lost it; so has any queued job while the broker's queue is empty. Messages sent at the same time may swap
+        places on their way into the queue: what counts as before is `grace_s`, or MAY_SWAP publications. Only those
+        sent more than `grace_s` ago count. Each comes back with its present number: `republish` gives it a new one.
         """
 
     @abstractmethod

@@ -37,6 +37,11 @@ def new_id(prefix: str) -> str:
     return f"{prefix}_{secrets.token_hex(16)}"
 
 
+def product_id(job_id: str) -> str:
+    """Id of a job's product among the matrices: `job_3f…` gives `c_3f…`."""
+    return f"c_{job_id.partition('_')[2]}"
+
+
 class Strict(BaseModel):
     """A frozen model that refuses fields it does not know, by name."""
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import tempfile
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field, SecretStr
+from pydantic import Field, SecretStr, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
@@ -18,6 +18,9 @@ class Settings(BaseSettings):
     """Where a value is bytes or seconds its name says so."""
 
     model_config = SettingsConfigDict(env_prefix="MATMUL_", frozen=True, extra="ignore")
+
+    # --- make run ---
+    state_dir: Path = Field(Path(".matmul"), description="Where `make run` keeps its state between starts.")
 
     # --- the API ---
     host: str = Field("127.0.0.1", description="Address the API binds.")
@@ -49,6 +52,9 @@ class Settings(BaseSettings):
 
     # --- Redis ---
     redis_url: SecretStr = Field(SecretStr("redis://127.0.0.1:6379/0"), description="Job store and broker.")
+    redis_url_file: Path | None = Field(
+        None, description="File that holds the Redis URL instead: its password then is in no environment."
+    )
     redis_timeout_s: float = Field(0.8, gt=0, description="How long the API waits for Redis before it answers 503.")
     key_prefix: str = Field("matmul:", description="Prefix of every Redis key.")
 
@@ -70,7 +76,7 @@ class Settings(BaseSettings):
     )
     store_dir: Path = Field(
         Path(tempfile.gettempdir()) / "matmul-matrices",
-        description="Directory of the `file` store, shared by API and workers.",
+        description="Directory of the `file` store, shared by API and workers of this service, and by nothing else.",
     )
     store_bytes: int = Field(16 * GIB, ge=1, description="Most bytes of matrices kept, all together.")
     store_bytes_per_key: int = Field(16 * GIB, ge=1, description="Most bytes of matrices kept for one API key.")
@@ -90,6 +96,12 @@ class Settings(BaseSettings):
 
     log_format: Literal["console", "json"] = Field("console", description="Form of log lines.")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least severe line logged.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_redis_url(cls, values: dict[str, Any]) -> dict[str, Any]:
+        path = values.get("redis_url_file")
+        return values | {"redis_url": Path(path).read_text().strip()} if path else values
 
 
 @lru_cache(maxsize=1)

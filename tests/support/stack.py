@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
-import urllib.error
 import urllib.request
 from pathlib import Path
 from types import TracebackType
@@ -77,15 +77,16 @@ class Stack:
         self.redis.start()
 
     def wait_until_ready(self) -> None:
-        """Returns once /readyz says 200. Raises TimeoutError with the logs' ends."""
+        """Returns once every worker is live. Raises TimeoutError with the logs' ends."""
         deadline = time.monotonic() + START_TIMEOUT_S
         while time.monotonic() < deadline:
             try:
-                with urllib.request.urlopen(f"{self.url}/readyz", timeout=2) as reply:
-                    if reply.status == 200:
+                with urllib.request.urlopen(f"{self.url}/v1/devices", timeout=2) as reply:
+                    if len(json.load(reply)["devices"]) >= len(self._devices):
                         return
-            except (urllib.error.URLError, OSError):
-                time.sleep(0.02)
+            except OSError:
+                pass  # the API is not up yet
+            time.sleep(0.02)
         raise TimeoutError(f"the stack was not ready in {START_TIMEOUT_S:.0f} s\n{self.logs()}")
 
     def logs(self, tail_bytes: int = 4000) -> str:

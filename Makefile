@@ -1,0 +1,78 @@
+# One target per intention; `make help` lists them. What a target needs is set up first: `.venv` is made from the
+# hash-locked constraints/ when it is missing or out of date.
+.DEFAULT_GOAL := help
+.PHONY: help run worker test test-gpu test-images check fix docs constraints audit bench-service clean env-run env-dev
+
+BIN := .venv/bin
+ARGS ?=
+DEVICE ?= cpu
+# GPU packages: auto (as the driver says), 12, 13 or none.
+CUDA ?= auto
+CUDA_SOURCES = $(wildcard kernels/cuda/*.cu kernels/cuda/*.cuh worker/cuda/*.cu worker/cuda/*.cuh)
+
+# The first Python ≥ 3.11 that can make a virtual environment and has pip or brings it.
+IS_SUITABLE := import sys, importlib.util as u; \
+	sys.exit(sys.version_info < (3, 11) or not u.find_spec("venv") or not (u.find_spec("ensurepip") or u.find_spec("pip")))
+SUITABLE_PYTHON = $(shell for name in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$name -c '$(IS_SUITABLE)' 2>/dev/null && echo $$name && break; done)
+NO_PYTHON := No Python 3.11 or newer with the venv module and pip was found. Install one (Debian, Ubuntu: \
+	apt-get install python3 python3-venv) or name it: make run PYTHON=/path/to/python3
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
+
+run: env-run ## start everything on this machine: embedded Valkey, workers, API on 127.0.0.1:8000; Ctrl-C stops it
+	@exec $(BIN)/python -m service.local
+
+worker: env-run ## one more worker, of the service at MATMUL_REDIS_URL: make worker DEVICE=gpu:0
+	@exec $(BIN)/python -m worker --device $(DEVICE)
+
+test: env-dev ## every test that needs no GPU, on a real Valkey and real workers; ARGS go to pytest
+	$(BIN)/pytest $(ARGS)
+
+# With PYTHON=python3 that Python is used as it is: for a GPU machine that brings its own CuPy and no package index.
+test-gpu: $(if $(PYTHON),,env-dev) ## the tests that need an NVIDIA GPU; without one they fail
+	MATMUL_REQUIRE_GPU=1 $(or $(PYTHON),$(BIN)/python) -m pytest tests/gpu $(ARGS)
+
+test-images: env-dev ## build both container images and multiply with them (root, Debian)
+	PATH="$(CURDIR)/$(BIN):$$PATH" bash docker/test-images
+
+check: env-dev ## lint, format, types, import rule, generated docs, house rules: all without running the service
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/clang-format --dry-run -Werror $(CUDA_SOURCES)
+	$(BIN)/python -m scripts.generate_docs --check
+	$(BIN)/pytest -q tests/unit/test_house.py
+
+fix: env-dev ## what tools can mend of `check`
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+	$(BIN)/clang-format -i $(CUDA_SOURCES)
+
+docs: env-dev ## write the generated parts of docs/ anew
+	$(BIN)/python -m scripts.generate_docs
+
+# In this order each file agrees with the one before: what a GPU needs decides, and tests run on what is shipped.
+LOCK = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+	--no-header --no-annotate pyproject.toml --extra embedded
+constraints: env-dev ## lock the newest versions that pyproject.toml allows, with hashes
+	$(LOCK) --extra cuda13 --group build -o constraints/cuda13.txt
+	$(LOCK) --group dev -c constraints/cuda13.txt -o constraints/dev.txt
+	$(LOCK) --group build -c constraints/dev.txt -o constraints/run.txt
+	$(LOCK) --extra cuda12 --group build -c constraints/run.txt -o constraints/cuda12.txt
+
+audit: env-dev ## known vulnerabilities in what is locked
+	$(BIN)/pip-audit --disable-pip --require-hashes -r constraints/run.txt
+
+bench-service: env-dev ## measure the service beside plain numpy; writes benchmarks/results/
+	$(BIN)/python -m benchmarks.bench_service $(ARGS)
+
+clean: ## remove what the tools made; the state in .matmul stays
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+env-run env-dev: env-%:
+	@python="$(or $(PYTHON),$(SUITABLE_PYTHON))"; [ -n "$$python" ] || { echo '$(strip $(NO_PYTHON))' >&2; exit 1; }; \
+		"$$python" -m scripts.environment $* --cuda $(CUDA)

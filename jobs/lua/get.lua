@@ -1,0 +1,2 @@
+#!lua flags=no-writes
+return reply('found', ARGV[2])

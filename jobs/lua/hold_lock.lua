@@ -1,0 +1,10 @@
+#!lua flags=allow-oom
+-- Takes a lock, or keeps it for the same token.
+local name, token, hold_ms = unpack(ARGV, 2, 4)
+local lock = prefix .. 'lock:' .. name
+local holder = redis.call('GET', lock)
+if holder and holder ~= token then
+  return 0
+end
+redis.call('SET', lock, token, 'PX', hold_ms)
+return 1

@@ -1,0 +1,20 @@
+#!lua flags=no-writes
+-- Queued jobs that should have been started by now; see Ledger.lost_messages. Reads no others.
+local queue, broker_is_empty, grace, limit, may_swap = unpack(ARGV, 2, 6)
+local sent_before, below, overtaken = now() - grace, '+inf', nil
+if broker_is_empty == '0' then
+  local started, sent = unpack(redis.call('HMGET', prefix .. 'started', queue, queue .. ':sent'))
+  below = '(' .. (started or '0')
+  overtaken = {number = (started or 0) - may_swap, sent = (sent or 0) - grace}
+end
+
+local lost = {}
+for _, id in ipairs(redis.call('ZRANGEBYSCORE', queued_key(queue), '-inf', below, 'LIMIT', 0, limit)) do
+  local attempt, number, timeout, sent =
+    unpack(redis.call('HMGET', job_key(id), 'attempt', 'number', 'timeout', 'published'))
+  number, sent = tonumber(number), tonumber(sent)
+  if sent < sent_before and (not overtaken or number < overtaken.number or sent < overtaken.sent) then
+    lost[#lost + 1] = {id, attempt, number, timeout}
+  end
+end
+return lost

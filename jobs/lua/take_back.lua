@@ -1,0 +1,13 @@
+#!lua flags=allow-oom
+-- A job whose worker fell silent. Its time was up if the worker was still heard of after it.
+local id, attempt, max_attempts, lost, lost_type, late, late_type = unpack(ARGV, 2, 8)
+local job, at = read_running(id, attempt), now()
+if not job or tonumber(redis.call('ZSCORE', prefix .. 'leases', id)) > at then
+  return {'stale'}
+end
+if tonumber(job.seen) > job.started + job.timeout then
+  retry_or_fail(job, at, late, late_type, 0, false)
+else
+  retry_or_fail(job, at, lost, lost_type, max_attempts, true)
+end
+return reply(job.state, id)

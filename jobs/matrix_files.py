@@ -1,0 +1,168 @@
+"""The `file` store: one file per matrix, in a directory that the API and the workers of one host share.
+
+Elements are written to `<random>.part`, and renamed when they are whole: to the matrix's name, or to
+`<sha256>.<random>` for a content address. That random part is why contents can be deleted and uploaded again at the
+same time: the books say which file is the one, and a remover only knows the name of its own.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import re
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import numpy as np
+
+from jobs.disk import translated_disk, write_all
+from jobs.errors import InvalidSettings, MatrixNotFound
+from jobs.matrices import READ_CHUNK_BYTES, STORAGE_DTYPES, Array, MatrixWriter, matrix_bytes
+from jobs.matrix_booked import BookedMatrixStore, BookedWriter, check_id, is_address
+from jobs.matrix_index import Claim, Elements, MatrixIndex
+from jobs.models import new_id
+from kernels.numerics import DTypeName
+
+PART = ".part"
+_OURS = re.compile(r"w_[0-9a-f]{32}\.part|[a-z]{1,8}_[0-9a-f]{32}|[0-9a-f]{64}\.w_[0-9a-f]{32}")  # names we give
+LEFTOVER_AGE_S = 600.0  # a file that no one wrote to for so long and that the books do not know is no one's
+LOOK_ROUND_S = 60.0  # how often the directory is read through for such files
+POPULATE: int = getattr(mmap, "MAP_POPULATE", 0)  # Linux: map all pages at once instead of one fault after the other
+
+
+class FileMatrixStore(BookedMatrixStore):
+    """Raises InvalidSettings if the directory cannot be one that only this user reads."""
+
+    def __init__(self, directory: Path, index: MatrixIndex, *, max_matrix_bytes: int) -> None:
+        super().__init__(index, max_matrix_bytes)
+        self.directory = directory.absolute()
+        _make_private(self.directory)
+        self._unchecked: list[str] = []  # file names not yet held against the books, of the last reading
+        self._next_reading = 0.0
+
+    def path(self, data: str) -> Path:
+        return self.directory / data
+
+    def _writer(self, claim: Claim, expected_id: str | None) -> MatrixWriter:
+        return _FileWriter(self, claim, expected_id)
+
+    def remove(self, orphan: Elements) -> None:
+        with translated_disk():
+            self.path(orphan.data).unlink(missing_ok=True)
+
+    def _data_name(self, matrix_id: str) -> str:
+        """A named matrix is kept under its name, which saves the books a question."""
+        return self.index.elements(matrix_id).data if is_address(check_id(matrix_id)) else matrix_id
+
+    def chunks(self, matrix_id: str, start: int = 0, stop: int | None = None) -> Iterator[bytes]:
+        pieces = self._pieces(self._data_name(matrix_id), start, stop)
+        next(pieces)  # opens the file: what is missing is told now, and what is deleted from now on is still read
+        return pieces
+
+    def _pieces(self, data: str, start: int, stop: int | None) -> Iterator[bytes]:
+        with self._opened(data) as fd:
+            yield b""
+            end = os.fstat(fd).st_size if stop is None else min(stop, os.fstat(fd).st_size)
+            while start < end:
+                with translated_disk():
+                    piece = os.pread(fd, min(READ_CHUNK_BYTES, end - start), start)
+                start += len(piece)
+                yield piece
+
+    @contextmanager
+    def _opened(self, data: str) -> Iterator[int]:
+        try:
+            fd = os.open(self.path(data), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except FileNotFoundError:
+            raise MatrixNotFound from None
+        try:
+            yield fd
+        finally:
+            os.close(fd)
+
+    @contextmanager
+    def open(self, matrix_id: str, dtype: DTypeName, shape: tuple[int, ...]) -> Iterator[Array]:
+        size = matrix_bytes(dtype, shape)
+        with self._opened(self._data_name(matrix_id)) as fd:
+            if os.fstat(fd).st_size != size:
+                raise MatrixNotFound
+            flags = mmap.MAP_SHARED | POPULATE
+            elements = mmap.mmap(fd, size, flags=flags, prot=mmap.PROT_READ) if size else b""
+        yield np.frombuffer(elements, STORAGE_DTYPES[dtype]).reshape(shape)
+
+    def _sweep_leftovers(self, limit: int) -> int:
+        """Reads the directory through every LOOK_ROUND_S, and looks at `limit` of its files at a time."""
+        if not self._unchecked and time.monotonic() >= self._next_reading:
+            with translated_disk():
+                self._unchecked = [name for name in os.listdir(self.directory) if _OURS.fullmatch(name)]
+            self._next_reading = time.monotonic() + LOOK_ROUND_S
+        names, self._unchecked = self._unchecked[:limit], self._unchecked[limit:]
+        old = [name for name in names if self._is_old(name)]
+        kept = self.index.data_names([name.partition(".")[0] for name in old]) if old else []
+        leftovers = [name for name, data in zip(old, kept, strict=True) if name != data]
+        for name in leftovers:
+            self.remove(Elements(name, 0))
+        return len(leftovers)
+
+    def _is_old(self, name: str) -> bool:
+        try:
+            return time.time() - os.lstat(self.path(name)).st_mtime > LEFTOVER_AGE_S
+        except FileNotFoundError:
+            return False
+
+
+class _FileWriter(BookedWriter):
+    def __init__(self, store: FileMatrixStore, claim: Claim, expected_id: str | None) -> None:
+        self._files = store
+        self._random = new_id("w")
+        self._part = store.path(self._random + PART)
+        self._fd = -1
+        super().__init__(store, claim, expected_id)
+
+    def _begin(self) -> None:
+        with translated_disk():
+            self._fd = os.open(self._part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+
+    def _put(self, view: memoryview) -> None:
+        with translated_disk():
+            write_all(self._fd, view)
+
+    def _settle(self, matrix_id: str) -> str:
+        data = matrix_id if self._hasher is None else f"{matrix_id}.{self._random}"
+        with translated_disk():
+            self._close()
+            os.rename(self._part, self._files.path(data))
+        return data
+
+    def _merge(self, data: str, kept_data: str) -> None:
+        """These take the place of those: equal contents, and whole even where someone removed the file."""
+        with translated_disk():
+            os.replace(self._files.path(data), self._files.path(kept_data))
+
+    def _close(self) -> None:
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def _drop(self) -> None:
+        """What was renamed already is left to the sweep: a named file may be another attempt's by now."""
+        with suppress(OSError):
+            self._close()
+            self._part.unlink(missing_ok=True)
+
+
+def _make_private(directory: Path) -> None:
+    """The default lies in a directory that everyone may write to, so another user may have been there first."""
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = os.lstat(directory)
+    except OSError as error:
+        raise InvalidSettings(f"MATMUL_STORE_DIR: {directory} cannot be made: {error.strerror}.") from error
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o077:
+        raise InvalidSettings(
+            f"MATMUL_STORE_DIR: {directory} must be a directory of this user that no other may enter (mode 700); "
+            "change it, or name one that is not there yet."
+        )

@@ -1,0 +1,192 @@
+"""Celery as the queue: its configuration with the reason for each setting, and how a message is sent.
+
+A message is a hint: job id and attempt. What the job is, and whether it still is to be run, the ledger says.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import redis
+from celery import Celery
+from celery.app.amqp import AMQP
+from kombu.connection import Connection
+from kombu.entity import Queue
+from kombu.exceptions import OperationalError
+
+from jobs.errors import StoreFull, StoreUnavailable
+from jobs.ledger import HARD_LIMIT_MARGIN_S, Publication
+from jobs.redis_client import REDIS_FULL, translated
+from jobs.settings import Settings
+
+RUN_TASK = "matmul.run"  # args: job id, attempt
+QUEUES = ("gpu", "cpu")  # one for each device class
+RECONNECT_S = 0.5
+
+# What a worker is started with beside the configuration: Celery has no settings for these. Workers need not know of
+# one another (the ledger knows all), and each of the three is traffic and a way to hang.
+WORKER_ARGUMENTS = ("--without-gossip", "--without-mingle", "--without-heartbeat")
+
+
+class _SteadyConnection(Connection):
+    """Looks for a lost broker every half second. Kombu's own steps grow to 30 s, all of it added to an outage."""
+
+    def ensure_connection(self, *args: Any, **options: Any) -> Connection:
+        steps = {"interval_start": RECONNECT_S, "interval_step": 0, "interval_max": RECONNECT_S}
+        connection: Connection = super().ensure_connection(*args, **steps, **options)  # type: ignore[no-untyped-call]
+        return connection
+
+
+class _SteadyAMQP(AMQP):  # type: ignore[misc]  # Celery has no types
+    Connection = _SteadyConnection
+
+
+class QueueApp(Celery):  # type: ignore[misc]  # Celery has no types
+    """Celery, but that what publishes fails fast while what consumes is patient.
+
+    One configuration serves both; a publisher's connections get `publisher_timeout_s` from it.
+    """
+
+    amqp_cls = _SteadyAMQP
+
+    def connection_for_write(self, url: str | None = None, **options: Any) -> Connection:
+        timeout_s: float = self.conf.publisher_timeout_s
+        fast = {"socket_timeout": timeout_s, "socket_connect_timeout": timeout_s, "max_retries": 0}
+        options["transport_options"] = fast | (options.get("transport_options") or {})
+        connection: Connection = super().connection_for_write(url, **options)
+        return connection
+
+
+def make_celery(settings: Settings) -> Celery:
+    """The Celery application, for publishing and for workers. Connects to nothing yet."""
+    app = QueueApp("matmul", set_as_current=False)
+    app.conf.update(_what_it_carries(settings), **_connections(settings), **_workers(), **_tasks())
+    return app
+
+
+def _what_it_carries(settings: Settings) -> dict[str, Any]:
+    return {
+        "broker_url": _broker_url(settings),
+        "publisher_timeout_s": settings.redis_timeout_s,  # ours: see QueueApp
+        # JSON both ways: nothing that is read can run code.
+        "task_serializer": "json",
+        "event_serializer": "json",
+        "accept_content": ["json"],
+        # The queues are named, so a misspelt one is an error and not a queue that nobody reads.
+        "task_queues": [Queue(name) for name in QUEUES],  # type: ignore[no-untyped-call]
+        "task_default_queue": QUEUES[-1],
+        "task_create_missing_queues": False,
+        # No result backend: results are in the ledger, written with a fence. A backend would also subscribe on each
+        # publication, and block for 19 s where Redis is down.
+        "result_backend": None,
+        "task_ignore_result": True,
+    }
+
+
+def _connections(settings: Settings) -> dict[str, Any]:
+    return {
+        "broker_transport_options": {
+            "global_keyprefix": broker_prefix(settings),
+            # Messages that are fetched are not kept a second time in Redis until they are acknowledged. Celery would
+            # redeliver those after a visibility timeout; the ledger's leases and the sweeper do it sooner, and with a
+            # fence. Kept, they cost two round trips a job, and a worker whose acknowledgement met a Redis that was
+            # just down never fetched again (measured: kombu 5.7 still counts the message against the prefetch limit).
+            "ack_emulation": False,
+            # Half-open connections end: a worker does not wait for a Redis that moved away without a word.
+            "socket_timeout": 30,
+            "socket_connect_timeout": 2,
+            "socket_keepalive": True,
+            "health_check_interval": 25,
+        },
+        "broker_connection_timeout": settings.redis_timeout_s,
+        # Workers outlive any outage of Redis, also one at their start.
+        "broker_connection_retry_on_startup": True,
+        "broker_connection_max_retries": None,
+        "broker_channel_error_retry": True,  # and a full Redis: its refusal is no reason to end
+        # More than there are threads that publish: none waits while others find out that Redis hangs.
+        "broker_pool_limit": 128,
+        # A publication is not tried again here: the job is recorded, so the sweeper will see to it.
+        "task_publish_retry": False,
+    }
+
+
+def _workers() -> dict[str, Any]:
+    return {
+        # A process of its own for the task: only so can a hung or poisoned kernel be ended. Spawned, for CUDA does not
+        # survive a fork. One, because the device is one.
+        "worker_pool": "prefork",
+        "worker_pool_start_method": "spawn",
+        "worker_concurrency": 1,
+        "worker_proc_alive_timeout": 60.0,  # importing CuPy takes longer than the default 4 s
+        # With late acknowledgement this leaves all waiting messages in Redis, so that depth and position are true.
+        "worker_prefetch_multiplier": 1,
+        # How long a child that ended by itself blocks its worker: a result might be on its way. The default is 10 s.
+        "worker_lost_wait": 1.0,
+        # A job whose connection broke goes on: the ledger decides whether it still counts.
+        "worker_cancel_long_running_tasks_on_connection_loss": False,
+        # On a soft shutdown (SIGQUIT) the running job may end.
+        "worker_soft_shutdown_timeout": 30.0,
+        "worker_enable_remote_control": False,  # no commands over the broker
+        "worker_send_task_events": False,  # the ledger has the events
+        "worker_hijack_root_logger": False,  # structlog has it
+        "worker_redirect_stdouts": False,
+    }
+
+
+def _tasks() -> dict[str, Any]:
+    return {
+        # A message counts as held until its task has ended, so the worker fetches no second one meanwhile.
+        "task_acks_late": True,
+        "task_acks_on_failure": True,
+        "task_acks_on_timeout": True,
+        # The ledger's lease gives a lost job to another worker, with a fence and a cap on the runs. Celery's own ways
+        # would redeliver the same attempt: without end (66 runs in 15 s were measured), or beside the ledger's retry.
+        "task_reject_on_worker_lost": False,
+        "task_retry_on_worker_lost": False,
+        "task_track_started": False,
+    }
+
+
+def broker_prefix(settings: Settings) -> str:
+    """What Celery's own keys start with."""
+    return f"{settings.key_prefix}broker:"
+
+
+def _broker_url(settings: Settings) -> str:
+    """redis-py says unix://, kombu says redis+socket:// and calls the database `virtual_host`."""
+    url = settings.redis_url.get_secret_value()
+    if url.startswith("unix://"):
+        return url.replace("unix://", "redis+socket://", 1).replace("db=", "virtual_host=")
+    return url
+
+
+def publish(app: Celery, publication: Publication) -> None:
+    """Sends the message for a job that the ledger has recorded. Raises StoreUnavailable, StoreFull.
+
+    Where it raises, the message may or may not have been sent. Either is harmless: the sweeper finds a job without a
+    message, and a second message changes nothing.
+    """
+    try:
+        app.send_task(
+            RUN_TASK,
+            args=(publication.job_id, publication.attempt),
+            task_id=f"{publication.job_id}.{publication.attempt}",
+            queue=publication.queue,
+            soft_time_limit=publication.timeout_s,
+            time_limit=publication.timeout_s + HARD_LIMIT_MARGIN_S,
+            ignore_result=True,
+            argsrepr=publication.job_id,
+            kwargsrepr="",
+        )
+    except OperationalError as error:
+        if isinstance(error.__cause__, redis.exceptions.OutOfMemoryError):
+            raise StoreFull(REDIS_FULL) from error
+        raise StoreUnavailable from error
+
+
+@translated()
+def waiting_messages(client: redis.Redis, settings: Settings, queue: str) -> int:
+    """Messages in the broker's queue that no worker has fetched. Raises StoreUnavailable."""
+    # One list: other priorities than the default would have lists of their own, and none is used.
+    waiting: Any = client.llen(f"{broker_prefix(settings)}{queue}")
+    return int(waiting)

@@ -1,0 +1,67 @@
+"""Connections to Redis that fail fast, and the one place where Redis' errors become ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import redis
+import redis.asyncio
+import redis.asyncio.retry
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from jobs.errors import StoreFull, StoreUnavailable
+from jobs.settings import Settings
+
+# First words of replies that say "not now": the server is there but does not serve (loading its data, a replica,
+# its disk is full, a script is stuck). redis-py has no class for some of them.
+NOT_NOW = ("LOADING", "MASTERDOWN", "READONLY", "MISCONF", "NOREPLICAS", "BUSY", "CLUSTERDOWN", "TRYAGAIN")
+REDIS_FULL = "The job store has no memory left; try again when some jobs have ended."
+
+
+def _options(settings: Settings, timeout_s: float | None) -> dict[str, Any]:
+    timeout = settings.redis_timeout_s if timeout_s is None else timeout_s
+    return {
+        "socket_timeout": timeout,
+        "socket_connect_timeout": timeout,
+        "decode_responses": False,
+        "max_connections": 256,  # more than there are threads: a caller never waits for a connection
+    }
+
+
+def connect(settings: Settings, *, timeout_s: float | None = None) -> redis.Redis:
+    """A client for `settings.redis_url`, safe to share between threads. Nothing is sent yet.
+
+    Each command has `timeout_s` to connect and as long to answer (default: `settings.redis_timeout_s`), and is never
+    sent twice: a command that timed out may have been carried out, and only the caller knows whether that matters.
+    """
+    url = settings.redis_url.get_secret_value()
+    return redis.Redis.from_url(url, retry=Retry(NoBackoff(), 0), **_options(settings, timeout_s))
+
+
+def connect_async(settings: Settings, *, timeout_s: float | None = None) -> redis.asyncio.Redis:
+    """The same for asyncio: for the one connection of a process that listens for changes."""
+    url = settings.redis_url.get_secret_value()
+    retry = redis.asyncio.retry.Retry(NoBackoff(), 0)
+    return redis.asyncio.Redis.from_url(url, retry=retry, **_options(settings, timeout_s))
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Turns Redis' errors into StoreUnavailable and StoreFull; also a decorator, `@translated()`.
+
+    Others pass: they are mistakes of ours, and must be seen.
+    """
+    try:
+        yield
+    except (redis.ConnectionError, redis.TimeoutError) as error:
+        raise StoreUnavailable from error
+    except redis.ResponseError as error:
+        code = error.status_code or str(error).partition(" ")[0]
+        if code == "OOM":
+            raise StoreFull(REDIS_FULL) from error
+        if code in NOT_NOW:
+            raise StoreUnavailable from error
+        raise

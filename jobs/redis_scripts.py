@@ -1,0 +1,50 @@
+"""The Lua scripts in `jobs/lua`: each is one atomic step of the ledger, of the register of workers, or, in
+`jobs/lua/matrices`, of the books of the matrix stores.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import redis
+
+from jobs.redis_client import translated
+
+LUA_DIR = Path(__file__).parent / "lua"
+SERVER_CLOCK = "redis.call('TIME')"  # the one clock that all processes share
+
+
+@lru_cache
+def _sources(clock: str, folder: Path) -> dict[str, str]:
+    """Script name → source: its `#!lua` line, the clock, the common part, its own part."""
+    common = (folder / "common.lua").read_text()
+    sources = {}
+    for path in folder.glob("*.lua"):
+        if path.name != "common.lua":
+            shebang, own = path.read_text().split("\n", 1)
+            sources[path.stem] = f"{shebang}\nlocal function clock() return {clock} end\n{common}\n{own}"
+    return sources
+
+
+class RedisScripts:
+    """Runs scripts by name. `clock` is the Lua expression for {seconds, microseconds}; tests give their own.
+
+    Raises StoreUnavailable, StoreFull.
+    """
+
+    def __init__(self, client: redis.Redis, prefix: str, *, clock: str = SERVER_CLOCK, folder: Path = LUA_DIR) -> None:
+        self._client = client
+        self._prefix = prefix
+        self._sources = _sources(clock, folder)
+        self._digests = {name: hashlib.sha1(text.encode()).hexdigest() for name, text in self._sources.items()}
+
+    @translated()
+    def run(self, name: str, *args: str | bytes | int) -> Any:
+        """Sends the script's digest; the script itself where Redis does not know it, as after a restart."""
+        try:
+            return self._client.evalsha(self._digests[name], 0, self._prefix, *args)
+        except redis.exceptions.NoScriptError:
+            return self._client.eval(self._sources[name], 0, self._prefix, *args)

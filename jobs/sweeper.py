@@ -1,0 +1,174 @@
+"""The sweeper: brings back jobs whose message or worker is gone, and clears away what is old.
+
+Every API process has one; a lock in Redis lets one of them work. Should two work at once all the same (a lock can run
+out under a stopped process), nothing breaks: each step is a compare-and-set in the ledger.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from threading import Event
+
+import redis
+import structlog
+
+from jobs.errors import MatmulError, StoreFull, StoreUnavailable
+from jobs.ledger import Ledger, Publication
+from jobs.models import new_id
+from jobs.queue import QUEUES, waiting_messages
+from jobs.redis_scripts import RedisScripts
+from jobs.settings import Settings
+
+LOCK_S = 3.0  # how long a silent holder keeps the lock
+HOUSEKEEPING_EVERY_S = 5.0  # what is merely old can wait a little
+BACK_OFF_MOST_S = 5.0
+BATCH = 100
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """What one sweep did."""
+
+    republished: int = 0  # jobs whose message was gone
+    taken_back: int = 0  # jobs whose worker was gone: queued again, or failed for good
+    expired: int = 0  # records past their time
+    matrices: int = 0  # matrices past theirs
+
+
+class Sweeper:
+    """One process' part in sweeping. For use by one thread.
+
+    `publish` sends a message; `sweep_matrices` is a store's `sweep`, and says how many it removed.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        client: redis.Redis,
+        settings: Settings,
+        *,
+        publish: Callable[[Publication], None],
+        sweep_matrices: Callable[[], int],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._ledger = ledger
+        self._client = client
+        self._settings = settings
+        self._publish = publish
+        self._sweep_matrices = sweep_matrices
+        self._clock = clock
+        self._run = RedisScripts(client, settings.key_prefix).run
+        self._token = new_id("sweeper")
+        self._suspects: frozenset[Publication] = frozenset()
+        self._leases_count_from_s: float | None = None  # None: this process does not know what came before
+        self._housekeeping_at_s = 0.0
+
+    # ---- the loop ----
+    def run_forever(self, stop: Event) -> None:
+        """Sweeps until `stop` is set, then lets go of the lock. Outlives any outage of Redis."""
+        failures = 0
+        while not stop.wait(self._pause_s(failures)):
+            try:
+                self.sweep_once()
+                failures = 0
+            except MatmulError as error:
+                failures += 1
+                log.warning("a sweep failed", error=error.type, reason=str(error), failures=failures)
+            except Exception:
+                failures += 1
+                log.exception("a sweep broke off", failures=failures)
+        self._let_go()
+
+    def _pause_s(self, failures: int) -> float:
+        return min(float(self._settings.sweep_s * 2 ** min(failures, 10)), max(BACK_OFF_MOST_S, self._settings.sweep_s))
+
+    def sweep_once(self) -> Swept | None:
+        """One sweep; None where another process holds the lock. Raises StoreUnavailable, StoreFull."""
+        try:
+            if not self._hold_lock():
+                self._forget()
+                return None
+            return self._sweep()
+        except StoreUnavailable:
+            self._forget()
+            raise
+
+    def _forget(self) -> None:
+        """After a gap, what was seen before it proves nothing."""
+        self._suspects = frozenset()
+        self._leases_count_from_s = None
+
+    # ---- the lock ----
+    def _hold_lock(self) -> bool:
+        """Takes or renews it."""
+        return bool(self._run("hold_lock", "sweeper", self._token, round(LOCK_S * 1000)))
+
+    def _let_go(self) -> None:
+        try:
+            self._run("release_lock", "sweeper", self._token)
+        except StoreUnavailable:
+            log.info("the sweeper's lock runs out by itself")
+
+    # ---- one sweep ----
+    def _sweep(self) -> Swept:
+        """What brings jobs back comes first: clearing away must not hold it up."""
+        taken_back = self._take_back_expired()
+        republished = self._republish_lost()
+        if self._clock() < self._housekeeping_at_s:
+            return Swept(republished, taken_back)
+        self._housekeeping_at_s = self._clock() + HOUSEKEEPING_EVERY_S
+        expired = len(self._ledger.expire(job_ttl_s=self._settings.job_ttl_s, limit=BATCH))
+        matrices = self._sweep_matrices()
+        if BATCH in (expired, matrices):  # a full batch means that there is more
+            self._housekeeping_at_s = self._clock()
+        return Swept(republished, taken_back, expired, matrices)
+
+    def _send(self, publication: Publication) -> None:
+        """A full Redis takes no message, and must not keep the rest of the sweep from making room in it."""
+        try:
+            self._publish(publication)
+        except StoreFull:
+            log.warning("no room for a message; it counts as lost and is sent again", job=publication.job_id)
+
+    def _take_back_expired(self) -> int:
+        """Jobs of silent workers. While Redis was away no worker could renew: each gets a moment to do so first."""
+        if self._leases_count_from_s is None:
+            self._leases_count_from_s = self._clock() + 4 * self._settings.heartbeat_s
+        if self._clock() < self._leases_count_from_s:
+            return 0
+        count = 0
+        for job_id, attempt in self._ledger.expired_leases(limit=BATCH):
+            taken = self._ledger.take_back(job_id, attempt, max_attempts=self._settings.max_attempts)
+            if taken is None:
+                continue
+            count += 1
+            log.warning("a job was taken back from a silent worker", job=job_id, attempt=attempt, state=taken.state)
+            if taken.publication is not None:
+                self._send(taken.publication)
+        return count
+
+    def _republish_lost(self) -> int:
+        """A message that was just fetched looks lost for a moment: only what looks so twice is sent again."""
+        lost = frozenset(self._lost_messages())
+        again, self._suspects = lost & self._suspects, lost - self._suspects
+        return sum([self._send_again(publication) for publication in sorted(again, key=lambda lost: lost.number)])
+
+    def _lost_messages(self) -> Sequence[Publication]:
+        grace_s = self._settings.sweep_grace_s
+        lost: list[Publication] = []
+        for queue in QUEUES:
+            empty = waiting_messages(self._client, self._settings, queue) == 0
+            lost += self._ledger.lost_messages(queue, broker_is_empty=empty, grace_s=grace_s)
+        return lost
+
+    def _send_again(self, lost: Publication) -> bool:
+        publication = self._ledger.republish(lost)
+        if publication is None:
+            return False
+        log.warning("a job's message was lost and is sent again", job=lost.job_id, attempt=lost.attempt)
+        self._send(publication)
+        return True

@@ -1,0 +1,107 @@
+"""The application, as a value: routes, what surrounds them, and what lives as long as the process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
+from functools import partial
+from importlib.metadata import version
+from threading import Event, Thread
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.responses import Response
+
+from jobs.errors import MatmulError
+from jobs.queue import publish
+from jobs.settings import Settings, get_settings
+from jobs.sweeper import Sweeper
+from service import handlers
+from service.context import Context, make_context
+from service.envelope import Envelope
+from service.metrics import HttpMetrics
+from service.openapi import make_document
+from service.routes import catalogue, events, health, jobs, matmul, matrices, pages
+from service.security import Gate, key_ring
+
+SWEEPER_STOP_S = 5.0
+
+
+class Api(FastAPI):
+    """FastAPI, with the OpenAPI document of our own making."""
+
+    def openapi(self) -> dict[str, Any]:
+        self.openapi_schema = self.openapi_schema or make_document(self)
+        return self.openapi_schema
+
+
+def create_app(settings: Settings | None = None) -> FastAPI:
+    """Raises InvalidSettings for settings that are not safe or not complete."""
+    settings = settings or get_settings()
+    metrics = HttpMetrics()
+    app = Api(
+        title="matmul-service",
+        version=version("matmul-service"),
+        default_response_class=Response,  # routes make their responses themselves
+        lifespan=_lifespan(settings, metrics),
+        docs_url=None,  # FastAPI's pages load scripts from elsewhere
+        redoc_url=None,
+        openapi_url=None,
+        redirect_slashes=False,
+        middleware=[
+            Middleware(Envelope, metrics=metrics),
+            Middleware(Gate, settings=settings, keys=key_ring(settings)),
+        ],
+        exception_handlers={
+            MatmulError: handlers.ours,
+            RequestValidationError: handlers.validation,
+            HTTPException: handlers.http,
+        },
+    )
+    for module in (matmul, jobs, events, matrices, catalogue, health, pages):
+        app.include_router(module.router)
+    return app
+
+
+@contextmanager
+def sweeping(context: Context) -> Iterator[None]:
+    """Takes part in sweeping, in a thread of its own, where the settings say so."""
+    if not context.settings.sweeper:
+        yield
+        return
+    stop = Event()
+    sweeper = Sweeper(
+        context.ledger,
+        context.client,
+        context.settings,
+        publish=partial(publish, context.celery),
+        sweep_matrices=context.store.sweep,
+    )
+    thread = Thread(target=sweeper.run_forever, args=(stop,), name="sweeper", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(SWEEPER_STOP_S)
+
+
+def _lifespan(settings: Settings, metrics: HttpMetrics) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        context = app.state.context = make_context(settings, metrics)
+        listening = asyncio.create_task(context.hub.run())
+        try:
+            with sweeping(context):
+                yield
+        finally:
+            listening.cancel()
+            with suppress(asyncio.CancelledError):
+                await listening
+            context.client.close()
+
+    return lifespan

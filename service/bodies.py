@@ -1,0 +1,93 @@
+"""A request's body as it comes in: bounded at the byte, in batches, never whole unless it is small."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+
+from starlette.datastructures import Headers
+from starlette.types import Receive, Scope
+
+from jobs.errors import MalformedBody
+from service.problems import PayloadTooLarge, UnsupportedMediaType
+
+BATCH_BYTES = 4 << 20  # what one trip to a worker thread carries of a large body
+FIRST_BYTES = 64 << 10  # what the first trip carries
+SMALL_BYTES = 1 << 20  # a body up to this declared size is read whole
+
+Batch = list[bytes]
+
+
+class ClientGone(Exception):
+    """The client closed the connection before its body was complete; there is no one to answer."""
+
+
+class Body:
+    """Raises PayloadTooLarge as soon as the length is declared, or as soon as the byte past the limit arrives."""
+
+    def __init__(self, scope: Scope, receive: Receive, *, limit_bytes: int) -> None:
+        headers = Headers(scope=scope)
+        self._receive = receive
+        self._limit_bytes = limit_bytes
+        self._seen_bytes = 0
+        self._ended = False
+        self.declared_bytes = _declared_bytes(headers)
+        if self.declared_bytes is not None and self.declared_bytes > limit_bytes:
+            raise self._too_large()
+        encoding = headers.get("content-encoding", "identity").strip().lower()
+        if encoding != "identity":
+            raise UnsupportedMediaType(
+                f"Bodies are taken as they are, not {encoding}-encoded; send it without Content-Encoding.",
+                field="Content-Encoding",
+                headers={"accept-encoding": "identity"},
+            )
+
+    def _too_large(self) -> PayloadTooLarge:
+        return PayloadTooLarge(
+            f"The body is larger than the {self._limit_bytes} bytes taken here.",
+            headers={"connection": "close"},
+            members={"limit_bytes": self._limit_bytes},
+        )
+
+    async def _next_piece(self) -> bytes:
+        message = await self._receive()
+        if message["type"] == "http.disconnect":
+            raise ClientGone
+        self._ended = not message.get("more_body", False)
+        piece: bytes = message.get("body", b"")
+        self._seen_bytes += len(piece)
+        if self._seen_bytes > self._limit_bytes:
+            raise self._too_large()
+        return piece
+
+    async def batches(self) -> AsyncGenerator[Batch]:
+        """All of it, in lists of pieces. A small body is one batch; the first of a large one is short, so that what its
+        headers say is looked at soon."""
+        is_small = self.declared_bytes is not None and self.declared_bytes <= SMALL_BYTES
+        enough_bytes = SMALL_BYTES if is_small else FIRST_BYTES
+        while not self._ended:
+            batch, size = [], 0
+            while size < enough_bytes and not self._ended:
+                if piece := await self._next_piece():
+                    batch.append(piece)
+                    size += len(piece)
+            enough_bytes = BATCH_BYTES
+            yield batch
+
+    @property
+    def ended(self) -> bool:
+        """Whether the last byte has been read."""
+        return self._ended
+
+    async def read(self) -> bytes:
+        """All of it at once; for bodies whose limit is small."""
+        return b"".join([piece async for batch in self.batches() for piece in batch])
+
+
+def _declared_bytes(headers: Headers) -> int | None:
+    """Content-Length; None for a chunked body."""
+    text = headers.get("content-length")
+    if text is None:
+        return None if "transfer-encoding" in headers else 0
+    if not (text.isascii() and text.isdigit()):
+        raise MalformedBody("Content-Length must be a whole number of bytes.", field="Content-Length")
+    return int(text)

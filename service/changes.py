@@ -1,0 +1,136 @@
+"""The hub: one subscription per process to every job change, which wakes those who wait for one job.
+
+While the subscription is down, waiters look into the ledger twice a second instead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from types import TracebackType
+from typing import Any, Self
+
+import redis
+import structlog
+from redis.asyncio.client import PubSub
+
+from jobs.redis_client import connect_async
+from jobs.settings import Settings
+from jobs.states import JobState
+
+POLL_S = 0.5  # how often a waiter looks for itself while the hub is deaf
+RECHECK_S = 5.0  # and while it hears: publications are not kept for a listener that was away
+RECONNECT_S = 0.25
+SILENCE_S = 2.0  # without a message for so long, the hub asks whether the server is still there
+
+_TERMINAL = frozenset(state.value.encode() for state in JobState if state.is_terminal)
+log = structlog.get_logger()
+
+
+class Watch:
+    """One waiter's ear for one job; enter it before the job can change. `ends_only`: other changes are let pass."""
+
+    def __init__(self, hub: ChangeHub, job_id: str, *, ends_only: bool) -> None:
+        self._hub = hub
+        self._job_id = job_id.encode()
+        self._ends_only = ends_only
+        self._woken = asyncio.Event()
+
+    def __enter__(self) -> Self:
+        self._hub.add(self._job_id, self)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self._hub.remove(self._job_id, self)
+
+    def notify(self, *, ended: bool) -> None:
+        if ended or not self._ends_only:
+            self.wake()
+
+    def wake(self) -> None:
+        self._woken.set()
+
+    async def change(self, timeout_s: float) -> bool:
+        """True when it is time to look at the job; False where `timeout_s` passed first, or the service stops."""
+        if self._hub.closing:
+            return False
+        pause_s = min(timeout_s, RECHECK_S if self._hub.listening else POLL_S)
+        try:
+            async with asyncio.timeout(pause_s):
+                await self._woken.wait()
+        except TimeoutError:
+            return pause_s < timeout_s
+        self._woken.clear()
+        return not self._hub.closing
+
+
+class ChangeHub:
+    """Reads `<prefix>changes`, whose messages are `<job id> <version> <state>`."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._watches: dict[bytes, set[Watch]] = {}
+        self.listening = False
+        self.closing = False
+
+    def watch(self, job_id: str, *, ends_only: bool = False) -> Watch:
+        return Watch(self, job_id, ends_only=ends_only)
+
+    def add(self, job_id: bytes, watch: Watch) -> None:
+        self._watches.setdefault(job_id, set()).add(watch)
+
+    def remove(self, job_id: bytes, watch: Watch) -> None:
+        watches = self._watches[job_id]
+        watches.discard(watch)
+        if not watches:
+            del self._watches[job_id]
+
+    def close(self) -> None:
+        """Sends every waiter home: the service stops."""
+        self.closing = True
+        self._wake_all()
+
+    async def run(self) -> None:
+        """Listens until it is cancelled; a lost connection is opened again."""
+        while True:
+            try:
+                await self._listen()
+            except (redis.RedisError, OSError) as error:
+                if self.listening:
+                    log.warning("job changes are not heard; waiters poll", error=type(error).__name__)
+            finally:
+                self.listening = False
+                self._wake_all()
+            await asyncio.sleep(RECONNECT_S)
+
+    async def _listen(self) -> None:
+        async with connect_async(self._settings) as client, client.pubsub() as subscription:
+            await subscription.subscribe(f"{self._settings.key_prefix}changes")
+            while True:
+                message = await self._next_message(subscription)
+                if message["type"] == "message":
+                    self._heard(message["data"])
+                elif message["type"] == "subscribe":
+                    self.listening = True
+                    self._wake_all()  # what changed before is not told again
+
+    async def _next_message(self, subscription: PubSub) -> dict[str, Any]:
+        """A server that is silent for long is asked whether it is there. Raises redis.TimeoutError."""
+        message: dict[str, Any] | None = await subscription.get_message(timeout=SILENCE_S)
+        if message is None:
+            await subscription.ping()
+            message = await subscription.get_message(timeout=self._settings.redis_timeout_s)
+        if message is None:
+            raise redis.TimeoutError("the server does not answer")
+        return message
+
+    def _heard(self, data: bytes) -> None:
+        job_id, _, rest = data.partition(b" ")
+        if watches := self._watches.get(job_id):
+            ended = rest.rpartition(b" ")[2] in _TERMINAL
+            for watch in watches:
+                watch.notify(ended=ended)
+
+    def _wake_all(self) -> None:
+        for watches in self._watches.values():
+            for watch in watches:
+                watch.wake()

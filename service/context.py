@@ -1,0 +1,108 @@
+"""What a route may touch, built once per process."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ParamSpec, TypeVar, cast
+
+import anyio.to_thread
+import redis
+from anyio import CapacityLimiter
+from celery import Celery
+from starlette.requests import Request
+
+from jobs.errors import StoreUnavailable
+from jobs.ledger import Ledger
+from jobs.matrices import MatrixStore
+from jobs.matrix_stores import make_matrix_store
+from jobs.models import JobEvent
+from jobs.queue import make_celery
+from jobs.redis_client import connect
+from jobs.redis_ledger import RedisLedger
+from jobs.registry import WorkerRegistry
+from jobs.settings import Settings
+from service.changes import ChangeHub
+from service.dispatch import LiveWorkers
+from service.metrics import HttpMetrics
+from service.shared import Shared
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+MAX_THREADS = 64
+BREAK_S = 0.25
+
+
+class Breaker:
+    """Right after the store did not answer one request, others are not made to wait for it as well."""
+
+    def __init__(self) -> None:
+        self._closed_again_at = 0.0
+
+    def run(self, work: Callable[[], R]) -> R:
+        """Raises StoreUnavailable at once for a moment after `work` of anyone raised it."""
+        if time.monotonic() < self._closed_again_at:
+            raise StoreUnavailable
+        try:
+            return work()
+        except StoreUnavailable:
+            self._closed_again_at = time.monotonic() + BREAK_S
+            raise
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The service's parts. The ledger and the store block: routes use them through `call`."""
+
+    settings: Settings
+    client: redis.Redis
+    ledger: Ledger
+    store: MatrixStore
+    registry: WorkerRegistry
+    celery: Celery
+    hub: ChangeHub
+    workers: LiveWorkers
+    metrics: HttpMetrics
+    threads: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(MAX_THREADS))
+    breaker: Breaker = field(default_factory=Breaker)
+    events: Shared[Sequence[JobEvent]] = field(default_factory=Shared)  # questions for a job's events, under way
+
+    @property
+    def staging_dir(self) -> Path | None:
+        """Where large matrices are turned round on their way in; None for the system's place."""
+        return self.settings.store_dir if self.settings.store == "file" else None
+
+    async def call(self, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Runs blocking work in a worker thread, to its end."""
+        return await anyio.to_thread.run_sync(
+            lambda: self.breaker.run(lambda: work(*args, **kwargs)), limiter=self.threads
+        )
+
+
+def make_context(settings: Settings, metrics: HttpMetrics) -> Context:
+    """Needs a running event loop. Connects to nothing yet. Raises InvalidSettings."""
+    client = connect(settings)
+    registry = WorkerRegistry(client, prefix=settings.key_prefix)
+    return Context(
+        settings=settings,
+        client=client,
+        ledger=RedisLedger(client, prefix=settings.key_prefix, idempotency_ttl_s=settings.idempotency_ttl_s),
+        store=make_matrix_store(settings, client),
+        registry=registry,
+        celery=make_celery(settings),
+        hub=ChangeHub(settings),
+        workers=LiveWorkers(registry.live),
+        metrics=metrics,
+    )
+
+
+def context_of(request: Request) -> Context:
+    return cast(Context, request.app.state.context)
+
+
+def owner_of(request: Request) -> str:
+    """Whose jobs and matrices the request may see and make."""
+    return cast(str, request.state.owner)

@@ -1,0 +1,87 @@
+"""What surrounds every exchange: request id, security headers, HEAD as GET without the body, the figures of /metrics,
+and a problem document for what nobody else caught.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import time
+
+import structlog
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from jobs.errors import MatmulError
+from service.bodies import ClientGone
+from service.metrics import HttpMetrics
+from service.problems import problem_response
+
+REQUEST_ID = re.compile(r"[0-9A-Za-z._-]{1,64}")
+SECURITY_HEADERS = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-frame-options", b"DENY"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+]
+CLOSED_POLICY = (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'")
+
+log = structlog.get_logger()
+
+
+class Envelope:
+    """ASGI middleware, the outermost of ours."""
+
+    def __init__(self, app: ASGIApp, metrics: HttpMetrics) -> None:
+        self._app = app
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        exchange = _Exchange(scope, send)
+        started = time.perf_counter()
+        try:
+            await self._app(exchange.scope, receive, exchange.send)
+        except ClientGone:
+            pass
+        except Exception as error:
+            await exchange.fail(error, receive)
+        finally:
+            self._metrics.observe(exchange.scope, exchange.status, time.perf_counter() - started)
+
+
+class _Exchange:
+    """One request and its response."""
+
+    def __init__(self, scope: Scope, send: Send) -> None:
+        asked = Headers(scope=scope).get("x-request-id", "")
+        self.request_id = asked if REQUEST_ID.fullmatch(asked) else secrets.token_hex(8)
+        self.status = 0  # until the response starts
+        self._send = send
+        self._head = scope["method"] == "HEAD"
+        state = scope.get("state", {}) | {"request_id": self.request_id, "head": self._head}
+        self.scope: Scope = {**scope, "state": state, "method": "GET" if self._head else scope["method"]}
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            message = {**message, "headers": self._headers(message["headers"])}
+        elif self._head and message["type"] == "http.response.body":
+            message = {**message, "body": b""}
+        await self._send(message)
+
+    def _headers(self, headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+        headers = [*headers, (b"x-request-id", self.request_id.encode()), *SECURITY_HEADERS]
+        if not any(name == CLOSED_POLICY[0] for name, _ in headers):
+            headers.append(CLOSED_POLICY)
+        return headers
+
+    async def fail(self, error: Exception, receive: Receive) -> None:
+        """A 500 that tells the caller nothing but the request id; the log has the rest."""
+        log.error("unexpected error", request_id=self.request_id, path=self.scope["path"], exc_info=error)
+        if self.status:
+            raise error  # the response is under way: all that is left is to cut it off
+        unexpected = MatmulError("Something went wrong here; it was logged under the request id.")
+        await problem_response(unexpected, self.scope)(self.scope, receive, self.send)

@@ -1,0 +1,50 @@
+"""Whatever a route raises, as a problem document."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from jobs.errors import InvalidRequest, MalformedBody, MatmulError, NotFound
+from service.problems import EdgeError, MethodNotAllowed, problem_response
+
+
+async def ours(request: Request, error: Exception) -> Response:
+    assert isinstance(error, MatmulError)
+    return problem_response(error, request.scope)
+
+
+async def validation(request: Request, error: Exception) -> Response:
+    """FastAPI's own complaint about a path or query parameter."""
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    field = ".".join(map(str, first["loc"][1:]))  # without `query` or `path`
+    unknown = first["type"] == "extra_forbidden"
+    sentence = f"There is no query parameter {field}." if unknown else f"{field}: {_lowered(first['msg'])}."
+    return problem_response(InvalidRequest(sentence, field=field or None), request.scope)
+
+
+def _lowered(text: str) -> str:
+    return text[:1].lower() + text[1:]
+
+
+async def http(request: Request, error: Exception) -> Response:
+    """Starlette's own: unknown paths, wrong methods."""
+    assert isinstance(error, HTTPException)
+    return problem_response(_translated(error, request), request.scope)
+
+
+def _translated(error: HTTPException, request: Request) -> MatmulError:
+    headers = dict(error.headers or {})
+    match error.status_code:
+        case HTTPStatus.NOT_FOUND:
+            return NotFound("There is nothing at this path; /docs lists what there is.")
+        case HTTPStatus.METHOD_NOT_ALLOWED:
+            return MethodNotAllowed(f"This path does not answer {request.method}.", headers=headers)
+        case HTTPStatus.BAD_REQUEST:
+            return MalformedBody()
+    return EdgeError(headers=headers)

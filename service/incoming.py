@@ -1,0 +1,139 @@
+"""Elements on their way into the store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from jobs.errors import InvalidMatrix
+from jobs.formats import MatrixHeader
+from jobs.matrices import MatrixInfo, MatrixStore, MatrixWriter, content_hasher
+from kernels.numerics import DTypeName
+
+MEMORY_BYTES = 1 << 20  # a matrix up to this size waits in memory until its request is known to be sound
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Whose the matrix will be, for how long, and under which id: `name`, or by contents (which may be expected)."""
+
+    owner: str
+    ttl_s: float
+    name: str | None = None
+    expected_id: str | None = None
+
+
+class Incoming:
+    """A sink for one matrix. Large ones are streamed into the store; a small one is only stored by `commit`.
+
+    Raises InvalidMatrix at once for more than `max_bytes`.
+    """
+
+    def __init__(
+        self, store: MatrixStore, header: MatrixHeader, claim: Claim, *, max_bytes: int, fingerprinted: bool = False
+    ) -> None:
+        self.dtype: DTypeName = header.dtype
+        self.shape = header.shape
+        self._store = store
+        self._claim = claim
+        self._pieces: list[bytes] = []
+        self._writer: MatrixWriter | None = None
+        self._hasher = content_hasher(header.dtype, header.shape) if fingerprinted else None
+        if header.bytes > max_bytes:
+            raise InvalidMatrix(f"The matrix has {header.bytes} bytes; the largest kept here has {max_bytes}.")
+        if header.bytes > MEMORY_BYTES:
+            self._writer = self._open()
+
+    def _open(self) -> MatrixWriter:
+        claim = self._claim
+        return self._store.create(
+            self.dtype,
+            self.shape,
+            owner=claim.owner,
+            ttl_s=claim.ttl_s,
+            name=claim.name,
+            expected_id=claim.expected_id,
+        )
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        if self._hasher is not None:
+            self._hasher.update(data)
+        if self._writer is not None:
+            self._writer.write(data)
+        else:
+            self._pieces.append(bytes(data))
+
+    @property
+    def name(self) -> str:
+        """The id it will have; only of one that was given a name."""
+        assert self._claim.name is not None
+        return self._claim.name
+
+    @property
+    def digest(self) -> str:
+        """What the contents hash to; only of one that was to be fingerprinted."""
+        assert self._hasher is not None
+        return self._hasher.hexdigest()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether some of it is in the store, but not for good."""
+        return self._writer is not None
+
+    def commit(self) -> MatrixInfo:
+        """Makes the matrix readable. Raises InvalidMatrix, DigestMismatch, StoreFull, StoreUnavailable."""
+        self._writer = self._writer or self._open()
+        for piece in self._pieces:
+            self._writer.write(piece)
+        info = self._writer.commit()
+        self._writer = None
+        return info
+
+    def abort(self) -> None:
+        """Leaves nothing behind of what was not committed."""
+        if self._writer is not None:
+            self._writer.abort()
+
+
+class Intake:
+    """Opens what a request's matrices go into, and drops them all where the request fails.
+
+    `body_bytes` is the body's length where it is known and the elements come as they are stored.
+    """
+
+    def __init__(
+        self,
+        store: MatrixStore,
+        new_claim: Callable[[], Claim],
+        *,
+        max_bytes: int,
+        body_bytes: int | None = None,
+        fingerprinted: bool = False,
+    ) -> None:
+        self._store = store
+        self._new_claim = new_claim
+        self._max_bytes = max_bytes
+        self._body_bytes = body_bytes
+        self._fingerprinted = fingerprinted
+        self._opened: list[Incoming] = []
+
+    def open(self, header: MatrixHeader) -> Incoming:
+        """Raises InvalidMatrix for a matrix that is too large, or that cannot be in this body."""
+        if self._body_bytes is not None and header.bytes > self._body_bytes:
+            raise InvalidMatrix(
+                f"The header speaks of {header.bytes} bytes of elements, but the whole body has {self._body_bytes}."
+            )
+        incoming = Incoming(
+            self._store, header, self._new_claim(), max_bytes=self._max_bytes, fingerprinted=self._fingerprinted
+        )
+        self._opened.append(incoming)
+        return incoming
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is something to abort."""
+        return any(incoming.is_open for incoming in self._opened)
+
+    def abort(self) -> None:
+        for incoming in self._opened:
+            incoming.abort()

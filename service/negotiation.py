@@ -1,0 +1,60 @@
+"""`Accept` → the media type of the reply (RFC 9110, section 12.5.1)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from kernels.numerics import DTypeName
+from service.problems import NotAcceptable
+
+JSON = "application/json"
+NPY = "application/x-npy"
+SAFETENSORS = "application/x-safetensors"
+OCTETS = "application/octet-stream"
+_WEIGHT = re.compile(r"[01](\.\d{0,3})?", re.ASCII)
+
+PRODUCT_OFFERS = (JSON, NPY, SAFETENSORS, OCTETS)  # the first is for a caller who does not mind
+FILE_OFFERS = (NPY, SAFETENSORS, OCTETS, JSON)
+
+
+def offers_for(dtype: DTypeName, offers: Sequence[str]) -> Sequence[str]:
+    """Those of the media types that can carry the element type: npy has no bfloat16."""
+    return [offer for offer in offers if not (offer == NPY and dtype == "bfloat16")]
+
+
+def choose_type(accept: str | None, offers: Sequence[str]) -> str:
+    """The offer that the caller likes best; of equals the first. Raises NotAcceptable, which lists the offers."""
+    if not accept or accept == "*/*":
+        return offers[0]
+    ranges = [_parse_range(text) for text in accept.split(",") if text.strip()]
+    best = max(offers, key=lambda offer: _quality(offer, ranges))  # `max` keeps the first of equals
+    if not ranges or _quality(best, ranges) > 0:
+        return best
+    raise NotAcceptable(
+        f"This path can answer with {', '.join(offers)}; none of them is in Accept.", members={"offers": list(offers)}
+    )
+
+
+def _parse_range(text: str) -> tuple[str, float]:
+    """A media range without its parameters, and its weight; a weight that cannot be read counts as 0."""
+    media_range, *parameters = (piece.strip().lower() for piece in text.split(";"))
+    for parameter in parameters:
+        name, _, value = parameter.partition("=")
+        if name.strip() == "q":
+            return media_range, _weight(value.strip())
+    return media_range, 1.0
+
+
+def _weight(text: str) -> float:
+    return min(float(text), 1.0) if _WEIGHT.fullmatch(text) else 0.0
+
+
+def _quality(offer: str, ranges: Sequence[tuple[str, float]]) -> float:
+    """The weight that the most specific matching range gives the offer; 0 where none matches."""
+    family = offer.split("/")[0] + "/*"
+    for pattern in (offer, family, "*/*"):
+        weights = [weight for media_range, weight in ranges if media_range == pattern]
+        if weights:
+            return max(weights)
+    return 0.0

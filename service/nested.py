@@ -1,0 +1,194 @@
+"""Nested JSON lists ↔ a matrix, strictly: numbers are numbers, rows have one length, nothing overflows unseen.
+
+Positions in sentences are written as in `b[3][1]`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any, NoReturn
+
+import numpy as np
+import orjson
+
+from jobs.bfloat16 import narrow, widen
+from jobs.errors import InvalidMatrix, MalformedBody
+from jobs.matrices import STORAGE_DTYPES, Array
+from kernels.numerics import DTYPES, DTypeName
+
+NAMED = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+MAX_DEPTH = 3
+MAX_INTEGER_DIGITS = 300  # fewer than float64's largest number has
+
+
+class NotJson(str):
+    """What stands where JSON has no number: a bare NaN, or digits past float64. No conversion takes it."""
+
+
+def loads(body: bytes) -> Any:
+    """The JSON value of `body`. Raises MalformedBody with the place where it stops being JSON.
+
+    A bare NaN and its like come through as NotJson, so that `to_array` can name the element.
+    """
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        try:
+            value, found = _loads_leniently(body)
+        except (ValueError, RecursionError):
+            found = False
+        if not found:
+            raise MalformedBody(f"The body is not JSON: {error}.") from None
+        return value
+
+
+def _loads_leniently(body: bytes) -> tuple[Any, bool]:
+    """The value with NotJson in it, and whether there is any."""
+    found: list[str] = []
+
+    def note(text: str) -> NotJson:
+        found.append(text)
+        return NotJson(text)
+
+    value = json.loads(
+        body,
+        parse_constant=note,
+        parse_float=lambda text: float(text) if math.isfinite(float(text)) else note(text),
+        parse_int=lambda text: int(text) if len(text) <= MAX_INTEGER_DIGITS else note(text),
+    )
+    return value, bool(found)
+
+
+def to_array(value: list[Any], name: str, dtype: DTypeName) -> Array:
+    """A matrix, or a batch of them, in its stored form. Raises InvalidMatrix with the element's position."""
+    numbers, shape = _flatten(value, name)
+    convert = _integers if DTYPES[dtype].is_integer else _floats
+    return convert(numbers, name, shape, dtype).reshape(shape)
+
+
+def to_json(array: Array, dtype: DTypeName) -> bytes:
+    """The stored form as JSON text: nested lists, with `"NaN"` and the like for what JSON has no number for."""
+    values = widen(array) if dtype == "bfloat16" else array
+    if DTYPES[dtype].is_integer or bool(np.isfinite(values).all()):
+        return orjson.dumps(values, option=orjson.OPT_SERIALIZE_NUMPY)
+    return orjson.dumps(_with_names(values))
+
+
+def _with_names(values: Array) -> list[Any]:
+    if values.ndim > 1:
+        return [_with_names(row) for row in values]
+    return [x if math.isfinite(x) else _name(x) for x in values.tolist()]
+
+
+def _name(x: float) -> str:
+    if math.isnan(x):
+        return "NaN"
+    return "Infinity" if x > 0 else "-Infinity"
+
+
+def _flatten(value: list[Any], name: str) -> tuple[list[Any], tuple[int, ...]]:
+    """All elements in row-major order, and the shape."""
+    depth = _depth(value)
+    if depth not in (2, 3):
+        told = f"{depth}-D" if depth <= MAX_DEPTH else "too deep"
+        _refuse(f"{name} is {told}; an operand is a list of rows, or a list of such matrices.", name)
+    items = value
+    shape: tuple[int, ...] = (len(value),)
+    for _ in range(depth - 1):
+        shape = (*shape, _common_length(items, name, shape))
+        items = list(chain.from_iterable(items))
+    return items, shape
+
+
+def _depth(value: Any) -> int:
+    """How many lists deep the first element lies; no further than one past the deepest allowed."""
+    depth = 0
+    while isinstance(value, list) and depth <= MAX_DEPTH:
+        depth += 1
+        value = value[0] if value else None
+    return depth
+
+
+def _common_length(items: list[Any], name: str, shape: tuple[int, ...]) -> int:
+    """The one length of all items, which must be lists."""
+    if set(map(type, items)) != {list}:
+        index = next(i for i, item in enumerate(items) if not isinstance(item, list))
+        where = _position(name, shape, index)
+        _refuse(f"{where} is {_word(items[index])}, but a list of numbers belongs there.", where)
+    expected = len(items[0])
+    if set(map(len, items)) != {expected}:
+        index = next(i for i, item in enumerate(items) if len(item) != expected)
+        where, first = _position(name, shape, index), _position(name, shape, 0)
+        _refuse(
+            f"{where} has {len(items[index])} entries but {first} has {expected}; all must have the same length.", where
+        )
+    return expected
+
+
+def _floats(numbers: list[Any], name: str, shape: tuple[int, ...], dtype: DTypeName) -> Array:
+    if not _all_numbers(numbers):
+        numbers = [NAMED.get(x, x) if type(x) is str else x for x in numbers]
+        _check_numbers(numbers, name, shape, 'or "NaN", "Infinity" or "-Infinity" in quotes')
+    exact = np.array(numbers, np.float64)
+    with np.errstate(over="ignore"):
+        stored = _narrow(exact, dtype)
+    widened = widen(stored) if dtype == "bfloat16" else stored
+    _refuse_any(np.isfinite(exact) & ~np.isfinite(widened), numbers, name, shape, f"which is too large for {dtype}")
+    return stored
+
+
+def _narrow(exact: Array, dtype: DTypeName) -> Array:
+    if dtype == "bfloat16":
+        return narrow(exact.astype(np.float32))
+    return exact.astype(STORAGE_DTYPES[dtype])
+
+
+def _integers(numbers: list[Any], name: str, shape: tuple[int, ...], dtype: DTypeName) -> Array:
+    """By way of float64, which holds every number of these types exactly."""
+    _check_numbers(numbers, name, shape, f"and {dtype} has no other values")
+    exact = np.array(numbers, np.float64)
+    bounds = np.iinfo(STORAGE_DTYPES[dtype])
+    _refuse_any(exact != np.trunc(exact), numbers, name, shape, f"but {dtype} holds whole numbers only")
+    outside = (exact < bounds.min) | (exact > bounds.max)
+    _refuse_any(outside, numbers, name, shape, f"but {dtype} holds {bounds.min} to {bounds.max}")
+    return exact.astype(STORAGE_DTYPES[dtype])
+
+
+def _all_numbers(numbers: Sequence[Any]) -> bool:
+    return set(map(type, numbers)) <= {int, float}  # `type`, because a bool is an int to isinstance
+
+
+def _check_numbers(numbers: Sequence[Any], name: str, shape: tuple[int, ...], hint: str) -> None:
+    if _all_numbers(numbers):
+        return
+    index = next(i for i, x in enumerate(numbers) if type(x) not in (int, float))
+    where = _position(name, shape, index)
+    _refuse(f"{where} is {_word(numbers[index])}; a JSON number belongs there, {hint}.", where)
+
+
+def _refuse_any(bad: Array, numbers: Sequence[Any], name: str, shape: tuple[int, ...], because: str) -> None:
+    if bad.any():
+        index = int(bad.argmax())
+        where = _position(name, shape, index)
+        _refuse(f"{where} is {_word(numbers[index])}, {because}.", where)
+
+
+def _position(name: str, shape: tuple[int, ...], index: int) -> str:
+    return name + "".join(f"[{i}]" for i in np.unravel_index(index, shape))
+
+
+def _word(value: Any) -> str:
+    """A JSON value as a sentence names it, short."""
+    if isinstance(value, NotJson):
+        return f"the bare token {value[:40]}"
+    if isinstance(value, (list, dict)):
+        return "a list" if isinstance(value, list) else "an object"
+    text = json.dumps(value)
+    return text if len(text) <= 40 else f"{text[:40]}…"
+
+
+def _refuse(sentence: str, field: str) -> NoReturn:
+    raise InvalidMatrix(sentence, field=field)

@@ -1,0 +1,111 @@
+"""A stored matrix as bytes of a media type: a header of its format, then the elements as they are stored.
+
+Nothing is put together in memory: any range of the virtual file is read from the store when it is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain, islice
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from jobs.format_npy import npy_header
+from jobs.format_safetensors import safetensors_header
+from jobs.matrices import MatrixStore, matrix_bytes
+from kernels.numerics import DTypeName
+from service.conditions import none_match, range_applies
+from service.negotiation import NPY, OCTETS, SAFETENSORS
+from service.ranges import parse_range
+
+WHOLE_BYTES = 1 << 20  # a representation up to this size is sent in one piece
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """What is needed to send a matrix; its owner has been checked."""
+
+    id: str
+    dtype: DTypeName
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Representation:
+    """A matrix in a media type."""
+
+    matrix: Matrix
+    media_type: str
+    head: bytes
+
+    @property
+    def total_bytes(self) -> int:
+        return len(self.head) + matrix_bytes(self.matrix.dtype, self.matrix.shape)
+
+    @property
+    def etag(self) -> str:
+        """Strong: the contents of an id never change."""
+        return f'"{self.matrix.id}.{self.media_type.rpartition("/")[2]}"'
+
+    @property
+    def headers(self) -> dict[str, str]:
+        shape = ",".join(map(str, self.matrix.shape))
+        return {"x-matmul-dtype": self.matrix.dtype, "x-matmul-shape": shape}
+
+    def pieces(self, store: MatrixStore, start: int, stop: int) -> Iterator[bytes]:
+        """The bytes from `start` to `stop`. Raises MatrixNotFound."""
+        head_bytes = len(self.head)
+        if start < head_bytes:
+            yield self.head[start:stop]
+        if stop > head_bytes:
+            yield from store.chunks(self.matrix.id, max(0, start - head_bytes), stop - head_bytes)
+
+
+def represent(matrix: Matrix, media_type: str, *, tensor: str = "c") -> Representation:
+    """`tensor` is the name that a safetensors file gives it."""
+    heads: Mapping[str, Callable[[], bytes]] = {
+        NPY: lambda: npy_header(matrix.dtype, matrix.shape),
+        SAFETENSORS: lambda: safetensors_header({tensor: (matrix.dtype, matrix.shape)}),
+        OCTETS: lambda: b"",
+    }
+    return Representation(matrix, media_type, heads[media_type]())
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """What a GET or HEAD makes its answer depend on; other methods have none."""
+
+    if_none_match: str | None = None
+    byte_range: str | None = None
+    if_range: str | None = None
+    is_head: bool = False
+
+    @classmethod
+    def of(cls, request: Request) -> Conditions:
+        headers = request.headers
+        return cls(
+            headers.get("if-none-match"), headers.get("range"), headers.get("if-range"), request.scope["state"]["head"]
+        )
+
+
+UNCONDITIONAL = Conditions()
+
+
+def send(store: MatrixStore, shown: Representation, asked: Conditions, headers: Mapping[str, str]) -> Response:
+    """200, 206 or 304. To be called in a worker thread. Raises MatrixNotFound, RangeNotSatisfiable."""
+    all_headers = {**shown.headers, **headers, "etag": shown.etag, "accept-ranges": "bytes", "vary": "accept"}
+    if none_match(asked.if_none_match, shown.etag):
+        return Response(None, 304, all_headers)
+    status, start, stop = 200, 0, shown.total_bytes
+    wanted = parse_range(asked.byte_range, stop) if range_applies(asked.if_range, shown.etag) else None
+    if wanted is not None:
+        status, (start, stop) = 206, wanted
+        all_headers["content-range"] = f"bytes {start}-{stop - 1}/{shown.total_bytes}"
+    all_headers["content-length"] = str(stop - start)
+    pieces = iter(()) if asked.is_head else shown.pieces(store, start, stop)
+    if asked.is_head or stop - start <= WHOLE_BYTES:
+        return Response(b"".join(pieces), status, all_headers, shown.media_type)
+    first = list(islice(pieces, 2))  # read now, so that a missing matrix is still a proper answer
+    return StreamingResponse(chain(first, pieces), status, all_headers, shown.media_type)

@@ -1,0 +1,46 @@
+"""/v1/kernels and /v1/devices: what there is to multiply with."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request, Response
+
+from jobs.errors import NotFound
+from kernels.catalog import CATALOG
+from kernels.kernel import CudaKernel
+from service.catalogue import DeviceList, KernelList, find, view
+from service.context import context_of
+from service.manual import rest as manual
+from service.negotiation import JSON
+
+router = APIRouter(prefix="/v1")
+
+
+@router.get("/kernels", **manual.KERNELS)
+async def list_kernels(request: Request) -> Response:
+    context = context_of(request)
+    workers = await context.call(context.workers.now)
+    shown = KernelList(kernels=tuple(view(kernel, workers) for kernel in CATALOG))
+    return Response(shown.model_dump_json(), media_type=JSON)
+
+
+@router.get("/kernels/{name}", **manual.KERNEL)
+async def get_kernel(request: Request, name: manual.KernelName) -> Response:
+    context, kernel = context_of(request), find(name)
+    return Response(view(kernel, await context.call(context.workers.now)).model_dump_json(), media_type=JSON)
+
+
+@router.get("/kernels/{name}/source", **manual.SOURCE)
+async def kernel_source(request: Request, name: manual.KernelName) -> Response:
+    """The file as it is; a library has none."""
+    kernel = find(name)
+    if not isinstance(kernel, CudaKernel):
+        raise NotFound(f"{name} is a library's: there is no source of it here.", field="name")
+    text = await context_of(request).call(kernel.source_path.read_text, "utf-8")
+    return Response(text, media_type="text/plain")
+
+
+@router.get("/devices", **manual.DEVICES)
+async def list_devices(request: Request) -> Response:
+    context = context_of(request)
+    workers = await context.call(context.registry.live)
+    return Response(DeviceList(devices=tuple(workers)).model_dump_json(), media_type=JSON)

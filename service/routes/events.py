@@ -1,0 +1,38 @@
+"""GET /v1/jobs/{job_id}/events."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from fastapi import APIRouter, Request, Response
+from starlette.responses import StreamingResponse
+
+from service.context import context_of, owner_of
+from service.manual import jobs as manual
+from service.streams import events_after, stream
+
+EVENT_STREAM = "text/event-stream"
+HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
+START = "0-0"
+
+router = APIRouter(prefix="/v1/jobs")
+
+
+@router.get("/{job_id}/events", **manual.EVENTS)
+async def job_events(request: Request, job_id: manual.JobId) -> Response:
+    context, owner = context_of(request), owner_of(request)
+    last_id = request.headers.get("last-event-id") or START
+    job = await context.call(context.ledger.get, job_id, owner=owner)
+    first = await events_after(context, job_id, last_id)
+    if job.record.state.is_terminal and not first:
+        return Response(None, 204)  # nothing more will come: an EventSource that gets this does not ask again
+    if request.state.head:
+        return Response(None, 200, HEADERS, EVENT_STREAM)
+
+    async def told() -> AsyncIterator[bytes]:
+        with context.hub.watch(job_id) as watch:
+            watch.wake()  # for what came between the reading and this
+            async for chunk in stream(context, watch, job_id, first, last_id):
+                yield chunk
+
+    return StreamingResponse(told(), 200, HEADERS, EVENT_STREAM)

@@ -1,0 +1,42 @@
+"""Probes and figures."""
+
+from __future__ import annotations
+
+import orjson
+from fastapi import APIRouter, Request, Response
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+
+from jobs.errors import NoWorkers
+from service.context import Context, context_of
+from service.manual import rest as manual
+from service.metrics import LedgerCollector
+from service.negotiation import JSON
+
+router = APIRouter()
+
+
+@router.get("/livez", **manual.LIVEZ)
+async def live() -> Response:
+    return Response(b'{"status":"ok"}', media_type=JSON)
+
+
+@router.get("/readyz", **manual.READYZ)
+async def ready(request: Request) -> Response:
+    context = context_of(request)
+    workers = await context.call(context.registry.live)
+    if not workers:
+        raise NoWorkers
+    return Response(orjson.dumps({"status": "ok", "workers": len(workers)}), media_type=JSON)
+
+
+@router.get("/metrics", **manual.METRICS)
+async def metrics(request: Request) -> Response:
+    text = await context_of(request).call(_figures, context_of(request))
+    return Response(text, media_type=CONTENT_TYPE_LATEST)
+
+
+def _figures(context: Context) -> bytes:
+    """What was counted here, then what the ledger says now. Raises StoreUnavailable."""
+    of_ledger = CollectorRegistry()
+    of_ledger.register(LedgerCollector(context))
+    return generate_latest(context.metrics.registry) + generate_latest(of_ledger)

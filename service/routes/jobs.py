@@ -1,0 +1,176 @@
+"""/v1/jobs: records, listing, products, cancel, retry, delete."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from math import prod
+from typing import Annotated
+from urllib.parse import urlencode
+
+import orjson
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import Field
+
+from jobs.errors import MatrixNotFound, OperandMissing
+from jobs.ledger import JobFilter
+from jobs.models import Job, JobKind, JobRecord, KernelChoice, Strict, product_id
+from jobs.states import REDRIVABLE, JobState
+from service.conditions import none_match
+from service.context import Context, context_of, owner_of
+from service.idempotency import holding_key, once
+from service.manual import jobs as manual
+from service.negotiation import FILE_OFFERS, JSON
+from service.replies import job_location, pending_reply, product_reply, product_type, record_json
+from service.representations import Conditions
+from service.submit import send_message
+from service.waiting import applied, first_reply, wait_of
+
+router = APIRouter(prefix="/v1/jobs")
+
+
+class JobQuery(Strict):
+    """Which jobs to list."""
+
+    state: JobState | None = Field(None, description="Only jobs in this state.", examples=["succeeded"])
+    kind: JobKind | None = Field(None, description="Only jobs of this kind.", examples=["matmul"])
+    kernel: KernelChoice | None = Field(
+        None, description="Only jobs that ran, or asked for, this kernel.", examples=["cpu_blas"]
+    )
+    q: str | None = Field(
+        None, max_length=100, description="Part of the id, kernel, error type or device.", examples=["H200"]
+    )
+    limit: int = Field(50, ge=1, le=200, description="Most jobs in one page.")
+    cursor: str | None = Field(None, max_length=100, description="`next` of the page before.")
+
+
+@router.get("", **manual.LIST)
+async def list_jobs(request: Request, query: Annotated[JobQuery, Query()]) -> Response:
+    context = context_of(request)
+    where = JobFilter(owner_of(request), query.state, query.kind, query.kernel, query.q)
+    page = await context.call(context.ledger.list, where, limit=query.limit, cursor=query.cursor)
+    records = b",".join(record_json(job.record) for job in page.jobs)
+    headers = {"cache-control": "no-cache"}
+    if page.cursor is not None:
+        following = query.model_copy(update={"cursor": page.cursor}).model_dump(exclude_none=True, mode="json")
+        headers["link"] = f'</v1/jobs?{urlencode(following)}>; rel="next"'
+    return Response(b'{"jobs":[' + records + b'],"next":' + orjson.dumps(page.cursor) + b"}", 200, headers, JSON)
+
+
+@router.get("/{job_id}", **manual.GET)
+async def get_job(request: Request, job_id: manual.JobId) -> Response:
+    context, owner = context_of(request), owner_of(request)
+    known = request.headers.get("if-none-match")
+    wait = wait_of(request, default_s=0.0)
+
+    def read() -> Job:
+        return context.ledger.get(job_id, owner=owner)
+
+    def look() -> Response | None:
+        job = read()
+        return _record_reply(job, known, applied(wait)) if _is_news(job, known) else None
+
+    with context.hub.watch(job_id) as watch:
+        job = await context.call(read)
+        if wait.seconds and not _is_news(job, known):
+            reply = await first_reply(context, watch, wait.seconds, look)
+            return reply or _record_reply(await context.call(read), known, applied(wait))
+    return _record_reply(job, known, applied(wait))
+
+
+def _etag(job: Job) -> str:
+    return f'"{job.version}"'
+
+
+def _is_news(job: Job, known: str | None) -> bool:
+    """What a long poll waits for: another version than the caller has or, where it has none, the end."""
+    return job.record.state.is_terminal if known is None else not none_match(known, _etag(job))
+
+
+def _record_reply(job: Job, known: str | None, extra: dict[str, str]) -> Response:
+    headers = {"etag": _etag(job), "cache-control": "no-cache", **extra}
+    if none_match(known, _etag(job)):
+        return Response(None, 304, headers)
+    return Response(record_json(job.record), 200, headers, JSON)
+
+
+@router.get("/{job_id}/product", **manual.PRODUCT)
+async def get_product(request: Request, job_id: manual.JobId) -> Response:
+    context, owner = context_of(request), owner_of(request)
+
+    def look() -> Response:
+        record = context.ledger.get(job_id, owner=owner).record
+        media_type = product_type(request, record, _file_offers(context, record))
+        return product_reply(context, record, media_type, Conditions.of(request))
+
+    return await context.call(look)
+
+
+def _file_offers(context: Context, record: JobRecord) -> Sequence[str]:
+    """JSON only for a product that it can carry."""
+    elements = prod(record.product.shape) if record.product else 0
+    return FILE_OFFERS if elements <= context.settings.max_json_elements else FILE_OFFERS[:-1]
+
+
+@router.post("/{job_id}/cancel", **manual.CANCEL)
+async def cancel_job(request: Request, job_id: manual.JobId) -> Response:
+    context, owner = context_of(request), owner_of(request)
+
+    def cancel() -> tuple[Response, str]:
+        job, outcome = context.ledger.cancel(job_id, owner=owner)
+        return _cancelled_reply(job, 202 if outcome == "cancelled" else 200), job_id
+
+    def again(first: str) -> Response:
+        return _cancelled_reply(context.ledger.get(first, owner=owner), 200)
+
+    async with holding_key(request) as key:
+        return await context.call(once, request, key, "", cancel, again)
+
+
+def _cancelled_reply(job: Job, status: int) -> Response:
+    return Response(record_json(job.record), status, {"etag": _etag(job), **job_location(job.id)}, JSON)
+
+
+@router.post("/{job_id}/retry", **manual.RETRY)
+async def retry_job(request: Request, job_id: manual.JobId) -> Response:
+    context, owner = context_of(request), owner_of(request)
+
+    def retry() -> tuple[Response, str]:
+        _check_operands(context, context.ledger.get(job_id, owner=owner))
+        job, publication = context.ledger.redrive(job_id, owner=owner)
+        send_message(context, publication)
+        return pending_reply(job.record), job_id
+
+    def again(first: str) -> Response:
+        return pending_reply(context.ledger.get(first, owner=owner).record)
+
+    async with holding_key(request) as key:
+        return await context.call(once, request, key, "", retry, again)
+
+
+def _check_operands(context: Context, job: Job) -> None:
+    """A retry of a job whose operands are gone would only fail. Raises OperandMissing."""
+    if job.record.state not in REDRIVABLE:
+        return  # the ledger says so
+    for name, operand in (("a", job.record.request.a), ("b", job.record.request.b)):
+        if operand.matrix is not None:
+            try:
+                context.store.info(operand.matrix, owner=job.owner)
+            except MatrixNotFound:
+                raise OperandMissing(field=name) from None
+
+
+@router.delete("/{job_id}", **manual.DELETE)
+async def delete_job(request: Request, job_id: manual.JobId) -> Response:
+    context, owner = context_of(request), owner_of(request)
+
+    def delete() -> None:
+        job = context.ledger.delete(job_id, owner=owner)
+        operands = (job.record.request.a, job.record.request.b)
+        inline = [operand.matrix for operand in operands if operand.source == "inline" and operand.matrix]
+        for matrix_id in (product_id(job_id), *inline):
+            with suppress(MatrixNotFound):  # most operands went when the job succeeded
+                context.store.delete(matrix_id, owner=owner)
+
+    await context.call(delete)
+    return Response(None, 204)

@@ -1,0 +1,92 @@
+"""POST /v1/matmul."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request, Response
+
+from jobs.models import new_id
+from service.bodies import Body
+from service.changes import Watch
+from service.context import Context, context_of, owner_of
+from service.idempotency import holding_key
+from service.incoming import Claim, Intake
+from service.manual import matmul as manual
+from service.media import Asked, Reader, media_type_of, unsupported
+from service.media_json import JsonReader
+from service.media_multipart import MULTIPART, MultipartReader
+from service.media_safetensors import SafetensorsReader
+from service.negotiation import JSON, PRODUCT_OFFERS, SAFETENSORS, choose_type
+from service.operands import Operands
+from service.preferences import Wait
+from service.receive import receive
+from service.replies import end_reply, pending_reply
+from service.submit import Receipt, Submitter
+from service.waiting import applied, first_reply, wait_of
+
+TAKEN = (JSON, MULTIPART, SAFETENSORS)
+
+router = APIRouter()
+
+
+@router.post("/v1/matmul", **manual.MULTIPLY)
+async def multiply(request: Request) -> Response:
+    context = context_of(request)
+    choose_type(request.headers.get("accept"), PRODUCT_OFFERS)  # before any work is done
+    wait = wait_of(request, default_s=context.settings.default_wait_s)
+    async with holding_key(request) as key:
+        job_id = new_id("job")
+        with context.hub.watch(job_id, ends_only=True) as watch:
+            receipt = await _submit(request, context, job_id, key)
+            if not receipt.replayed:
+                return await _answer(request, context, receipt, watch, wait)
+        with context.hub.watch(receipt.job.id, ends_only=True) as watch:
+            return await _answer(request, context, receipt, watch, wait)
+
+
+async def _submit(request: Request, context: Context, job_id: str, key: str | None) -> Receipt:
+    """Reads the body and records a job for it."""
+    owner, settings = owner_of(request), context.settings
+    media_type = media_type_of(request.headers.get("content-type"))
+    if media_type not in TAKEN:
+        raise unsupported(media_type, TAKEN)
+    limit_bytes = settings.max_json_bytes if media_type == JSON else settings.max_body_bytes
+    body = Body(request.scope, request.receive, limit_bytes=limit_bytes)
+    intake = Intake(
+        context.store,
+        lambda: Claim(owner, settings.product_ttl_s, name=new_id("op")),
+        max_bytes=settings.max_matrix_bytes,
+        body_bytes=None if media_type == JSON else body.declared_bytes,
+        fingerprinted=key is not None,
+    )
+    operands = Operands(context.store, settings, owner)
+    reader = _reader(request, media_type, body, intake, operands, context)
+    submitter = Submitter(context, owner, job_id, operands, request.headers.get("accept"), key)
+    return await receive(context, body, reader, intake, submitter.submit)
+
+
+def _reader(
+    request: Request, media_type: str, body: Body, intake: Intake, operands: Operands, context: Context
+) -> Reader[Asked]:
+    match media_type:
+        case "application/json":
+            return JsonReader(intake.open)
+        case "multipart/form-data":
+            content_type = request.headers["content-type"]
+            return MultipartReader(content_type, intake.open, operands.check, context.staging_dir)
+    return SafetensorsReader(
+        intake.open, operands.check, body_bytes=body.declared_bytes, staging_dir=context.staging_dir
+    )
+
+
+async def _answer(request: Request, context: Context, receipt: Receipt, watch: Watch, wait: Wait) -> Response:
+    """The product, or 202 where it is not there in time."""
+    job_id, owner = receipt.job.id, owner_of(request)
+    extra = applied(wait) | ({"idempotent-replayed": "true"} if receipt.replayed else {})
+
+    def look() -> Response | None:
+        return end_reply(context, context.ledger.get(job_id, owner=owner).record, request, extra)
+
+    reply = await context.call(look) if receipt.replayed else None  # it may have ended before anyone watched
+    if reply is None:
+        reply = await first_reply(context, watch, wait.seconds, look)
+    return pending_reply(receipt.job.record, extra) if reply is None else reply

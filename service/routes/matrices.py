@@ -1,0 +1,109 @@
+"""/v1/matrices: stored once, by contents, and used in many products."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import orjson
+from fastapi import APIRouter, Request, Response
+
+from jobs.errors import MatrixNotFound
+from jobs.matrices import MatrixInfo
+from jobs.matrix_booked import is_address
+from service.bodies import Body
+from service.context import context_of, owner_of
+from service.idempotency import holding_key, once
+from service.incoming import Claim, Incoming, Intake
+from service.manual import matrices as manual
+from service.matrix_media import TAKEN, matrix_reader
+from service.media import media_type_of, unsupported
+from service.negotiation import FILE_OFFERS, JSON, choose_type, offers_for
+from service.receive import receive
+from service.representations import Conditions, Matrix, represent, send
+
+MADE_NOW_S = 1e-4  # a claim made by this request ends so nearly `ttl` after it was made
+
+router = APIRouter(prefix="/v1/matrices")
+
+
+@router.post("", **manual.UPLOAD)
+async def upload_matrix(request: Request) -> Response:
+    async with holding_key(request) as key:
+        return await _upload(request, None, key)
+
+
+@router.put("/{matrix_id}", **manual.PUT)
+async def put_matrix(request: Request, matrix_id: manual.MatrixId) -> Response:
+    if not is_address(matrix_id):
+        raise MatrixNotFound("A matrix can be put under the sha256 of its dtype, shape and contents only.")
+    return await _upload(request, matrix_id, None)
+
+
+async def _upload(request: Request, expected_id: str | None, key: str | None) -> Response:
+    context, owner = context_of(request), owner_of(request)
+    settings, ttl_s = context.settings, float(context.settings.matrix_ttl_s)
+    media_type = media_type_of(request.headers.get("content-type"))
+    if media_type not in TAKEN:
+        raise unsupported(media_type, TAKEN)
+    limit_bytes = settings.max_json_bytes if media_type == JSON else settings.max_body_bytes
+    body = Body(request.scope, request.receive, limit_bytes=limit_bytes)
+    intake = Intake(
+        context.store,
+        lambda: Claim(owner, ttl_s, expected_id=expected_id),
+        max_bytes=settings.max_matrix_bytes,
+        fingerprinted=key is not None,
+    )
+    reader = matrix_reader(request, media_type, body, intake.open, context)
+
+    def store(incoming: Incoming) -> Response:
+        def commit() -> tuple[Response, str]:
+            info = incoming.commit()
+            return _info_reply(info, is_new=info.expires_at - info.created_at <= ttl_s + MADE_NOW_S), info.id
+
+        def again(first: str) -> Response:
+            return _info_reply(context.store.info(first, owner=owner), is_new=False)
+
+        return once(request, key, incoming.digest if key else "", commit, again)
+
+    return await receive(context, body, reader, intake, store)
+
+
+def _info_reply(info: MatrixInfo, *, is_new: bool) -> Response:
+    """201 for a matrix that its owner did not have, 200 for one that was there."""
+    return Response(info_json(info), 201 if is_new else 200, {"location": f"/v1/matrices/{info.id}"}, JSON)
+
+
+def info_json(info: MatrixInfo) -> bytes:
+    return orjson.dumps(
+        {
+            "id": info.id,
+            "dtype": info.dtype,
+            "shape": info.shape,
+            "bytes": info.bytes,
+            "created_at": datetime.fromtimestamp(info.created_at, UTC),
+            "expires_at": datetime.fromtimestamp(info.expires_at, UTC),
+        },
+        option=orjson.OPT_UTC_Z,
+    )
+
+
+@router.get("/{matrix_id}", **manual.GET)
+async def get_matrix(request: Request, matrix_id: manual.MatrixId) -> Response:
+    context, owner = context_of(request), owner_of(request)
+
+    def look() -> Response:
+        info = context.store.info(matrix_id, owner=owner)
+        media_type = choose_type(request.headers.get("accept"), offers_for(info.dtype, FILE_OFFERS))
+        if media_type == JSON:
+            return Response(info_json(info), 200, {"cache-control": "no-cache", "vary": "accept"}, JSON)
+        shown = represent(Matrix(info.id, info.dtype, info.shape), media_type, tensor="matrix")
+        return send(context.store, shown, Conditions.of(request), {})
+
+    return await context.call(look)
+
+
+@router.delete("/{matrix_id}", **manual.DELETE)
+async def delete_matrix(request: Request, matrix_id: manual.MatrixId) -> Response:
+    context = context_of(request)
+    await context.call(context.store.delete, matrix_id, owner=owner_of(request))
+    return Response(None, 204)

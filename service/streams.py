@@ -1,0 +1,50 @@
+"""Server-sent events of a job: what its stream holds after the caller's last event, then what comes, to the end."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+
+import orjson
+
+from jobs.errors import StoreUnavailable
+from jobs.models import JobEvent
+from jobs.states import TERMINAL
+from service.changes import Watch
+from service.context import Context
+
+PING_S = 8.0
+RETRY_MS = 1000  # how soon a client that lost the connection comes back
+FINAL = frozenset(state.value for state in TERMINAL)
+
+
+async def events_after(context: Context, job_id: str, event_id: str) -> Sequence[JobEvent]:
+    """The job's events after that one; readers of one job mostly ask the same. Raises StoreUnavailable."""
+    return await context.events.ask(
+        (job_id, event_id), lambda: context.call(context.ledger.events, job_id, after=event_id)
+    )
+
+
+async def stream(
+    context: Context, watch: Watch, job_id: str, first: Sequence[JobEvent], last_id: str
+) -> AsyncIterator[bytes]:
+    """`first` is what there was after `last_id`. Ends after the job's final event, or when the service stops."""
+    yield b"retry: %d\n\n" % RETRY_MS
+    events = first
+    while True:
+        for event in events:
+            last_id = event.id
+            yield _lines(event)
+        if events and events[-1].event in FINAL:
+            return
+        if not await watch.change(PING_S):
+            if context.hub.closing:
+                return
+            yield b": ping\n\n"
+        try:
+            events = await events_after(context, job_id, last_id)
+        except StoreUnavailable:
+            events = ()  # an outage is waited out: the events are kept
+
+
+def _lines(event: JobEvent) -> bytes:
+    return b"id: %s\nevent: %s\ndata: %s\n\n" % (event.id.encode(), event.event.encode(), orjson.dumps(event.data))

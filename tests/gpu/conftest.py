@@ -1,0 +1,88 @@
+"""Fixtures that need an NVIDIA GPU. Without one these tests are skipped, but fail where MATMUL_REQUIRE_GPU is 1."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from jobs.settings import Settings
+
+if TYPE_CHECKING:
+    from worker.cuda_runner import CudaRunner
+
+POISON = 0xFF  # NaN in every float type, -1 in integers
+
+
+def _why_not() -> str | None:
+    """Why no GPU can be used, in a sentence; None where one can."""
+    try:
+        import cupy
+    except ImportError as error:
+        return f"CuPy cannot be imported: {error}"
+    try:
+        count = cupy.cuda.runtime.getDeviceCount()
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        return f"CUDA does not start: {error}"
+    return None if count else "there is no NVIDIA GPU"
+
+
+@pytest.fixture(scope="session")
+def gpu() -> None:
+    """Skips, or fails where a GPU is required."""
+    reason = _why_not()
+    if reason is None:
+        return
+    if os.environ.get("MATMUL_REQUIRE_GPU") == "1":
+        pytest.fail(f"MATMUL_REQUIRE_GPU is 1, but {reason}")
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def gpu_settings(gpu: None, tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    directory: Path = tmp_path_factory.mktemp("gpu")
+    return Settings(device="gpu:0", kernel_cache_dir=directory / "kernels", device_cache_bytes=256 << 20)
+
+
+@pytest.fixture(scope="session")
+def session_runner(gpu_settings: Settings) -> CudaRunner:
+    from worker.cuda_runner import CudaRunner
+
+    return CudaRunner(gpu_settings)
+
+
+@pytest.fixture
+def runner(session_runner: CudaRunner, monkeypatch: pytest.MonkeyPatch) -> Iterator[CudaRunner]:
+    """The GPU; what it allocates is full of poison, so an element that no kernel writes is seen."""
+    from worker import cuda_runner
+    from worker.device_memory import DeviceMatrix, allocate
+    from worker.pitch import Layout
+
+    def poisoned(layout: Layout) -> DeviceMatrix:
+        matrix = allocate(layout)
+        if layout.dtype != "int8" and layout.bytes:  # int8 operands are padded with zeros that count
+            matrix.memory.memset_async(POISON, layout.bytes)
+        return matrix
+
+    monkeypatch.setattr(cuda_runner, "allocate", poisoned)
+    yield session_runner
+    session_runner.cache.clear()
+
+
+@pytest.fixture
+def rng(request: pytest.FixtureRequest) -> np.random.Generator:
+    """Fresh numbers in each run; MATMUL_TEST_SEED repeats one."""
+    seed = int(os.environ.get("MATMUL_TEST_SEED", secrets.randbits(32)))
+    print(f"MATMUL_TEST_SEED={seed}")  # pytest shows it where a test fails
+    return np.random.default_rng(seed)
+
+
+def pytest_collection_modifyitems(items: list[Any]) -> None:
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.gpu)

@@ -1,0 +1,180 @@
+"""The device itself: what it says it is, its memory, its errors, the check's own passes, kept kernels and operands."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from jobs.errors import KernelUnavailable, OutOfDeviceMemory
+from jobs.matrices import Array
+from kernels.catalog import BY_NAME
+from kernels.kernel import CudaKernel
+from kernels.numerics import DTYPE_NAMES, DTypeName, Problem
+from tests.gpu.products import choice, multiply
+from tests.support.products import assert_right, matrix, operands, stored
+from worker.elements import core
+from worker.readiness import prove
+from worker.runner import HostOperand, Product
+from worker.sources import Program, kernel_program
+from worker.sums import HostMatrix
+from worker.verify import check
+
+if TYPE_CHECKING:
+    from worker.cuda_runner import CudaRunner
+
+
+def test_the_worker_proves_itself_ready(runner: CudaRunner, rng: np.random.Generator) -> None:
+    assert prove(runner, rng) == 2 * sum(len(BY_NAME[name].dtypes) for name in runner.kernels)
+
+
+def test_the_device_says_what_it_is(runner: CudaRunner) -> None:
+    device = runner.device
+    assert runner.kernels == ("naive", "shared_tiled", "cublas")
+    assert device.name and device.uuid and device.uuid.startswith("GPU-")
+    assert device.compute_capability and device.multiprocessors and device.memory_bytes and device.l2_bytes
+    assert device.shared_bytes_per_block and device.registers_per_block
+    assert device.theoretical.memory_gb_s is None or device.theoretical.memory_gb_s > 50
+    assert {"driver", "cuda_runtime", "nvrtc", "cupy"} <= set(device.versions)
+    telemetry = runner.telemetry()
+    assert telemetry.memory_free_bytes and telemetry.memory_free_bytes > 0
+    assert telemetry.temperature_c is None or 0 < telemetry.temperature_c < 120
+
+
+# ---- operands kept on the device ----
+def test_an_operand_with_an_address_is_copied_once(runner: CudaRunner, rng: np.random.Generator) -> None:
+    problem = Problem(400, 300, 500, "float32")
+    a, b = operands(problem, rng)
+    first, _, cold = multiply(runner, "cublas", problem, a, b, rng, ids=("a" * 64, "b" * 64))
+    again, check, warm = multiply(runner, "cublas", problem, a, b, rng, ids=("a" * 64, "b" * 64))
+    assert cold.h2d_ms > 0 and warm.h2d_ms == 0
+    np.testing.assert_array_equal(first, again)
+    assert check.passed
+    _, _, inline = multiply(runner, "cublas", problem, a, b, rng)
+    assert inline.h2d_ms > 0
+
+
+def test_kept_operands_stay_within_their_bound(runner: CudaRunner, rng: np.random.Generator) -> None:
+    problem = Problem(3000, 3000, 3000, "float32")  # 36 MB each; 256 MiB are kept
+    for index in range(6):
+        a, b = operands(problem, rng)
+        ids = (f"{2 * index:064x}", f"{2 * index + 1:064x}")
+        multiply(runner, "cublas", problem, a, b, rng, ids=ids)
+        assert runner.cache.bytes <= 256 << 20
+    assert runner.cache.get(f"{11:064x}") is not None
+    assert runner.cache.get(f"{0:064x}") is None
+
+
+# ---- memory ----
+def test_what_cannot_fit_is_refused_before_anything_is_allocated(runner: CudaRunner, rng: np.random.Generator) -> None:
+    problem = Problem(2_000_000, 2_000_000, 1, "float32")  # 16 TB
+    a, b = operands(problem, rng)
+    with pytest.raises(OutOfDeviceMemory, match="bytes on the device"), compute(runner, problem, a, b):
+        pass
+    still_works(runner, rng)
+
+
+def test_memory_that_runs_out_all_the_same_is_an_error_of_its_own(
+    runner: CudaRunner, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("worker.cuda_runner._free_bytes", lambda: 1 << 60)
+    problem = Problem(2_000_000, 2_000_000, 1, "float32")
+    a, b = operands(problem, rng)
+    with pytest.raises(OutOfDeviceMemory), compute(runner, problem, a, b):
+        pass
+    still_works(runner, rng)
+
+
+def compute(runner: CudaRunner, problem: Problem, a: Array, b: Array) -> AbstractContextManager[Product]:
+    return runner.compute(problem, choice("naive"), HostOperand(a), HostOperand(b))
+
+
+def still_works(runner: CudaRunner, rng: np.random.Generator) -> None:
+    problem = Problem(50, 60, 70, "float32")
+    a, b = operands(problem, rng)
+    assert_right(problem, a, b, multiply(runner, "naive", problem, a, b, rng)[0])
+
+
+# ---- the check on the device ----
+@pytest.mark.parametrize("dtype", DTYPE_NAMES)
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("shape", [(1, 700, 900), (3, 5, 9000), (3, 9000, 5), (2, 33, 31)])
+def test_passes_on_the_device_are_those_on_the_cpu(
+    runner: CudaRunner, dtype: DTypeName, transposed: bool, shape: tuple[int, int, int], rng: np.random.Generator
+) -> None:
+    from worker.device_memory import DeviceMatrix, allocate, upload
+    from worker.device_sums import MatrixOnDevice
+    from worker.pitch import operand_layout
+
+    batch, rows, columns = shape
+    elements = matrix((batch, columns, rows) if transposed else shape, dtype, rng)
+    if "int" not in dtype:
+        elements[-1, 3, 2] = stored(np.array(np.nan), dtype)
+        elements[0, 1, 4] = stored(np.array(-np.inf), dtype)
+    kept: DeviceMatrix = allocate(operand_layout(dtype, elements.shape))
+    upload(elements, kept)
+    on_device = MatrixOnDevice(runner._compiler, kept, 0, shape, transposed)
+    on_host = HostMatrix(core(elements, transposed=transposed), dtype)
+    for vectors in (1, batch):
+        if "int" in dtype:
+            whole = rng.integers(-(2**31), 2**31, size=(vectors, columns))
+            np.testing.assert_array_equal(on_device.times_modulo(whole), on_host.times_modulo(whole))
+        else:
+            vector = rng.standard_normal((vectors, columns))
+            for exponent in (0, 3):
+                found, expected = on_device.times(vector, exponent), on_host.times(vector, exponent)
+                np.testing.assert_array_equal(found.bad, expected.bad)
+                np.testing.assert_allclose(found.squares, expected.squares, rtol=1e-4)
+                size = np.sqrt(expected.squares * np.square(vector).sum(axis=-1, keepdims=True))
+                assert np.all(np.abs(found.products - expected.products) <= 1e-6 * size)
+    places = rng.integers(0, rows, size=20), rng.integers(0, columns, size=20)
+    np.testing.assert_array_equal(on_device.elements(batch - 1, *places), on_host.elements(batch - 1, *places))
+    one, other = on_device.item(batch - 1), on_host.item(batch - 1)
+    np.testing.assert_array_equal(one.elements(0, *places), other.elements(0, *places))
+    assert one.transposed().shape == (1, columns, rows)
+
+
+@pytest.mark.parametrize("bit", [30, 26, 23, 21])
+def test_a_bit_flipped_on_the_device_is_found(runner: CudaRunner, bit: int, rng: np.random.Generator) -> None:
+    import cupy
+
+    problem = Problem(700, 600, 500, "float32")
+    a, b = operands(problem, rng)
+    with runner.compute(problem, choice("naive"), HostOperand(a), HostOperand(b)) as product:
+        assert check(problem, "fp32", product.matrices, rng).passed
+        c = product.matrices.c.matrix  # type: ignore[attr-defined]  # it lies on the device
+        place = (int(rng.integers(700)) * c.layout.pitch + int(rng.integers(600))) * 4
+        word = cupy.ndarray((1,), np.uint32, c.memory + place)
+        word[...] = int(word.get()[0]) ^ (1 << bit)
+        assert not check(problem, "fp32", product.matrices, rng).passed
+
+
+# ---- kept kernels ----
+def test_a_compiled_kernel_is_kept_and_a_spoilt_one_made_again(
+    runner: CudaRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from worker import compile
+
+    kernel = BY_NAME["naive"]
+    assert isinstance(kernel, CudaKernel)
+    program = kernel_program(kernel, kernel.resolve_config(), Problem(1, 1, 1, "float32"))
+    compile.Compiler(tmp_path).function(program, "naive")
+    (kept,) = tmp_path.glob("*.cubin")
+    with monkeypatch.context() as patch:
+        patch.setattr(compile, "compile_program", lambda *_: pytest.fail("it is compiled already"))
+        compile.Compiler(tmp_path).function(program, "naive")
+    kept.write_bytes(b"spoilt")
+    compile.Compiler(tmp_path).function(program, "naive")
+    assert kept.read_bytes() != b"spoilt"
+
+
+def test_a_source_that_does_not_compile_is_a_failure_with_a_sentence(runner: CudaRunner, tmp_path: Path) -> None:
+    from worker.compile import Compiler
+
+    source = tmp_path / "broken.cu"
+    source.write_text("this is not CUDA")
+    with pytest.raises(KernelUnavailable, match=r"broken\.cu does not compile"):
+        Compiler(tmp_path / "kept").function(Program(source, ()), "broken")

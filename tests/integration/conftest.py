@@ -1,0 +1,86 @@
+"""Fixtures that need real servers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from jobs.embedded import EmbeddedServer
+from jobs.models import new_id
+from tests.support.api import Api, http_client, running_api
+from tests.support.ledgers import Bench, memory_bench, redis_bench
+from tests.support.stack import Stack
+from tests.support.stores import MakeStores, StoreBench, StoreKind, make_bench
+
+
+@pytest.fixture(params=["memory", "redis"])
+def bench(request: pytest.FixtureRequest, key_prefix: str) -> Iterator[Bench]:
+    """Each ledger in turn: what stands on one must not see which it is."""
+    if request.param == "memory":
+        yield memory_bench()
+    else:
+        with redis_bench(request.getfixturevalue("valkey"), key_prefix) as bench:
+            yield bench
+
+
+@pytest.fixture(params=["file", "redis"])
+def make_stores(
+    request: pytest.FixtureRequest, valkey: EmbeddedServer, key_prefix: str, tmp_path: Path
+) -> Iterator[MakeStores]:
+    """Makes a matrix store of each kind in turn, with settings of the test's."""
+    kind: StoreKind = request.param
+    made: list[StoreBench] = []
+
+    def make(*, url: str = valkey.url, **settings: object) -> StoreBench:
+        made.append(make_bench(kind, url, key_prefix, tmp_path, **settings))
+        return made[-1]
+
+    yield make
+    for bench in made:
+        bench.client.close()
+
+
+@pytest.fixture
+def stores(make_stores: MakeStores) -> StoreBench:
+    """Each matrix store in turn, on the settings' defaults."""
+    return make_stores()
+
+
+@pytest.fixture(scope="session")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """The whole service as processes: Valkey, API, a CPU worker. No test may kill any of them."""
+    with Stack(tmp_path_factory.mktemp("stack"), settings={"cpu_threads": "1"}) as running:
+        yield running
+
+
+@pytest.fixture
+def client(stack: Stack) -> Iterator[httpx.Client]:
+    """An HTTP client of the whole service."""
+    with http_client(stack.url) as each:
+        yield each
+
+
+@pytest.fixture(scope="module")
+def api(valkey: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
+    """An API whose jobs wait until the test plays the worker."""
+    with running_api(valkey, f"{new_id('api')}:", tmp_path_factory.mktemp("api")) as running:
+        yield running
+
+
+@pytest.fixture
+def quiet(api: Api) -> Iterator[httpx.Client]:
+    """An HTTP client of that API."""
+    with api.client() as each:
+        yield each
+
+
+@pytest.fixture
+def own_server(tmp_path: Path) -> Iterator[EmbeddedServer]:
+    """A server that the test may stop, kill and fill."""
+    server = EmbeddedServer(tmp_path / "redis")
+    server.start()
+    yield server
+    server.stop()

@@ -1,0 +1,196 @@
+"""What a matrix store keeps, how much and how long, and what it says where it cannot: the same tests on both stores."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from jobs.embedded import EmbeddedServer
+from jobs.errors import BodyTooLarge, MatrixNotFound, StoreFull, StoreUnavailable
+from tests.support.stores import LARGE, MakeStores, StoreBench, fresh_name, nothing_is_left, numbers
+
+
+# ---- bounds ----
+def test_the_bound_on_all_bytes(make_stores: MakeStores) -> None:
+    stores = make_stores(store_bytes=100)
+    kept = stores.put(numbers((4, 4)), owner="bob")
+    with pytest.raises(StoreFull, match="The store has no room for 64 more bytes: 64 of 100 are used"):
+        stores.put(numbers((4, 4), seed=1))
+    with pytest.raises(StoreFull):
+        stores.put(numbers((4, 4), seed=1), name=fresh_name())
+    stores.store.check_room(36, owner="ada")
+    with pytest.raises(StoreFull):
+        stores.store.check_room(37, owner="ada")
+    stores.put(numbers((3, 3)))
+    stores.store.delete(kept.id, owner="bob")
+    stores.put(numbers((4, 4), seed=1))
+    assert stores.store.used_bytes() == 100
+
+
+def test_the_bound_on_one_owners_bytes(make_stores: MakeStores) -> None:
+    stores = make_stores(store_bytes_per_key=100)
+    shared = numbers((4, 4))
+    stores.put(shared, owner="bob")
+    stores.put(numbers((4, 4), seed=1))
+    with pytest.raises(StoreFull, match="This API key has no room for 64 more bytes: 64 of 100 are used"):
+        stores.put(shared)  # kept once, but charged to each
+    with pytest.raises(StoreFull):
+        stores.store.check_room(37, owner="ada")
+    stores.store.check_room(36, owner="ada")
+    assert stores.store.used_bytes(owner="ada") == 64
+    assert len(stores.kept()) == 2
+
+
+def test_the_bounds_hold_while_many_write(make_stores: MakeStores) -> None:
+    stores = make_stores(store_bytes=10 * 64)
+
+    def put(seed: int) -> bool:
+        try:
+            stores.put(numbers((4, 4), seed=seed), name=fresh_name())
+        except StoreFull:
+            return False
+        return True
+
+    with ThreadPoolExecutor(8) as pool:
+        assert sum(pool.map(put, range(40))) == 10
+    assert stores.store.used_bytes() == 640
+    assert len(stores.kept()) == 10
+
+
+def test_the_bound_on_one_matrix(make_stores: MakeStores) -> None:
+    stores = make_stores(max_matrix_bytes=64)
+    stores.put(numbers((4, 4)))
+    with pytest.raises(BodyTooLarge, match="65 bytes; 64 are the most"):
+        stores.store.create("int8", (65, 1), owner="ada", ttl_s=60)
+    with pytest.raises(BodyTooLarge):
+        stores.store.create("float64", (2**40, 2**40), owner="ada", ttl_s=60, name=fresh_name())
+
+
+# ---- time ----
+def wait_until_gone(stores: StoreBench, matrix_id: str) -> None:
+    deadline = time.monotonic() + 5
+    with suppress(MatrixNotFound):
+        while time.monotonic() < deadline:
+            stores.store.info(matrix_id, owner="ada")
+            time.sleep(0.005)
+
+
+@pytest.mark.parametrize("name", [None, "op_" + "7" * 32])
+def test_what_has_had_its_time_is_not_found_and_then_swept(stores: StoreBench, name: str | None) -> None:
+    info = stores.put(numbers(LARGE), ttl_s=0.05, name=name)
+    assert info.expires_at - info.created_at < 60
+    other = stores.put(numbers((3, 3)))
+    wait_until_gone(stores, info.id)
+    assert len(stores.kept()) > 1
+    for look in (
+        lambda: stores.store.info(info.id, owner="ada"),
+        lambda: stores.store.touch(info.id, owner="ada", ttl_s=60),
+        lambda: stores.store.delete(info.id, owner="ada"),
+    ):
+        with pytest.raises(MatrixNotFound):
+            look()
+    assert stores.store.sweep() == 1
+    assert stores.store.sweep() == 0
+    assert stores.store.used_bytes() == other.bytes
+    assert len(stores.kept()) == 1
+
+
+def test_each_owner_has_a_time_of_their_own(stores: StoreBench) -> None:
+    array = numbers((9, 9))
+    info = stores.put(array, ttl_s=0.05)
+    stores.put(array, owner="bob")
+    wait_until_gone(stores, info.id)
+    assert stores.store.sweep() == 1
+    assert stores.store.used_bytes(owner="ada") == 0
+    assert stores.store.used_bytes() == array.nbytes
+    np.testing.assert_array_equal(stores.get(stores.store.info(info.id, owner="bob")), array)
+
+
+def test_a_touch_puts_the_end_off_and_never_nearer(stores: StoreBench) -> None:
+    info = stores.put(numbers((3, 3)), ttl_s=60)
+    stores.store.touch(info.id, owner="ada", ttl_s=5000)
+    later = stores.store.info(info.id, owner="ada")
+    assert 4900 < later.expires_at - info.expires_at < 5000
+    stores.store.touch(info.id, owner="ada", ttl_s=1)
+    stores.put(numbers((3, 3)), ttl_s=1)
+    assert stores.store.info(info.id, owner="ada") == later
+
+
+def test_a_sweep_takes_no_more_than_it_is_told(stores: StoreBench) -> None:
+    for seed in range(5):
+        last = stores.put(numbers((3, 3), seed=seed), ttl_s=0.05)
+    wait_until_gone(stores, last.id)
+    assert [stores.store.sweep(limit=2) for _ in range(4)] == [2, 2, 1, 0]
+    assert nothing_is_left(stores)
+
+
+def test_a_name_written_again_after_its_time_begins_anew(stores: StoreBench) -> None:
+    name = fresh_name()
+    wait_until_gone(stores, stores.put(numbers((3, 3)), ttl_s=0.05, name=name).id)
+    info = stores.put(numbers((3, 3), seed=1), name=name)
+    assert stores.store.sweep() == 0
+    np.testing.assert_array_equal(stores.get(info), numbers((3, 3), seed=1))
+    assert stores.store.used_bytes(owner="ada") == 36
+
+
+# ---- Redis in trouble ----
+def test_redis_away_is_said_at_once_and_forgotten_when_it_is_back(make_stores: MakeStores, tmp_path: Path) -> None:
+    server = EmbeddedServer(tmp_path / "redis")
+    server.start()
+    try:
+        stores = make_stores(url=server.url)
+        info = stores.put(numbers((3, 3)))
+        writer = stores.store.create("float32", LARGE, owner="ada", ttl_s=60)
+        writer.write(numbers(LARGE).tobytes())
+        server.kill()
+        began = time.monotonic()
+        for look in (
+            lambda: stores.store.info(info.id, owner="ada"),
+            lambda: stores.put(numbers((3, 3)), name=fresh_name()),
+            lambda: stores.store.used_bytes(),
+            lambda: stores.store.check_room(1, owner="ada"),
+            lambda: stores.store.sweep(),
+            writer.commit,
+        ):
+            with pytest.raises(StoreUnavailable):
+                look()
+        writer.abort()
+        assert time.monotonic() - began < 2
+        server.start()
+        assert stores.store.info(info.id, owner="ada") == info
+        np.testing.assert_array_equal(stores.get(stores.put(numbers(LARGE))), numbers(LARGE))
+    finally:
+        server.stop()
+
+
+def test_a_full_redis_is_said_and_can_be_emptied(make_stores: MakeStores, tmp_path: Path) -> None:
+    server = EmbeddedServer(tmp_path / "redis")
+    server.start()
+    try:
+        stores = make_stores(url=server.url)
+        infos = [stores.put(numbers(LARGE, seed=seed)) for seed in range(2)]
+        begun = stores.store.create("float32", LARGE, owner="ada", ttl_s=60)
+        stores.client.config_set("maxmemory", 1)
+        for name in (None, fresh_name()):
+            with pytest.raises(StoreFull):
+                stores.put(numbers((3, 3)), name=name)
+        with begun as writer, pytest.raises(StoreFull):
+            writer.write(numbers(LARGE).tobytes())
+            writer.commit()
+        assert stores.store.info(infos[0].id, owner="ada") == infos[0]
+        stores.store.touch(infos[0].id, owner="ada", ttl_s=100)
+        np.testing.assert_array_equal(stores.get(infos[0]), numbers(LARGE, seed=0))
+        for info in infos:
+            stores.store.delete(info.id, owner="ada")
+        assert stores.store.used_bytes() == 0
+        assert stores.kept() == []
+        stores.client.config_set("maxmemory", 0)
+        stores.store.delete(stores.put(numbers(LARGE)).id, owner="ada")
+        assert stores.book_keys() == []
+    finally:
+        server.stop()

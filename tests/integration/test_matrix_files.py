@@ -1,0 +1,120 @@
+"""What only the file store has: a directory."""
+
+from __future__ import annotations
+
+import os
+import resource
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from jobs.embedded import EmbeddedServer
+from jobs.errors import InvalidSettings, StoreFull, StoreUnavailable
+from jobs.matrix_files import LEFTOVER_AGE_S
+from tests.support.stores import StoreBench, fresh_name, make_bench, numbers
+
+
+@pytest.fixture
+def bench(valkey: EmbeddedServer, key_prefix: str, tmp_path: Path) -> Iterator[StoreBench]:
+    bench = make_bench("file", valkey.url, key_prefix, tmp_path)
+    yield bench
+    bench.client.close()
+
+
+@contextmanager
+def largest_file(size: int) -> Iterator[None]:
+    """Stands in for a full disk: longer files get an error of the same kind."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_no_other_user_can_look_in(bench: StoreBench) -> None:
+    bench.put(numbers((3, 3)), name=fresh_name())
+    bench.put(numbers((3, 3)))
+    directory = bench.settings.store_dir
+    assert stat.S_IMODE(directory.stat().st_mode) == 0o700
+    assert [stat.S_IMODE((directory / name).stat().st_mode) for name in bench.kept()] == [0o600, 0o600]
+
+
+def test_a_directory_that_others_can_enter_is_refused(valkey: EmbeddedServer, key_prefix: str, tmp_path: Path) -> None:
+    directory = tmp_path / "matrices"
+    directory.mkdir(mode=0o755)
+    with pytest.raises(InvalidSettings, match="mode 700"):
+        make_bench("file", valkey.url, key_prefix, tmp_path)
+    directory.rmdir()
+    (tmp_path / "elsewhere").mkdir(mode=0o700)
+    directory.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(InvalidSettings, match="mode 700"):
+        make_bench("file", valkey.url, key_prefix, tmp_path)
+    directory.unlink()
+    directory.write_text("a file")
+    with pytest.raises(InvalidSettings):
+        make_bench("file", valkey.url, key_prefix, tmp_path)
+
+
+def test_leftovers_are_swept_and_nothing_else(bench: StoreBench) -> None:
+    info, named = bench.put(numbers((3, 3))), bench.put(numbers((4, 4)), name=fresh_name())
+    directory = bench.settings.store_dir
+    random = "0" * 32
+    ours = [
+        f"w_{random}.part",  # of a writer that died
+        f"op_{random}",  # the remover died before it
+        f"{info.id}.w_{random}",  # the writer died before the books knew, and another brought the same contents
+        f"{random * 2}.w_{random}",
+    ]
+    foreign = ["notes.txt", "w_1.part", f"op_{random}.bak"]
+    for name in [*ours, *foreign]:
+        (directory / name).write_bytes(b"x")
+    fresh = f"w_{'1' * 32}.part"  # someone is writing it
+    for name in bench.kept():
+        os.utime(directory / name, times=(0, 0))
+    (directory / fresh).write_bytes(b"x")
+    os.utime(directory / fresh, times=(0, (directory / fresh).stat().st_mtime - LEFTOVER_AGE_S + 60))
+    before = set(bench.kept())
+    swept = sum(bench.store.sweep(limit=3) for _ in range(6))
+    assert swept == len(ours)
+    assert set(bench.kept()) == before - set(ours)
+    np.testing.assert_array_equal(bench.get(info), numbers((3, 3)))
+    np.testing.assert_array_equal(bench.get(named), numbers((4, 4)))
+
+
+def test_a_full_disk_is_said_and_leaves_nothing(bench: StoreBench) -> None:
+    array = numbers((300, 300))
+    for name in (None, fresh_name()):
+        with largest_file(100_000), pytest.raises(StoreFull, match="disk"):
+            bench.put(array, name=name)
+    assert bench.kept() == []
+    assert bench.store.used_bytes() == 0
+
+
+def test_a_directory_that_is_gone_is_said(bench: StoreBench) -> None:
+    bench.settings.store_dir.rmdir()
+    with pytest.raises(StoreUnavailable, match="directory"):
+        bench.put(numbers((3, 3)), name=fresh_name())
+    assert bench.store.used_bytes() == 0
+
+
+def test_a_reader_keeps_what_is_deleted_under_it(bench: StoreBench) -> None:
+    array = numbers((2000, 1000))
+    info = bench.put(array)
+    pieces = bench.store.chunks(info.id)
+    first = next(pieces)
+    bench.store.delete(info.id, owner="ada")
+    assert first + b"".join(pieces) == array.tobytes()
+
+
+def test_a_reader_keeps_what_is_written_again_under_it(bench: StoreBench) -> None:
+    """A second attempt of a job puts a new file in the product's place; the mapped one does not change."""
+    name = fresh_name()
+    bench.put(numbers((9, 9), seed=1), name=name)
+    with bench.store.open(name, "float32", (9, 9)) as read:
+        bench.put(numbers((9, 9), seed=2), name=name)
+        np.testing.assert_array_equal(read, numbers((9, 9), seed=1))

@@ -1,0 +1,57 @@
+"""The worker's tasks, but that products of certain depths go wrong, as products do in bad dreams.
+
+The first run of a job can differ from later ones: a mark in the store's directory tells them apart.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+from jobs.errors import DeviceFault
+from jobs.matrices import Array
+from jobs.settings import get_settings
+from kernels.numerics import Problem
+from worker import runner, tasks
+from worker.cpu_blas import multiply
+
+__all__ = ["tasks"]
+
+KILLS, HANGS, HANGS_ONCE, IS_WRONG, FAULTS, TAKES_2_S, HAS_A_BUG = range(1001, 1008)  # depths
+SLEEP_S = 60.0
+
+
+def poisoned(problem: Problem, a: Array, b: Array) -> Array:
+    if problem.k == KILLS:
+        os.kill(os.getpid(), signal.SIGKILL)
+    if problem.k == HANGS or (problem.k == HANGS_ONCE and _is_first_run()):
+        _hang()
+    if problem.k == FAULTS:
+        raise DeviceFault("The device reported cudaErrorIllegalAddress; its worker starts again.")
+    if problem.k == TAKES_2_S:
+        time.sleep(2.0)
+    if problem.k == HAS_A_BUG:
+        raise ZeroDivisionError
+    c = multiply(problem, a, b)
+    if problem.k == IS_WRONG:
+        c[0, 0] += 1
+    return c
+
+
+def _hang() -> None:
+    """As a call into C does that never returns: signals do not wake it."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+    time.sleep(SLEEP_S)
+
+
+def _is_first_run() -> bool:
+    mark = get_settings().store_dir.parent / "ran"
+    try:
+        mark.touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
+
+
+setattr(runner, "multiply", poisoned)  # noqa: B010  # the module does not export it, so an assignment is no type

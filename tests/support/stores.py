@@ -1,0 +1,92 @@
+"""Matrix stores for tests, of both kinds, and a look behind their books."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import numpy as np
+import redis
+from pydantic import SecretStr
+
+from jobs.matrices import STORAGE_DTYPES, Array, MatrixInfo, MatrixStore
+from jobs.matrix_stores import make_matrix_store
+from jobs.models import new_id
+from jobs.redis_client import connect
+from jobs.settings import Settings
+from kernels.numerics import DTypeName
+
+StoreKind = Literal["file", "redis"]
+LARGE = (1500, 1000)  # of float32: a chunk and a half of the redis store
+
+
+@dataclass
+class StoreBench:
+    """A store under test. Two of the same prefix and directory are two processes' views of one."""
+
+    kind: StoreKind
+    settings: Settings
+    client: redis.Redis
+    store: MatrixStore
+
+    def put(self, array: Array, *, owner: str = "ada", ttl_s: float = 60.0, name: str | None = None) -> MatrixInfo:
+        """Stores it, under its contents' id or a name."""
+        dtype = dtype_name(array)
+        with self.store.create(dtype, array.shape, owner=owner, ttl_s=ttl_s, name=name) as writer:
+            writer.write(array.tobytes())
+            return writer.commit()
+
+    def get(self, info: MatrixInfo) -> Array:
+        with self.store.open(info.id, info.dtype, info.shape) as array:
+            return array.copy()
+
+    def kept(self) -> list[str]:
+        """The names of all elements there are: files, or keys of chunks."""
+        if self.kind == "file":
+            return sorted(path.name for path in self.settings.store_dir.iterdir())
+        keys = cast(list[bytes], self.client.keys(f"{self.settings.key_prefix}chunk:*"))
+        return sorted(key.decode() for key in keys)
+
+    def lose_elements(self) -> None:
+        """Removes all elements, and leaves the books as they are."""
+        for name in self.kept():
+            if self.kind == "file":
+                (self.settings.store_dir / name).unlink()
+            else:
+                self.client.delete(name)
+
+    def book_keys(self) -> list[str]:
+        """Every key of the books."""
+        keys = cast(list[bytes], self.client.keys(f"{self.settings.key_prefix}matri*"))
+        return sorted(key.decode() for key in keys)
+
+
+MakeStores = Callable[..., StoreBench]
+
+
+def dtype_name(array: Array) -> DTypeName:
+    return next(name for name, dtype in STORAGE_DTYPES.items() if dtype == array.dtype)
+
+
+def numbers(shape: tuple[int, ...], dtype: DTypeName = "float32", seed: int = 0) -> Array:
+    """An array that no other seed gives."""
+    raw = np.random.default_rng(seed).integers(0, 100, shape)
+    return raw.astype(STORAGE_DTYPES[dtype])
+
+
+def make_bench(kind: StoreKind, url: str, prefix: str, directory: Path, **settings: Any) -> StoreBench:
+    asked = Settings(
+        redis_url=SecretStr(url), key_prefix=prefix, store=kind, store_dir=directory / "matrices", **settings
+    )
+    client = connect(asked)
+    return StoreBench(kind, asked, client, make_matrix_store(asked, client))
+
+
+def fresh_name() -> str:
+    return new_id("op")
+
+
+def nothing_is_left(bench: StoreBench) -> bool:
+    return bench.kept() == [] and bench.book_keys() == [] and bench.store.used_bytes() == 0

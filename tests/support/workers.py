@@ -1,0 +1,219 @@
+"""Real workers on a real Valkey, and what a service does for them: submit, publish, sweep."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import numpy as np
+import psutil
+from celery import Celery
+
+from jobs.embedded import EmbeddedServer
+from jobs.matrices import Array, MatrixStore
+from jobs.matrix_stores import make_matrix_store
+from jobs.models import ANONYMOUS, Job, MatmulRequest, NewJob, OperandRef, new_id, product_id
+from jobs.queue import make_celery, publish
+from jobs.redis_client import connect
+from jobs.redis_ledger import RedisLedger
+from jobs.registry import WorkerRegistry
+from jobs.settings import Settings
+from jobs.states import JobState
+from jobs.sweeper import Sweeper
+from jobs.workers import WorkerInfo
+from kernels.numerics import DTYPES, DTypeName
+
+START_TIMEOUT_S = 60.0
+END_TIMEOUT_S = 30.0
+
+
+def until(condition: Callable[[], object], *, timeout_s: float, what: str) -> None:
+    """Waits for the condition. Raises TimeoutError that says `what` did not happen."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{what} did not happen in {timeout_s:g} s")
+        time.sleep(0.005)
+
+
+def is_dead(process: psutil.Process) -> bool:
+    """Also before its parent has seen it."""
+    return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+
+
+@dataclass
+class WorkerBench:
+    """One worker process at a time, and a service's side of the ledger. `module` is what is run."""
+
+    server: EmbeddedServer
+    directory: Path
+    module: str = "worker"
+    device: str = "cpu"
+    overrides: dict[str, str] = field(default_factory=dict)
+    process: subprocess.Popen[bytes] | None = None
+
+    def __post_init__(self) -> None:
+        own = {
+            "redis_url": self.server.url,
+            "key_prefix": f"{new_id('test')}:",
+            "store_dir": str(self.directory / "matrices"),
+            "kernel_cache_dir": str(self.directory / "kernels"),
+            "device": self.device,
+            "lease_s": "1.5",
+            "heartbeat_s": "0.2",
+            "sweep_s": "0.1",
+            "sweep_grace_s": "1.0",
+            "max_attempts": "2",
+            "cpu_threads": "1",
+        } | self.overrides
+        self.environment = os.environ | {f"MATMUL_{name.upper()}": value for name, value in own.items()}
+        self.settings = Settings.model_validate(own)
+        self.client = connect(self.settings, timeout_s=5.0)
+        self.ledger = RedisLedger(self.client, prefix=self.settings.key_prefix)
+        self.store: MatrixStore = make_matrix_store(self.settings, self.client)
+        self.registry = WorkerRegistry(self.client, prefix=self.settings.key_prefix)
+        self.app: Celery = make_celery(self.settings)
+
+    # ---- the worker ----
+    def start(self) -> None:
+        """Returns once the worker says that it is there."""
+        with open(self.directory / "worker.log", "ab") as log:
+            command = [sys.executable, "-m", self.module, "--device", self.device]
+            self.process = subprocess.Popen(command, env=self.environment, stdout=log, stderr=log)
+        try:
+            until(self._live_or_dead, timeout_s=START_TIMEOUT_S, what="the first heartbeat")
+        except TimeoutError as error:
+            error.add_note(self.log())
+            raise
+
+    def _live_or_dead(self) -> bool:
+        assert self.process is not None
+        if self.process.poll() is not None:
+            raise RuntimeError(f"the worker ended with {self.process.returncode}:\n{self.log()}")
+        return bool(self.live())
+
+    def live(self) -> list[WorkerInfo]:
+        return list(self.registry.live())
+
+    def child(self) -> psutil.Process:
+        """The process that computes; not multiprocessing's tracker, which is a child too."""
+        assert self.process is not None
+        found: list[psutil.Process] = []
+
+        def look() -> bool:
+            assert self.process is not None
+            with suppress(psutil.NoSuchProcess):  # as a zombie is, too
+                children = psutil.Process(self.process.pid).children()
+                found[:] = [x for x in children if "spawn_main" in " ".join(x.cmdline())]
+            return bool(found)
+
+        until(look, timeout_s=END_TIMEOUT_S, what="the start of a child")
+        return found[0]
+
+    def log(self) -> str:
+        return (self.directory / "worker.log").read_text(errors="replace")[-6000:]
+
+    def stop(self) -> None:
+        """SIGKILL; the child dies with its parent."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+
+    @contextmanager
+    def sweeping(self) -> Iterator[None]:
+        """A sweeper, as every API process has one."""
+        stop = Event()
+        client = connect(self.settings)
+        sweeper = Sweeper(
+            self.ledger,
+            client,
+            self.settings,
+            publish=lambda publication: publish(self.app, publication),
+            sweep_matrices=lambda: self.store.sweep(),
+        )
+        thread = Thread(target=sweeper.run_forever, args=(stop,))
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join()
+            client.close()
+
+    # ---- jobs ----
+    def submit(
+        self,
+        a: Array | OperandRef,
+        b: Array | OperandRef,
+        dtype: DTypeName = "float32",
+        *,
+        inline: bool = True,
+        timeout_s: float = 60.0,
+        **options: Any,
+    ) -> str:
+        """Stores the operands, records the job, sends its message; the job's id. `options` are MatmulRequest's."""
+        refs = [x if isinstance(x, OperandRef) else self.operand(x, dtype, inline=inline) for x in (a, b)]
+        request = MatmulRequest(a=refs[0], b=refs[1], accuracy=DTYPES[dtype].accuracy, **options)
+        job = NewJob(owner=ANONYMOUS, queue=self.device.partition(":")[0], timeout_s=timeout_s, request=request)
+        _, publication = self.ledger.submit(job, max_queued=1000, max_queued_per_owner=1000)
+        assert publication is not None
+        publish(self.app, publication)
+        return job.id
+
+    def operand(self, elements: Array, dtype: DTypeName, *, inline: bool = True) -> OperandRef:
+        name = new_id("op") if inline else None
+        with self.store.create(dtype, elements.shape, owner=ANONYMOUS, ttl_s=600.0, name=name) as writer:
+            writer.write(elements.tobytes())
+            info = writer.commit()
+        return OperandRef(source="inline" if inline else "matrix", matrix=info.id, dtype=dtype, shape=elements.shape)
+
+    def of_depth(self, k: int, *, timeout_s: float = 60.0, **options: Any) -> str:
+        """A small job of ones, told apart by its depth."""
+        a, b = np.ones((3, k), np.float32), np.ones((k, 4), np.float32)
+        return self.submit(a, b, timeout_s=timeout_s, **options)
+
+    def until_state(self, job_id: str, *states: JobState, timeout_s: float = END_TIMEOUT_S) -> Job:
+        try:
+            until(lambda: self.ledger.get(job_id).record.state in states, timeout_s=timeout_s, what=f"{states}")
+        except TimeoutError as error:
+            error.add_note(f"{self.ledger.get(job_id)}\n{self.log()}")
+            raise
+        return self.ledger.get(job_id)
+
+    def ended(self, job_id: str, *, timeout_s: float = END_TIMEOUT_S) -> Job:
+        """The job, once it is at its end."""
+        ends = (JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED)
+        return self.until_state(job_id, *ends, timeout_s=timeout_s)
+
+    def product(self, job: Job) -> Array:
+        info = job.record.product
+        assert info is not None, job.record.error
+        with self.store.open(product_id(job.id), info.dtype, info.shape) as c:
+            return c.copy()
+
+    def still_works(self) -> None:
+        """The next job is right."""
+        job = self.ended(self.of_depth(5))
+        np.testing.assert_array_equal(self.product(job), np.full((3, 4), 5.0, np.float32))
+
+
+@contextmanager
+def running_worker(server: EmbeddedServer, directory: Path, **options: Any) -> Iterator[WorkerBench]:
+    """A worker that serves, with a sweeper beside it; no process is left behind."""
+    bench = WorkerBench(server, directory, **options)
+    try:
+        bench.start()
+        with bench.sweeping():
+            yield bench
+    finally:
+        bench.stop()
+        bench.app.close()
+        bench.client.close()

@@ -1,0 +1,120 @@
+"""What a child makes of readiness, of patience, and of a job that was lost while it computed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from jobs.errors import OutOfDeviceMemory, StoreFull, StoreUnavailable
+from jobs.models import MatmulRequest, OperandRef
+from jobs.settings import Settings
+from kernels.choose import Choice, choose
+from kernels.numerics import DTYPE_NAMES, Problem
+from worker import cpu_device
+from worker.main import main
+from worker.multiply import problem_of
+from worker.patience import patiently
+from worker.readiness import NotReady, prove
+from worker.runner import CpuRunner, HostOperand, Product
+
+RNG = np.random.default_rng(0)
+
+
+def test_a_cpu_that_multiplies_right_is_ready() -> None:
+    runner = CpuRunner(Settings(cpu_threads=1))
+    assert prove(runner, RNG) == 2 * len(DTYPE_NAMES)
+    assert runner.kernels == ("cpu_blas",)
+    assert runner.device.name and runner.device.cores == 1
+
+
+class WrongInOneElement(CpuRunner):
+    """Its int8 products of more than 100 rows are off by one in the last element."""
+
+    @contextmanager
+    def compute(self, problem: Problem, choice: Choice, a: HostOperand, b: HostOperand) -> Iterator[Product]:
+        with super().compute(problem, choice, a, b) as product:
+            if problem.dtype == "int8" and problem.m > 100:
+                product._c[-1, -1] += 1  # type: ignore[attr-defined]  # it is in this process's memory
+            yield product
+
+
+def test_a_device_with_a_wrong_product_is_not_ready() -> None:
+    with pytest.raises(NotReady, match="cpu_blas multiplies int8 wrongly"):
+        prove(WrongInOneElement(Settings(cpu_threads=1)), RNG)
+
+
+def test_a_product_that_memory_has_no_room_for_is_refused_before_it_is_computed() -> None:
+    a, b = np.ones((2_000_000, 1), np.float32), np.ones((1, 2_000_000), np.float32)
+    problem = Problem(2_000_000, 2_000_000, 1, "float32")
+    runner = CpuRunner(Settings(cpu_threads=1))
+    choice = choose("cpu_blas", {}, problem, "fp32", runner.device.traits)
+    with (
+        pytest.raises(OutOfDeviceMemory, match="bytes of memory"),
+        runner.compute(problem, choice, HostOperand(a), HostOperand(b)),
+    ):
+        pass
+
+
+def test_a_container_s_limits_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    free = cpu_device.available_bytes()
+    monkeypatch.setattr(cpu_device, "CGROUP", tmp_path)
+    assert free is None or free > 0
+    (tmp_path / "memory.max").write_text("1000000")
+    (tmp_path / "memory.stat").write_text("anon 200000\nfile 500000\nshmem 100000\n")
+    (tmp_path / "cpu.max").write_text("50000 100000")
+    assert cpu_device.available_bytes() == 700_000
+    assert cpu_device.usable_cores() == 1
+    (tmp_path / "memory.max").write_text("max")
+    (tmp_path / "cpu.max").write_text("max 100000")
+    unlimited = cpu_device.available_bytes()
+    assert unlimited is None or unlimited > 700_000
+
+
+def test_patience_ends() -> None:
+    calls = []
+
+    def away() -> None:
+        calls.append(time.monotonic())
+        raise StoreUnavailable
+
+    with pytest.raises(StoreUnavailable):
+        patiently(away, patience_s=0.4)
+    assert 2 <= len(calls) <= 6
+    assert calls[-1] - calls[0] <= 0.4
+
+
+def test_patience_is_rewarded() -> None:
+    refusals = [StoreUnavailable(), StoreFull()]
+
+    def at_last() -> int:
+        if refusals:
+            raise refusals.pop()
+        return 7
+
+    assert patiently(at_last, patience_s=5.0) == 7
+
+
+@pytest.mark.parametrize("transpose_a", [False, True])
+@pytest.mark.parametrize("transpose_b", [False, True])
+@pytest.mark.parametrize("batches", [(0, 0), (4, 0), (0, 4), (4, 4)])
+def test_the_problem_is_what_was_asked_for(transpose_a: bool, transpose_b: bool, batches: tuple[int, int]) -> None:
+    a = (7, 5) if transpose_a else (5, 7)
+    b = (6, 7) if transpose_b else (7, 6)
+    shapes = [(batch, *shape) if batch else shape for batch, shape in zip(batches, (a, b), strict=True)]
+    refs = [OperandRef(source="matrix", matrix="x", dtype="int8", shape=shape) for shape in shapes]
+    request = MatmulRequest(a=refs[0], b=refs[1], accuracy="exact", transpose_a=transpose_a, transpose_b=transpose_b)
+    batched = tuple(batch > 0 for batch in batches)
+    expected = Problem(5, 6, 7, "int8", max(1, *batches), transpose_a, transpose_b, *batched)
+    assert problem_of(request) == expected
+
+
+@pytest.mark.parametrize("device", ["tpu", "gpu", "gpu:", "gpu:-1", "cpu:0", "gpu:0x1"])
+def test_an_unknown_device_is_refused_in_words(device: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--device", device])
+    assert "it must be cpu or gpu:<index>" in capsys.readouterr().err

@@ -1,0 +1,44 @@
+"""What callers hand back to the ledger, cursors and event ids: ours go round, and nothing else breaks it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobs.errors import InvalidRequest
+from jobs.ledger_codec import cursor_after, cursor_seq, event_place
+
+
+@given(st.integers(0, 10**15 - 1))
+def test_a_cursor_goes_round(seq: int) -> None:
+    assert cursor_seq(cursor_after(seq)) == seq
+
+
+@given(st.text())
+def test_no_other_cursor_breaks_it(text: str) -> None:
+    try:
+        assert cursor_seq(text) >= 0
+    except InvalidRequest as error:
+        assert error.field == "cursor"
+
+
+@given(st.integers(0, 2**64 - 1), st.integers(0, 2**64 - 1))
+def test_an_event_id_goes_round(milliseconds: int, number: int) -> None:
+    assert event_place(f"{milliseconds}-{number}") == (milliseconds, number)
+    assert event_place(str(milliseconds)) == (milliseconds, 0)
+
+
+@given(st.integers(2**64, 10**25))
+def test_an_event_id_fits_redis(number: int) -> None:
+    for text in (f"{number}-0", f"0-{number}", str(number)):
+        with pytest.raises(InvalidRequest):
+            event_place(text)
+
+
+@given(st.text())
+def test_no_other_event_id_breaks_it(text: str) -> None:
+    try:
+        assert all(0 <= part < 2**64 for part in event_place(text))
+    except InvalidRequest as error:
+        assert error.field == "Last-Event-ID"

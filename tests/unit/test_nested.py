@@ -1,0 +1,118 @@
+"""Nested JSON lists to matrices and back."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobs.bfloat16 import widen
+from jobs.errors import InvalidMatrix, MalformedBody
+from jobs.matrices import STORAGE_DTYPES, Array
+from kernels.numerics import DTYPES, DTypeName
+from service.nested import NAMED, loads, to_array, to_json
+
+FLOATS: dict[DTypeName, Any] = {"float16": np.float16, "float32": np.float32, "float64": np.float64}
+shapes = st.one_of(
+    st.tuples(st.integers(1, 5), st.integers(0, 5)),
+    st.tuples(st.integers(1, 3), st.integers(1, 3), st.integers(0, 4)),
+)
+
+
+def values(array: Array, dtype: DTypeName) -> Array:
+    return widen(array) if dtype == "bfloat16" else array
+
+
+@given(st.data(), shapes, st.sampled_from([*FLOATS, "bfloat16"]))
+def test_floats_are_rounded_once_and_come_back(data: st.DataObject, shape: tuple[int, ...], dtype: DTypeName) -> None:
+    limit = DTYPES[dtype].largest * (1 - DTYPES[dtype].unit_roundoff)
+    numbers = st.one_of(st.floats(-limit, limit), st.integers(-1000, 1000), st.sampled_from(list(NAMED)))
+    flat = data.draw(st.lists(numbers, min_size=math.prod(shape), max_size=math.prod(shape)))
+    nested = np.array(flat, object).reshape(shape).tolist()
+    array = to_array(loads(orjson.dumps(nested)), "a", dtype)
+    assert (array.shape, array.dtype) == (shape, STORAGE_DTYPES[dtype])
+    exact = np.array([NAMED.get(x, x) if isinstance(x, str) else x for x in flat], np.float64).reshape(shape)
+    if dtype in FLOATS:
+        np.testing.assert_array_equal(array, exact.astype(FLOATS[dtype]))
+    back = to_array(loads(to_json(array, dtype)), "c", dtype)
+    np.testing.assert_array_equal(values(back, dtype), values(array, dtype))
+
+
+@given(st.data(), shapes, st.sampled_from(["int8", "int32"]))
+def test_integers_come_back(data: st.DataObject, shape: tuple[int, ...], dtype: DTypeName) -> None:
+    bounds = np.iinfo(STORAGE_DTYPES[dtype])
+    numbers = st.integers(int(bounds.min), int(bounds.max))
+    whole = numbers | numbers.map(float)
+    flat = data.draw(st.lists(whole, min_size=math.prod(shape), max_size=math.prod(shape)))
+    array = to_array(np.array(flat, object).reshape(shape).tolist(), "a", dtype)
+    np.testing.assert_array_equal(array, np.array(flat, np.int64).reshape(shape))
+    assert orjson.loads(to_json(array, dtype)) == array.tolist()
+
+
+@given(st.integers() | st.floats(), st.sampled_from(list(DTYPES)))
+def test_a_number_is_held_or_refused(number: float, dtype: DTypeName) -> None:
+    """Nothing becomes another number unseen: what is stored is the nearest there is, or an error."""
+    try:
+        (stored,) = values(to_array([[number]], "a", dtype), dtype).ravel().tolist()
+    except InvalidMatrix:
+        integral = math.isfinite(number) and number == int(number)
+        too_large = not abs(number) <= DTYPES[dtype].largest
+        assert too_large or (DTYPES[dtype].is_integer and not integral) or not math.isfinite(number)
+        return
+    if math.isfinite(number):
+        assert abs(stored - number) <= max(abs(number) * DTYPES[dtype].unit_roundoff, 6e-8)
+    else:
+        assert not DTYPES[dtype].is_integer
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda children: st.lists(children, max_size=4) | st.dictionaries(st.text(max_size=3), children, max_size=3),
+    max_leaves=30,
+)
+
+
+@given(st.lists(json_values, max_size=4), st.sampled_from(list(DTYPES)))
+def test_any_lists_are_a_matrix_or_a_sentence(value: list[Any], dtype: DTypeName) -> None:
+    try:
+        array = to_array(value, "a", dtype)
+    except InvalidMatrix as error:
+        assert error.field is not None
+        assert error.field.startswith("a")
+        assert len(error.detail) < 250
+    else:
+        assert array.ndim in (2, 3)
+        assert list(array.shape) == list(np.array(value, object).shape)[: array.ndim]
+
+
+@given(st.binary(max_size=40) | st.text(max_size=40).map(lambda text: text.encode("utf-8", "surrogatepass")))
+def test_any_bytes_are_json_or_a_sentence(body: bytes) -> None:
+    try:
+        loads(body)
+    except MalformedBody as error:
+        assert "JSON" in error.detail
+
+
+@pytest.mark.parametrize("token", ["NaN", "Infinity", "-Infinity", "1e999", "-1e999", "1" * 400])
+def test_what_is_no_json_number_is_named(token: str) -> None:
+    document = loads(f'{{"a": [[1, {token}]]}}'.encode())
+    with pytest.raises(InvalidMatrix, match=r"a\[0\]\[1\] is the bare token") as refused:
+        to_array(document["a"], "a", "float64")
+    assert refused.value.field == "a[0][1]"
+
+
+@pytest.mark.parametrize("body", ['\ufeff{"a": 1}', '{"a": [1,]}', "'a'", "[" * 100_000])
+def test_leniency_ends_there(body: str) -> None:
+    with pytest.raises(MalformedBody):
+        loads(body.encode())
+
+
+def test_named_numbers_in_json() -> None:
+    array = np.array([[np.nan, np.inf], [-np.inf, 0.5]], np.float32)
+    assert json.loads(to_json(array, "float32")) == [["NaN", "Infinity"], ["-Infinity", 0.5]]

@@ -1,0 +1,64 @@
+"""How matrices lie on the device: every byte has its place, and padding stays small."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jobs.matrices import STORAGE_DTYPES
+from kernels.numerics import DTYPE_NAMES, DTypeName, Problem
+from worker.pitch import GROUP, WASTE, Layout, operand_layout, product_layout
+
+SIZES = st.integers(0, 40) | st.sampled_from([128, 129])
+
+
+@settings(deadline=None)
+@given(
+    dtype=st.sampled_from(DTYPE_NAMES),
+    shape=st.tuples(SIZES, SIZES) | st.tuples(st.integers(1, 5), SIZES, SIZES),
+    most_bytes=st.sampled_from([16, 64, 1000, 1 << 30]),
+)
+def test_pieces_take_every_byte_to_its_place_and_back(
+    dtype: DTypeName, shape: tuple[int, ...], most_bytes: int
+) -> None:
+    stored = np.random.default_rng(0).bytes(int(np.prod(shape)) * STORAGE_DTYPES[dtype].itemsize)
+    layout = operand_layout(dtype, shape)
+    device, back = bytearray(layout.bytes), bytearray(len(stored))
+    for piece in layout.pieces(most_bytes):
+        assert piece.bytes <= most_bytes
+        assert piece.height == 1 or piece.width_bytes == layout.row_bytes
+        for row in range(piece.height):
+            to = piece.device_offset + row * layout.pitch_bytes
+            source = piece.host_offset + row * piece.width_bytes
+            device[to : to + piece.width_bytes] = stored[source : source + piece.width_bytes]
+            back[source : source + piece.width_bytes] = stored[source : source + piece.width_bytes]
+    assert len(device) == layout.bytes, "a piece reached past the matrix"
+    assert bytes(back) == stored
+    assert elements(layout, device) == stored
+    order = [piece.host_offset for piece in layout.pieces(most_bytes)]
+    assert order == sorted(order), "a product is read in stored order"
+
+
+def elements(layout: Layout, device: bytearray) -> bytes:
+    """What a kernel finds at the layout's places, in stored order."""
+    wide = np.frombuffer(device, np.uint8).reshape(layout.batch, layout.kept_rows, layout.pitch_bytes)
+    return wide[:, : layout.rows, : layout.row_bytes].tobytes()
+
+
+@given(dtype=st.sampled_from(DTYPE_NAMES), rows=st.integers(1, 5000), columns=st.integers(1, 5000))
+def test_rows_are_aligned_and_little_is_wasted(dtype: DTypeName, rows: int, columns: int) -> None:
+    layout = operand_layout(dtype, (rows, columns))
+    least = GROUP if dtype == "int8" else 1
+    assert layout.columns <= layout.pitch
+    assert (layout.pitch - columns) * layout.itemsize <= max(layout.row_bytes / WASTE, least)
+    if layout.row_bytes >= WASTE * 256:
+        assert layout.pitch_bytes % 256 == 0
+
+
+@given(m=SIZES.filter(bool), n=SIZES.filter(bool), batch=st.integers(1, 3))
+def test_int8_has_room_for_whole_groups(m: int, n: int, batch: int) -> None:
+    layout = product_layout(Problem(m, n, 1, "int8", batch, a_batched=batch > 1))
+    assert layout.dtype == "int32"
+    assert layout.kept_rows % GROUP == 0 == layout.pitch % GROUP
+    assert layout.kept_rows >= m and layout.pitch >= n

@@ -1,0 +1,188 @@
+"""The process that computes: its device, its links to the ledger and the store, and the way of one job through it.
+
+Celery spawns it, and spawns another when it ends. CUDA lives here alone, never in the parent.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import NoReturn
+
+import numpy as np
+import structlog
+from celery import Celery
+from celery.exceptions import SoftTimeLimitExceeded
+
+from jobs.errors import (
+    DeviceFault,
+    JobFailed,
+    JobNotFound,
+    MatmulError,
+    MatrixNotFound,
+    StaleAttempt,
+    StoreFull,
+    StoreUnavailable,
+    TimeLimitExceeded,
+)
+from jobs.ledger import Claimed, Ledger
+from jobs.matrices import MatrixStore
+from jobs.matrix_stores import make_matrix_store
+from jobs.models import JobError, Outcome, product_id
+from jobs.queue import publish
+from jobs.redis_client import connect
+from jobs.redis_ledger import RedisLedger
+from jobs.registry import WorkerRegistry
+from jobs.settings import Settings
+from jobs.states import JobState
+from worker.heartbeat import Heartbeat
+from worker.lease import EXIT_FAULT, EXIT_NOT_READY, LeaseKeeper, end_process
+from worker.multiply import multiply
+from worker.patience import patiently
+from worker.readiness import prove
+from worker.runner import CpuRunner, Runner
+
+CLAIM_PATIENCE_S = 5.0  # a message given up on is sent again by the sweeper
+WORK_PATIENCE_S = 60.0  # for what is lost with the attempt: operands to be read, a product to be stored or recorded
+NOT_READY_PAUSE_S = 5.0  # a child that is not ready waits before it ends, so that its successors do not spin
+
+log = structlog.get_logger(__name__)
+
+
+class Child:
+    """One per process. For use by the thread that runs the tasks."""
+
+    def __init__(self, app: Celery, settings: Settings, runner: Runner, ledger: Ledger, store: MatrixStore) -> None:
+        self._app = app
+        self._settings = settings
+        self._runner = runner
+        self._ledger = ledger
+        self._store = store
+        self._rng = np.random.default_rng()  # seeded by the operating system: the check's signs must not be known
+        self._lease = LeaseKeeper(ledger, settings)
+        self.heartbeat = Heartbeat(WorkerRegistry(connect(settings), prefix=settings.key_prefix), runner, settings)
+
+    def prove_ready(self) -> None:
+        """Raises NotReady, DeviceFault."""
+        started = time.monotonic()
+        count = prove(self._runner, self._rng)
+        log.info("ready", device=self._runner.device.name, products=count, seconds=round(time.monotonic() - started, 2))
+
+    # ---- one job ----
+    def run(self, job_id: str, attempt: int) -> None:
+        """Claims the job, computes it, records its end. Returns at once where the message is stale."""
+        claimed = patiently(lambda: self._claim(job_id, attempt), patience_s=CLAIM_PATIENCE_S)
+        if claimed is None:
+            log.debug("a message came for a job that is not waiting", job=job_id, attempt=attempt)
+            return
+        with self.heartbeat.busy(job_id):
+            try:
+                with self._lease.hold(claimed):
+                    outcome = patiently(lambda: self._multiply(claimed), patience_s=WORK_PATIENCE_S)
+                self._succeed(claimed, outcome)
+            except StaleAttempt:
+                log.info("a job was called off", job=job_id, attempt=attempt)
+            except JobFailed as failure:
+                self._fail(claimed, failure)
+
+    def _claim(self, job_id: str, attempt: int) -> Claimed | None:
+        lease_s = self._settings.lease_s
+        return self._ledger.claim(job_id, attempt, worker=self.heartbeat.worker_id, lease_s=lease_s)
+
+    def _multiply(self, claimed: Claimed) -> Outcome:
+        """Raises JobFailed and its kin for whatever goes wrong with this job, but for Redis."""
+        try:
+            return multiply(
+                claimed,
+                self._store,
+                self._runner,
+                rng=self._rng,
+                product_ttl_s=self._settings.product_ttl_s,
+                check_ownership=self._lease.check,
+            )
+        except SoftTimeLimitExceeded:
+            raise TimeLimitExceeded from None
+        except MatmulError:
+            raise
+        except Exception as error:
+            log.exception("a job broke off", job=claimed.job.id)
+            raise JobFailed("The worker met an error it does not know; its log says more.") from error
+
+    def _succeed(self, claimed: Claimed, outcome: Outcome) -> None:
+        job = claimed.job
+        self.heartbeat.verified_products += outcome.verification.passed is True
+        if patiently(lambda: self._ledger.succeed(job.id, claimed.attempt, outcome), patience_s=WORK_PATIENCE_S):
+            log.info("multiplied", job=job.id, kernel=outcome.kernel, kernel_ms=round(outcome.measured.kernel_ms, 3))
+            self._drop_inline_operands(claimed)
+        else:
+            self._drop_stale_product(claimed)
+
+    def _drop_inline_operands(self, claimed: Claimed) -> None:
+        """They came with the request and are of no more use; where this fails, their time runs out."""
+        request = claimed.job.record.request
+        for operand in (request.a, request.b):
+            if operand.source == "inline" and operand.matrix is not None:
+                self._delete(operand.matrix, claimed.job.owner)
+
+    def _drop_stale_product(self, claimed: Claimed) -> None:
+        """The job was called off, or is another attempt's by now, whose product has the same name and must stay."""
+        try:
+            state = self._ledger.get(claimed.job.id).record.state
+        except JobNotFound:
+            state = JobState.CANCELLED
+        except StoreUnavailable:
+            return
+        if state in (JobState.CANCELLED, JobState.FAILED):
+            self._delete(product_id(claimed.job.id), claimed.job.owner)
+
+    def _delete(self, matrix_id: str, owner: str) -> None:
+        try:
+            self._store.delete(matrix_id, owner=owner)
+        except (MatrixNotFound, StoreUnavailable, StoreFull) as error:
+            log.debug("a matrix could not be deleted", matrix=matrix_id, reason=error.type)
+
+    def _fail(self, claimed: Claimed, failure: JobFailed) -> None:
+        """Records why. What may go better elsewhere is queued again; a device that faulted takes this process along."""
+        job, error = claimed.job, JobError(type=failure.type, detail=failure.detail)
+        max_attempts = self._settings.max_attempts if failure.retryable else 1
+        log.warning("a job failed", job=job.id, attempt=claimed.attempt, error=failure.type, detail=failure.detail)
+        try:
+            taken = patiently(
+                lambda: self._ledger.fail(job.id, claimed.attempt, error, max_attempts=max_attempts),
+                patience_s=WORK_PATIENCE_S,
+            )
+            if taken is not None and taken.publication is not None:
+                publish(self._app, taken.publication)
+        except (StoreUnavailable, StoreFull):
+            log.warning("the job store does not serve; the sweeper will see to the job", job=job.id)
+        if isinstance(failure, DeviceFault):
+            end_process(EXIT_FAULT)
+
+
+def make_runner(settings: Settings) -> Runner:
+    """For `settings.device`. CuPy is imported only where a GPU is asked for."""
+    if settings.device == "cpu":
+        return CpuRunner(settings)
+    from worker.cuda_runner import CudaRunner
+
+    return CudaRunner(settings)
+
+
+def start(app: Celery, settings: Settings) -> Child:
+    """The child, proved ready and beating; ends the process, after a pause, where that fails."""
+    try:
+        client = connect(settings)
+        ledger = RedisLedger(client, prefix=settings.key_prefix)
+        child = Child(app, settings, make_runner(settings), ledger, make_matrix_store(settings, client))
+        child.prove_ready()
+        patiently(child.heartbeat.start, patience_s=WORK_PATIENCE_S / 2)
+    except Exception as error:
+        _give_up(error)
+    return child
+
+
+def _give_up(error: Exception) -> NoReturn:
+    detail = error.detail if isinstance(error, MatmulError) else f"{type(error).__name__}: {error}"
+    log.error("this worker is not ready; it tries again with a new process", reason=detail, pause_s=NOT_READY_PAUSE_S)
+    time.sleep(NOT_READY_PAUSE_S)
+    os._exit(EXIT_NOT_READY)

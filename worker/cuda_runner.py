@@ -1,0 +1,197 @@
+"""Products on one GPU: operands there, kernel, check where it is cheaper, product back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import cupy
+import numpy as np
+import structlog
+
+from jobs.errors import OutOfDeviceMemory
+from jobs.matrices import STORAGE_DTYPES, Array
+from jobs.models import Measured
+from jobs.settings import Settings
+from jobs.workers import Telemetry
+from kernels.choose import Choice
+from kernels.kernel import CudaKernel
+from kernels.numerics import Problem
+from worker.compile import Compiler
+from worker.cublas import Cublas
+from worker.cuda_device import cuda_info
+from worker.device_memory import DeviceMatrix, OperandCache, Staging, StopWatch, allocate, upload
+from worker.device_sums import MatrixOnDevice
+from worker.elements import core
+from worker.explain import Operands
+from worker.faults import device_faults
+from worker.launch import launch, prepare
+from worker.pitch import operand_layout, product_layout
+from worker.runner import HostOperand, Product, Runner, gathered, host_operands
+from worker.sums import HostMatrix
+from worker.telemetry import GpuTelemetry
+
+# Below so many elements in all three matrices the check is quicker on the CPU than three launches and copies are.
+HOST_CHECK_ELEMENTS = 3 << 16
+SPARE_BYTES = 64 << 20  # left free beside the matrices: cuBLAS's workspace, the check's vectors
+
+log = structlog.get_logger(__name__)
+
+
+class CudaRunner(Runner):
+    """The GPU that CUDA_VISIBLE_DEVICES leaves to this process."""
+
+    def __init__(self, settings: Settings) -> None:
+        with device_faults():
+            index = int(settings.device.partition(":")[2] or 0)
+            self.device = cuda_info(index)
+            self._compiler = Compiler(settings.kernel_cache_dir)
+            self._cublas = Cublas()
+            self._staging = Staging()
+            self.cache = OperandCache(settings.device_cache_bytes)
+            self._telemetry = GpuTelemetry(self.device.uuid)
+
+    def telemetry(self) -> Telemetry:
+        return self._telemetry.read()
+
+    @contextmanager
+    def compute(self, problem: Problem, choice: Choice, a: HostOperand, b: HostOperand) -> Iterator[Product]:
+        with device_faults():
+            product = self._computed_if_it_fits(problem, choice, a, b)
+            if product is None:
+                log.warning("the device's memory was full; kept operands are dropped and the product tried again")
+                self._free_all()
+                product = self._compute(problem, choice, a, b)
+            yield product
+
+    def _computed_if_it_fits(self, problem: Problem, choice: Choice, a: HostOperand, b: HostOperand) -> Product | None:
+        """None where memory ran out. The error is let go here: it would hold on to what was allocated before it."""
+        try:
+            return self._compute(problem, choice, a, b)
+        except cupy.cuda.memory.OutOfMemoryError:
+            return None
+
+    def _compute(self, problem: Problem, choice: Choice, a: HostOperand, b: HostOperand) -> Product:
+        self._admit(problem, (a, b))
+        copying, computing = StopWatch(), StopWatch()
+        on_a, on_b = self._on_device(problem, a, copying), self._on_device(problem, b, copying)
+        on_c = allocate(product_layout(problem))
+        self._multiply(problem, choice, (on_a, on_b, on_c), computing)
+        times = _Times(h2d_ms=copying.total_ms(), kernel_ms=computing.total_ms())
+        elements = problem.batch * problem.m * problem.n + a.elements.size + b.elements.size
+        if elements <= HOST_CHECK_ELEMENTS:
+            return _ProductBroughtBack(problem, a.elements, b.elements, on_c, self._staging, times)
+        return _ProductOnDevice(problem, (a, b), (on_a, on_b, on_c), self._staging, self._compiler, times)
+
+    def _multiply(
+        self,
+        problem: Problem,
+        choice: Choice,
+        matrices: tuple[DeviceMatrix, DeviceMatrix, DeviceMatrix],
+        computing: StopWatch,
+    ) -> None:
+        kernel = choice.kernel
+        if isinstance(kernel, CudaKernel):
+            function = prepare(self._compiler, kernel, choice.config, problem)
+            with computing:
+                launch(function, kernel, choice.config, problem, *matrices)
+        else:
+            with computing:
+                self._cublas.multiply(problem, *matrices)
+
+    def _on_device(self, problem: Problem, operand: HostOperand, copying: StopWatch) -> DeviceMatrix:
+        """The operand's copy on the device: kept from an earlier job, or made now."""
+        if operand.id is not None and (kept := self.cache.get(operand.id)) is not None:
+            return kept
+        matrix = allocate(operand_layout(problem.dtype, operand.elements.shape))
+        with copying:
+            upload(operand.elements, matrix)
+        if operand.id is not None:
+            self.cache.keep(operand.id, matrix)
+        return matrix
+
+    def _admit(self, problem: Problem, operands: tuple[HostOperand, HostOperand]) -> None:
+        """Raises OutOfDeviceMemory, before anything is allocated, for what cannot fit."""
+        need = product_layout(problem).bytes + SPARE_BYTES
+        for operand in operands:
+            if operand.id is None or self.cache.get(operand.id) is None:
+                need += operand_layout(problem.dtype, operand.elements.shape).bytes
+        if need <= _free_bytes():
+            return
+        self._free_all()
+        need = product_layout(problem).bytes + SPARE_BYTES
+        need += sum(operand_layout(problem.dtype, operand.elements.shape).bytes for operand in operands)
+        if need > (free := _free_bytes()):
+            raise OutOfDeviceMemory(
+                f"The product needs {need} bytes on the device, which has {free} free; make it smaller or try later."
+            )
+
+    def _free_all(self) -> None:
+        self.cache.clear()
+        cupy.get_default_memory_pool().free_all_blocks()
+
+
+def _free_bytes() -> int:
+    """What the driver has free, and what CuPy's pool holds unused."""
+    free, _ = cupy.cuda.runtime.memGetInfo()
+    return int(free + cupy.get_default_memory_pool().free_bytes())
+
+
+class _Times:
+    """Device times of a product, of which the copy back is known last."""
+
+    def __init__(self, h2d_ms: float, kernel_ms: float) -> None:
+        self._h2d_ms, self._kernel_ms = h2d_ms, kernel_ms
+        self.back = StopWatch()
+
+    def measured(self) -> Measured:
+        return Measured(h2d_ms=self._h2d_ms, kernel_ms=self._kernel_ms, d2h_ms=self.back.total_ms())
+
+
+class _ProductBroughtBack(Product):
+    """A small one: copied back at once, and checked on the CPU."""
+
+    def __init__(self, problem: Problem, a: Array, b: Array, c: DeviceMatrix, staging: Staging, times: _Times) -> None:
+        self._times = times
+        self._bytes = gathered(staging.download(c, times.back))
+        dtype = STORAGE_DTYPES[problem.product_dtype]
+        elements = np.frombuffer(self._bytes, dtype).reshape(problem.batch, problem.m, problem.n)
+        self.matrices = host_operands(problem, a, b, elements)
+
+    def chunks(self) -> Iterator[memoryview]:
+        yield memoryview(self._bytes)
+
+    @property
+    def measured(self) -> Measured:
+        return self._times.measured()
+
+
+class _ProductOnDevice(Product):
+    """Checked where it lies, and copied back piece by piece: this process never holds it whole."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        operands: tuple[HostOperand, HostOperand],
+        matrices: tuple[DeviceMatrix, DeviceMatrix, DeviceMatrix],
+        staging: Staging,
+        compiler: Compiler,
+        times: _Times,
+    ) -> None:
+        self._c = matrices[2]
+        self._staging = staging
+        self._times = times
+        host_a = HostMatrix(core(operands[0].elements, transposed=problem.transpose_a), problem.dtype)
+        host_b = HostMatrix(core(operands[1].elements, transposed=problem.transpose_b), problem.dtype)
+        self.matrices = Operands(
+            MatrixOnDevice(compiler, matrices[0], 0, host_a.shape, problem.transpose_a, host_a),
+            MatrixOnDevice(compiler, matrices[1], 0, host_b.shape, problem.transpose_b, host_b),
+            MatrixOnDevice(compiler, matrices[2], 0, (problem.batch, problem.m, problem.n), False),
+        )
+
+    def chunks(self) -> Iterator[memoryview]:
+        return self._staging.download(self._c, self._times.back)
+
+    @property
+    def measured(self) -> Measured:
+        return self._times.measured()

@@ -1,0 +1,57 @@
+"""A matrix's elements as numbers that numpy computes with, and back."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jobs import bfloat16
+from jobs.matrices import STORAGE_DTYPES, Array
+from kernels.numerics import DTypeName
+
+
+def widen(elements: Array, dtype: DTypeName) -> Array:
+    """16-bit floats as float32, exactly; other types as they are, not copied."""
+    if dtype == "bfloat16":
+        return bfloat16.widen(elements)
+    if dtype == "float16":
+        return _widen_half(elements)
+    return elements
+
+
+def _widen_half(elements: Array) -> Array:
+    """As `astype(np.float32)`, which takes almost three times as long.
+
+    Exponent and fraction move to their places in a float32, whose exponent counts from another zero: the factor 2¹¹²
+    makes up for it, for subnormal numbers too. Infinity and NaN are the exception.
+    """
+    bits = elements.view(np.uint16).astype(np.uint32)
+    sign = bits & np.uint32(0x8000)
+    bits ^= sign
+    not_finite = bits >= np.uint32(0x7C00)
+    bits <<= np.uint32(13)
+    values = bits.view(np.float32)
+    values *= np.float32(2.0**112)
+    bits |= sign << np.uint32(16)
+    if not_finite.any():
+        values[not_finite] = elements[not_finite].astype(np.float32)
+    return values
+
+
+def narrow(values: Array, dtype: DTypeName) -> Array:
+    """float32 values rounded once to a 16-bit type; beyond its range they become infinities, as IEEE has it."""
+    if dtype == "bfloat16":
+        return bfloat16.narrow(values)
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        return values.astype(STORAGE_DTYPES[dtype])
+
+
+def as_float64(elements: Array, dtype: DTypeName) -> Array:
+    """A float64 copy, exact for every element type."""
+    with np.errstate(invalid="ignore"):  # a signalling NaN becomes a quiet one
+        return widen(elements, dtype).astype(np.float64)
+
+
+def core(matrix: Array, *, transposed: bool) -> Array:
+    """The operand as it enters the product, always with a leading batch axis: (batch, rows, columns). Not copied."""
+    batched = matrix if matrix.ndim == 3 else matrix[np.newaxis]
+    return batched.swapaxes(1, 2) if transposed else batched

@@ -1,0 +1,39 @@
+"""What the device's errors mean for a job: no room, a call it cannot serve, or a fault that takes the process along."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import cupy
+from cupy_backends.cuda.libs import cublas
+
+from jobs.errors import DeviceFault, KernelUnavailable, OutOfDeviceMemory
+
+OUT_OF_MEMORY = 2  # cudaErrorMemoryAllocation, CUDA_ERROR_OUT_OF_MEMORY
+CUBLAS_ALLOC_FAILED = 3
+CUBLAS_NOT_SERVED = (7, 15)  # invalid value, not supported: the call is refused and the device is well
+
+
+@contextmanager
+def device_faults() -> Iterator[None]:
+    """Raises OutOfDeviceMemory, KernelUnavailable, or DeviceFault: most other errors leave the context unusable."""
+    try:
+        yield
+    except cupy.cuda.memory.OutOfMemoryError as error:
+        raise OutOfDeviceMemory from error
+    except (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError) as error:
+        if error.status == OUT_OF_MEMORY:
+            raise OutOfDeviceMemory from error
+        raise _fault(error) from error
+    except cublas.CUBLASError as error:
+        if error.status == CUBLAS_ALLOC_FAILED:
+            raise OutOfDeviceMemory from error
+        if error.status in CUBLAS_NOT_SERVED:
+            raise KernelUnavailable("cuBLAS does not multiply operands of these types and sizes here.") from error
+        raise _fault(error) from error
+
+
+def _fault(error: Exception) -> DeviceFault:
+    name = str(error).partition(":")[0]  # as in cudaErrorIllegalAddress
+    return DeviceFault(f"The device reported {name}; its worker starts again.")

@@ -1,0 +1,82 @@
+"""What tells the fleet that this worker is there: a beat of the child, which alone knows that it can multiply."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from threading import Event, Thread
+
+import structlog
+
+from jobs.errors import MatmulError
+from jobs.registry import WorkerRegistry
+from jobs.settings import Settings
+from jobs.workers import WorkerInfo
+from worker.runner import Runner
+
+BEAT_S = 1.0  # at most this long, and a fifth of the time that a silent worker counts as live
+
+log = structlog.get_logger(__name__)
+
+
+class Heartbeat:
+    """Beats from its own thread until `stop`. The worker's id outlives its child, so a restart leaves no ghost."""
+
+    def __init__(self, registry: WorkerRegistry, runner: Runner, settings: Settings) -> None:
+        self._registry = registry
+        self._runner = runner
+        self._settings = settings
+        self._started_at = datetime.now(UTC)
+        self._job: str | None = None
+        self._stopped = Event()
+        self.verified_products = 0
+        self.worker_id = f"{socket.gethostname()}/{settings.device}/{os.getppid()}"
+
+    def start(self) -> None:
+        """The first beat goes out now. Raises StoreUnavailable."""
+        self._beat()
+        Thread(target=self._run, name="heartbeat", daemon=True).start()
+
+    def stop(self) -> None:
+        """Takes the worker off the register."""
+        self._stopped.set()
+        self._registry.gone(self.worker_id)
+
+    @contextmanager
+    def busy(self, job_id: str) -> Iterator[None]:
+        """Beats say so until the context ends."""
+        self._job = job_id
+        try:
+            yield
+        finally:
+            self._job = None
+
+    def _run(self) -> None:
+        pause_s = min(BEAT_S, self._settings.worker_ttl_s / 5)
+        while not self._stopped.wait(pause_s):
+            try:
+                self._beat()
+            except MatmulError as error:
+                log.debug("a heartbeat was not heard", reason=error.type)
+
+    def _beat(self) -> None:
+        self._registry.beat(self._info(), self._settings.worker_ttl_s)
+
+    def _info(self) -> WorkerInfo:
+        job = self._job
+        return WorkerInfo(
+            id=self.worker_id,
+            state="busy" if job else "ready",
+            device=self._runner.device,
+            queue=self._runner.device.device_class,
+            kernels=self._runner.kernels,
+            job=job,
+            verified_products=self.verified_products,
+            started_at=self._started_at,
+            seen_at=datetime.now(UTC),
+            lease_s=self._settings.worker_ttl_s,
+            telemetry=self._runner.telemetry(),
+        )

@@ -1,0 +1,137 @@
+"""One product, from a claimed job to a stored and checked result: choose, run, verify, store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+
+import numpy as np
+
+from jobs.errors import (
+    BodyTooLarge,
+    KernelUnavailable,
+    MatrixNotFound,
+    NoRoomForProduct,
+    OperandMissing,
+    OutOfDeviceMemory,
+    StoreFull,
+    VerificationFailed,
+)
+from jobs.ledger import Claimed
+from jobs.matrices import MatrixStore
+from jobs.matrix_booked import is_address
+from jobs.models import Job, MatmulRequest, OperandRef, Outcome, ProductInfo, Verification, product_id
+from jobs.random_matrices import generate
+from kernels.choose import Choice, NoKernelError, choose
+from kernels.kernel import ConfigError
+from kernels.numerics import Problem, gflops
+from worker.runner import HostOperand, Product, Runner
+from worker.verify import NOT_CHECKED, check
+
+
+def multiply(
+    claimed: Claimed,
+    store: MatrixStore,
+    runner: Runner,
+    *,
+    rng: np.random.Generator,
+    product_ttl_s: float,
+    check_ownership: Callable[[], None],
+) -> Outcome:
+    """The product is in `store` when this returns. `check_ownership` raises StaleAttempt once the job is lost.
+
+    Raises JobFailed and its kin, StoreUnavailable, StaleAttempt.
+    """
+    job = claimed.job
+    request = job.record.request
+    problem = problem_of(request)
+    choice = _choice(request, problem, runner)
+    try:
+        with (
+            _operand(request.a, store) as a,
+            _operand(request.b, store) as b,
+            runner.compute(problem, choice, a, b) as product,
+        ):
+            check_ownership()
+            verification = _verified(request, problem, choice, product, rng)
+            check_ownership()
+            info = _stored(job, problem, product, store, product_ttl_s)
+            measured = product.measured
+    except MemoryError:
+        raise OutOfDeviceMemory("The product does not fit in the worker's memory; make it smaller.") from None
+    return Outcome(
+        kernel=choice.kernel.name,
+        config=dict(choice.config),
+        why=choice.why,
+        device=runner.device.name,
+        product=info,
+        measured=measured,
+        gflops=gflops(problem, measured.kernel_ms),
+        verification=verification,
+    )
+
+
+def problem_of(request: MatmulRequest) -> Problem:
+    """The product that a validated request asks for."""
+    a, b = request.a.shape, request.b.shape
+    m, k = (a[-1], a[-2]) if request.transpose_a else (a[-2], a[-1])
+    n = b[-2] if request.transpose_b else b[-1]
+    batches = [shape[0] for shape in (a, b) if len(shape) == 3]
+    return Problem(
+        m=m,
+        n=n,
+        k=k,
+        dtype=request.a.dtype,
+        batch=batches[0] if batches else 1,
+        transpose_a=request.transpose_a,
+        transpose_b=request.transpose_b,
+        a_batched=len(a) == 3,
+        b_batched=len(b) == 3,
+    )
+
+
+def _choice(request: MatmulRequest, problem: Problem, runner: Runner) -> Choice:
+    try:
+        return choose(request.kernel, request.config, problem, request.accuracy, runner.device.traits)
+    except (NoKernelError, ConfigError) as error:
+        raise KernelUnavailable(str(error)) from error
+
+
+@contextmanager
+def _operand(ref: OperandRef, store: MatrixStore) -> Iterator[HostOperand]:
+    if ref.random is not None:
+        yield HostOperand(generate(ref.random, ref.dtype))
+        return
+    assert ref.matrix is not None, "an operand is random or has an id"
+    with ExitStack() as stack:
+        try:
+            elements = stack.enter_context(store.open(ref.matrix, ref.dtype, ref.shape))
+        except MatrixNotFound as error:
+            raise OperandMissing from error
+        yield HostOperand(elements, ref.matrix if is_address(ref.matrix) else None)
+
+
+def _verified(
+    request: MatmulRequest, problem: Problem, choice: Choice, product: Product, rng: np.random.Generator
+) -> Verification:
+    if request.verify == "off":
+        return NOT_CHECKED
+    verification = check(problem, choice.kernel.accuracy[problem.dtype], product.matrices, rng)
+    if not verification.passed:
+        raise VerificationFailed(
+            f"The product did not pass its check and is not returned: its residual is {verification.residual:.3g} "
+            f"where rounding explains {verification.threshold:.3g}."
+        )
+    return verification
+
+
+def _stored(job: Job, problem: Problem, product: Product, store: MatrixStore, ttl_s: float) -> ProductInfo:
+    shape, dtype = problem.product_shape, problem.product_dtype
+    try:
+        with store.create(dtype, shape, owner=job.owner, ttl_s=ttl_s, name=product_id(job.id)) as writer:
+            for chunk in product.chunks():
+                writer.write(chunk)
+            writer.commit()
+    except (StoreFull, BodyTooLarge) as error:
+        raise NoRoomForProduct(error.detail) from error
+    return ProductInfo(shape=shape, dtype=dtype, bytes=problem.product_bytes)

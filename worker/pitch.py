@@ -1,0 +1,117 @@
+"""How a matrix lies on the device: rows a little apart, so that each begins where the hardware likes it.
+
+cuBLAS falls to a fifth of its speed at odd row lengths; a copy that lands rows at a padded pitch costs nothing extra.
+Pure arithmetic: no device is needed to plan it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from jobs.matrices import STORAGE_DTYPES
+from kernels.numerics import DTYPES, DTypeName, Problem
+
+ALIGNMENT_BYTES = 256
+WASTE = 8  # at most a row's 1/WASTE is spent on its padding
+LARGEST_PITCH_BYTES = 2**31 - 1  # of a two-dimensional copy
+GROUP = 16  # cuBLAS multiplies int8 in groups of so many rows, columns and steps
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """`height` rows of `width_bytes`, to be copied between a layout and a matrix as it is stored."""
+
+    device_offset: int
+    host_offset: int
+    width_bytes: int
+    height: int
+
+    @property
+    def bytes(self) -> int:
+        return self.width_bytes * self.height
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A batch of matrices on the device, in elements of `dtype`."""
+
+    dtype: DTypeName
+    batch: int
+    rows: int
+    columns: int
+    pitch: int  # from one row to the next
+    kept_rows: int  # from one matrix to the next, in rows
+    in_groups: bool  # rows and pitch are multiples of GROUP, and what pads them is zero
+
+    @property
+    def stride(self) -> int:
+        """From one matrix to the next; 0 where one serves the whole batch."""
+        return self.pitch * self.kept_rows if self.batch > 1 else 0
+
+    @property
+    def itemsize(self) -> int:
+        return STORAGE_DTYPES[self.dtype].itemsize
+
+    @property
+    def row_bytes(self) -> int:
+        return self.columns * self.itemsize
+
+    @property
+    def pitch_bytes(self) -> int:
+        return self.pitch * self.itemsize
+
+    @property
+    def bytes(self) -> int:
+        return self.batch * self.kept_rows * self.pitch_bytes
+
+    def pieces(self, most_bytes: int) -> Iterator[Piece]:
+        """The matrix in stored order, in pieces of at most so many bytes."""
+        if self.pitch == self.columns and self.kept_rows == self.rows:
+            yield from _cut(Piece(0, 0, self.bytes, 1), most_bytes)
+            return
+        together = self.kept_rows == self.rows  # then a batch is one tall matrix
+        rows = self.rows * self.batch if together else self.rows
+        height = min(rows, most_bytes // max(1, self.row_bytes)) if self.pitch_bytes <= LARGEST_PITCH_BYTES else 0
+        for item in range(1 if together else self.batch):
+            first = item * self.kept_rows
+            for row in range(0, rows, max(1, height)):
+                host = (item * self.rows + row) * self.row_bytes
+                count = min(max(1, height), rows - row)
+                piece = Piece((first + row) * self.pitch_bytes, host, self.row_bytes, count)
+                yield from [piece] if height else _cut(piece, most_bytes)
+
+
+def _cut(line: Piece, most_bytes: int) -> Iterator[Piece]:
+    for start in range(0, line.width_bytes, most_bytes):
+        width = min(most_bytes, line.width_bytes - start)
+        yield Piece(line.device_offset + start, line.host_offset + start, width, 1)
+
+
+def layout(dtype: DTypeName, shape: tuple[int, ...], *, in_groups: bool) -> Layout:
+    """For a matrix as it is stored, (rows, columns) or (batch, rows, columns)."""
+    batch = shape[0] if len(shape) == 3 else 1
+    rows, columns = shape[-2:]
+    itemsize = DTYPES[dtype].itemsize
+    row_bytes = columns * itemsize
+    alignment = min(ALIGNMENT_BYTES, _power_of_two_below(row_bytes // WASTE))
+    least = GROUP * itemsize if in_groups else itemsize
+    pitch = _up(max(row_bytes, 1), max(alignment, least)) // itemsize
+    return Layout(dtype, batch, rows, columns, pitch, _up(rows, GROUP) if in_groups else rows, in_groups)
+
+
+def operand_layout(dtype: DTypeName, shape: tuple[int, ...]) -> Layout:
+    return layout(dtype, shape, in_groups=dtype == "int8")
+
+
+def product_layout(problem: Problem) -> Layout:
+    shape = (problem.batch, problem.m, problem.n)
+    return layout(problem.product_dtype, shape, in_groups=problem.dtype == "int8")
+
+
+def _power_of_two_below(value: int) -> int:
+    return 1 << (value.bit_length() - 1) if value > 0 else 1
+
+
+def _up(value: int, step: int) -> int:
+    return -(-value // step) * step

@@ -1,0 +1,57 @@
+"""The proof that a worker may serve: small products by every kernel it offers, checked against exact sums.
+
+It doubles as warm-up: what a first product costs (context, compilation, library handles) is paid here.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jobs.errors import MatmulError
+from jobs.matrices import STORAGE_DTYPES, Array
+from kernels.catalog import BY_NAME
+from kernels.choose import choose
+from kernels.kernel import NO_CONFIG
+from kernels.numerics import DTypeName, Problem
+from worker.elements import as_float64, narrow, widen
+from worker.runner import HostOperand, Runner, gathered
+from worker.verify import check
+
+# Rows, columns, depth: no multiples of any tile. The second is large enough for a GPU to check it itself.
+SHAPES = ((33, 17, 29), (601, 499, 60))
+LARGEST = 2  # sums of at most 60 products of such integers are below 2⁸, so exact in every element type
+
+
+class NotReady(MatmulError):
+    """A small product came out wrong, so this worker does not start."""
+
+    type = "not_ready"
+
+
+def prove(runner: Runner, rng: np.random.Generator) -> int:
+    """Computes and checks one product by each kernel and element type; how many. Raises NotReady, DeviceFault."""
+    cases = [(name, dtype, shape) for name in runner.kernels for dtype in BY_NAME[name].dtypes for shape in SHAPES]
+    for name, dtype, (m, n, k) in cases:
+        _prove_one(runner, name, Problem(m, n, k, dtype), rng)
+    return len(cases)
+
+
+def _prove_one(runner: Runner, name: str, problem: Problem, rng: np.random.Generator) -> None:
+    dtype = problem.dtype
+    accuracy = BY_NAME[name].accuracy[dtype]
+    choice = choose(name, NO_CONFIG, problem, accuracy, runner.device.traits)
+    a, b = _integers(rng, (problem.m, problem.k), dtype), _integers(rng, (problem.k, problem.n), dtype)
+    with runner.compute(problem, choice, HostOperand(a), HostOperand(b)) as product:
+        verification = check(problem, accuracy, product.matrices, rng)
+        given = gathered(product.chunks())
+    c = np.frombuffer(given, STORAGE_DTYPES[problem.product_dtype]).reshape(problem.product_shape)
+    exact = as_float64(a, dtype) @ as_float64(b, dtype)
+    if not verification.passed or not np.array_equal(widen(c, problem.product_dtype), exact):
+        raise NotReady(f"{name} multiplies {dtype} wrongly on {runner.device.name}, so this worker does not start.")
+
+
+def _integers(rng: np.random.Generator, shape: tuple[int, int], dtype: DTypeName) -> Array:
+    values = rng.integers(-LARGEST, LARGEST + 1, size=shape)
+    if dtype in ("float16", "bfloat16"):
+        return narrow(values.astype(np.float32), dtype)
+    return values.astype(STORAGE_DTYPES[dtype])

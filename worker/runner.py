@@ -1,0 +1,146 @@
+"""What a worker's device must do for it: compute a product, show it to the check, hand it over. One class per device
+class: `CpuRunner` here, `CudaRunner` in `worker/cuda_runner.py`, so that a CPU worker never imports CuPy.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+from threadpoolctl import ThreadpoolController
+
+from jobs.errors import OutOfDeviceMemory
+from jobs.matrices import Array
+from jobs.models import Measured
+from jobs.settings import Settings
+from jobs.workers import DeviceInfo, Telemetry
+from kernels.catalog import CATALOG
+from kernels.choose import Choice
+from kernels.numerics import Problem
+from worker.cpu_blas import multiply
+from worker.cpu_device import available_bytes, cpu_info, usable_cores
+from worker.elements import core
+from worker.explain import Operands
+from worker.sums import HostMatrix
+
+
+@dataclass(frozen=True, slots=True)
+class HostOperand:
+    """An operand as it is stored. `id` is its content address, where a device may keep it for the next job."""
+
+    elements: Array
+    id: str | None = None
+
+
+class Product(ABC):
+    """A product on its device, with its operands still at hand for the check."""
+
+    matrices: Operands
+
+    @abstractmethod
+    def chunks(self) -> Iterator[memoryview]:
+        """Its bytes in stored order. Each piece is good until the next is asked for; to be read once, wholly."""
+
+    @property
+    @abstractmethod
+    def measured(self) -> Measured:
+        """Device times, known once the chunks are read."""
+
+
+def gathered(chunks: Iterator[memoryview]) -> bytearray:
+    """All pieces, each copied before the next is asked for."""
+    whole = bytearray()
+    for chunk in chunks:
+        whole += chunk
+    return whole
+
+
+class Runner(ABC):
+    """One device. For use by one thread."""
+
+    device: DeviceInfo
+
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        """Kernels of the catalogue that this device runs."""
+        return tuple(kernel.name for kernel in CATALOG if kernel.unsupported_because(self.device.traits) is None)
+
+    @abstractmethod
+    def compute(
+        self, problem: Problem, choice: Choice, a: HostOperand, b: HostOperand
+    ) -> AbstractContextManager[Product]:
+        """The product, as long as the context lasts. Raises OutOfDeviceMemory, KernelUnavailable, DeviceFault."""
+
+    @abstractmethod
+    def telemetry(self) -> Telemetry:
+        """The device's state now. For use by any thread."""
+
+
+# Products of fewer operations take one thread: waking others costs more than they save, and keeps cores from the
+# API and Redis beside this worker. About 360×360×360.
+ONE_THREAD_FLOPS = 100e6
+LOOKED_AT_BYTES = 16 << 20  # a smaller product is not worth the question how much memory is free
+SPARE_BYTES = 256 << 20  # left free beside a product: blocks of it in other types, the check, the process itself
+
+
+class CpuRunner(Runner):
+    """`cpu_blas` in this process."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._threads = settings.cpu_threads or usable_cores()
+        self._blas = ThreadpoolController().select(user_api="blas").lib_controllers
+        self._use_threads(self._threads)
+        self.device = cpu_info(self._threads)
+
+    def _use_threads(self, count: int) -> None:
+        for library in self._blas:
+            library.set_num_threads(count)
+
+    @contextmanager
+    def compute(self, problem: Problem, choice: Choice, a: HostOperand, b: HostOperand) -> Iterator[Product]:
+        _admit(problem)
+        self._use_threads(self._threads if problem.flops >= ONE_THREAD_FLOPS else 1)
+        started = time.perf_counter()
+        c = multiply(problem, a.elements, b.elements)
+        yield _HostProduct(problem, a.elements, b.elements, c, kernel_ms=(time.perf_counter() - started) * 1e3)
+
+    def telemetry(self) -> Telemetry:
+        return Telemetry()
+
+
+def _admit(problem: Problem) -> None:
+    """Raises OutOfDeviceMemory for a product that memory has no room for: the system would end the process instead."""
+    if problem.product_bytes < LOOKED_AT_BYTES:
+        return
+    need, free = problem.product_bytes + SPARE_BYTES, available_bytes()
+    if free is not None and need > free:
+        raise OutOfDeviceMemory(
+            f"The product needs {need} bytes of memory, of which {free} are free; make it smaller or try later."
+        )
+
+
+class _HostProduct(Product):
+    def __init__(self, problem: Problem, a: Array, b: Array, c: Array, *, kernel_ms: float) -> None:
+        self._c = c
+        self._kernel_ms = kernel_ms
+        self.matrices = host_operands(problem, a, b, c)
+
+    def chunks(self) -> Iterator[memoryview]:
+        yield self._c.reshape(-1).view(np.uint8).data
+
+    @property
+    def measured(self) -> Measured:
+        return Measured(h2d_ms=0.0, kernel_ms=self._kernel_ms, d2h_ms=0.0)
+
+
+def host_operands(problem: Problem, a: Array, b: Array, c: Array) -> Operands:
+    """Matrices in this process's memory, as the check reads them. `a` and `b` are as stored, not yet transposed."""
+    return Operands(
+        HostMatrix(core(a, transposed=problem.transpose_a), problem.dtype),
+        HostMatrix(core(b, transposed=problem.transpose_b), problem.dtype),
+        HostMatrix(core(c, transposed=False), problem.product_dtype),
+    )
