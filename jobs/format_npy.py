@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 from jobs.errors import InvalidMatrix, UnsupportedDType
 from jobs.formats import MatrixHeader, MatrixParser, check_shape, shown
@@ -105,6 +106,7 @@ def _description(reader: _Reader) -> str:
 _VALUES = {"descr": _description, "fortran_order": _Reader.truth, "shape": _Reader.sizes}
 
 
+@lru_cache(maxsize=64)  # matrices of one shape have one header
 def _fields(text: str) -> tuple[str, bool, tuple[int, ...]]:
     """descr, fortran_order and shape out of a header's text."""
     reader = _Reader(text)

@@ -22,7 +22,7 @@ UPLOAD_LEASE_S = 3600.0  # how long the room of a writer that died stays reserve
 LEASED_FROM_BYTES = 1 << 20  # a smaller named matrix is claimed for its full time at once, which saves a round trip
 UPLOAD = "up_"  # ids of uploads begin so; they are known to no one
 _ADDRESS = re.compile(r"[0-9a-f]{64}")
-_NAME = re.compile(r"(?!up_)[a-z]{1,8}_[0-9a-f]{32}")
+_NAME = re.compile(r"(?!up_)[a-z]{1,8}_[0-9a-f]{32}(_[0-9]{1,9})?")
 
 
 def is_address(matrix_id: str) -> bool:

@@ -27,7 +27,9 @@ from jobs.models import new_id
 from kernels.numerics import DTypeName
 
 PART = ".part"
-_OURS = re.compile(r"w_[0-9a-f]{32}\.part|[a-z]{1,8}_[0-9a-f]{32}|[0-9a-f]{64}\.w_[0-9a-f]{32}")  # names we give
+_OURS = re.compile(
+    r"w_[0-9a-f]{32}\.part|[a-z]{1,8}_[0-9a-f]{32}(_[0-9]{1,9})?|[0-9a-f]{64}\.w_[0-9a-f]{32}"
+)  # names we give
 LEFTOVER_AGE_S = 600.0  # a file that no one wrote to for so long and that the books do not know is no one's
 LOOK_ROUND_S = 60.0  # how often the directory is read through for such files
 POPULATE: int = getattr(mmap, "MAP_POPULATE", 0)  # Linux: map all pages at once instead of one fault after the other

@@ -37,9 +37,12 @@ def new_id(prefix: str) -> str:
     return f"{prefix}_{secrets.token_hex(16)}"
 
 
-def product_id(job_id: str) -> str:
-    """Id of a job's product among the matrices: `job_3f…` gives `c_3f…`."""
-    return f"c_{job_id.partition('_')[2]}"
+def product_id(job_id: str, attempt: int) -> str:
+    """Id of what one attempt at a job computes, among the matrices: `job_3f…`, 2 gives `c_3f…_2`.
+
+    Each attempt has its own, so a late worker can neither overwrite nor delete the product of the one that counts.
+    """
+    return f"c_{job_id.partition('_')[2]}_{attempt}"
 
 
 class Strict(BaseModel):

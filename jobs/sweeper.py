@@ -23,7 +23,7 @@ from jobs.settings import Settings
 
 LOCK_S = 3.0  # how long a silent holder keeps the lock
 HOUSEKEEPING_EVERY_S = 5.0  # what is merely old can wait a little
-BACK_OFF_MOST_S = 5.0
+BACK_OFF_MOST_S = 2.0
 BATCH = 100
 
 log = structlog.get_logger(__name__)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import redis
 import structlog
@@ -33,7 +33,8 @@ class Watch:
         self._hub = hub
         self._job_id = job_id.encode()
         self._ends_only = ends_only
-        self._woken = asyncio.Event()
+        self._woken = False
+        self._sleeping: asyncio.Future[None] | None = None
 
     def __enter__(self) -> Self:
         self._hub.add(self._job_id, self)
@@ -47,20 +48,29 @@ class Watch:
             self.wake()
 
     def wake(self) -> None:
-        self._woken.set()
+        self._woken = True
+        self._rise()
+
+    def _rise(self) -> None:
+        if self._sleeping is not None and not self._sleeping.done():
+            self._sleeping.set_result(None)
 
     async def change(self, timeout_s: float) -> bool:
         """True when it is time to look at the job; False where `timeout_s` passed first, or the service stops."""
-        if self._hub.closing:
-            return False
         pause_s = min(timeout_s, RECHECK_S if self._hub.listening else POLL_S)
+        if not self._woken and not self._hub.closing:
+            await self._sleep(pause_s)
+        look, self._woken = self._woken or pause_s < timeout_s, False
+        return look and not self._hub.closing
+
+    async def _sleep(self, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        self._sleeping = loop.create_future()
+        alarm = loop.call_later(seconds, self._rise)
         try:
-            async with asyncio.timeout(pause_s):
-                await self._woken.wait()
-        except TimeoutError:
-            return pause_s < timeout_s
-        self._woken.clear()
-        return not self._hub.closing
+            await self._sleeping
+        finally:
+            alarm.cancel()
 
 
 class ChangeHub:
@@ -69,6 +79,7 @@ class ChangeHub:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._watches: dict[bytes, set[Watch]] = {}
+        self._messages = 0  # heard so far, of any kind
         self.listening = False
         self.closing = False
 
@@ -103,25 +114,37 @@ class ChangeHub:
             await asyncio.sleep(RECONNECT_S)
 
     async def _listen(self) -> None:
+        """Raises redis.RedisError once the connection is of no use."""
         async with connect_async(self._settings) as client, client.pubsub() as subscription:
             await subscription.subscribe(f"{self._settings.key_prefix}changes")
-            while True:
-                message = await self._next_message(subscription)
-                if message["type"] == "message":
-                    self._heard(message["data"])
-                elif message["type"] == "subscribe":
+            reading = asyncio.create_task(self._read(subscription))
+            try:
+                while True:
+                    if not await self._hears_within(SILENCE_S, reading):
+                        await subscription.ping()
+                        if not await self._hears_within(self._settings.redis_timeout_s, reading):
+                            raise redis.TimeoutError("the server does not answer")
+            finally:
+                reading.cancel()
+
+    async def _hears_within(self, seconds: float, reading: asyncio.Task[None]) -> bool:
+        """Whether anything came meanwhile. Raises what ended the reading."""
+        before = self._messages
+        done, _ = await asyncio.wait({reading}, timeout=seconds)
+        for task in done:
+            task.result()
+        return self._messages > before
+
+    async def _read(self, subscription: PubSub) -> None:
+        while True:
+            reply = await subscription.parse_response(block=True)
+            self._messages += 1
+            match reply:
+                case [b"message", _, bytes(data)]:
+                    self._heard(data)
+                case [b"subscribe", *_]:
                     self.listening = True
                     self._wake_all()  # what changed before is not told again
-
-    async def _next_message(self, subscription: PubSub) -> dict[str, Any]:
-        """A server that is silent for long is asked whether it is there. Raises redis.TimeoutError."""
-        message: dict[str, Any] | None = await subscription.get_message(timeout=SILENCE_S)
-        if message is None:
-            await subscription.ping()
-            message = await subscription.get_message(timeout=self._settings.redis_timeout_s)
-        if message is None:
-            raise redis.TimeoutError("the server does not answer")
-        return message
 
     def _heard(self, data: bytes) -> None:
         job_id, _, rest = data.partition(b" ")

@@ -140,6 +140,9 @@ class LimitedProtocol(LargeBodyProtocol):
         return min(self._heard_at, self._window_at) + self.receive_timeout_s - now
 
     # ---- refusals ----
+    def _unsupported_upgrade_warning(self) -> None:
+        """An Upgrade is passed over, as HTTP lets a server do; the log is not for callers to fill."""
+
     def _stop_parsing(self, error: MatmulError) -> None:
         self._refusal = error
         raise error

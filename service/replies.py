@@ -43,7 +43,7 @@ def product_reply(
     try:
         if media_type == JSON:
             return Response(_json_reply(context, record, record.product), 200, headers, JSON)
-        matrix = Matrix(product_id(record.id), record.product.dtype, record.product.shape)
+        matrix = Matrix(product_id(record.id, record.attempt), record.product.dtype, record.product.shape)
         return send(context.store, represent(matrix, media_type), asked, headers)
     except MatrixNotFound:
         raise ProductExpired from None
@@ -53,7 +53,7 @@ def _json_reply(context: Context, record: JobRecord, product: ProductInfo) -> by
     """`c` is null where there are more elements than JSON carries here."""
     c = b"null"
     if prod(product.shape) <= context.settings.max_json_elements:
-        with context.store.open(product_id(record.id), product.dtype, product.shape) as array:
+        with context.store.open(product_id(record.id, record.attempt), product.dtype, product.shape) as array:
             c = to_json(array, product.dtype)
     return b'{"job":' + record_json(record) + b',"c":' + c + b"}"
 

@@ -17,7 +17,6 @@ from celery.exceptions import SoftTimeLimitExceeded
 from jobs.errors import (
     DeviceFault,
     JobFailed,
-    JobNotFound,
     MatmulError,
     MatrixNotFound,
     StaleAttempt,
@@ -34,7 +33,6 @@ from jobs.redis_client import connect
 from jobs.redis_ledger import RedisLedger
 from jobs.registry import WorkerRegistry
 from jobs.settings import Settings
-from jobs.states import JobState
 from worker.heartbeat import Heartbeat
 from worker.lease import EXIT_FAULT, EXIT_NOT_READY, LeaseKeeper, end_process
 from worker.multiply import multiply
@@ -115,7 +113,8 @@ class Child:
             log.info("multiplied", job=job.id, kernel=outcome.kernel, kernel_ms=round(outcome.measured.kernel_ms, 3))
             self._drop_inline_operands(claimed)
         else:
-            self._drop_stale_product(claimed)
+            # The job was called off, or is another attempt's by now.
+            self._delete(product_id(job.id, claimed.attempt), job.owner)
 
     def _drop_inline_operands(self, claimed: Claimed) -> None:
         """They came with the request and are of no more use; where this fails, their time runs out."""
@@ -123,17 +122,6 @@ class Child:
         for operand in (request.a, request.b):
             if operand.source == "inline" and operand.matrix is not None:
                 self._delete(operand.matrix, claimed.job.owner)
-
-    def _drop_stale_product(self, claimed: Claimed) -> None:
-        """The job was called off, or is another attempt's by now, whose product has the same name and must stay."""
-        try:
-            state = self._ledger.get(claimed.job.id).record.state
-        except JobNotFound:
-            state = JobState.CANCELLED
-        except StoreUnavailable:
-            return
-        if state in (JobState.CANCELLED, JobState.FAILED):
-            self._delete(product_id(claimed.job.id), claimed.job.owner)
 
     def _delete(self, matrix_id: str, owner: str) -> None:
         try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,8 @@ class Compiler:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with suppress(OSError):  # then each kernel says that it could not be kept
+            self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._arch = _arch(str(cupy.cuda.Device().compute_capability))
         self._version = ".".join(map(str, nvrtc.getVersion()))
         self._modules: dict[Program, Any] = {}

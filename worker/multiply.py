@@ -20,7 +20,7 @@ from jobs.errors import (
 from jobs.ledger import Claimed
 from jobs.matrices import MatrixStore
 from jobs.matrix_booked import is_address
-from jobs.models import Job, MatmulRequest, OperandRef, Outcome, ProductInfo, Verification, product_id
+from jobs.models import MatmulRequest, OperandRef, Outcome, ProductInfo, Verification, product_id
 from jobs.random_matrices import generate
 from kernels.choose import Choice, NoKernelError, choose
 from kernels.kernel import ConfigError
@@ -55,7 +55,7 @@ def multiply(
             check_ownership()
             verification = _verified(request, problem, choice, product, rng)
             check_ownership()
-            info = _stored(job, problem, product, store, product_ttl_s)
+            info = _stored(claimed, problem, product, store, product_ttl_s)
             measured = product.measured
     except MemoryError:
         raise OutOfDeviceMemory("The product does not fit in the worker's memory; make it smaller.") from None
@@ -125,10 +125,11 @@ def _verified(
     return verification
 
 
-def _stored(job: Job, problem: Problem, product: Product, store: MatrixStore, ttl_s: float) -> ProductInfo:
+def _stored(claimed: Claimed, problem: Problem, product: Product, store: MatrixStore, ttl_s: float) -> ProductInfo:
     shape, dtype = problem.product_shape, problem.product_dtype
+    job, name = claimed.job, product_id(claimed.job.id, claimed.attempt)
     try:
-        with store.create(dtype, shape, owner=job.owner, ttl_s=ttl_s, name=product_id(job.id)) as writer:
+        with store.create(dtype, shape, owner=job.owner, ttl_s=ttl_s, name=name) as writer:
             for chunk in product.chunks():
                 writer.write(chunk)
             writer.commit()

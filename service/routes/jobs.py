@@ -168,7 +168,7 @@ async def delete_job(request: Request, job_id: manual.JobId) -> Response:
         job = context.ledger.delete(job_id, owner=owner)
         operands = (job.record.request.a, job.record.request.b)
         inline = [operand.matrix for operand in operands if operand.source == "inline" and operand.matrix]
-        for matrix_id in (product_id(job_id), *inline):
+        for matrix_id in (product_id(job_id, job.record.attempt), *inline):
             with suppress(MatrixNotFound):  # most operands went when the job succeeded
                 context.store.delete(matrix_id, owner=owner)
 

@@ -281,7 +281,7 @@ def test_large_product_in_parts(api: Api, quiet: httpx.Client) -> None:
 def test_an_expired_product_is_410(api: Api, quiet: httpx.Client) -> None:
     job_id = submit(quiet)
     api.succeed(job_id, PRODUCT)
-    api.store.delete(job_id.replace("job_", "c_"), owner="anonymous")
+    api.store.delete(job_id.replace("job_", "c_") + "_1", owner="anonymous")
     for accept in ("application/x-npy", "application/json"):
         problem(quiet.get(f"/v1/jobs/{job_id}/product", headers={"accept": accept}), 410, "product_expired")
 

@@ -150,12 +150,12 @@ def test_to_another_key_it_is_not_there(guarded: Guarded, belongings: Belongings
 
 
 def test_another_keys_matrix_is_no_operand(guarded: Guarded, belongings: Belongings) -> None:
-    ids = (belongings.matrix, product_id(belongings.job))
+    ids = (belongings.matrix, product_id(belongings.job, 1))
     with guarded.api.client(**bearer(OTHER.key)) as other:
         for matrix_id in ids:
             reply = other.post("/v1/matmul", json=SEEDED | {"a": {"matrix": matrix_id}})
             problem(reply, 404, "matrix_not_found")
-        assert other.get(f"/v1/matrices/{product_id(belongings.job)}").status_code == 404
+        assert other.get(f"/v1/matrices/{product_id(belongings.job, 1)}").status_code == 404
 
 
 def test_lists_show_ones_own(guarded: Guarded, belongings: Belongings) -> None:

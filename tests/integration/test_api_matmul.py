@@ -131,7 +131,7 @@ def test_references_and_seeds(client: httpx.Client) -> None:
 
 def test_a_product_is_an_operand(client: httpx.Client) -> None:
     first = right(client.post("/v1/matmul", json={"a": [[1, 2], [3, 4]], "b": [[1, 0], [0, 1]]})).json()["job"]["id"]
-    square = {"matrix": first.replace("job_", "c_")}
+    square = {"matrix": first.replace("job_", "c_") + "_1"}
     assert right(client.post("/v1/matmul", json={"a": square, "b": square})).json()["c"] == [[7, 10], [15, 22]]
 
 

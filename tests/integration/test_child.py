@@ -47,9 +47,9 @@ def run(bench: WorkerBench, happens: Callable[[RedisLedger, str], object]) -> st
     return job_id
 
 
-def has_product(bench: WorkerBench, job_id: str) -> bool:
+def has_product(bench: WorkerBench, job_id: str, attempt: int = 1) -> bool:
     try:
-        return bench.store.info(product_id(job_id), owner=ANONYMOUS).shape == (2, 4)
+        return bench.store.info(product_id(job_id, attempt), owner=ANONYMOUS).shape == (2, 4)
     except MatrixNotFound:
         return False
 
@@ -60,14 +60,20 @@ def test_the_product_of_a_job_that_was_cancelled_at_the_last_moment_is_thrown_aw
     assert not has_product(bench, job_id)
 
 
-def test_the_product_of_a_job_that_runs_elsewhere_by_now_is_left_to_that_run(bench: WorkerBench) -> None:
+def test_the_product_of_a_job_that_runs_elsewhere_by_now_is_thrown_away_and_that_run_s_is_not(
+    bench: WorkerBench,
+) -> None:
     def taken_over(ledger: RedisLedger, job_id: str) -> None:
         ledger.fail(job_id, 1, JobError(type="worker_lost", detail="Its lease ran out."), max_attempts=2)
         assert ledger.claim(job_id, 2, worker="another", lease_s=6.0)
+        with bench.store.create("float32", (2, 4), owner=ANONYMOUS, ttl_s=60, name=product_id(job_id, 2)) as another:
+            another.write(bytes(2 * 4 * 4))
+            another.commit()
 
     job_id = run(bench, taken_over)
     assert bench.ledger.get(job_id).record.attempt == 2
-    assert has_product(bench, job_id)
+    assert not has_product(bench, job_id)
+    assert has_product(bench, job_id, attempt=2)
 
 
 @pytest.mark.parametrize("refusal", [StoreUnavailable, StoreFull])

@@ -120,3 +120,11 @@ def test_one_of_sixteen_takes_a_key(bench: Bench) -> None:
 
     with ThreadPoolExecutor(16) as pool:
         assert sum(pool.map(one, range(16))) == 1
+
+
+def test_a_key_can_stand_for_something_other_than_a_submission(bench: Bench) -> None:
+    bench.ledger.bind_key("alice", KEY, "a matrix")
+    assert bench.ledger.bound_job("alice", KEY) == "a matrix"
+    assert bench.ledger.bound_job("bob", KEY) is None
+    with pytest.raises(IdempotencyKeyReused):
+        bench.ledger.bound_job("alice", OTHER_BODY)

@@ -146,7 +146,7 @@ def test_a_wrong_product_is_never_returned(bench: WorkerBench) -> None:
     job = bench.ended(bench.of_depth(poison.IS_WRONG))
     assert job.record.error is not None and job.record.error.type == "verification_failed"
     assert job.record.attempt == bench.settings.max_attempts
-    assert is_gone(bench, product_id(job.id))
+    assert is_gone(bench, product_id(job.id, job.record.attempt))
 
 
 def test_a_device_fault_takes_the_child_along_and_the_job_runs_again(bench: WorkerBench) -> None:
@@ -199,3 +199,20 @@ def test_a_child_dies_with_its_parent(valkey: EmbeddedServer, tmp_path_factory: 
         os.kill(bench.process.pid, signal.SIGKILL)
         bench.process.wait()
         assert psutil.wait_procs([child], timeout=5)[1] == []
+
+
+def test_a_worker_that_is_not_ready_says_why_and_tries_again(valkey: EmbeddedServer, tmp_path: Path) -> None:
+    bench = WorkerBench(valkey, tmp_path)
+    bench.settings.store_dir.chmod(0o755)  # others could read what lies there
+    try:
+        bench.spawn()
+        until(lambda: "not ready" in bench.log(), timeout_s=30, what="a word about it")
+        assert "must be a directory of this user that no other may enter" in bench.log()
+        assert bench.live() == []
+        bench.settings.store_dir.chmod(0o700)
+        until(bench.live, timeout_s=30, what="the next try")
+        bench.still_works()
+    finally:
+        bench.stop()
+        bench.app.close()
+        bench.client.close()

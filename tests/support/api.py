@@ -76,7 +76,7 @@ class Api:
     def succeed(self, job_id: str, product: Array, *, dtype: DTypeName | None = None) -> None:
         """As a worker: computes it, with this product."""
         job, kind = self.claim(job_id), dtype or dtype_name(product)
-        name = product_id(job_id)
+        name = product_id(job_id, job.record.attempt)
         with self.store.create(kind, product.shape, owner=job.owner, ttl_s=60, name=name) as writer:
             writer.write(product.tobytes())
             writer.commit()

@@ -83,11 +83,14 @@ class WorkerBench:
         self.app: Celery = make_celery(self.settings)
 
     # ---- the worker ----
-    def start(self) -> None:
-        """Returns once the worker says that it is there."""
+    def spawn(self) -> None:
         with open(self.directory / "worker.log", "ab") as log:
             command = [sys.executable, "-m", self.module, "--device", self.device]
             self.process = subprocess.Popen(command, env=self.environment, stdout=log, stderr=log)
+
+    def start(self) -> None:
+        """Returns once the worker says that it is there."""
+        self.spawn()
         try:
             until(self._live_or_dead, timeout_s=START_TIMEOUT_S, what="the first heartbeat")
         except TimeoutError as error:
@@ -196,7 +199,7 @@ class WorkerBench:
     def product(self, job: Job) -> Array:
         info = job.record.product
         assert info is not None, job.record.error
-        with self.store.open(product_id(job.id), info.dtype, info.shape) as c:
+        with self.store.open(product_id(job.id, job.record.attempt), info.dtype, info.shape) as c:
             return c.copy()
 
     def still_works(self) -> None:

@@ -1,0 +1,114 @@
+"""The hub that wakes those who wait for a job."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+
+from jobs.embedded import EmbeddedServer
+from jobs.settings import Settings
+from service import changes
+from service.changes import ChangeHub
+
+pytestmark = pytest.mark.anyio
+JOB = "job_" + "1" * 32
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@asynccontextmanager
+async def listening(url: str, prefix: str) -> AsyncIterator[ChangeHub]:
+    hub = ChangeHub(Settings(redis_url=SecretStr(url), key_prefix=prefix, redis_timeout_s=0.3))
+    task = asyncio.create_task(hub.run())
+    await come_true(lambda: hub.listening)
+    try:
+        yield hub
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def come_true(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+def publish(server: EmbeddedServer, prefix: str, message: str) -> None:
+    with server.client() as client:
+        client.publish(f"{prefix}changes", message)
+
+
+async def test_only_the_jobs_own_changes_wake(valkey: EmbeddedServer, key_prefix: str) -> None:
+    async with listening(valkey.url, key_prefix) as hub:
+        with hub.watch(JOB) as every, hub.watch(JOB, ends_only=True) as ends, hub.watch("job_2") as other:
+            publish(valkey, key_prefix, f"{JOB} 2 running")
+            assert await every.change(5)
+            assert not await ends.change(0.05)
+            publish(valkey, key_prefix, f"{JOB} 3 failed")
+            assert await ends.change(5)
+            assert not await other.change(0.05)
+
+
+async def test_a_change_before_the_wait_counts(valkey: EmbeddedServer, key_prefix: str) -> None:
+    async with listening(valkey.url, key_prefix) as hub:
+        with hub.watch(JOB) as early, hub.watch(JOB) as marker:
+            publish(valkey, key_prefix, f"{JOB} 1 queued")
+            assert await marker.change(5)
+            assert await early.change(0)
+            assert not await early.change(0.05)
+
+
+async def test_while_it_is_deaf_waiters_look_for_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(changes, "POLL_S", 0.05)
+    hub = ChangeHub(Settings())
+    with hub.watch(JOB, ends_only=True) as watch:
+        assert await watch.change(5)
+        assert not await watch.change(0.01)
+
+
+async def test_closing_sends_all_home(valkey: EmbeddedServer, key_prefix: str) -> None:
+    async with listening(valkey.url, key_prefix) as hub:
+        with hub.watch(JOB) as watch:
+            waiting = asyncio.create_task(watch.change(30))
+            await asyncio.sleep(0)
+            hub.close()
+            assert await waiting is False
+            assert await watch.change(30) is False
+
+
+async def test_it_comes_back_after_silence_and_death(
+    key_prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A frozen server is found out by asking; one that died, by its connection. What was missed is looked up."""
+    monkeypatch.setattr(changes, "SILENCE_S", 0.2)
+    server = EmbeddedServer(tmp_path)
+    server.start()
+    try:
+        async with listening(server.url, key_prefix) as hub:
+            with hub.watch(JOB, ends_only=True) as watch:
+                os.kill(server.pid, signal.SIGSTOP)
+                await come_true(lambda: not hub.listening)
+                os.kill(server.pid, signal.SIGCONT)
+                await come_true(lambda: hub.listening)
+                assert await watch.change(0)
+                server.kill()
+                await come_true(lambda: not hub.listening)
+                server.start()
+                await come_true(lambda: hub.listening)
+                assert await watch.change(0)
+                publish(server, key_prefix, f"{JOB} 3 succeeded")
+                assert await watch.change(5)
+    finally:
+        server.stop()
