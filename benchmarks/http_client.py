@@ -2,49 +2,73 @@
 
 from __future__ import annotations
 
-import asyncio
+import socket
 from dataclasses import dataclass
 from typing import Self
+
+HEAD_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """Status, lower-case headers and body of one reply."""
+    """Status, lower-case headers and body of one reply; the body is good until the connection's next request."""
 
     status: int
     headers: dict[str, str]
-    body: bytes
+    body: memoryview
 
 
 class Connection:
     """One connection; one request at a time."""
 
     def __init__(self, host: str, port: int) -> None:
-        self._host, self._port = host, port
-        self._reader: asyncio.StreamReader | None = None
-        self._writer: asyncio.StreamWriter | None = None
+        self._host = f"{host}:{port}"
+        self._socket = socket.create_connection((host, port))
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._buffer = bytearray()  # for bodies, kept from one reply to the next
 
-    async def __aenter__(self) -> Self:
-        self._reader, self._writer = await asyncio.open_connection(self._host, self._port, limit=1 << 24)
+    def __enter__(self) -> Self:
         return self
 
-    async def __aexit__(self, *_: object) -> None:
-        assert self._writer is not None
-        self._writer.close()
-        await self._writer.wait_closed()
+    def __exit__(self, *_: object) -> None:
+        self._socket.close()
 
-    async def request(self, method: str, path: str, headers: dict[str, str], body: bytes = b"") -> Reply:
+    def request(self, method: str, path: str, headers: dict[str, str], body: bytes = b"") -> Reply:
         """Sends one request and reads its whole reply (which must carry a Content-Length)."""
-        assert self._reader is not None and self._writer is not None
-        lines = [f"{method} {path} HTTP/1.1", f"Host: {self._host}:{self._port}", f"Content-Length: {len(body)}"]
+        lines = [f"{method} {path} HTTP/1.1", f"Host: {self._host}", f"Content-Length: {len(body)}"]
         lines += [f"{name}: {value}" for name, value in headers.items()]
-        self._writer.write(("\r\n".join(lines) + "\r\n\r\n").encode())
-        self._writer.write(body)
-        await self._writer.drain()
-        head = (await self._reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
-        reply_headers = {n.lower(): v.strip() for n, _, v in (line.partition(":") for line in head[1:] if line)}
-        content = await self._reader.readexactly(int(reply_headers.get("content-length", "0")))
-        return Reply(int(head[0].split()[1]), reply_headers, content)
+        head = ("\r\n".join(lines) + "\r\n\r\n").encode()
+        if len(body) < HEAD_BYTES:
+            self._socket.sendall(head + body)
+        else:
+            self._socket.sendall(head)
+            self._socket.sendall(body)
+        return self._reply()
+
+    def _reply(self) -> Reply:
+        received = b""
+        while (end := received.find(b"\r\n\r\n")) < 0:
+            received += self._received(HEAD_BYTES)
+        first, *rest = received[:end].decode("latin-1").split("\r\n")
+        headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in rest)}
+        size = int(headers.get("content-length", "0"))
+        if size > len(self._buffer):
+            self._buffer = bytearray(size)
+        body = memoryview(self._buffer)[:size]
+        have = len(received) - end - 4
+        body[:have] = received[end + 4 :]
+        while have < size:
+            count = self._socket.recv_into(body[have:])
+            if count == 0:
+                raise ConnectionError("the server closed the connection inside a reply")
+            have += count
+        return Reply(int(first.split()[1]), headers, body)
+
+    def _received(self, most_bytes: int) -> bytes:
+        data = self._socket.recv(most_bytes)
+        if not data:
+            raise ConnectionError("the server closed the connection")
+        return data
 
 
 def multipart(parts: dict[str, bytes], content_type: str) -> tuple[str, bytes]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from functools import partial
 from importlib.metadata import version
 from threading import Event, Thread
@@ -17,6 +17,7 @@ from starlette.middleware import Middleware
 from starlette.responses import Response
 
 from jobs.errors import MatmulError
+from jobs.process import settle_memory
 from jobs.queue import publish
 from jobs.settings import Settings, get_settings
 from jobs.sweeper import Sweeper
@@ -97,11 +98,11 @@ def _lifespan(settings: Settings, metrics: HttpMetrics) -> Callable[[FastAPI], A
         listening = asyncio.create_task(context.hub.run())
         try:
             with sweeping(context):
+                settle_memory()
                 yield
         finally:
-            listening.cancel()
-            with suppress(asyncio.CancelledError):
-                await listening
+            context.hub.close()
+            await listening
             context.client.close()
 
     return lifespan

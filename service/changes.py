@@ -20,6 +20,7 @@ from jobs.states import JobState
 POLL_S = 0.5  # how often a waiter looks for itself while the hub is deaf
 RECHECK_S = 5.0  # and while it hears: publications are not kept for a listener that was away
 RECONNECT_S = 0.25
+CLOSE_S = 1.0
 SILENCE_S = 2.0  # without a message for so long, the hub asks whether the server is still there
 
 _TERMINAL = frozenset(state.value.encode() for state in JobState if state.is_terminal)
@@ -81,7 +82,11 @@ class ChangeHub:
         self._watches: dict[bytes, set[Watch]] = {}
         self._messages = 0  # heard so far, of any kind
         self.listening = False
-        self.closing = False
+        self._closed = asyncio.Event()
+
+    @property
+    def closing(self) -> bool:
+        return self._closed.is_set()
 
     def watch(self, job_id: str, *, ends_only: bool = False) -> Watch:
         return Watch(self, job_id, ends_only=ends_only)
@@ -96,13 +101,16 @@ class ChangeHub:
             del self._watches[job_id]
 
     def close(self) -> None:
-        """Sends every waiter home: the service stops."""
-        self.closing = True
+        """Sends every waiter home, and ends `run`: the service stops."""
+        self._closed.set()
         self._wake_all()
 
     async def run(self) -> None:
-        """Listens until it is cancelled; a lost connection is opened again."""
-        while True:
+        """Listens until `close`; a lost connection is opened again.
+
+        Not to be cancelled: redis-py sends with `asyncio.wait_for`, which before Python 3.12 may swallow that.
+        """
+        while not self.closing:
             try:
                 await self._listen()
             except (redis.RedisError, OSError) as error:
@@ -111,7 +119,8 @@ class ChangeHub:
             finally:
                 self.listening = False
                 self._wake_all()
-            await asyncio.sleep(RECONNECT_S)
+            if not self.closing:
+                await asyncio.sleep(RECONNECT_S)
 
     async def _listen(self) -> None:
         """Raises redis.RedisError once the connection is of no use."""
@@ -119,21 +128,25 @@ class ChangeHub:
             await subscription.subscribe(f"{self._settings.key_prefix}changes")
             reading = asyncio.create_task(self._read(subscription))
             try:
-                while True:
-                    if not await self._hears_within(SILENCE_S, reading):
-                        await subscription.ping()
-                        if not await self._hears_within(self._settings.redis_timeout_s, reading):
-                            raise redis.TimeoutError("the server does not answer")
+                await self._watch_over(subscription, reading)
             finally:
                 reading.cancel()
+                await asyncio.wait({reading}, timeout=CLOSE_S)  # it holds the connection, which is closed next
 
-    async def _hears_within(self, seconds: float, reading: asyncio.Task[None]) -> bool:
-        """Whether anything came meanwhile. Raises what ended the reading."""
-        before = self._messages
-        done, _ = await asyncio.wait({reading}, timeout=seconds)
-        for task in done:
-            task.result()
-        return self._messages > before
+    async def _watch_over(self, subscription: PubSub, reading: asyncio.Task[None]) -> None:
+        """Until `close`: asks a server that is silent for long whether it is there. Raises what ended the reading."""
+        closed = asyncio.create_task(self._closed.wait())
+        try:
+            while not closed.done():
+                before = self._messages
+                await _pause(SILENCE_S, reading, closed)
+                if self._messages == before and not closed.done():
+                    await subscription.ping()
+                    await _pause(self._settings.redis_timeout_s, reading, closed)
+                    if self._messages == before and not closed.done():
+                        raise redis.TimeoutError("the server does not answer")
+        finally:
+            closed.cancel()
 
     async def _read(self, subscription: PubSub) -> None:
         while True:
@@ -157,3 +170,10 @@ class ChangeHub:
         for watches in self._watches.values():
             for watch in watches:
                 watch.wake()
+
+
+async def _pause(seconds: float, reading: asyncio.Task[None], closed: asyncio.Task[bool]) -> None:
+    """Until something ends. Raises what ended the reading."""
+    await asyncio.wait({reading, closed}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    if reading.done():
+        reading.result()

@@ -72,9 +72,17 @@ class LimitedProtocol(LargeBodyProtocol):
         if self._timer is None:
             self._look_again_in(self.receive_timeout_s)
 
+    def on_url(self, url: bytes) -> None:
+        super().on_url(url)
+        self._count_head(len(url))
+
     def on_header(self, name: bytes, value: bytes) -> None:
         super().on_header(name, value)
-        self._head_bytes += len(name) + len(value)
+        self._count_head(len(name) + len(value))
+
+    def _count_head(self, size: int) -> None:
+        """On top of what `data_received` counts: a whole head may come in one piece, with a body behind it."""
+        self._head_bytes += size
         if self._head_bytes > 2 * MAX_HEAD_BYTES or len(self.headers) > MAX_HEADERS:
             self._stop_parsing(_head_too_large())
 
@@ -97,8 +105,10 @@ class LimitedProtocol(LargeBodyProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        self._stage = "idle"
         super().on_message_complete()
+        if self._left_bytes:
+            return
+        self._stage = "idle"
         if self.cycle.response_complete and not self.transport.is_closing():
             self._unset_keepalive_if_required()  # the answer came first, and the timer that it set went with the body
             self.timeout_keep_alive_task = self.loop.call_later(
@@ -140,9 +150,6 @@ class LimitedProtocol(LargeBodyProtocol):
         return min(self._heard_at, self._window_at) + self.receive_timeout_s - now
 
     # ---- refusals ----
-    def _unsupported_upgrade_warning(self) -> None:
-        """An Upgrade is passed over, as HTTP lets a server do; the log is not for callers to fill."""
-
     def _stop_parsing(self, error: MatmulError) -> None:
         self._refusal = error
         raise error

@@ -1,4 +1,6 @@
-"""uvicorn's httptools protocol with fewer copies of large bodies: what is known to be body passes the parser by."""
+"""uvicorn's httptools protocol where it counts down a body itself, past the parser: large ones, so that they are not
+copied, and those that came with an Upgrade, which the parser would take for the other protocol's.
+"""
 
 from __future__ import annotations
 
@@ -11,32 +13,43 @@ LARGE_BYTES = 1 << 20  # a smaller body stays with the parser
 
 
 class LargeBodyProtocol(HttpToolsProtocol):
-    """A body of declared length is counted down here once its head is parsed; a fresh parser reads what follows it."""
+    """Once a head is parsed its body, of declared length, may pass here; a fresh parser reads what follows it."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._left_bytes = 0  # of a large body; 0 where the parser is at work
+        self._left_bytes = 0  # of a body that passes here; 0 where the parser is at work
 
     def data_received(self, data: bytes) -> None:
-        if not self._left_bytes:
-            super().data_received(data)
-            return
         self._unset_keepalive_if_required()
+        if self._left_bytes:
+            self._pass(data)
+            return
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:  # no other protocol is spoken here: on with HTTP
+            self._read_on(data[upgrade.args[0] :])
+        except httptools.HttpParserError as error:
+            self.send_400_response(str(error))
+
+    def _pass(self, data: bytes) -> None:
         piece = data if len(data) <= self._left_bytes else data[: self._left_bytes]
         self.on_body(piece)
         if not self._left_bytes:
-            self._next_message(data[len(piece) :])
+            self.on_message_complete()
+            self._read_on(data[len(piece) :])
 
-    def _next_message(self, data: bytes) -> None:
-        self.on_message_complete()
+    def _read_on(self, data: bytes) -> None:
+        """With a parser that knows nothing of what came before."""
         self.parser = httptools.HttpRequestParser(self)
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn has it
         if data:
             self.data_received(data)
 
     def on_headers_complete(self) -> None:
         super().on_headers_complete()
         lengths = [int(value) for name, value in self.headers if name == b"content-length"]  # the parser checked it
-        self._left_bytes = lengths[0] if lengths and lengths[0] >= LARGE_BYTES else 0
+        length = lengths[0] if lengths else 0
+        self._left_bytes = length if length >= LARGE_BYTES or self.parser.should_upgrade() else 0
 
     def on_body(self, body: bytes) -> None:
         self._left_bytes -= min(self._left_bytes, len(body))
@@ -44,3 +57,7 @@ class LargeBodyProtocol(HttpToolsProtocol):
             self.cycle.body = body  # type: ignore[assignment]  # as it is, so that `receive` has nothing to copy
             body = b""
         super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        if not self._left_bytes:  # else it is the parser, which takes an Upgrade for the end
+            super().on_message_complete()

@@ -28,6 +28,7 @@ from jobs.ledger import Claimed, Ledger
 from jobs.matrices import MatrixStore
 from jobs.matrix_stores import make_matrix_store
 from jobs.models import JobError, Outcome, product_id
+from jobs.process import settle_memory
 from jobs.queue import publish
 from jobs.redis_client import connect
 from jobs.redis_ledger import RedisLedger
@@ -164,6 +165,7 @@ def start(app: Celery, settings: Settings) -> Child:
         child = Child(app, settings, make_runner(settings), ledger, make_matrix_store(settings, client))
         child.prove_ready()
         patiently(child.heartbeat.start, patience_s=WORK_PATIENCE_S / 2)
+        settle_memory()
     except Exception as error:
         _give_up(error)
     return child

@@ -6,7 +6,10 @@ import argparse
 import os
 import re
 import sys
+import warnings
 from collections.abc import Sequence
+
+from celery.exceptions import SecurityWarning
 
 from jobs.logs import configure_logs
 from jobs.queue import WORKER_ARGUMENTS, make_celery
@@ -22,6 +25,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _prepare_environment(device)
     settings = get_settings()
     configure_logs(settings)
+    # Celery warns of root on many lines. Containers run as another user; on one's own machine it is one's own choice.
+    warnings.simplefilter("ignore", SecurityWarning)
     app = make_celery(settings)
     app.conf.imports = (TASKS,)
     app.conf.worker_pool = "worker.pool:TaskPool"

@@ -4,6 +4,7 @@ element of the product is written, and integers come out to the last bit."""
 from __future__ import annotations
 
 import itertools
+import os
 import secrets
 import shutil
 import subprocess
@@ -34,6 +35,8 @@ SHAPES = [(1, 1, 1), (8, 8, 8), (9, 17, 7), (7, 8, 25), (20, 3, 16), (5, 6, 0)]
 def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
     """Makes a program of its own out of a kernel, by g++. What all share is compiled once."""
     compiler = shutil.which("g++")
+    if compiler is None and "CI" not in os.environ:
+        pytest.skip("g++ is needed to run kernels on the CPU")
     assert compiler, "g++ is needed to run kernels on the CPU"
     flags = ["-std=c++20", "-O1", "-pthread", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
     directory = tmp_path_factory.mktemp("emulated")

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import httpx
 import numpy as np
@@ -15,7 +16,10 @@ import pytest
 from pydantic import SecretStr
 
 from jobs.embedded import EmbeddedServer, free_port
+from jobs.errors import InvalidSettings
 from jobs.models import new_id, product_id
+from jobs.settings import Settings
+from service.app import create_app
 from service.keys import make_key
 from tests.integration.test_api_jobs import PRODUCT, SEEDED, fail, problem, submit
 from tests.support.api import Api, npy, running_api, until
@@ -203,27 +207,35 @@ def test_a_key_can_be_revoked_while_the_server_runs(guarded: Guarded) -> None:
 
 
 # ---- starting ----
-def start(**settings: str) -> subprocess.CompletedProcess[str]:
-    environment = os.environ | {f"MATMUL_{name.upper()}": value for name, value in settings.items()}
-    command = [sys.executable, "-m", "service"]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30, check=False)
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"host": "0.0.0.0", "auth": "off"}, "Bind 127.0.0.1"),
+        ({"host": "::", "auth": "off"}, "Bind 127.0.0.1"),
+        ({"host": "10.0.0.1"}, "pepper"),
+        ({"host": "0.0.0.0", "api_key_pepper": PEPPER}, "service.keys new"),
+        ({"auth": "on", "api_key_pepper": "short", "api_keys": "x"}, "at least 16"),
+        ({"auth": "on", "api_key_pepper": PEPPER, "api_keys": "nonsense"}, "line 1"),
+    ],
+    ids=["open to all", "open to all by IPv6", "no pepper", "no key", "short pepper", "bad line"],
+)
+def test_it_is_not_made_unsafe(settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(InvalidSettings, match=words):
+        create_app(Settings(**settings))
 
 
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
         ({"host": "0.0.0.0", "auth": "off"}, "Bind 127.0.0.1"),
-        ({"host": "::", "auth": "off"}, "Bind 127.0.0.1"),
-        ({"host": "0.0.0.0"}, "pepper"),
-        ({"host": "0.0.0.0", "api_key_pepper": PEPPER}, "service.keys new"),
-        ({"auth": "on", "api_key_pepper": "short", "api_keys": "x"}, "at least 16"),
-        ({"auth": "on", "api_key_pepper": PEPPER, "api_keys": "nonsense"}, "line 1"),
         ({"auth": "on", "api_key_pepper": PEPPER, "api_keys_file": "/no/such/file"}, "/no/such/file"),
     ],
-    ids=["open to all", "open to all by IPv6", "no pepper", "no key", "short pepper", "bad line", "no file"],
+    ids=["open to all", "no file"],
 )
 def test_it_does_not_start_unsafe(settings: dict[str, str], words: str) -> None:
-    done = start(port=str(free_port()), **settings)
+    own = {f"MATMUL_{name.upper()}": value for name, value in {"port": str(free_port()), **settings}.items()}
+    command = [sys.executable, "-m", "service"]
+    done = subprocess.run(command, env=os.environ | own, capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode != 0
     assert words in done.stderr
     assert "Traceback" not in done.stderr

@@ -28,7 +28,8 @@ def own_valkey(tmp_path: Path) -> Iterator[EmbeddedServer]:
     server = EmbeddedServer(tmp_path / "valkey")
     server.start()
     yield server
-    os.kill(server.pid, signal.SIGCONT)
+    if server.running:
+        os.kill(server.pid, signal.SIGCONT)
     server.stop()
 
 

@@ -229,6 +229,26 @@ def test_a_large_body_is_followed_by_the_next_request(api: Api) -> None:
     assert re.findall(rb"HTTP/1.1 (\d+)", data) == [b"422", b"422", b"200"]
 
 
+@pytest.mark.parametrize("protocol", ["h2c", "websocket"])
+def test_an_upgrade_is_passed_over(api: Api, protocol: str) -> None:
+    """With a body and without, and the connection stays of use; curl --http2 asks so."""
+    upgrade = f"HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: {protocol}\r\n"
+    body = '{"a": [[1]], "b": [[1]]}'
+    post = f"POST /v1/matmul {upgrade}Prefer: respond-async\r\nContent-Type: application/json\r\n"
+    post += f"Content-Length: {len(body)}\r\n\r\n{body}"
+    for gap in (0, len(post) - 10, len(post) - len(body)):  # where the bytes are torn apart
+        with connection(api) as opened:
+            text = f"GET /livez {upgrade}\r\n{post}GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+            cut = text.index("POST") + gap
+            opened.sendall(text[:cut].encode())
+            time.sleep(0.05)
+            opened.sendall(text[cut:].encode())
+            data = b""
+            while piece := opened.recv(65536):
+                data += piece
+        assert re.findall(rb"HTTP/1.1 (\d+)", data) == [b"200", b"202", b"200"]
+
+
 def test_request_ids(api: Api) -> None:
     with api.client() as client:
         assert client.get("/livez", headers={"x-request-id": "mine-1"}).headers["x-request-id"] == "mine-1"

@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -34,8 +34,8 @@ async def listening(url: str, prefix: str) -> AsyncIterator[ChangeHub]:
     try:
         yield hub
     finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
+        hub.close()
+        async with asyncio.timeout(5):
             await task
 
 
@@ -68,6 +68,17 @@ async def test_a_change_before_the_wait_counts(valkey: EmbeddedServer, key_prefi
             assert await marker.change(5)
             assert await early.change(0)
             assert not await early.change(0.05)
+
+
+async def test_silence_alone_does_not_make_it_deaf(
+    valkey: EmbeddedServer, key_prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(changes, "SILENCE_S", 0.05)
+    async with listening(valkey.url, key_prefix) as hub:
+        until = asyncio.get_running_loop().time() + 1.5  # several questions, each of which is answered
+        while asyncio.get_running_loop().time() < until:
+            assert hub.listening
+            await asyncio.sleep(0.01)
 
 
 async def test_while_it_is_deaf_waiters_look_for_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
