@@ -44,6 +44,7 @@ check: env-dev ## lint, format, types, import rule, generated docs, house rules:
 	$(BIN)/lint-imports
 	$(BIN)/clang-format --dry-run -Werror $(CUDA_SOURCES)
 	$(BIN)/python -m scripts.generate_docs --check
+	$(BIN)/python -m benchmarks.tables --check
 	$(BIN)/pytest -q tests/unit/test_house.py
 
 fix: env-dev ## what tools can mend of `check`
@@ -53,6 +54,7 @@ fix: env-dev ## what tools can mend of `check`
 
 docs: env-dev ## write the generated parts of docs/ anew
 	$(BIN)/python -m scripts.generate_docs
+	$(BIN)/python -m benchmarks.tables
 
 # In this order each file agrees with the one before: what a GPU needs decides, and tests run on what is shipped.
 LOCK = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
@@ -68,6 +70,7 @@ audit: env-dev ## known vulnerabilities in what is locked
 
 bench-service: env-dev ## measure the service beside plain numpy; writes benchmarks/results/
 	$(BIN)/python -m benchmarks.bench_service $(ARGS)
+	$(BIN)/python -m benchmarks.tables
 
 clean: ## remove what the tools made; the state in .matmul stays
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

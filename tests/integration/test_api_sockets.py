@@ -7,7 +7,7 @@ import re
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -177,8 +177,9 @@ def test_a_client_that_leaves_in_the_middle_leaves_nothing(api: Api) -> None:
 
 def test_too_many_connections_are_told_so(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deadlines, "MAX_CONNECTIONS", 2)
-    with connection(api), connection(api), connection(api) as third:
-        assert answer(third) == (503, "too_many_connections")
+    with ExitStack() as stack:
+        answers = [answer(opened) for opened in [stack.enter_context(connection(api)) for _ in range(8)]]
+    assert answers.count((503, "too_many_connections")) >= 6  # more where one of another test lingers
 
 
 def test_expect_continue(api: Api) -> None:
