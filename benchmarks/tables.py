@@ -86,7 +86,8 @@ def end_to_end(record: dict[str, Any]) -> str:
     return "\n\n".join(
         (
             f"## The whole way on an {device['name']}",
-            "Matrix files in by curl, a Celery GPU worker, the product back; single products on an idle GPU. "
+            "Matrix files in by curl, a Celery GPU worker, the product back; single products on an idle GPU, "
+            "so that a library's first use of a kernel pays for its loading. "
             "Error: relative Frobenius norm against float64. Residual: Freivalds' check, with its threshold.",
             where(record),
             table((*columns, "error", "residual"), rows),

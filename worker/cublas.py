@@ -7,20 +7,22 @@ and sizes change places, and nothing is copied.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
-import cupy
 import numpy as np
 from cupy_backends.cuda.libs import cublas
 
 from jobs.errors import KernelUnavailable
+from kernels.catalog import MAX_GRID_Z
 from kernels.numerics import DTypeName, Problem
+from worker.compile import Compiler
 from worker.device_memory import DeviceMatrix, allocate
 from worker.pitch import GROUP, layout
+from worker.sources import turn_program
 
 LARGEST_SIZE = 2**31 - 1  # these bindings take 32-bit sizes
 # Partial sums of 16-bit products stay in float32, also where work is split along k.
 FULL_PRECISION_REDUCTION = 16
+TURN_TILE, TURN_ROWS = 32, 8  # as in cuda/turn.cu
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,8 @@ MODES: dict[DTypeName, Mode] = {
 class Cublas:
     """A handle on the current device. For use by one thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, compiler: Compiler) -> None:
+        self._turn = compiler.function(turn_program(), "turn")
         self._handle = cublas.create()
         cublas.setPointerMode(self._handle, cublas.CUBLAS_POINTER_MODE_HOST)
         # float32 is not lowered to TF32: that would be another mode.
@@ -58,7 +61,7 @@ class Cublas:
             c.memory.memset_async(0, c.layout.bytes)
             return
         if problem.dtype == "int8":
-            problem, a, b = _depth_first(problem, a, b)
+            problem, a, b = self._depth_first(problem, a, b)
         mode = MODES[problem.dtype]
         m, n, k = (_padded(size, problem) for size in (problem.m, problem.n, problem.k))
         if max(m, n, k, problem.batch, *(x.layout.pitch for x in (a, b, c))) > LARGEST_SIZE:
@@ -76,34 +79,31 @@ class Cublas:
             zero_and_c = (zero.ctypes.data, *strided[2], problem.batch)
             cublas.gemmStridedBatchedEx(*first, *strided[0], *strided[1], *zero_and_c, *last)
 
+    def _depth_first(
+        self, problem: Problem, a: DeviceMatrix, b: DeviceMatrix
+    ) -> tuple[Problem, DeviceMatrix, DeviceMatrix]:
+        """The same product with both operands contiguous along k, B turned where it is not.
+
+        Only so do cuBLAS's tensor-core kernels for int8 apply: on an H200, 8192³ ran at 1471 TOPS that way and at 127
+        as A·B lies row-major, where some sizes were refused besides (cuBLAS 13.1).
+        """
+        turned_a = self._turned(a) if problem.transpose_a else a
+        turned_b = b if problem.transpose_b else self._turned(b)
+        return replace(problem, transpose_a=False, transpose_b=True), turned_a, turned_b
+
+    def _turned(self, matrix: DeviceMatrix) -> DeviceMatrix:
+        at = matrix.layout
+        copy = allocate(layout(at.dtype, (at.batch, at.columns, at.rows), in_groups=True))
+        blocks = -(-at.rows // TURN_TILE) * -(-at.columns // TURN_TILE)
+        sizes = (at.rows, at.columns, at.pitch, copy.layout.pitch, at.stride, copy.layout.stride, at.batch)
+        arguments = (np.uint64(matrix.address), np.uint64(copy.address), *map(np.int64, sizes))
+        self._turn((blocks, 1, min(at.batch, MAX_GRID_Z)), (TURN_TILE, TURN_ROWS, 1), arguments)
+        return copy
+
 
 def _padded(size: int, problem: Problem) -> int:
     """int8 goes by groups; the layout has room for them, and zeros in it."""
     return -(-size // GROUP) * GROUP if problem.dtype == "int8" else size
-
-
-def _depth_first(problem: Problem, a: DeviceMatrix, b: DeviceMatrix) -> tuple[Problem, DeviceMatrix, DeviceMatrix]:
-    """The same product with both operands contiguous along k, B turned where it is not.
-
-    Only so do cuBLAS's tensor-core kernels for int8 apply: on an H200, 8192³ ran at 1471 TOPS that way and at 127 as
-    A·B lies row-major, where some sizes were refused besides (cuBLAS 13.1).
-    """
-    turned_a = _turned(a) if problem.transpose_a else a
-    turned_b = b if problem.transpose_b else _turned(b)
-    return replace(problem, transpose_a=False, transpose_b=True), turned_a, turned_b
-
-
-def _turned(matrix: DeviceMatrix) -> DeviceMatrix:
-    old = matrix.layout
-    copy = allocate(layout(old.dtype, (old.batch, old.columns, old.rows), in_groups=True))
-    _view(copy)[:, : old.columns, : old.rows] = _view(matrix)[:, : old.rows, : old.columns].swapaxes(1, 2)
-    return copy
-
-
-def _view(matrix: DeviceMatrix) -> Any:
-    """As a cupy array of shape (batch, kept rows, pitch)."""
-    at = matrix.layout
-    return cupy.ndarray((at.batch, at.kept_rows, at.pitch), cupy.int8, matrix.memory)
 
 
 def _operation(transposed: bool) -> int:

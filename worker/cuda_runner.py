@@ -46,7 +46,7 @@ class CudaRunner(Runner):
             index = int(settings.device.partition(":")[2] or 0)
             self.device = cuda_info(index)
             self._compiler = Compiler(settings.kernel_cache_dir)
-            self._cublas = Cublas()
+            self._cublas = Cublas(self._compiler)
             self._staging = Staging()
             self.cache = OperandCache(settings.device_cache_bytes)
             self._telemetry = GpuTelemetry(self.device.uuid)

@@ -14,6 +14,8 @@ from kernels.kernel import SOURCE_DIR, CudaKernel, TileConfig
 from kernels.numerics import DTypeName, Problem
 
 CHECK_SOURCE = Path(__file__).parent / "cuda" / "sums.cu"
+TURN_SOURCE = CHECK_SOURCE.with_name("turn.cu")
+LANGUAGE = "--std=c++17"
 HEADERS = (SOURCE_DIR / "common.cuh",)
 CHECK_THREADS = 256  # of a block of the check's kernels
 # Columns that one warp (or, where the matrix lies transposed, one thread) sums.
@@ -61,5 +63,10 @@ def check_program(dtype: DTypeName, *, transposed: bool) -> Program:
     return Program(CHECK_SOURCE, (*_common(dtype), *sizes))
 
 
+def turn_program() -> Program:
+    """The transposition of int8 matrices."""
+    return Program(TURN_SOURCE, (LANGUAGE,))
+
+
 def _common(dtype: DTypeName) -> tuple[str, ...]:
-    return ("--std=c++17", f"-DDTYPE_{dtype.upper()}")
+    return (LANGUAGE, f"-DDTYPE_{dtype.upper()}")

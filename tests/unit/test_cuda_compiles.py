@@ -11,7 +11,7 @@ from kernels.catalog import BY_NAME, CATALOG
 from kernels.kernel import SOURCE_DIR, ConfigError, CudaKernel, TileConfig
 from kernels.numerics import DTYPE_NAMES, DTypeName, Problem
 from tests.support.nvrtc import CompileError, compile_program
-from worker.sources import CHECK_SOURCE, Program, check_program, headers, kernel_program
+from worker.sources import CHECK_SOURCE, Program, check_program, headers, kernel_program, turn_program
 
 ARCHS = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
 KERNELS = [kernel for kernel in CATALOG if isinstance(kernel, CudaKernel)]
@@ -63,6 +63,11 @@ def test_the_check_compiles(dtype: DTypeName) -> None:
     for transposed, arch in ((False, "sm_75"), (True, "sm_90")):
         binary = compile_program(check_program(dtype, transposed=transposed), arch)
         assert b"sums" in binary and b"gather" in binary
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_the_transposition_compiles(arch: str) -> None:
+    assert b"turn" in compile_program(turn_program(), arch)
 
 
 def test_every_source_is_in_the_catalogue_and_every_entry_has_its_source() -> None:
