@@ -7,6 +7,7 @@ import socket
 import uvicorn
 from fastapi import FastAPI
 
+from jobs.matrix_stores import make_matrix_store
 from jobs.settings import Settings
 from service.app import create_app
 from service.deadlines import protocol_class
@@ -30,6 +31,7 @@ class Server(uvicorn.Server):
 
 def make_server(settings: Settings) -> Server:
     """Raises InvalidSettings."""
+    make_matrix_store(settings)  # what is wrong with its place is one sentence here, and a traceback once uvicorn runs
     app = create_app(settings)
     config = uvicorn.Config(
         app,
