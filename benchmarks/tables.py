@@ -33,6 +33,31 @@ def where(record: dict[str, Any]) -> str:
     return f"Recorded {at['recorded_at']} on {at['cpu']}, {at['cores']} cores, Python {at['python']} ({versions})."
 
 
+def targets(record: dict[str, Any]) -> str:
+    """What the service is to reach on two cores, and whether this run did."""
+    rows = {row["n"]: row for row in record["sizes"]}
+    reached = (
+        ("overhead at N = 16, ms", rows[16]["overhead_p50_ms"], 4.0, False),
+        ("overhead at N = 256, ms", rows[256]["overhead_p50_ms"], 8.0, False),
+        ("reply / numpy at N = 2048", rows[2048]["ratio_p50"], 1.5, False),
+        ("small products a second", record["throughput"]["products_per_s"], 150.0, True),
+        ("upload as an operand, GB/s", record["upload"]["inline"]["gb_per_s"], 1.0, True),
+        ("upload under its sha256, GB/s", record["upload"]["stored"]["gb_per_s"], 1.0, True),
+    )
+    return table(
+        ("target", "bound", "this run", ""),
+        [
+            (
+                name,
+                f"{'≥' if more_is_better else '≤'} {bound:g}",
+                f"{value:.2f}",
+                "reached" if (value >= bound) is more_is_better else "missed",
+            )
+            for name, value, bound, more_is_better in reached
+        ],
+    )
+
+
 def service(record: dict[str, Any]) -> str:
     """Reply time of a synchronous product beside numpy's own."""
     rows = [
@@ -54,6 +79,7 @@ def service(record: dict[str, Any]) -> str:
             "A synchronous float32 product over HTTP with one CPU worker: two .npy files in, verified, one .npy out.",
             where(record),
             table(columns, rows),
+            targets(record),
             f"{many['products_per_s']:.0f} products of {many['n']}×{many['n']} a second from {many['clients']} clients "
             f"(p50 {many['latency']['p50_ms']:.1f} ms, p99 {many['latency']['p99_ms']:.1f} ms).",
             f"A {upload['bytes'] / 2**20:.0f} MiB matrix uploads at {upload['inline']['gb_per_s']:.2f} GB/s as an "
