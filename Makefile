@@ -1,14 +1,14 @@
 # One target per intention; `make help` lists them. What a target needs is set up first: `.venv` is made from the
 # hash-locked constraints/ when it is missing or out of date.
 .DEFAULT_GOAL := help
-.PHONY: help run worker test test-gpu test-images check fix docs constraints audit bench-service clean env-run env-dev
+.PHONY: help run worker test test-gpu sanitize test-images check fix docs kernel-resources constraints audit bench-service clean env-run env-dev
 
 BIN := .venv/bin
 ARGS ?=
 DEVICE ?= cpu
 # GPU packages: auto (as the driver says), 12, 13 or none.
 CUDA ?= auto
-CUDA_SOURCES = $(wildcard kernels/cuda/*.cu kernels/cuda/*.cuh worker/cuda/*.cu worker/cuda/*.cuh)
+CUDA_SOURCES = $(wildcard kernels/cuda/*.cu kernels/cuda/*.cuh worker/cuda/*.cu worker/cuda/*.cuh scripts/trace/*)
 
 # The first Python ≥ 3.11 that can make a virtual environment and has pip or brings it.
 IS_SUITABLE := import sys, importlib.util as u; \
@@ -34,6 +34,11 @@ test: env-dev ## every test that needs no GPU, on a real Valkey and real workers
 test-gpu: $(if $(PYTHON),,env-dev) ## the tests that need an NVIDIA GPU; without one they fail
 	MATMUL_REQUIRE_GPU=1 $(or $(PYTHON),$(BIN)/python) -m pytest tests/gpu $(ARGS)
 
+sanitize: $(if $(PYTHON),,env-dev) ## every CUDA kernel under compute-sanitizer's memcheck, racecheck and initcheck
+	for tool in memcheck racecheck initcheck; do \
+	  compute-sanitizer --tool $$tool --error-exitcode 1 $(or $(PYTHON),$(BIN)/python) -m tests.gpu.sanitized_sweep .matmul/kernels || exit 1; \
+	done
+
 test-images: env-dev ## build both container images and multiply with them (root, Debian)
 	PATH="$(CURDIR)/$(BIN):$$PATH" bash docker/test-images
 
@@ -43,6 +48,8 @@ check: env-dev ## lint, format, types, import rule, generated docs, house rules:
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/clang-format --dry-run -Werror $(CUDA_SOURCES)
+	$(BIN)/python -m scripts.kernel_resources --check
+	$(BIN)/python -m scripts.kernel_access --check
 	$(BIN)/python -m scripts.generate_docs --check
 	$(BIN)/python -m benchmarks.tables --check
 	$(BIN)/pytest -q tests/unit/test_house.py
@@ -52,9 +59,13 @@ fix: env-dev ## what tools can mend of `check`
 	$(BIN)/ruff format
 	$(BIN)/clang-format -i $(CUDA_SOURCES)
 
-docs: env-dev ## write the generated parts of docs/ anew
+docs: env-dev ## write the generated parts of docs/ anew; new kernels are traced, which takes g++
+	$(BIN)/python -m scripts.kernel_access
 	$(BIN)/python -m scripts.generate_docs
 	$(BIN)/python -m benchmarks.tables
+
+kernel-resources: env-dev ## compile what is new of the kernels, every config for every GPU; writes kernels/resources/
+	$(BIN)/python -m scripts.kernel_resources
 
 # In this order each file agrees with the one before: what a GPU needs decides, and tests run on what is shipped.
 LOCK = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \

@@ -9,9 +9,11 @@ pairs: the record of each job is kept in the result, beside the error that this 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -20,10 +22,12 @@ import numpy as np
 
 from benchmarks.environment import environment
 from jobs.matrices import Array
-from kernels.catalog import CATALOG
+from kernels.catalog import BY_NAME, CATALOG
 from tests.support.stack import Stack
 
-SHAPES = ((33, 65, 129), (1023, 1025, 511), (2048, 2048, 2048), (4097, 4097, 4097))  # m, n, k
+ODD_SHAPE = (1023, 1025, 511)  # m, n, k: every kernel
+SHAPES = ((33, 65, 129), (2048, 2048, 2048), (4097, 4097, 4097))  # some kernels in several types
+SOME = ("cpu_blas", "naive", "warp_tiled", "cublas")
 DTYPES = ("float32", "float64", "int8")
 CPU_LIMIT = 2048  # a CPU product past this only makes the run longer
 
@@ -65,18 +69,26 @@ def one(url: str, directory: Path, kernel: str, dtype: str, a: Array, b: Array) 
     return {"error_vs_float64": relative_error(np.load(product_path), a, b), "job": job}
 
 
+def cases() -> Iterator[tuple[str, str, tuple[int, int, int]]]:
+    """Kernel, element type and shape; those of one type and shape follow each other."""
+    for dtype in ("float32", "float16"):
+        for kernel in CATALOG:
+            if dtype in kernel.dtypes and (dtype == "float32" or "float32" not in kernel.dtypes):
+                yield kernel.name, dtype, ODD_SHAPE
+    for shape, dtype, name in itertools.product(SHAPES, DTYPES, SOME):
+        if dtype in BY_NAME[name].dtypes and (name != "cpu_blas" or max(shape) <= CPU_LIMIT):
+            yield name, dtype, shape
+
+
 def measure(url: str, directory: Path) -> list[dict[str, Any]]:
     results = []
-    for shape in SHAPES:
-        for dtype in DTYPES:
-            a, b = operands(shape, dtype)
-            np.save(directory / "a.npy", a)
-            np.save(directory / "b.npy", b)
-            for kernel in CATALOG:
-                if dtype not in kernel.dtypes or (kernel.device_class == "cpu" and max(shape) > CPU_LIMIT):
-                    continue
-                results.append(one(url, directory, kernel.name, dtype, a, b))
-                show(kernel.name, dtype, shape, results[-1])
+    for (dtype, shape), group in itertools.groupby(cases(), key=lambda case: case[1:]):
+        a, b = operands(shape, dtype)
+        np.save(directory / "a.npy", a)
+        np.save(directory / "b.npy", b)
+        for kernel, *_ in group:
+            results.append(one(url, directory, kernel, dtype, a, b))
+            show(kernel, dtype, shape, results[-1])
     return results
 
 

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from scripts.generate_docs import table
+from scripts.markdown import table
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"

@@ -23,6 +23,7 @@ RUN --mount=type=secret,id=pip_conf,target=/etc/pip.conf \
 COPY pyproject.toml README.md LICENSE ./
 COPY kernels kernels
 COPY jobs jobs
+COPY analysis analysis
 COPY worker worker
 COPY service service
 # What only builds is taken out again: pip goes last, by its own hand.

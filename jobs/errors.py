@@ -213,6 +213,12 @@ class VerificationFailed(JobFailed):
     retryable = True
 
 
+class OperandOutOfRange(JobFailed):
+    """An operand has elements too large for the type that the kernel rounds them to; take another kernel."""
+
+    type = "operand_out_of_range"
+
+
 class KernelUnavailable(JobFailed):
     """The worker cannot run this kernel on its device."""
 

@@ -16,16 +16,28 @@ from jobs.redis_client import translated
 LUA_DIR = Path(__file__).parent / "lua"
 SERVER_CLOCK = "redis.call('TIME')"  # the one clock that all processes share
 
+# What every script has. Lua would write 1.79e+15; Redis must see every digit. Times are microseconds.
+_PRELUDE = """
+local function int(number)
+  return string.format('%.0f', number)
+end
+
+local function now()
+  local time = {clock}
+  return time[1] * 1000000 + time[2]
+end
+"""
+
 
 @lru_cache
 def _sources(clock: str, folder: Path) -> dict[str, str]:
-    """Script name → source: its `#!lua` line, the clock, the common part, its own part."""
-    common = (folder / "common.lua").read_text()
+    """Script name → source: its `#!lua` line, what all have, what its folder has, its own part."""
+    common = _PRELUDE.replace("{clock}", clock) + (folder / "common.lua").read_text()
     sources = {}
     for path in folder.glob("*.lua"):
         if path.name != "common.lua":
             shebang, own = path.read_text().split("\n", 1)
-            sources[path.stem] = f"{shebang}\nlocal function clock() return {clock} end\n{common}\n{own}"
+            sources[path.stem] = f"{shebang}\n{common}\n{own}"
     return sources
 
 

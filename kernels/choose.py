@@ -23,8 +23,27 @@ class Choice:
     why: str
 
 
-# Fastest first where nothing was measured. A library's product beats ours until a measured table says otherwise.
-_PREFERENCE: tuple[str, ...] = ("cublas", "shared_tiled", "naive", "cpu_blas")
+# Fastest first where nothing was measured. A library's product beats ours until a measured table says otherwise; one of
+# reduced precision is fit only where the caller asked for its class, and faster there.
+_PREFERENCE: tuple[str, ...] = (
+    "cublas_fp16",
+    "cublas_bf16",
+    "cublas_tf32",
+    "cublas",
+    "pipelined",
+    "warp_tiled",
+    "vectorized",
+    "register_tiled",
+    "register_tiled_rows",
+    "shared_tiled_privatized",
+    "shared_tiled_prefetch",
+    "shared_tiled",
+    "coarsened",
+    "unrolled",
+    "naive",
+    "naive_uncoalesced",
+    "cpu_blas",
+)
 
 
 def candidates(
@@ -35,7 +54,7 @@ def candidates(
         kernel
         for kernel in CATALOG
         if kernel.takes(problem.dtype, accuracy)
-        and kernel.unsupported_because(device) is None
+        and kernel.unsupported_because(device, problem.dtype) is None
         and (served is None or kernel.name in served)
     ]
 
@@ -51,13 +70,14 @@ def choose(name: str, asked: TileConfig, problem: Problem, accuracy: AccuracyNam
             others = (
                 f"the first of {len(fit)} kernels that take {problem.dtype} to {accuracy} here, in order of preference"
             )
-            return Choice(kernel, kernel.resolve_config(NO_CONFIG), f"auto: {kernel.name} is {others}.")
+            config = kernel.resolve_config(NO_CONFIG, problem, device)
+            return Choice(kernel, config, f"auto: {kernel.name} is {others}.")
     raise NoKernelError(f"no kernel multiplies {problem.dtype} operands to {accuracy} accuracy on this device.")
 
 
 def _named(kernel: Kernel, asked: TileConfig, problem: Problem, accuracy: AccuracyName, device: DeviceTraits) -> Choice:
-    if (reason := kernel.unsupported_because(device)) is not None:
+    if (reason := kernel.unsupported_because(device, problem.dtype)) is not None:
         raise NoKernelError(reason)
     if not kernel.takes(problem.dtype, accuracy):
         raise NoKernelError(f"{kernel.name} does not multiply {problem.dtype} operands to {accuracy} accuracy.")
-    return Choice(kernel, kernel.resolve_config(asked), f"{kernel.name} was asked for.")
+    return Choice(kernel, kernel.resolve_config(asked, problem, device), f"{kernel.name} was asked for.")

@@ -5,18 +5,22 @@ Describe (the entry) → decide (`resolve_config`, `launch`) → launch (`worker
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import itertools
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
+from kernels.buckets import BUCKET_NAMES, BucketName, bucket_of
 from kernels.numerics import DTYPES, AccuracyName, DTypeName, Problem, meets
 
 TileConfig = Mapping[str, int]
 DeviceClass = Literal["cpu", "gpu"]
 SOURCE_DIR = Path(__file__).parent / "cuda"
 NO_CONFIG: TileConfig = MappingProxyType({})
+MAX_REGISTERS = 255  # of one thread, 32 bits each
+SPARE_REGISTERS = 31  # least that addresses, loop counters and operand fragments take
 
 
 class ConfigError(ValueError):
@@ -31,6 +35,7 @@ class Parameter:
     values: tuple[int, ...]
     default: int
     summary: str
+    compiled: bool = True  # False: the launch alone depends on it, and one binary serves all values
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +44,23 @@ class Constraint:
 
     holds: Callable[[TileConfig], bool]
     sentence: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Default:
+    """A config to start from, for the products and devices it was found best on."""
+
+    config: TileConfig
+    buckets: tuple[BucketName, ...] = BUCKET_NAMES
+    dtypes: tuple[DTypeName, ...] | None = None  # None: all
+    min_compute_capability: tuple[int, int] = (0, 0)
+
+    def suits(self, problem: Problem, device: DeviceTraits) -> bool:
+        return (
+            bucket_of(problem) in self.buckets
+            and (self.dtypes is None or problem.dtype in self.dtypes)
+            and device.compute_capability >= self.min_compute_capability
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +73,20 @@ class Launch:
 
 
 @dataclass(frozen=True, slots=True)
+class Workspace:
+    """Device memory that a kernel needs beside the matrices, its last argument; the first bytes start as zero."""
+
+    bytes: int
+    zeroed_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class DeviceTraits:
     """What decides whether a kernel runs on a device."""
 
     device_class: DeviceClass
     compute_capability: tuple[int, int] = (0, 0)  # (0, 0) on a CPU
-    shared_bytes_per_block: int = 0
+    shared_bytes_per_block: int = 0  # 0: unknown, and so no limit
     multiprocessors: int = 0
 
 
@@ -72,7 +102,10 @@ class Kernel:
     accuracy: Mapping[DTypeName, AccuracyName]  # element types taken, and the error class each is computed in
     parameters: tuple[Parameter, ...] = ()
     constraints: tuple[Constraint, ...] = ()
+    defaults: tuple[Default, ...] = ()  # the first that suits counts; then the parameters' own
     min_compute_capability: tuple[int, int] = (0, 0)
+    # Of element types that need more than that.
+    dtype_compute_capability: Mapping[DTypeName, tuple[int, int]] = field(default_factory=dict)
 
     @property
     def dtypes(self) -> tuple[DTypeName, ...]:
@@ -82,17 +115,46 @@ class Kernel:
         """Whether it multiplies `dtype` operands to at least the class asked for (by default the dtype's own)."""
         return dtype in self.accuracy and meets(self.accuracy[dtype], accuracy or DTYPES[dtype].accuracy)
 
-    def unsupported_because(self, device: DeviceTraits) -> str | None:
-        """Why this device cannot run it, as a sentence; None where it can."""
+    def unsupported_because(self, device: DeviceTraits, dtype: DTypeName | None = None) -> str | None:
+        """Why this device cannot run it, or not for operands of `dtype`, as a sentence; None where it can."""
         if device.device_class != self.device_class:
             return f"{self.name} runs on a {self.device_class.upper()}, not on a {device.device_class.upper()}."
         if device.compute_capability < self.min_compute_capability:
-            need, have = (".".join(map(str, cc)) for cc in (self.min_compute_capability, device.compute_capability))
-            return f"{self.name} needs compute capability {need}; this device has {have}."
+            return _too_old(self.name, self.min_compute_capability, device)
+        if dtype is not None and device.compute_capability < self.dtype_compute_capability.get(dtype, (0, 0)):
+            return _too_old(f"{self.name} for {dtype}", self.dtype_compute_capability[dtype], device)
         return None
 
-    def resolve_config(self, asked: TileConfig = NO_CONFIG) -> TileConfig:
-        """The full config for `asked`, defaults filled in. Raises ConfigError with the sentence of what is wrong."""
+    def resolve_config(
+        self, asked: TileConfig = NO_CONFIG, problem: Problem | None = None, device: DeviceTraits | None = None
+    ) -> TileConfig:
+        """The full config for `asked`: what it leaves out comes from the default for this product on this device, or,
+        where that does not go with what was asked or does not fit, from the next that does.
+
+        Raises ConfigError with the sentence of what is wrong.
+        """
+        self._check_values(asked)
+        first_error: str | None = None
+        for start in self._starts(problem, device):
+            config = {p.name: asked.get(p.name, start.get(p.name, p.default)) for p in self.parameters}
+            error = self._broken_rule(config)
+            if error is None and problem is not None:
+                error = self.misfit(config, problem.dtype, device)
+            if error is None:
+                return config
+            first_error = first_error or error
+        assert first_error is not None
+        raise ConfigError(first_error)
+
+    def misfit(self, config: TileConfig, dtype: DTypeName, device: DeviceTraits | None = None) -> str | None:
+        """Why a launch of this config cannot fit, as a sentence with the numbers; None where it can."""
+        return None
+
+    def _broken_rule(self, config: TileConfig) -> str | None:
+        """The sentence of the first constraint that does not hold."""
+        return next((rule.sentence.format(**config) for rule in self.constraints if not rule.holds(config)), None)
+
+    def _check_values(self, asked: TileConfig) -> None:
         known = {p.name: p for p in self.parameters}
         for name, value in asked.items():
             if name not in known:
@@ -101,11 +163,21 @@ class Kernel:
             if value not in known[name].values:
                 allowed = ", ".join(map(str, known[name].values))
                 raise ConfigError(f"{name}={value} is not allowed for {self.name}; allowed values: {allowed}.")
-        config = {p.name: asked.get(p.name, p.default) for p in self.parameters}
-        for constraint in self.constraints:
-            if not constraint.holds(config):
-                raise ConfigError(constraint.sentence.format(**config))
-        return config
+
+    def _starts(self, problem: Problem | None, device: DeviceTraits | None) -> Iterator[TileConfig]:
+        """Configs to fill up from: those that suit first, then the parameters' defaults, then all others."""
+        suits = [d for d in self.defaults if problem is not None and device is not None and d.suits(problem, device)]
+        yield from (default.config for default in suits)
+        yield NO_CONFIG
+        yield from (default.config for default in self.defaults if default not in suits)
+
+    def configs(self) -> Iterator[TileConfig]:
+        """Every config it takes."""
+        names = [p.name for p in self.parameters]
+        for values in itertools.product(*(p.values for p in self.parameters)):
+            config = dict(zip(names, values, strict=True))
+            if self._broken_rule(config) is None:
+                yield config
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +186,10 @@ class CudaKernel(Kernel):
 
     device_class: DeviceClass = "gpu"
     arrange: Callable[[Problem, TileConfig], Launch] = field(repr=False)
+    # Bytes of shared memory of one block, and accumulators of one thread, by config and element type.
+    shared_bytes: Callable[[TileConfig, DTypeName], int] = field(default=lambda _config, _dtype: 0, repr=False)
+    accumulators: Callable[[TileConfig], int] = field(default=lambda _config: 1, repr=False)
+    workspace: Callable[[Problem, TileConfig], Workspace] | None = field(default=None, repr=False)
 
     @property
     def source_path(self) -> Path:
@@ -121,7 +197,23 @@ class CudaKernel(Kernel):
 
     def defines(self, config: TileConfig) -> tuple[str, ...]:
         """Compiler options that give the source its tile sizes: block_m=64 becomes -DBLOCK_M=64."""
-        return tuple(f"-D{name.upper()}={value}" for name, value in sorted(config.items()))
+        compiled = sorted(p.name for p in self.parameters if p.compiled)
+        return tuple(f"-D{name.upper()}={config[name]}" for name in compiled)
+
+    def misfit(self, config: TileConfig, dtype: DTypeName, device: DeviceTraits | None = None) -> str | None:
+        registers = self.accumulators(config) * -(-DTYPES[dtype].accumulator_bytes // 4)
+        if registers > MAX_REGISTERS - SPARE_REGISTERS:
+            return (
+                f"{self.name} with {_told(config)} keeps {registers} registers of {dtype} sums in a thread, which has "
+                f"{MAX_REGISTERS - SPARE_REGISTERS} for them; take smaller thread tiles."
+            )
+        need = self.shared_bytes(config, dtype)
+        if device is not None and 0 < device.shared_bytes_per_block < need:
+            return (
+                f"{self.name} with {_told(config)} needs {need} bytes of shared memory a block for {dtype}; the device "
+                f"has {device.shared_bytes_per_block}; take smaller tiles."
+            )
+        return None
 
     def launch(self, problem: Problem, config: TileConfig) -> Launch:
         """Grid, block and shared bytes. `config` is a full one, out of `resolve_config`."""
@@ -133,3 +225,13 @@ class LibraryKernel(Kernel):
     """A library's product, the baseline: no source of ours, no tile."""
 
     library: str  # as in "cuBLAS"
+
+
+def _told(config: TileConfig) -> str:
+    """As in `block_m=64, block_n=64`."""
+    return ", ".join(f"{name}={value}" for name, value in config.items())
+
+
+def _too_old(what: str, needed: tuple[int, int], device: DeviceTraits) -> str:
+    need, have = (".".join(map(str, capability)) for capability in (needed, device.compute_capability))
+    return f"{what} needs compute capability {need}; this device has {have}."

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 DTypeName = Literal["float16", "bfloat16", "float32", "float64", "int8", "int32"]
-AccuracyName = Literal["bf16", "tf32", "fp32", "fp64", "exact"]
+AccuracyName = Literal["bf16", "fp16", "tf32", "fp32", "fp64", "exact"]
 
 DTYPE_NAMES: tuple[DTypeName, ...] = get_args(DTypeName)
 ACCURACY_NAMES: tuple[AccuracyName, ...] = get_args(AccuracyName)
@@ -30,6 +30,11 @@ class DType:
     def is_integer(self) -> bool:
         return self.accuracy == "exact"
 
+    @property
+    def accumulator_bytes(self) -> int:
+        """Of what kernels sum this type in: float32, float64 or int32."""
+        return 8 if self.name == "float64" else 4
+
 
 DTYPES: dict[DTypeName, DType] = {
     d.name: d
@@ -44,21 +49,34 @@ DTYPES: dict[DTypeName, DType] = {
     )
 }
 
+# Each type in its own class: kernels sum 16-bit floats in float32, and int8 in int32.
+OWN_ACCURACY: dict[DTypeName, AccuracyName] = {d.name: d.accuracy for d in DTYPES.values()}
+
 # Relative error of one rounding step in the arithmetic that a class allows for operands and partial sums.
 ACCURACY_UNIT_ROUNDOFF: dict[AccuracyName, float] = {
     "bf16": 2.0**-8,
+    "fp16": 2.0**-11,
     "tf32": 2.0**-11,
     "fp32": 2.0**-24,
     "fp64": 2.0**-53,
     "exact": 0.0,
 }
 
+# Magnitudes of operands between which a class keeps that roundoff, where it has not the exponents of float32: smaller
+# ones are rounded as the smallest is, larger ones are lost.
+ACCURACY_RANGE: dict[AccuracyName, tuple[float, float]] = {"fp16": (2.0**-14, DTYPES["float16"].largest)}
+
 # From loose to strict; `exact` stands apart because only integer products are exact.
-_STRICTNESS: dict[AccuracyName, int] = {"bf16": 0, "tf32": 1, "fp32": 2, "fp64": 3, "exact": 4}
+_STRICTNESS: dict[AccuracyName, int] = {"bf16": 0, "fp16": 1, "tf32": 1, "fp32": 2, "fp64": 3, "exact": 4}
 
 
 def meets(offered: AccuracyName, asked: AccuracyName) -> bool:
-    """Whether a kernel of class `offered` may serve a caller who asked for `asked`."""
+    """Whether a kernel of class `offered` may serve a caller who asked for `asked`.
+
+    A class of narrow range serves those alone who asked for it: they know their operands.
+    """
+    if offered in ACCURACY_RANGE:
+        return offered == asked
     return _STRICTNESS[offered] >= _STRICTNESS[asked]
 
 

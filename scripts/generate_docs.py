@@ -1,7 +1,7 @@
 """Writes what docs/ say about settings, errors and kernels from the code: `python -m scripts.generate_docs`.
 
-A generated part stands between `<!-- generated: NAME -->` and `<!-- end -->`. With --check nothing is written, and the
-exit status is 1 if something would change.
+A generated part stands between `<!-- generated: NAME -->` and `<!-- end -->`; the kernels' pictures are files of their
+own. With --check nothing is written, and the exit status is 1 if something would change.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import argparse
 import re
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
@@ -18,18 +18,14 @@ from pydantic import SecretStr
 
 from jobs.errors import JobFailed
 from jobs.settings import GIB, KIB, MIB, Settings
-from kernels.catalog import CATALOG
-from kernels.kernel import CudaKernel, Kernel, LibraryKernel
+from scripts import kernel_docs
+from scripts.kernel_pictures import pictures
+from scripts.markdown import table
 from service.problems import BY_TYPE, STATUS, title_of
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
-VALUES = re.compile(r" = \{\w+\}( × \{\w+\})*")  # what a sentence about one config fills in
+PICTURES = DOCS / "images" / "kernels"
 PART = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
-
-
-def table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
-    lines = [head, tuple("---" for _ in head), *rows]
-    return "".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |\n" for line in lines)
 
 
 def settings() -> str:
@@ -79,36 +75,14 @@ def job_errors() -> str:
     return table(("`error.type`", "Retried", "Meaning"), rows)
 
 
-def kernels() -> str:
-    return "\n".join(kernel_section(kernel) for kernel in CATALOG)
-
-
-def kernel_section(kernel: Kernel) -> str:
-    capability = ".".join(map(str, kernel.min_compute_capability))
-    facts = [
-        ("Runs on", "an NVIDIA GPU" if kernel.device_class == "gpu" else "a CPU"),
-        ("Element types (accuracy class)", ", ".join(f"{dtype} ({cls})" for dtype, cls in kernel.accuracy.items())),
-        ("Origin", kernel.origin),
-    ]
-    if isinstance(kernel, LibraryKernel):
-        facts.append(("Library", kernel.library))
-    if isinstance(kernel, CudaKernel):
-        facts.append(("Source", f"[`kernels/cuda/{kernel.name}.cu`](../kernels/cuda/{kernel.name}.cu)"))
-        if kernel.min_compute_capability > (0, 0):
-            facts.append(("Compute capability", f"{capability} or newer"))
-    text = f"## `{kernel.name}`\n\n{kernel.summary}\n\n{kernel.idea}\n\n"
-    text += "".join(f"- **{name}:** {fact}\n" for name, fact in facts)
-    if kernel.parameters:
-        text += "\n" + table(
-            ("Tile parameter", "Values", "Default", "Meaning"),
-            ((f"`{p.name}`", ", ".join(map(str, p.values)), str(p.default), p.summary) for p in kernel.parameters),
-        )
-    if kernel.constraints:
-        text += "\n" + "".join(f"- {VALUES.sub('', constraint.sentence)}\n" for constraint in kernel.constraints)
-    return text
-
-
-PARTS = {"settings": settings, "errors": errors, "job_errors": job_errors, "kernels": kernels}
+PARTS = {
+    "settings": settings,
+    "errors": errors,
+    "job_errors": job_errors,
+    "buckets": kernel_docs.buckets,
+    "ladder": kernel_docs.ladder,
+    "kernels": kernel_docs.kernels,
+}
 
 
 def regenerated(text: str) -> str:
@@ -116,16 +90,34 @@ def regenerated(text: str) -> str:
     return PART.sub(lambda part: f"{part[1]}{PARTS[part[2]]()}{part[3]}", text)
 
 
+def files() -> Iterator[tuple[Path, str]]:
+    """Every file that is generated, or has generated parts, and what it should hold."""
+    for page in sorted(DOCS.glob("*.md")):
+        yield page, regenerated(page.read_text("utf-8"))
+    for name, picture in pictures():
+        yield PICTURES / f"{name}.svg", picture
+
+
+def surplus() -> list[Path]:
+    """Pictures of kernels that have none any more."""
+    names = {name for name, _ in pictures()}
+    return [path for path in sorted(PICTURES.glob("*.svg")) if path.stem not in names]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m scripts.generate_docs", description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a page is out of date")
     check = parser.parse_args().check
-    stale = [page for page in sorted(DOCS.glob("*.md")) if regenerated(page.read_text()) != page.read_text()]
-    for page in stale:
+    stale = [(path, text) for path, text in files() if not path.exists() or path.read_text("utf-8") != text]
+    for path, text in stale:
         if not check:
-            page.write_text(regenerated(page.read_text()))
-        print(f"docs/{page.name} {'is out of date: make docs' if check else 'written'}")
-    sys.exit(1 if check and stale else 0)
+            path.write_text(text, "utf-8")
+        print(f"docs/{path.relative_to(DOCS)} {'is out of date: make docs' if check else 'written'}")
+    for path in surplus():
+        if not check:
+            path.unlink()
+        print(f"docs/{path.relative_to(DOCS)} {'is of no kernel: make docs' if check else 'removed'}")
+    sys.exit(1 if check and (stale or surplus()) else 0)
 
 
 if __name__ == "__main__":

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
+from functools import cache
 
 from pydantic import Field
 
 from jobs.errors import NotFound
 from jobs.models import Strict
 from jobs.workers import WorkerInfo
+from kernels.buckets import BUCKET_NAMES, BucketName
 from kernels.catalog import BY_NAME
 from kernels.kernel import CudaKernel, DeviceClass, Kernel
 from kernels.numerics import AccuracyName, DTypeName
+from kernels.resources import records_of
 
 
 class ParameterView(Strict):
@@ -21,6 +25,36 @@ class ParameterView(Strict):
     values: tuple[int, ...] = Field(description="Values allowed.", examples=[[1, 2, 4, 8, 16, 32]])
     default: int = Field(description="Value taken where `config` leaves it out.", examples=[8])
     summary: str = Field(description="What it sets.", examples=["rows of the product per thread block"])
+
+
+class DefaultView(Strict):
+    """A config taken where a request leaves parameters out."""
+
+    config: dict[str, int] = Field(description="Its tile parameters.", examples=[{"block_m": 8, "block_n": 32}])
+    buckets: tuple[BucketName, ...] = Field(description="Shapes it is for; `get_kernel` says which is which.")
+    dtypes: tuple[DTypeName, ...] = Field(description="Element types it is for.")
+    min_compute_capability: tuple[int, int] = Field(
+        description="Least compute capability of a GPU it is for.", examples=[[9, 0]]
+    )
+
+
+class UsageView(Strict):
+    """What a thread takes of one architecture."""
+
+    registers: int = Field(description="Registers, 32 bits each.", examples=[128])
+    local_bytes: int = Field(description="Local memory: what finds no place in registers.", examples=[0])
+    spill_store_bytes: int = Field(description="Stores of spilled registers, bytes in the code.", examples=[0])
+    spill_load_bytes: int = Field(description="Loads of spilled registers, bytes in the code.", examples=[0])
+
+
+class ResourcesView(Strict):
+    """What one config takes of a device, as it was compiled for this release, operands not transposed."""
+
+    dtype: DTypeName = Field(description="Element type of the operands.")
+    config: dict[str, int] = Field(description="The tile parameters.", examples=[{"tile": 32}])
+    static_shared_bytes: int = Field(description="Shared memory of a block, fixed in the code.", examples=[8192])
+    dynamic_shared_bytes: int = Field(description="Shared memory of a block, asked for at launch.", examples=[0])
+    architectures: dict[str, UsageView] = Field(description="By the compiler's name, as in `sm_90`.")
 
 
 class KernelView(Strict):
@@ -36,9 +70,27 @@ class KernelView(Strict):
     )
     parameters: tuple[ParameterView, ...] = Field(description="Tile parameters, none for a library.")
     constraints: tuple[str, ...] = Field(description="Rules over a whole config; parameters stand in braces.")
+    config_count: int = Field(description="How many configs it takes; 1 for a library, the empty one.", examples=[24])
+    defaults: tuple[DefaultView, ...] = Field(
+        description="In this order the first that suits the product and fits the device fills up what `config` leaves "
+        "out; the last one is every parameter's own default."
+    )
     min_compute_capability: tuple[int, int] = Field(description="Least compute capability of a GPU.", examples=[[7, 0]])
+    dtype_compute_capability: dict[DTypeName, tuple[int, int]] = Field(
+        description="Element types that need a newer GPU, and from which compute capability on.",
+        examples=[{"bfloat16": [8, 0]}],
+    )
     source: str | None = Field(description="Where its CUDA source is; null for a library.")
     served_by: tuple[str, ...] = Field(description="Ids of live workers that run it now.", examples=[["host-cpu-1"]])
+
+
+class KernelDetail(KernelView):
+    """An entry of the catalogue, with what its configs take."""
+
+    resources: tuple[ResourcesView, ...] = Field(
+        description="Config by config; none for a library. The main element type, float32 where the kernel takes that, "
+        "is listed for all architectures; of the others each config has one, and all where it is a default."
+    )
 
 
 class KernelList(Strict):
@@ -54,7 +106,7 @@ class DeviceList(Strict):
 
 
 def view(kernel: Kernel, workers: Sequence[WorkerInfo]) -> KernelView:
-    """What HTTP shows of a catalogue entry."""
+    """What the list shows of a catalogue entry."""
     return KernelView(
         name=kernel.name,
         summary=kernel.summary,
@@ -66,9 +118,46 @@ def view(kernel: Kernel, workers: Sequence[WorkerInfo]) -> KernelView:
             ParameterView(name=p.name, values=p.values, default=p.default, summary=p.summary) for p in kernel.parameters
         ),
         constraints=tuple(constraint.sentence for constraint in kernel.constraints),
+        config_count=_config_count(kernel.name),
+        defaults=_defaults(kernel),
         min_compute_capability=kernel.min_compute_capability,
+        dtype_compute_capability=dict(kernel.dtype_compute_capability),
         source=f"/v1/kernels/{kernel.name}/source" if isinstance(kernel, CudaKernel) else None,
         served_by=tuple(worker.id for worker in workers if kernel.name in worker.kernels),
+    )
+
+
+def detail(kernel: Kernel, workers: Sequence[WorkerInfo]) -> KernelDetail:
+    """All that HTTP shows of one."""
+    return KernelDetail(**dict(view(kernel, workers)), resources=_resources(kernel.name))
+
+
+@cache
+def _config_count(name: str) -> int:
+    return sum(1 for _ in BY_NAME[name].configs())
+
+
+def _defaults(kernel: Kernel) -> tuple[DefaultView, ...]:
+    declared = ((d.config, d.buckets, d.dtypes or kernel.dtypes, d.min_compute_capability) for d in kernel.defaults)
+    own = ({p.name: p.default for p in kernel.parameters}, BUCKET_NAMES, kernel.dtypes, kernel.min_compute_capability)
+    return tuple(
+        DefaultView(config=dict(config), buckets=buckets, dtypes=dtypes, min_compute_capability=least)
+        for config, buckets, dtypes, least in (*declared, own)
+    )
+
+
+@cache
+def _resources(name: str) -> tuple[ResourcesView, ...]:
+    table = records_of(name)
+    return tuple(
+        ResourcesView(
+            dtype=record.dtype,
+            config=dict(record.config),
+            static_shared_bytes=record.static_shared_bytes,
+            dynamic_shared_bytes=record.dynamic_shared_bytes,
+            architectures={arch: UsageView(**asdict(usage)) for arch, usage in record.usage.items()},
+        )
+        for record in (table.records if table else ())
     )
 
 

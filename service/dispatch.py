@@ -6,8 +6,9 @@ import time
 from collections.abc import Callable, Sequence
 from threading import Lock
 
-from jobs.errors import NoWorkerForKernel, NoWorkers, StoreUnavailable
+from jobs.errors import InvalidConfig, NoWorkerForKernel, NoWorkers, StoreUnavailable
 from jobs.workers import WorkerInfo
+from kernels.kernel import ConfigError
 from service.options import MatmulOptions
 from service.plan import AUTO, Plan
 
@@ -42,11 +43,12 @@ class LiveWorkers:
 
 
 def choose_queue(options: MatmulOptions, plan: Plan, workers: Sequence[WorkerInfo]) -> str:
-    """A GPU's queue where one can run it, else a CPU's. Raises NoWorkers, NoWorkerForKernel."""
+    """A GPU's queue where one can run it, else a CPU's. Raises NoWorkers, NoWorkerForKernel, InvalidConfig."""
     able = [worker for worker in workers if _can_run(worker, plan)]
     if able:
-        gpus = [worker for worker in able if worker.device.device_class == "gpu"]
-        return (gpus or able)[0].queue
+        fitting = able if options.kernel == AUTO else _fitting(options, plan, able)
+        gpus = [worker for worker in fitting if worker.device.device_class == "gpu"]
+        return (gpus or fitting)[0].queue
     if options.kernel == AUTO and not workers:
         raise NoWorkers
     served = ", ".join(sorted({name for worker in workers for name in worker.kernels})) or "none"
@@ -55,5 +57,20 @@ def choose_queue(options: MatmulOptions, plan: Plan, workers: Sequence[WorkerInf
 
 
 def _can_run(worker: WorkerInfo, plan: Plan) -> bool:
-    traits = worker.device.traits
-    return any(kernel.name in worker.kernels and kernel.unsupported_because(traits) is None for kernel in plan.kernels)
+    traits, dtype = worker.device.traits, plan.problem.dtype
+    return any(k.name in worker.kernels and k.unsupported_because(traits, dtype) is None for k in plan.kernels)
+
+
+def _fitting(options: MatmulOptions, plan: Plan, able: Sequence[WorkerInfo]) -> Sequence[WorkerInfo]:
+    """Those on whose device the config fits. Raises InvalidConfig with the first one's reason where there is none."""
+    (kernel,) = plan.kernels
+    fitting, errors = [], []
+    for worker in able:
+        try:
+            kernel.resolve_config(options.config, plan.problem, worker.device.traits)
+            fitting.append(worker)
+        except ConfigError as error:
+            errors.append(error)
+    if not fitting:
+        raise InvalidConfig(str(errors[0]), field="config")
+    return fitting

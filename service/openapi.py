@@ -7,7 +7,7 @@ from typing import Any
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
-from pydantic.json_schema import models_json_schema
+from pydantic import TypeAdapter
 
 from service.manual.parts import MODELS
 from service.security import OPEN_PATHS
@@ -32,6 +32,7 @@ TAGS = [
     {"name": "jobs", "description": "What became of a product that was asked for."},
     {"name": "matrices", "description": "Operands stored once, by contents, for many products."},
     {"name": "kernels", "description": "The ways to multiply."},
+    {"name": "published", "description": "Results of others, and recorded ones of this service, to compare with."},
     {"name": "devices", "description": "What multiplies."},
     {"name": "probes", "description": "For those who run the service."},
 ]
@@ -65,8 +66,9 @@ def make_document(app: FastAPI) -> dict[str, Any]:
 
 
 def _schemas() -> dict[str, Any]:
-    _, definitions = models_json_schema(
-        [(model, "validation") for model in MODELS.values()], ref_template="#/components/schemas/{model}"
+    _, definitions = TypeAdapter.json_schemas(
+        [(name, "validation", TypeAdapter(model)) for name, model in MODELS.items()],
+        ref_template="#/components/schemas/{model}",
     )
     return dict(definitions["$defs"])
 

@@ -40,8 +40,14 @@ def make_plan(options: MatmulOptions, a: OperandType, b: OperandType, *, max_pro
         raise InvalidMatrix(
             f"The product would have {problem.product_bytes} bytes; the largest kept here has {max_product_bytes}."
         )
-    accuracy = options.accuracy or DTYPES[dtype].accuracy
-    return Plan(problem, accuracy, _kernels(options, dtype, accuracy))
+    accuracy = options.accuracy or _default_accuracy(options.kernel, dtype)
+    return Plan(problem, accuracy, _kernels(options, problem, accuracy))
+
+
+def _default_accuracy(kernel: str, dtype: DTypeName) -> AccuracyName:
+    """The element type's; who names a kernel of reduced precision has asked for its class."""
+    named = BY_NAME[kernel].accuracy if kernel != AUTO else {}
+    return named.get(dtype, DTYPES[dtype].accuracy)
 
 
 def _common_dtype(options: MatmulOptions, a: OperandType, b: OperandType) -> DTypeName:
@@ -103,9 +109,10 @@ def _told(name: str, shape: tuple[int, ...], transposed: bool) -> str:
     return f"{name}{' transposed' if transposed else ''} is {rows}×{columns}"
 
 
-def _kernels(options: MatmulOptions, dtype: DTypeName, accuracy: AccuracyName) -> tuple[Kernel, ...]:
+def _kernels(options: MatmulOptions, problem: Problem, accuracy: AccuracyName) -> tuple[Kernel, ...]:
+    dtype = problem.dtype
     if options.kernel != AUTO:
-        return (_named(BY_NAME[options.kernel], dtype, accuracy, options.config),)
+        return (_named(BY_NAME[options.kernel], problem, accuracy, options.config),)
     if options.config:
         raise InvalidConfig("A config belongs to one kernel; name that kernel, or leave config out.", field="config")
     fit = tuple(kernel for kernel in CATALOG if kernel.takes(dtype, accuracy))
@@ -114,7 +121,8 @@ def _kernels(options: MatmulOptions, dtype: DTypeName, accuracy: AccuracyName) -
     return fit
 
 
-def _named(kernel: Kernel, dtype: DTypeName, accuracy: AccuracyName, config: Mapping[str, int]) -> Kernel:
+def _named(kernel: Kernel, problem: Problem, accuracy: AccuracyName, config: Mapping[str, int]) -> Kernel:
+    dtype = problem.dtype
     if dtype not in kernel.dtypes:
         raise UnsupportedDType(
             f"{kernel.name} does not multiply {dtype} operands; it takes {', '.join(kernel.dtypes)}.", field="kernel"
@@ -125,7 +133,7 @@ def _named(kernel: Kernel, dtype: DTypeName, accuracy: AccuracyName, config: Map
             f"{kernel.name} multiplies {dtype} operands to {offered} accuracy, not to {accuracy}.", field="accuracy"
         )
     try:
-        kernel.resolve_config(config)
+        kernel.resolve_config(config, problem)
     except ConfigError as error:
         raise InvalidConfig(str(error), field="config") from None
     return kernel

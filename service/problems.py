@@ -133,6 +133,7 @@ STATUS: Mapping[type[MatmulError], int] = {
     errors.UnknownKernel: 422,
     errors.InvalidConfig: 422,
     errors.IdempotencyKeyReused: 422,
+    errors.OperandOutOfRange: 422,
     errors.QuotaExceeded: 429,
     HeadersTooLarge: 431,
     MatmulError: 500,

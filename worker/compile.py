@@ -17,7 +17,7 @@ import structlog
 from cupy_backends.cuda.libs import nvrtc
 
 from jobs.errors import KernelUnavailable
-from worker.sources import Program, headers
+from worker.sources import Program
 
 log = structlog.get_logger(__name__)
 
@@ -41,20 +41,30 @@ class Compiler:
         return module.get_function(name)
 
     def _module(self, program: Program) -> Any:
-        path = self._directory / f"{program.key(self._arch, self._version)}.cubin"
-        if path.exists():
-            try:
-                return _loaded(path.read_bytes())
-            except (OSError, cupy.cuda.driver.CUDADriverError) as error:
-                log.warning("a kept kernel could not be used and is compiled again", path=str(path), reason=str(error))
+        try:
+            return _loaded(self.binary(program))
+        except cupy.cuda.driver.CUDADriverError as error:
+            path = self._path(program)
+            log.warning("a kept kernel could not be used and is compiled again", path=str(path), reason=str(error))
+            path.unlink(missing_ok=True)
+            return _loaded(self.binary(program))
+
+    def binary(self, program: Program) -> bytes:
+        """Kept from before, or compiled now. Several threads may ask at once. Raises KernelUnavailable."""
+        path = self._path(program)
+        with suppress(OSError):
+            return path.read_bytes()
         binary = compile_program(program, self._arch)
         _keep(path, binary)
-        return _loaded(binary)
+        return binary
+
+    def _path(self, program: Program) -> Path:
+        return self._directory / f"{program.key(self._arch, self._version)}.cubin"
 
 
 def compile_program(program: Program, arch: str) -> bytes:
     """A cubin for `sm_…`, PTX for `compute_…`. Raises KernelUnavailable with the compiler's own words in the log."""
-    included = {name.encode(): text.encode() for name, text in headers().items()}
+    included = {name.encode(): text.encode() for name, text in program.headers.items()}
     handle = nvrtc.createProgram(program.source, program.path.name, list(included.values()), list(included))
     try:
         nvrtc.compileProgram(handle, (*program.options, f"-arch={arch}"))

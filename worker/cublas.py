@@ -1,4 +1,4 @@
-"""`cublas`: NVIDIA's library at the operands' own precision, through CuPy's bindings.
+"""`cublas`, NVIDIA's library at the operands' own precision, and its modes that lower it; through CuPy's bindings.
 
 cuBLAS is column-major. A row-major matrix is its own transpose there, so C = A·B is asked for as Cᵀ = Bᵀ·Aᵀ: operands
 and sizes change places, and nothing is copied.
@@ -6,13 +6,14 @@ and sizes change places, and nothing is copied.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 from cupy_backends.cuda.libs import cublas
 
 from jobs.errors import KernelUnavailable
-from kernels.catalog import MAX_GRID_Z
+from kernels.arrange import MAX_GRID_Z
 from kernels.numerics import DTypeName, Problem
 from worker.compile import Compiler
 from worker.device_memory import DeviceMatrix, allocate
@@ -36,12 +37,21 @@ class Mode:
 
 
 HALF, BFLOAT, SINGLE, DOUBLE, INT8, INT32 = 2, 14, 0, 1, 3, 10  # cudaDataType
-MODES: dict[DTypeName, Mode] = {
+OWN_PRECISION: Mapping[DTypeName, Mode] = {
     "float16": Mode(HALF, HALF, cublas.CUBLAS_COMPUTE_32F, np.float32),
     "bfloat16": Mode(BFLOAT, BFLOAT, cublas.CUBLAS_COMPUTE_32F, np.float32),
     "float32": Mode(SINGLE, SINGLE, cublas.CUBLAS_COMPUTE_32F, np.float32),
     "float64": Mode(DOUBLE, DOUBLE, cublas.CUBLAS_COMPUTE_64F, np.float64),
     "int8": Mode(INT8, INT32, cublas.CUBLAS_COMPUTE_32I, np.int32),
+}
+
+SINGLE_MODE = OWN_PRECISION["float32"]
+# What cuBLAS may round float32 operands to, by kernel (or else to TF32); sums stay in float32.
+MODES: Mapping[str, Mapping[DTypeName, Mode]] = {
+    "cublas": OWN_PRECISION,
+    "cublas_tf32": {"float32": replace(SINGLE_MODE, compute_type=cublas.CUBLAS_COMPUTE_32F_FAST_TF32)},
+    "cublas_bf16": {"float32": replace(SINGLE_MODE, compute_type=cublas.CUBLAS_COMPUTE_32F_FAST_16BF)},
+    "cublas_fp16": {"float32": replace(SINGLE_MODE, compute_type=cublas.CUBLAS_COMPUTE_32F_FAST_16F)},
 }
 
 
@@ -52,20 +62,20 @@ class Cublas:
         self._turn = compiler.function(turn_program(), "turn")
         self._handle = cublas.create()
         cublas.setPointerMode(self._handle, cublas.CUBLAS_POINTER_MODE_HOST)
-        # float32 is not lowered to TF32: that would be another mode.
+        # float32 is not lowered to TF32 unless a mode says so.
         cublas.setMathMode(self._handle, cublas.CUBLAS_DEFAULT_MATH | FULL_PRECISION_REDUCTION)
 
-    def multiply(self, problem: Problem, a: DeviceMatrix, b: DeviceMatrix, c: DeviceMatrix) -> None:
+    def multiply(self, kernel: str, problem: Problem, a: DeviceMatrix, b: DeviceMatrix, c: DeviceMatrix) -> None:
         """Puts the product on the current stream. Raises KernelUnavailable, cupy's CUBLASError."""
         if problem.k == 0:
             c.memory.memset_async(0, c.layout.bytes)
             return
         if problem.dtype == "int8":
             problem, a, b = self._depth_first(problem, a, b)
-        mode = MODES[problem.dtype]
+        mode = MODES[kernel][problem.dtype]
         m, n, k = (_padded(size, problem) for size in (problem.m, problem.n, problem.k))
         if max(m, n, k, problem.batch, *(x.layout.pitch for x in (a, b, c))) > LARGEST_SIZE:
-            raise KernelUnavailable(f"cublas takes sizes up to {LARGEST_SIZE} here; use another kernel.")
+            raise KernelUnavailable(f"{kernel} takes sizes up to {LARGEST_SIZE} here; use another kernel.")
         one, zero = np.ones(1, mode.scalar), np.zeros(1, mode.scalar)
         operations = _operation(problem.transpose_b), _operation(problem.transpose_a)
         first = (self._handle, *operations, n, m, k, one.ctypes.data)

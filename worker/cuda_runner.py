@@ -45,8 +45,8 @@ class CudaRunner(Runner):
         with device_faults():
             index = int(settings.device.partition(":")[2] or 0)
             self.device = cuda_info(index)
-            self._compiler = Compiler(settings.kernel_cache_dir)
-            self._cublas = Cublas(self._compiler)
+            self.compiler = Compiler(settings.kernel_cache_dir)
+            self._cublas = Cublas(self.compiler)
             self._staging = Staging()
             self.cache = OperandCache(settings.device_cache_bytes)
             self._telemetry = GpuTelemetry(self.device.uuid)
@@ -81,7 +81,7 @@ class CudaRunner(Runner):
         elements = problem.batch * problem.m * problem.n + a.elements.size + b.elements.size
         if elements <= HOST_CHECK_ELEMENTS:
             return _ProductBroughtBack(problem, a.elements, b.elements, on_c, self._staging, times)
-        return _ProductOnDevice(problem, (a, b), (on_a, on_b, on_c), self._staging, self._compiler, times)
+        return _ProductOnDevice(problem, (a, b), (on_a, on_b, on_c), self._staging, self.compiler, times)
 
     def _multiply(
         self,
@@ -92,12 +92,12 @@ class CudaRunner(Runner):
     ) -> None:
         kernel = choice.kernel
         if isinstance(kernel, CudaKernel):
-            function = prepare(self._compiler, kernel, choice.config, problem)
+            function = prepare(self.compiler, kernel, choice.config, problem)
             with computing:
                 launch(function, kernel, choice.config, problem, *matrices)
         else:
             with computing:
-                self._cublas.multiply(problem, *matrices)
+                self._cublas.multiply(kernel.name, problem, *matrices)
 
     def _on_device(self, problem: Problem, operand: HostOperand, copying: StopWatch) -> DeviceMatrix:
         """The operand's copy on the device: kept from an earlier job, or made now."""

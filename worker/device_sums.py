@@ -9,7 +9,7 @@ import cupy
 import numpy as np
 
 from jobs.matrices import Array
-from kernels.catalog import MAX_GRID_Z
+from kernels.arrange import MAX_GRID_Z
 from kernels.numerics import DTypeName
 from worker.compile import Compiler
 from worker.device_memory import DeviceMatrix

@@ -100,7 +100,7 @@ def _ratios(a: Array, b: Array, given: Array, rounding: Rounding) -> Array:
         true = sums[:, -1] if rounding.k else np.zeros(len(given))
         steps = 2.0 * np.abs(sums).sum(axis=1) + RANDOM_WALK * sqrt(rounding.k) * np.abs(finite).sum(axis=1)
         granted = rounding.accumulate * steps + rounding.underflow
-        granted += 2.0 * rounding.operand * np.abs(finite).sum(axis=1)
+        granted += rounding.operand * _lowered(a, b, of_finite, rounding).sum(axis=1)
         granted += rounding.output * (np.abs(true) + granted)
         ratios = np.where(given == true, 0.0, np.abs(given - true) / granted)
         up = _may_be_infinite(terms, finite, true + granted, rounding)
@@ -111,6 +111,13 @@ def _ratios(a: Array, b: Array, given: Array, rounding: Rounding) -> Array:
     as_ieee = (np.isposinf(given) & up & ~certain) | (np.isneginf(given) & down & ~certain)
     as_ieee |= np.isnan(given) & (certain | (up & down))
     return np.where(as_ieee, 0.0, np.where(np.isnan(ratios), np.inf, ratios))
+
+
+def _lowered(a: Array, b: Array, of_finite: Array, rounding: Rounding) -> Array:
+    """Of each term, what one unit roundoff of both its operands makes of it."""
+    a, b, floor = np.abs(a), np.abs(b), rounding.operand_floor
+    errors: Array = np.where(of_finite, np.maximum(a, floor) * b + a * np.maximum(b, floor), 0.0)
+    return errors
 
 
 def _may_be_infinite(terms: Array, finite: Array, highest: Array, rounding: Rounding) -> Array:

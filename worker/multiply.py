@@ -9,10 +9,12 @@ import numpy as np
 
 from jobs.errors import (
     BodyTooLarge,
+    JobFailed,
     KernelUnavailable,
     MatrixNotFound,
     NoRoomForProduct,
     OperandMissing,
+    OperandOutOfRange,
     OutOfDeviceMemory,
     StoreFull,
     VerificationFailed,
@@ -24,7 +26,7 @@ from jobs.models import MatmulRequest, OperandRef, Outcome, ProductInfo, Verific
 from jobs.random_matrices import generate
 from kernels.choose import Choice, NoKernelError, choose
 from kernels.kernel import ConfigError
-from kernels.numerics import Problem, gflops
+from kernels.numerics import ACCURACY_RANGE, Problem, gflops
 from worker.runner import HostOperand, Product, Runner
 from worker.verify import NOT_CHECKED, check
 
@@ -118,11 +120,25 @@ def _verified(
         return NOT_CHECKED
     verification = check(problem, choice.kernel.accuracy[problem.dtype], product.matrices, rng)
     if not verification.passed:
-        raise VerificationFailed(
-            f"The product did not pass its check and is not returned: its residual is {verification.residual:.3g} "
-            f"where rounding explains {verification.threshold:.3g}."
-        )
+        raise _failed_check(choice, problem, product, verification)
     return verification
+
+
+def _failed_check(choice: Choice, problem: Problem, product: Product, verification: Verification) -> JobFailed:
+    """The reason: operands that the kernel's class does not reach, or else a wrong product."""
+    accuracy = choice.kernel.accuracy[problem.dtype]
+    if accuracy in ACCURACY_RANGE:
+        limit = ACCURACY_RANGE[accuracy][1]
+        largest = max(product.matrices.a.largest(), product.matrices.b.largest())
+        if largest > limit:
+            return OperandOutOfRange(
+                f"{choice.kernel.name} computes in {accuracy}, which ends at {limit:g}, and an operand has elements of "
+                f"{largest:.6g}; scale the operands, or take a kernel of another class."
+            )
+    return VerificationFailed(
+        f"The product did not pass its check and is not returned: its residual is {verification.residual:.3g} "
+        f"where rounding explains {verification.threshold:.3g}."
+    )
 
 
 def _stored(claimed: Claimed, problem: Problem, product: Product, store: MatrixStore, ttl_s: float) -> ProductInfo:

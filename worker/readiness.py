@@ -11,7 +11,7 @@ from jobs.errors import MatmulError
 from jobs.matrices import STORAGE_DTYPES, Array
 from kernels.catalog import BY_NAME
 from kernels.choose import choose
-from kernels.kernel import NO_CONFIG
+from kernels.kernel import NO_CONFIG, DeviceTraits
 from kernels.numerics import DTypeName, Problem
 from worker.elements import as_float64, narrow, widen
 from worker.runner import HostOperand, Runner, gathered
@@ -30,10 +30,16 @@ class NotReady(MatmulError):
 
 def prove(runner: Runner, rng: np.random.Generator) -> int:
     """Computes and checks one product by each kernel and element type; how many. Raises NotReady, DeviceFault."""
-    cases = [(name, dtype, shape) for name in runner.kernels for dtype in BY_NAME[name].dtypes for shape in SHAPES]
-    for name, dtype, (m, n, k) in cases:
-        _prove_one(runner, name, Problem(m, n, k, dtype), rng)
-    return len(cases)
+    traits = runner.device.traits
+    fit = [(name, dtype) for name in runner.kernels for dtype in BY_NAME[name].dtypes if _runs(name, dtype, traits)]
+    for name, dtype in fit:
+        for m, n, k in SHAPES:
+            _prove_one(runner, name, Problem(m, n, k, dtype), rng)
+    return len(fit) * len(SHAPES)
+
+
+def _runs(name: str, dtype: DTypeName, traits: DeviceTraits) -> bool:
+    return BY_NAME[name].unsupported_because(traits, dtype) is None
 
 
 def _prove_one(runner: Runner, name: str, problem: Problem, rng: np.random.Generator) -> None:

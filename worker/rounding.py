@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import sqrt
 
-from kernels.numerics import ACCURACY_UNIT_ROUNDOFF, DTYPES, AccuracyName, DTypeName, Problem
+from kernels.numerics import ACCURACY_RANGE, ACCURACY_UNIT_ROUNDOFF, DTYPES, AccuracyName, DTypeName, Problem
 
 CONFIDENCE = 5.0  # standard deviations; a row that passes it by chance is looked at again, so it may be sharp
 CHECK_STEPS = 8.0  # variance of the check's own rounding, in steps of the accumulator's type (measured: below 3)
@@ -24,6 +24,7 @@ class Rounding:
 
     k: int
     operand: float  # operands lowered to a shorter type first (TF32); 0 where they enter as they are
+    operand_floor: float  # magnitude below which that is no longer relative to an operand, but to this
     accumulate: float  # each step of the sum
     output: float  # once, to the product's type
     underflow: float  # absolute error of an element whose terms lie below the normal range
@@ -44,12 +45,15 @@ def rounding_of(problem: Problem, accuracy: AccuracyName) -> Rounding:
     product = DTYPES[problem.product_dtype]
     accumulator = DTYPES["float64" if problem.dtype == "float64" else "float32"]
     native = accuracy == DTYPES[problem.dtype].accuracy
+    operand = 0.0 if native else ACCURACY_UNIT_ROUNDOFF[accuracy]
+    operand_floor = ACCURACY_RANGE[accuracy][0] if accuracy in ACCURACY_RANGE else 0.0
     return Rounding(
         k=problem.k,
-        operand=0.0 if native else ACCURACY_UNIT_ROUNDOFF[accuracy],
+        operand=operand,
+        operand_floor=operand_floor,
         accumulate=accumulator.unit_roundoff,
         output=product.unit_roundoff,
-        underflow=SMALLEST[product.name] + problem.k * SMALLEST[accumulator.name],
+        underflow=SMALLEST[product.name] + problem.k * (SMALLEST[accumulator.name] + (operand * operand_floor) ** 2),
         largest_sum=accumulator.largest,
         largest_output=product.largest,
     )

@@ -6,6 +6,7 @@ No GPU is needed to say it, so tests compile every kernel without one.
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -16,7 +17,7 @@ from kernels.numerics import DTypeName, Problem
 CHECK_SOURCE = Path(__file__).parent / "cuda" / "sums.cu"
 TURN_SOURCE = CHECK_SOURCE.with_name("turn.cu")
 LANGUAGE = "--std=c++17"
-HEADERS = (SOURCE_DIR / "common.cuh",)
+_INCLUDE = re.compile(r'^\s*#include "([^"]+)"', re.MULTILINE)
 CHECK_THREADS = 256  # of a block of the check's kernels
 # Columns that one warp (or, where the matrix lies transposed, one thread) sums.
 CHECK_CHUNK, CHECK_CHUNK_TRANSPOSED = 2048, 128
@@ -33,16 +34,39 @@ class Program:
     def source(self) -> str:
         return _text(self.path)
 
+    @property
+    def headers(self) -> dict[str, str]:
+        """What the source includes of ours, and what that includes: contents by the name that `#include` gives."""
+        return _headers(self.path)
+
     def key(self, arch: str, compiler: str) -> str:
-        """Changes with anything that the compiled result depends on."""
-        headers = (_text(path) for path in HEADERS)
-        parts = (self.path.name, self.source, *headers, *self.options, arch, compiler)
+        """Changes with anything that the compiled result depends on, and not with comments or layout."""
+        texts = map(_tokens, (self.source, *self.headers.values()))
+        parts = (self.path.name, *texts, *self.options, arch, compiler)
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
-def headers() -> dict[str, str]:
-    """Contents by the name that `#include` gives."""
-    return {path.name: _text(path) for path in HEADERS}
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_BETWEEN_TOKENS = re.compile(r"(?<!\w) | (?!\w)")
+
+
+@lru_cache(maxsize=64)
+def _tokens(text: str) -> str:
+    """CUDA C++ without comments, and without spaces but those that part two words; a directive keeps its line."""
+    lines = (" ".join(line.split()) for line in _COMMENT.sub("", text).split("\n"))
+    return _BETWEEN_TOKENS.sub("", "".join(line + ("\n" if line.startswith("#") else " ") for line in lines))
+
+
+@lru_cache(maxsize=64)
+def _headers(path: Path) -> dict[str, str]:
+    found: dict[str, str] = {}
+    waiting = _INCLUDE.findall(_text(path))
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found[name] = _text(SOURCE_DIR / name)
+            waiting += _INCLUDE.findall(found[name])
+    return dict(sorted(found.items()))
 
 
 @lru_cache(maxsize=64)

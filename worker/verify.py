@@ -15,6 +15,9 @@ covers both, and residual = maxᵢ |C·x − A·(B·x)|ᵢ / scaleᵢ is compare
 product's type adds u_out·‖cᵢ‖ ≤ u_out·scaleᵢ/√(1 + k/3), and the check's own arithmetic a few u. So the threshold
 depends on element type and depth alone (`Rounding.threshold`).
 
+Operands that are first rounded to float16 change by up to f·u where they are smaller than its least normal number f.
+To scaleᵢ² that adds k/2·f²·(‖B‖² + n·‖aᵢ‖²).
+
 **What that leaves out.** Data may be worse than random: terms that rise and fall again (large partial sums, small
 result), or constants, which round the same way each time. Such rows pass the threshold without being wrong. The
 few worst rows are therefore summed again in float64, term by term, and each element compared with a bound built from
@@ -121,7 +124,8 @@ class _Passes:
         unit = rounding.threshold / rounding.confidence
         floor = n * np.square(np.ldexp(rounding.underflow, -self.exponent) / unit)
         whole_b = self.b.squares.sum(axis=-1, keepdims=True)
-        scale = np.sqrt(self.a.squares * whole_b + rounding.k / 3 * self.c.squares + floor)
+        small = rounding.k / 2 * rounding.operand_floor**2 * (whole_b + n * self.a.squares)
+        scale = np.sqrt(self.a.squares * whole_b + rounding.k / 3 * self.c.squares + floor + small)
         difference = np.abs(self.c.products - self.a.products)
         ratios = np.where(difference == 0.0, 0.0, difference / scale)
         beyond = np.isnan(ratios) | (np.isinf(scale) & np.isfinite(floor))  # an element too large to be squared

@@ -1,4 +1,4 @@
--- Put in front of every script, after its first line (jobs/redis_scripts.py); `clock()` comes from there too.
+-- Put in front of every script, after its first line (jobs/redis_scripts.py); `int` and `now` come from there too.
 -- Every key starts with the prefix, ARGV[1]; single-node Redis, so keys are made here rather than declared:
 --   job:<id>              hash    the job: control fields, and JSON for its request, progress, outcome and error
 --   job:<id>:events       stream  its changes; goes EVENTS_TTL_S after the job's end
@@ -19,16 +19,6 @@
 -- Times are microseconds of the server's clock.
 local prefix = ARGV[1]
 local EVENTS_KEPT, EVENTS_TTL_S = 1000, 3600
-
--- Lua would write 1.79e+15; Redis must see every digit.
-local function int(number)
-  return string.format('%.0f', number)
-end
-
-local function now()
-  local time = clock()
-  return time[1] * 1000000 + time[2]
-end
 
 local function job_key(id)
   return prefix .. 'job:' .. id

@@ -97,6 +97,20 @@ __device__ __forceinline__ unsigned int multiply_add(unsigned int a, unsigned in
     return a * b + sum;
 }
 
+// sums += a bᵀ. Neighbouring multiply-adds share an operand, which so is read from the register file once for both:
+// along a row and back along the next.
+template <int ROWS, int COLUMNS>
+__device__ __forceinline__ void add_outer_product(Accumulator (&sums)[ROWS][COLUMNS], const Accumulator (&a)[ROWS],
+                                                  const Accumulator (&b)[COLUMNS]) {
+#pragma unroll
+    for (int i = 0; i < ROWS; ++i)
+#pragma unroll
+        for (int turn = 0; turn < COLUMNS; ++turn) {
+            const int j = i % 2 ? COLUMNS - 1 - turn : turn;
+            sums[i][j] = multiply_add(a[i], b[j], sums[i][j]);
+        }
+}
+
 // ---- where an element lies: steps of an operand, after transposition, from one row or column to the next ----
 #if !defined(TRANSPOSE_A) || !defined(TRANSPOSE_B)
 #error "define TRANSPOSE_A and TRANSPOSE_B as 0 or 1"
@@ -117,3 +131,19 @@ __device__ __forceinline__ Tile tile_of_block(Index n, int tile_rows, int tile_c
     const Index block = blockIdx.x;
     return {block / across * tile_rows, block % across * tile_columns};
 }
+
+// ---- registers: how many blocks of `threads` find room on a multiprocessor (65,536 registers, at least 1,024 threads)
+// where a thread keeps so many accumulators and so many of their operands. Told to the compiler, which would otherwise
+// spend all 255 registers of a thread on loads in advance, and leave room for one block. ----
+__device__ constexpr int blocks_per_multiprocessor(int threads, int accumulators, int operands) {
+    const int others = 48;  // addresses, counters, elements on their way
+    const int registers = (accumulators + operands) * (sizeof(Accumulator) / 4) + others;
+    const int by_registers = 65536 / ((registers + 7) / 8 * 8 * threads), by_threads = 1024 / threads;
+    const int blocks = by_registers < by_threads ? by_registers : by_threads;
+    return blocks > 1 ? blocks : 1;
+}
+
+// ---- shared memory sized at launch: past 48 KiB a block must ask for it there ----
+#ifndef EMULATED  // as above
+#define DYNAMIC_SHARED(name) extern __shared__ __align__(32) unsigned char name[]
+#endif

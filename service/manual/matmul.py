@@ -128,6 +128,7 @@ SUBMIT_ERRORS = (
 )
 JOB_ERRORS = (
     errors.OperandMissing,
+    errors.OperandOutOfRange,
     errors.KernelUnavailable,
     edge.JobCancelled,
     errors.JobFailed,

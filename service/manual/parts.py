@@ -17,7 +17,7 @@ JOB_ID = "job_0123456789abcdef0123456789abcdef"
 MATRIX_ID = "5f2b51ca1b0d8c6f9bd7d5b1f1e9a9a0c6b7f2d3e4f5061728394a5b6c7d8e9f"
 REQUEST_ID = "8a1f0c2be47d9350"
 
-MODELS: dict[str, type[BaseModel]] = {}  # what `ref` was asked for; becomes components.schemas
+MODELS: dict[str, type[Any]] = {}  # what `ref` was asked for; becomes components.schemas
 
 
 class Problem(BaseModel):
@@ -50,8 +50,8 @@ class Problem(BaseModel):
     job: str | None = Field(None, description="Of a job that failed or was cancelled: its id.", examples=[JOB_ID])
 
 
-def ref(model: type[BaseModel]) -> Piece:
-    """A reference to the model's schema."""
+def ref(model: type[Any]) -> Piece:
+    """A reference to the schema of a pydantic model or a dataclass."""
     MODELS[model.__name__] = model
     return {"$ref": f"#/components/schemas/{model.__name__}"}
 
@@ -118,7 +118,7 @@ def accept(offers: Iterable[str]) -> Piece:
     )
 
 
-def json_answer(model: type[BaseModel], description: str, *headers: str) -> Piece:
+def json_answer(model: type[Any], description: str, *headers: str) -> Piece:
     return {"description": description, "content": {JSON: {"schema": ref(model)}}, "headers": headers_out(*headers)}
 
 

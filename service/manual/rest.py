@@ -9,7 +9,8 @@ from pydantic import Field
 
 from jobs import errors
 from jobs.models import Strict
-from service.catalogue import DeviceList, KernelList, KernelView
+from kernels.buckets import MEANINGS
+from service.catalogue import DeviceList, KernelDetail, KernelList
 from service.manual.parts import Piece, json_answer, problems
 
 KernelName = Annotated[str, Path(description="Name of the kernel.", examples=["cpu_blas"])]
@@ -42,8 +43,11 @@ KERNEL: Piece = {
     "tags": ["kernels"],
     "operation_id": "get_kernel",
     "summary": "Read a kernel's entry",
-    "description": "What it is, what it takes, and which live workers run it.",
-    "responses": {200: json_answer(KernelView, "The entry."), **problems(errors.NotFound, errors.InvalidRequest)},
+    "description": "What it is, what it takes, which live workers run it, and what each config takes of a device.\n\n"
+    "Defaults are declared by the product's shape: "
+    + "; ".join(f"`{name}`: {meaning}" for name, meaning in MEANINGS.items())
+    + ".",
+    "responses": {200: json_answer(KernelDetail, "The entry."), **problems(errors.NotFound, errors.InvalidRequest)},
 }
 SOURCE: Piece = {
     "tags": ["kernels"],

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Request, Response
 from jobs.errors import NotFound
 from kernels.catalog import CATALOG
 from kernels.kernel import CudaKernel
-from service.catalogue import DeviceList, KernelList, find, view
+from service.catalogue import DeviceList, KernelList, detail, find, view
 from service.context import context_of
 from service.manual import rest as manual
 from service.negotiation import JSON
@@ -26,7 +26,7 @@ async def list_kernels(request: Request) -> Response:
 @router.get("/kernels/{name}", **manual.KERNEL)
 async def get_kernel(request: Request, name: manual.KernelName) -> Response:
     context, kernel = context_of(request), find(name)
-    return Response(view(kernel, await context.call(context.workers.now)).model_dump_json(), media_type=JSON)
+    return Response(detail(kernel, await context.call(context.workers.now)).model_dump_json(), media_type=JSON)
 
 
 @router.get("/kernels/{name}/source", **manual.SOURCE)

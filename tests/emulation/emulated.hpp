@@ -1,122 +1,122 @@
-// CUDA's words in plain C++, so that a kernel runs on the CPU under the address and undefined-behaviour sanitizers.
-// Blocks run one after the other; the threads of a block are real threads, and a barrier is a real barrier.
-#ifndef EMULATED  // and no pragma: this file is compiled on its own too, once for all kernels
+// CUDA's words in plain C++, so that a kernel's own source runs on the CPU under sanitizers. It is compiled once for
+// each kernel and config and so includes nothing; what stands behind the words is in block.cpp, compiled once.
+#ifndef EMULATED
 #define EMULATED
-
-#include <barrier>
-#include <cmath>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <functional>
-#include <memory>
-#include <mutex>
-#include <thread>
-#include <vector>
 
 #define __global__
 #define __device__
 #define __forceinline__ inline
-#define __launch_bounds__(threads)
+#define __launch_bounds__(...)
 #define __restrict__
-#define __shared__ static  // one block at a time, so one copy is enough
-
-using std::fma;
-using std::isfinite;
-using std::ldexp;
+#define __align__(bytes) __attribute__((aligned(bytes)))
+// One block runs at a time, so one copy is enough. In a section of its own it can be found, and filled with garbage.
+#define __shared__ static __attribute__((section("block_shared")))
+#define DYNAMIC_SHARED(name) unsigned char* const name = emulated::dynamic_shared()
 
 struct Dim3 {
-    unsigned int x = 0, y = 0, z = 0;
+    unsigned int x, y, z;
 };
-inline thread_local Dim3 threadIdx, blockIdx;
-inline Dim3 gridDim, blockDim;
+extern Dim3 threadIdx, blockIdx, blockDim, gridDim;  // of the thread that runs now
+constexpr int warpSize = 32;
 
-inline std::unique_ptr<std::barrier<>> block_barrier;
-inline std::vector<std::unique_ptr<std::barrier<>>> warp_barriers;
-inline std::vector<unsigned long long> exchanged;  // one word a thread, for shuffles
-inline std::mutex atomic;
+namespace emulated {
 
-inline unsigned int linear_thread() { return threadIdx.y * blockDim.x + threadIdx.x; }
-inline void __syncthreads() { block_barrier->arrive_and_wait(); }
-
-template <typename Value>
-Value __shfl_down_sync(unsigned int, Value value, int offset) {
-    static_assert(sizeof(Value) == 8, "shuffles here are of 64-bit words");
-    const unsigned int own = linear_thread(), lane = own % 32;
-    std::memcpy(&exchanged[own], &value, 8);
-    warp_barriers[own / 32]->arrive_and_wait();
-    Value other = value;
-    if (lane + offset < 32) std::memcpy(&other, &exchanged[own + offset], 8);
-    warp_barriers[own / 32]->arrive_and_wait();
-    return other;
-}
-
-template <typename Value>
-void atomicAdd(Value* place, Value value) {
-    const std::lock_guard<std::mutex> held(atomic);
-    *place += value;
-}
-
-inline float __uint_as_float(unsigned int bits) {
-    float value;
-    std::memcpy(&value, &bits, 4);
-    return value;
-}
-inline unsigned int __float_as_uint(float value) {
-    unsigned int bits;
-    std::memcpy(&bits, &value, 4);
-    return bits;
-}
-inline float float_of_half(unsigned short bits) {
-    _Float16 value;
-    std::memcpy(&value, &bits, 2);
-    return value;
-}
-inline unsigned short half_of_float(float value) {
-    const _Float16 rounded = static_cast<_Float16>(value);
-    unsigned short bits;
-    std::memcpy(&bits, &rounded, 2);
-    return bits;
-}
-
-// Runs `kernel` in every thread of every block.
-inline void launch(Dim3 grid, Dim3 block, const std::function<void()>& kernel) {
-    gridDim = grid;
-    blockDim = block;
-    const unsigned int threads = block.x * block.y;
-    block_barrier = std::make_unique<std::barrier<>>(threads);
-    warp_barriers.clear();
-    for (unsigned int first = 0; first < threads; first += 32)
-        warp_barriers.push_back(std::make_unique<std::barrier<>>(threads - first < 32 ? threads - first : 32));
-    exchanged.assign(threads, 0);
-    std::barrier<> between_blocks(threads);  // a thread may leave the kernel early, but not the block
-    std::vector<std::thread> running;
-    for (unsigned int index = 0; index < threads; ++index)
-        running.emplace_back([&, index] {
-            threadIdx = {index % block.x, index / block.x, 0};
-            for (unsigned int z = 0; z < grid.z; ++z)
-                for (unsigned int x = 0; x < grid.x; ++x) {
-                    blockIdx = {x, 0, z};
-                    kernel();
-                    between_blocks.arrive_and_wait();
-                }
-        });
-    for (std::thread& thread : running)
-        thread.join();
-}
-
-// Memory of exactly so many elements: one past its end is an error that the sanitizer reports.
-template <typename Element>
-struct Buffer {
-    explicit Buffer(size_t count) : bytes(count * sizeof(Element)), elements(static_cast<Element*>(malloc(bytes))) {}
-    ~Buffer() { free(elements); }
-    void read() {
-        if (fread(elements, 1, bytes, stdin) != bytes) abort();
+// A place in a kernel's source. As a default argument, here() is where the call stands.
+struct Place {
+    static constexpr Place here(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+        return {file, line};
     }
-    void write() const { fwrite(elements, 1, bytes, stdout); }
 
-    size_t bytes;
-    Element* elements;
+    const char* file;
+    int line;
 };
+
+unsigned char* dynamic_shared();  // as large as the launch says, to the byte
+void wait_for_block(Place);
+void wait_for_warp(unsigned int mask, Place);
+// Puts down `bytes` bytes at `value`, and gives those of `lane` once all lanes of the mask have put down theirs.
+void exchange(unsigned int mask, int lane, void* value, int bytes, Place);
+int lane();
+void come_together(Place);  // all threads of the warp do, or it fails later; none waits for others, so no order is made
+void issue_copy(void* shared, const void* global, int bytes, int taken);
+void require_multiple(const char* what, unsigned long long number, unsigned long long of);  // else fails
+void end_group();
+void complete_groups(int pending);
+
+}  // namespace emulated
+
+// ---- threads of a block ----
+inline void __syncthreads(emulated::Place at = emulated::Place::here()) { emulated::wait_for_block(at); }
+inline void __syncwarp(unsigned int mask = 0xFFFFFFFFu, emulated::Place at = emulated::Place::here()) {
+    emulated::wait_for_warp(mask, at);
+}
+inline void __threadfence() {}  // one thread runs at a time, and sees what all before it wrote
+
+template <typename Value>
+Value __shfl_xor_sync(unsigned int mask, Value value, int lanes, emulated::Place at = emulated::Place::here()) {
+    emulated::exchange(mask, emulated::lane() ^ lanes, &value, sizeof(Value), at);
+    return value;
+}
+template <typename Value>
+Value __shfl_down_sync(unsigned int mask, Value value, int offset, emulated::Place at = emulated::Place::here()) {
+    const int lane = emulated::lane() + offset;
+    emulated::exchange(mask, lane < warpSize ? lane : emulated::lane(), &value, sizeof(Value), at);
+    return value;
+}
+
+// ---- atomics: no other thread runs in between ----
+template <typename Value>
+Value atomicAdd(Value* place, Value value) {
+    const Value before = *place;
+    *place = before + value;
+    return before;
+}
+
+// ---- asynchronous copies (async.cuh): done only when their group is waited for ----
+template <int BYTES>
+void copy_part_async(void* shared, const void* global, int bytes) {
+    static_assert(BYTES == 4 || BYTES == 8 || BYTES == 16, "an asynchronous copy has 4, 8 or 16 bytes");
+    emulated::issue_copy(shared, global, BYTES, bytes);
+}
+template <int BYTES>
+void copy_async(void* shared, const void* global, bool inside) {
+    copy_part_async<BYTES>(shared, global, inside ? BYTES : 0);
+}
+inline void commit_copies() { emulated::end_group(); }
+template <int PENDING>
+void wait_copies() {
+    emulated::complete_groups(PENDING);
+}
+
+// ---- arithmetic ----
+template <typename One, typename Other>
+constexpr auto min(One one, Other other) {
+    return other < one ? other : one;
+}
+template <typename One, typename Other>
+constexpr auto max(One one, Other other) {
+    return one < other ? other : one;
+}
+inline float fmaf(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+inline double fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
+inline double ldexp(double value, int exponent) { return __builtin_ldexp(value, exponent); }
+inline bool isfinite(double value) { return __builtin_isfinite(value); }
+template <typename Value>
+Value __ldg(const Value* place) {
+    return *place;
+}
+
+// ---- bits ----
+inline float __uint_as_float(unsigned int bits) { return __builtin_bit_cast(float, bits); }
+inline unsigned int __float_as_uint(float value) { return __builtin_bit_cast(unsigned int, value); }
+#if defined(__aarch64__)
+typedef __fp16 HalfOfCompiler;  // which this compiler knew before the other name
+#else
+typedef _Float16 HalfOfCompiler;
+#endif
+inline float float_of_half(unsigned short bits) { return __builtin_bit_cast(HalfOfCompiler, bits); }
+inline unsigned short half_of_float(float value) {
+    return __builtin_bit_cast(unsigned short, static_cast<HalfOfCompiler>(value));
+}
 
 #endif

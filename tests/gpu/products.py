@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,19 +11,20 @@ import numpy as np
 from jobs.matrices import STORAGE_DTYPES, Array
 from jobs.models import Measured, Verification
 from kernels.catalog import BY_NAME
-from kernels.choose import Choice
-from kernels.kernel import NO_CONFIG, TileConfig
+from kernels.choose import Choice, choose
+from kernels.kernel import NO_CONFIG, CudaKernel, TileConfig
 from kernels.numerics import Problem
 from worker.runner import HostOperand, gathered
+from worker.sources import kernel_program
 from worker.verify import check
 
 if TYPE_CHECKING:
     from worker.cuda_runner import CudaRunner
 
 
-def choice(name: str, config: TileConfig = NO_CONFIG) -> Choice:
-    kernel = BY_NAME[name]
-    return Choice(kernel, kernel.resolve_config(config), f"{name} was asked for.")
+def choice(runner: CudaRunner, name: str, problem: Problem, config: TileConfig = NO_CONFIG) -> Choice:
+    """As for a job that asked for this kernel."""
+    return choose(name, config, problem, BY_NAME[name].accuracy[problem.dtype], runner.device.traits)
 
 
 def multiply(
@@ -37,9 +40,22 @@ def multiply(
 ) -> tuple[Array, Verification, Measured]:
     """The product, its check, and its times."""
     operands = HostOperand(a, ids[0]), HostOperand(b, ids[1])
-    with runner.compute(problem, choice(name, config), *operands) as product:
+    with runner.compute(problem, choice(runner, name, problem, config), *operands) as product:
         verification = check(problem, BY_NAME[name].accuracy[problem.dtype], product.matrices, rng)
         given = gathered(product.chunks())
         measured = product.measured
     c = np.frombuffer(given, STORAGE_DTYPES[problem.product_dtype]).reshape(problem.product_shape)
     return c, verification, measured
+
+
+def compile_all(runner: CudaRunner, wanted: Iterable[tuple[str, TileConfig, Problem]]) -> None:
+    """Compiles what the device can run of these, with all cores."""
+    programs = set()
+    for name, config, problem in wanted:
+        kernel, traits = BY_NAME[name], runner.device.traits
+        if isinstance(kernel, CudaKernel) and kernel.unsupported_because(traits, problem.dtype) is None:
+            full = config or kernel.resolve_config(config, problem, traits)
+            if kernel.misfit(full, problem.dtype, traits) is None:
+                programs.add(kernel_program(kernel, full, problem))
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(runner.compiler.binary, programs))

@@ -11,7 +11,7 @@ import pytest
 
 from jobs.errors import KernelUnavailable, OutOfDeviceMemory
 from jobs.matrices import Array
-from kernels.catalog import BY_NAME
+from kernels.catalog import BY_NAME, CATALOG
 from kernels.kernel import CudaKernel
 from kernels.numerics import DTYPE_NAMES, DTypeName, Problem
 from tests.gpu.products import choice, multiply
@@ -33,7 +33,7 @@ def test_the_worker_proves_itself_ready(runner: CudaRunner, rng: np.random.Gener
 
 def test_the_device_says_what_it_is(runner: CudaRunner) -> None:
     device = runner.device
-    assert runner.kernels == ("naive", "shared_tiled", "cublas")
+    assert runner.kernels == tuple(kernel.name for kernel in CATALOG if kernel.device_class == "gpu")
     assert device.name and device.uuid and device.uuid.startswith("GPU-")
     assert device.compute_capability and device.multiprocessors and device.memory_bytes and device.l2_bytes
     assert device.shared_bytes_per_block and device.registers_per_block
@@ -89,7 +89,7 @@ def test_memory_that_runs_out_all_the_same_is_an_error_of_its_own(
 
 
 def compute(runner: CudaRunner, problem: Problem, a: Array, b: Array) -> AbstractContextManager[Product]:
-    return runner.compute(problem, choice("naive"), HostOperand(a), HostOperand(b))
+    return runner.compute(problem, choice(runner, "naive", problem), HostOperand(a), HostOperand(b))
 
 
 def still_works(runner: CudaRunner, rng: np.random.Generator) -> None:
@@ -116,7 +116,7 @@ def test_passes_on_the_device_are_those_on_the_cpu(
         elements[0, 1, 4] = stored(np.array(-np.inf), dtype)
     kept: DeviceMatrix = allocate(operand_layout(dtype, elements.shape))
     upload(elements, kept)
-    on_device = MatrixOnDevice(runner._compiler, kept, 0, shape, transposed)
+    on_device = MatrixOnDevice(runner.compiler, kept, 0, shape, transposed)
     on_host = HostMatrix(core(elements, transposed=transposed), dtype)
     for vectors in (1, batch):
         if "int" in dtype:
@@ -143,7 +143,7 @@ def test_a_bit_flipped_on_the_device_is_found(runner: CudaRunner, bit: int, rng:
 
     problem = Problem(700, 600, 500, "float32")
     a, b = operands(problem, rng)
-    with runner.compute(problem, choice("naive"), HostOperand(a), HostOperand(b)) as product:
+    with runner.compute(problem, choice(runner, "naive", problem), HostOperand(a), HostOperand(b)) as product:
         assert check(problem, "fp32", product.matrices, rng).passed
         c = product.matrices.c.matrix  # type: ignore[attr-defined]  # it lies on the device
         place = (int(rng.integers(700)) * c.layout.pitch + int(rng.integers(600))) * 4

@@ -36,7 +36,7 @@ def test_it_is_told_and_nothing_is_kept(api: Api, quiet: httpx.Client, case: Cas
     document = problem(send(quiet, case), case.status, case.kind)
     assert case.words in document["detail"]
     assert document.get("field") == case.field
-    assert len(document["detail"]) < 300
+    assert len(document["detail"]) < 400
     assert (newest(api), api.stored_bytes()) == (job, kept)
     assert not list(api.settings.store_dir.iterdir())
 

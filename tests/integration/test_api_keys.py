@@ -83,6 +83,8 @@ CLOSED = [
     ("GET", "/v1/kernels"),
     ("GET", "/v1/kernels/naive"),
     ("GET", "/v1/kernels/naive/source"),
+    ("GET", "/v1/published"),
+    ("GET", "/v1/published/t4_register_tile_2025"),
     ("GET", "/v1/devices"),
     ("GET", "/metrics"),
     ("GET", "/no/such/path"),

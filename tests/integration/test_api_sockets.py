@@ -93,16 +93,6 @@ def test_a_byte_at_a_time_does_not_help(api: Api, start: bytes) -> None:
         raise AssertionError("the server still waits")
 
 
-def test_a_slow_but_steady_body_is_waited_for(api: Api) -> None:
-    body = json.dumps({"a": [[1]], "b": [[1]]}).encode().ljust(30_000)
-    with connection(api) as opened:
-        opened.sendall(POST + b"Prefer: respond-async\r\nContent-Length: %d\r\n\r\n" % len(body))
-        for start in range(0, len(body), 3000):
-            opened.sendall(body[start : start + 3000])
-            time.sleep(TIMEOUT_S / 4)
-        assert opened.recv(12) == b"HTTP/1.1 202"
-
-
 @pytest.mark.parametrize(
     ("sent", "expected"),
     [

@@ -121,6 +121,8 @@ def test_answers_are_as_described(document: dict[str, Any], api: Api, quiet: htt
         "/v1/matrices/{matrix_id}": matrix.headers["location"],
         "/v1/kernels": "/v1/kernels",
         "/v1/kernels/{name}": "/v1/kernels/shared_tiled",
+        "/v1/published": "/v1/published",
+        "/v1/published/{name}": "/v1/published/t4_register_tile_2025",
         "/v1/devices": "/v1/devices",
         "/livez": "/livez",
         "/readyz": "/readyz",

@@ -1,33 +1,25 @@
-"""Every CUDA source compiles for every device it is meant for, without a GPU; what it refuses, it refuses in words."""
+"""CUDA sources compile for every device they are meant for, without a GPU; what they refuse, they refuse in words.
+
+Every config of every kernel: test_kernel_resources.py.
+"""
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from kernels.architectures import ARCHITECTURES
 from kernels.catalog import BY_NAME, CATALOG
-from kernels.kernel import SOURCE_DIR, ConfigError, CudaKernel, TileConfig
+from kernels.kernel import SOURCE_DIR, CudaKernel, TileConfig
 from kernels.numerics import DTYPE_NAMES, DTypeName, Problem
-from tests.support.nvrtc import CompileError, compile_program
-from worker.sources import CHECK_SOURCE, Program, check_program, headers, kernel_program, turn_program
+from scripts.nvrtc import CompileError, architectures, compile_all, compile_program
+from worker.sources import CHECK_SOURCE, Program, check_program, kernel_program, turn_program
 
-ARCHS = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
+ARCHS = tuple(ARCHITECTURES)
 KERNELS = [kernel for kernel in CATALOG if isinstance(kernel, CudaKernel)]
 TRANSPOSES = [(False, False), (False, True), (True, False), (True, True)]
-
-
-def configs(kernel: CudaKernel) -> list[TileConfig]:
-    """All that the kernel takes."""
-    names = [parameter.name for parameter in kernel.parameters]
-    found = []
-    for values in itertools.product(*(parameter.values for parameter in kernel.parameters)):
-        try:
-            found.append(kernel.resolve_config(dict(zip(names, values, strict=True))))
-        except ConfigError:
-            continue
-    return found
 
 
 def program(kernel: CudaKernel, dtype: DTypeName, transposes: tuple[bool, bool], config: TileConfig) -> Program:
@@ -35,44 +27,37 @@ def program(kernel: CudaKernel, dtype: DTypeName, transposes: tuple[bool, bool],
     return kernel_program(kernel, config, problem)
 
 
-@pytest.mark.parametrize("arch", ARCHS)
-@pytest.mark.parametrize("index", range(len(KERNELS)), ids=lambda index: KERNELS[index].name)
-def test_a_kernel_compiles_for_every_device(index: int, arch: str) -> None:
-    kernel, turn = KERNELS[index], index + ARCHS.index(arch)
-    dtype = kernel.dtypes[turn % len(kernel.dtypes)]
-    assert compile_program(program(kernel, dtype, TRANSPOSES[turn % 4], kernel.resolve_config()), arch)
-
-
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
 def test_a_kernel_compiles_for_every_type_and_transposition(kernel: CudaKernel) -> None:
-    for index, dtype in enumerate(kernel.dtypes):
-        for transposes in (TRANSPOSES[index % 2], TRANSPOSES[2 + index % 2]):
-            binary = compile_program(program(kernel, dtype, transposes, kernel.resolve_config()), "sm_90")
-            assert kernel.name.encode() in binary
+    programs = [
+        program(kernel, dtype, transposes, kernel.resolve_config({}, Problem(1, 1, 1, dtype)))
+        for index, dtype in enumerate(kernel.dtypes)
+        for transposes in (TRANSPOSES[index % 2], TRANSPOSES[2 + index % 2])
+    ]
+    for compiled in compile_all((each, "sm_90") for each in programs):
+        assert kernel.name.encode() in compiled.binary
 
 
-@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
-def test_a_kernel_compiles_in_every_config(kernel: CudaKernel) -> None:
-    for index, config in enumerate(configs(kernel)):
-        dtype = kernel.dtypes[index % len(kernel.dtypes)]
-        assert compile_program(program(kernel, dtype, TRANSPOSES[index % 4], config), "sm_90")
+def test_this_compiler_knows_every_architecture() -> None:
+    assert set(ARCHS) <= architectures()
 
 
 @pytest.mark.parametrize("dtype", DTYPE_NAMES)
 def test_the_check_compiles(dtype: DTypeName) -> None:
     for transposed, arch in ((False, "sm_75"), (True, "sm_90")):
-        binary = compile_program(check_program(dtype, transposed=transposed), arch)
+        binary = compile_program(check_program(dtype, transposed=transposed), arch).binary
         assert b"sums" in binary and b"gather" in binary
 
 
 @pytest.mark.parametrize("arch", ARCHS)
 def test_the_transposition_compiles(arch: str) -> None:
-    assert b"turn" in compile_program(turn_program(), arch)
+    assert b"turn" in compile_program(turn_program(), arch).binary
 
 
 def test_every_source_is_in_the_catalogue_and_every_entry_has_its_source() -> None:
     assert {path.stem for path in SOURCE_DIR.glob("*.cu")} == {kernel.name for kernel in KERNELS}
-    assert {path.name for path in SOURCE_DIR.glob("*.cuh")} == set(headers())
+    programs = [program(kernel, kernel.dtypes[0], (False, False), kernel.resolve_config()) for kernel in KERNELS]
+    assert {path.name for path in SOURCE_DIR.glob("*.cuh")} == {name for each in programs for name in each.headers}
     assert CHECK_SOURCE.exists()
 
 
@@ -111,3 +96,16 @@ def test_the_key_of_a_compiled_kernel_changes_with_all_it_depends_on() -> None:
     keys += [other_options.key("sm_90", "13.0"), other_source.key("sm_90", "13.0")]
     assert len(set(keys)) == len(keys)
     assert one.key("sm_90", "13.0") == keys[0]
+
+
+def test_the_key_does_not_change_with_comments_or_layout(tmp_path: Path) -> None:
+    source = KERNELS[0].source_path.read_text()
+    keys = []
+    for name, text in (("one", source), ("other", "// another\n" + source.replace("    ", "\t").replace(" * ", "*"))):
+        path = tmp_path / name / "kernel.cu"
+        path.parent.mkdir()
+        path.write_text(text)
+        keys.append(Program(path, ()).key("sm_90", "13.0"))
+    changed = tmp_path / "kernel.cu"
+    changed.write_text(source.replace("0;", "1;", 1))
+    assert keys[0] == keys[1] != Program(changed, ()).key("sm_90", "13.0")

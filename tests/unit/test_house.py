@@ -16,6 +16,7 @@ from scripts.generate_docs import regenerated
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = (
     ".ci",
+    "analysis",
     "benchmarks",
     "constraints",
     "docker",

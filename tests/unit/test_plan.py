@@ -7,13 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.errors import InvalidRequest, NoWorkerForKernel, NoWorkers, ShapeMismatch
+from jobs.errors import InvalidConfig, InvalidRequest, NoWorkerForKernel, NoWorkers, ShapeMismatch
+from jobs.workers import WorkerInfo
 from kernels.catalog import CATALOG
+from kernels.kernel import CudaKernel
 from kernels.numerics import DTYPE_NAMES, DTYPES, DTypeName
 from service.dispatch import choose_queue
 from service.options import MatmulOptions
 from service.plan import OperandType, Plan, make_plan
 from tests.support.api import worker_info
+from tests.support.catalogue import most_registers, most_shared_memory
 
 LIMIT = 1 << 40
 
@@ -96,3 +99,44 @@ def test_no_one_to_do_it() -> None:
     for workers, served in (([CPU], "cpu_blas"), ([], "none")):
         with pytest.raises(NoWorkerForKernel, match=f"serves naive; served now: {served}"):
             choose_queue(naive, plan(naive, (2, 2), (2, 2)), workers)
+
+
+def test_more_sums_than_a_thread_has_registers_are_refused_before_a_device_is_known() -> None:
+    kernel, config, dtype = most_registers()
+    options = MatmulOptions(kernel=kernel.name, config=dict(config))
+    with pytest.raises(InvalidConfig, match=rf"{kernel.name} with .* keeps \d+ registers of {dtype} sums") as refused:
+        plan(options, (9, 9), (9, 9), dtype)
+    assert refused.value.field == "config"
+    assert plan(MatmulOptions(kernel=kernel.name), (9, 9), (9, 9), dtype).kernels == (kernel,)
+
+
+def gpu(name: str, kernel: CudaKernel, shared_bytes_per_block: int) -> WorkerInfo:
+    """A worker with a queue of its own, so that a test sees which one was chosen."""
+    found = worker_info(
+        name,
+        kernels=(kernel.name,),
+        device_class="gpu",
+        compute_capability=(9, 0),
+        shared_bytes_per_block=shared_bytes_per_block,
+    )
+    return found.model_copy(update={"queue": name})
+
+
+def test_a_config_goes_to_a_device_that_it_fits() -> None:
+    kernel, config, need = most_shared_memory("float32")
+    options = MatmulOptions(kernel=kernel.name, config=dict(config))
+    made = plan(options, (999, 999), (999, 999))
+    small, large = gpu("small", kernel, need - 1), gpu("large", kernel, need)
+    assert choose_queue(options, made, [small, large]) == "large"
+    with pytest.raises(InvalidConfig, match=f"needs {need} bytes .* the device has {need - 1}") as refused:
+        choose_queue(options, made, [small])
+    assert refused.value.field == "config"
+    unknown = worker_info("unknown", kernels=(kernel.name,), device_class="gpu", compute_capability=(9, 0))
+    assert choose_queue(options, made, [small, unknown]) == "gpu"
+
+
+def test_without_a_config_one_that_fits_is_found() -> None:
+    kernel, _, need = most_shared_memory("float32")
+    options = MatmulOptions(kernel=kernel.name)
+    made = plan(options, (4096, 9), (9, 4096))
+    assert choose_queue(options, made, [gpu("small", kernel, need - 1)]) == "small"

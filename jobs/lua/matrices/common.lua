@@ -1,4 +1,4 @@
--- Put in front of every script here, after its first line (jobs/redis_scripts.py); `clock()` comes from there too.
+-- Put in front of every script here, after its first line (jobs/redis_scripts.py); `int` and `now` come from there too.
 -- The books of the matrix stores. Every key starts with the prefix, ARGV[1]:
 --   matrix:<id>        hash  dtype, shape, bytes; data: the name that the store keeps the elements under;
 --                            until: the latest end of a claim; claim:<owner>: "<made>:<ends>"
@@ -10,16 +10,6 @@ local prefix = ARGV[1]
 local claims, bytes_kept = prefix .. 'matrices:claims', prefix .. 'matrices:bytes'
 local PLAIN_FIELDS = 5 -- of a matrix's hash, beside its claims
 local CHUNK_GRACE_MS = 600 * 1000 -- chunks outlive their claims, so that the books go first
-
--- Lua would write 1.79e+15; Redis must see every digit.
-local function int(number)
-  return string.format('%.0f', number)
-end
-
-local function now()
-  local time = clock()
-  return time[1] * 1000000 + time[2]
-end
 
 local function matrix_key(id)
   return prefix .. 'matrix:' .. id

@@ -1,0 +1,103 @@
+"""Speed by size, speed-up over a kernel, fraction of the baseline of the same precision."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from analysis.measurement import Measurement
+from kernels.catalog import BY_NAME
+from kernels.kernel import LibraryKernel, TileConfig
+from kernels.numerics import DTypeName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curve:
+    """GFLOPS by size, sizes rising, one point each: the fastest that there is."""
+
+    label: str
+    dtype: DTypeName
+    config: TileConfig | None  # that all points have; None for a curve of the best config at each size
+    points: tuple[Measurement, ...]
+
+    @property
+    def gflops(self) -> tuple[tuple[float, float], ...]:
+        """(size, GFLOPS)"""
+        return tuple((point.size, speed(point)) for point in self.points)
+
+
+def usable(measurement: Measurement) -> bool:
+    """Right, and with a speed."""
+    return measurement.status == "ok" and bool(measurement.gflops)
+
+
+def speed(measurement: Measurement) -> float:
+    """GFLOPS; 0 where it is not usable."""
+    return measurement.gflops or 0.0 if measurement.status == "ok" else 0.0
+
+
+def case_key(measurement: Measurement) -> Hashable:
+    """What is multiplied, and where: speeds of equal keys may be held against each other."""
+    return (measurement.device.key, measurement.dtype, measurement.m, measurement.n, measurement.k, measurement.batch)
+
+
+def config_key(config: TileConfig) -> tuple[tuple[str, int], ...]:
+    return tuple(sorted(config.items()))
+
+
+def curves(measurements: Iterable[Measurement], *, each_config: bool = False) -> tuple[Curve, ...]:
+    """In order of first appearance: one for each label, element type, batch and device, and config if asked so."""
+    groups: dict[Hashable, dict[Hashable, Measurement]] = {}
+    for measurement in filter(usable, measurements):
+        name = (measurement.label, measurement.dtype, measurement.batch, measurement.device.key)
+        by_size = groups.setdefault((name, config_key(measurement.config)) if each_config else name, {})
+        size = (measurement.m, measurement.n, measurement.k)
+        if size not in by_size or speed(measurement) > speed(by_size[size]):
+            by_size[size] = measurement
+    return tuple(_curve(tuple(group.values()), each_config) for group in groups.values())
+
+
+def _curve(points: tuple[Measurement, ...], each_config: bool) -> Curve:
+    first = points[0]
+    ordered = tuple(sorted(points, key=lambda point: point.size))
+    return Curve(label=first.label, dtype=first.dtype, config=first.config if each_config else None, points=ordered)
+
+
+def speed_ups(
+    measurements: Sequence[Measurement], over: str, config: TileConfig | None = None
+) -> tuple[float | None, ...]:
+    """Speed of each over the kernel `over` at the same shape, element type and device; at its fastest config there, or
+    at those that hold what `config` asks. None where either has no figure."""
+    wanted = (config or {}).items()
+    references = (one for one in measurements if one.kernel == over and wanted <= one.config.items())
+    return _ratios(measurements, {case_key(one): speed(one) for one in _slowest_first(references)})
+
+
+def baseline_fractions(measurements: Sequence[Measurement]) -> tuple[float | None, ...]:
+    """Speed of each over the library's at the same shape, element type and accuracy class on the same device. None
+    where there is no such baseline: a faster class of arithmetic is no yardstick for a slower one."""
+    libraries = (one for one in measurements if isinstance(BY_NAME.get(one.kernel or ""), LibraryKernel))
+    found = {_precision_key(one): speed(one) for one in _slowest_first(libraries)}
+    return tuple(_ratio(one, found.get(_precision_key(one))) for one in measurements)
+
+
+def _precision_key(measurement: Measurement) -> Hashable:
+    return case_key(measurement), measurement.accuracy
+
+
+def _slowest_first(measurements: Iterable[Measurement]) -> list[Measurement]:
+    """So that the fastest of each key stays in a mapping."""
+    return sorted(filter(usable, measurements), key=speed)
+
+
+def _ratios(measurements: Sequence[Measurement], found: Mapping[Hashable, float]) -> tuple[float | None, ...]:
+    return tuple(_ratio(one, found.get(case_key(one))) for one in measurements)
+
+
+def _ratio(measurement: Measurement, reference: float | None) -> float | None:
+    return speed(measurement) / reference if usable(measurement) and reference else None
+
+
+def peak_fraction(measurement: Measurement, peak_gflops: float | None) -> float | None:
+    """Of a theoretical or measured peak."""
+    return speed(measurement) / peak_gflops if usable(measurement) and peak_gflops else None

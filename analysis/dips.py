@@ -1,0 +1,120 @@
+"""Dips, peaks and falls of a curve, found by a rule and not by eye.
+
+The rule, on log GFLOPS over log N. A point is a **dip** if it lies 5 % or more below the line between its neighbours
+and is level (within 5 %) neither with the one after, which would be a fall, nor with the one before, unless that is
+more than twice as far as the one after. An end has one neighbour, and is a dip if it lies 5 % or more below that at
+less than 10 % off its size. The deepest is set aside and what is left is judged anew, until there is none. Then a point
+is a **peak** if it lies 5 % or more above both neighbours, the highest first: a dip does not make a peak of its
+neighbour, and curves that flatten, which lie above such lines everywhere, have none. What remains is the curve's
+course; where it drops by 5 % or more from a size to the next and no later size comes back, that is a **fall**.
+Where a point's interval is known, the end of it that is nearer to the neighbours counts, so noise is no dip.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from math import exp, log
+from typing import Literal
+
+from analysis.curves import Curve, speed
+from analysis.measurement import Measurement
+
+FeatureKind = Literal["dip", "peak", "fall"]
+Judge = Callable[[Measurement | None, Measurement, Measurement | None], float | None]
+STEP = log(1.05)
+NEAR = log(1.10)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Feature:
+    """A point off the curve's course, the point it is held against, and GFLOPS over what was to be expected."""
+
+    kind: FeatureKind
+    point: Measurement
+    reference: Measurement  # the size nearest to it that lies on the course; the one before, for a fall
+    ratio: float
+
+
+def features(curve: Curve) -> tuple[Feature, ...]:
+    """By size. Sizes must rise, as `curves` leaves them."""
+    course, found = list(curve.points), []
+    kinds: tuple[tuple[FeatureKind, Judge], ...] = (("dip", _drop), ("peak", _rise))
+    for kind, judge in kinds:
+        while (worst := _worst(course, judge)) is not None:
+            place, log_ratio = worst
+            found.append((kind, course.pop(place), log_ratio))
+    off = [
+        Feature(kind=kind, point=point, reference=_nearest(course, point), ratio=exp(log_ratio))
+        for kind, point, log_ratio in found
+    ]
+    return tuple(sorted((*off, *_falls(course)), key=lambda feature: feature.point.size))
+
+
+def _worst(points: Sequence[Measurement], judge: Judge) -> tuple[int, float] | None:
+    """Place of the point farthest off, and how far in log GFLOPS."""
+    around = zip((None, *points), points, (*points[1:], None), strict=False)
+    judged = [(place, judge(before, point, after)) for place, (before, point, after) in enumerate(around)]
+    off = [(place, log_ratio) for place, log_ratio in judged if log_ratio is not None]
+    return max(off, key=lambda one: abs(one[1]), default=None)
+
+
+def _drop(before: Measurement | None, point: Measurement, after: Measurement | None) -> float | None:
+    """How far below the line between its neighbours; None where that is no dip."""
+    if before and after:
+        if any(abs(_y(point) - _y(other)) < STEP for other in _level_with(before, point, after)):
+            return None
+        line = _line(before, point, after)
+    elif (only := before or after) and abs(_x(only) - _x(point)) <= NEAR:
+        line = _y(only)
+    else:
+        return None
+    return drop if (drop := _top(point) - line) <= -STEP else None
+
+
+def _level_with(before: Measurement, point: Measurement, after: Measurement) -> list[Measurement]:
+    """Neighbours that take a point out of a dip if it is level with them: a fall stays down, a rise begins low."""
+    far = _x(point) - _x(before) > 2 * (_x(after) - _x(point))
+    return [after] if far else [before, after]
+
+
+def _rise(before: Measurement | None, point: Measurement, after: Measurement | None) -> float | None:
+    """How far above both neighbours; None where that is no peak."""
+    if before is None or after is None:
+        return None
+    return rise if (rise := _bottom(point) - max(_y(before), _y(after))) >= STEP else None
+
+
+def _line(before: Measurement, point: Measurement, after: Measurement) -> float:
+    """At the point's size. Shapes of as many operations have one size."""
+    span = _x(after) - _x(before)
+    share = (_x(point) - _x(before)) / span if span else 0.5
+    return _y(before) + share * (_y(after) - _y(before))
+
+
+def _falls(course: Sequence[Measurement]) -> Iterator[Feature]:
+    for place in range(1, len(course)):
+        before, point = course[place - 1], course[place]
+        best_after = max(_y(later) for later in course[place:])
+        if _top(point) - _y(before) <= -STEP and best_after - _y(before) <= -STEP:
+            yield Feature(kind="fall", point=point, reference=before, ratio=exp(_y(point) - _y(before)))
+
+
+def _nearest(course: Sequence[Measurement], point: Measurement) -> Measurement:
+    return min(course, key=lambda other: abs(_x(other) - _x(point)))
+
+
+def _x(point: Measurement) -> float:
+    return log(point.size)
+
+
+def _y(point: Measurement) -> float:
+    return log(speed(point))
+
+
+def _top(point: Measurement) -> float:
+    return log(interval.hi) if (interval := point.gflops_interval) else _y(point)
+
+
+def _bottom(point: Measurement) -> float:
+    return log(interval.lo) if (interval := point.gflops_interval) else _y(point)

@@ -1,0 +1,152 @@
+"""Why a size is off the curve: what tiles, waves, alignment and cache differ in from the size it is held against.
+
+Each explanation is a sentence with its numbers. It is given only where the factor differs in the direction seen, and
+says no more than that: several may hold at once, and none may.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from analysis.dips import Feature
+from analysis.measurement import WIDEST_ACCESS_BYTES, Measurement, row_alignment
+from analysis.roofline import moved_bytes
+from analysis.tiling import Tiling, tiling
+from kernels.catalog import BY_NAME
+from kernels.kernel import LibraryKernel
+from kernels.numerics import DTYPES
+
+Factor = Literal["partial_tiles", "waves", "alignment", "l2"]
+NOTABLE = 0.01  # least change of a ratio that is worth a sentence
+NOTABLE_PARTIAL = 0.05  # and of the part of tiles that are partial
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """One factor, the sentence, and GFLOPS at the point over the reference if it alone counted (None: not told)."""
+
+    factor: Factor
+    sentence: str
+    expected_ratio: float | None
+
+
+def explain(feature: Feature) -> tuple[Explanation, ...]:
+    """Those factors that are worse at the point than at its reference; better, for a peak."""
+    worse = (feature.reference, feature.point) if feature.kind == "peak" else (feature.point, feature.reference)
+    found = (factor(*worse, feature) for factor in _FACTORS)
+    return tuple(explanation for explanation in found if explanation is not None)
+
+
+def _partial_tiles(worse: Measurement, better: Measurement, feature: Feature) -> Explanation | None:
+    here, there = tiling(worse), tiling(better)
+    if here is None or there is None:
+        return None
+    more_padding = here.useful / there.useful < 1 - NOTABLE
+    if not more_padding and here.partial / here.tiles - there.partial / there.tiles < NOTABLE_PARTIAL:
+        return None
+    at, other = _both(feature)
+    sentence = f"{_tiles_told(feature.point, at)}; {_tiles_told(feature.reference, other)}."
+    return Explanation("partial_tiles", sentence, at.useful / other.useful)
+
+
+def _waves(worse: Measurement, better: Measurement, feature: Feature) -> Explanation | None:
+    """By waves of the blocks that run at once; where those do not differ, by the turns of the busiest multiprocessor:
+    what runs there at once shares its units."""
+    if worse.device.key != better.device.key:
+        return None
+    for in_turns in (False, True):
+        here, there = _filled(worse, in_turns), _filled(better, in_turns)
+        if here and there and here / there < 1 - NOTABLE:
+            at, other = (_waves_told(one, in_turns) for one in (feature.point, feature.reference))
+            ratio = there / here if feature.kind == "peak" else here / there
+            return Explanation("waves", f"At {at}; at {other}.", ratio)
+    return None
+
+
+def _filled(measurement: Measurement, in_turns: bool) -> float | None:
+    cut = tiling(measurement)
+    return None if cut is None else cut.in_turns.filled if in_turns else cut.filled
+
+
+def _alignment(worse: Measurement, better: Measurement, feature: Feature) -> Explanation | None:
+    """Of rows as they lie; for a library, also of their length, which it takes into account however they are padded."""
+    if worse.device.device_class != "gpu":
+        return None
+    told = ("begin at multiples of", _row_starts), ("have lengths that are multiples of", _row_lengths)
+    for what, ask in told:
+        here, there = ask(worse), ask(better)
+        if here is not None and there is not None and here < there:
+            sentence = (
+                f"Rows {what} {ask(feature.point)} bytes at {_size(feature.point)} and of {ask(feature.reference)} at "
+                f"{_size(feature.reference)}; accesses of {WIDEST_ACCESS_BYTES} bytes need {WIDEST_ACCESS_BYTES}."
+            )
+            return Explanation("alignment", sentence, None)
+    return None
+
+
+def _row_starts(measurement: Measurement) -> int | None:
+    return measurement.row_alignment_bytes
+
+
+def _row_lengths(measurement: Measurement) -> int | None:
+    if not isinstance(BY_NAME.get(measurement.kernel or ""), LibraryKernel):
+        return None
+    return row_alignment((measurement.n | measurement.k) * DTYPES[measurement.dtype].itemsize)
+
+
+def _l2(worse: Measurement, better: Measurement, feature: Feature) -> Explanation | None:
+    room = feature.point.device.l2_bytes
+    large, small = moved_bytes(worse, "compulsory") or 0, moved_bytes(better, "compulsory") or 0
+    if room is None or not small <= room < large:
+        return None
+    sentence = (
+        f"Operands and product take {large / 1e6:.1f} MB at {_size(worse)}, more than the L2 cache's "
+        f"{room / 1e6:.1f} MB, and {small / 1e6:.1f} MB at {_size(better)}, which fit."
+    )
+    return Explanation("l2", sentence, None)
+
+
+_FACTORS: tuple[Callable[[Measurement, Measurement, Feature], Explanation | None], ...] = (
+    _partial_tiles,
+    _waves,
+    _alignment,
+    _l2,
+)
+
+
+def _both(feature: Feature) -> tuple[Tiling, Tiling]:
+    at, other = tiling(feature.point), tiling(feature.reference)
+    assert at is not None and other is not None
+    return at, other
+
+
+def _size(measurement: Measurement) -> str:
+    m, n, k = measurement.m, measurement.n, measurement.k
+    return f"{n}" if m == n == k else f"{m}×{n}×{k}"
+
+
+def _tiles_told(measurement: Measurement, cut: Tiling) -> str:
+    return (
+        f"{_size(measurement)} takes {cut.tiles} tiles of {cut.tile.rows}×{cut.tile.columns}, {cut.down}×{cut.across}, "
+        f"{cut.partial} of them partial, and {100 * (1 - cut.useful):.1f} % of their work is padding"
+    )
+
+
+def _waves_told(measurement: Measurement, in_turns: bool) -> str:
+    """Blocks in waves, or in turns of a multiprocessor where that is meant or no more is known."""
+    cut = tiling(measurement)
+    assert cut is not None
+    cut = cut.in_turns if in_turns else cut
+    assert cut.waves is not None and cut.filled is not None
+    empty = f"{100 * (1 - cut.filled):.1f} %"
+    if cut.resident is None:
+        return (
+            f"{_size(measurement)} {cut.multiprocessors} multiprocessors share {cut.blocks} blocks, {cut.waves:.1f} "
+            f"each, so the busiest has {cut.passes} and {empty} of the turns stay empty"
+        )
+    return (
+        f"{_size(measurement)} {cut.blocks} blocks on {cut.multiprocessors} multiprocessors that hold {cut.resident} "
+        f"each are {cut.waves:.2f} waves, so {cut.passes} pass and {empty} of their places stay empty"
+    )

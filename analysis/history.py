@@ -1,0 +1,76 @@
+"""One case over many runs, with marks where it became slower or faster for good measure.
+
+A run is held against the runs before it on the same device in the same surroundings, at least eight of them. It is a
+**regression** if its median time lies above their third quartile by more than three interquartile ranges, and above it
+by 0.5 % at least; an **improvement** if it lies below their first quartile in the same way. Where all clocks are known
+the same must hold in cycles, so that a clock alone makes no mark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from statistics import quantiles
+from typing import Literal
+
+from analysis.compare import GAP, Run, case_of
+from analysis.environment import fingerprint
+from analysis.measurement import Measurement
+
+Mark = Literal["regression", "improvement"]
+LEAST_RUNS = 8
+FENCE = 3.0  # interquartile ranges
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryPoint:
+    """A case in one run, and how many earlier runs it was held against."""
+
+    run: str
+    measurement: Measurement
+    compared_with: int
+    mark: Mark | None
+
+
+def history(runs: Sequence[Run], case: Measurement) -> tuple[HistoryPoint, ...]:
+    """Runs in order of time; those without a right figure for the case are left out."""
+    wanted, points = case_of(case), []
+    earlier: dict[Hashable, list[Measurement]] = {}
+    for run in runs:
+        found = next((one for one in run.measurements if case_of(one) == wanted and _usable(one)), None)
+        if found is not None:
+            past = earlier.setdefault((found.device.key, fingerprint(run.environment)), [])
+            points.append(
+                HistoryPoint(run=run.name, measurement=found, compared_with=len(past), mark=mark(past, found))
+            )
+            past.append(found)
+    return tuple(points)
+
+
+def _usable(measurement: Measurement) -> bool:
+    return measurement.status == "ok" and bool(measurement.kernel_ms)
+
+
+def mark(past: Sequence[Measurement], now: Measurement) -> Mark | None:
+    if len(past) < LEAST_RUNS:
+        return None
+    in_time = _outside([_ms(one) for one in past], _ms(now))
+    if all(one.sm_clock_mhz for one in (*past, now)):
+        return in_time if _outside([_cycles(one) for one in past], _cycles(now)) == in_time else None
+    return in_time
+
+
+def _outside(past: Sequence[float], now: float) -> Mark | None:
+    q1, _, q3 = quantiles(past, method="inclusive")
+    reach = FENCE * (q3 - q1)
+    if now > q3 + reach and now > GAP * q3:
+        return "regression"
+    return "improvement" if now < q1 - reach and now < q1 / GAP else None
+
+
+def _ms(measurement: Measurement) -> float:
+    return measurement.kernel_ms or 0.0
+
+
+def _cycles(measurement: Measurement) -> float:
+    return _ms(measurement) * (measurement.sm_clock_mhz or 0.0)

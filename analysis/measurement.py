@@ -1,0 +1,113 @@
+"""One measurement as every function here takes it.
+
+What a source does not say is None, never guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from kernels.kernel import DeviceClass, TileConfig
+from kernels.numerics import AccuracyName, DTypeName, Problem
+from kernels.published_records import Status
+
+Cache = Literal["cold", "warm"]
+WIDEST_ACCESS_BYTES = 16  # of one load or store: rows that begin at multiples of it are as well aligned as can be
+
+
+class Interval(NamedTuple):
+    """From the lower to the higher end."""
+
+    lo: float
+    hi: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Device:
+    """What is known of the device that a measurement was taken on."""
+
+    name: str | None = None
+    uuid: str | None = None
+    device_class: DeviceClass = "gpu"
+    compute_capability: tuple[int, int] | None = None
+    multiprocessors: int | None = None
+    cores: int | None = None  # float32 units in all
+    clock_mhz: float | None = None  # that peaks are counted with
+    memory_bus_bits: int | None = None
+    memory_clock_mhz: float | None = None
+    l2_bytes: int | None = None
+    threads_per_multiprocessor: int | None = None  # the most that are resident
+    # As the source states or measured them: GFLOPS by element type, 10⁹ bytes a second.
+    peak_gflops: Mapping[DTypeName, float] = field(default_factory=dict)
+    memory_gb_s: float | None = None
+    measured_gflops: Mapping[DTypeName, float] = field(default_factory=dict)
+    measured_memory_gb_s: float | None = None
+
+    @property
+    def key(self) -> tuple[DeviceClass, str | None]:
+        """Equal for measurements that may be held against each other."""
+        return self.device_class, self.uuid or self.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """A kernel at a config and a shape, and what is known of that run. Times are of the median sample."""
+
+    label: str  # name in curves: the source's, or the kernel's
+    kernel: str | None  # in the catalogue
+    dtype: DTypeName
+    m: int
+    n: int
+    k: int
+    batch: int = 1
+    accuracy: AccuracyName | None = None  # class of the arithmetic
+    config: TileConfig = field(default_factory=dict)
+    device: Device
+    status: Status = "ok"
+    kernel_ms: float | None = None
+    gflops: float | None = None
+    fastest_ms: float | None = None
+    q3_ms: float | None = None
+    slowest_ms: float | None = None
+    h2d_ms: float | None = None
+    d2h_ms: float | None = None
+    registers: int | None = None  # of a thread
+    local_bytes: int | None = None  # of a thread: spilled registers
+    shared_bytes: int | None = None  # of a block
+    occupancy: float | None = None  # 0 to 1
+    resident_blocks: int | None = None  # on one multiprocessor at once
+    sm_clock_mhz: float | None = None  # mean while it was timed
+    dram_bytes: float | None = None  # that counters saw
+    row_alignment_bytes: int | None = None  # largest power of two, up to 16, that rows begin at multiples of
+    cache: Cache | None = None  # L2 before each sample
+
+    @property
+    def problem(self) -> Problem:
+        return Problem(
+            self.m, self.n, self.k, self.dtype, self.batch, a_batched=self.batch > 1, b_batched=self.batch > 1
+        )
+
+    @property
+    def size(self) -> float:
+        """N of a square product; of others the N with as many operations."""
+        square = self.m == self.n == self.k
+        return float(self.n) if square else float(self.m * self.n * self.k) ** (1 / 3)
+
+    @property
+    def interval_ms(self) -> Interval | None:
+        """Fastest sample to third quartile; to the slowest sample where the quartile was not kept."""
+        hi = self.q3_ms if self.q3_ms is not None else self.slowest_ms
+        return Interval(self.fastest_ms, hi) if self.fastest_ms is not None and hi is not None else None
+
+    @property
+    def gflops_interval(self) -> Interval | None:
+        if (times := self.interval_ms) is None or times.lo <= 0:
+            return None
+        return Interval(self.problem.flops / (times.hi * 1e6), self.problem.flops / (times.lo * 1e6))
+
+
+def row_alignment(row_bytes: int) -> int:
+    """Of rows that follow each other at this distance."""
+    return min(row_bytes & -row_bytes, WIDEST_ACCESS_BYTES) if row_bytes else WIDEST_ACCESS_BYTES

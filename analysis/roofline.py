@@ -1,0 +1,168 @@
+"""Roofline: how fast a kernel of a given intensity can be on a device, and where measurements stand below that.
+
+Which bytes an intensity counts is always said: `compulsory`, each matrix moved once; `tile`, what a kernel's tiles read
+from beyond the block, and the product; `measured`, what counters saw of device memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from analysis.measurement import Device, Measurement
+from analysis.tiling import Tile, tiling
+from kernels.arrange import tiles
+from kernels.numerics import DTYPES, AccuracyName, DTypeName
+
+ByteModel = Literal["compulsory", "tile", "measured"]
+RoofKind = Literal["theoretical", "measured"]
+Limit = Literal["compute", "memory"]
+
+# A figure this many times a roof is a mistake. A measured roof is itself a sample, so it gets more room.
+TOLERANCE: dict[RoofKind, float] = {"theoretical": 1.02, "measured": 1.10}
+# Arithmetic of an accuracy class on float32 operands, by the element type whose units do it; TF32 has no such type.
+_UNITS: dict[AccuracyName, DTypeName | None] = {
+    "fp32": "float32",
+    "tf32": None,
+    "bf16": "bfloat16",
+    "fp16": "float16",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Roofs:
+    """GFLOPS and 10⁹ bytes a second; None where unknown."""
+
+    kind: RoofKind
+    gflops: float | None
+    memory_gb_s: float | None
+
+    @property
+    def ridge(self) -> float | None:
+        """FLOP per byte from which compute is the limit."""
+        return self.gflops / self.memory_gb_s if self.gflops and self.memory_gb_s else None
+
+    def ops_per_word(self, dtype: DTypeName = "float32") -> float | None:
+        """The ridge in operations for each word of that type: the q that the reports use."""
+        return None if self.ridge is None else self.ridge * DTYPES[dtype].itemsize
+
+    def attainable(self, intensity: float) -> float | None:
+        """GFLOPS at this many FLOP per byte."""
+        if self.gflops is None or self.memory_gb_s is None:
+            return None
+        return min(self.gflops, intensity * self.memory_gb_s)
+
+    def limit(self, intensity: float) -> Limit | None:
+        if self.ridge is None:
+            return None
+        return "memory" if intensity < self.ridge else "compute"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """A measurement under its roofs."""
+
+    measurement: Measurement
+    model: ByteModel
+    bytes: float
+    intensity: float  # FLOP per byte
+    attainable: float | None  # GFLOPS
+    limit: Limit | None
+    fraction: float | None  # of what is attainable
+    implausible: str | None  # a sentence, where it stands above a roof that it cannot be above
+
+
+def theoretical_gflops(cores: int | None, clock_mhz: float | None) -> float | None:
+    """A multiply and an add for each core and clock."""
+    return cores * 2 * clock_mhz / 1e3 if cores and clock_mhz else None
+
+
+def theoretical_gb_s(bus_bits: int | None, memory_clock_mhz: float | None) -> float | None:
+    """Two transfers a clock over the whole bus."""
+    return bus_bits / 8 * 2 * memory_clock_mhz / 1e3 if bus_bits and memory_clock_mhz else None
+
+
+def theoretical_roofs(device: Device, units: DTypeName | None = "float32") -> Roofs:
+    """As the source states them, else from cores, bus and clocks. `units`: the type whose units do the arithmetic."""
+    stated = device.peak_gflops.get(units) if units else None
+    counted = theoretical_gflops(device.cores, device.clock_mhz) if _counts_cores(device, units) else None
+    memory = device.memory_gb_s or theoretical_gb_s(device.memory_bus_bits, device.memory_clock_mhz)
+    return Roofs("theoretical", stated or counted, memory)
+
+
+def measured_roofs(device: Device, units: DTypeName | None = "float32") -> Roofs:
+    return Roofs("measured", device.measured_gflops.get(units) if units else None, device.measured_memory_gb_s)
+
+
+def _counts_cores(device: Device, units: DTypeName | None) -> bool:
+    """A CPU core does many operations a clock, and GPUs' cores are float32 units."""
+    return device.device_class == "gpu" and units == "float32"
+
+
+def units_of(measurement: Measurement) -> DTypeName | None:
+    """Element type whose peak bounds it; None where that is not among the types, or the class is unknown."""
+    if measurement.dtype != "float32":
+        return measurement.dtype
+    return _UNITS.get(measurement.accuracy) if measurement.accuracy else None
+
+
+def moved_bytes(measurement: Measurement, model: ByteModel) -> float | None:
+    problem = measurement.problem
+    if model == "compulsory":
+        return problem.operand_bytes + problem.product_bytes
+    return measurement.dram_bytes if model == "measured" else _tile_bytes(measurement)
+
+
+def _tile_bytes(measurement: Measurement) -> float | None:
+    """A is read once for each column of tiles, B once for each row of them."""
+    if (cut := tiling(measurement)) is None or (served := served_tile(cut.tile)) is None:
+        return None
+    rows, columns = served
+    problem = measurement.problem
+    a = problem.m * problem.k * tiles(problem.n, columns)
+    b = problem.k * problem.n * tiles(problem.m, rows)
+    return (a + b) * problem.batch * DTYPES[problem.dtype].itemsize + problem.product_bytes
+
+
+def served_tile(tile: Tile) -> tuple[int, int] | None:
+    """Rows and columns of the product that one read of an operand serves: the block's tile if it passes through shared
+    memory, else the elements of one thread, which are of a row."""
+    if tile.shared:
+        return tile.rows, tile.columns
+    return (1, tile.rows * tile.columns // tile.threads) if tile.threads else None
+
+
+def point(measurement: Measurement, roofs: Roofs, model: ByteModel = "compulsory") -> Point | None:
+    """None where speed or bytes are unknown."""
+    moved = moved_bytes(measurement, model)
+    if measurement.gflops is None or not moved:
+        return None
+    intensity = measurement.problem.flops / moved
+    attainable = roofs.attainable(intensity)
+    return Point(
+        measurement=measurement,
+        model=model,
+        bytes=moved,
+        intensity=intensity,
+        attainable=attainable,
+        limit=roofs.limit(intensity),
+        fraction=measurement.gflops / attainable if attainable else None,
+        implausible=_implausible(measurement, roofs, model, intensity),
+    )
+
+
+def _implausible(measurement: Measurement, roofs: Roofs, model: ByteModel, intensity: float) -> str | None:
+    """A speed no device of these roofs has. The roof of memory holds for bytes that must pass through it: counted
+    ones, and compulsory ones if the cache was cold. Tiles are read again from caches, faster than memory is."""
+    gflops, most = measurement.gflops, TOLERANCE[roofs.kind]
+    if gflops is None:
+        return None
+    if roofs.gflops is not None and gflops > most * roofs.gflops:
+        return f"{gflops:.0f} GFLOPS are above the {roofs.kind} peak of {roofs.gflops:.0f}."
+    from_memory = model == "measured" or (model == "compulsory" and measurement.cache == "cold")
+    if from_memory and roofs.memory_gb_s is not None and gflops > most * intensity * roofs.memory_gb_s:
+        return (
+            f"{gflops:.0f} GFLOPS at {intensity:.1f} FLOP a byte are {gflops / intensity:.0f} GB/s, "
+            f"above the {roofs.kind} {roofs.memory_gb_s:.0f}."
+        )
+    return None

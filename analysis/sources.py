@@ -1,0 +1,133 @@
+"""Measurements from published tables and from recorded runs of the catalogue."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from analysis.measurement import WIDEST_ACCESS_BYTES, Device, Measurement, row_alignment
+from kernels.catalog import BY_NAME
+from kernels.numerics import DTYPES, AccuracyName, DTypeName, Problem
+from kernels.published_records import Publication, PublishedDevice, PublishedRecord
+
+UNKNOWN_CPU = Device(device_class="cpu")
+
+
+def accuracy_of(kernel: str | None, dtype: DTypeName) -> AccuracyName | None:
+    """By the catalogue."""
+    entry = BY_NAME.get(kernel or "")
+    return entry.accuracy.get(dtype) if entry else None
+
+
+def published_device(device: PublishedDevice) -> Device:
+    per, count = device.fp32_cores_per_multiprocessor, device.multiprocessors
+    return Device(
+        name=device.name,
+        device_class=device.device_class,
+        compute_capability=device.compute_capability,
+        multiprocessors=count,
+        cores=device.fp32_cores or (per * count if per and count else None),
+        clock_mhz=device.clock_mhz,
+        memory_bus_bits=device.memory_bus_bits,
+        memory_clock_mhz=device.memory_clock_mhz,
+        l2_bytes=device.l2_bytes,
+        threads_per_multiprocessor=device.max_threads_per_multiprocessor,
+        peak_gflops=device.peak_gflops,
+        memory_gb_s=device.memory_gb_s,
+        measured_memory_gb_s=device.measured_memory_gb_s,
+    )
+
+
+def from_publication(publication: Publication) -> tuple[Measurement, ...]:
+    """Its records in order, without repetitions, and without those whose size or element type it does not say."""
+    gpu = published_device(publication.device)
+    of_class = {gpu.device_class: gpu}
+    return tuple(
+        measurement
+        for record in publication.records
+        if record.repeats is None
+        and (measurement := _published(record, of_class.get(record.device_class, UNKNOWN_CPU))) is not None
+    )
+
+
+def _published(record: PublishedRecord, device: Device) -> Measurement | None:
+    if record.dtype is None or record.m is None or record.n is None or record.k is None:
+        return None
+    flops = Problem(record.m, record.n, record.k, record.dtype).flops
+    kernel_ms, gflops = record.kernel_ms, record.gflops
+    return Measurement(
+        label=record.label,
+        kernel=record.kernel,
+        dtype=record.dtype,
+        m=record.m,
+        n=record.n,
+        k=record.k,
+        accuracy=accuracy_of(record.kernel, record.dtype),
+        config=MappingProxyType(dict(record.config)),
+        device=device,
+        status=record.status,
+        kernel_ms=kernel_ms or (flops / (gflops * 1e6) if gflops else None),
+        gflops=gflops or (flops / (kernel_ms * 1e6) if kernel_ms else None),
+        h2d_ms=record.h2d_ms,
+        d2h_ms=record.d2h_ms,
+        registers=record.registers,
+        local_bytes=record.local_bytes,
+        shared_bytes=record.shared_bytes,
+        occupancy=record.occupancy,
+        sm_clock_mhz=record.sm_clock_mhz,
+        # The reports' programs keep rows one after the other: of k elements in A, of n in B.
+        row_alignment_bytes=row_alignment((record.n | record.k) * DTYPES[record.dtype].itemsize),
+    )
+
+
+def recorded_device(device: Mapping[str, Any]) -> Device:
+    """Of a device as workers describe theirs."""
+    capability = device.get("compute_capability")
+    theoretical, measured = device.get("theoretical") or {}, device.get("measured") or {}
+    return Device(
+        name=device.get("name"),
+        uuid=device.get("uuid"),
+        device_class=device.get("device_class", "gpu"),
+        compute_capability=(capability[0], capability[1]) if capability else None,
+        multiprocessors=device.get("multiprocessors"),
+        cores=device.get("cores"),
+        clock_mhz=device.get("max_clock_mhz"),
+        memory_bus_bits=device.get("memory_bus_bits"),
+        memory_clock_mhz=device.get("memory_clock_mhz"),
+        l2_bytes=device.get("l2_bytes"),
+        peak_gflops=theoretical.get("gflops") or {},
+        memory_gb_s=theoretical.get("memory_gb_s"),
+        measured_gflops=measured.get("gflops") or {},
+        measured_memory_gb_s=measured.get("memory_gb_s"),
+    )
+
+
+def from_catalogue(document: Mapping[str, Any]) -> tuple[Measurement, ...]:
+    """The records of a run of `benchmarks/catalogue.py`, in order."""
+    device = recorded_device(document["device"])
+    return tuple(_recorded(record, device) for record in document["records"])
+
+
+def _recorded(record: Mapping[str, Any], device: Device) -> Measurement:
+    return Measurement(
+        label=record["kernel"],
+        kernel=record["kernel"],
+        dtype=record["dtype"],
+        m=record["m"],
+        n=record["n"],
+        k=record["k"],
+        accuracy=accuracy_of(record["kernel"], record["dtype"]),
+        config=MappingProxyType(dict(record["config"])),
+        device=device,
+        kernel_ms=record["kernel_ms"],
+        gflops=record["gflops"],
+        fastest_ms=record.get("fastest_ms"),
+        slowest_ms=record.get("slowest_ms"),
+        registers=record.get("registers"),
+        local_bytes=record.get("local_bytes"),
+        shared_bytes=record.get("shared_bytes"),
+        occupancy=record.get("occupancy"),
+        row_alignment_bytes=WIDEST_ACCESS_BYTES,  # that benchmark pads rows on the device
+        cache="cold",  # and writes over the L2 before each sample
+    )

@@ -1,0 +1,147 @@
+"""How a launch cuts a product: tiles, partial tiles, waves. By the catalogue's own launch arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import TypeVar
+
+from analysis.measurement import Device, Measurement
+from kernels.architectures import ARCHITECTURES
+from kernels.arrange import tiles
+from kernels.catalog import BY_NAME
+from kernels.kernel import CudaKernel, TileConfig
+from kernels.numerics import DTypeName, Problem
+
+SPAN = 2**14 * 3**2 * 5 * 7  # a side that every tile in use divides
+
+T = TypeVar("T")
+ARCHITECTURE_OF = {architecture.compute_capability: architecture for architecture in ARCHITECTURES.values()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tile:
+    """What one thread block computes, whatever the product's size."""
+
+    rows: int
+    columns: int
+    splits: int  # blocks that share a tile, each with a part of k
+    threads: int | None
+    shared: bool  # whether operands pass through shared memory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tiling:
+    """A product in tiles, and the tiles on a device."""
+
+    tile: Tile
+    down: int
+    across: int
+    partial: int  # tiles of the product that its edge cuts
+    useful: float  # elements of the product over those of all tiles, 0 to 1
+    blocks: int  # of the launch: tiles, splits, batch
+    multiprocessors: int | None
+    resident: int | None  # blocks on one multiprocessor at once
+
+    @property
+    def tiles(self) -> int:
+        return self.down * self.across
+
+    @property
+    def waves(self) -> float | None:
+        """Blocks over those that run at once. Where it is not known how many find room, one a multiprocessor counts:
+        the turns that each takes."""
+        return self.blocks / (self.multiprocessors * (self.resident or 1)) if self.multiprocessors else None
+
+    @property
+    def in_turns(self) -> Tiling:
+        """The same with one block at a time on a multiprocessor."""
+        return replace(self, resident=None)
+
+    @property
+    def passes(self) -> int | None:
+        return None if self.waves is None else ceil(self.waves)
+
+    @property
+    def filled(self) -> float | None:
+        """Part of the passes' places that blocks take, 0 to 1: low where the last pass is nearly empty."""
+        return None if self.waves is None else self.waves / ceil(self.waves)
+
+
+def tiling(measurement: Measurement) -> Tiling | None:
+    """None for a library's kernel, and where the config leaves the tile open."""
+    kernel = BY_NAME.get(measurement.kernel or "")
+    if not isinstance(kernel, CudaKernel):
+        return None
+    tile = tile_of(kernel, measurement.config, measurement.dtype)
+    if tile is None:
+        return None
+    down, across = tiles(measurement.m, tile.rows), tiles(measurement.n, tile.columns)
+    whole = (measurement.m // tile.rows) * (measurement.n // tile.columns)
+    return Tiling(
+        tile=tile,
+        down=down,
+        across=across,
+        partial=down * across - whole,
+        useful=measurement.m * measurement.n / (down * tile.rows * across * tile.columns),
+        blocks=down * across * tile.splits * measurement.batch,
+        multiprocessors=measurement.device.multiprocessors,
+        resident=_resident(measurement, tile.threads),
+    )
+
+
+def tile_of(kernel: CudaKernel, config: TileConfig, dtype: DTypeName) -> Tile | None:
+    """Found by asking the launch arithmetic, so that it needs no parameter's name."""
+
+    def grid(config: TileConfig, m: int, n: int) -> int:
+        return kernel.launch(Problem(m, n, 1, dtype), config).grid[0]
+
+    def extents(config: TileConfig) -> tuple[int, int, int]:
+        splits = grid(config, 1, 1)
+        return SPAN * splits // grid(config, SPAN, 1), SPAN * splits // grid(config, 1, SPAN), splits
+
+    def threads(config: TileConfig) -> int:
+        x, y, z = kernel.launch(Problem(1, 1, 1, dtype), config).block
+        return x * y * z
+
+    if (found := _agreed(kernel, config, extents)) is None:
+        return None
+    rows, columns, splits = found
+    shared = _agreed(kernel, config, lambda config: kernel.shared_bytes(config, dtype) > 0)
+    return Tile(
+        rows=rows, columns=columns, splits=splits, threads=_agreed(kernel, config, threads), shared=shared is not False
+    )
+
+
+def _agreed(kernel: CudaKernel, config: TileConfig, ask: Callable[[TileConfig], T]) -> T | None:
+    """The answer that holds whatever the parameters are that the config leaves out; None where it depends on them."""
+    answers = {ask(completed) for completed in _completions(kernel, config)}
+    return answers.pop() if len(answers) == 1 else None
+
+
+def _completions(kernel: CudaKernel, config: TileConfig) -> Iterator[TileConfig]:
+    """Each parameter left out takes each of its values in turn, the others their defaults."""
+    whole = {parameter.name: config.get(parameter.name, parameter.default) for parameter in kernel.parameters}
+    yield whole
+    for parameter in kernel.parameters:
+        if parameter.name not in config:
+            yield from (whole | {parameter.name: value} for value in parameter.values)
+
+
+def _resident(measurement: Measurement, threads: int | None) -> int | None:
+    """As recorded, or from the occupancy, or from what a block takes of the architecture's means."""
+    if measurement.resident_blocks is not None or threads is None:
+        return measurement.resident_blocks
+    if measurement.occupancy is not None and (most := most_threads(measurement.device)):
+        return max(1, round(measurement.occupancy * most / threads))
+    architecture = ARCHITECTURE_OF.get(measurement.device.compute_capability or (0, 0))
+    if architecture is None or measurement.registers is None or measurement.shared_bytes is None:
+        return None
+    return architecture.resident_blocks(threads, measurement.registers, measurement.shared_bytes) or None
+
+
+def most_threads(device: Device) -> int | None:
+    """Resident on one multiprocessor."""
+    architecture = ARCHITECTURE_OF.get(device.compute_capability or (0, 0))
+    return device.threads_per_multiprocessor or (architecture.threads if architecture else None)

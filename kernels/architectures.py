@@ -1,0 +1,65 @@
+"""GPU architectures that kernels are compiled for ahead of a device, and how many blocks find room on one.
+
+Figures: the table of technical specifications per compute capability in NVIDIA's CUDA C++ Programming Guide.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from kernels.kernel import DeviceTraits
+
+KIB = 1024
+WARP = 32  # threads
+REGISTERS = 65_536  # of a multiprocessor, 32 bits each
+REGISTER_UNIT = 256  # a warp's registers are given out in units of this many,
+WARP_UNIT = 4  # and warps in units of one for each of the four schedulers
+
+
+@dataclass(frozen=True, slots=True)
+class Architecture:
+    """What one multiprocessor has."""
+
+    name: str  # as the compiler takes it
+    compute_capability: tuple[int, int]
+    threads: int
+    blocks: int
+    shared_bytes: int
+    shared_bytes_per_block: int  # the most that a block may ask for
+    shared_bytes_kept: int = KIB  # for the system, of each block
+
+    @property
+    def traits(self) -> DeviceTraits:
+        return DeviceTraits("gpu", self.compute_capability, self.shared_bytes_per_block)
+
+    def resident_blocks(self, threads: int, registers: int, shared_bytes: int) -> int:
+        """How many blocks of so many threads, registers a thread and bytes of shared memory run at once."""
+        warps = -(-threads // WARP)
+        per_warp = -(-registers * WARP // REGISTER_UNIT) * REGISTER_UNIT
+        by_registers = REGISTERS // per_warp // WARP_UNIT * WARP_UNIT // warps
+        by_shared = self.shared_bytes // (shared_bytes + self.shared_bytes_kept) if shared_bytes else self.blocks
+        return min(self.blocks, self.threads // (warps * WARP), by_registers, by_shared)
+
+    def occupancy(self, threads: int, registers: int, shared_bytes: int) -> float:
+        """Resident warps over the most that a multiprocessor holds, 0 to 1."""
+        warps = -(-threads // WARP)
+        return self.resident_blocks(threads, registers, shared_bytes) * warps * WARP / self.threads
+
+
+ARCHITECTURES = MappingProxyType(
+    {
+        architecture.name: architecture
+        for architecture in (
+            Architecture("sm_75", (7, 5), 1024, 16, 64 * KIB, 64 * KIB, 0),
+            Architecture("sm_80", (8, 0), 2048, 32, 164 * KIB, 163 * KIB),
+            Architecture("sm_86", (8, 6), 1536, 16, 100 * KIB, 99 * KIB),
+            Architecture("sm_89", (8, 9), 1536, 24, 100 * KIB, 99 * KIB),
+            Architecture("sm_90", (9, 0), 2048, 32, 228 * KIB, 227 * KIB),
+            Architecture("sm_100", (10, 0), 2048, 32, 228 * KIB, 227 * KIB),
+            Architecture("sm_120", (12, 0), 1536, 24, 100 * KIB, 99 * KIB),
+        )
+    }
+)
+H200 = ARCHITECTURES["sm_90"]
+H200_MULTIPROCESSORS = 132

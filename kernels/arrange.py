@@ -1,0 +1,24 @@
+"""Launch arithmetic that entries share: how a product is cut into tiles, one thread block each."""
+
+from __future__ import annotations
+
+from kernels.kernel import Launch
+from kernels.numerics import Problem
+
+MAX_GRID_Z = 65_535  # CUDA's limit; kernels loop over the rest of the batch
+
+
+def tiles(extent: int, tile: int) -> int:
+    return -(-extent // tile)
+
+
+def tile_grid(
+    problem: Problem, tile: tuple[int, int], block: tuple[int, int], *, shared_bytes: int = 0, splits: int = 1
+) -> Launch:
+    """A block of `block` (x, y) threads for each tile of (rows, columns), or for each of `splits` parts of k of it.
+
+    Tiles go on x alone (its limit is 2^31), columns of tiles fastest; the batch on z.
+    """
+    rows, columns = tile
+    grid_x = tiles(problem.n, columns) * tiles(problem.m, rows) * splits
+    return Launch((grid_x, 1, min(problem.batch, MAX_GRID_Z)), (*block, 1), shared_bytes)

@@ -1,0 +1,47 @@
+"""Which config a product gets that asks for none: what an entry's defaults come to, device by device."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kernels.architectures import ARCHITECTURES, Architecture
+from kernels.buckets import EXAMPLES, BucketName
+from kernels.kernel import NO_CONFIG, CudaKernel, DeviceTraits, TileConfig
+from kernels.numerics import DTypeName, Problem
+
+
+@dataclass(frozen=True, slots=True)
+class DefaultConfig:
+    """What runs for a bucket's products of this element type on this architecture."""
+
+    architecture: Architecture
+    dtype: DTypeName
+    bucket: BucketName
+    config: TileConfig
+
+
+def example(bucket: BucketName, dtype: DTypeName) -> Problem:
+    """A product of that bucket."""
+    m, n, k = EXAMPLES[bucket]
+    return Problem(m, n, k, dtype)
+
+
+def main_dtype(kernel: CudaKernel) -> DTypeName:
+    """The element type that its figures are shown for."""
+    return "float32" if "float32" in kernel.dtypes else kernel.dtypes[0]
+
+
+def default_configs(kernel: CudaKernel) -> Iterator[DefaultConfig]:
+    """For each architecture that runs it, element type and bucket. Raises ConfigError where none of them fits."""
+    for architecture, dtype in itertools.product(ARCHITECTURES.values(), kernel.dtypes):
+        if kernel.unsupported_because(architecture.traits, dtype) is None:
+            for bucket in EXAMPLES:
+                config = kernel.resolve_config(NO_CONFIG, example(bucket, dtype), architecture.traits)
+                yield DefaultConfig(architecture, dtype, bucket, config)
+
+
+def default_config(kernel: CudaKernel, device: DeviceTraits) -> TileConfig:
+    """For large products of its main element type."""
+    return kernel.resolve_config(NO_CONFIG, example("large", main_dtype(kernel)), device)

@@ -1,0 +1,1 @@
+"""The entries of the catalogue, by family; `kernels/catalog.py` puts them in ladder order."""

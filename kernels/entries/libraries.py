@@ -1,0 +1,71 @@
+"""Products that libraries compute: the baselines."""
+
+from __future__ import annotations
+
+from kernels.kernel import Kernel, LibraryKernel
+from kernels.numerics import OWN_ACCURACY
+
+CPU: tuple[Kernel, ...] = (
+    LibraryKernel(
+        name="cpu_blas",
+        summary="Multi-core BLAS on the CPU, through NumPy.",
+        idea="The yardstick without a GPU. NumPy hands float32 and float64 products to the BLAS it was built with; "
+        "16-bit floats are widened to float32 and rounded once at the end; integers are summed exactly.",
+        origin="NumPy and its BLAS; the CPU column of reports 000 and 002.",
+        device_class="cpu",
+        library="NumPy BLAS",
+        accuracy=OWN_ACCURACY,
+    ),
+)
+
+CUBLAS: tuple[Kernel, ...] = (
+    LibraryKernel(
+        name="cublas",
+        summary="NVIDIA's library at the operands' own precision.",
+        idea="The baseline: cuBLAS picks among hundreds of prebuilt kernels. float32 is not lowered to TF32; "
+        "16-bit floats accumulate in float32; int8 goes through its integer path.",
+        origin="cuBLAS through CuPy; the library column of report 003.",
+        device_class="gpu",
+        library="cuBLAS",
+        accuracy={name: cls for name, cls in OWN_ACCURACY.items() if name != "int32"},
+    ),
+    LibraryKernel(
+        name="cublas_tf32",
+        summary="cuBLAS with float32 operands rounded to TF32 on their way into the tensor cores.",
+        idea="The compute mode CUBLAS_COMPUTE_32F_FAST_TF32: 11 significant bits of each operand with all of float32's "
+        "exponents, products summed in float32. Tensor cores multiply them at several times the speed of float32 on "
+        "CUDA cores. It is never chosen unless the caller asks for the accuracy `tf32` or `bf16`, or for it by name.",
+        origin="cuBLAS through CuPy; a sibling of the mixed-precision mode of report 003.",
+        device_class="gpu",
+        library="cuBLAS",
+        accuracy={"float32": "tf32"},
+        min_compute_capability=(8, 0),
+    ),
+    LibraryKernel(
+        name="cublas_bf16",
+        summary="cuBLAS with float32 operands rounded to bfloat16 on their way into the tensor cores.",
+        idea="The compute mode CUBLAS_COMPUTE_32F_FAST_16BF, report 003's mixed precision: 8 significant bits of each "
+        "operand with all of float32's exponents, products summed in float32. Tensor cores multiply 16-bit numbers "
+        "twice as fast as TF32, which cuBLAS may take instead where it likes. It is never chosen unless the caller "
+        "asks for the accuracy `bf16`, or for it by name.",
+        origin="cuBLAS through CuPy; the mixed-precision column of report 003 (30,924 GFLOPS, 2.5 times its FP32).",
+        device_class="gpu",
+        library="cuBLAS",
+        accuracy={"float32": "bf16"},
+        min_compute_capability=(8, 0),
+    ),
+    LibraryKernel(
+        name="cublas_fp16",
+        summary="cuBLAS with float32 operands rounded to float16 on their way into the tensor cores.",
+        idea="The compute mode CUBLAS_COMPUTE_32F_FAST_16F: 11 significant bits as TF32 has, at the speed of bfloat16, "
+        "but with float16's exponents. cuBLAS does not scale: unless it takes TF32 instead, which it may, elements "
+        "beyond 65504 become infinite, those below 2^-14 lose bits, those below 2^-25 vanish. The accuracy `fp16` says "
+        "so, and the check grants the loss; a product that operands beyond 65504 spoil fails with "
+        "`operand_out_of_range`. It is never chosen unless the caller asks for `fp16`, or for it by name.",
+        origin="cuBLAS through CuPy; a sibling of the mixed-precision mode of report 003.",
+        device_class="gpu",
+        library="cuBLAS",
+        accuracy={"float32": "fp16"},
+        min_compute_capability=(7, 0),
+    ),
+)

@@ -1,0 +1,31 @@
+"""Published results, to lay over curves: what the reports measured that the kernels come from, and recorded runs of
+ours. One JSON file each in `published/`; a file that breaks the schema stops the import.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+from kernels.published_records import Publication
+from kernels.strict_json import DataError, parse
+
+DIRECTORY = Path(__file__).parent / "published"
+
+
+def read(path: Path) -> Publication:
+    """Raises DataError for a file that breaks the schema, or holds another name than its own."""
+    publication = parse(Publication, path.read_text("utf-8"), path.name)
+    if publication.name != path.stem:
+        raise DataError(f"{path.name} says that its name is {publication.name!r}.")
+    return publication
+
+
+def _in_order(publications: Iterable[Publication]) -> Mapping[str, Publication]:
+    """The reports by number, then ours by name."""
+    ordered = sorted(publications, key=lambda p: (p.report is None, p.report or "", p.name))
+    return MappingProxyType({publication.name: publication for publication in ordered})
+
+
+PUBLISHED = _in_order(read(path) for path in DIRECTORY.glob("*.json"))

@@ -1,0 +1,86 @@
+"""What compiled kernels take of a device, config by config: a table that `make kernel-resources` writes.
+
+One file a kernel in `resources/`. Each record bears a key of all that its figures follow from, so a record whose key is
+right says that this config compiles for the architectures it names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from functools import lru_cache
+from pathlib import Path
+
+from kernels.kernel import TileConfig
+from kernels.numerics import DTypeName
+from kernels.strict_json import DataError, parse
+
+DIRECTORY = Path(__file__).parent / "resources"
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Of one config and element type on one architecture."""
+
+    registers: int  # of a thread
+    local_bytes: int  # of a thread: what finds no place in registers, spilled or indexed
+    spill_store_bytes: int
+    spill_load_bytes: int
+
+    @property
+    def spills(self) -> bool:
+        return self.local_bytes > 0
+
+
+COLUMNS = tuple(column.name for column in fields(Usage))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigRecord:
+    """One config for one element type, operands as they are stored, on the architectures it was compiled for."""
+
+    dtype: DTypeName
+    config: Mapping[str, int]  # the parameters that the compiler is told
+    static_shared_bytes: int  # of a block
+    dynamic_shared_bytes: int  # of a block, asked for at launch
+    compiled: Mapping[str, tuple[int, int, int, int]]  # COLUMNS by architecture
+    key: str
+
+    @property
+    def shared_bytes(self) -> int:
+        return self.static_shared_bytes + self.dynamic_shared_bytes
+
+    @property
+    def usage(self) -> Mapping[str, Usage]:
+        """By architecture, as in `sm_90`."""
+        return {arch: Usage(*figures) for arch, figures in self.compiled.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelRecords:
+    """One kernel's file."""
+
+    kernel: str
+    compiler: str
+    columns: tuple[str, ...]
+    records: tuple[ConfigRecord, ...]  # in the order of `CudaKernel.configs`
+
+    def find(self, config: TileConfig, dtype: DTypeName) -> ConfigRecord | None:
+        """That of a full config."""
+        alike = (record for record in self.records if record.config.items() <= config.items())
+        return next((record for record in alike if record.dtype == dtype), None)
+
+
+def read(path: Path) -> KernelRecords:
+    """Raises DataError for a file that breaks the schema, or is another kernel's."""
+    table = parse(KernelRecords, path.read_text("utf-8"), path.name)
+    if (table.kernel, table.columns) != (path.stem, COLUMNS):
+        raise DataError(f"{path.name} is of {table.kernel!r} with columns {', '.join(table.columns)}.")
+    return table
+
+
+@lru_cache(maxsize=64)
+def records_of(kernel: str) -> KernelRecords | None:
+    """None where nothing was compiled yet. Raises DataError."""
+    path = DIRECTORY / f"{kernel}.json"
+    return read(path) if path.exists() else None

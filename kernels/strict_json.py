@@ -1,0 +1,89 @@
+"""JSON into frozen dataclasses: every field known, every value of its type, or an error that names the place."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from functools import cache
+from math import isfinite
+from types import UnionType
+from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+
+T = TypeVar("T")
+
+
+class DataError(ValueError):
+    """A data file is not as it must be; the message names the place."""
+
+
+def parse(kind: type[T], text: str, where: str) -> T:
+    """The dataclass that `text` holds; `where` names the text in errors. Raises DataError."""
+    try:
+        value = json.loads(text, object_pairs_hook=_each_once)
+    except ValueError as error:
+        raise DataError(f"{where}: {error}.") from None
+    return cast(T, _read(kind, value, where))
+
+
+def _each_once(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    given: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in given:
+            raise ValueError(f"{name!r} is given twice")
+        given[name] = value
+    return given
+
+
+def _read(kind: Any, value: Any, where: str) -> Any:
+    """`value` as `kind`: a dataclass, `X | None`, a tuple, a mapping, a Literal, or str, bool, int, float."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    if is_dataclass(kind):
+        return _object(kind, _checked(dict, value, where), where)
+    if origin in (Union, UnionType):
+        return None if value is None else _read(arguments[0], value, where)
+    if origin is tuple:
+        return _list(arguments, _checked(list, value, where), where)
+    if origin is Mapping:
+        items = _checked(dict, value, where).items()
+        return {_read(arguments[0], name, where): _read(arguments[1], item, f"{where}.{name}") for name, item in items}
+    if origin is Literal:
+        if value not in arguments:
+            raise DataError(f"{where} is {value!r}; it must be one of: {', '.join(map(str, arguments))}.")
+        return value
+    return _number(value, where) if kind is float else _checked(kind, value, where)
+
+
+def _checked(kind: type[T], value: Any, where: str) -> T:
+    if type(value) is not kind:  # a bool is no int here
+        raise DataError(f"{where} is {value!r:.40}; it must be a {kind.__name__}.")
+    return value
+
+
+def _number(value: Any, where: str) -> float:
+    if type(value) not in (int, float) or not isfinite(value):
+        raise DataError(f"{where} is {value!r:.40}; it must be a finite number.")
+    return float(value)
+
+
+def _list(arguments: tuple[Any, ...], value: list[Any], where: str) -> tuple[Any, ...]:
+    kinds = [arguments[0]] * len(value) if arguments[-1] is ... else list(arguments)
+    if len(kinds) != len(value):
+        raise DataError(f"{where} has {len(value)} entries; it must have {len(kinds)}.")
+    return tuple(_read(kind, item, f"{where}[{at}]") for at, (kind, item) in enumerate(zip(kinds, value, strict=True)))
+
+
+@cache
+def _fields(cls: Any) -> tuple[dict[str, Any], frozenset[str]]:
+    """Types by name, and the names that must be given."""
+    required = (f.name for f in fields(cls) if f.default is MISSING and f.default_factory is MISSING)
+    return get_type_hints(cls), frozenset(required)
+
+
+def _object(cls: Any, given: dict[str, Any], where: str) -> Any:
+    kinds, required = _fields(cls)
+    if unknown := given.keys() - kinds.keys():
+        raise DataError(f"{where} has no field {min(unknown)!r}; it has: {', '.join(kinds)}.")
+    if missing := required - given.keys():
+        raise DataError(f"{where} lacks {min(missing)!r}.")
+    return cls(**{name: _read(kinds[name], value, f"{where}.{name}") for name, value in given.items()})

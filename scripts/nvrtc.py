@@ -1,0 +1,108 @@
+"""NVRTC out of its wheel, by ctypes: compiles CUDA C++ where there is no GPU and no CuPy."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import files
+from importlib.metadata import version as package_version
+
+from worker.sources import Program
+
+WHEEL = "nvidia-cuda-nvrtc"
+_REGISTERS = re.compile(r"Used (\d+) registers")
+_SHARED = re.compile(r"(\d+) bytes smem")
+_LOCAL = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
+
+
+class CompileError(AssertionError):
+    """The compiler's own words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A cubin, and what its kernel takes of a device, as ptxas tells it."""
+
+    binary: bytes
+    registers: int  # of a thread
+    local_bytes: int  # of a thread: what finds no place in registers, spilled or indexed
+    spill_store_bytes: int
+    spill_load_bytes: int
+    static_shared_bytes: int  # of a block
+
+
+@cache
+def _library() -> ctypes.CDLL:
+    found = [path for path in files(WHEEL) or () if path.name.startswith("libnvrtc.so")]
+    assert found, f"the wheel {WHEEL} holds no libnvrtc.so"
+    return ctypes.CDLL(str(found[0].locate()))
+
+
+def compiler() -> str:
+    """Which one, as in `NVRTC 13.4.14`."""
+    return f"NVRTC {package_version(WHEEL)}"
+
+
+@cache
+def architectures() -> frozenset[str]:
+    """Those that this NVRTC compiles for, as in `sm_90`."""
+    count = ctypes.c_int()
+    _check(_library().nvrtcGetNumSupportedArchs(ctypes.byref(count)))
+    found = (ctypes.c_int * count.value)()
+    _check(_library().nvrtcGetSupportedArchs(found))
+    return frozenset(f"sm_{number}" for number in found)
+
+
+def compile_program(program: Program, arch: str) -> Compiled:
+    """For an `sm_…`. Raises CompileError."""
+    library, handle, included = _library(), ctypes.c_void_p(), program.headers
+    names = (ctypes.c_char_p * len(included))(*(name.encode() for name in included))
+    texts = (ctypes.c_char_p * len(included))(*(text.encode() for text in included.values()))
+    source, name = program.source.encode(), program.path.name.encode()
+    _check(library.nvrtcCreateProgram(ctypes.byref(handle), source, name, len(included), texts, names))
+    try:
+        options = [option.encode() for option in (*program.options, f"-arch={arch}", "--ptxas-options=-v")]
+        status = library.nvrtcCompileProgram(handle, len(options), (ctypes.c_char_p * len(options))(*options))
+        log = _bytes(library.nvrtcGetProgramLog, handle).rstrip(b"\0").decode(errors="replace")
+        if status:
+            raise CompileError(f"{program.path.name} {options}: {log}")
+        return _compiled(_bytes(library.nvrtcGetCUBIN, handle), log)
+    finally:
+        library.nvrtcDestroyProgram(ctypes.byref(handle))
+
+
+def compile_all(asked: Iterable[tuple[Program, str]]) -> list[Compiled]:
+    """On all cores: NVRTC compiles in as many threads as ask it to. Raises CompileError."""
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        pending = [pool.submit(compile_program, program, arch) for program, arch in asked]
+        try:
+            return [one.result() for one in pending]
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def _compiled(binary: bytes, log: str) -> Compiled:
+    """ptxas tells every function of the file; the most that any takes counts."""
+    assert "Used" in log, f"ptxas does not say what the kernel takes: {log}"
+    local, stores, loads = zip(*(map(int, found) for found in _LOCAL.findall(log)), strict=True)
+    registers = max(map(int, _REGISTERS.findall(log)))
+    shared = max(map(int, _SHARED.findall(log)), default=0)
+    return Compiled(binary, registers, max(local), max(stores), max(loads), shared)
+
+
+def _bytes(get: ctypes._NamedFuncPointer, handle: ctypes.c_void_p) -> bytes:
+    size = ctypes.c_size_t()
+    _check(_library()[f"{get.__name__}Size"](handle, ctypes.byref(size)))
+    buffer = ctypes.create_string_buffer(size.value)
+    _check(get(handle, buffer))
+    return buffer.raw
+
+
+def _check(status: int) -> None:
+    assert status == 0, f"NVRTC answered {status}"

@@ -1,0 +1,29 @@
+"""/v1/published: results to compare with, read-only."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request, Response
+
+from service import published
+from service.conditions import none_match
+from service.manual import published as manual
+from service.negotiation import JSON
+
+router = APIRouter(prefix="/v1/published")
+
+
+@router.get("", **manual.LIST)
+async def list_published(request: Request) -> Response:
+    return _reply(request, published.LIST)
+
+
+@router.get("/{name}", **manual.GET)
+async def get_published(request: Request, name: manual.PublishedName) -> Response:
+    return _reply(request, published.find(name))
+
+
+def _reply(request: Request, document: published.Document) -> Response:
+    headers = {"etag": document.etag, "cache-control": "no-cache"}
+    if none_match(request.headers.get("if-none-match"), document.etag):
+        return Response(None, 304, headers)
+    return Response(document.body, 200, headers, JSON)

@@ -1,0 +1,233 @@
+// The threads of a block take turns, each on a fiber of its own: one runs until it waits at a barrier, and goes on when
+// all whom the barrier is for have come to it. A barrier that cannot be completed is an error, said in words.
+#include <sanitizer/common_interface_defs.h>
+
+#include <algorithm>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+
+#include "copies.hpp"
+#include "emulated.hpp"
+#include "fiber.hpp"
+#include "launch.hpp"
+#include "order.hpp"
+#include "shared.hpp"
+
+Dim3 threadIdx, blockIdx, blockDim, gridDim;
+
+namespace emulated {
+
+namespace {
+
+enum class State { READY, AT_BLOCK_BARRIER, AT_WARP_BARRIER, RETURNED };
+constexpr int LARGEST_EXCHANGE = 16;  // bytes
+
+struct Thread {
+    explicit Thread(void (*body)()) : fiber(body) {}
+    bool waits_at(State barrier, Place place) const {
+        return state == barrier && at.line == place.line && strcmp(at.file, place.file) == 0;
+    }
+
+    Fiber fiber;
+    Dim3 index{};
+    State state = State::RETURNED;
+    Place at{};             // the barrier,
+    unsigned int mask = 0;  // and the lanes of the warp that it is for
+    unsigned char put_down[LARGEST_EXCHANGE]{};
+    unsigned long long together = 0;  // a sum over where it came to what its warp does as one
+    Copies copies;
+};
+
+std::deque<Thread> threads;  // as many as any block had yet
+int count;                   // of this block
+int current = -1;
+int launches = 0;
+const Kernel* kernel;
+Arguments arguments;
+
+void run_thread() { kernel->call(arguments); }
+int lanes_of_warp(int warp) { return std::min(warpSize, count - warp * warpSize); }
+
+template <typename Holds>
+bool all_threads(Holds holds) {
+    return std::all_of(threads.begin(), threads.begin() + count, holds);
+}
+
+void describe(const Thread& thread) {
+    const char* const slash = strrchr(thread.at.file ? thread.at.file : "", '/');
+    if (thread.state == State::RETURNED)
+        fprintf(stderr, "returned\n");
+    else
+        fprintf(stderr, "waits for its %s at %s:%d\n", thread.state == State::AT_BLOCK_BARRIER ? "block" : "warp",
+                slash ? slash + 1 : thread.at.file, thread.at.line);
+}
+
+[[noreturn]] void fail_as_stuck() {
+    for (int first = 0, next; first < count; first = next) {
+        const Thread& one = threads[first];
+        for (next = first + 1; next < count; ++next)
+            if (threads[next].state != one.state || threads[next].at.line != one.at.line) break;
+        fprintf(stderr, "threads %d to %d: ", first, next - 1);
+        describe(one);
+    }
+    fail("A barrier waits for threads that do not come to it.");
+}
+
+// Lets the lanes of a mask go on, if all of them wait at the same place with that mask.
+bool release_lanes(int warp, Place at, unsigned int mask) {
+    Thread* waiting[warpSize];
+    int found = 0;
+    for (int lane = 0; lane < lanes_of_warp(warp); ++lane) {
+        Thread& thread = threads[warp * warpSize + lane];
+        if (!(mask >> lane & 1)) continue;
+        if (!thread.waits_at(State::AT_WARP_BARRIER, at) || thread.mask != mask) return false;
+        waiting[found++] = &thread;
+    }
+    for (int index = 0; index < found; ++index)
+        waiting[index]->state = State::READY;
+    return found > 0;
+}
+
+bool release_warp(int warp) {
+    bool any = false;
+    for (int lane = 0; lane < lanes_of_warp(warp); ++lane) {
+        const Thread& thread = threads[warp * warpSize + lane];
+        if (thread.state == State::AT_WARP_BARRIER) any = release_lanes(warp, thread.at, thread.mask) || any;
+    }
+    return any;
+}
+
+void check_together() {
+    for (int index = 0; index < count; ++index)
+        if (threads[index].together != threads[index / warpSize * warpSize].together)
+            fail("Threads %d and %d did not come to the same instructions of their whole warp.",
+                 index / warpSize * warpSize, index);
+}
+
+void release_block() {
+    if (!all_threads([](const Thread& thread) { return thread.waits_at(State::AT_BLOCK_BARRIER, threads[0].at); }))
+        fail_as_stuck();
+    for (int index = 0; index < count; ++index)
+        threads[index].state = State::READY;
+}
+
+void run_lane(int index) {
+    Thread& thread = threads[index];
+    if (thread.state != State::READY) return;
+    current = index;
+    threadIdx = thread.index;
+    thread.state = State::RETURNED;  // unless it pauses, and says why
+    thread.fiber.resume();
+    current = -1;
+}
+
+void run_warp(int warp, Order& lanes) {
+    do
+        for (const int lane : lanes.next())
+            if (lane < lanes_of_warp(warp)) run_lane(warp * warpSize + lane);
+    while (release_warp(warp));
+}
+
+// A warp goes as far as it can before another does: what it must not do before others have done their part, or after,
+// then shows in one order or the other.
+void run_block(Order& warps, Order& lanes) {
+    for (int index = 0; index < count; ++index) {
+        threads[index].state = State::READY;
+        threads[index].together = 0;
+    }
+    for (;;) {
+        for (const int warp : warps.next())
+            run_warp(warp, lanes);
+        check_together();
+        if (all_threads([](const Thread& thread) { return thread.state == State::RETURNED; })) break;
+        release_block();
+    }
+    for (int index = 0; index < count; ++index)
+        threads[index].copies.forget();
+}
+
+void pause(State state, unsigned int mask, Place at) {
+    Thread& self = threads[current];
+    self.state = state;
+    self.mask = mask;
+    self.at = at;
+    Fiber::pause();
+}
+
+void set_up_threads(const Grid& grid) {
+    gridDim = {static_cast<unsigned int>(grid.x), 1, static_cast<unsigned int>(grid.z)};
+    blockDim = {static_cast<unsigned int>(grid.block_x), static_cast<unsigned int>(grid.block_y), 1};
+    count = static_cast<int>(blockDim.x * blockDim.y);
+    while (threads.size() < static_cast<size_t>(count))
+        threads.emplace_back(run_thread);
+    for (int index = 0; index < count; ++index)
+        threads[index].index = {index % blockDim.x, index / blockDim.x, 0};
+}
+
+}  // namespace
+
+void wait_for_block(Place at) { pause(State::AT_BLOCK_BARRIER, 0, at); }
+void wait_for_warp(unsigned int mask, Place at) { pause(State::AT_WARP_BARRIER, mask, at); }
+int lane() { return current % warpSize; }
+void come_together(Place at) { threads[current].together = threads[current].together * 31 + at.line; }
+
+void exchange(unsigned int mask, int lane, void* value, int bytes, Place at) {
+    const int warp = current / warpSize;
+    if (bytes > LARGEST_EXCHANGE) fail("A shuffle here moves at most %d bytes, not %d.", LARGEST_EXCHANGE, bytes);
+    if (lane >= lanes_of_warp(warp) || !(mask >> lane & 1))
+        fail("A shuffle reads from lane %d, not of its mask.", lane);
+    memcpy(threads[current].put_down, value, bytes);
+    wait_for_warp(mask, at);
+    memcpy(value, threads[warp * warpSize + lane].put_down, bytes);
+    wait_for_warp(mask, at);  // until all have read, so that nobody puts down the next
+}
+
+void require_multiple(const char* what, unsigned long long number, unsigned long long of) {
+    if (number % of != 0) fail("%s is %#llx, which is no multiple of %llu.", what, number, of);
+}
+
+void issue_copy(void* shared, const void* global, int bytes, int taken) {
+    threads[current].copies.issue({shared, global, bytes, taken});
+}
+void end_group() { threads[current].copies.end_group(); }
+void complete_groups(int pending) { threads[current].copies.complete(pending); }
+
+void run_grid(const Kernel& called, const Grid& grid, const Arguments& given) {
+    kernel = &called;
+    arguments = given;
+    set_up_threads(grid);
+    const int warps = (count + warpSize - 1) / warpSize;
+    Order of_blocks(grid.order, static_cast<int>(gridDim.x * gridDim.z));
+    Order of_warps(grid.order, warps), of_lanes(grid.order, warpSize);
+    begin_shared(called, grid.shared_bytes);
+    for (const int block : of_blocks.next()) {
+        blockIdx = {block % gridDim.x, 0, block / gridDim.x};
+        refill_shared();
+        run_block(of_warps, of_lanes);
+    }
+    end_shared();
+    ++launches;
+}
+
+void say_where() {
+    fprintf(stderr, "\nIn launch %d.", launches);
+    if (current >= 0)
+        fprintf(stderr, " In thread (%u, %u) of block (%u, 0, %u).", threadIdx.x, threadIdx.y, blockIdx.x, blockIdx.z);
+    fprintf(stderr, "\n");
+}
+
+void fail(const char* sentence, ...) {
+    va_list values;
+    va_start(values, sentence);
+    vfprintf(stderr, sentence, values);
+    va_end(values);
+    fprintf(stderr, "\n");
+    __sanitizer_print_stack_trace();
+    say_where();
+    exit(1);
+}
+
+}  // namespace emulated

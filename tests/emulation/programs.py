@@ -1,0 +1,84 @@
+"""Libraries out of CUDA sources, each a kernel in one config, and the program that launches them."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import subprocess
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from kernels.kernel import SOURCE_DIR
+from worker.sources import Program
+
+HERE = Path(__file__).parent
+# For programs that threads start. The process's own may not be read there: pytest changes it at every test.
+ENVIRONMENT = {**os.environ, "ASAN_OPTIONS": "detect_leaks=0"}  # kernels allocate nothing
+LAUNCHER = ("block", "copies", "fiber", "main", "memory", "shared")
+FLAGS = (
+    "-std=c++20",
+    "-Og",
+    "-g1",  # lines in the sanitizers' reports
+    "-fno-omit-frame-pointer",
+    "-fsanitize=address,undefined",
+    "-fno-sanitize-recover=all",
+    "-fsanitize-sections=block_shared",  # shared memory too
+    "-ftrivial-auto-var-init=pattern",  # what a thread never wrote is garbage
+)
+
+
+@cache
+def compiler() -> str:
+    found = shutil.which("g++")
+    if found is None and "CI" not in os.environ:
+        pytest.skip("g++ is needed to run kernels on the CPU")
+    assert found, "g++ is needed to run kernels on the CPU"
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A kernel in a library, and the program that launches it."""
+
+    launcher: Path
+    library: Path
+
+
+class Emulator:
+    """Compiles the launcher once, and a library for each kernel that is asked for."""
+
+    def __init__(self, directory: Path, pool: Executor) -> None:
+        self.directory = directory
+        self.numbers = itertools.count()
+        self.objects = [pool.submit(self._compile, name) for name in LAUNCHER]
+        self.launcher = pool.submit(self._link)
+
+    def compile(self, program: Program, symbol: str) -> Compiled:
+        """A library around `symbol` of the program's source. Raises AssertionError with the compiler's own words."""
+        library = self.directory / f"{symbol}-{next(self.numbers)}.so"
+        macros = [option for option in program.options if option.startswith("-D")]
+        fragments = ("-include", str(HERE / "wmma_emulated.hpp")) if "wmma.cuh" in program.headers else ()
+        own = (f"-I{SOURCE_DIR}", f'-DSOURCE="{program.path}"', f"-DKERNEL={symbol}", *fragments)
+        # Without libraries, which the launcher brings, linking takes next to no time.
+        _run(*macros, *own, "-fPIC", "-shared", "-nostdlib", "-o", library, HERE / "kernel.cpp", "-lgcc")
+        return Compiled(self.launcher.result(), library)
+
+    def _compile(self, name: str) -> Path:
+        target = self.directory / f"{name}.o"
+        _run("-c", "-o", target, HERE / f"{name}.cpp")
+        return target
+
+    def _link(self) -> Path:
+        target = self.directory / "launcher"
+        _run("-rdynamic", "-o", target, *(compiled.result() for compiled in self.objects))  # libraries use its symbols
+        return target
+
+
+def _run(*options: str | Path) -> None:
+    done = subprocess.run([compiler(), *FLAGS, *options], capture_output=True, text=True, env=ENVIRONMENT)
+    assert done.returncode == 0, done.stderr

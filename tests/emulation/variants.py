@@ -1,0 +1,91 @@
+"""Which kernels run in the emulation, in which configs, element types and transpositions: a sample that covers all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from kernels.catalog import BY_NAME, CATALOG
+from kernels.defaults import default_configs, main_dtype
+from kernels.kernel import CudaKernel, TileConfig
+from kernels.numerics import DTypeName, Problem
+from worker.sources import Program, kernel_program
+
+TRANSPOSES = ((False, False), (True, True), (False, True), (True, False))  # each two next to each other differ in both
+EXTENT = 2048  # of a product that has many blocks in every config
+SPREAD_CONFIGS = 5  # beside the defaults and the one of most blocks
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One compiled kernel."""
+
+    name: str
+    settings: tuple[tuple[str, int], ...]
+    dtype: DTypeName
+    transposes: tuple[bool, bool]
+
+    def __str__(self) -> str:
+        config = "-".join(f"{name}{value}" for name, value in self.settings)
+        return f"{self.name}-{config}-{self.dtype}-{''.join('nt'[flag] for flag in self.transposes)}"
+
+    @property
+    def kernel(self) -> CudaKernel:
+        kernel = BY_NAME[self.name]
+        assert isinstance(kernel, CudaKernel)
+        return kernel
+
+    @property
+    def config(self) -> TileConfig:
+        return dict(self.settings)
+
+    @cached_property
+    def kind(self) -> Problem:
+        return Problem(1, 1, 1, self.dtype, 1, *self.transposes)
+
+    @property
+    def program(self) -> Program:
+        return kernel_program(self.kernel, self.config, self.kind)
+
+
+def emulated_kernels() -> list[CudaKernel]:
+    return [kernel for kernel in CATALOG if isinstance(kernel, CudaKernel)]
+
+
+def variants() -> list[Variant]:
+    return [variant for kernel in emulated_kernels() for variant in variants_of(kernel)]
+
+
+def variants_of(kernel: CudaKernel) -> Iterator[Variant]:
+    """The main element type in all its defaults, the most blocks and configs from all over the space; every other in
+    its defaults and one config more. Transpositions go in turn, so each type has each operand both ways."""
+    others = [dtype for dtype in kernel.dtypes if dtype != main_dtype(kernel)]
+    configs = [*defaults_of(kernel, main_dtype(kernel)), *_spread(kernel, main_dtype(kernel))]
+    yield from _in_turn(kernel, configs, main_dtype(kernel), first=0, at_least=len(TRANSPOSES))
+    for index, dtype in enumerate(others):
+        spread = _spread(kernel, dtype)
+        configs = [*defaults_of(kernel, dtype), spread[index % len(spread)]]
+        yield from _in_turn(kernel, configs, dtype, first=2 * index, at_least=2)
+
+
+def _in_turn(
+    kernel: CudaKernel, configs: list[TileConfig], dtype: DTypeName, *, first: int, at_least: int
+) -> Iterator[Variant]:
+    distinct = list(dict.fromkeys(tuple(config.items()) for config in configs))
+    for index in range(max(at_least, len(distinct))):
+        transposes = TRANSPOSES[(first + index) % len(TRANSPOSES)]
+        yield Variant(kernel.name, distinct[index % len(distinct)], dtype, transposes)
+
+
+def defaults_of(kernel: CudaKernel, dtype: DTypeName) -> list[TileConfig]:
+    """What runs where no config is asked for, on any device that we know."""
+    return [default.config for default in default_configs(kernel) if default.dtype == dtype]
+
+
+def _spread(kernel: CudaKernel, dtype: DTypeName) -> list[TileConfig]:
+    fitting = [config for config in kernel.configs() if kernel.misfit(config, dtype) is None]
+    problem = Problem(EXTENT, EXTENT, EXTENT, dtype)
+    smallest = max(fitting, key=lambda config: kernel.launch(problem, config).grid[0])
+    steps = (len(fitting) - 1) / (SPREAD_CONFIGS - 1)
+    return [smallest, *(fitting[round(step * steps)] for step in range(SPREAD_CONFIGS))]

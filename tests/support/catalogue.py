@@ -1,0 +1,31 @@
+"""Entries of the catalogue at the edge of what fits."""
+
+from __future__ import annotations
+
+from kernels.catalog import CATALOG
+from kernels.kernel import CudaKernel, TileConfig
+from kernels.numerics import DTypeName
+
+
+def most_shared_memory(dtype: DTypeName) -> tuple[CudaKernel, TileConfig, int]:
+    """The kernel and config that need most shared memory for `dtype`, and how many bytes a block."""
+    needs = (
+        (kernel, config, kernel.shared_bytes(config, dtype))
+        for kernel in CATALOG
+        if isinstance(kernel, CudaKernel) and dtype in kernel.dtypes
+        for config in kernel.configs()
+        if kernel.misfit(config, dtype) is None
+    )
+    return max(needs, key=lambda need: need[2])
+
+
+def most_registers() -> tuple[CudaKernel, TileConfig, DTypeName]:
+    """A kernel, config and element type whose sums no thread has registers for."""
+    return next(
+        (kernel, config, dtype)
+        for kernel in CATALOG
+        if isinstance(kernel, CudaKernel)
+        for config in kernel.configs()
+        for dtype in kernel.dtypes
+        if kernel.misfit(config, dtype) is not None
+    )

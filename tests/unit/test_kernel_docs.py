@@ -1,0 +1,172 @@
+"""docs/kernels.md, its pictures and their data are what the catalogue makes of them, and say what they must."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from kernels.architectures import H200
+from kernels.catalog import CATALOG
+from kernels.kernel import CudaKernel
+from scripts import kernel_docs, kernel_figures
+from scripts.generate_docs import PICTURES, surplus
+from scripts.kernel_access import access_of, models, recorded, stale
+from scripts.kernel_docs import rule_of
+from scripts.kernel_model import Model, model_of
+from scripts.kernel_pictures import pictures
+
+SVG = "{http://www.w3.org/2000/svg}"
+OURS = [kernel for kernel in CATALOG if isinstance(kernel, CudaKernel)]
+NAMES = [kernel.name for kernel in OURS]
+EACH = pytest.mark.parametrize("kernel", OURS, ids=NAMES)
+CHARACTER_WIDTH = 0.58  # of the font's size, on average and with something to spare
+
+
+def test_every_kernel_was_traced_as_it_is_now() -> None:
+    assert stale(recorded()) == [], "run `make docs`"
+    assert list(recorded()) == NAMES == list(models())
+
+
+def test_every_kernel_has_its_picture_and_no_other_has() -> None:
+    drawn = dict(pictures())
+    assert list(drawn) == NAMES
+    assert surplus() == []
+    outdated = [name for name, svg in drawn.items() if (PICTURES / f"{name}.svg").read_text("utf-8") != svg]
+    assert not outdated, "run `make docs`"
+
+
+@EACH
+def test_a_picture_says_in_words_what_it_shows(kernel: CudaKernel) -> None:
+    root = ElementTree.fromstring(dict(pictures())[kernel.name])
+    assert root.get("role") == "img"
+    assert str(root.get("aria-labelledby")).split() == ["title", "description"]
+    assert kernel.name in (root.findtext(f"{SVG}title") or "")
+    told = root.findtext(f"{SVG}desc") or ""
+    model = model_of(kernel)
+    assert f"A block of {model.threads} threads computes {model.tile[0]} × {model.tile[1]} elements of C" in told
+    assert "first load from A: " in told and "first load from B: " in told
+
+
+@EACH
+def test_nothing_reaches_beyond_a_picture(kernel: CudaKernel) -> None:
+    root = ElementTree.fromstring(dict(pictures())[kernel.name])
+    _, _, width, height = map(float, str(root.get("viewBox")).split())
+    for shape in root.iter(f"{SVG}rect"):
+        x, y = float(shape.get("x", 0)), float(shape.get("y", 0))
+        assert x >= 0 and x + float(shape.get("width", 0)) <= width
+        assert y >= 0 and y + float(shape.get("height", 0)) <= height
+    for words in root.iter(f"{SVG}text"):
+        length = len(words.text or "") * float(words.get("font-size", 0)) * CHARACTER_WIDTH
+        assert float(words.get("x", 0)) + length / (2 if words.get("text-anchor") else 1) <= width, words.text
+        assert float(words.get("y", 0)) <= height
+
+
+@EACH
+def test_a_block_s_tile_is_what_its_warps_write(kernel: CudaKernel) -> None:
+    """The launch arithmetic and the traced code agree on it."""
+    model, access = model_of(kernel), access_of(kernel.name)
+    assert access is not None
+    (rows, columns), warps = model.tile, model.threads // 32
+    assert sum(height * width for _, _, height, width in access.c_of_warp) * warps == rows * columns
+    assert all(row + height <= rows and column + width <= columns for row, column, height, width in access.c_of_warp)
+    of_thread = sum(height * width for _, _, height, width in access.c_of_thread)
+    assert of_thread == rows * columns / model.threads
+
+
+def test_the_model_of_a_tile() -> None:
+    kernel = next(kernel for kernel in OURS if kernel.name == "register_tiled")
+    config = kernel.resolve_config({"block_m": 64, "block_n": 64, "thread_m": 4, "thread_n": 4, "block_k": 16})
+    model = Model(kernel, "float32", config)
+    assert (model.tile, model.depth, model.threads, model.splits) == ((64, 64), 16, 256, 1)
+    assert model.traffic == (64 + 64) * 4 / (64 * 64)
+    assert model.intensity == 16
+    assert model.registers is not None and model.registers >= 16
+    assert model.occupancy == H200.occupancy(256, model.registers, model.shared_bytes)
+
+
+def test_blocks_that_share_a_tile_are_told() -> None:
+    kernel = next(kernel for kernel in OURS if kernel.name == "split_k")
+    alone, together = (kernel.resolve_config({"splits": splits}) for splits in (1, 16))
+    assert Model(kernel, "float32", alone).tile == Model(kernel, "float32", together).tile
+    assert Model(kernel, "float32", together).splits == 16
+
+
+def test_the_ladder_has_a_row_for_each() -> None:
+    rows = kernel_docs.ladder().splitlines()[2:]
+    assert [re.match(r"\| \[`(\w+)`\]", row)[1] for row in rows] == NAMES  # type: ignore[index]
+    assert all(row.count("|") == rows[0].count("|") for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "rule"),
+    [
+        ("a = {a} must be even.", "a must be even."),
+        ("a × b = {a} × {b} must be at most 9.", "a × b must be at most 9."),
+        ("a × b / c = {a} × {b} / {c} is too many.", "a × b / c is too many."),
+        ("n = {n} must be at least 8 × f = 8 × {f}.", "n must be at least 8 × f."),
+        ("a and b must be equal, not {a} and {b}.", "a and b must be equal."),
+        ("A block of {a}×{b} is none of: 2×2, 4×4.", "A block of a×b must be one of 2×2, 4×4."),
+    ],
+)
+def test_a_rule_names_parameters_for_values(sentence: str, rule: str) -> None:
+    assert rule_of(sentence) == rule
+
+
+@EACH
+def test_a_rule_of_an_entry_leaves_no_braces(kernel: CudaKernel) -> None:
+    assert not [rule for constraint in kernel.constraints if "{" in (rule := rule_of(constraint.sentence))]
+
+
+def test_the_reports_figures_are_shown() -> None:
+    table = kernel_figures.published("register_tiled_rows")
+    (row,) = table.splitlines()[4:]
+    assert row.startswith("| 003 | Improved 1D Block Tiling | NVIDIA GeForce RTX 3070 Laptop GPU |")
+    assert "| 000 | naive | NVIDIA T4 | 1024 | 80 |" in kernel_figures.published("naive")  # of six sizes the best
+    assert kernel_figures.published("no_such_kernel") == ""
+
+
+RECORD = {
+    "kernel": "naive",
+    "dtype": "float32",
+    "m": 4096,
+    "n": 4096,
+    "k": 4096,
+    "config": {"block_m": 8, "block_n": 32},
+    "kernel_ms": 20.5,
+    "gflops": 6704.4,
+    "fraction_of_cublas": 0.1304,
+    "error_vs_float64": 1.2e-6,
+    "registers": 32,
+    "occupancy": 1.0,
+}
+
+
+def test_our_figures_are_shown_once_they_are_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernel_figures, "RESULTS", tmp_path / "none")
+    assert kernel_figures.measured("naive") == ""
+    assert "GFLOPS at" not in kernel_docs.ladder()
+    monkeypatch.setattr(kernel_figures, "RESULTS", tmp_path)
+    run = {
+        "environment": {"recorded_at": "2026-11-20"},
+        "device": {"name": "NVIDIA H200"},
+        "records": [
+            RECORD,
+            {**RECORD, "m": 16, "n": 32, "gflops": 12.5},
+            {key: value for key, value in (RECORD | {"kernel": "cublas"}).items() if key != "occupancy"},
+        ],
+    }
+    (tmp_path / "h200_catalogue.json").write_text(json.dumps(run))
+    text = kernel_figures.measured("naive")
+    assert text.startswith("Measured on an NVIDIA H200, 2026-11-20")
+    assert "| float32 | 4096 | 20.5 | 6,704 | 0.130 | 1.2e-06 | 32 | 1 |" in text
+    assert "| float32 | 16 × 32 × 4096 |" in text
+    assert "| float32 | 4096 | 20.5 | 6,704 | 0.130 | 1.2e-06 | 32 |  |" in kernel_figures.measured("cublas")
+    assert kernel_figures.measured("vectorized") == ""
+    ladder = kernel_docs.ladder()
+    assert "GFLOPS at 4096, of cuBLAS" in ladder
+    assert re.search(r"\[`naive`\].*\| 6,704, 0.13 \|", ladder)
+    assert "Measured on an NVIDIA H200" in kernel_docs.kernels()
