@@ -9,9 +9,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
-from jobs.models import Job, JobError, JobEvent, NewJob, Outcome, Progress
+from jobs.models import BenchmarkOutcome, Job, JobError, JobEvent, NewJob, Outcome, Progress
 from jobs.states import JobState
 
 # How long after its time limit a job's process is ended by force. No lease outlives that, so a worker that hangs and
@@ -151,6 +151,14 @@ class Ledger(ABC):
         """The job's events after the given id, oldest first."""
 
     @abstractmethod
+    def findings(self, job_id: str) -> Mapping[str, bytes]:
+        """What its attempts have found so far; none for a job that is not there, or has found nothing."""
+
+    @abstractmethod
+    def queues(self) -> Sequence[str]:
+        """Every queue that a job was ever put in."""
+
+    @abstractmethod
     def dead_letters(self, *, owner: str | None = None, limit: int = 100) -> Sequence[str]:
         """Ids of jobs that used up their attempts, newest first; a redrive or delete takes them off."""
 
@@ -175,7 +183,16 @@ class Ledger(ABC):
         """Records how far it is; False as for `renew`."""
 
     @abstractmethod
-    def succeed(self, job_id: str, attempt: int, outcome: Outcome) -> bool:
+    def keep_findings(
+        self, job_id: str, attempt: int, findings: Mapping[str, bytes], progress: Progress, news: Mapping[str, Any]
+    ) -> bool:
+        """Keeps what a benchmark has found, by name, with how far it is, and tells `news` on the event stream.
+
+        False as for `renew`. Findings outlive the attempt, and go with the job. Raises StoreFull too.
+        """
+
+    @abstractmethod
+    def succeed(self, job_id: str, attempt: int, outcome: Outcome | BenchmarkOutcome) -> bool:
         """running → succeeded; False where the attempt no longer owns the job (its product must be thrown away).
 
         Asked again by the attempt that succeeded it says True again: the first answer may have been lost on its way.

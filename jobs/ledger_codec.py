@@ -10,9 +10,20 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import cast
 
+from jobs.benchmark_spec import BenchmarkSpec
 from jobs.errors import InvalidRequest, JobFailed
 from jobs.ledger import Publication
-from jobs.models import Job, JobError, JobKind, JobRecord, MatmulRequest, Outcome, Progress, Timing
+from jobs.models import (
+    BenchmarkOutcome,
+    Job,
+    JobError,
+    JobKind,
+    JobRecord,
+    MatmulRequest,
+    Outcome,
+    Progress,
+    Timing,
+)
 from jobs.states import JobState
 
 EVENTS_TTL_S = 3600  # how long a job's events outlive its end; as in lua/common.lua
@@ -42,7 +53,7 @@ class Row:
     kind: JobKind
     queue: str
     timeout_us: int
-    request: MatmulRequest
+    request: MatmulRequest | BenchmarkSpec
     seq: int  # rises with each job recorded: the order of listings
     created_us: int
     state: JobState
@@ -57,7 +68,7 @@ class Row:
     seen_us: int | None = None  # when its worker was last heard of
     finished_us: int | None = None
     progress: Progress = NO_PROGRESS
-    outcome: Outcome | None = None
+    outcome: Outcome | BenchmarkOutcome | None = None
     error: JobError | None = None
     idem: str | None = None  # digest of the Idempotency-Key bound to it
 
@@ -75,7 +86,8 @@ class Row:
         )
 
     def _record(self, queue_position: int | None) -> JobRecord:
-        outcome = self.outcome
+        outcome = self.outcome if isinstance(self.outcome, Outcome) else None
+        benchmark = self.outcome if isinstance(self.outcome, BenchmarkOutcome) else None
         return JobRecord(
             id=self.id,
             kind=self.kind,
@@ -90,11 +102,12 @@ class Row:
             kernel=outcome and outcome.kernel,
             config=outcome and outcome.config,
             why=outcome and outcome.why,
-            device=outcome and outcome.device,
+            device=self.outcome and self.outcome.device,
             product=outcome and outcome.product,
             timing=outcome and self._timing(outcome),
             gflops=outcome and outcome.gflops,
             verification=outcome and outcome.verification,
+            benchmark=benchmark and benchmark.summary,
             error=self.error,
         )
 
@@ -117,13 +130,16 @@ class Row:
 def row_from_hash(flat: Sequence[bytes]) -> Row:
     """A row from HGETALL's name, value, name, value…; the fields are those that lua/*.lua write."""
     fields = {name.decode(): value for name, value in zip(flat[::2], flat[1::2], strict=True)}
+    kind = cast(JobKind, fields["kind"].decode())
+    request: type[MatmulRequest | BenchmarkSpec] = MatmulRequest if kind == "matmul" else BenchmarkSpec
+    outcome: type[Outcome | BenchmarkOutcome] = Outcome if kind == "matmul" else BenchmarkOutcome
     return Row(
         id=fields["id"].decode(),
         owner=fields["owner"].decode(),
-        kind=cast(JobKind, fields["kind"].decode()),
+        kind=kind,
         queue=fields["queue"].decode(),
         timeout_us=int(fields["timeout"]),
-        request=MatmulRequest.model_validate_json(fields["request"]),
+        request=request.model_validate_json(fields["request"]),
         seq=int(fields["seq"]),
         created_us=int(fields["created"]),
         state=JobState(fields["state"].decode()),
@@ -138,7 +154,7 @@ def row_from_hash(flat: Sequence[bytes]) -> Row:
         seen_us=_optional_int(fields, "seen"),
         finished_us=_optional_int(fields, "finished"),
         progress=Progress.model_validate_json(fields["progress"]) if "progress" in fields else NO_PROGRESS,
-        outcome=Outcome.model_validate_json(fields["outcome"]) if "outcome" in fields else None,
+        outcome=outcome.model_validate_json(fields["outcome"]) if "outcome" in fields else None,
         error=JobError.model_validate_json(fields["error"]) if "error" in fields else None,
         idem=fields["idem"].decode() if "idem" in fields else None,
     )

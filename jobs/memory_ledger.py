@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from threading import RLock
+from typing import Any
 
 from jobs.errors import (
     IdempotencyKeyInUse,
@@ -39,7 +40,7 @@ from jobs.ledger_codec import (
     microseconds,
 )
 from jobs.memory_table import Binding, JobTable, matches
-from jobs.models import Job, JobError, JobEvent, NewJob, Outcome, Progress
+from jobs.models import BenchmarkOutcome, Job, JobError, JobEvent, NewJob, Outcome, Progress
 from jobs.settings import DAY_S
 from jobs.states import REDRIVABLE, JobState
 
@@ -160,6 +161,14 @@ class MemoryLedger(Ledger):
         with self._lock:
             return [event for event in self._table.events(job_id) if event_place(event.id) > place][:limit]
 
+    def findings(self, job_id: str) -> Mapping[str, bytes]:
+        with self._lock:
+            return dict(self._table.findings.get(job_id, {}))
+
+    def queues(self) -> Sequence[str]:
+        with self._lock:
+            return sorted(self._table.numbers)
+
     def dead_letters(self, *, owner: str | None = None, limit: int = 100) -> Sequence[str]:
         with self._lock:
             newest = sorted(((at, job_id) for job_id, at in self._table.dead.items()), reverse=True)
@@ -204,7 +213,18 @@ class MemoryLedger(Ledger):
             self._table.announce(row, "progress", progress=progress.model_dump())
             return True
 
-    def succeed(self, job_id: str, attempt: int, outcome: Outcome) -> bool:
+    def keep_findings(
+        self, job_id: str, attempt: int, findings: Mapping[str, bytes], progress: Progress, news: Mapping[str, Any]
+    ) -> bool:
+        with self._lock:
+            if (row := self._table.running(job_id, attempt)) is None:
+                return False
+            self._table.findings[job_id].update(findings)
+            row.progress = progress
+            self._table.announce(row, "progress", progress=progress.model_dump(), found=dict(news))
+            return True
+
+    def succeed(self, job_id: str, attempt: int, outcome: Outcome | BenchmarkOutcome) -> bool:
         with self._lock:
             known = self._table.rows.get(job_id)
             if known and known.state is JobState.SUCCEEDED and known.attempt == attempt:

@@ -10,7 +10,7 @@ from typing import Any
 from jobs.errors import JobNotFound
 from jobs.ledger import JobFilter, Taken
 from jobs.ledger_codec import EVENTS_KEPT, EVENTS_TTL_S, NO_PROGRESS, Row, microseconds
-from jobs.models import Job, JobError, JobEvent, NewJob
+from jobs.models import Job, JobError, JobEvent, NewJob, Outcome, label_of
 from jobs.states import JobState
 
 
@@ -49,6 +49,7 @@ class JobTable:
     started: defaultdict[str, tuple[int, int]] = field(  # queue → the highest number of a job started, and when sent
         default_factory=lambda: defaultdict(lambda: (0, 0))
     )
+    findings: defaultdict[str, dict[str, bytes]] = field(default_factory=lambda: defaultdict(dict))  # job id →
     bindings: dict[tuple[str, str], Binding] = field(default_factory=dict)  # (owner, key)
     last_seq: int = 0
 
@@ -149,14 +150,14 @@ class JobTable:
     def forget(self, row: Row) -> Job:
         last = self.job(row)
         self.bindings = {key: bound for key, bound in self.bindings.items() if bound.job_id != row.id}
-        for table in (self.rows, self.logs, self.dead):
+        for table in (self.rows, self.logs, self.dead, self.findings):
             table.pop(row.id, None)
         return last
 
 
 def matches(row: Row, where: JobFilter) -> bool:
     """Whether a listing by kind, kernel and `q` shows the job; owner and state are not looked at."""
-    kernel = row.outcome.kernel if row.outcome else row.request.kernel
+    kernel = row.outcome.kernel if isinstance(row.outcome, Outcome) else label_of(row.request)
     texts = (row.id, kernel, row.error.type if row.error else "", row.outcome.device if row.outcome else "")
     part = (where.q or "").encode().lower()
     return (

@@ -6,15 +6,18 @@ import secrets
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
+from pydantic import AfterValidator, Field, WithJsonSchema
 
+from jobs.base import Strict
+from jobs.benchmark_records import BenchmarkSummary
+from jobs.benchmark_spec import BenchmarkSpec
 from jobs.states import JobState
 from kernels.catalog import BY_NAME, KERNEL_NAMES
 from kernels.numerics import AccuracyName, DTypeName
 
 ANONYMOUS = "anonymous"  # the owner of everything where keys are off
 
-JobKind = Literal["matmul"]
+JobKind = Literal["matmul", "benchmark"]
 VerifyName = Literal["freivalds", "off"]
 Distribution = Literal["normal", "uniform", "integers"]
 
@@ -43,12 +46,6 @@ def product_id(job_id: str, attempt: int) -> str:
     Each attempt has its own, so a late worker can neither overwrite nor delete the product of the one that counts.
     """
     return f"c_{job_id.partition('_')[2]}_{attempt}"
-
-
-class Strict(BaseModel):
-    """A frozen model that refuses fields it does not know, by name."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class RandomSpec(Strict):
@@ -154,7 +151,7 @@ class JobRecord(Strict):
     finished_at: datetime | None = Field(None, description="When it reached its end; null before.")
     queue_position: int | None = Field(None, description="1 for the next to run; null once it runs.", examples=[1])
     progress: Progress = Field(description="How far it is.")
-    request: MatmulRequest = Field(description="What was asked.")
+    request: MatmulRequest | BenchmarkSpec = Field(description="What was asked.")
     kernel: str | None = Field(
         None, description="Kernel that ran; null before it is chosen.", examples=["shared_tiled"]
     )
@@ -165,7 +162,13 @@ class JobRecord(Strict):
     timing: Timing | None = Field(None, description="Where the time went, once it succeeded.")
     gflops: float | None = Field(None, description="2·m·n·k·batch / kernel time / 10⁹.", examples=[36000.0])
     verification: Verification | None = Field(None, description="How the product was checked, once it succeeded.")
+    benchmark: BenchmarkSummary | None = Field(None, description="What became of a benchmark, once it succeeded.")
     error: JobError | None = Field(None, description="Why it failed; null otherwise.")
+
+    @property
+    def operands(self) -> tuple[OperandRef, ...]:
+        """A product's; a benchmark has none."""
+        return (self.request.a, self.request.b) if isinstance(self.request, MatmulRequest) else ()
 
 
 class Job(Strict):
@@ -190,7 +193,16 @@ class NewJob(Strict):
     owner: str
     queue: str
     timeout_s: float
-    request: MatmulRequest
+    request: MatmulRequest | BenchmarkSpec
+
+    @property
+    def label(self) -> str:
+        return label_of(self.request)
+
+
+def label_of(request: MatmulRequest | BenchmarkSpec) -> str:
+    """What listings find a job by before it has run: the kernel asked for, a benchmark's title or preset."""
+    return request.kernel if isinstance(request, MatmulRequest) else request.title or request.preset or ""
 
 
 class Measured(Strict):
@@ -212,6 +224,13 @@ class Outcome(Strict):
     measured: Measured
     gflops: float | None
     verification: Verification
+
+
+class BenchmarkOutcome(Strict):
+    """What a worker hands to the ledger for a benchmark that is done; its measurements are among the job's findings."""
+
+    device: str
+    summary: BenchmarkSummary
 
 
 class JobEvent(Strict):

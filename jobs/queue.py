@@ -5,6 +5,7 @@ A message is a hint: job id and attempt. What the job is, and whether it still i
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import redis
@@ -20,7 +21,7 @@ from jobs.redis_client import REDIS_FULL, translated
 from jobs.settings import Settings
 
 RUN_TASK = "matmul.run"  # args: job id, attempt
-QUEUES = ("gpu", "cpu")  # one for each device class
+QUEUES = ("gpu", "cpu")  # one for each device class; benchmarks have one for each model: `bench_queue`
 RECONNECT_S = 0.5
 
 # What a worker is started with beside the configuration: Celery has no settings for these. Workers need not know of
@@ -147,6 +148,11 @@ def _tasks() -> dict[str, Any]:
     }
 
 
+def bench_queue(device_name: str) -> str:
+    """Where benchmarks for devices of that model wait: a resumed one must not go on on another model."""
+    return "bench-" + re.sub(r"[^a-z0-9]+", "-", device_name.lower()).strip("-")
+
+
 def broker_prefix(settings: Settings) -> str:
     """What Celery's own keys start with."""
     return f"{settings.key_prefix}broker:"
@@ -171,7 +177,7 @@ def publish(app: Celery, publication: Publication) -> None:
             RUN_TASK,
             args=(publication.job_id, publication.attempt),
             task_id=f"{publication.job_id}.{publication.attempt}",
-            queue=publication.queue,
+            queue=Queue(publication.queue),  # type: ignore[no-untyped-call]  # a model's is in no list of ours
             soft_time_limit=publication.timeout_s,
             time_limit=publication.timeout_s + HARD_LIMIT_MARGIN_S,
             ignore_result=True,

@@ -48,7 +48,7 @@ from jobs.ledger_codec import (
     microseconds,
     row_from_hash,
 )
-from jobs.models import Job, JobError, JobEvent, NewJob, Outcome, Progress
+from jobs.models import BenchmarkOutcome, Job, JobError, JobEvent, NewJob, Outcome, Progress
 from jobs.redis_client import translated
 from jobs.redis_scripts import SERVER_CLOCK, RedisScripts
 from jobs.settings import DAY_S
@@ -96,7 +96,7 @@ class RedisLedger(Ledger):
         request, timeout = job.request.model_dump_json(), microseconds(job.timeout_s)
         digest = _digest(job.owner, idempotency.key) if idempotency else ""
         fingerprint = idempotency.fingerprint if idempotency else ""
-        about = (job.id, job.owner, job.kind, job.queue, timeout, request, job.request.kernel)
+        about = (job.id, job.owner, job.kind, job.queue, timeout, request, job.label)
         binding = (digest, fingerprint, self._idempotency_ttl_ms)
         reply = self._run("submit", *about, max_queued, max_queued_per_owner, *binding)
         match reply[0]:
@@ -192,6 +192,18 @@ class RedisLedger(Ledger):
         ]
 
     @translated()
+    def findings(self, job_id: str) -> Mapping[str, bytes]:
+        if not _JOB_ID.fullmatch(job_id):
+            return {}
+        found: Any = self._client.hgetall(f"{self._prefix}job:{job_id}:findings")
+        return {name.decode(): value for name, value in found.items()}
+
+    @translated()
+    def queues(self) -> Sequence[str]:
+        found: Any = self._client.hkeys(f"{self._prefix}numbers")
+        return sorted(name.decode() for name in found)
+
+    @translated()
     def dead_letters(self, *, owner: str | None = None, limit: int = 100) -> Sequence[str]:
         name = f"{self._prefix}dead" + (f":{owner}" if owner is not None else "")
         found: Any = self._client.zrevrange(name, 0, limit - 1)
@@ -225,8 +237,16 @@ class RedisLedger(Ledger):
     def progress(self, job_id: str, attempt: int, progress: Progress) -> bool:
         return bool(self._run_on("progress", job_id, attempt, progress.model_dump_json()))
 
-    def succeed(self, job_id: str, attempt: int, outcome: Outcome) -> bool:
-        about = (outcome.model_dump_json(), outcome.kernel, outcome.device)
+    def keep_findings(
+        self, job_id: str, attempt: int, findings: Mapping[str, bytes], progress: Progress, news: Mapping[str, Any]
+    ) -> bool:
+        about = (progress.model_dump_json(), json.dumps(news))
+        flat: list[str | bytes] = [part for finding in findings.items() for part in finding]
+        return bool(self._run_on("keep_findings", job_id, attempt, *about, *flat))
+
+    def succeed(self, job_id: str, attempt: int, outcome: Outcome | BenchmarkOutcome) -> bool:
+        kernel = outcome.kernel if isinstance(outcome, Outcome) else ""
+        about = (outcome.model_dump_json(), kernel, outcome.device)
         return bool(self._run_on("succeed", job_id, attempt, *about))
 
     def fail(self, job_id: str, attempt: int, error: JobError, *, max_attempts: int = 1) -> Taken | None:
@@ -256,7 +276,7 @@ class RedisLedger(Ledger):
         return [_job(reply) for reply in self._run("expire", microseconds(job_ttl_s), limit)]
 
     # ---- inside ----
-    def _run_on(self, script: str, job_id: str, *args: str | int) -> Any:
+    def _run_on(self, script: str, job_id: str, *args: str | bytes | int) -> Any:
         """Runs a script on one job. Raises JobNotFound for what cannot be a job's id."""
         if not _JOB_ID.fullmatch(job_id):
             raise JobNotFound

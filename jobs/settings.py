@@ -67,6 +67,11 @@ class Settings(BaseSettings):
     sweep_grace_s: float = Field(2.0, gt=0, description="Age below which a message is not called lost.")
     sweeper: bool = Field(True, description="Whether this API process takes part in sweeping.")
     job_timeout_s: float = Field(600.0, gt=0, description="Time limit of one attempt of a job.")
+    benchmark_timeout_s: float = Field(14_400.0, gt=0, description="Time limit of one attempt of a benchmark.")
+    max_benchmark_cases: int = Field(2000, ge=1, description="Most cases of one benchmark, times rounds.")
+    max_benchmark_flops: float = Field(
+        1e18, gt=0, description="Most operations of one benchmark, at the least number of samples."
+    )
     job_ttl_s: int = Field(7 * DAY_S, ge=60, description="How long a finished job's record is kept.")
     idempotency_ttl_s: int = Field(DAY_S, ge=60, description="How long an Idempotency-Key is remembered.")
 

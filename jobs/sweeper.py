@@ -17,7 +17,7 @@ import structlog
 from jobs.errors import MatmulError, StoreFull, StoreUnavailable
 from jobs.ledger import Ledger, Publication
 from jobs.models import new_id
-from jobs.queue import QUEUES, waiting_messages
+from jobs.queue import waiting_messages
 from jobs.redis_scripts import RedisScripts
 from jobs.settings import Settings
 
@@ -160,7 +160,7 @@ class Sweeper:
     def _lost_messages(self) -> Sequence[Publication]:
         grace_s = self._settings.sweep_grace_s
         lost: list[Publication] = []
-        for queue in QUEUES:
+        for queue in self._ledger.queues():
             empty = waiting_messages(self._client, self._settings, queue) == 0
             lost += self._ledger.lost_messages(queue, broker_is_empty=empty, grace_s=grace_s)
         return lost

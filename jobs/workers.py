@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from jobs.models import Strict
+from jobs.base import Strict
 from kernels.kernel import DeviceClass, DeviceTraits
 from kernels.numerics import DTypeName
 
@@ -66,7 +66,8 @@ class WorkerInfo(Strict):
     id: str = Field(description="The worker's name: host, device, process.")
     state: Literal["ready", "busy"] = Field(description="`ready`: its readiness product was right and it waits.")
     device: DeviceInfo = Field(description="What it runs on.")
-    queue: str = Field(description="Queue it takes jobs from.")
+    queue: str = Field(description="Queue it takes products from.")
+    bench_queue: str = Field("", description="Queue it takes benchmarks from: one for each model of device.")
     kernels: tuple[str, ...] = Field(description="Kernels it serves.")
     job: str | None = Field(None, description="Job it runs now.")
     verified_products: int = Field(0, description="Products it computed and checked since it started.")

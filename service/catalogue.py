@@ -8,8 +8,8 @@ from functools import cache
 
 from pydantic import Field
 
+from jobs.base import Strict
 from jobs.errors import NotFound
-from jobs.models import Strict
 from jobs.workers import WorkerInfo
 from kernels.buckets import BUCKET_NAMES, BucketName
 from kernels.catalog import BY_NAME

@@ -66,7 +66,7 @@ class LedgerCollector(Collector):
         age = GaugeMetricFamily(
             "matmul_queue_oldest_seconds", "How long the oldest job has waited, in seconds.", labels=("queue",)
         )
-        for queue, depth in self._context.ledger.depths(QUEUES).items():
+        for queue, depth in self._context.ledger.depths(sorted({*QUEUES, *self._context.ledger.queues()})).items():
             waiting.add_metric((queue,), depth.waiting)
             age.add_metric((queue,), depth.oldest_age_s or 0.0)
         return iter((waiting, age))

@@ -8,8 +8,9 @@ import orjson
 from pydantic import BaseModel, Field, ValidationError, WithJsonSchema
 from pydantic_core import ErrorDetails
 
+from jobs.base import Strict
 from jobs.errors import InvalidRequest, MatmulError, UnknownKernel, UnsupportedDType
-from jobs.models import KernelChoice, RandomSpec, Strict, VerifyName
+from jobs.models import KernelChoice, RandomSpec, VerifyName
 from kernels.numerics import AccuracyName, DTypeName
 
 M = TypeVar("M", bound=BaseModel)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from pydantic import Field
 
+from jobs.base import Strict
 from jobs.errors import NotFound
-from jobs.models import Strict
 from kernels.published import DIRECTORY, PUBLISHED
 from kernels.published_records import Citation, Publication
 

@@ -119,8 +119,7 @@ class Child:
 
     def _drop_inline_operands(self, claimed: Claimed) -> None:
         """They came with the request and are of no more use; where this fails, their time runs out."""
-        request = claimed.job.record.request
-        for operand in (request.a, request.b):
+        for operand in claimed.job.record.operands:
             if operand.source == "inline" and operand.matrix is not None:
                 self._delete(operand.matrix, claimed.job.owner)
 

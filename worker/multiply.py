@@ -46,6 +46,7 @@ def multiply(
     """
     job = claimed.job
     request = job.record.request
+    assert isinstance(request, MatmulRequest), "benchmarks go another way"
     problem = problem_of(request)
     choice = _choice(request, problem, runner)
     try:

@@ -2,6 +2,7 @@
 -- Every key starts with the prefix, ARGV[1]; single-node Redis, so keys are made here rather than declared:
 --   job:<id>              hash    the job: control fields, and JSON for its request, progress, outcome and error
 --   job:<id>:events       stream  its changes; goes EVENTS_TTL_S after the job's end
+--   job:<id>:findings     hash    what a benchmark has measured so far; survives attempts, goes with the job
 --   queued:<queue>        zset    queued jobs by publication number: the order their messages were sent in
 --   numbers               hash    per queue: the last publication number
 --   started               hash    per queue: the highest number of a job started, and (<queue>:sent) when it was sent
@@ -26,6 +27,10 @@ end
 
 local function events_key(id)
   return job_key(id) .. ':events'
+end
+
+local function findings_key(id)
+  return job_key(id) .. ':findings'
 end
 
 local function queued_key(queue)
@@ -145,7 +150,7 @@ end
 
 -- Removes every trace of a job, but for its queue: it must have ended.
 local function forget(job)
-  redis.call('DEL', job_key(job.id), events_key(job.id))
+  redis.call('DEL', job_key(job.id), events_key(job.id), findings_key(job.id))
   redis.call('ZREM', prefix .. 'finished', job.id)
   for _, name in ipairs({'jobs:all', 'jobs:' .. job.state, 'dead'}) do
     for _, key in ipairs(per_owner(job, name)) do

@@ -8,7 +8,8 @@ from fastapi import Path
 from pydantic import Field
 
 from jobs import errors
-from jobs.models import JobRecord, Strict
+from jobs.base import Strict
+from jobs.models import JobRecord
 from service import problems as edge
 from service.manual.matmul import JobReply, MatmulReply
 from service.manual.parts import (

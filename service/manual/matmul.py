@@ -5,7 +5,8 @@ from __future__ import annotations
 from pydantic import Field
 
 from jobs import errors
-from jobs.models import JobRecord, Strict
+from jobs.base import Strict
+from jobs.models import JobRecord
 from service import problems as edge
 from service.manual.parts import (
     IDEMPOTENCY_KEY,

@@ -9,7 +9,7 @@ from fastapi import Path
 from pydantic import Field
 
 from jobs import errors
-from jobs.models import Strict
+from jobs.base import Strict
 from kernels.numerics import DTYPE_NAMES, DTypeName
 from service import problems as edge
 from service.manual.parts import (

@@ -8,7 +8,7 @@ from fastapi import Path
 from pydantic import Field
 
 from jobs import errors
-from jobs.models import Strict
+from jobs.base import Strict
 from kernels.buckets import MEANINGS
 from service.catalogue import DeviceList, KernelDetail, KernelList
 from service.manual.parts import Piece, json_answer, problems

@@ -12,9 +12,10 @@ import orjson
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
+from jobs.base import Strict
 from jobs.errors import MatrixNotFound, OperandMissing
 from jobs.ledger import JobFilter
-from jobs.models import Job, JobKind, JobRecord, KernelChoice, Strict, product_id
+from jobs.models import Job, JobKind, JobRecord, KernelChoice, product_id
 from jobs.states import REDRIVABLE, JobState
 from service.conditions import none_match
 from service.context import Context, context_of, owner_of
@@ -152,7 +153,7 @@ def _check_operands(context: Context, job: Job) -> None:
     """A retry of a job whose operands are gone would only fail. Raises OperandMissing."""
     if job.record.state not in REDRIVABLE:
         return  # the ledger says so
-    for name, operand in (("a", job.record.request.a), ("b", job.record.request.b)):
+    for name, operand in zip("ab", job.record.operands, strict=False):
         if operand.matrix is not None:
             try:
                 context.store.info(operand.matrix, owner=job.owner)
@@ -166,8 +167,7 @@ async def delete_job(request: Request, job_id: manual.JobId) -> Response:
 
     def delete() -> None:
         job = context.ledger.delete(job_id, owner=owner)
-        operands = (job.record.request.a, job.record.request.b)
-        inline = [operand.matrix for operand in operands if operand.source == "inline" and operand.matrix]
+        inline = [operand.matrix for operand in job.record.operands if operand.source == "inline" and operand.matrix]
         for matrix_id in (product_id(job_id, job.record.attempt), *inline):
             with suppress(MatrixNotFound):  # most operands went when the job succeeded
                 context.store.delete(matrix_id, owner=owner)

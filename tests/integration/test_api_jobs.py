@@ -203,7 +203,7 @@ def test_a_cancelled_job_with_inline_operands_can_be_retried(api: Api, quiet: ht
     job_id = submit(quiet, a=[[1, 2]], b=[[3], [4]])
     quiet.post(f"/v1/jobs/{job_id}/cancel")
     assert quiet.post(f"/v1/jobs/{job_id}/retry").status_code == 202
-    operand = api.ledger.get(job_id).record.request.a
+    operand = api.ledger.get(job_id).record.operands[0]
     assert operand.matrix is not None
     with api.store.open(operand.matrix, operand.dtype, operand.shape) as array:
         np.testing.assert_array_equal(array, [[1, 2]])

@@ -10,7 +10,7 @@ import pytest
 
 from jobs.embedded import EmbeddedServer
 from jobs.errors import MatrixNotFound, StoreFull, StoreUnavailable
-from jobs.models import ANONYMOUS, JobError, Outcome, product_id
+from jobs.models import ANONYMOUS, BenchmarkOutcome, JobError, Outcome, product_id
 from jobs.redis_ledger import RedisLedger
 from jobs.states import JobState
 from tests.support.workers import WorkerBench
@@ -31,7 +31,7 @@ class Meanwhile(RedisLedger):
 
     happens: Callable[[RedisLedger, str], object]
 
-    def succeed(self, job_id: str, attempt: int, outcome: Outcome) -> bool:
+    def succeed(self, job_id: str, attempt: int, outcome: Outcome | BenchmarkOutcome) -> bool:
         self.happens(self, job_id)
         return super().succeed(job_id, attempt, outcome)
 

@@ -58,11 +58,11 @@ def test_the_record_of_a_product_is_complete(bench: WorkerBench) -> None:
 
 def test_operands_of_the_request_go_with_it_and_stored_ones_stay(bench: WorkerBench) -> None:
     a, b = operands(Problem(8, 9, 10, "float32"), np.random.default_rng(3))
-    inline = bench.ended(bench.submit(a, b)).record.request
-    kept = bench.ended(bench.submit(a, b, inline=False)).record.request
-    assert inline.a.matrix is not None and kept.a.matrix is not None
-    until(lambda: is_gone(bench, inline.a.matrix), timeout_s=5, what="the removal of an inline operand")
-    assert bench.store.info(kept.a.matrix, owner=ANONYMOUS).shape == (8, 10)
+    inline = bench.ended(bench.submit(a, b)).record.operands[0].matrix
+    kept = bench.ended(bench.submit(a, b, inline=False)).record.operands[0].matrix
+    assert kept is not None
+    until(lambda: is_gone(bench, inline), timeout_s=5, what="the removal of an inline operand")
+    assert bench.store.info(kept, owner=ANONYMOUS).shape == (8, 10)
 
 
 def is_gone(bench: WorkerBench, matrix_id: str | None) -> bool:

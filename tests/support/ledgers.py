@@ -10,6 +10,7 @@ from typing import Any
 import redis
 from pydantic import SecretStr
 
+from jobs.benchmark_spec import BenchmarkSpec
 from jobs.embedded import EmbeddedServer
 from jobs.ledger import JobFilter, Ledger, Publication
 from jobs.memory_ledger import MemoryLedger
@@ -66,6 +67,13 @@ class Bench:
     def submit(self, owner: str = ANONYMOUS, *, kernel: str = "auto", timeout_s: float = 600.0) -> Publication:
         """Records a job, with no limit in the way."""
         job = new_job(owner, kernel=kernel, timeout_s=timeout_s)
+        _, publication = self.ledger.submit(job, max_queued=10**6, max_queued_per_owner=10**6)
+        assert publication is not None
+        return publication
+
+    def submit_benchmark(self) -> Publication:
+        spec = BenchmarkSpec(title="Two sizes", kernels=("cpu_blas",), shapes=(16, 32))
+        job = NewJob(kind="benchmark", owner=ANONYMOUS, queue="bench-a-cpu", timeout_s=600.0, request=spec)
         _, publication = self.ledger.submit(job, max_queued=10**6, max_queued_per_owner=10**6)
         assert publication is not None
         return publication
