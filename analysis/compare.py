@@ -3,8 +3,10 @@
 The rule is NVBench's robust one. A case is an interval, fastest sample to third quartile (to the slowest where no
 quartile was kept), around its median. **Faster** or **slower**: the intervals lie 0.5 % or more apart, in time and,
 where both clocks are known, in cycles too, so that a clock alone makes no difference. **Same**: medians within 0.5 %,
-half of the shorter interval or more inside the other, and neither wider than 2 % of its median. Else **ambiguous**, as
-is a case whose noise a run does not tell. **Unusable**: a run has no right figure for it.
+half of the shorter interval or more inside the other, and neither wider than 2 % of its median. Where a run's rounds
+differ among themselves by more than 0.5 %, medians may differ by as much, up to 2 %: such a difference is seen without
+any change. Else **ambiguous**, as is a case whose noise a run does not tell. **Unusable**: a run has no right figure
+for it.
 """
 
 from __future__ import annotations
@@ -17,6 +19,8 @@ from typing import Any, Literal, get_args
 from analysis.curves import config_key
 from analysis.environment import Difference, differences
 from analysis.measurement import Interval, Measurement
+from analysis.result_models import Results
+from analysis.results import measurements
 
 Verdict = Literal["faster", "slower", "same", "ambiguous", "unusable"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
@@ -60,6 +64,16 @@ class Comparison:
         """Of every verdict, also those that none has."""
         found = Counter(case.verdict for case in self.cases)
         return {verdict: found[verdict] for verdict in VERDICTS}
+
+
+def run_of(results: Results) -> Run:
+    """A benchmark's results as one of two runs; the device's versions are part of what it was taken in."""
+    device = {name: results.device.get(name) for name in ("name", "uuid", "versions")}
+    return Run(
+        name=results.job.title or results.job.id,
+        measurements=measurements(results),
+        environment={**results.environment, "device": device},
+    )
 
 
 def case_of(measurement: Measurement) -> Hashable:
@@ -140,8 +154,15 @@ def _close_together(before: Measurement, after: Measurement) -> tuple[Verdict, s
         f"medians {100 * apart:.1f} % apart, {100 * overlap:.0f} % of the shorter interval in the other, "
         f"intervals of up to {100 * spread:.1f} % of the median."
     )
-    same = apart <= GAP - 1 and overlap >= OVERLAP and spread <= DISPERSION
+    allowed = max(GAP - 1, min(DISPERSION, max(_between_rounds(before), _between_rounds(after))))
+    same = apart <= allowed and overlap >= OVERLAP and spread <= DISPERSION
     return ("same" if same else "ambiguous"), told.capitalize()
+
+
+def _between_rounds(measurement: Measurement) -> float:
+    """How far the medians of its rounds lie apart, over the fastest; 0 where they are not known."""
+    rounds = measurement.round_ms
+    return max(rounds) / min(rounds) - 1 if rounds else 0.0
 
 
 def _gap(before: Interval, after: Interval) -> float:

@@ -23,7 +23,7 @@ class Difference:
 
 def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[Difference, ...]:
     """By name."""
-    old, new = dict(_flat(before)), dict(_flat(after))
+    old, new = dict(flat(before)), dict(flat(after))
     names = sorted(old.keys() | new.keys())
     pairs = ((name, old.get(name), new.get(name)) for name in names)
     return tuple(Difference(name=name, before=was, after=now) for name, was, now in pairs if was != now)
@@ -31,12 +31,13 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[Di
 
 def fingerprint(environment: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     """Equal for runs in the same surroundings, whatever version of this project they ran."""
-    return tuple(sorted((name, repr(value)) for name, value in _flat(environment) if name not in OWN))
+    return tuple(sorted((name, repr(value)) for name, value in flat(environment) if name not in OWN))
 
 
-def _flat(environment: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def flat(environment: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Dotted names and their values, without what is other every time."""
     for name, value in environment.items():
         if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{name}.")
+            yield from flat(value, f"{prefix}{name}.")
         elif prefix or name not in VOLATILE:
             yield f"{prefix}{name}", value

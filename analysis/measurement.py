@@ -69,8 +69,10 @@ class Measurement:
     kernel_ms: float | None = None
     gflops: float | None = None
     fastest_ms: float | None = None
+    q1_ms: float | None = None
     q3_ms: float | None = None
     slowest_ms: float | None = None
+    round_ms: tuple[float, ...] = ()  # medians of the rounds that it was pooled from
     h2d_ms: float | None = None
     d2h_ms: float | None = None
     registers: int | None = None  # of a thread
@@ -79,6 +81,7 @@ class Measurement:
     occupancy: float | None = None  # 0 to 1
     resident_blocks: int | None = None  # on one multiprocessor at once
     sm_clock_mhz: float | None = None  # mean while it was timed
+    error_vs_float64: float | None = None  # relative, in the Frobenius norm
     dram_bytes: float | None = None  # that counters saw
     row_alignment_bytes: int | None = None  # largest power of two, up to 16, that rows begin at multiples of
     cache: Cache | None = None  # L2 before each sample

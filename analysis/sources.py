@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
 from analysis.measurement import WIDEST_ACCESS_BYTES, Device, Measurement, row_alignment
+from jobs.benchmark_records import Ceiling
+from jobs.roofs import measured_roofs
+from jobs.workers import Ceilings
 from kernels.catalog import BY_NAME
 from kernels.numerics import DTYPES, AccuracyName, DTypeName, Problem
 from kernels.published_records import Publication, PublishedDevice, PublishedRecord
@@ -76,6 +80,7 @@ def _published(record: PublishedRecord, device: Device) -> Measurement | None:
         shared_bytes=record.shared_bytes,
         occupancy=record.occupancy,
         sm_clock_mhz=record.sm_clock_mhz,
+        error_vs_float64=record.error_vs_float64,
         # The reports' programs keep rows one after the other: of k elements in A, of n in B.
         row_alignment_bytes=row_alignment((record.n | record.k) * DTYPES[record.dtype].itemsize),
     )
@@ -128,6 +133,14 @@ def _recorded(record: Mapping[str, Any], device: Device) -> Measurement:
         local_bytes=record.get("local_bytes"),
         shared_bytes=record.get("shared_bytes"),
         occupancy=record.get("occupancy"),
+        error_vs_float64=record.get("error_vs_float64"),
         row_alignment_bytes=WIDEST_ACCESS_BYTES,  # that benchmark pads rows on the device
         cache="cold",  # and writes over the L2 before each sample
     )
+
+
+def device_with_ceilings(device: Device, ceilings: Iterable[Ceiling]) -> Device:
+    """The device with the roofs that a benchmark measured."""
+    before = Ceilings(memory_gb_s=device.measured_memory_gb_s, gflops=dict(device.measured_gflops))
+    roofs = measured_roofs(ceilings, before)
+    return replace(device, measured_gflops=roofs.gflops, measured_memory_gb_s=roofs.memory_gb_s)

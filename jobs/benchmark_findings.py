@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -55,6 +55,13 @@ def read_findings(kept: Mapping[str, bytes]) -> Findings:
         samples=samples,
         ceilings=tuple(one for _, one in ceilings),
     )
+
+
+def in_full(records: Iterable[CaseRecord], rounds: int) -> tuple[CaseRecord, ...]:
+    """Without a tuner's heats, which are rounds from `rounds` on, of cases that were timed in full as well."""
+    records = tuple(records)
+    full = {record.case for record in records if record.round < rounds}
+    return tuple(record for record in records if record.round < rounds or record.case not in full)
 
 
 def _read(kept: Mapping[str, bytes], kind: str, model: type[Model]) -> Iterator[tuple[str, Model]]:

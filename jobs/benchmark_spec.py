@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
+from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
 from jobs.base import Strict
 from kernels.catalog import BY_NAME, KERNEL_NAMES
@@ -169,7 +169,11 @@ class TimingSpec(Strict):
     cache: CacheState = Field("cold", description="`cold`: the L2 is written over before each sample.")
     rounds: int = Field(2, ge=1, le=20, description="Passes over all cases, each in another order.")
     warmup_ms: float = Field(
-        250.0, ge=0, le=10_000, description="Launches before the first sample, until times are steady, at most so long."
+        250.0,
+        ge=0,
+        le=10_000,
+        description="Least time of launches before the first sample; up to four times as long while they are not "
+        "steady.",
     )
     min_samples: int = Field(10, ge=1, le=1000, description="Least samples of a case in a round.")
     max_samples: int = Field(500, ge=1, le=5000, description="Most samples of a case in a round.")
@@ -211,11 +215,6 @@ class TuneSpec(Strict):
     )
 
 
-def _as_list(value: Any) -> Any:
-    """One item stands for a list of one."""
-    return [value] if isinstance(value, dict | int) and not isinstance(value, bool) else value
-
-
 def _distinct(values: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(dict.fromkeys(values))
 
@@ -245,8 +244,11 @@ class BenchmarkSpec(Strict):
         description="Names from GET /v1/kernels, each alone or with configs of its own; `all` that run there; "
         "`ladder`: this project's own from the simplest on, with the library's; `best`: what `auto` takes.",
     )
-    shapes: Annotated[tuple[ShapeItem, ...], BeforeValidator(_as_list), Field(max_length=MOST_ITEMS)] = Field(
-        (), description="Sizes: N for a square product, a shape, a range of N, or rectangles."
+    shapes: tuple[ShapeItem, ...] = Field(
+        (),
+        max_length=MOST_ITEMS,
+        description="Sizes: N for a square product, a shape, a range of N, or rectangles.",
+        examples=[[1024, {"m": 16, "n": 4096, "k": 4096}, {"start": 256, "stop": 4096, "count": 9, "scale": "log2"}]],
     )
     configs: Configs = Field(
         "default", description="Tile configs of every kernel: its default for the case, `all`, a list, or a grid."

@@ -111,6 +111,30 @@ class NoWorkerForKernel(MatmulError):
     type = "no_worker_for_kernel"
 
 
+class NoWorkerForDevice(MatmulError):
+    """No live worker runs on such a device; GET /v1/devices lists those there are."""
+
+    type = "no_worker_for_device"
+
+
+class UnknownPreset(InvalidRequest):
+    """There is no preset of that name; GET /v1/benchmarks lists them."""
+
+    type = "unknown_preset"
+
+
+class BenchmarkTooLarge(InvalidRequest):
+    """The benchmark is larger than this server takes."""
+
+    type = "benchmark_too_large"
+
+
+class ExtraMissing(MatmulError):
+    """This server was installed without the extra that makes this."""
+
+    type = "extra_missing"
+
+
 class IdempotencyKeyReused(MatmulError):
     """This Idempotency-Key was used with another request; use a new key."""
 

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from jobs.ledger_codec import microseconds
 from jobs.redis_client import translated
 from jobs.redis_scripts import SERVER_CLOCK, RedisScripts
-from jobs.workers import WorkerInfo
+from jobs.workers import Ceilings, DeviceInfo, WorkerInfo
 
 log = structlog.get_logger(__name__)
 
@@ -33,6 +33,21 @@ class WorkerRegistry:
         """Workers heard of within their time, by name."""
         infos = (_read(text) for text in self._run("live"))
         return sorted((info for info in infos if info is not None), key=lambda info: info.id)
+
+    @translated()
+    def keep_roofs(self, device: DeviceInfo) -> None:
+        """The device's measured roofs, for its workers to come."""
+        self._client.hset(f"{self._prefix}roofs", device.uuid or device.name, device.measured.model_dump_json())
+
+    @translated()
+    def roofs(self, device: DeviceInfo) -> Ceilings:
+        """As kept last for this GPU, or this model of CPU; empty where there are none."""
+        found: Any = self._client.hget(f"{self._prefix}roofs", device.uuid or device.name)
+        try:
+            return Ceilings.model_validate_json(found) if found else Ceilings()
+        except ValidationError as error:
+            log.warning("a device's roofs cannot be read", reason=str(error))
+            return Ceilings()
 
     @translated()
     def gone(self, worker_id: str) -> None:

@@ -68,7 +68,7 @@ class Settings(BaseSettings):
     sweeper: bool = Field(True, description="Whether this API process takes part in sweeping.")
     job_timeout_s: float = Field(600.0, gt=0, description="Time limit of one attempt of a job.")
     benchmark_timeout_s: float = Field(14_400.0, gt=0, description="Time limit of one attempt of a benchmark.")
-    max_benchmark_cases: int = Field(2000, ge=1, description="Most cases of one benchmark, times rounds.")
+    max_benchmark_cases: int = Field(5000, ge=1, description="Most cases of one benchmark, times rounds.")
     max_benchmark_flops: float = Field(
         1e18, gt=0, description="Most operations of one benchmark, at the least number of samples."
     )

@@ -47,6 +47,7 @@ class DeviceInfo(Strict):
             self.compute_capability or (0, 0),
             self.shared_bytes_per_block or 0,
             self.multiprocessors or 0,
+            self.name,
         )
 
 

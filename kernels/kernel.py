@@ -88,6 +88,7 @@ class DeviceTraits:
     compute_capability: tuple[int, int] = (0, 0)  # (0, 0) on a CPU
     shared_bytes_per_block: int = 0  # 0: unknown, and so no limit
     multiprocessors: int = 0
+    name: str = ""  # the model's; empty where nobody said
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

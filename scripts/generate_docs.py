@@ -1,4 +1,4 @@
-"""Writes what docs/ say about settings, errors and kernels from the code: `python -m scripts.generate_docs`.
+"""Writes what docs/ say about settings, errors, presets and kernels from the code: `python -m scripts.generate_docs`.
 
 A generated part stands between `<!-- generated: NAME -->` and `<!-- end -->`; the kernels' pictures are files of their
 own. With --check nothing is written, and the exit status is 1 if something would change.
@@ -16,6 +16,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from pydantic import SecretStr
 
+from jobs.benchmark_presets import PRESETS
 from jobs.errors import JobFailed
 from jobs.settings import GIB, KIB, MIB, Settings
 from scripts import kernel_docs
@@ -75,10 +76,16 @@ def job_errors() -> str:
     return table(("`error.type`", "Retried", "Meaning"), rows)
 
 
+def presets() -> str:
+    rows = ((f"`{one.name}`", f"{one.summary}.", f"{one.redoes}." if one.redoes else "") for one in PRESETS.values())
+    return table(("Preset", "What it measures", "Whose work it does again"), rows)
+
+
 PARTS = {
     "settings": settings,
     "errors": errors,
     "job_errors": job_errors,
+    "presets": presets,
     "buckets": kernel_docs.buckets,
     "ladder": kernel_docs.ladder,
     "kernels": kernel_docs.kernels,

@@ -26,7 +26,7 @@ from service.context import Context, make_context
 from service.envelope import Envelope
 from service.metrics import HttpMetrics
 from service.openapi import make_document
-from service.routes import catalogue, events, health, jobs, matmul, matrices, pages, published
+from service.routes import benchmarks, catalogue, events, health, jobs, matmul, matrices, pages, published
 from service.security import Gate, key_ring
 
 SWEEPER_STOP_S = 5.0
@@ -63,7 +63,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
             HTTPException: handlers.http,
         },
     )
-    for module in (matmul, jobs, events, matrices, catalogue, published, health, pages):
+    for module in (matmul, benchmarks, jobs, events, matrices, catalogue, published, health, pages):
         app.include_router(module.router)
     return app
 

@@ -27,6 +27,7 @@ from jobs.settings import Settings
 from service.changes import ChangeHub
 from service.dispatch import LiveWorkers
 from service.metrics import HttpMetrics
+from service.renders import Renders
 from service.shared import Shared
 
 P = ParamSpec("P")
@@ -69,6 +70,7 @@ class Context:
     threads: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(MAX_THREADS))
     breaker: Breaker = field(default_factory=Breaker)
     events: Shared[Sequence[JobEvent]] = field(default_factory=Shared)  # questions for a job's events, under way
+    renders: Renders = field(default_factory=Renders)
 
     @property
     def staging_dir(self) -> Path | None:

@@ -18,6 +18,9 @@ Matrix products over HTTP, on GPUs and CPUs, every product checked.
 **A product** is one POST: `POST /v1/matmul` with both operands, and the product comes back. Small matrices may be
 nested JSON lists; others are sent as `.npy` files or safetensors, or stored once (`POST /v1/matrices`) and named by id.
 
+**A benchmark** is one POST too: `POST /v1/benchmarks` with a spec, or the name of a preset, and the answer is a report
+with figures, plots and comparisons.
+
 **A job** is made of each. One that takes longer than the caller waits answers 202 with its Location; poll it, follow
 its events, fetch its product, cancel it, or retry it.
 
@@ -29,7 +32,8 @@ what a key made, only it can see. A server that only its own machine can reach m
 """
 TAGS = [
     {"name": "matmul", "description": "Multiply."},
-    {"name": "jobs", "description": "What became of a product that was asked for."},
+    {"name": "benchmarks", "description": "Measure kernels, and report on what was found."},
+    {"name": "jobs", "description": "What became of what was asked for."},
     {"name": "matrices", "description": "Operands stored once, by contents, for many products."},
     {"name": "kernels", "description": "The ways to multiply."},
     {"name": "published", "description": "Results of others, and recorded ones of this service, to compare with."},

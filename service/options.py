@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, TypeVar
 
 import orjson
@@ -14,6 +15,8 @@ from jobs.models import KernelChoice, RandomSpec, VerifyName
 from kernels.numerics import AccuracyName, DTypeName
 
 M = TypeVar("M", bound=BaseModel)
+KERNEL_FIELDS = frozenset({"kernel", "kernels", "baseline"})
+DTYPE_FIELDS = frozenset({"dtype", "dtypes"})
 
 _NUMBER = {"anyOf": [{"type": "number"}, {"enum": ["NaN", "Infinity", "-Infinity"]}]}
 _ROWS: dict[str, Any] = {"type": "array", "items": {"type": "array", "items": _NUMBER}}
@@ -70,33 +73,41 @@ class RandomOperand(Strict):
     random: RandomSpec = Field(description="Shape, seed and distribution.")
 
 
-def parse_model(model: type[M], value: Any, at: str = "") -> M:
-    """`value`, a part of a JSON document, as a `model`. `at` is where it stood, for the sentence.
+def parse_model(model: type[M], value: Any, at: str = "", *, kinds: frozenset[str] = frozenset()) -> M:
+    """`value`, a part of a JSON document, as a `model`. `at` is where it stood, for the sentence; `kinds` are the names
+    that pydantic has for the alternatives of the model's unions, which no document holds.
 
     Raises InvalidRequest, UnknownKernel, UnsupportedDType.
     """
-    return parse_model_json(model, orjson.dumps(value), at)
+    return parse_model_json(model, orjson.dumps(value), at, kinds=kinds)
 
 
-def parse_model_json(model: type[M], text: bytes, at: str = "") -> M:
+def parse_model_json(model: type[M], text: bytes, at: str = "", *, kinds: frozenset[str] = frozenset()) -> M:
     """Strictly: 1 is not "1", and true is no number. (Only JSON input may give lists for tuples in strict mode.)"""
     try:
         return model.model_validate_json(text, strict=True)
     except ValidationError as error:
-        raise told(error, model, at) from None
+        raise told(error, model, at, kinds) from None
 
 
-def told(error: ValidationError, model: type[BaseModel], at: str) -> MatmulError:
+def told(error: ValidationError, model: type[BaseModel], at: str, kinds: frozenset[str] = frozenset()) -> MatmulError:
     """The first of pydantic's complaints, as one of our errors."""
     first = error.errors(include_url=False, include_input=False)[0]
-    field = ".".join([*([at] if at else []), *map(str, first["loc"])])
+    place = _place(first["loc"], kinds)
+    field = ".".join([*([at] if at else []), *map(str, place)])
     sentence = _sentence(first, field, model)
-    name = first["loc"][-1] if first["loc"] else ""
-    if name == "kernel" and first["type"] == "value_error":
+    name = next((part for part in reversed(place) if isinstance(part, str)), "")
+    if name in KERNEL_FIELDS and first["type"] == "value_error":
         return UnknownKernel(sentence, field=field)
-    if name == "dtype" and first["type"] == "literal_error":
+    if name in DTYPE_FIELDS and first["type"] == "literal_error":
         return UnsupportedDType(sentence, field=field)
     return InvalidRequest(sentence, field=field or None)
+
+
+def _place(parts: Sequence[int | str], kinds: frozenset[str]) -> list[int | str]:
+    """Where in the document: an alternative's name stands after the item or field that it is an alternative of."""
+    before: Sequence[int | str] = ("", *parts[:-1])
+    return [part for part, last in zip(parts, before, strict=False) if part not in kinds or last in kinds or last == ""]
 
 
 def _sentence(complaint: ErrorDetails, field: str, model: type[BaseModel]) -> str:
@@ -110,7 +121,11 @@ def _sentence(complaint: ErrorDetails, field: str, model: type[BaseModel]) -> st
         case "literal_error":
             return f"{field} must be {context['expected']}."
         case "value_error":
-            return f"{field}: {context['error']}."
+            return f"{field}: {context['error']}." if field else _capitalised(f"{context['error']}.")
         case "json_invalid":
             return f"{field or 'The options'} is not JSON: {context['error']}."
     return f"{field or 'The value'}: {complaint['msg'][0].lower()}{complaint['msg'][1:]}."
+
+
+def _capitalised(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -16,11 +16,39 @@ MULTIPLY_ADDS: dict[tuple[int, int], dict[DTypeName, int]] = {
     (9, 0): {"float16": 2048, "bfloat16": 2048, "float32": 128, "float64": 128, "int8": 4096, "int32": 64},
 }
 
+# The same without tensor cores: float16 two at a time, as the chains of `worker/benchmark/cuda_ceilings.py` take it.
+CORE_MULTIPLY_ADDS: dict[tuple[int, int], dict[DTypeName, int]] = {
+    (7, 0): {"float16": 128, "float32": 64, "float64": 32, "int32": 64},
+    (7, 5): {"float16": 128, "float32": 64, "float64": 2, "int32": 64},
+    (8, 0): {"float16": 256, "float32": 64, "float64": 32, "int32": 64},
+    (8, 6): {"float16": 128, "float32": 128, "float64": 2, "int32": 64},
+    (8, 9): {"float16": 128, "float32": 128, "float64": 2, "int32": 64},
+    (9, 0): {"float16": 256, "float32": 128, "float64": 64, "int32": 64},
+}
+
+# One lane of PCI Express, one way, in 10⁹ bytes a second, by generation: its rate times its line code's efficiency.
+LANE_GB_S = {1: 0.25, 2: 0.5, 3: 8 * 128 / 130 / 8, 4: 16 * 128 / 130 / 8, 5: 32 * 128 / 130 / 8}
+
 
 def peak_gflops(capability: tuple[int, int], multiprocessors: int, clock_khz: int) -> dict[DTypeName, float]:
     """Operations a second by element type, in 10⁹, at the highest clock; empty where the device is not known."""
     units = MULTIPLY_ADDS.get(capability, {})
     return {dtype: 2 * count * multiprocessors * clock_khz * 1e3 / 1e9 for dtype, count in units.items() if clock_khz}
+
+
+def core_gflops(
+    capability: tuple[int, int] | None, multiprocessors: int | None, clock_mhz: int | None
+) -> dict[DTypeName, float]:
+    """The same for CUDA cores alone."""
+    units = CORE_MULTIPLY_ADDS.get(capability or (0, 0), {})
+    per_unit = 2 * (multiprocessors or 0) * (clock_mhz or 0) * 1e6 / 1e9
+    return {dtype: count * per_unit for dtype, count in units.items() if per_unit}
+
+
+def link_gb_s(generation: int | None, lanes: int | None) -> float | None:
+    """Of PCI Express, one way, before its packets' headers; None where either is not known."""
+    lane = LANE_GB_S.get(generation or 0)
+    return lane * lanes if lane and lanes else None
 
 
 def memory_gb_s(memory_clock_khz: int, bus_bits: int) -> float | None:

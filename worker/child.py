@@ -1,4 +1,5 @@
-"""The process that computes: its device, its links to the ledger and the store, and the way of one job through it.
+"""The process that computes: its device, its links to the ledger and the store, and the way of one job through it,
+product or benchmark.
 
 Celery spawns it, and spawns another when it ends. CUDA lives here alone, never in the parent.
 """
@@ -27,13 +28,14 @@ from jobs.errors import (
 from jobs.ledger import Claimed, Ledger
 from jobs.matrices import MatrixStore
 from jobs.matrix_stores import make_matrix_store
-from jobs.models import JobError, Outcome, product_id
+from jobs.models import BenchmarkOutcome, JobError, Outcome, product_id
 from jobs.process import settle_memory
 from jobs.queue import publish
 from jobs.redis_client import connect
 from jobs.redis_ledger import RedisLedger
 from jobs.registry import WorkerRegistry
 from jobs.settings import Settings
+from worker.benchmark.job import benchmark
 from worker.heartbeat import Heartbeat
 from worker.lease import EXIT_FAULT, EXIT_NOT_READY, LeaseKeeper, end_process
 from worker.multiply import multiply
@@ -59,11 +61,14 @@ class Child:
         self._store = store
         self._rng = np.random.default_rng()  # seeded by the operating system: the check's signs must not be known
         self._lease = LeaseKeeper(ledger, settings)
-        self.heartbeat = Heartbeat(WorkerRegistry(connect(settings), prefix=settings.key_prefix), runner, settings)
+        self._registry = WorkerRegistry(connect(settings), prefix=settings.key_prefix)
+        self.heartbeat = Heartbeat(self._registry, runner, settings)
 
     def prove_ready(self) -> None:
-        """Raises NotReady, DeviceFault."""
+        """Raises NotReady, DeviceFault, StoreUnavailable."""
         started = time.monotonic()
+        roofs = patiently(lambda: self._registry.roofs(self._runner.device), patience_s=WORK_PATIENCE_S / 2)
+        self._runner.device = self._runner.device.model_copy(update={"measured": roofs})
         count = prove(self._runner, self._rng)
         log.info("ready", device=self._runner.device.name, products=count, seconds=round(time.monotonic() - started, 2))
 
@@ -77,7 +82,7 @@ class Child:
         with self.heartbeat.busy(job_id):
             try:
                 with self._lease.hold(claimed):
-                    outcome = patiently(lambda: self._multiply(claimed), patience_s=WORK_PATIENCE_S)
+                    outcome = self._outcome(claimed)
                 self._succeed(claimed, outcome)
             except StaleAttempt:
                 log.info("a job was called off", job=job_id, attempt=attempt)
@@ -88,17 +93,12 @@ class Child:
         lease_s = self._settings.lease_s
         return self._ledger.claim(job_id, attempt, worker=self.heartbeat.worker_id, lease_s=lease_s)
 
-    def _multiply(self, claimed: Claimed) -> Outcome:
+    def _outcome(self, claimed: Claimed) -> Outcome | BenchmarkOutcome:
         """Raises JobFailed and its kin for whatever goes wrong with this job, but for Redis."""
         try:
-            return multiply(
-                claimed,
-                self._store,
-                self._runner,
-                rng=self._rng,
-                product_ttl_s=self._settings.product_ttl_s,
-                check_ownership=self._lease.check,
-            )
+            if claimed.job.record.kind == "benchmark":
+                return self._benchmark(claimed)
+            return patiently(lambda: self._multiply(claimed), patience_s=WORK_PATIENCE_S)
         except SoftTimeLimitExceeded:
             raise TimeLimitExceeded from None
         except MatmulError:
@@ -107,10 +107,31 @@ class Child:
             log.exception("a job broke off", job=claimed.job.id)
             raise JobFailed("The worker met an error it does not know; its log says more.") from error
 
-    def _succeed(self, claimed: Claimed, outcome: Outcome) -> None:
+    def _multiply(self, claimed: Claimed) -> Outcome:
+        return multiply(
+            claimed,
+            self._store,
+            self._runner,
+            rng=self._rng,
+            product_ttl_s=self._settings.product_ttl_s,
+            check_ownership=self._lease.check,
+        )
+
+    def _benchmark(self, claimed: Claimed) -> BenchmarkOutcome:
+        worker, device = self.heartbeat.worker_id, self._runner.device
+        outcome = benchmark(claimed, self._ledger, self._runner, worker=worker, check=self._lease.check)
+        if self._runner.device is not device:  # its roofs were measured
+            patiently(lambda: self._registry.keep_roofs(self._runner.device), patience_s=WORK_PATIENCE_S)
+        return outcome
+
+    def _succeed(self, claimed: Claimed, outcome: Outcome | BenchmarkOutcome) -> None:
         job = claimed.job
-        self.heartbeat.verified_products += outcome.verification.passed is True
-        if patiently(lambda: self._ledger.succeed(job.id, claimed.attempt, outcome), patience_s=WORK_PATIENCE_S):
+        if isinstance(outcome, Outcome):
+            self.heartbeat.verified_products += outcome.verification.passed is True
+        taken = patiently(lambda: self._ledger.succeed(job.id, claimed.attempt, outcome), patience_s=WORK_PATIENCE_S)
+        if isinstance(outcome, BenchmarkOutcome):
+            log.info("measured", job=job.id, taken=taken, measurements=outcome.summary.measurements)
+        elif taken:
             log.info("multiplied", job=job.id, kernel=outcome.kernel, kernel_ms=round(outcome.measured.kernel_ms, 3))
             self._drop_inline_operands(claimed)
         else:

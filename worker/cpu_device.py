@@ -20,7 +20,7 @@ CGROUP = Path("/sys/fs/cgroup")  # cpu.max there is "<microseconds> <period>", o
 def cpu_info(threads: int) -> DeviceInfo:
     """What `/v1/devices` shows of this host's CPU, used with so many BLAS threads."""
     return DeviceInfo(
-        name=_model_name(),
+        name=model_name(),
         device_class="cpu",
         cores=threads,
         memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
@@ -68,7 +68,8 @@ def _cgroup_cores() -> int | None:
     return None if quota == "max" else math.ceil(int(quota) / int(period))
 
 
-def _model_name() -> str:
+def model_name() -> str:
+    """As Linux names the processor."""
     try:
         lines = CPUINFO.read_text().splitlines()
     except OSError:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import cupy
 import numpy as np
 import structlog
 
+from jobs.benchmark_records import Ceiling
+from jobs.benchmark_spec import DataSpec
 from jobs.errors import OutOfDeviceMemory
 from jobs.matrices import STORAGE_DTYPES, Array
 from jobs.models import Measured
@@ -17,6 +20,11 @@ from jobs.workers import Telemetry
 from kernels.choose import Choice
 from kernels.kernel import CudaKernel
 from kernels.numerics import Problem
+from worker.benchmark.bench import Bench
+from worker.benchmark.cuda_bench import CudaBench
+from worker.benchmark.cuda_ceilings import CoreRoofs
+from worker.benchmark.cuda_environment import cuda_environment
+from worker.benchmark.cuda_library_ceilings import LibraryRoofs
 from worker.compile import Compiler
 from worker.cublas import Cublas
 from worker.cuda_device import cuda_info
@@ -63,6 +71,38 @@ class CudaRunner(Runner):
                 self._free_all()
                 product = self._compute(problem, choice, a, b)
             yield product
+
+    @contextmanager
+    def bench(self, problem: Problem, data: DataSpec) -> Iterator[Bench]:
+        with device_faults(), self._device_alone():
+            bench = CudaBench(self.compiler, self._cublas, self.device, problem, data)
+            try:
+                yield bench
+            finally:
+                bench.close()
+
+    def environment(self) -> dict[str, Any]:
+        with device_faults():
+            return cuda_environment(self.device)
+
+    def ceilings(self) -> Iterator[Ceiling]:
+        with device_faults(), self._device_alone():
+            yield from CoreRoofs(self.compiler, self.device).all()
+            self._free_all()
+            yield from LibraryRoofs(self.compiler, self._cublas, self.device).all()
+
+    @contextmanager
+    def _device_alone(self) -> Iterator[None]:
+        """A stream that waits for no other, and all memory: operands kept for products are dropped first."""
+        self._free_all()
+        stream = cupy.cuda.Stream(non_blocking=True)
+        try:
+            with stream:
+                yield
+            stream.synchronize()
+        finally:
+            self._free_all()
+            cupy.get_default_pinned_memory_pool().free_all_blocks()
 
     def _computed_if_it_fits(self, problem: Problem, choice: Choice, a: HostOperand, b: HostOperand) -> Product | None:
         """None where memory ran out. The error is let go here: it would hold on to what was allocated before it."""

@@ -15,6 +15,7 @@ from jobs.errors import MatmulError
 from jobs.registry import WorkerRegistry
 from jobs.settings import Settings
 from jobs.workers import WorkerInfo
+from worker.device_name import consumed_bench_queue
 from worker.runner import Runner
 
 BEAT_S = 1.0  # at most this long, and a fifth of the time that a silent worker counts as live
@@ -32,6 +33,7 @@ class Heartbeat:
         self._started_at = datetime.now(UTC)
         self._job: str | None = None
         self._stopped = Event()
+        self._bench_queue = consumed_bench_queue(runner.device.name)
         self.verified_products = 0
         self.worker_id = f"{socket.gethostname()}/{settings.device}/{os.getppid()}"
 
@@ -72,6 +74,7 @@ class Heartbeat:
             state="busy" if job else "ready",
             device=self._runner.device,
             queue=self._runner.device.device_class,
+            bench_queue=self._bench_queue,
             kernels=self._runner.kernels,
             job=job,
             verified_products=self.verified_products,

@@ -1,4 +1,6 @@
-"""`python -m worker --device cpu` or `--device gpu:0`: one Celery worker for one device."""
+"""`python -m worker --device cpu` or `--device gpu:0`: one Celery worker for one device. It takes products from the
+queue of its device's class, and benchmarks from that of its model.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +12,12 @@ import warnings
 from collections.abc import Sequence
 
 from celery.exceptions import SecurityWarning
+from kombu.entity import Queue
 
 from jobs.logs import configure_logs
 from jobs.queue import WORKER_ARGUMENTS, make_celery
 from jobs.settings import get_settings
+from worker.device_name import offer_bench_queue
 
 TASKS = "worker.tasks"  # what parent and child import: the task, and what a child does when it starts
 _DEVICE = re.compile(r"cpu|gpu:(\d{1,3})")
@@ -30,7 +34,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     app = make_celery(settings)
     app.conf.imports = (TASKS,)
     app.conf.worker_pool = "worker.pool:TaskPool"
-    queue = device.partition(":")[0]
+    bench = offer_bench_queue(device)
+    app.conf.task_queues = [*app.conf.task_queues, Queue(bench)]  # type: ignore[no-untyped-call]
+    queue = f"{device.partition(':')[0]},{bench}"
     name = f"--hostname={device.replace(':', '-')}@%h"
     app.worker_main(["--quiet", "worker", *WORKER_ARGUMENTS, f"--queues={queue}", name])
     return 0

@@ -1,5 +1,6 @@
-"""What a worker's device must do for it: compute a product, show it to the check, hand it over. One class per device
-class: `CpuRunner` here, `CudaRunner` in `worker/cuda_runner.py`, so that a CPU worker never imports CuPy.
+"""What a worker's device must do for it: compute a product, show it to the check, hand it over, have kernels timed on
+it. One class per device class: `CpuRunner` here, `CudaRunner` in `worker/cuda_runner.py`, so that a CPU worker never
+imports CuPy.
 """
 
 from __future__ import annotations
@@ -9,10 +10,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
+from jobs.benchmark_records import Ceiling
+from jobs.benchmark_spec import DataSpec
 from jobs.errors import OutOfDeviceMemory
 from jobs.matrices import Array
 from jobs.models import Measured
@@ -21,6 +25,10 @@ from jobs.workers import DeviceInfo, Telemetry
 from kernels.catalog import CATALOG
 from kernels.choose import Choice
 from kernels.numerics import Problem
+from worker.benchmark.bench import Bench
+from worker.benchmark.cpu_bench import CpuBench
+from worker.benchmark.cpu_ceilings import cpu_ceilings
+from worker.benchmark.environment import host_environment
 from worker.cpu_blas import multiply
 from worker.cpu_device import available_bytes, cpu_info, usable_cores
 from worker.elements import core
@@ -79,6 +87,21 @@ class Runner(ABC):
     def telemetry(self) -> Telemetry:
         """The device's state now. For use by any thread."""
 
+    @abstractmethod
+    def bench(self, problem: Problem, data: DataSpec) -> AbstractContextManager[Bench]:
+        """The problem's operands, made there, to have kernels timed on; as long as the context lasts.
+
+        Raises OutOfDeviceMemory, KernelUnavailable, DeviceFault.
+        """
+
+    @abstractmethod
+    def environment(self) -> dict[str, Any]:
+        """What a benchmark there depends on: clocks, limits, versions, host. Unknown is null."""
+
+    @abstractmethod
+    def ceilings(self) -> Iterator[Ceiling]:
+        """The device's roofs, each when it has been measured. Raises OutOfDeviceMemory, DeviceFault."""
+
 
 # Products of fewer operations take one thread: waking others costs more than they save, and keeps cores from the
 # API and Redis beside this worker. About 360×360×360.
@@ -111,12 +134,29 @@ class CpuRunner(Runner):
     def telemetry(self) -> Telemetry:
         return Telemetry()
 
+    @contextmanager
+    def bench(self, problem: Problem, data: DataSpec) -> Iterator[Bench]:
+        _admit(problem, operands=True)
+        self._use_threads(self._threads if problem.flops >= ONE_THREAD_FLOPS else 1)
+        yield CpuBench(problem, data)
 
-def _admit(problem: Problem) -> None:
-    """Raises OutOfDeviceMemory for a product that memory has no room for: the system would end the process instead."""
-    if problem.product_bytes < LOOKED_AT_BYTES:
+    def environment(self) -> dict[str, Any]:
+        return host_environment() | {"blas_threads": self._threads, "versions": self.device.versions}
+
+    def ceilings(self) -> Iterator[Ceiling]:
+        self._use_threads(self._threads)
+        return cpu_ceilings(self._threads)
+
+
+def _admit(problem: Problem, *, operands: bool = False) -> None:
+    """Raises OutOfDeviceMemory for a product that memory has no room for: the system would end the process instead.
+
+    `operands` are counted where they are to be made too.
+    """
+    need = problem.product_bytes + (problem.operand_bytes if operands else 0)
+    if need < LOOKED_AT_BYTES:
         return
-    need, free = problem.product_bytes + SPARE_BYTES, available_bytes()
+    need, free = need + SPARE_BYTES, available_bytes()
     if free is not None and need > free:
         raise OutOfDeviceMemory(
             f"The product needs {need} bytes of memory, of which {free} are free; make it smaller or try later."

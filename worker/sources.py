@@ -16,6 +16,8 @@ from kernels.numerics import DTypeName, Problem
 
 CHECK_SOURCE = Path(__file__).parent / "cuda" / "sums.cu"
 TURN_SOURCE = CHECK_SOURCE.with_name("turn.cu")
+BENCHMARK_SOURCE = CHECK_SOURCE.with_name("benchmark.cu")
+RANDOM_SOURCE = CHECK_SOURCE.with_name("random.cu")
 LANGUAGE = "--std=c++17"
 _INCLUDE = re.compile(r'^\s*#include "([^"]+)"', re.MULTILINE)
 CHECK_THREADS = 256  # of a block of the check's kernels
@@ -90,6 +92,16 @@ def check_program(dtype: DTypeName, *, transposed: bool) -> Program:
 def turn_program() -> Program:
     """The transposition of int8 matrices."""
     return Program(TURN_SOURCE, (LANGUAGE,))
+
+
+def benchmark_program() -> Program:
+    """What times kernels, and what measures roofs."""
+    return Program(BENCHMARK_SOURCE, (LANGUAGE,))
+
+
+def random_program(dtype: DTypeName) -> Program:
+    """Operands out of a seed."""
+    return Program(RANDOM_SOURCE, _common(dtype))
 
 
 def _common(dtype: DTypeName) -> tuple[str, ...]:

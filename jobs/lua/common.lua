@@ -14,6 +14,7 @@
 --   idem:<digest>         hash    the job bound to an Idempotency-Key, and the request's fingerprint
 --   hold:<digest>         string  who works under that key now
 --   workers, workers:info zset    live workers by the end of their time; hash  their heartbeats
+--   roofs                 hash    per device (UUID, or model): its measured roofs
 --   lock:<name>           string  the token of the lock's holder
 --   changes               channel "<id> <version> <state>" at every change
 -- A script is one step in Redis and in its append-only file: after a crash all of a change is there, or none of it.

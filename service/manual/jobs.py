@@ -99,8 +99,10 @@ EVENTS: Piece = {
     "operation_id": "stream_events",
     "summary": "Follow a job as server-sent events",
     "description": "Each change is an event: `queued`, `running`, `progress`, then one of `succeeded`, `failed`, "
-    "`cancelled`, which ends the stream. `data` is JSON with `state`, `attempt` and `version`. A stream that broke off "
-    "goes on after Last-Event-ID, also when the API was restarted meanwhile.",
+    "`cancelled`, which ends the stream. `data` is JSON with `state`, `attempt` and `version`, that of `progress` with "
+    "`progress` as in the record. A benchmark's also has `found`: of a measurement just taken `case`, `round`, "
+    "`kernel`, `m`, `n`, `k`, `dtype`, `status` and `gflops`; of a ceiling `name`, `unit` and `value`. A stream that "
+    "broke off goes on after Last-Event-ID, also when the API was restarted meanwhile.",
     "responses": {
         200: {"description": "The stream.", "content": {"text/event-stream": {"schema": {"type": "string"}}}},
         204: no_answer("All events were told already; do not ask again."),
@@ -115,7 +117,7 @@ CANCEL: Piece = {
     "operation_id": "cancel_job",
     "summary": "Cancel a job",
     "description": "A queued job is gone at once; the worker of a running one stops within a second. Its operands stay "
-    "for their time, so that it can be retried; deleting the job deletes them.",
+    "for their time, so that it can be retried; deleting the job deletes them. A benchmark keeps what it has measured.",
     "status_code": 202,
     "responses": {
         202: json_answer(JobRecord, "Cancelled now.", "ETag", "Location"),
@@ -135,7 +137,7 @@ RETRY: Piece = {
     "tags": TAGS,
     "operation_id": "retry_job",
     "summary": "Queue a failed or cancelled job again",
-    "description": "With a fresh count of attempts; the id stays.",
+    "description": "With a fresh count of attempts; the id stays. A benchmark goes on from what it has measured.",
     "status_code": 202,
     "responses": {
         202: json_answer(JobReply, "Queued again.", "Location", "Retry-After", "Idempotent-Replayed"),
@@ -156,7 +158,7 @@ DELETE: Piece = {
     "tags": TAGS,
     "operation_id": "delete_job",
     "summary": "Forget a job that is at its end",
-    "description": "With its product and its inline operands.",
+    "description": "With its product and its inline operands, or with what a benchmark has measured.",
     "status_code": 204,
     "responses": {
         204: no_answer("It is gone."),

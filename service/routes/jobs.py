@@ -13,7 +13,7 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
 from jobs.base import Strict
-from jobs.errors import MatrixNotFound, OperandMissing
+from jobs.errors import MatrixNotFound, OperandMissing, WrongState
 from jobs.ledger import JobFilter
 from jobs.models import Job, JobKind, JobRecord, KernelChoice, product_id
 from jobs.states import REDRIVABLE, JobState
@@ -39,7 +39,10 @@ class JobQuery(Strict):
         None, description="Only jobs that ran, or asked for, this kernel.", examples=["cpu_blas"]
     )
     q: str | None = Field(
-        None, max_length=100, description="Part of the id, kernel, error type or device.", examples=["H200"]
+        None,
+        max_length=100,
+        description="Part of the id, kernel, error type or device, or of a benchmark's title or preset.",
+        examples=["H200"],
     )
     limit: int = Field(50, ge=1, le=200, description="Most jobs in one page.")
     cursor: str | None = Field(None, max_length=100, description="`next` of the page before.")
@@ -101,6 +104,8 @@ async def get_product(request: Request, job_id: manual.JobId) -> Response:
 
     def look() -> Response:
         record = context.ledger.get(job_id, owner=owner).record
+        if record.kind == "benchmark":
+            raise WrongState(f"The job is a benchmark, so it has no product; see /v1/benchmarks/{job_id}/results.")
         media_type = product_type(request, record, _file_offers(context, record))
         return product_reply(context, record, media_type, Conditions.of(request))
 

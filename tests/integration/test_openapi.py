@@ -17,6 +17,7 @@ from kernels.catalog import KERNEL_NAMES
 from kernels.numerics import DTYPE_NAMES
 from service.app import create_app
 from service.problems import BY_TYPE
+from tests.integration.test_api_benchmark_results import done
 from tests.integration.test_api_jobs import PRODUCT, fail, submit
 from tests.support.api import Api, npy
 
@@ -113,12 +114,15 @@ def test_answers_are_as_described(document: dict[str, Any], api: Api, quiet: htt
     job, failed = submit(quiet), submit(quiet)
     api.succeed(job, PRODUCT)
     fail(api, failed)
+    benchmark = done(api, quiet)
     matrix = quiet.post("/v1/matrices", content=npy(PRODUCT), headers={"content-type": "application/x-npy"})
     asked = {
         "/v1/jobs": "/v1/jobs",
         "/v1/jobs/{job_id}": f"/v1/jobs/{job}",
         "/v1/jobs/{job_id}/product": f"/v1/jobs/{job}/product",
         "/v1/matrices/{matrix_id}": matrix.headers["location"],
+        "/v1/benchmarks": "/v1/benchmarks",
+        "/v1/benchmarks/{job_id}/results": f"/v1/benchmarks/{benchmark}/results",
         "/v1/kernels": "/v1/kernels",
         "/v1/kernels/{name}": "/v1/kernels/shared_tiled",
         "/v1/published": "/v1/published",

@@ -94,6 +94,14 @@ def test_job(local: Local, checkout: Path) -> None:
     assert np.load(checkout / "c.npy").shape == (2048, 2048)
 
 
+def test_benchmark(local: Local, checkout: Path) -> None:
+    job = json.loads(run("bash", block('{"preset": "quick"}'), local, checkout))
+    assert (job["state"], job["benchmark"]["by_status"]) == ("succeeded", {"ok": job["benchmark"]["cases"]})
+    assert "<svg" in (checkout / "report.html").read_text()
+    header, *rows = (checkout / "results.csv").read_text().splitlines()
+    assert "gflops" in header.split(",") and len(rows) == job["benchmark"]["cases"]
+
+
 def test_worker_from_elsewhere(tmp_path: Path, local: Local) -> None:
     """On this host, and for the CPU: the Redis of the running service stands for the one on the head node."""
     text = block("make worker")
@@ -126,6 +134,7 @@ def test_api_page(language: str, text: str, local: Local, checkout: Path) -> Non
 
 def test_every_block_is_run_here() -> None:
     """`make test` is what runs this; `test_house.py` holds that continuous integration says the same."""
-    run_here = ["[[1, 2], [3, 4]]", "-F a=@a.npy", "import io, json", "respond-async", "make worker", "make run"]
+    run_here = ["[[1, 2], [3, 4]]", "-F a=@a.npy", "import io, json", "respond-async", '{"preset": "quick"}']
+    run_here += ["make worker", "make run"]
     assert sorted([*map(block, run_here), "make test\n"]) == sorted(text for _, text in BLOCKS)
     assert {language for language, _ in BLOCKS} == {"bash", "python"}

@@ -12,7 +12,7 @@ from jobs.embedded import EmbeddedServer
 from jobs.errors import StoreUnavailable
 from jobs.redis_client import connect
 from jobs.registry import WorkerRegistry
-from jobs.workers import DeviceInfo, WorkerInfo
+from jobs.workers import Ceilings, DeviceInfo, WorkerInfo
 from tests.support.ledgers import CLOCK_LUA, Clock, settings_for
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -102,3 +102,12 @@ def test_without_redis_it_says_so(own_server: EmbeddedServer) -> None:
         for call in (registry.live, lambda: registry.beat(worker("a"), 1), lambda: registry.gone("a")):
             with pytest.raises(StoreUnavailable):
                 call()
+
+
+def test_roofs_outlive_their_worker(fleet: Fleet) -> None:
+    device = DeviceInfo(name="A GPU", device_class="gpu", uuid="GPU-1")
+    assert fleet.registry.roofs(device) == Ceilings()
+    roofs = Ceilings(memory_gb_s=4000.5, gflops={"float32": 60_000.25})
+    fleet.registry.keep_roofs(device.model_copy(update={"measured": roofs}))
+    assert fleet.registry.roofs(device) == roofs
+    assert fleet.registry.roofs(device.model_copy(update={"uuid": "GPU-2"})) == Ceilings()

@@ -20,6 +20,7 @@ from jobs.embedded import EmbeddedServer, free_port
 from jobs.matrices import Array, MatrixStore
 from jobs.matrix_stores import make_matrix_store
 from jobs.models import ANONYMOUS, Job, Measured, Outcome, ProductInfo, Verification, product_id
+from jobs.queue import bench_queue
 from jobs.redis_client import connect
 from jobs.redis_ledger import RedisLedger
 from jobs.registry import WorkerRegistry
@@ -37,11 +38,13 @@ JSON = {"content-type": "application/json"}
 def worker_info(worker_id: str = "played", *, kernels: tuple[str, ...] = ("cpu_blas",), **device: Any) -> WorkerInfo:
     """A live worker as its heartbeat tells it."""
     now = datetime.now(UTC)
+    info = DeviceInfo(**{"name": "A CPU", "device_class": "cpu", **device})
     return WorkerInfo(
         id=worker_id,
         state="ready",
-        device=DeviceInfo(**{"name": "A CPU", "device_class": "cpu", **device}),
-        queue=str(device.get("device_class", "cpu")),
+        device=info,
+        queue=info.device_class,
+        bench_queue=bench_queue(info.name),
         kernels=kernels,
         started_at=now,
         seen_at=now,

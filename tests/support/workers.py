@@ -17,6 +17,7 @@ import numpy as np
 import psutil
 from celery import Celery
 
+from jobs.benchmark_spec import BenchmarkSpec
 from jobs.embedded import EmbeddedServer
 from jobs.matrices import Array, MatrixStore
 from jobs.matrix_stores import make_matrix_store
@@ -170,6 +171,21 @@ class WorkerBench:
         assert publication is not None
         publish(self.app, publication)
         return job.id
+
+    def submit_benchmark(self, *, timeout_s: float = 60.0, **spec: Any) -> str:
+        """Records a benchmark for the model of the live worker, and sends its message; the job's id."""
+        request = BenchmarkSpec.model_validate(spec)
+        queue = self.live()[0].bench_queue
+        job = NewJob(kind="benchmark", owner=ANONYMOUS, queue=queue, timeout_s=timeout_s, request=request)
+        _, publication = self.ledger.submit(job, max_queued=1000, max_queued_per_owner=1000)
+        assert publication is not None
+        publish(self.app, publication)
+        return job.id
+
+    def measured(self, job_id: str) -> dict[str, bytes]:
+        """The records and samples kept so far, by name."""
+        kept = self.ledger.findings(job_id)
+        return {name: text for name, text in kept.items() if name.startswith(("record:", "samples:"))}
 
     def operand(self, elements: Array, dtype: DTypeName, *, inline: bool = True) -> OperandRef:
         name = new_id("op") if inline else None

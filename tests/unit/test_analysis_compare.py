@@ -9,11 +9,13 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from analysis.compare import CaseComparison, Run, compare, compare_case
+from analysis.compare import CaseComparison, Run, compare, compare_case, run_of
 from analysis.environment import Difference, differences, fingerprint
 from analysis.history import history
 from analysis.measurement import Device, Measurement
+from analysis.results import collect
 from tests.support.recorded import h200, made, timed
+from tests.unit.analysis_findings import job, kept, two_rounds
 
 SWAPPED = {"faster": "slower", "slower": "faster", "same": "same", "ambiguous": "ambiguous", "unusable": "unusable"}
 
@@ -53,6 +55,25 @@ def test_a_difference_must_hold_in_cycles_where_clocks_are_known() -> None:
     assert compare_case(before, replace(after, sm_clock_mhz=1500)).verdict == "slower"
     assert compare_case(before, replace(after, sm_clock_mhz=None)).verdict == "slower"
     assert compare_case(before, replace(after, sm_clock_mhz=1000)).verdict == "ambiguous"  # fewer cycles, more time
+
+
+def test_medians_may_differ_by_as_much_as_rounds_of_a_run_do() -> None:
+    before, after = timed(1.0, 1.004, 1.015), timed(1.001, 1.013, 1.016)
+    assert compare_case(before, after).verdict == "ambiguous"
+    rounds = replace(before, round_ms=(1.0, 1.012))
+    assert compare_case(rounds, after).verdict == compare_case(after, rounds).verdict == "same"
+    assert compare_case(replace(before, round_ms=(1.004, 1.004)), after).verdict == "ambiguous"
+    far = timed(1.001, 1.03, 1.031)
+    assert compare_case(replace(before, round_ms=(1.0, 1.1)), far).verdict == "ambiguous"
+
+
+def test_results_of_two_benchmarks() -> None:
+    results = collect(job(), kept(two_rounds()))
+    device = results.device | {"uuid": "GPU-other"}
+    again = run_of(results.model_copy(update={"device": device}))
+    found = compare(run_of(results), again)
+    assert found.counts["same"] == len(found.cases) == len(results.cases)
+    assert found.environment == (Difference(name="device.uuid", before=results.device["uuid"], after="GPU-other"),)
 
 
 def test_the_ratio_and_its_interval() -> None:

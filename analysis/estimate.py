@@ -1,0 +1,174 @@
+"""How much a benchmark is before it runs: cases, operations, and a guess at the time.
+
+A guess, for the pace is not known before. A GPU's kernels are taken to run as they did in results that ship with the
+package: on that very model where there are such results, at the nearest size; else as on the model of
+`typical_speeds.json`, scaled by the roofs of the two. A CPU is taken to do 30 GFLOPS a core in float32.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from math import ceil, log
+from pathlib import Path
+from typing import Any
+
+from jobs.benchmark_cases import Case, expand
+from jobs.benchmark_spec import BenchmarkSpec, TimingSpec
+from jobs.workers import DeviceInfo
+from kernels.catalog import BY_NAME
+from kernels.kernel import DeviceClass
+from kernels.numerics import DTypeName, Problem
+from kernels.published import PUBLISHED
+
+TYPICAL_SPEEDS = Path(__file__).with_name("typical_speeds.json")
+Points = Sequence[tuple[float, float]]  # operations of a product, GFLOPS
+
+# ---- assumed, none of it measured ----
+CPU_GFLOPS_PER_CORE = 30.0
+CPU_SPEED: Mapping[DTypeName, float] = {  # over float32: half as many lanes, or widened and narrowed on the way
+    "float32": 1.0,
+    "float64": 0.5,
+    "float16": 0.5,
+    "bfloat16": 0.5,
+    "int8": 0.5,
+    "int32": 0.1,
+}
+BESIDE_S: Mapping[DeviceClass, float] = {"gpu": 0.5, "cpu": 0.1}  # a case's operands, both checks, its record
+BETWEEN_S: Mapping[DeviceClass, float] = {"gpu": 1e-3, "cpu": 5e-4}  # samples: flushing the L2, waiting
+USUAL_SAMPLES: Mapping[DeviceClass, int] = {"gpu": 30, "cpu": 64}  # until the median is precise, or no longer gets so
+SHORTEST_SAMPLE_S = 1e-4  # shorter launches are put together
+COPIES = 10
+LINK_BYTES_PER_S, PAGEABLE_BYTES_PER_S = 20e9, 5e9
+PROCESS_S = 4.0  # to start one with CUDA in it
+HEAT_TIMING = TimingSpec(warmup_ms=20.0, min_samples=4, max_samples=8, min_time_s=0.0)  # when configs are chosen
+CEILINGS_S: Mapping[DeviceClass, float] = {"gpu": 60.0, "cpu": 15.0}
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a benchmark comes to on a device."""
+
+    cases: int  # in all; for `kind: tune` kernels times problems
+    measurements: int  # cases times rounds; for `kind: tune` about so many with those that choose the configs
+    skipped: int  # cases that cannot run there
+    flops: float  # at the least number of samples
+    estimate_s: float
+
+
+def plan(spec: BenchmarkSpec, device: DeviceInfo) -> Plan:
+    """Raises InvalidRequest, InvalidConfig as `expand` does."""
+    if spec.kind == "ceilings":
+        return Plan(0, 0, 0, 0.0, CEILINGS_S[device.device_class])
+    cases = expand(spec, device)
+    measured = [case for case in cases if case.skip is None]
+    rounds, heats = spec.timing.rounds, {case.id: _heats(case, spec) for case in cases}
+    seconds = sum(rounds * case_s(case, spec, device) for case in measured)
+    if spec.kind == "tune":
+        in_heats = spec.model_copy(update={"timing": HEAT_TIMING})
+        seconds += sum(heats[case.id] * case_s(case, in_heats, device) for case in measured)
+    least = spec.timing.min_samples
+    return Plan(
+        cases=len(cases),
+        measurements=sum(rounds + heats[case.id] for case in cases),
+        skipped=len(cases) - len(measured),
+        flops=float(sum(case.problem.flops * (rounds + heats[case.id]) * least for case in measured)),
+        estimate_s=round(seconds, 1),
+    )
+
+
+def _heats(case: Case, spec: BenchmarkSpec) -> int:
+    """How many short measurements choose the config of a kernel that is tuned: each config's, and the better ones'."""
+    count = _config_count(case.kernel)
+    return 2 * min(spec.tune.budget, count) if spec.kind == "tune" and count > 1 else 0
+
+
+@cache
+def _config_count(kernel: str) -> int:
+    return sum(1 for _ in BY_NAME[kernel].configs())
+
+
+def case_s(case: Case, spec: BenchmarkSpec, device: DeviceInfo) -> float:
+    """Seconds that one measurement of it may take."""
+    kind, problem = device.device_class, case.problem
+    launch_s = problem.flops / (gflops(case.kernel, problem, device) * 1e9)
+    seconds = BESIDE_S[kind] + _sampling_s(launch_s, spec.timing, kind)
+    if spec.verify == "full":
+        in_float64 = replace(problem, dtype="float64")
+        seconds += problem.flops / (gflops("cublas" if kind == "gpu" else "cpu_blas", in_float64, device) * 1e9)
+    if spec.fresh_process:
+        seconds += PROCESS_S
+    if kind == "gpu":
+        seconds += _copies_s(problem, spec) + (spec.energy.window_s if spec.energy.enabled else 0.0)
+    return seconds
+
+
+def _sampling_s(launch_s: float, timing: TimingSpec, kind: DeviceClass) -> float:
+    sample_s = max(launch_s, SHORTEST_SAMPLE_S)
+    enough = min(ceil(timing.min_time_s / sample_s), USUAL_SAMPLES[kind])
+    samples = min(max(enough, timing.min_samples), timing.max_samples)
+    warm_up_s = max(3 * launch_s, timing.warmup_ms / 1e3)
+    return warm_up_s + max(min(samples * (sample_s + BETWEEN_S[kind]), timing.timeout_s), sample_s)
+
+
+def _copies_s(problem: Problem, spec: BenchmarkSpec) -> float:
+    if not spec.transfers.enabled:
+        return 0.0
+    bytes_moved = COPIES * (problem.operand_bytes + problem.product_bytes)
+    return bytes_moved / LINK_BYTES_PER_S + (bytes_moved / PAGEABLE_BYTES_PER_S if spec.transfers.pageable else 0.0)
+
+
+# ---- how fast a kernel may be ----
+def gflops(kernel: str, problem: Problem, device: DeviceInfo) -> float:
+    """A guess, never 0."""
+    if device.device_class == "cpu":
+        return CPU_GFLOPS_PER_CORE * (device.cores or 1) * CPU_SPEED[problem.dtype]
+    if (published := _published(device.name).get((kernel, problem.dtype))) is not None:
+        return _nearest(published, problem)
+    dtype, points = _typical_points(kernel, problem.dtype)
+    return max(_nearest(points, problem) * _scale(device, dtype, problem.dtype), 1.0)
+
+
+def _nearest(points: Points, problem: Problem) -> float:
+    """Of the product nearest in size, counted in doublings."""
+    return min(points, key=lambda point: abs(log(point[0] / problem.flops)))[1]
+
+
+@cache
+def _published(device: str) -> Mapping[tuple[str, DTypeName], Points]:
+    """What ships with the package of that model."""
+    found: dict[tuple[str, DTypeName], list[tuple[float, float]]] = {}
+    for publication in PUBLISHED.values():
+        if publication.device.name != device:
+            continue
+        for record in publication.records:
+            if record.kernel and record.dtype and record.gflops and record.m and record.n and record.k:
+                point = (2.0 * record.m * record.n * record.k, record.gflops)
+                found.setdefault((record.kernel, record.dtype), []).append(point)
+    return found
+
+
+@cache
+def _typical() -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(TYPICAL_SPEEDS.read_text("utf-8"))
+    return document
+
+
+def _typical_points(kernel: str, dtype: DTypeName) -> tuple[DTypeName, Points]:
+    """Of that element type, or of the one that was measured instead; of a kernel that was not, the plainest one's."""
+    of_kernel: dict[DTypeName, dict[str, float]] = _typical()["gflops"].get(kernel) or _typical()["gflops"]["naive"]
+    known = dtype if dtype in of_kernel else next(iter(of_kernel))
+    return known, [(2.0 * int(n) ** 3, speed) for n, speed in of_kernel[known].items()]
+
+
+def _scale(device: DeviceInfo, measured: DTypeName, asked: DTypeName) -> float:
+    """From the recorded device and element type to those that are asked for, by roofs; else by multiprocessors."""
+    recorded: Mapping[DTypeName, float] = _typical()["peak_gflops"]
+    peak = device.theoretical.gflops.get(asked)
+    if peak is not None:
+        return peak / recorded[measured]
+    multiprocessors: int = _typical()["multiprocessors"]
+    between_types = recorded[asked] / recorded[measured]
+    return between_types * (device.multiprocessors or multiprocessors) / multiprocessors

@@ -1,0 +1,117 @@
+"""A benchmark's results as a file of `kernels/published/`, so that GET /v1/published serves them from the package."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container
+from typing import Any
+
+from analysis.result_models import CaseResult, Results
+from analysis.results import measurements
+from analysis.roofline import measured_roofs, theoretical_roofs
+from kernels.architectures import ARCHITECTURES
+
+
+def publish(results: Results, name: str | None = None) -> dict[str, Any]:
+    """Of the schema in `kernels/published_records.py`; `name` is that of the file, by default device and title."""
+    title = results.job.title or f"Benchmark {results.job.id}"
+    finished = results.job.finished_at
+    device = _device(results)
+    cublas = {one.case for one in results.records if one.kernel.startswith("cublas")}
+    return {
+        "name": name or _file_name(f"{device['name'] or 'device'} {title}"),
+        "title": title,
+        "report": None,
+        "citation": {
+            "title": title,
+            "authors": [],
+            "source": f"Benchmark {results.job.id} of this project.",
+            "date": finished.date().isoformat() if finished else None,
+            "note": " ".join(results.warnings) or None,
+        },
+        "device": device,
+        "records": [_record(one, cublas) for one in results.records],
+        "rooflines": _rooflines(results),
+    }
+
+
+def _file_name(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")
+
+
+def _device(results: Results) -> dict[str, Any]:
+    told = results.device
+    capability = told.get("compute_capability")
+    theoretical, measured = told.get("theoretical") or {}, told.get("measured") or {}
+    of_capability = (one for one in ARCHITECTURES.values() if list(one.compute_capability) == list(capability or ()))
+    architecture = next(of_capability, None)
+    return {
+        "name": told.get("name"),
+        "device_class": told.get("device_class", "gpu"),
+        "compute_capability": list(capability) if capability else None,
+        "multiprocessors": told.get("multiprocessors"),
+        "clock_mhz": told.get("max_clock_mhz"),
+        "memory_bytes": told.get("memory_bytes"),
+        "memory_bus_bits": told.get("memory_bus_bits"),
+        "memory_clock_mhz": told.get("memory_clock_mhz"),
+        "memory_gb_s": theoretical.get("memory_gb_s"),
+        "measured_memory_gb_s": measured.get("memory_gb_s"),
+        "l2_bytes": told.get("l2_bytes"),
+        "shared_bytes_per_block": told.get("shared_bytes_per_block"),
+        "registers_per_block": told.get("registers_per_block"),
+        "max_threads_per_multiprocessor": architecture.threads if architecture else None,
+        "peak_gflops": dict(theoretical.get("gflops") or {}),
+        "versions": dict(told.get("versions") or {}),
+    }
+
+
+def _record(one: CaseResult, cublas: Container[str | None]) -> dict[str, Any]:
+    launch, copies, ratio = one.launch, one.copies, one.fraction_of_baseline
+    shared = (launch.static_smem_bytes, launch.dyn_smem_bytes)
+    return {
+        "kernel": one.kernel,
+        "label": one.kernel,
+        "section": f"{one.dtype}, {one.m}×{one.n}×{one.k}",
+        "device_class": one.device_class,
+        "dtype": one.dtype,
+        "config": dict(one.config),
+        "block_x": launch.block[0] if launch.block else None,
+        "block_y": launch.block[1] if launch.block else None,
+        "m": one.m,
+        "n": one.n,
+        "k": one.k,
+        "status": one.status,
+        "reason": one.reason,
+        "gflops": one.gflops,
+        "kernel_ms": one.kernel_ms,
+        "h2d_ms": copies.h2d_ms if copies else None,
+        "d2h_ms": copies.d2h_ms if copies else None,
+        "total_ms": one.kernel_ms + copies.h2d_ms + copies.d2h_ms if copies and one.kernel_ms else None,
+        "samples": one.samples,
+        "sm_clock_mhz": one.state.sm_clock_mhz,
+        "fraction_of_cublas": ratio.value if ratio and one.baseline in cublas else None,
+        "error_vs_float64": one.error_vs_float64,
+        "registers": launch.registers,
+        "local_bytes": launch.local_bytes,
+        "shared_bytes": None if shared == (None, None) else sum(part or 0 for part in shared),
+        "occupancy": launch.occupancy,
+    }
+
+
+def _rooflines(results: Results) -> list[dict[str, Any]]:
+    """Of every element type that was measured, theoretical and measured where both roofs are known."""
+    found = measurements(results)
+    return [
+        {
+            "label": f"{dtype}, {roofs.kind}",
+            "dtype": dtype,
+            "peak_gflops": roofs.gflops,
+            "memory_gb_s": roofs.memory_gb_s,
+            "section": "Device",
+            "ridge_flop_per_byte": roofs.ridge,
+            "q_flop_per_word": roofs.ops_per_word(),
+        }
+        for dtype, device in {one.dtype: one.device for one in found}.items()
+        for roofs in (theoretical_roofs(device, dtype), measured_roofs(device, dtype))
+        if roofs.ridge is not None
+    ]

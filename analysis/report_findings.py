@@ -1,0 +1,190 @@
+"""What a report reads out of the figures: the roofline with its arithmetic, copies against kernel, dips, noise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from analysis.breakdown import break_even, breakdowns
+from analysis.curves import Curve, curves
+from analysis.dips import Feature, features
+from analysis.explain import explain
+from analysis.measurement import Measurement
+from analysis.plots_device import split_times
+from analysis.report_document import UNKNOWN, Block, Heading, Items, Table, Text, figure, percent, plot, shape, small
+from analysis.report_tables import Pair, best
+from analysis.result_models import Results
+from analysis.roofline import Roofs, measured_roofs, point, theoretical_roofs, units_of
+from jobs.states import JobState
+from kernels.numerics import DTypeName
+
+NOISIEST = 5
+
+
+def ceilings(results: Results) -> Iterator[Block]:
+    if not results.ceilings:
+        return
+    yield Heading(2, "Roofs as measured")
+    rows = tuple(
+        (
+            one.name,
+            figure(one.value),
+            one.unit,
+            figure(one.theoretical),
+            percent(one.value / one.theoretical if one.value and one.theoretical else None),
+            figure(one.sm_clock_mhz),
+            one.reason or one.note or UNKNOWN,
+        )
+        for one in results.ceilings
+    )
+    head = ("roof", "measured", "unit", "theoretical", "share", "SM clock, MHz", "how, or why not")
+    yield Table("Roofs of the device", head, rows, words=True)
+
+
+def roofline(pairs: Sequence[Pair]) -> Iterator[Block]:
+    found = [one for _, one in pairs]
+    largest = [curve.points[-1] for curve in curves(found)]
+    arithmetic = list(_arithmetic(largest))
+    if not arithmetic:
+        return
+    yield Heading(2, "Roofline")
+    yield Text(
+        "A kernel that does I operations for each byte it moves is at most as fast as I times the memory's bandwidth, "
+        "and never faster than the peak; at the ridge, peak over bandwidth, the two meet."
+    )
+    yield Items(tuple(arithmetic))
+    yield Table(
+        "The largest size of each kernel. I: operations a byte, if each matrix moves once, and by what its tiles read",
+        ("kernel", "GFLOPS", "I, moved once", "roof, GFLOPS", "share of it", "limit", "I, tiles"),
+        tuple(_roofline_row(one) for one in largest),
+    )
+    yield plot("roofline")
+
+
+def _arithmetic(found: Sequence[Measurement]) -> Iterator[str]:
+    """A sentence for each roof, with its figures."""
+    for units in dict.fromkeys(map(units_of, found)):
+        device = next(one.device for one in found if units_of(one) == units)
+        for roofs in (theoretical_roofs(device, units), measured_roofs(device, units)):
+            if units is not None and roofs.ridge is not None:
+                yield _ridge(roofs, units)
+
+
+def _ridge(roofs: Roofs, units: DTypeName) -> str:
+    words = roofs.ops_per_word()
+    return (
+        f"{units}, {roofs.kind}: {figure(roofs.gflops)} GFLOPS / {figure(roofs.memory_gb_s)} GB/s = "
+        f"{figure(roofs.ridge)} FLOP a byte, that is {figure(words)} operations for each word of 4 bytes."
+    )
+
+
+def _roofline_row(one: Measurement) -> tuple[str, ...]:
+    measured = measured_roofs(one.device, units_of(one))
+    roofs = measured if measured.ridge else theoretical_roofs(one.device, units_of(one))
+    least, tiles = point(one, roofs, "compulsory"), point(one, roofs, "tile")
+    return (
+        f"{one.label}, {one.dtype}, {shape(one)}",
+        figure(one.gflops),
+        figure(least.intensity if least else None),
+        figure(least.attainable if least else None),
+        percent(least.fraction if least else None),
+        (least.limit if least else None) or UNKNOWN,
+        figure(tiles.intensity if tiles else None),
+    )
+
+
+def copies(pairs: Sequence[Pair]) -> Iterator[Block]:
+    found = [one for _, one in pairs]
+    if not breakdowns(found):
+        return
+    yield Heading(2, "Copies against kernel")
+    rows = tuple(
+        (
+            f"{split.measurement.label}, {split.measurement.dtype}, {shape(split.measurement)}",
+            *(figure(ms) for ms in (split.h2d_ms, split.kernel_ms, split.d2h_ms, split.total_ms)),
+            percent(split.shares[1]),
+            figure(split.measurement.gflops),
+            figure(split.gflops_with_copies),
+            figure(split.h2d_gb_s),
+            figure(split.d2h_gb_s),
+        )
+        for split in split_times(found)
+    )
+    head = ("kernel", "in, ms", "kernel, ms", "out, ms", "whole, ms", "kernel's share")
+    speeds = ("GFLOPS, kernel", "GFLOPS, whole", "in, GB/s", "out, GB/s")
+    yield Table("Copy in, kernel and copy out, one after the other", (*head, *speeds), rows)
+    yield Items(
+        tuple(f"{_named(curve)}: {even.sentence}" for curve in curves(found) if (even := break_even(curve)) is not None)
+    )
+    yield plot("breakdown")
+
+
+def _named(curve: Curve) -> str:
+    return f"{curve.label}, {curve.dtype}"
+
+
+def dips(pairs: Sequence[Pair]) -> Iterator[Block]:
+    told = [sentence for curve in curves([one for _, one in pairs]) for sentence in _dips_of(curve)]
+    if told:
+        yield Heading(2, "Dips, peaks and falls")
+        yield Text("Sizes that lie 5 % or more off the course of their curve, and what is known to differ there.")
+        yield Items(tuple(told))
+
+
+def _dips_of(curve: Curve) -> Iterator[str]:
+    for feature in features(curve):
+        why = " ".join(explanation.sentence for explanation in explain(feature))
+        yield f"{_named(curve)}: {_seen(feature)} {why or 'Nothing that is known of the two explains it.'}"
+
+
+def _seen(feature: Feature) -> str:
+    off = 100 * abs(feature.ratio - 1)
+    way = "faster" if feature.ratio > 1 else "slower"
+    kind = f"{feature.kind} at {shape(feature.point)}, {off:.0f} % {way}"
+    held = "than at" if feature.kind == "fall" else "than its neighbours; held against"
+    return f"{kind} {held} {shape(feature.reference)}."
+
+
+def noise(results: Results, pairs: Sequence[Pair]) -> Iterator[Block]:
+    yield Heading(2, "Noise, and what to bear in mind")
+    told = [*results.warnings, *_remarks(results)]
+    yield Items(tuple(told) or ("No case was contended, throttled, limited by power or dropped.",))
+    noisy = sorted((pair for pair in best(pairs) if pair[0].rel_iqr), key=lambda pair: -(pair[0].rel_iqr or 0))
+    rows = tuple(
+        (
+            f"{one.label}, {one.dtype}, {shape(one)}",
+            percent(result.rel_iqr),
+            str(result.samples),
+            str(result.discarded),
+            (result.stop_reason or UNKNOWN).replace("_", " "),
+            ", ".join(figure(each.kernel_ms) for each in result.rounds),
+            ", ".join(figure(each.sm_clock_mhz) for each in result.rounds),
+        )
+        for result, one in noisy[:NOISIEST]
+    )
+    if rows:
+        head = ("kernel", "spread", "samples", "dropped", "stopped", "ms by round", "MHz by round")
+        yield Table("The noisiest cases; spread: quartile to quartile, over the median", head, rows)
+
+
+def _remarks(results: Results) -> Iterator[str]:
+    """Of flags that the job's own warnings leave out; a job that has not succeeded has no warnings yet."""
+    cases = len(results.records)
+    for flagged, what in (
+        ([one for one in results.records if one.contended], "taken while another process used the device"),
+        ([one for one in results.records if one.throttled], "taken while heat or a power brake held the clock down"),
+    ):
+        if flagged and results.job.state is not JobState.SUCCEEDED:
+            yield f"{len(flagged)} of {cases} cases: {what}."
+    limited = sum(one.power_limited for one in results.records)
+    if limited:
+        yield f"The power cap held the clock down in {limited} of {cases} cases, as it does with large products."
+    dropped = sum(one.discarded for one in results.records)
+    if dropped:
+        yield f"{dropped} samples were thrown away because the clock was far down."
+    vague = [one for one in results.records if one.status == "ok" and one.stop_reason in ("timeout", "max_samples")]
+    if vague:
+        worst = max(one.rel_iqr or 0.0 for one in vague)
+        yield f"{len(vague)} of {cases} cases ended before they were precise; the widest spread is {percent(worst)}."
+    errors = [one.error_vs_float64 for one in results.records if one.status == "incorrect" and one.error_vs_float64]
+    if errors:
+        yield f"Wrong products were off by up to {small(max(errors))}."

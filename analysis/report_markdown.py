@@ -1,0 +1,52 @@
+"""A report in Markdown; plots are links to the service that made it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+
+from analysis.report_document import Block, Code, Figure, Heading, Items, Table, Text
+
+Link = Callable[[str], str]
+
+
+def to_markdown(blocks: Iterable[Block], link: Link) -> str:
+    """`link`: address of a plot by its name."""
+    return "\n\n".join(_block(block, link) for block in blocks) + "\n"
+
+
+def _block(block: Block, link: Link) -> str:
+    match block:
+        case Heading(level=level, text=text):
+            return f"{'#' * level} {plain(text)}"
+        case Text(text=text, strong=strong):
+            return f"**{plain(text)}**" if strong else plain(text)
+        case Items(texts=texts):
+            return "\n".join(f"- {plain(text)}" for text in texts)
+        case Code(text=text, language=language):
+            return _fenced(text, language)
+        case Table():
+            return _table(block)
+        case Figure(name=name, caption=caption):
+            return f"![{plain(caption)}]({link(name)})"
+
+
+def plain(text: str) -> str:
+    """So that nothing in it is markup: what Markdown or HTML would read is escaped, lines are joined. The narrow space
+    within a number stays."""
+    one_line = re.sub(r"[^\S\u202f]+", " ", text).strip()
+    return re.sub(r"([\\`*_\[\]<>|#&~$])", r"\\\1", one_line)
+
+
+def _fenced(text: str, language: str) -> str:
+    """Within a fence longer than any row of backticks in it."""
+    longest = max(map(len, re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{language}\n{text}\n{fence}"
+
+
+def _table(table: Table) -> str:
+    rule = "| --- |" + (" --- |" if table.words else " ---: |") * (len(table.head) - 1)
+    rows = ("| " + " | ".join(map(plain, row)) + " |" for row in (table.head, *table.rows))
+    head, *body = rows
+    return "\n".join((plain(table.caption) + ":", "", head, rule, *body))

@@ -1,0 +1,140 @@
+"""A report's beginning and end: what was asked, on what it ran, how it was measured, how to do it again."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator
+from typing import Any
+
+from analysis.environment import flat
+from analysis.report_document import UNKNOWN, Block, Code, Heading, Items, Table, Text, figure
+from analysis.result_models import Results
+from jobs.benchmark_spec import BenchmarkSpec
+
+ADDRESS = "http://127.0.0.1:8000/v1/benchmarks"
+_VERIFIED = {
+    "freivalds": "by Freivalds' check with random vectors, in O(n²)",
+    "full": "element by element against the product in float64",
+    "exact": "exactly: operands are small integers, and no difference is allowed",
+}
+_DATA = {
+    "normal": "normally distributed, with mean 0 and variance 1",
+    "uniform": "uniform in [0, 1)",
+    "integers": "integers from -8 to 8",
+    "zeros": "zeros, which draw less power than real data",
+}
+
+
+def title(results: Results) -> str:
+    name = (
+        results.job.title
+        or {"sweep": "Matrix products", "ceilings": "Roofs", "tune": "Tile configs"}[results.spec.kind]
+    )
+    device = results.device.get("name")
+    return f"{name} on {device}" if device and device not in name else name
+
+
+def surroundings(results: Results) -> Iterator[Block]:
+    yield Heading(2, "Device and software")
+    yield Table("The device", ("what", "value"), tuple(_device_rows(results.device)), words=True)
+    told = [(name, _word(value)) for name, value in flat({"device": results.device.get("versions") or {}})]
+    told += [(name, _word(value)) for name, value in flat(results.environment)]
+    if told:
+        yield Table("Software and host", ("what", "value"), tuple(told), words=True)
+
+
+def _device_rows(device: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    peaks, memory = _peaks(device.get("theoretical")), device.get("theoretical") or {}
+    rows = (
+        ("name", device.get("name")),
+        ("kind", {"gpu": "GPU", "cpu": "CPU"}.get(device.get("device_class", ""))),
+        ("uuid", device.get("uuid")),
+        ("compute capability", ".".join(map(str, device.get("compute_capability") or ())) or None),
+        ("multiprocessors", device.get("multiprocessors")),
+        ("CPU cores", device.get("cores")),
+        ("memory, GiB", _scaled(device.get("memory_bytes"), 2**30)),
+        ("L2 cache, MiB", _scaled(device.get("l2_bytes"), 2**20)),
+        ("highest SM clock, MHz", device.get("max_clock_mhz")),
+        ("memory clock, MHz", device.get("memory_clock_mhz")),
+        ("memory bus, bits", device.get("memory_bus_bits")),
+        ("memory bandwidth by bus and clock, GB/s", _scaled(memory.get("memory_gb_s"), 1)),
+        ("peak by units and clock, GFLOPS", peaks),
+        ("peak as measured before, GFLOPS", _peaks(device.get("measured"))),
+    )
+    yield from ((name, _word(value)) for name, value in rows if value not in (None, ""))
+
+
+def _peaks(roofs: dict[str, Any] | None) -> str:
+    return ", ".join(f"{dtype} {figure(value)}" for dtype, value in ((roofs or {}).get("gflops") or {}).items())
+
+
+def _scaled(value: float | None, unit: int) -> str | None:
+    return None if value is None else figure(value / unit)
+
+
+def _word(value: Any) -> str:
+    return UNKNOWN if value is None or value == {} else str(value)
+
+
+def method(results: Results) -> Iterator[Block]:
+    yield Heading(2, "Method")
+    if results.spec.kind == "ceilings":
+        yield Text(
+            "Each roof is measured by a kernel that does nothing else: copies for memory, chains of multiply and add "
+            "for arithmetic, the library's largest product for matrix units. How stands beside each."
+        )
+        return
+    yield Text(" ".join(_sentences(results.spec)))
+    yield Items(
+        (
+            "GFLOPS are 2·m·n·k over the median kernel time, 10⁹ a second; a multiply and an add are two operations.",
+            "Kernel time is that of the device alone: launches are queued before the clock starts. Bytes are decimal.",
+            "A ratio to the baseline is taken between two kernels of the same round, then the median over rounds.",
+            "A product that fails its check has no figures here, and none may be faster than the device's roofs.",
+        )
+    )
+
+
+def _sentences(spec: BenchmarkSpec) -> Iterator[str]:
+    timing, data = spec.timing, spec.data
+    scale = f", times {data.scale:g}" if data.scale != 1 else ""
+    yield f"Operands are {_DATA[data.distribution]}{scale}, made on the device from seed {data.seed}."
+    yield f"Each product is checked {_VERIFIED[spec.verify]}, before it is timed and after."
+    if spec.kind == "tune":
+        kind = {"auto": "as far as the budget allows", "exhaustive": "one and all", "random": "drawn at random"}
+        budget = f"at most {spec.tune.budget} of them for a shape"
+        yield f"Of each kernel's tile configs, {kind[spec.tune.strategy]}, {budget}, the fastest were timed in full."
+    cold = "The L2 cache is written over before each sample (cold)"
+    yield f"{cold if timing.cache == 'cold' else 'The L2 cache keeps what the sample before left (warm)'}."
+    rounds = "one round" if timing.rounds == 1 else f"{timing.rounds} rounds, each in another order"
+    yield f"Cases are measured in {rounds}, drawn from the same seed{_baseline(spec)}."
+    yield (
+        f"A case is warmed up for at least {timing.warmup_ms:g} ms, and sampled until the 95 % interval of its median "
+        f"is within {100 * timing.precision:g} %, after at least {timing.min_samples} samples and "
+        f"{timing.min_time_s:g} s or 30 samples, at most {timing.max_samples} samples and {timing.timeout_s:g} s a round; the samples of all "
+        "rounds are then taken together."
+    )
+    yield "The SM clock is measured with each sample; samples taken while it was far down are thrown away."
+    if spec.transfers.enabled:
+        more = ", and of ordinary memory" if spec.transfers.pageable else ""
+        yield f"Copies to and from the device are of page-locked memory{more}, timed apart and never overlapped."
+    if spec.energy.enabled:
+        yield f"Energy is read from the device's counter over a loop of {spec.energy.window_s:g} s."
+    if spec.fresh_process:
+        yield "Each case runs in a process of its own."
+
+
+def _baseline(spec: BenchmarkSpec) -> str:
+    if spec.baseline == "none":
+        return ", without a baseline"
+    named = "the library's kernel of the same element type and accuracy" if spec.baseline == "auto" else spec.baseline
+    return f"; the baseline, {named}, is in every round"
+
+
+def reproduction(results: Results) -> Iterator[Block]:
+    yield Heading(2, "How to do it again")
+    body = json.dumps(results.spec.model_dump(mode="json", exclude_defaults=True), ensure_ascii=False)
+    command = f"curl {ADDRESS} -H 'Content-Type: application/json' -d {shlex.quote(body)}"
+    yield Text("To a service with such a device:")
+    yield Code(command, "sh")

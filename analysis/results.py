@@ -1,0 +1,241 @@
+"""From what a benchmark's attempts have found to its results: rounds pooled, ratios paired, roofs beside the speeds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import median
+from typing import Any
+
+import orjson
+
+from analysis.curves import speed_ups
+from analysis.measurement import WIDEST_ACCESS_BYTES, Device, Measurement
+from analysis.pooling import pooled
+from analysis.result_models import CaseResult, JobHead, Ratio, Results, RoundFigures
+from analysis.roofline import Roofs, measured_roofs, moved_bytes, theoretical_roofs, units_of
+from analysis.sources import device_with_ceilings, recorded_device
+from jobs.benchmark_cases import problems
+from jobs.benchmark_findings import Findings, read_findings
+from jobs.benchmark_records import CaseRecord
+from jobs.benchmark_spec import BenchmarkSpec
+from jobs.models import JobRecord
+from jobs.states import JobState
+from kernels.catalog import KERNEL_NAMES
+
+__all__ = ["CaseResult", "Results", "collect", "from_json", "measurements", "to_json"]
+
+
+def collect(record: JobRecord, findings: Mapping[str, bytes]) -> Results:
+    """Of a benchmark's job in any state; `findings` as the ledger keeps them."""
+    assert isinstance(record.request, BenchmarkSpec)
+    found = read_findings(findings)
+    last = found.attempts[-1] if found.attempts else None
+    results = Results(
+        job=_head(record, record.request),
+        complete=_missing(record, found) is None,
+        spec=record.request,
+        device=dict(last.device) if last else {},
+        environment=dict(last.environment) if last else {},
+        attempts=found.attempts,
+        warnings=_warnings(record, found),
+        records=_pooled_cases(record.request, found),
+        ceilings=found.ceilings,
+    )
+    return results.model_copy(update={"records": _judged(results)})
+
+
+def to_json(results: Results) -> bytes:
+    """One document; `from_json` reads it again."""
+    return orjson.dumps(results.model_dump(mode="json"), option=orjson.OPT_INDENT_2)
+
+
+def from_json(text: str | bytes) -> Results:
+    """Raises pydantic.ValidationError for what is no such document."""
+    return Results.model_validate_json(text)
+
+
+def measurements(results: Results) -> tuple[Measurement, ...]:
+    """The cases as every other function here takes them."""
+    device = device_with_ceilings(recorded_device(results.device), results.ceilings)
+    return tuple(_measurement(result, device) for result in results.records)
+
+
+def _head(record: JobRecord, spec: BenchmarkSpec) -> JobHead:
+    return JobHead(
+        id=record.id,
+        state=record.state,
+        created_at=record.created_at,
+        started_at=record.started_at,
+        finished_at=record.finished_at,
+        title=spec.title or spec.preset,
+    )
+
+
+def _missing(record: JobRecord, found: Findings) -> str | None:
+    """Why the results are not whole; None where they are."""
+    if record.state is not JobState.SUCCEEDED:
+        done = f"after {record.progress.done} of {record.progress.total} steps"
+        why = f": {record.error.detail}" if record.error else "."
+        return f"The job is {record.state}, {done}{why} What was measured by then stands here."
+    cases = len({one.case for one in found.records} | {one.name for one in found.ceilings})
+    if record.benchmark is not None and cases < record.benchmark.cases:
+        return f"Of {record.benchmark.cases} cases {cases} are still kept."
+    return None
+
+
+def _warnings(record: JobRecord, found: Findings) -> tuple[str, ...]:
+    missing = _missing(record, found)
+    return ((missing,) if missing else ()) + (record.benchmark.warnings if record.benchmark else ())
+
+
+def _pooled_cases(spec: BenchmarkSpec, found: Findings) -> tuple[CaseResult, ...]:
+    by_case: dict[str, list[CaseRecord]] = {}
+    for record in found.records:
+        by_case.setdefault(record.case, []).append(record)
+    in_round = {(record.round, record.case): record for record in found.records}
+    results = (_pooled_case(_final(rounds, spec), in_round, found) for rounds in by_case.values())
+    return tuple(sorted(results, key=_order(spec)))
+
+
+def _final(rounds: Sequence[CaseRecord], spec: BenchmarkSpec) -> Sequence[CaseRecord]:
+    """Without the few samples by which a search for configs chose, where those that it chose were timed afterwards."""
+    final = [record for record in rounds if record.round < spec.timing.rounds]
+    return final or rounds[-1:]
+
+
+def _order(spec: BenchmarkSpec) -> Any:
+    """Problems as the spec names them, kernels in the catalogue's order, configs by their values."""
+    place = {(p.dtype, p.m, p.n, p.k): number for number, p in enumerate(problems(spec))}
+    kernel = {name: number for number, name in enumerate(KERNEL_NAMES)}
+
+    def key(result: CaseResult) -> tuple[Any, ...]:
+        shape = (result.m, result.n, result.k)
+        at = place.get((result.dtype, *shape), len(place))
+        return at, result.dtype, shape, kernel.get(result.kernel, len(kernel)), list(result.config.items())
+
+    return key
+
+
+def _pooled_case(
+    rounds: Sequence[CaseRecord], in_round: Mapping[tuple[int, str], CaseRecord], found: Findings
+) -> CaseResult:
+    one = CaseResult.model_validate(pooled(rounds, found.samples))
+    of_baseline = [(record, in_round.get((record.round, record.baseline or ""))) for record in rounds]
+    ratios = [_ratio(record, base) for record, base in of_baseline]
+    figures = tuple(_round(record, ratio) for record, ratio in zip(rounds, ratios, strict=True))
+    known = [ratio for ratio in ratios if ratio is not None] if one.status == "ok" else []
+    times = one.time_us
+    return one.model_copy(
+        update={
+            "rounds": figures,
+            "gflops_lo": one.flops / (times.q3 * 1e3) if times else None,
+            "gflops_hi": one.flops / (times.q1 * 1e3) if times else None,
+            "fraction_of_baseline": _together(known),
+        }
+    )
+
+
+def _ratio(record: CaseRecord, baseline: CaseRecord | None) -> Ratio | None:
+    """Of two cases in the same round."""
+    if baseline is None or {record.status, baseline.status} != {"ok"} or not (record.kernel_ms and baseline.kernel_ms):
+        return None
+    lo, hi = _ends_ms(record)
+    least, most = _ends_ms(baseline)
+    if record.case == baseline.case:
+        return Ratio(value=1.0, lo=1.0, hi=1.0)
+    return Ratio(value=baseline.kernel_ms / record.kernel_ms, lo=least / hi, hi=most / lo)
+
+
+def _ends_ms(record: CaseRecord) -> tuple[float, float]:
+    """95 % interval of the median; the median itself where no interval is known."""
+    median_us = (record.kernel_ms or 0.0) * 1e3
+    lo_us, hi_us = record.ci95_lo_us or median_us, record.ci95_hi_us or median_us
+    return lo_us / 1e3, hi_us / 1e3
+
+
+def _together(ratios: Sequence[Ratio]) -> Ratio | None:
+    if not ratios:
+        return None
+    middle = median(ratio.value for ratio in ratios)
+    return Ratio(value=middle, lo=min(ratio.lo for ratio in ratios), hi=max(ratio.hi for ratio in ratios))
+
+
+def _round(record: CaseRecord, ratio: Ratio | None) -> RoundFigures:
+    return RoundFigures(
+        round=record.round,
+        attempt=record.attempt,
+        status=record.status,
+        kernel_ms=record.kernel_ms,
+        sm_clock_mhz=record.state.sm_clock_mhz,
+        fraction_of_baseline=ratio.value if ratio else None,
+    )
+
+
+def _judged(results: Results) -> tuple[CaseResult, ...]:
+    """With what follows from other cases and from the device."""
+    found = measurements(results)
+    over_naive = speed_ups(found, "naive")
+    together = zip(results.records, found, over_naive, strict=True)
+    return tuple(one.model_copy(update=dict(_derived(one, at, ratio))) for one, at, ratio in together)
+
+
+def _derived(result: CaseResult, at: Measurement, over_naive: float | None) -> Iterator[tuple[str, Any]]:
+    least = moved_bytes(at, "compulsory")
+    yield "speedup_vs_naive", over_naive
+    yield "ai_min", result.flops / least if least else None
+    if not result.gflops:  # a config that cannot run may have no tiles to speak of
+        return
+    tiles = moved_bytes(at, "tile")
+    yield "ai_tile", result.flops / tiles if tiles else None
+    roofs = roofs_of(at)
+    roof = roofs.attainable(result.flops / least) if least else None
+    yield "roof_gflops", roof
+    yield "roof_kind", roofs.kind if roof else None
+    yield "fraction_of_roof", result.gflops / roof if roof else None
+    if result.state.sm_clock_mhz:
+        yield "gflops_per_ghz", result.gflops / (result.state.sm_clock_mhz / 1e3)
+    if result.energy_mj:
+        yield "gflops_per_w", result.flops / (result.energy_mj * 1e6)
+
+
+def roofs_of(measurement: Measurement) -> Roofs:
+    """Measured roofs where the device has both, else theoretical ones."""
+    units = units_of(measurement)
+    measured = measured_roofs(measurement.device, units)
+    return measured if measured.ridge else theoretical_roofs(measurement.device, units)
+
+
+def _measurement(result: CaseResult, device: Device) -> Measurement:
+    times, launch, copies = result.time_us, result.launch, result.copies
+    shared = (launch.static_smem_bytes, launch.dyn_smem_bytes)
+    return Measurement(
+        label=result.kernel,
+        kernel=result.kernel,
+        dtype=result.dtype,
+        m=result.m,
+        n=result.n,
+        k=result.k,
+        batch=result.batch,
+        accuracy=result.accuracy,
+        config=result.config,
+        device=device,
+        status=result.status,
+        kernel_ms=result.kernel_ms,
+        gflops=result.gflops,
+        fastest_ms=times.min / 1e3 if times else None,
+        q1_ms=times.q1 / 1e3 if times else None,
+        q3_ms=times.q3 / 1e3 if times else None,
+        slowest_ms=times.max / 1e3 if times else None,
+        round_ms=tuple(one.kernel_ms for one in result.rounds if one.kernel_ms),
+        h2d_ms=copies.h2d_ms if copies else None,
+        d2h_ms=copies.d2h_ms if copies else None,
+        registers=launch.registers,
+        local_bytes=launch.local_bytes,
+        shared_bytes=None if shared == (None, None) else sum(part or 0 for part in shared),
+        occupancy=launch.occupancy,
+        resident_blocks=launch.resident_blocks,
+        sm_clock_mhz=result.state.sm_clock_mhz,
+        error_vs_float64=result.error_vs_float64,
+        row_alignment_bytes=WIDEST_ACCESS_BYTES if result.device_class == "gpu" else None,  # rows have a padded pitch
+        cache=result.cache,
+    )

@@ -1,0 +1,207 @@
+"""Writes kernels/tuned/, the tables that `auto` reads, from recorded results, so that no figure in them is typed.
+
+    python -m benchmarks.tuned_table [--check] [RESULTS…]
+
+RESULTS are files of `benchmarks.catalogue`, and documents of GET /v1/benchmarks/{id}/results; by default all of them in
+`benchmarks/results/`. What was measured with a warm L2, beside other processes, or on a throttled device is left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from jobs.benchmark_cases import LIBRARY_OF_ACCURACY
+from kernels.catalog import BY_NAME
+from kernels.kernel import DeviceClass
+from kernels.numerics import DTYPE_NAMES, AccuracyName, DTypeName, Problem, gflops
+from kernels.tuned import DIRECTORY, Entry, Row, Source, TunedTable, file_name
+
+RESULTS = Path(__file__).parent / "results"
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """A case that was measured in full."""
+
+    kernel: str
+    config: Mapping[str, int]
+    problem: Problem
+    round_ms: Mapping[int, float]  # kernel time by round
+
+    @property
+    def accuracy(self) -> AccuracyName:
+        return BY_NAME[self.kernel].accuracy[self.problem.dtype]
+
+
+def is_results(document: Any) -> bool:
+    """Whether it holds records of one device."""
+    return isinstance(document, dict) and {"device", "records"} <= document.keys()
+
+
+def documents(paths: Iterable[Path]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Results by file name; other recorded runs are passed over."""
+    for path in sorted(paths):
+        document = json.loads(path.read_text("utf-8"))
+        if is_results(document):
+            yield path.name, document
+
+
+def timed(document: Mapping[str, Any]) -> Iterator[Timed]:
+    """What counts of a document. Zeros draw less power than other data, and so run faster than products do."""
+    if document.get("spec", {}).get("data", {}).get("distribution") == "zeros":
+        return
+    rounds = document["spec"]["timing"]["rounds"] if "spec" in document else 1
+    for record in document["records"]:
+        clean = record.get("cache", "cold") == "cold" and not (record.get("contended") or record.get("throttled"))
+        if clean and record.get("status", "ok") == "ok" and record["kernel"] in BY_NAME:
+            problem = Problem(record["m"], record["n"], record["k"], record["dtype"], record.get("batch", 1))
+            # Later rounds are a tuner's heats: a few samples each, and of many configs.
+            if round_ms := {number: ms for number, ms in _round_ms(record) if number < rounds and ms}:
+                yield Timed(record["kernel"], record["config"], problem, round_ms)
+
+
+def _round_ms(record: Mapping[str, Any]) -> Iterator[tuple[int, float | None]]:
+    if "rounds" in record:
+        yield from ((one["round"], one["kernel_ms"]) for one in record["rounds"])
+    else:
+        yield record.get("round", 0), record["kernel_ms"]
+
+
+def library_for(dtype: DTypeName, accuracy: AccuracyName, device_class: DeviceClass) -> str | None:
+    """The baseline of a class; None where the library does not multiply that type."""
+    reduced = LIBRARY_OF_ACCURACY.get(accuracy) if dtype == "float32" else None
+    name = "cpu_blas" if device_class == "cpu" else reduced or "cublas"
+    return name if BY_NAME[name].accuracy.get(dtype) == accuracy else None
+
+
+def entries(cases: Iterable[Timed], device_class: DeviceClass) -> Iterator[Entry]:
+    """One for each shape, element type and class, of one document."""
+    alike: dict[tuple[Problem, AccuracyName], list[Timed]] = defaultdict(list)
+    for case in cases:
+        alike[case.problem, case.accuracy].append(case)
+    for (problem, accuracy), together in alike.items():
+        library = library_for(problem.dtype, accuracy, device_class)
+        baseline = next((case for case in together if case.kernel == library), None)
+        yield Entry(
+            dtype=problem.dtype,
+            accuracy=accuracy,
+            m=problem.m,
+            n=problem.n,
+            k=problem.k,
+            batch=problem.batch,
+            baseline=baseline.kernel if baseline else None,
+            ranking=ranked(_row(case, baseline) for case in together),
+        )
+
+
+def _row(case: Timed, baseline: Timed | None) -> Row:
+    """Medians over the rounds; the ratio is of times in the same round."""
+    paired = baseline.round_ms if baseline else {}
+    ratios = [paired[number] / ms for number, ms in case.round_ms.items() if number in paired]
+    return Row(
+        kernel=case.kernel,
+        config=dict(case.config),
+        gflops=round(gflops(case.problem, median(case.round_ms.values())) or 0.0, 1),
+        fraction_of_baseline=round(median(ratios), 4) if ratios else None,
+    )
+
+
+def ranked(rows: Iterable[Row]) -> tuple[Row, ...]:
+    """Each kernel's best, fastest first."""
+    best: dict[str, Row] = {}
+    for row in rows:
+        if row.kernel not in best or row.gflops > best[row.kernel].gflops:
+            best[row.kernel] = row
+    return tuple(sorted(best.values(), key=lambda row: (-row.gflops, row.kernel)))
+
+
+def merged(found: Iterable[Entry]) -> tuple[Entry, ...]:
+    """Entries of several documents, in order; of a kernel that several measured at a shape, the best result."""
+    by_key: dict[tuple[Any, ...], Entry] = {}
+    for entry in found:
+        key = (DTYPE_NAMES.index(entry.dtype), entry.accuracy, entry.problem.flops, *entry.shape)
+        if (other := by_key.get(key)) is not None:
+            ranking = ranked((*other.ranking, *entry.ranking))
+            entry = Entry(**{**_fields(entry), "baseline": other.baseline or entry.baseline, "ranking": ranking})
+        by_key[key] = entry
+    return tuple(by_key[key] for key in sorted(by_key))
+
+
+def _fields(entry: Entry) -> dict[str, Any]:
+    return {name: getattr(entry, name) for name in Entry.__slots__}
+
+
+def tables(found: Iterable[tuple[str, Mapping[str, Any]]]) -> Iterator[TunedTable]:
+    """One for each model of device."""
+    by_device: dict[str, list[tuple[str, Mapping[str, Any]]]] = defaultdict(list)
+    for name, document in found:
+        by_device[document["device"]["name"]].append((name, document))
+    for device, together in by_device.items():
+        about = together[-1][1]["device"]
+        capability = about["compute_capability"]
+        yield TunedTable(
+            device=device,
+            device_class=about["device_class"],
+            compute_capability=tuple(capability) if capability else None,
+            multiprocessors=about["multiprocessors"],
+            sources=tuple(source(name, document) for name, document in together),
+            entries=merged(
+                entry for _, document in together for entry in entries(timed(document), about["device_class"])
+            ),
+        )
+
+
+def source(name: str, document: Mapping[str, Any]) -> Source:
+    if "job" in document:
+        date = document["job"]["finished_at"] or document["job"]["created_at"]
+    else:
+        date = document["environment"]["recorded_at"]
+    return Source(file=name, date=date, versions=document["device"]["versions"])
+
+
+def text(table: TunedTable) -> str:
+    """One row a line."""
+    given = asdict(table)
+    rows = [given["entries"][at].pop("ranking") for at in range(len(table.entries))]
+    parts = (_entry(entry, ranking) for entry, ranking in zip(given.pop("entries"), rows, strict=True))
+    return json.dumps(given)[:-1] + ', "entries": [\n' + ",\n".join(parts) + "\n]}\n"
+
+
+def _entry(entry: Mapping[str, Any], ranking: Sequence[Mapping[str, Any]]) -> str:
+    return json.dumps(entry)[:-1] + ', "ranking": [\n' + ",\n".join(f" {json.dumps(row)}" for row in ranking) + "\n]}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("results", nargs="*", type=Path, help="only these files")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a table is outdated")
+    options = parser.parse_args()
+    given = documents(options.results or RESULTS.glob("*.json"))
+    written = {file_name(table.device): text(table) for table in tables(given)}
+    outdated = [name for name, content in written.items() if _kept(name) != content]
+    surplus = [] if options.results else [path for path in DIRECTORY.glob("*.json") if path.name not in written]
+    if options.check and (outdated or surplus):
+        named = ", ".join((*outdated, *(path.name for path in surplus)))
+        sys.exit(f"not as the results make it: {named}; run `make tuned-table`")
+    DIRECTORY.mkdir(exist_ok=True)
+    for name in outdated:
+        (DIRECTORY / name).write_text(written[name], "utf-8")
+    for path in surplus:
+        path.unlink()
+
+
+def _kept(name: str) -> str | None:
+    path = DIRECTORY / name
+    return path.read_text("utf-8") if path.exists() else None
+
+
+if __name__ == "__main__":
+    main()

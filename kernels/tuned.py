@@ -1,0 +1,179 @@
+"""What was measured fastest, device by device and shape by shape: the tables that `auto` reads.
+
+One file a device model in `tuned/`, which `make tuned-table` writes from results; one that breaks the schema stops the
+import. A row is a kernel's best config at a shape, so a table also says how fast every kernel was there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from math import dist, log2
+from pathlib import Path
+
+from kernels.buckets import bucket_of
+from kernels.kernel import DeviceClass, DeviceTraits
+from kernels.numerics import DTYPES, AccuracyName, DTypeName, Problem, meets
+from kernels.strict_json import DataError, parse
+
+DIRECTORY = Path(__file__).parent / "tuned"
+RUN_BYTES = 16  # in runs of so many bytes kernels move rows that are whole runs; others take longer
+REACH = 2.0  # doublings: farther from a problem a measured shape says nothing of it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A kernel's best config at a shape."""
+
+    kernel: str
+    config: Mapping[str, int]
+    gflops: float
+    fraction_of_baseline: float | None  # speed over the baseline's in the same run; None where there is no baseline
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A shape in one element type and accuracy class, with all kernels of that class that were measured there."""
+
+    dtype: DTypeName
+    accuracy: AccuracyName
+    m: int
+    n: int
+    k: int
+    batch: int = 1
+    baseline: str | None  # the library's kernel of that class
+    ranking: tuple[Row, ...]  # fastest first
+
+    @property
+    def problem(self) -> Problem:
+        return Problem(self.m, self.n, self.k, self.dtype, self.batch)
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        return self.m, self.n, self.k, self.batch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """A recorded run that a table was made from."""
+
+    file: str
+    date: str  # UTC, ISO 8601
+    versions: Mapping[str, str] = field(default_factory=dict)  # of driver, runtime and libraries
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TunedTable:
+    """What one model of device was measured to do."""
+
+    device: str
+    device_class: DeviceClass
+    compute_capability: tuple[int, int] | None
+    multiprocessors: int | None
+    sources: tuple[Source, ...]
+    entries: tuple[Entry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Nearby:
+    """What was measured at the shape nearest to a problem; of several classes where several serve."""
+
+    table: TunedTable
+    entries: tuple[Entry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BestResult:
+    """A kernel's best at a shape on a device."""
+
+    device: str
+    entry: Entry = field(repr=False)
+    row: Row
+
+
+def file_name(device: str) -> str:
+    """As in `nvidia_h200.json`."""
+    return "_".join(re.findall("[a-z0-9]+", device.lower())) + ".json"
+
+
+def read(path: Path) -> TunedTable:
+    """Raises DataError for a file that breaks the schema, bears another device's name, or is not in order."""
+    table = parse(TunedTable, path.read_text("utf-8"), path.name)
+    if file_name(table.device) != path.name:
+        raise DataError(f"{path.name} is of {table.device!r}, whose file is {file_name(table.device)}.")
+    for entry in table.entries:
+        speeds = [row.gflops for row in entry.ranking]
+        if not speeds or speeds != sorted(speeds, reverse=True):
+            raise DataError(f"{path.name} does not rank {entry.dtype} at {entry.shape} from the fastest on.")
+    return table
+
+
+TABLES = tuple(read(path) for path in sorted(DIRECTORY.glob("*.json")))
+
+
+def table_for(device: DeviceTraits, tables: Iterable[TunedTable] = TABLES) -> TunedTable | None:
+    """The model's own, else that of a GPU of the same compute capability, the nearest in size; None without either.
+
+    A device that nobody named has none: nothing says that it is one of them.
+    """
+    alike = [table for table in tables if table.device_class == device.device_class and device.name]
+    own = next((table for table in alike if table.device == device.name), None)
+    family = [table for table in alike if table.compute_capability == device.compute_capability]
+    return own or min(
+        family, key=lambda table: abs((table.multiprocessors or 0) - device.multiprocessors), default=None
+    )
+
+
+def nearby(
+    problem: Problem, accuracy: AccuracyName, device: DeviceTraits, tables: Iterable[TunedTable] = TABLES
+) -> Nearby | None:
+    """What was measured nearest to a problem in classes that meet `accuracy`; None where nothing near enough was.
+
+    Near are shapes of the same bucket at most REACH doublings away; among them those first whose rows, like the
+    problem's, are whole runs of 16 bytes or are not, for kernels and libraries are far slower where they are not.
+    Tables hold products of operands as they are, so nothing is near to one of a transposed operand.
+    """
+    table = table_for(device, tables)
+    if table is None or problem.transpose_a or problem.transpose_b:
+        return None
+    near = [entry for entry in table.entries if _serves(entry, problem, accuracy)]
+    if not near:
+        return None
+    aligned = whole_runs(problem)
+    nearest = min(
+        near, key=lambda entry: (whole_runs(entry.problem) != aligned, _doublings(entry.problem, problem), entry.shape)
+    )
+    return Nearby(table, tuple(entry for entry in near if entry.shape == nearest.shape))
+
+
+def best_results(kernel: str, tables: Iterable[TunedTable] = TABLES) -> tuple[BestResult, ...]:
+    """Its best at every shape that was measured, device by device."""
+    return tuple(_results(kernel, tables))
+
+
+def whole_runs(problem: Problem) -> bool:
+    """Whether rows of k and of n elements are whole runs of 16 bytes."""
+    size = DTYPES[problem.dtype].itemsize
+    return problem.k * size % RUN_BYTES == 0 and problem.n * size % RUN_BYTES == 0
+
+
+def _serves(entry: Entry, problem: Problem, accuracy: AccuracyName) -> bool:
+    return (
+        entry.dtype == problem.dtype
+        and meets(entry.accuracy, accuracy)
+        and (entry.batch > 1) == (problem.batch > 1)
+        and bucket_of(entry.problem) == bucket_of(problem)
+        and _doublings(entry.problem, problem) <= REACH
+    )
+
+
+def _doublings(one: Problem, other: Problem) -> float:
+    """How far apart two shapes are: 1 where one side of one is twice that of the other."""
+    return dist(*([log2(extent) for extent in (p.m, p.n, p.k, p.batch)] for p in (one, other)))
+
+
+def _results(kernel: str, tables: Iterable[TunedTable]) -> Iterator[BestResult]:
+    for table in tables:
+        for entry in table.entries:
+            yield from (BestResult(table.device, entry, row) for row in entry.ranking if row.kernel == kernel)

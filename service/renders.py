@@ -1,0 +1,73 @@
+"""Results, reports and plots: made one at a time, for drawing is slow and holds a core; the last few are kept."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from functools import partial
+from threading import Lock
+from typing import Generic, TypeVar
+
+import anyio.to_thread
+from anyio import CapacityLimiter
+
+from analysis.results import Results
+
+T = TypeVar("T")
+KEPT_RESULTS = 4
+KEPT_BODIES = 24
+LARGEST_BYTES = 8 << 20  # of a body that is kept
+
+
+class Recent(Generic[T]):
+    """The values used last, by key. For any thread."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._lock = Lock()
+        self._values: OrderedDict[Hashable, T] = OrderedDict()
+
+    def get(self, key: Hashable) -> T | None:
+        with self._lock:
+            if key in self._values:
+                self._values.move_to_end(key)
+            return self._values.get(key)
+
+    def keep(self, key: Hashable, value: T) -> None:
+        with self._lock:
+            self._values[key] = value
+            self._values.move_to_end(key)
+            if len(self._values) > self._size:
+                self._values.popitem(last=False)
+
+
+class Renders:
+    """Needs a running event loop to be made."""
+
+    def __init__(self) -> None:
+        self._one_at_a_time = CapacityLimiter(1)
+        self._bodies: Recent[bytes] = Recent(KEPT_BODIES)
+        self._results: Recent[Results] = Recent(KEPT_RESULTS)
+
+    async def body(self, key: Hashable, make: Callable[[], bytes]) -> bytes:
+        """What `make` gives, in a worker thread of its own, or gave for this key before. Raises what it raises."""
+        known = self._bodies.get(key)
+        if known is not None:
+            return known
+        return await anyio.to_thread.run_sync(partial(self._make, key, make), limiter=self._one_at_a_time)
+
+    def _make(self, key: Hashable, make: Callable[[], bytes]) -> bytes:
+        body = self._bodies.get(key)  # another request may have asked for the same meanwhile
+        if body is None:
+            body = make()
+            if len(body) <= LARGEST_BYTES:
+                self._bodies.keep(key, body)
+        return body
+
+    def results(self, key: Hashable, collect: Callable[[], Results]) -> Results:
+        """What `collect` gives, or gave for this key before. For `make`."""
+        found = self._results.get(key)
+        if found is None:
+            found = collect()
+            self._results.keep(key, found)
+        return found

@@ -1,0 +1,98 @@
+"""/v1/benchmarks: presets, new benchmarks, and what they have found."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import Field
+
+from jobs.base import Strict
+from service.benchmarks import dry_run, presets, submit
+from service.benchmarks_body import SPEC_BYTES
+from service.benchmarks_replies import REPORT, RESULTS, check_comparable, compared, plot_forms, shown
+from service.bodies import Body
+from service.context import context_of, owner_of
+from service.idempotency import holding_key
+from service.manual import benchmarks as manual
+from service.manual.parts import JOB_ID
+from service.media import media_type_of, unsupported
+from service.negotiation import JSON
+from service.replies import pending_reply
+
+router = APIRouter(prefix="/v1/benchmarks")
+
+
+class NewBenchmarkQuery(Strict):
+    """Of POST /v1/benchmarks."""
+
+    dry_run: bool = Field(False, description="Answer what the benchmark would be, and make no job.")
+
+
+class ResultsQuery(Strict):
+    """Of results."""
+
+    format: Literal["json", "csv", "parquet"] | None = Field(None, description="In place of Accept.")
+    compare: str | None = Field(
+        None, max_length=100, description="Id of another benchmark, to hold this one against.", examples=[JOB_ID]
+    )
+
+
+class ReportQuery(Strict):
+    """Of a report."""
+
+    format: Literal["html", "markdown"] | None = Field(None, description="In place of Accept.")
+
+
+class PlotQuery(Strict):
+    """Of a plot."""
+
+    format: Literal["svg", "png"] | None = Field(None, description="In place of Accept.")
+
+
+@router.get("", **manual.LIST)
+async def list_presets(request: Request) -> Response:
+    context = context_of(request)
+    shown_list = await context.call(presets, context)
+    return Response(shown_list.model_dump_json(), 200, {"cache-control": "no-cache"}, JSON)
+
+
+@router.post("", **manual.SUBMIT)
+async def submit_benchmark(request: Request, query: Annotated[NewBenchmarkQuery, Query()]) -> Response:
+    context = context_of(request)
+    if query.dry_run:
+        told = await context.call(dry_run, context, await _body(request))
+        return Response(told.model_dump_json(), 200, {"cache-control": "no-store"}, JSON)
+    async with holding_key(request) as key:
+        receipt = await context.call(submit, context, owner_of(request), key, await _body(request))
+    extra = {"idempotent-replayed": "true"} if receipt.replayed else {}
+    return pending_reply(receipt.job.record, extra)
+
+
+async def _body(request: Request) -> bytes:
+    """Raises UnsupportedMediaType, PayloadTooLarge."""
+    media_type = media_type_of(request.headers.get("content-type"))
+    if media_type != JSON:
+        raise unsupported(media_type, (JSON,))
+    limit_bytes = min(SPEC_BYTES, context_of(request).settings.max_json_bytes)
+    return await Body(request.scope, request.receive, limit_bytes=limit_bytes).read()
+
+
+@router.get("/{job_id}/results", **manual.RESULTS)
+async def get_results(request: Request, job_id: manual.JobId, query: Annotated[ResultsQuery, Query()]) -> Response:
+    if query.compare is None:
+        return await shown(request, job_id, "results", RESULTS, query.format)
+    check_comparable(query.format)
+    return await compared(request, job_id, query.compare)
+
+
+@router.get("/{job_id}/report", **manual.REPORT)
+async def get_report(request: Request, job_id: manual.JobId, query: Annotated[ReportQuery, Query()]) -> Response:
+    return await shown(request, job_id, "report", REPORT, query.format)
+
+
+@router.get("/{job_id}/plots/{name}", **manual.PLOT)
+async def get_plot(
+    request: Request, job_id: manual.JobId, name: manual.PlotName, query: Annotated[PlotQuery, Query()]
+) -> Response:
+    return await shown(request, job_id, f"plots.{name}", plot_forms(name), query.format)

@@ -1,0 +1,128 @@
+"""What `auto` takes by measured tables, and what it says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+
+import kernels.choose
+from kernels.buckets import BUCKET_NAMES, BucketName
+from kernels.catalog import BY_NAME
+from kernels.choose import Choice, choose
+from kernels.defaults import example
+from kernels.kernel import NO_CONFIG, DeviceTraits
+from kernels.numerics import DTYPES, AccuracyName, Problem
+from kernels.tuned import TABLES, Entry, TunedTable, nearby
+from tests.support.tuned import GPU, entry, row, table
+
+WARPS = dict(BY_NAME["pipelined"].resolve_config(NO_CONFIG, Problem(512, 512, 512, "float32")))
+Chosen = Callable[..., Choice]
+
+
+@pytest.fixture
+def chosen(monkeypatch: pytest.MonkeyPatch) -> Chosen:
+    """A choice for 1024 from a table of these entries."""
+
+    def made(
+        *entries: Entry, accuracy: AccuracyName = "fp32", device: DeviceTraits = GPU, problem: Problem | None = None
+    ) -> Choice:
+        monkeypatch.setattr(kernels.choose, "nearby", partial(nearby, tables=[table(entries=entries)]))
+        return choose("auto", NO_CONFIG, problem or Problem(1024, 1024, 1024, "float32"), accuracy, device)
+
+    return made
+
+
+def test_the_fastest_is_taken_with_its_config(chosen: Chosen) -> None:
+    rows = [row("shared_tiled", 150.4, {"tile": 8}, 1.504), row("cublas", 100.0), row("naive", 50.0)]
+    found = chosen(entry(1024, rows=rows, baseline="cublas"))
+    assert (found.kernel.name, found.config) == ("shared_tiled", {"tile": 8})
+    assert found.why == (
+        "auto: shared_tiled was the fastest of 3 kernels measured on a Test GPU at 1024×1024×1024 "
+        "(150 GFLOPS, 1.50 times cublas)."
+    )
+
+
+def test_of_the_equally_fast_the_library_goes_first(chosen: Chosen) -> None:
+    assert chosen(entry(1024, rows=[row("cublas", 98.0), row("pipelined", 100.0, WARPS)])).why == (
+        "auto: cublas was within 2 % of pipelined, the fastest of 2 kernels measured on a Test GPU at 1024×1024×1024 "
+        "(98 GFLOPS); so near, libraries go first, and the more exact."
+    )
+    found = chosen(entry(1024, rows=[row("cublas", 97.9), row("pipelined", 100.0, WARPS)]))
+    assert found.kernel.name == "pipelined"
+
+
+def test_of_equally_fast_libraries_the_more_exact_goes_first(chosen: Chosen) -> None:
+    classes: tuple[tuple[AccuracyName, str, float], ...] = (
+        ("fp32", "cublas", 50.0),
+        ("tf32", "cublas_tf32", 99.0),
+        ("fp16", "cublas_fp16", 100.0),
+        ("bf16", "cublas_bf16", 100.0),
+    )
+    entries = [entry(1024, accuracy=accuracy, rows=[row(name, speed)]) for accuracy, name, speed in classes]
+    for accuracy, name in (("bf16", "cublas_tf32"), ("fp16", "cublas_tf32"), ("fp32", "cublas")):
+        assert chosen(*entries, accuracy=accuracy).kernel.name == name
+    slower = [entry(1024, accuracy="tf32", rows=[row("cublas_tf32", 90.0)]), *entries[2:]]
+    assert chosen(*slower, accuracy="bf16").kernel.name == "cublas_bf16"
+
+
+def test_a_config_that_does_not_fit_gives_way_to_the_next(chosen: Chosen) -> None:
+    rows = [row("cublas", 10.0), row("register_tiled", 100.0, {"tile": 3}), row("shared_tiled", 50.0, {"tile": 16})]
+    assert chosen(entry(1024, rows=rows)).kernel.name == "shared_tiled"
+    rows[1] = row("pipelined", 100.0, WARPS)
+    assert chosen(entry(1024, rows=rows)).kernel.name == "pipelined"
+    assert chosen(entry(1024, rows=rows), device=DeviceTraits("gpu", (9, 0), 9000, 132, "Test GPU")).kernel.name == (
+        "shared_tiled"
+    )
+
+
+def test_a_kernel_that_the_device_does_not_run_gives_way(chosen: Chosen) -> None:
+    old = DeviceTraits("gpu", (7, 5), 64 << 10, 40, "Test GPU")
+    rows = [row("cublas", 50.0), row("pipelined", 100.0, WARPS)]
+    assert chosen(entry(1024, rows=rows), device=old).kernel.name == "cublas"
+
+
+def test_without_figures_of_the_preferred_kernel_they_decide_nothing(chosen: Chosen) -> None:
+    found = chosen(entry(1024, rows=[row("naive", 100.0)]))
+    assert found.why == (
+        "auto: cublas is the first of 14 kernels that take float32 to fp32 here, in order of preference."
+    )
+
+
+def test_where_nothing_near_was_measured_preference_decides(chosen: Chosen) -> None:
+    fast = entry(1024, rows=[row("cublas", 50.0), row("shared_tiled", 100.0, {"tile": 8})])
+    assert chosen(fast).kernel.name == "shared_tiled"
+    assert chosen(fast, problem=Problem(64, 64, 64, "float32")).kernel.name == "cublas"
+    assert chosen(fast, device=DeviceTraits("gpu", (8, 0), 166912, 108, "Another")).kernel.name == "cublas"
+
+
+def test_another_model_of_the_same_compute_capability_is_told(chosen: Chosen) -> None:
+    found = chosen(entry(1024), device=DeviceTraits("gpu", (9, 0), 232448, 114, "NVIDIA H100 PCIe"))
+    assert found.why == (
+        "auto: of the kernels measured on a Test GPU at 1024×1024×1024 cublas alone fits here (100 GFLOPS). "
+        "This is an NVIDIA H100 PCIe, of the same compute capability."
+    )
+
+
+def test_batches_are_told(chosen: Chosen) -> None:
+    problem = Problem(256, 256, 256, "float32", 16, a_batched=True, b_batched=True)
+    assert "at 256×256×256 in batches of 16 " in chosen(entry(256, batch=16), problem=problem).why
+
+
+@pytest.mark.parametrize("shipped", TABLES, ids=lambda shipped: shipped.device)
+def test_every_shape_of_a_shipped_table_gets_a_measured_choice(shipped: TunedTable) -> None:
+    capability = shipped.compute_capability or (0, 0)
+    device = DeviceTraits(shipped.device_class, capability, 0, shipped.multiprocessors or 0, shipped.device)
+    for one in shipped.entries:
+        choice = choose("auto", NO_CONFIG, one.problem, one.accuracy, device)
+        assert f"{shipped.device} at {one.m}×{one.n}×{one.k}" in choice.why
+        assert choice.config == choice.kernel.resolve_config(choice.config, one.problem, device)
+
+
+@pytest.mark.parametrize("bucket", BUCKET_NAMES)
+def test_every_bucket_gets_a_choice_on_the_h200(bucket: BucketName) -> None:
+    device = DeviceTraits("gpu", (9, 0), 232448, 132, "NVIDIA H200")
+    for dtype in DTYPES.values():
+        problem = example(bucket, dtype.name)
+        assert choose("auto", NO_CONFIG, problem, dtype.accuracy, device).why.startswith("auto: ")

@@ -1,0 +1,170 @@
+"""From recorded results to the tables that `auto` reads."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.tuned_table import RESULTS, documents, library_for, tables, text
+from kernels.numerics import AccuracyName, DTypeName
+from kernels.tuned import DIRECTORY, TABLES, Entry, TunedTable, file_name, read
+
+DEVICE: dict[str, Any] = {
+    "name": "Test GPU",
+    "device_class": "gpu",
+    "compute_capability": [9, 0],
+    "multiprocessors": 132,
+    "versions": {"driver": "1.0"},
+}
+ENVIRONMENT = {"recorded_at": "2026-01-01T00:00:00+00:00"}
+JOB = {"created_at": "2026-02-01T00:00:00Z", "finished_at": "2026-02-02T00:00:00Z"}
+
+
+def record(kernel: str, kernel_ms: float | None, n: int = 512, **fields: Any) -> dict[str, Any]:
+    """As `benchmarks.catalogue` writes one."""
+    given = {"kernel": kernel, "dtype": "float32", "m": n, "n": n, "k": n, "config": {}, "kernel_ms": kernel_ms}
+    return given | fields
+
+
+def result(kernel: str, *round_ms: float | None, **fields: Any) -> dict[str, Any]:
+    """As a benchmark's results have one: the rounds that there were, and their pooled time."""
+    rounds = [{"round": number, "kernel_ms": ms} for number, ms in enumerate(round_ms) if ms is not None]
+    return record(kernel, 0.123, status="ok", cache="cold", contended=False, throttled=False, rounds=rounds, **fields)
+
+
+def catalogue(*records: dict[str, Any]) -> dict[str, Any]:
+    return {"environment": ENVIRONMENT, "device": DEVICE, "records": list(records)}
+
+
+def results(*records: dict[str, Any], distribution: str = "normal") -> dict[str, Any]:
+    spec = {"timing": {"rounds": 2}, "data": {"distribution": distribution}}
+    return {"job": JOB, "environment": {}, "spec": spec, "device": DEVICE, "records": list(records)}
+
+
+def made(*given: dict[str, Any]) -> TunedTable:
+    (table,) = tables((f"{number}.json", document) for number, document in enumerate(given))
+    return table
+
+
+def only(*given: dict[str, Any]) -> Entry:
+    (entry,) = made(*given).entries
+    return entry
+
+
+def ranking(entry: Entry) -> list[tuple[str, float, float | None]]:
+    return [(row.kernel, row.gflops, row.fraction_of_baseline) for row in entry.ranking]
+
+
+def test_a_recorded_run_is_ranked_beside_its_library() -> None:
+    ms = 2 * 512**3 / 1e6  # at one GFLOPS
+    entry = only(catalogue(record("naive", ms / 50), record("pipelined", ms / 125), record("cublas", ms / 100)))
+    assert (entry.dtype, entry.accuracy, entry.shape, entry.baseline) == (
+        "float32",
+        "fp32",
+        (512, 512, 512, 1),
+        "cublas",
+    )
+    assert ranking(entry) == [("pipelined", 125.0, 1.25), ("cublas", 100.0, 1.0), ("naive", 50.0, 0.5)]
+
+
+def test_classes_are_held_against_the_library_of_their_own() -> None:
+    found = made(catalogue(record("cublas", 4.0), record("cublas_tf32", 1.0), record("naive", 8.0))).entries
+    assert [(one.accuracy, one.baseline) for one in found] == [("fp32", "cublas"), ("tf32", "cublas_tf32")]
+    assert [row.fraction_of_baseline for one in found for row in one.ranking] == [1.0, 0.5, 1.0]
+
+
+def test_rounds_are_paired_and_heats_left_out() -> None:
+    """In the second round the device was at half its speed; what only ran in heats was not timed in full."""
+    entry = only(
+        results(
+            result("cublas", 1.0, 2.0),
+            result("vectorized", 2.0, 4.0, 0.1, config={"tile": 1}),
+            result("vectorized", None, None, 0.2, config={"tile": 2}),
+        )
+    )
+    assert [(row.kernel, row.config, row.fraction_of_baseline) for row in entry.ranking] == [
+        ("cublas", {}, 1.0),
+        ("vectorized", {"tile": 1}, 0.5),
+    ]
+    assert entry.ranking[1].gflops == round(2 * 512**3 / 3.0e6, 1)
+
+
+def test_a_kernel_is_ranked_by_its_best_config() -> None:
+    entry = only(catalogue(*(record("shared_tiled", ms, config={"tile": tile}) for tile, ms in ((8, 3.0), (16, 2.0)))))
+    assert [row.config for row in entry.ranking] == [{"tile": 16}]
+    assert (entry.baseline, entry.ranking[0].fraction_of_baseline) == (None, None)
+
+
+@pytest.mark.parametrize(
+    "spoilt",
+    [
+        {"status": "incorrect"},
+        {"status": "implausible"},
+        {"cache": "warm"},
+        {"contended": True},
+        {"throttled": True},
+        {"kernel": "no_longer_there"},
+    ],
+)
+def test_what_does_not_count(spoilt: dict[str, Any]) -> None:
+    entry = only(results(result("cublas", 1.0, 1.0), result("naive", 0.5, 0.5) | spoilt))
+    assert [row.kernel for row in entry.ranking] == ["cublas"]
+
+
+def test_zeros_do_not_count() -> None:
+    assert made(results(result("cublas", 1.0, 1.0), distribution="zeros")).entries == ()
+
+
+def test_several_runs_are_merged_by_the_best() -> None:
+    first = catalogue(record("cublas", 1.0), record("naive", 4.0), record("cublas", 1.0, 256))
+    second = results(result("cublas", 1.2, 1.2), result("naive", 3.0, 3.0))
+    table = made(first, second)
+    assert [(source.file, source.date[:10]) for source in table.sources] == [
+        ("0.json", "2026-01-01"),
+        ("1.json", "2026-02-02"),
+    ]
+    assert [one.n for one in table.entries] == [256, 512]
+    naive = table.entries[1].ranking[1]
+    assert (naive.kernel, naive.fraction_of_baseline) == ("naive", 0.4)
+
+
+def test_each_model_has_a_table() -> None:
+    other = catalogue(record("cublas", 1.0)) | {"device": DEVICE | {"name": "Another", "compute_capability": None}}
+    found = list(tables([("a.json", catalogue(record("cublas", 1.0))), ("b.json", other)]))
+    assert [(one.device, one.compute_capability) for one in found] == [("Test GPU", (9, 0)), ("Another", None)]
+
+
+def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+    table = made(catalogue(record("naive", 2.0), record("cublas", 1.0), record("cublas", 1.0, 256)))
+    path = tmp_path / file_name(table.device)
+    path.write_text(text(table))
+    assert read(path) == table
+
+
+def test_other_recorded_runs_are_passed_over(tmp_path: Path) -> None:
+    for name, content in (("a", {"results": []}), ("b", [1]), ("c", catalogue())):
+        (tmp_path / f"{name}.json").write_text(json.dumps(content))
+    assert [name for name, _ in documents(tmp_path.glob("*.json"))] == ["c.json"]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "accuracy", "device_class", "name"),
+    [
+        ("float32", "fp32", "gpu", "cublas"),
+        ("float32", "tf32", "gpu", "cublas_tf32"),
+        ("float16", "tf32", "gpu", "cublas"),
+        ("int32", "exact", "gpu", None),
+        ("int32", "exact", "cpu", "cpu_blas"),
+    ],
+)
+def test_the_library_of_a_class(dtype: DTypeName, accuracy: AccuracyName, device_class: Any, name: str | None) -> None:
+    assert library_for(dtype, accuracy, device_class) == name
+
+
+def test_shipped_tables_are_what_the_recorded_results_make() -> None:
+    written = {file_name(table.device): text(table) for table in tables(documents(RESULTS.glob("*.json")))}
+    assert written == {path.name: path.read_text() for path in DIRECTORY.glob("*.json")}, "run `make tuned-table`"
+    assert len(TABLES) == len(written)

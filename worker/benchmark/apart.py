@@ -1,0 +1,72 @@
+"""Cases measured each in a process of its own: slower, and free of what earlier cases left behind in memory, caches of
+libraries and handles. The other end is `worker/benchmark/fresh.py`.
+"""
+
+from __future__ import annotations
+
+import select
+import subprocess
+import sys
+import time
+from contextlib import suppress
+
+import structlog
+from pydantic import TypeAdapter
+
+from jobs.benchmark_records import CaseRecord, Samples
+from worker.benchmark.turn import Check, Result, Turn
+
+START_S = 120.0  # longest start of a process with its device, compilation included
+TIMES_OVER = 6.0  # warm-up, checks and copies take at most so many times as long as the samples may
+LOOK_EVERY_S = 0.05
+END_S = 30.0  # for a process to end that has answered
+PIECE_BYTES = 1 << 16
+
+TURN: TypeAdapter[Turn] = TypeAdapter(Turn)
+RESULT: TypeAdapter[tuple[CaseRecord, Samples]] = TypeAdapter(tuple[CaseRecord, Samples])
+
+log = structlog.get_logger(__name__)
+
+
+class Apart:
+    """`command` is what is run; it reads a turn, and writes its result."""
+
+    def __init__(self, command: tuple[str, ...] = (sys.executable, "-m", "worker.benchmark.fresh")) -> None:
+        self._command = command
+
+    def measure(self, turn: Turn, check: Check) -> Result:
+        """Raises what `check` raises. A process that ends without a result is a record with its exit code."""
+        patience_s = START_S + TIMES_OVER * turn.timing.timeout_s + turn.spec.energy.window_s
+        pipe = subprocess.PIPE
+        with subprocess.Popen(self._command, stdin=pipe, stdout=pipe, bufsize=0) as process:
+            try:
+                told = _conversation(process, TURN.dump_json(turn) + b"\n", patience_s, check)
+            finally:
+                process.kill()
+        if told is None:
+            return turn.without_figures("timeout", f"Its process did not end in {patience_s:g} s.")
+        if process.returncode != 0:
+            log.warning("a measuring process broke off", case=turn.case.id, code=process.returncode)
+            reason = f"Its process ended with exit code {process.returncode}; the worker's log may say more."
+            return turn.without_figures("launch_error", reason)
+        return RESULT.validate_json(told)
+
+
+def _conversation(process: subprocess.Popen[bytes], question: bytes, patience_s: float, check: Check) -> bytes | None:
+    """What the process answers until it ends; None where that takes too long.
+
+    Its input stays open meanwhile: the process takes its end for the end of this one.
+    """
+    assert process.stdin is not None and process.stdout is not None
+    with suppress(BrokenPipeError):  # it broke off already; its exit code says so
+        process.stdin.write(question)
+    answer, until = bytearray(), time.monotonic() + patience_s
+    while time.monotonic() < until:
+        check()
+        if select.select([process.stdout], [], [], LOOK_EVERY_S)[0]:
+            piece = process.stdout.read(PIECE_BYTES)
+            if not piece:
+                process.wait(END_S)
+                return bytes(answer)
+            answer += piece
+    return None

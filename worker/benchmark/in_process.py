@@ -1,0 +1,68 @@
+"""Cases measured in this process, with operands that are made once for the cases of one problem."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import Self
+
+from jobs.benchmark_spec import DataSpec
+from jobs.errors import DeviceFault, JobFailed, OutOfDeviceMemory
+from kernels.numerics import Problem
+from worker.benchmark.bench import Bench
+from worker.benchmark.measure import measure
+from worker.benchmark.turn import Check, Result, Turn
+from worker.runner import Runner
+
+NO_MEMORY = "Operands and product do not fit in the worker's memory."
+
+
+class InProcess:
+    """A context: at its end the last problem's operands go."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
+        self._problem: tuple[Problem, DataSpec] | None = None
+        self._context: AbstractContextManager[Bench] | None = None
+        self._bench: Bench | None = None
+
+    def measure(self, turn: Turn, check: Check) -> Result:
+        """Raises DeviceFault, and what `check` raises; whatever else went wrong is in the record."""
+        try:
+            return self._measure(turn, check)
+        except DeviceFault:
+            raise
+        except OutOfDeviceMemory as error:
+            return turn.without_figures("oom", error.detail)
+        except MemoryError:
+            return turn.without_figures("oom", NO_MEMORY)
+        except JobFailed as error:
+            return turn.without_figures("launch_error", error.detail)
+
+    def _measure(self, turn: Turn, check: Check) -> Result:
+        bench = self._bench_for(turn.case.problem, turn.spec.data)
+        try:
+            return measure(bench, turn, check)
+        except BaseException as error:
+            # The bench's context says in our words what the device's library raised, and its memory goes.
+            self._close(error)
+            raise
+
+    def _bench_for(self, problem: Problem, data: DataSpec) -> Bench:
+        if self._bench is None or self._problem != (problem, data):
+            self._close(None)
+            context = self._runner.bench(problem, data)
+            self._bench = context.__enter__()
+            self._problem, self._context = (problem, data), context
+        return self._bench
+
+    def _close(self, error: BaseException | None) -> None:
+        context, self._context, self._bench = self._context, None, None
+        if context is not None:
+            context.__exit__(type(error) if error else None, error, error.__traceback__ if error else None)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self._close(error)

@@ -1,0 +1,90 @@
+"""A benchmark, from a claimed job to its outcome. Measurements are kept as they are taken; the outcome sums them up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from datetime import UTC, datetime
+
+from jobs.benchmark_cases import expand
+from jobs.benchmark_findings import attempt_name, ceiling_name, in_full
+from jobs.benchmark_records import AttemptInfo
+from jobs.benchmark_spec import BenchmarkKind, BenchmarkSpec
+from jobs.errors import InvalidConfig, InvalidRequest, JobFailed
+from jobs.ledger import Claimed, Ledger
+from jobs.models import BenchmarkOutcome
+from jobs.roofs import measured_roofs
+from worker.benchmark.apart import Apart
+from worker.benchmark.in_process import InProcess
+from worker.benchmark.order import in_turn
+from worker.benchmark.run import BenchmarkRun, Measurer
+from worker.benchmark.summary import summary, summary_of_ceilings
+from worker.benchmark.tune import tune
+from worker.benchmark.turn import Check
+from worker.runner import Runner
+
+
+def benchmark(claimed: Claimed, ledger: Ledger, runner: Runner, *, worker: str, check: Check) -> BenchmarkOutcome:
+    """All that the spec asks for is among the job's findings when this returns. `check` raises StaleAttempt once the
+    job is lost.
+
+    Raises JobFailed, DeviceFault, StoreUnavailable, StaleAttempt.
+    """
+    spec = claimed.job.record.request
+    assert isinstance(spec, BenchmarkSpec), "products go another way"
+    with _measurer(spec, runner) as measurer:
+        run = BenchmarkRun(claimed, spec, runner.device, ledger, measurer, check)
+        attempts = _introduced(run, runner, worker)
+        _KINDS[spec.kind](run, runner)
+    if spec.kind == "ceilings":
+        whole = summary_of_ceilings(run.ceilings, attempts)
+    else:
+        whole = summary(in_full(run.records.values(), spec.timing.rounds), attempts)
+    return BenchmarkOutcome(device=runner.device.name, summary=whole)
+
+
+def _measurer(spec: BenchmarkSpec, runner: Runner) -> AbstractContextManager[Measurer]:
+    return nullcontext(Apart()) if spec.fresh_process else InProcess(runner)
+
+
+def _introduced(run: BenchmarkRun, runner: Runner, worker: str) -> tuple[AttemptInfo, ...]:
+    """Keeps who measures, on what, before the first measurement; all attempts so far, this one last."""
+    this = AttemptInfo(
+        attempt=run.claimed.attempt,
+        worker=worker,
+        started_at=datetime.now(UTC).isoformat(),
+        found=len(run.found.records),
+        device=runner.device.model_dump(mode="json"),
+        environment=runner.environment(),
+    )
+    run.keep({attempt_name(this.attempt): this.model_dump_json()}, {"attempt": this.attempt, "found": this.found})
+    return (*(each for each in run.found.attempts if each.attempt != this.attempt), this)
+
+
+def _sweep(run: BenchmarkRun, _: Runner) -> None:
+    """Raises JobFailed for a spec that asks for nothing this device could do."""
+    try:
+        cases = expand(run.spec, run.device)
+    except (InvalidRequest, InvalidConfig) as error:
+        raise JobFailed(error.detail) from error
+    turns = list(in_turn(cases, run.spec.timing.rounds, run.spec.data.seed))
+    run.plan(len(turns))
+    for number, case in turns:
+        run.measure(case, number)
+
+
+def _ceilings(run: BenchmarkRun, runner: Runner) -> None:
+    """Taken all anew by each attempt: they take seconds, and belong together."""
+    for ceiling in runner.ceilings():
+        run.counted()
+        run.ceilings.append(ceiling)
+        news = ceiling.model_dump(mode="json", include={"name", "unit", "value"})
+        run.keep({ceiling_name(ceiling.name): ceiling.model_dump_json()}, news, current=ceiling.name)
+    runner.device = runner.device.model_copy(update={"measured": measured_roofs(run.ceilings)})
+
+
+_KINDS: dict[BenchmarkKind, Callable[[BenchmarkRun, Runner], None]] = {
+    "sweep": _sweep,
+    "ceilings": _ceilings,
+    "tune": lambda run, _: tune(run),
+}

@@ -1,0 +1,58 @@
+"""Whether a bench's product is right, by the check that every product of this service passes, or by a stricter one."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jobs.benchmark_records import Checked
+from jobs.benchmark_spec import BenchmarkSpec
+from kernels.numerics import DTYPES, AccuracyName, Problem
+from worker.benchmark.bench import Bench
+from worker.verify import check
+
+VECTORS = 2  # each with fresh signs
+ROWS_OF_ZEROS = 64  # looked at element by element
+LARGEST_PRODUCT = 64  # of two integers of at most 8
+# Integers up to here are exact in what products are summed in: float32, and float64 for its own.
+EXACT_FLOAT32, EXACT_FLOAT64 = 2**24, 2**53
+
+
+def proved(bench: Bench, problem: Problem, accuracy: AccuracyName, spec: BenchmarkSpec) -> Checked:
+    """Checks the product that the bench holds. Signs come fresh from the operating system: none can know them."""
+    rng = np.random.default_rng()
+    found = [check(problem, accuracy, bench.matrices(), rng) for _ in range(VECTORS)]
+    residual, threshold = max(one.residual or 0.0 for one in found), found[0].threshold
+    passed = all(one.passed for one in found)
+    if spec.data.distribution == "zeros" and passed:
+        passed = _is_zero(bench, problem, rng)
+    if spec.verify == "full" and passed:
+        passed = bench.largest_error_ratio() <= 1.0
+    if spec.verify == "exact" and sums_are_exact(problem, spec):
+        passed, threshold = passed and residual == 0.0, 0.0
+    return Checked(mode=spec.verify, passed=passed, residual=residual, threshold=threshold)
+
+
+def _is_zero(bench: Bench, problem: Problem, rng: np.random.Generator) -> bool:
+    """Whether some whole rows are. Poison of integers is the same everywhere, so random signs may add it up to a
+    multiple of 2³², which is what a product of zeros should give."""
+    rows = rng.integers(0, problem.m, size=(ROWS_OF_ZEROS, 1))
+    return not bench.matrices().c.elements(0, rows, np.arange(problem.n)).any()
+
+
+def sums_are_exact(problem: Problem, spec: BenchmarkSpec) -> bool:
+    """Whether every sum is an integer that accumulator and product hold: else even a right kernel must round."""
+    if DTYPES[problem.dtype].is_integer or spec.data.distribution == "zeros":
+        return True
+    product = DTYPES[problem.product_dtype]
+    most = min(1.0 / product.unit_roundoff, EXACT_FLOAT64 if product.name == "float64" else EXACT_FLOAT32)
+    return spec.data.scale == 1.0 and problem.k * LARGEST_PRODUCT <= most
+
+
+def why_wrong(checked: Checked) -> str:
+    """The sentence for a record."""
+    if (checked.residual or 0.0) <= (checked.threshold or 0.0):
+        return "An element of the product is farther from the true one than rounding explains."
+    return (
+        f"The product did not pass its check: its residual is {checked.residual:.3g} where rounding explains "
+        f"{checked.threshold:.3g}."
+    )

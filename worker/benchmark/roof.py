@@ -1,0 +1,27 @@
+"""What a device can do at all, by its attributes: a measurement above it is a mistake."""
+
+from __future__ import annotations
+
+from jobs.workers import DeviceInfo
+from kernels.numerics import AccuracyName, DTypeName
+
+TENSOR_FLOAT32 = (8, 0)  # the first compute capability whose tensor cores take TF32
+TF32_OVER_FLOAT16 = 0.5
+
+
+def theoretical_gflops(device: DeviceInfo, accuracy: AccuracyName | None, dtype: DTypeName) -> float | None:
+    """Most operations a second, in 10⁹, of products of `dtype` operands in the class `accuracy`; None where unknown.
+
+    float32 operands that are lowered first go to the tensor cores: at float16's rate where they are lowered to 16
+    bits, at half of it for TF32 (NVIDIA's white papers on A100, GA102, Ada and H100: dense TF32 is half of dense
+    FP16 with float32 sums). A library may take TF32 where it is allowed 16 bits, so the roof is the higher one.
+    """
+    known = device.theoretical.gflops
+    if dtype != "float32" or accuracy in (None, "fp32"):
+        return known.get(dtype)
+    half = known.get("float16")
+    if accuracy != "tf32":
+        return half
+    if half is None or device.compute_capability is None or device.compute_capability < TENSOR_FLOAT32:
+        return None
+    return half * TF32_OVER_FLOAT16

@@ -1,0 +1,133 @@
+"""Samples of one prepared kernel: warmed up first, taken until the stop rule is content, slow clocks thrown away."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, field
+from statistics import fmean, median
+
+from jobs.benchmark_records import Samples, StopReason
+from jobs.benchmark_spec import TimingSpec
+from kernels.kernel import DeviceClass
+from worker.benchmark.bench import Prepared, Sample
+from worker.benchmark.stopping import StopRule
+from worker.benchmark.turn import Check
+
+LEAST_LAUNCHES = 3  # of a warm-up
+STEADY_LAUNCHES = 5  # whose median must have come to rest
+STEADY = 0.01  # most that it may still move
+LONGEST_WARM_UP = 4.0  # times the spec's `warmup_ms`, where launches do not come to rest
+
+# Least length of a sample, in microseconds, so that the clock's own steps are half a percent of it: CUDA events count
+# in steps of about 0.5 µs, the CPU's clock in steps of about 50 ns.
+LEAST_SAMPLE_US: dict[DeviceClass, float] = {"gpu": 100.0, "cpu": 10.0}
+
+MOST_REPS = 100  # no launch is shorter than a microsecond
+
+SLOW_CLOCK = 0.75  # of the default clock; below it a sample does not count (NVBench's rule)
+MANY_DISCARDED = 0.20  # of all samples: then the device is throttled
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 0.5  # for the clock to recover after a sample thrown away
+CHECK_EVERY_S = 0.05
+
+
+@dataclass(slots=True)
+class Taken:
+    """What sampling gave."""
+
+    reps: int
+    kept: list[Sample] = field(default_factory=list)
+    discarded: int = 0
+    stop_reason: StopReason = "timeout"
+
+    @property
+    def times_us(self) -> list[float]:
+        return [sample.time_us for sample in self.kept]
+
+    @property
+    def clocks_mhz(self) -> list[float]:
+        """One for each sample; none where the device does not tell."""
+        told = [sample.sm_clock_mhz for sample in self.kept if sample.sm_clock_mhz is not None]
+        return told if len(told) == len(self.kept) else []
+
+    @property
+    def launch_us(self) -> float:
+        return median(sample.launch_us for sample in self.kept)
+
+    @property
+    def many_discarded(self) -> bool:
+        return self.discarded > MANY_DISCARDED * (self.discarded + len(self.kept))
+
+    @property
+    def samples(self) -> Samples:
+        """As they are kept: to a tenth of a nanosecond."""
+        return Samples(
+            time_us=tuple(round(time_us, 4) for time_us in self.times_us),
+            sm_clock_mhz=tuple(round(clock, 1) for clock in self.clocks_mhz),
+        )
+
+
+def warm_up(prepared: Prepared, timing: TimingSpec, check: Check) -> float:
+    """Launches until times have come to rest; about how long one launch takes, in microseconds.
+
+    At least `warmup_ms` and three launches, until the median of the last five moves by less than 1 %; at most four
+    times `warmup_ms`.
+    """
+    started = time.monotonic()
+    times_us: list[float] = []
+    while True:
+        check()
+        times_us.append(prepared.sample(1, "warm").time_us)
+        spent_ms = (time.monotonic() - started) * 1e3
+        enough = len(times_us) >= LEAST_LAUNCHES and spent_ms >= timing.warmup_ms
+        if (enough and _at_rest(times_us)) or spent_ms >= LONGEST_WARM_UP * timing.warmup_ms:
+            return median(times_us[-STEADY_LAUNCHES:])
+
+
+def _at_rest(times_us: list[float]) -> bool:
+    now, before = times_us[-STEADY_LAUNCHES:], times_us[-STEADY_LAUNCHES - 1 : -1]
+    return len(before) == STEADY_LAUNCHES and abs(median(now) - median(before)) <= STEADY * median(before)
+
+
+def reps_for(time_us: float, device_class: DeviceClass) -> int:
+    """Launches in one sample."""
+    return min(MOST_REPS, max(1, math.ceil(LEAST_SAMPLE_US[device_class] / max(time_us, 1e-3))))
+
+
+def take(prepared: Prepared, timing: TimingSpec, reps: int, default_clock_mhz: float | None, check: Check) -> Taken:
+    """Samples until the stop rule ends it. Raises DeviceFault, and what `check` raises."""
+    taken, rule, pause_s = Taken(reps), StopRule(timing), FIRST_PAUSE_S
+    started = time.monotonic()
+    while True:
+        check()
+        sample = prepared.sample(reps, timing.cache)
+        if _is_slow(sample, default_clock_mhz):
+            taken.discarded += 1
+            _pause(pause_s, check)
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+        else:
+            taken.kept.append(sample)
+            rule.add(sample.time_us, reps)
+            pause_s = FIRST_PAUSE_S
+        reason = rule.verdict(time.monotonic() - started)
+        if reason is not None:
+            taken.stop_reason = reason
+            return taken
+
+
+def _is_slow(sample: Sample, default_clock_mhz: float | None) -> bool:
+    if default_clock_mhz is None or sample.sm_clock_mhz is None:
+        return False
+    return sample.sm_clock_mhz < SLOW_CLOCK * default_clock_mhz
+
+
+def _pause(seconds: float, check: Check) -> None:
+    until = time.monotonic() + seconds
+    while (left := until - time.monotonic()) > 0:
+        time.sleep(min(left, CHECK_EVERY_S))
+        check()
+
+
+def mean_and_least(clocks_mhz: list[float]) -> tuple[float | None, float | None]:
+    """Of the clocks while samples were taken; unknown where the device did not tell."""
+    return (fmean(clocks_mhz), min(clocks_mhz)) if clocks_mhz else (None, None)

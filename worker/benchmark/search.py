@@ -1,0 +1,98 @@
+"""Search for the fastest of a kernel's configs. Pure: what a config costs is asked of a function.
+
+A race, after successive halving (Jamieson and Talwalkar, 2016): all contenders are timed shortly, the faster half twice
+as long, and so on until few are left, which are worth timing in full. Where there are more configs than the budget
+allows, random ones are timed first and then, one by one, those nearest to the fastest known: hill climbing, but to the
+nearest config rather than to a neighbour, for rules over whole configs leave many without one.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+
+from jobs.benchmark_spec import TuneSpec
+from kernels.kernel import Parameter, TileConfig
+
+FINALISTS = 4
+RANDOM_SHARE = 0.5  # of the budget, before nearest configs
+
+Cost = Callable[[TileConfig, int], float | None]  # time of a config in a heat, in any unit; None: it does not run
+
+
+def heats(contenders: int) -> tuple[int, ...]:
+    """How many run in each heat of a race of so many, if none of them fails."""
+    sizes = []
+    while contenders > FINALISTS:
+        sizes.append(contenders)
+        contenders = _faster_half(contenders)
+    return tuple(sizes)
+
+
+def search(
+    space: Sequence[TileConfig], parameters: Sequence[Parameter], tune: TuneSpec, seed: str, cost: Cost
+) -> tuple[int, ...]:
+    """Places in `space` of the configs that are worth timing in full, at most FINALISTS; fewer where few run.
+
+    The same seed and costs give the same calls of `cost`, in the same order, each config once in a heat. Where there is
+    no choice to make, nothing is asked, and all are finalists: `exhaustive`, or a space that small.
+    """
+    rng = random.Random(seed)
+    budget = min(tune.budget, len(space))
+    if tune.strategy == "exhaustive" or len(space) <= FINALISTS:
+        return tuple(rng.sample(range(len(space)), budget))
+    goes_blind = tune.strategy == "auto" and budget == len(space)
+    first = rng.sample(range(len(space)), budget if goes_blind else max(1, int(budget * RANDOM_SHARE)))
+    costs = _heat(space, first, 0, cost)
+    tried = set(first)
+    places = _places(space, parameters)
+    while len(tried) < budget:
+        near = _nearest_untried(places, costs, tried)
+        tried.add(near)
+        costs |= _heat(space, [near], 0, cost)
+    return _race(space, costs, rng, cost)
+
+
+def _heat(space: Sequence[TileConfig], contenders: Sequence[int], number: int, cost: Cost) -> dict[int, float]:
+    """What each of them cost, without those that do not run."""
+    found = {place: cost(space[place], number) for place in contenders}
+    return {place: spent for place, spent in found.items() if spent is not None}
+
+
+def _race(space: Sequence[TileConfig], costs: dict[int, float], rng: random.Random, cost: Cost) -> tuple[int, ...]:
+    """From the first heat's costs to the finalists, fastest first."""
+    heat = 0
+    while len(costs) > FINALISTS:
+        left = _fastest_first(costs)[: _faster_half(len(costs))]
+        if len(left) <= FINALISTS:
+            return tuple(left)
+        heat += 1
+        costs = _heat(space, rng.sample(left, len(left)), heat, cost)
+    return tuple(_fastest_first(costs))
+
+
+def _faster_half(contenders: int) -> int:
+    return max(FINALISTS, -(-contenders // 2))
+
+
+def _fastest_first(costs: Mapping[int, float]) -> list[int]:
+    return sorted(costs, key=lambda place: (costs[place], place))
+
+
+def _places(space: Sequence[TileConfig], parameters: Sequence[Parameter]) -> list[tuple[int, ...]]:
+    """Each config as the places of its values among those allowed."""
+    return [tuple(parameter.values.index(config[parameter.name]) for parameter in parameters) for config in space]
+
+
+def _nearest_untried(places: Sequence[tuple[int, ...]], costs: Mapping[int, float], tried: set[int]) -> int:
+    """That with the fewest steps from the fastest known; the first where none runs yet."""
+    untried = [place for place in range(len(places)) if place not in tried]
+    if not costs:
+        return untried[0]
+    best = places[_fastest_first(costs)[0]]
+    return min(untried, key=lambda place: (_steps(best, places[place]), place))
+
+
+def _steps(one: Sequence[int], other: Sequence[int]) -> int:
+    """Moves to an adjacent value, over all parameters."""
+    return sum(abs(a - b) for a, b in zip(one, other, strict=True))

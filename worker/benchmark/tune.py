@@ -1,0 +1,169 @@
+"""The `tune` kind: for each problem the fastest configs of each kernel are searched for and then timed as a sweep is.
+
+Rounds below `timing.rounds` are that last timing, finalists of all kernels and the baselines together, so that their
+ratios are paired. The heats of the searches are the rounds after: few samples each, for choosing alone. Whatever was
+timed is kept as in a sweep, so another attempt comes to the same finalists without timing anything again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from jobs.benchmark_cases import Case, expand
+from jobs.benchmark_spec import BenchmarkSpec, TimingSpec
+from jobs.errors import InvalidConfig, InvalidRequest, JobFailed
+from jobs.workers import DeviceInfo
+from kernels.architectures import ARCHITECTURES
+from kernels.catalog import BY_NAME
+from kernels.kernel import TileConfig
+from kernels.numerics import Problem
+from kernels.resources import records_of
+from worker.benchmark.order import in_turn
+from worker.benchmark.run import BenchmarkRun
+from worker.benchmark.search import FINALISTS, heats, search
+
+HEAT_SAMPLES = 4  # of the first heat; twice as many in each that follows
+HEAT_WARMUP_MS = 20.0  # at most: a config that loses by far need not be timed precisely
+
+
+@dataclass(slots=True)
+class Space:
+    """A kernel's configs for one problem."""
+
+    kernel: str
+    cases: list[Case] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Task:
+    """One problem: spaces to search, baselines, and what is skipped with its reason."""
+
+    problem: Problem
+    spaces: dict[str, Space] = field(default_factory=dict)
+    baselines: list[Case] = field(default_factory=list)
+    skipped: list[Case] = field(default_factory=list)
+
+    def measurements(self, spec: BenchmarkSpec) -> int:
+        """How many there will be, if every config runs."""
+        tries = [min(len(space.cases), spec.tune.budget) for space in self.spaces.values()]
+        if spec.tune.strategy == "exhaustive":
+            choosing, finalists = sum(len(space.cases) for space in self.spaces.values()) - sum(tries), sum(tries)
+        else:
+            choosing, finalists = sum(sum(heats(count)) for count in tries), sum(min(n, FINALISTS) for n in tries)
+        return len(self.skipped) + choosing + (finalists + len(self.baselines)) * spec.timing.rounds
+
+
+def tune(run: BenchmarkRun) -> None:
+    """Raises JobFailed for a spec that asks for nothing this device could do, DeviceFault, and as BenchmarkRun does."""
+    try:
+        tasks = plan(run.spec, run.device)
+    except (InvalidRequest, InvalidConfig) as error:
+        raise JobFailed(error.detail) from error
+    expected = [task.measurements(run.spec) for task in tasks]
+    for number, task in enumerate(tasks):
+        run.plan(sum(expected))
+        expected[number] = _one(run, task, others=sum(expected) - expected[number])
+    run.plan(sum(expected))
+
+
+def _one(run: BenchmarkRun, task: Task, *, others: int) -> int:
+    """Searches and times one problem; how many measurements that took."""
+    counted = 0
+    for case in task.skipped:
+        run.measure(case)
+        counted += 1
+    finalists = list(task.baselines)
+    for space in task.spaces.values():
+        found, asked = _finalists(run, space)
+        finalists += found
+        counted += asked
+    turns = list(in_turn(finalists, run.spec.timing.rounds, run.spec.data.seed))
+    run.plan(others + counted + len(turns))  # configs that do not run have left the race
+    for number, case in turns:
+        run.measure(case, number)
+    return counted + len(turns)
+
+
+def _finalists(run: BenchmarkRun, space: Space) -> tuple[list[Case], int]:
+    """The configs worth timing in full, and how many measurements it took to know."""
+    configs = [case.config for case in space.cases]
+    by_config = {tuple(case.config.items()): case for case in space.cases}
+    asked = 0
+
+    def cost(config: TileConfig, heat: int) -> float | None:
+        nonlocal asked
+        asked += 1
+        case = by_config[tuple(config.items())]
+        record = run.measure(case, run.spec.timing.rounds + heat, heat_timing(run.spec.timing, heat))
+        return record.kernel_ms if record.status == "ok" else None
+
+    problem = space.cases[0].problem
+    seed = f"{run.spec.data.seed}:{space.kernel}:{problem}"
+    places = search(configs, BY_NAME[space.kernel].parameters, run.spec.tune, seed, cost)
+    finalists = [space.cases[place] for place in places]
+    if run.spec.tune.strategy == "exhaustive":
+        asked += _left_out(run, [case for case in space.cases if case not in finalists])
+    return finalists, asked
+
+
+def _left_out(run: BenchmarkRun, cases: Sequence[Case]) -> int:
+    """Says of what should have been timed that it was not; of how many."""
+    for case in cases:
+        run.skip(case, f"The budget of {run.spec.tune.budget} configs of a kernel for a shape was spent on others.")
+    return len(cases)
+
+
+def heat_timing(timing: TimingSpec, heat: int) -> TimingSpec:
+    """A fixed number of samples, the same for all in a heat."""
+    samples = min(timing.max_samples, HEAT_SAMPLES << heat)
+    return timing.model_copy(
+        update={
+            "min_samples": samples,
+            "max_samples": samples,
+            "min_time_s": 0.0,
+            "warmup_ms": min(timing.warmup_ms, HEAT_WARMUP_MS),
+        }
+    )
+
+
+def plan(spec: BenchmarkSpec, device: DeviceInfo) -> list[Task]:
+    """What is to be searched: every config, where the spec does not name some. Raises InvalidRequest, InvalidConfig."""
+    wide = spec.model_copy(update={"configs": "all"}) if spec.configs == "default" else spec
+    tasks: dict[Problem, Task] = {}
+    for case in expand(wide, device):
+        task = tasks.setdefault(case.problem, Task(case.problem))
+        if case.skip is not None:
+            task.skipped.append(case)
+        elif case.is_baseline:
+            task.baselines.append(case)
+        else:
+            task.spaces.setdefault(case.kernel, Space(case.kernel)).cases.append(case)
+    if spec.tune.strategy != "exhaustive":
+        for task in tasks.values():
+            _leave_out_spilling(task, device)
+    return list(tasks.values())
+
+
+def _leave_out_spilling(task: Task, device: DeviceInfo) -> None:
+    """Where a kernel has configs that do not spill, those that do are skipped."""
+    for space in task.spaces.values():
+        spilling = dict(_spilling(space.cases, device))
+        if len(spilling) < len(space.cases):
+            space.cases = [case for case in space.cases if case.id not in spilling]
+            task.skipped += spilling.values()
+
+
+def _spilling(cases: Sequence[Case], device: DeviceInfo) -> Iterator[tuple[str, Case]]:
+    """By id, with the reason, as far as configs were compiled for that architecture and element type."""
+    arch = next((a.name for a in ARCHITECTURES.values() if a.compute_capability == device.compute_capability), None)
+    for case in cases:
+        records = records_of(case.kernel)
+        record = records.find(case.config, case.problem.dtype) if records else None
+        usage = record.usage.get(arch or "") if record else None
+        if usage is not None and usage.spills:
+            reason = (
+                f"Compiled for {arch} it spills {usage.local_bytes} bytes of a thread to local memory, so the search "
+                "leaves it out; the strategy exhaustive times it."
+            )
+            yield case.id, replace(case, skip=reason)

@@ -1,0 +1,57 @@
+"""One turn: a case in a round, with all that it takes to measure it; and the record of one that has no figures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from jobs.benchmark_cases import Case
+from jobs.benchmark_records import CaseRecord, Samples
+from jobs.benchmark_spec import BenchmarkSpec, TimingSpec
+from jobs.workers import DeviceInfo
+from kernels.published_records import Status
+
+Check = Callable[[], None]  # raises StaleAttempt once the job is lost; to be called at least every 50 ms
+Result = tuple[CaseRecord, Samples]
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What is measured, how, and where. `timing` is the spec's, but where a search asks for less."""
+
+    case: Case
+    round: int
+    attempt: int
+    spec: BenchmarkSpec
+    timing: TimingSpec
+    device: DeviceInfo
+
+    def record(self, status: Status, reason: str | None = None, **figures: Any) -> CaseRecord:
+        """What became of it."""
+        case, problem = self.case, self.case.problem
+        return CaseRecord(
+            case=case.id,
+            round=self.round,
+            attempt=self.attempt,
+            kernel=case.kernel,
+            config=dict(case.config),
+            device_class=self.device.device_class,
+            dtype=problem.dtype,
+            accuracy=case.accuracy,
+            m=problem.m,
+            n=problem.n,
+            k=problem.k,
+            batch=problem.batch,
+            baseline=case.baseline,
+            status=status,
+            reason=reason,
+            cache=self.timing.cache,
+            flops=problem.flops,
+            bytes_min=problem.operand_bytes + problem.product_bytes,
+            **figures,
+        )
+
+    def without_figures(self, status: Status, reason: str, **figures: Any) -> Result:
+        """For whatever could not be measured."""
+        return self.record(status, reason, **figures), Samples()
