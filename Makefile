@@ -1,7 +1,7 @@
 # One target per intention; `make help` lists them. What a target needs is set up first: `.venv` is made from the
 # hash-locked constraints/ when it is missing or out of date.
 .DEFAULT_GOAL := help
-.PHONY: help run worker test test-gpu sanitize test-images check fix docs kernel-resources tuned-table constraints audit bench-service clean env-run env-dev
+.PHONY: help run worker test test-gpu sanitize test-images check fix docs kernel-resources recorded constraints audit bench-service clean env-run env-dev
 
 BIN := .venv/bin
 ARGS ?=
@@ -53,6 +53,7 @@ check: env-dev ## lint, format, types, import rule, generated docs, house rules:
 	$(BIN)/python -m scripts.generate_docs --check
 	$(BIN)/python -m benchmarks.tables --check
 	$(BIN)/python -m benchmarks.tuned_table --check
+	$(BIN)/python -m benchmarks.publish --check
 	$(BIN)/pytest -q tests/unit/test_house.py
 
 fix: env-dev ## what tools can mend of `check`
@@ -68,8 +69,9 @@ docs: env-dev ## write the generated parts of docs/ anew; new kernels are traced
 kernel-resources: env-dev ## compile what is new of the kernels, every config for every GPU; writes kernels/resources/
 	$(BIN)/python -m scripts.kernel_resources
 
-tuned-table: env-dev ## write kernels/tuned/, which `auto` reads, from the results in benchmarks/results/
+recorded: env-dev ## write what ships of benchmarks/results/: kernels/tuned/, which `auto` reads, and our part of kernels/published/
 	$(BIN)/python -m benchmarks.tuned_table
+	$(BIN)/python -m benchmarks.publish
 
 # In this order each file agrees with the one before: what a GPU needs decides, and tests run on what is shipped.
 LOCK = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \

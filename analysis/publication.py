@@ -87,7 +87,7 @@ def _record(one: CaseResult, cublas: Container[str | None]) -> dict[str, Any]:
         "h2d_ms": copies.h2d_ms if copies else None,
         "d2h_ms": copies.d2h_ms if copies else None,
         "total_ms": one.kernel_ms + copies.h2d_ms + copies.d2h_ms if copies and one.kernel_ms else None,
-        "samples": one.samples,
+        "samples": one.samples or None,
         "sm_clock_mhz": one.state.sm_clock_mhz,
         "fraction_of_cublas": ratio.value if ratio and one.baseline in cublas else None,
         "error_vs_float64": one.error_vs_float64,

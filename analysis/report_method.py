@@ -112,8 +112,8 @@ def _sentences(spec: BenchmarkSpec) -> Iterator[str]:
     yield (
         f"A case is warmed up for at least {timing.warmup_ms:g} ms, and sampled until the 95 % interval of its median "
         f"is within {100 * timing.precision:g} %, after at least {timing.min_samples} samples and "
-        f"{timing.min_time_s:g} s or 30 samples, at most {timing.max_samples} samples and {timing.timeout_s:g} s a round; the samples of all "
-        "rounds are then taken together."
+        f"{timing.min_time_s:g} s or 30 samples, at most {timing.max_samples} samples and {timing.timeout_s:g} s a "
+        "round; the samples of all rounds are then taken together."
     )
     yield "The SM clock is measured with each sample; samples taken while it was far down are thrown away."
     if spec.transfers.enabled:

@@ -47,11 +47,11 @@ def is_results(document: Any) -> bool:
 
 
 def documents(paths: Iterable[Path]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Results by file name; other recorded runs are passed over."""
+    """Results by file; other recorded runs are passed over."""
     for path in sorted(paths):
         document = json.loads(path.read_text("utf-8"))
         if is_results(document):
-            yield path.name, document
+            yield (path.relative_to(RESULTS) if path.is_relative_to(RESULTS) else Path(path.name)).as_posix(), document
 
 
 def timed(document: Mapping[str, Any]) -> Iterator[Timed]:
@@ -184,13 +184,13 @@ def main() -> None:
     parser.add_argument("results", nargs="*", type=Path, help="only these files")
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a table is outdated")
     options = parser.parse_args()
-    given = documents(options.results or RESULTS.glob("*.json"))
+    given = documents(options.results or RESULTS.rglob("*.json"))
     written = {file_name(table.device): text(table) for table in tables(given)}
     outdated = [name for name, content in written.items() if _kept(name) != content]
     surplus = [] if options.results else [path for path in DIRECTORY.glob("*.json") if path.name not in written]
     if options.check and (outdated or surplus):
         named = ", ".join((*outdated, *(path.name for path in surplus)))
-        sys.exit(f"not as the results make it: {named}; run `make tuned-table`")
+        sys.exit(f"not as the results make it: {named}; run `make recorded`")
     DIRECTORY.mkdir(exist_ok=True)
     for name in outdated:
         (DIRECTORY / name).write_text(written[name], "utf-8")

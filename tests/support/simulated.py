@@ -60,7 +60,7 @@ class SimulatedBench(CpuBench):
 
     def prepare(self, case: Case) -> Prepared:
         self.behaviour.on_prepare(case)
-        return _Simulated(self, super().prepare(case), case)
+        return _Simulated(self, super().prepare(replace(case, kernel="cpu_blas", config={})), case)
 
     @contextmanager
     def watch(self) -> Iterator[Watched]:

@@ -9,9 +9,11 @@ import pytest
 
 from jobs.benchmark_records import Samples
 from jobs.errors import StaleAttempt
+from jobs.settings import Settings
 from tests.support.simulated import record_of, spec_of, turn_of
 from worker.benchmark import apart
 from worker.benchmark.apart import RESULT, TURN, Apart
+from worker.runner import CpuRunner
 
 
 def running(program: str) -> Apart:
@@ -27,6 +29,13 @@ def test_the_answer_is_the_result() -> None:
     result = record_of(turn_of(), [1.0, 2.0]), Samples(time_us=(1.0, 2.0))
     program = f"import sys; sys.stdin.readline(); sys.stdout.write({RESULT.dump_json(result).decode()!r})"
     assert running(program).measure(turn_of(), lambda: None) == result
+
+
+def test_a_fresh_process_that_finds_another_device_measures_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MATMUL_DEVICE", raising=False)
+    record, _ = Apart().measure(turn_of(), lambda: None)
+    assert record.status == "launch_error"
+    assert record.reason == f"A fresh process finds {CpuRunner(Settings()).device.name}, not {turn_of().device.name}."
 
 
 @pytest.mark.parametrize("program", ["raise SystemExit(7)", "input(); raise SystemExit(7)"])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from jobs.benchmark_spec import DataSpec
-from jobs.errors import OutOfDeviceMemory
+from jobs.errors import KernelUnavailable, OutOfDeviceMemory
 from jobs.settings import Settings
 from kernels.numerics import DTYPE_NAMES, DTYPES, DTypeName, Problem
 from tests.support.simulated import spec_of, turn_of
@@ -24,7 +24,7 @@ from worker.runner import CpuRunner
 
 
 def multiplied(bench: Bench) -> Bench:
-    bench.prepare(turn_of().case).sample(1, "warm")
+    bench.prepare(turn_of(kernel="cpu_blas", config={}).case).sample(1, "warm")
     return bench
 
 
@@ -82,10 +82,15 @@ def test_cold_caches_are_written_over_before_each_launch_and_that_is_not_timed()
     bench = CpuBench(Problem(8, 8, 8, "float32"), DataSpec())
     flushed: list[float] = []
     bench.flush = lambda: flushed.append(time.sleep(0.02) or 0.0)  # type: ignore[method-assign, func-returns-value]
-    prepared = bench.prepare(turn_of().case)
+    prepared = bench.prepare(turn_of(kernel="cpu_blas", config={}).case)
     assert prepared.sample(3, "cold").time_us < 15_000 and len(flushed) == 3
     prepared.sample(3, "warm")
     assert len(flushed) == 3
+
+
+def test_a_kernel_of_a_gpu_is_not_measured_as_if_it_ran_here() -> None:
+    with pytest.raises(KernelUnavailable, match="naive runs on a GPU"):
+        CpuBench(Problem(4, 4, 4, "float32"), DataSpec()).prepare(turn_of().case)
 
 
 def test_what_has_no_room_is_refused_before_it_is_made() -> None:

@@ -82,7 +82,7 @@ def test_the_catalogue_takes_the_configs(publication: Publication) -> None:
             assert not refused, (record.label, refused)
 
 
-@every
+@each_report
 def test_thread_tiles_fill_the_block(publication: Publication) -> None:
     """Where the source prints the block, its threads times their results are the tile."""
     for record in publication.records:

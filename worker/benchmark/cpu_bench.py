@@ -13,7 +13,10 @@ import numpy as np
 from jobs.benchmark_cases import Case
 from jobs.benchmark_records import CopyFigures, LaunchFigures
 from jobs.benchmark_spec import CacheState, DataSpec
+from jobs.errors import KernelUnavailable
 from jobs.matrices import STORAGE_DTYPES, Array
+from kernels.catalog import BY_NAME
+from kernels.kernel import DeviceTraits
 from kernels.numerics import DTYPES, Problem
 from worker.benchmark.bench import Bench, Prepared, Sample, Watched
 from worker.benchmark.cpu_data import operand, stored
@@ -24,6 +27,7 @@ from worker.explain import Operands
 from worker.rounding import rounding_of
 from worker.sums import HostMatrix
 
+CPU = DeviceTraits("cpu")
 LEAST_FLUSH_BYTES = 64 << 20
 SAMPLED_ROWS = 128  # that the error is taken over
 BLOCK_ELEMENTS = 1 << 22  # of the float64 product at a time
@@ -42,6 +46,8 @@ class CpuBench(Bench):
         self._flushed = np.zeros(max(LEAST_FLUSH_BYTES, 2 * last_cache_bytes()), np.uint8)
 
     def prepare(self, case: Case) -> Prepared:
+        if (reason := BY_NAME[case.kernel].unsupported_because(CPU)) is not None:
+            raise KernelUnavailable(reason)
         return _PreparedCpu(self)
 
     def flush(self) -> None:

@@ -35,7 +35,10 @@ def main() -> int:
 def _measured(turn: Turn) -> Result:
     """A fault takes this process alone along, so it is a record and not the end of the benchmark."""
     try:
-        with InProcess(make_runner(get_settings())) as measurer:
+        runner = make_runner(get_settings())
+        if (found := runner.device.name) != turn.device.name:
+            return turn.without_figures("launch_error", f"A fresh process finds {found}, not {turn.device.name}.")
+        with InProcess(runner) as measurer:
             return measurer.measure(turn, lambda: None)
     except JobFailed as failure:
         return turn.without_figures("launch_error", failure.detail)

@@ -1,0 +1,56 @@
+"""Writes what the package serves at /v1/published of this project's own runs: a file in `kernels/published/` for each
+whole benchmark recorded in a folder of `benchmarks/results/`, named by folder and preset.
+
+python -m benchmarks.publish [--check]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from analysis.publication import publish
+from analysis.results import from_json
+from kernels.published import DIRECTORY, PUBLISHED
+
+RESULTS = Path(__file__).resolve().parent / "results"
+
+
+def publications() -> Iterator[tuple[str, str]]:
+    """File name and content of each. A recorded `ceilings` has no products to show."""
+    for path in sorted(RESULTS.glob("*/*.json")):
+        text = path.read_bytes()
+        if b'"schema_version"' not in text:
+            continue  # another program's record
+        results = from_json(text)
+        if results.complete and results.records:
+            name = f"{path.parent.name}_{path.stem.replace('-', '_')}"
+            yield f"{name}.json", json.dumps(publish(results, name), ensure_ascii=False, indent=1) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a file is outdated")
+    checking: bool = parser.parse_args().check
+    written = dict(publications())
+    ours = {f"{one.name}.json" for one in PUBLISHED.values() if one.report is None}
+    outdated = [name for name, text in written.items() if _kept(name) != text]
+    surplus = sorted(ours - written.keys())
+    if checking and (outdated or surplus):
+        sys.exit(f"not as the results make it: {', '.join((*outdated, *surplus))}; run `make recorded`")
+    for name in outdated:
+        (DIRECTORY / name).write_text(written[name], "utf-8")
+    for name in surplus:
+        (DIRECTORY / name).unlink()
+
+
+def _kept(name: str) -> str | None:
+    path = DIRECTORY / name
+    return path.read_text("utf-8") if path.exists() else None
+
+
+if __name__ == "__main__":
+    main()
