@@ -1,7 +1,7 @@
 # One target per intention; `make help` lists them. What a target needs is set up first: `.venv` is made from the
 # hash-locked constraints/ when it is missing or out of date.
 .DEFAULT_GOAL := help
-.PHONY: help run worker test test-gpu sanitize test-images check fix docs kernel-resources recorded constraints audit bench-service clean env-run env-dev
+.PHONY: help run worker test test-gpu sanitize test-images check fix docs kernel-resources recorded constraints audit bench-service bench-presets clean env-run env-dev
 
 BIN := .venv/bin
 ARGS ?=
@@ -88,6 +88,9 @@ audit: env-dev ## known vulnerabilities in what is locked
 bench-service: env-dev ## measure the service beside plain numpy; writes benchmarks/results/
 	$(BIN)/python -m benchmarks.bench_service $(ARGS)
 	$(BIN)/python -m benchmarks.tables
+
+bench-presets: $(if $(PYTHON),,env-dev) ## record benchmark presets through the service: ARGS="--out benchmarks/results/h200 ladder"
+	$(or $(PYTHON),$(BIN)/python) -m benchmarks.presets $(ARGS)
 
 clean: ## remove what the tools made; the state in .matmul stays
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

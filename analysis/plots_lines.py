@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 Overlays = Sequence[Measurement]
 SQUARE, OBLONG = "N (m = n = k)", "cube root of m·n·k"
 FAR = 3.0  # times the top of an axis
+HEADROOM = 1.25  # above a peak, for its words
 ROOF_LINES: dict[RoofKind, str] = {"theoretical": "--", "measured": "-"}
 
 
@@ -218,15 +219,17 @@ def _panel(axes: Axes, series: Sequence[Series], look: Look, styles: Mapping[str
 
 def _roofs(axes: Axes, found: Sequence[Measurement]) -> None:
     """Peaks of the units in use: dashed as stated, full as measured. Peaks far above every point would only press the
-    points together, so they are told in words."""
+    points together, so they are told in words. Words stand left and right in turn: two peaks may be close."""
     high, far = axes.get_ylim()[1], []
-    for (kind, gflops), told in peaks(found).items():
+    for place_of, ((kind, gflops), told) in enumerate(peaks(found).items()):
         if gflops > FAR * high:
             far.append(told)
             continue
         axes.axhline(gflops, color=FAINT, linewidth=1, linestyle=ROOF_LINES[kind])
+        axes.set_ylim(top=max(axes.get_ylim()[1], HEADROOM * gflops))
         place: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "xytext": (0, 2), "textcoords": "offset points"}
-        axes.annotate(told, (0.005, gflops), fontsize=8, color=FAINT, **place)
+        x, side = ((0.005, "left"), (0.995, "right"))[place_of % 2]
+        axes.annotate(told, (x, gflops), fontsize=8, color=FAINT, ha=side, **place)
     if far:
         axes.text(1.0, 1.01, "; ".join(far), transform=axes.transAxes, ha="right", fontsize=8, color=FAINT)
 

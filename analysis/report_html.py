@@ -19,7 +19,7 @@ h3 { font-size: 1.05rem; margin-top: 1.6rem; }
 table { border-collapse: collapse; font-size: .85rem; font-variant-numeric: tabular-nums; }
 caption { text-align: left; color: #555; padding-bottom: .3rem; }
 th, td { padding: .22rem .6rem; border-bottom: 1px solid #e6e6e6; text-align: right; white-space: nowrap; }
-th:first-child, td:first-child, table.words td { text-align: left; }
+th:first-child, td:first-child, table.words td, table.words th { text-align: left; }
 table.words td { white-space: normal; }
 thead th { border-bottom: 2px solid #bbb; }
 tbody th { font-weight: 500; }

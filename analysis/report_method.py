@@ -38,8 +38,10 @@ def title(results: Results) -> str:
 def surroundings(results: Results) -> Iterator[Block]:
     yield Heading(2, "Device and software")
     yield Table("The device", ("what", "value"), tuple(_device_rows(results.device)), words=True)
-    told = [(name, _word(value)) for name, value in flat({"device": results.device.get("versions") or {}})]
-    told += [(name, _word(value)) for name, value in flat(results.environment)]
+    versions = {**(results.device.get("versions") or {}), **(results.environment.get("versions") or {})}
+    shown = {*results.device, "gpu", "clocks_mhz", "memory_bus_bits"}  # by the table above
+    told = [(name, _word(value)) for name, value in flat(versions)]
+    told += [(name, _word(value)) for name, value in flat(results.environment) if name.split(".")[0] not in shown]
     if told:
         yield Table("Software and host", ("what", "value"), tuple(told), words=True)
 

@@ -25,9 +25,15 @@ from analysis.report_document import (
     times,
 )
 from analysis.result_models import CaseResult, Ratio
+from kernels.catalog import KERNEL_NAMES
 
 Pair = tuple[CaseResult, Measurement]
 MOST_ROWS = 60  # of a table of single cases; the CSV has them all
+
+
+def ladder_place(label: str) -> tuple[int, str]:
+    """Where a kernel stands in the catalogue; after it what is not there."""
+    return (KERNEL_NAMES.index(label) if label in KERNEL_NAMES else len(KERNEL_NAMES)), label
 
 
 def best(pairs: Sequence[Pair]) -> list[Pair]:
@@ -98,7 +104,7 @@ def _ratio(ratio: Ratio | None) -> str:
 
 
 def _table(mine: Sequence[Pair], caption: str, cell: Callable[[CaseResult, Measurement], str]) -> Table:
-    kernels = list(dict.fromkeys(one.label for _, one in mine))
+    kernels = sorted({one.label for _, one in mine}, key=ladder_place)
     shapes = list(dict.fromkeys(shape(one) for _, one in sorted(mine, key=lambda pair: pair[1].size)))
     cells = {(one.label, shape(one)): cell(result, one) for result, one in mine}
     return grid(caption, "N", shapes, kernels, {(size, label): text for (label, size), text in cells.items()})

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from benchmarks.tables_gpu import benchmarks, cross_check
 from scripts.markdown import table
 
 ROOT = Path(__file__).parent.parent
@@ -122,6 +123,10 @@ def page() -> str:
     if recorded := sorted(RESULTS.glob("service_*.json")):
         parts.append(service(json.loads(recorded[-1].read_text())))
     parts += [end_to_end(json.loads(path.read_text())) for path in sorted(RESULTS.glob("*_end_to_end.json"))]
+    for folder in sorted(path for path in RESULTS.iterdir() if path.is_dir()):
+        parts += benchmarks(folder)
+        for path in folder.glob("cross_check.json"):
+            parts += cross_check(json.loads(path.read_text()))
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 

@@ -16,6 +16,7 @@ from kernels.catalog import BY_NAME
 from kernels.kernel import CudaKernel, DeviceClass, Kernel
 from kernels.numerics import AccuracyName, DTypeName
 from kernels.resources import records_of
+from kernels.tuned import best_results
 
 
 class ParameterView(Strict):
@@ -84,9 +85,25 @@ class KernelView(Strict):
     served_by: tuple[str, ...] = Field(description="Ids of live workers that run it now.", examples=[["host-cpu-1"]])
 
 
-class KernelDetail(KernelView):
-    """An entry of the catalogue, with what its configs take."""
+class BestView(Strict):
+    """The best that was measured of a kernel at one shape, for the tables that `auto` goes by."""
 
+    device: str = Field(description="Model that it was measured on.", examples=["NVIDIA H200"])
+    dtype: DTypeName = Field(description="Element type of the operands.")
+    m: int = Field(description="Rows of A and C.", examples=[4096])
+    n: int = Field(description="Columns of B and C.", examples=[4096])
+    k: int = Field(description="Columns of A, rows of B.", examples=[4096])
+    config: dict[str, int] = Field(description="Its fastest tile config there.", examples=[{"tile": 32}])
+    gflops: float = Field(description="Speed.", examples=[50000.0])
+    fraction_of_baseline: float | None = Field(
+        description="Over the library's of the same accuracy in the same rounds; null where there is none."
+    )
+
+
+class KernelDetail(KernelView):
+    """An entry of the catalogue, with what its configs take and how fast it was."""
+
+    best: tuple[BestView, ...] = Field(description="Best measured results, by device, element type and shape.")
     resources: tuple[ResourcesView, ...] = Field(
         description="Config by config; none for a library. The main element type, float32 where the kernel takes that, "
         "is listed for all architectures; of the others each config has one, and all where it is a default."
@@ -129,7 +146,7 @@ def view(kernel: Kernel, workers: Sequence[WorkerInfo]) -> KernelView:
 
 def detail(kernel: Kernel, workers: Sequence[WorkerInfo]) -> KernelDetail:
     """All that HTTP shows of one."""
-    return KernelDetail(**dict(view(kernel, workers)), resources=_resources(kernel.name))
+    return KernelDetail(**dict(view(kernel, workers)), resources=_resources(kernel.name), best=_best(kernel.name))
 
 
 @cache
@@ -158,6 +175,23 @@ def _resources(name: str) -> tuple[ResourcesView, ...]:
             architectures={arch: UsageView(**asdict(usage)) for arch, usage in record.usage.items()},
         )
         for record in (table.records if table else ())
+    )
+
+
+@cache
+def _best(name: str) -> tuple[BestView, ...]:
+    return tuple(
+        BestView(
+            device=found.device,
+            dtype=found.entry.dtype,
+            m=found.entry.m,
+            n=found.entry.n,
+            k=found.entry.k,
+            config=dict(found.row.config),
+            gflops=found.row.gflops,
+            fraction_of_baseline=found.row.fraction_of_baseline,
+        )
+        for found in best_results(name)
     )
 
 

@@ -26,7 +26,7 @@ _DEVICE = re.compile(r"cpu|gpu:(\d{1,3})")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs until SIGTERM or SIGINT; the job at hand may end first."""
     device = _device(arguments)
-    _prepare_environment(device)
+    prepare_environment(device)
     settings = get_settings()
     configure_logs(settings)
     # Celery warns of root on many lines. Containers run as another user; on one's own machine it is one's own choice.
@@ -51,7 +51,7 @@ def _device(arguments: Sequence[str] | None) -> str:
     return device
 
 
-def _prepare_environment(device: str) -> None:
+def prepare_environment(device: str) -> None:
     """What the child inherits: BLAS threads that sleep, one GPU counted as nvidia-smi does, float32 that stays so."""
     os.environ["MATMUL_DEVICE"] = device
     # OpenBLAS's threads spin for some 25 ms after each product, and so take cores from the API and Redis. 2¹⁴ cycles
@@ -64,4 +64,5 @@ def _prepare_environment(device: str) -> None:
     if visible and int(index) >= len(visible):
         sys.exit(f"--device {device}: CUDA_VISIBLE_DEVICES leaves {len(visible)} GPUs to choose from")
     os.environ["CUDA_VISIBLE_DEVICES"] = visible[int(index)] if visible else index
-    os.environ["NVIDIA_TF32_OVERRIDE"] = "0"
+    # Set to 0 it would take TF32 from the kernels that are asked for by it, too.
+    os.environ.pop("NVIDIA_TF32_OVERRIDE", None)

@@ -38,13 +38,25 @@ def test_a_product_by_every_kernel(bench: WorkerBench, name: str, dtype: DTypeNa
     assert record.verification is not None and record.verification.passed
 
 
-def test_auto_takes_cublas_and_keeps_stored_operands_on_the_device(bench: WorkerBench) -> None:
+def test_auto_decides_once_and_keeps_stored_operands_on_the_device(bench: WorkerBench) -> None:
     a, b = operands(Problem(1000, 900, 800, "float32"), np.random.default_rng())
     refs = bench.operand(a, "float32", inline=False), bench.operand(b, "float32", inline=False)
     first, second = (bench.ended(bench.submit(*refs)).record for _ in range(2))
-    assert first.kernel == second.kernel == "cublas"
+    assert first.kernel == second.kernel and first.why == second.why
     assert first.timing is not None and first.timing.h2d_ms > 0
     assert second.timing is not None and second.timing.h2d_ms == 0
+
+
+def test_a_kernel_of_reduced_precision_is_one_in_the_worker_too(bench: WorkerBench) -> None:
+    """Whatever environment the worker makes for itself: TF32 keeps 11 of float32's 24 significant bits."""
+    a, b = operands(Problem(1024, 1024, 1024, "float32"), np.random.default_rng())
+    exact = a.astype(np.float64) @ b.astype(np.float64)
+
+    def error(kernel: str) -> float:
+        given = bench.product(bench.ended(bench.submit(a, b, "float32", kernel=kernel)))
+        return float(np.linalg.norm(given - exact) / np.linalg.norm(exact))
+
+    assert error("cublas") < 1e-5 < error("cublas_tf32") < 1e-3
 
 
 def test_the_worker_is_on_the_register(bench: WorkerBench) -> None:

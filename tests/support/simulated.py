@@ -41,6 +41,7 @@ class Behaviour:
     on_sample: Callable[[Case, int], None] = lambda case, number: None
     wrong_from: int | None = None  # number of the first sample that writes a wrong product
     lazy_from: int | None = None  # and of the first that writes none
+    power_capped: bool = False
     watched: Watched = field(default_factory=Watched)
     benches: int = 0  # that were opened
     samples: list[tuple[str, int, CacheState]] = field(default_factory=list)  # kernel, reps, cache of each
@@ -61,6 +62,9 @@ class SimulatedBench(CpuBench):
     def prepare(self, case: Case) -> Prepared:
         self.behaviour.on_prepare(case)
         return _Simulated(self, super().prepare(replace(case, kernel="cpu_blas", config={})), case)
+
+    def is_power_capped(self) -> bool:
+        return self.behaviour.power_capped
 
     @contextmanager
     def watch(self) -> Iterator[Watched]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +17,7 @@ from jobs.settings import Settings
 from kernels.choose import Choice, choose
 from kernels.numerics import DTYPE_NAMES, Problem
 from worker import cpu_device
-from worker.main import main
+from worker.main import main, prepare_environment
 from worker.multiply import problem_of
 from worker.patience import patiently
 from worker.readiness import NotReady, prove
@@ -118,3 +119,13 @@ def test_an_unknown_device_is_refused_in_words(device: str, capsys: pytest.Captu
     with pytest.raises(SystemExit):
         main(["--device", device])
     assert "it must be cpu or gpu:<index>" in capsys.readouterr().err
+
+
+def test_nothing_lowers_or_forbids_tf32_behind_a_kernel_s_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Set to 0 the variable would take TF32 from `cublas_tf32`; set to 1 it would lower `cublas`."""
+    for name in ("MATMUL_DEVICE", "OPENBLAS_THREAD_TIMEOUT", "CUDA_DEVICE_ORDER", "CUDA_VISIBLE_DEVICES"):
+        monkeypatch.setenv(name, "")
+    monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "0")
+    prepare_environment("gpu:1")
+    assert (os.environ["MATMUL_DEVICE"], os.environ["CUDA_VISIBLE_DEVICES"]) == ("gpu:1", "1")
+    assert "NVIDIA_TF32_OVERRIDE" not in os.environ

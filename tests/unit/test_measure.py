@@ -108,6 +108,13 @@ def test_slow_clocks_are_thrown_away() -> None:
     assert set(samples.sm_clock_mhz) == {900.0}
 
 
+def test_a_clock_that_the_power_cap_holds_down_counts() -> None:
+    behaviour = Behaviour(clock_mhz=lambda number: 700.0 if number == 5 else 900.0, power_capped=True)
+    record, samples = measured(behaviour)
+    assert (record.status, record.discarded, record.throttled) == ("ok", 0, False)
+    assert 700.0 in samples.sm_clock_mhz
+
+
 def test_many_thrown_away_are_a_throttled_device() -> None:
     behaviour = Behaviour(clock_mhz=lambda number: 700.0 if number % 3 == 0 else 900.0)
     record, _ = measured(behaviour)

@@ -78,6 +78,10 @@ class Bench(ABC):
     def energy_mj(self, prepared: Prepared, window_s: float) -> float | None:
         """Of one launch, by the device's counter over a steady loop; None where it has no counter."""
 
+    def is_power_capped(self) -> bool:
+        """Whether the power cap, and not something that passes, holds the clock down now."""
+        return False
+
     @abstractmethod
     def watch(self) -> AbstractContextManager[Watched]:
         """Watches clocks, heat, power and other processes until the context ends."""

@@ -120,6 +120,9 @@ class CudaBench(Bench):
         cupy.cuda.get_current_stream().synchronize()
         return used_mj
 
+    def is_power_capped(self) -> bool:
+        return self._nvml.is_power_capped()
+
     def watch(self) -> AbstractContextManager[Watched]:
         return watched(self._nvml)
 

@@ -63,7 +63,7 @@ def _sampled(bench: Bench, prepared: Prepared, turn: Turn, check: Check) -> tupl
     reps = reps_for(estimate_us, turn.device.device_class)
     bench.poison()
     with bench.watch() as watched:
-        taken = take(prepared, turn.timing, reps, bench.default_clock_mhz, check)
+        taken = take(bench, prepared, turn.timing, reps, check)
     return taken, watched
 
 

@@ -15,6 +15,7 @@ Value = TypeVar("Value")
 # Cumulative nanoseconds that the clock was held down, by reason: they miss nothing between two looks. NVML's numbers of
 # its fields NVML_FI_DEV_CLOCKS_EVENT_REASON_*, which older bindings do not name.
 EVENT_REASONS = {"power_cap": 74, "sync_boost": 76, "sw_thermal": 269, "hw_thermal": 270, "power_brake": 271}
+POWER_CAP = 0x4  # the bit among those that hold the clock down now
 
 
 def told(question: Callable[[], Value]) -> Value | None:
@@ -64,6 +65,13 @@ class Nvml:
         fields = self.ask(lambda gpu: list(pynvml.nvmlDeviceGetFieldValues(gpu, list(EVENT_REASONS.values()))))
         named = zip(EVENT_REASONS, fields or (), strict=False)
         return {name: _integer(field) for name, field in named if field.nvmlReturn == pynvml.NVML_SUCCESS}
+
+    def is_power_capped(self) -> bool:
+        """Whether the software power cap holds the clock down now; False where NVML does not tell."""
+        reasons = self.ask(lambda gpu: int(pynvml.nvmlDeviceGetCurrentClocksEventReasons(gpu)))
+        if reasons is None:
+            reasons = self.ask(lambda gpu: int(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons(gpu)))
+        return bool((reasons or 0) & POWER_CAP)
 
     def compute_processes(self) -> frozenset[int]:
         """Ids of the processes that compute on the device, as NVML sees them."""

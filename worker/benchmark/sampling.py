@@ -10,7 +10,7 @@ from statistics import fmean, median
 from jobs.benchmark_records import Samples, StopReason
 from jobs.benchmark_spec import TimingSpec
 from kernels.kernel import DeviceClass
-from worker.benchmark.bench import Prepared, Sample
+from worker.benchmark.bench import Bench, Prepared, Sample
 from worker.benchmark.stopping import StopRule
 from worker.benchmark.turn import Check
 
@@ -94,14 +94,17 @@ def reps_for(time_us: float, device_class: DeviceClass) -> int:
     return min(MOST_REPS, max(1, math.ceil(LEAST_SAMPLE_US[device_class] / max(time_us, 1e-3))))
 
 
-def take(prepared: Prepared, timing: TimingSpec, reps: int, default_clock_mhz: float | None, check: Check) -> Taken:
-    """Samples until the stop rule ends it. Raises DeviceFault, and what `check` raises."""
+def take(bench: Bench, prepared: Prepared, timing: TimingSpec, reps: int, check: Check) -> Taken:
+    """Samples until the stop rule ends it. Raises DeviceFault, and what `check` raises.
+
+    A clock that the power cap holds down is how fast the device is on such work, so its samples count.
+    """
     taken, rule, pause_s = Taken(reps), StopRule(timing), FIRST_PAUSE_S
     started = time.monotonic()
     while True:
         check()
         sample = prepared.sample(reps, timing.cache)
-        if _is_slow(sample, default_clock_mhz):
+        if _is_slow(sample, bench.default_clock_mhz) and not bench.is_power_capped():
             taken.discarded += 1
             _pause(pause_s, check)
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
