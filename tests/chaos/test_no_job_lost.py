@@ -7,6 +7,7 @@ A positive control comes first: with the sweeper off the same faults must lose j
 from __future__ import annotations
 
 import contextlib
+import http.client
 import json
 import os
 import random
@@ -67,7 +68,7 @@ def call_until_answered(url: str, headers: dict[str, str], body: bytes | None = 
         except urllib.error.HTTPError as error:
             if error.code not in (409, 429, 503) or time.monotonic() > deadline:
                 raise AssertionError(f"{error.code}: {error.read().decode()}") from error
-        except OSError:
+        except (OSError, http.client.HTTPException):  # cut off before the answer, or within it
             if time.monotonic() > deadline:
                 raise
         time.sleep(0.05)
