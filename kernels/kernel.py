@@ -6,6 +6,7 @@ Describe (the entry) → decide (`resolve_config`, `launch`) → launch (`worker
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +22,10 @@ SOURCE_DIR = Path(__file__).parent / "cuda"
 NO_CONFIG: TileConfig = MappingProxyType({})
 MAX_REGISTERS = 255  # of one thread, 32 bits each
 SPARE_REGISTERS = 31  # least that addresses, loop counters and operand fragments take
+
+
+# What a sentence about one config fills in.
+_GIVEN = re.compile(r" = (?:\d+ × )?\{\w+\}(?: ?[×/] ?\{\w+\})*|, not \{\w+\}(?: and \{\w+\})*(?=\.)")
 
 
 class ConfigError(ValueError):
@@ -44,6 +49,12 @@ class Constraint:
 
     holds: Callable[[TileConfig], bool]
     sentence: str
+
+    @property
+    def rule(self) -> str:
+        """About every config, out of the sentence about one: parameters' names for their values."""
+        names = re.sub(r"\{(\w+)\}", r"\1", _GIVEN.sub("", self.sentence))
+        return re.sub(r"\b(?:is|are) (?:none|not one) of\b:?", "must be one of", names)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

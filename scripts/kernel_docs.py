@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -17,8 +16,6 @@ from scripts.kernel_model import Model, model_of
 from scripts.kernel_words import steps
 from scripts.markdown import table
 
-# What a sentence about one config fills in.
-VALUES = re.compile(r" = (?:\d+ × )?\{\w+\}(?: ?[×/] ?\{\w+\})*|, not \{\w+\}(?: and \{\w+\})*(?=\.)")
 LADDER_SIZE = 4096  # of the measured products in the ladder's table
 
 
@@ -186,14 +183,8 @@ def parameters(kernel: Kernel) -> str:
     count = sum(1 for _ in kernel.configs())
     rows = ((f"`{p.name}`", ", ".join(map(str, p.values)), str(p.default), p.summary) for p in kernel.parameters)
     text = f"{count} configs:\n\n" + table(("Tile parameter", "Values", "Default", "Meaning"), rows)
-    rules = "".join(f"- {rule_of(constraint.sentence)}\n" for constraint in kernel.constraints)
+    rules = "".join(f"- {constraint.rule}\n" for constraint in kernel.constraints)
     return f"{text}\n{rules}" if rules else text
-
-
-def rule_of(sentence: str) -> str:
-    """About every config, out of a sentence about one: parameters' names for their values."""
-    names = re.sub(r"\{(\w+)\}", r"\1", VALUES.sub("", sentence))
-    return re.sub(r"\b(?:is|are) (?:none|not one) of\b:?", "must be one of", names)
 
 
 def defaults(kernel: Kernel) -> str:

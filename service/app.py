@@ -23,6 +23,7 @@ from jobs.settings import Settings, get_settings
 from jobs.sweeper import Sweeper
 from service import handlers
 from service.context import Context, make_context
+from service.dashboard.routers import ROUTERS
 from service.envelope import Envelope
 from service.metrics import HttpMetrics
 from service.openapi import make_document
@@ -65,6 +66,8 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     )
     for module in (matmul, benchmarks, jobs, events, matrices, catalogue, published, health, pages):
         app.include_router(module.router)
+    for router in ROUTERS:
+        app.include_router(router)
     return app
 
 

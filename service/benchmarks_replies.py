@@ -88,7 +88,7 @@ async def compared(request: Request, job_id: str, other_id: str) -> Response:
         return Response(None, 304, headers)
 
     def make() -> bytes:
-        return comparison(_results(context, other), _results(context, job)).model_dump_json().encode()
+        return comparison(results_of(context, other), results_of(context, job)).model_dump_json().encode()
 
     key = (job.id, job.version, "compare", other.id, other.version)
     return Response(await context.renders.body(key, make), 200, headers, JSON)
@@ -119,10 +119,10 @@ def _headers(version: str, media_type: str) -> dict[str, str]:
 
 
 def _made(context: Context, job: Job, form: Form) -> bytes:
-    return form.make(_results(context, job))
+    return form.make(results_of(context, job))
 
 
-def _results(context: Context, job: Job) -> Results:
+def results_of(context: Context, job: Job) -> Results:
     """Read and pooled once for all forms. Raises StoreUnavailable."""
     return context.renders.results(
         (job.id, job.version), lambda: collect(job.record, context.breaker.run(lambda: context.ledger.findings(job.id)))

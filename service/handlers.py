@@ -10,12 +10,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from jobs.errors import InvalidRequest, MalformedBody, MatmulError, NotFound
+from service.dashboard.problems import is_page, problem_page
 from service.problems import EdgeError, MethodNotAllowed, problem_response
 
 
 async def ours(request: Request, error: Exception) -> Response:
     assert isinstance(error, MatmulError)
-    return problem_response(error, request.scope)
+    return problem_page(request, error) if is_page(request) else problem_response(error, request.scope)
 
 
 async def validation(request: Request, error: Exception) -> Response:
@@ -25,7 +26,7 @@ async def validation(request: Request, error: Exception) -> Response:
     field = ".".join(map(str, first["loc"][1:]))  # without `query` or `path`
     unknown = first["type"] == "extra_forbidden"
     sentence = f"There is no query parameter {field}." if unknown else f"{field}: {_lowered(first['msg'])}."
-    return problem_response(InvalidRequest(sentence, field=field or None), request.scope)
+    return await ours(request, InvalidRequest(sentence, field=field or None))
 
 
 def _lowered(text: str) -> str:
@@ -35,7 +36,7 @@ def _lowered(text: str) -> str:
 async def http(request: Request, error: Exception) -> Response:
     """Starlette's own: unknown paths, wrong methods."""
     assert isinstance(error, HTTPException)
-    return problem_response(_translated(error, request), request.scope)
+    return await ours(request, _translated(error, request))
 
 
 def _translated(error: HTTPException, request: Request) -> MatmulError:

@@ -1,4 +1,4 @@
-"""HTML pages without scripts: the manual, rendered from the OpenAPI document, and the front page."""
+"""The manual as an HTML page without scripts, rendered from the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -30,23 +30,6 @@ def page(title: str, body: str) -> str:
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
         f'<meta name="viewport" content="width=device-width"><style>{STYLE}</style></head><body>{body}</body></html>'
-    )
-
-
-def front_page(version: str) -> str:
-    """Where to look next."""
-    links = {
-        "/docs": "The API's manual",
-        "/openapi.json": "the same for programs",
-        "/readyz": "is it ready?",
-        "/v1/kernels": "the kernels",
-        "/v1/devices": "live workers",
-        "/v1/jobs": "jobs",
-        "/metrics": "figures for Prometheus",
-    }
-    listed = "".join(f'<li><a href="{path}"><code>{path}</code></a> {text}</li>' for path, text in links.items())
-    return page(
-        "matmul-service", f"<h1>matmul-service {escape(version)}</h1><p>Matrix products over HTTP.</p><ul>{listed}</ul>"
     )
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ipaddress
 import time
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from starlette.datastructures import Headers
+from starlette.requests import cookie_parser
+from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from jobs.errors import Forbidden, InvalidSettings, MatmulError, Unauthenticated
@@ -16,8 +18,11 @@ from service.keys import KeyRing
 from service.problems import problem_response
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
-OPEN_PATHS = frozenset({"/", "/livez", "/readyz", "/openapi.json", "/docs"})  # these say nothing of anyone's work
-OPEN_PREFIX = "/problems/"
+SIGN_IN = "/ui/sign-in"
+COOKIE = "matmul_key"  # stands for an API key in a browser
+OPEN_PATHS = frozenset({"/livez", "/readyz", "/openapi.json", "/docs", SIGN_IN})  # these say nothing of anyone's work
+OPEN_PREFIXES = ("/problems/", "/ui/static/")
+FRONT, PAGES = "/", "/ui/"
 KEYS_RELOAD_S = 1.0
 
 
@@ -64,7 +69,7 @@ class Gate:
         try:
             scope["state"]["owner"] = self._admit(scope, Headers(scope=scope))
         except MatmulError as error:
-            await problem_response(error, scope)(scope, receive, send)
+            await _refusal(error, scope)(scope, receive, send)
             return
         await self._app(scope, receive, send)
 
@@ -75,9 +80,15 @@ class Gate:
         if self._keys is None:
             self._check_address(scope["server"])
             return ANONYMOUS
-        if scope["path"] in OPEN_PATHS or scope["path"].startswith(OPEN_PREFIX):
+        if scope["path"] in OPEN_PATHS or scope["path"].startswith(OPEN_PREFIXES):
             return ANONYMOUS
-        return self._authenticate(self._keys, headers)
+        try:
+            return self._authenticate(self._keys, scope, headers)
+        except Unauthenticated:
+            if scope["path"] != FRONT:
+                raise
+            scope["state"]["is_stranger"] = True  # the front page asks who is there
+            return ANONYMOUS
 
     def _check_host(self, headers: Headers) -> None:
         """Against web pages whose name was made to point here, and pages elsewhere that post here."""
@@ -92,15 +103,39 @@ class Gate:
         if server is not None and server[1] is not None and not is_loopback(server[0]):
             raise Forbidden("This server has no API keys, so it answers on loopback addresses only.")
 
-    def _authenticate(self, keys: KeyRing, headers: Headers) -> str:
+    def _authenticate(self, keys: KeyRing, scope: Scope, headers: Headers) -> str:
         if time.monotonic() > self._reload_at:
             keys.reload()
             self._reload_at = time.monotonic() + KEYS_RELOAD_S
         scheme, _, credentials = headers.get("authorization", "").partition(" ")
         key = credentials.strip() if scheme.lower() == "bearer" else headers.get("x-api-key")
+        if not key and (key := _cookie(headers)):
+            check_same_site(headers)
+            scope["state"]["signed_in"] = True
         if not key:
             raise Unauthenticated
         return keys.owner_of(key)
+
+
+def _refusal(error: MatmulError, scope: Scope) -> ASGIApp:
+    """A page leads to the sign-in, and from there back; everything else is told what is wrong."""
+    if isinstance(error, Unauthenticated) and scope["path"].startswith(PAGES):
+        query = f"?{scope['query_string'].decode('latin-1')}" if scope["query_string"] else ""
+        return RedirectResponse(f"{SIGN_IN}?next={quote(scope['path'] + query, safe='')}", 303)
+    return problem_response(error, scope)
+
+
+def _cookie(headers: Headers) -> str | None:
+    """The API key that a browser was given at the sign-in."""
+    return cookie_parser(headers.get("cookie", "")).get(COOKIE)
+
+
+def check_same_site(headers: Headers) -> None:
+    """A cookie comes along whoever made the browser ask; only this server's own pages may. Raises Forbidden."""
+    site, origin = headers.get("sec-fetch-site"), headers.get("origin")
+    elsewhere = origin is not None and urlsplit(origin).netloc.lower() != headers.get("host", "").lower()
+    if elsewhere or site not in (None, "none", "same-origin"):
+        raise Forbidden("This server does not answer requests that another site's page makes.", field="Origin")
 
 
 def _host_name(netloc: str) -> str:

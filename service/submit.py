@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 import structlog
 
-from jobs.errors import MatmulError, MatrixNotFound, StoreFull, StoreUnavailable
+from jobs.errors import MatmulError, MatrixNotFound, OperandMissing, StoreFull, StoreUnavailable
 from jobs.ledger import IdempotencyKey, Publication
 from jobs.models import Job, MatmulRequest, NewJob
 from jobs.queue import publish
+from jobs.states import REDRIVABLE
 from service.context import Context
 from service.dispatch import choose_queue
 from service.incoming import Incoming
@@ -112,3 +113,15 @@ def send_message(context: Context, publication: Publication) -> None:
         publish(context.celery, publication)
     except (StoreUnavailable, StoreFull) as error:
         log.warning("a job's message was not sent; the sweeper will", job=publication.job_id, error=error.type)
+
+
+def check_operands(context: Context, job: Job) -> None:
+    """A retry of a job whose operands are gone would only fail. Raises OperandMissing."""
+    if job.record.state not in REDRIVABLE:
+        return  # the ledger says so
+    for name, operand in zip("ab", job.record.operands, strict=False):
+        if operand.matrix is not None:
+            try:
+                context.store.info(operand.matrix, owner=job.owner)
+            except MatrixNotFound:
+                raise OperandMissing(field=name) from None

@@ -13,10 +13,10 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
 from jobs.base import Strict
-from jobs.errors import MatrixNotFound, OperandMissing, WrongState
+from jobs.errors import MatrixNotFound, WrongState
 from jobs.ledger import JobFilter
 from jobs.models import Job, JobKind, JobRecord, KernelChoice, product_id
-from jobs.states import REDRIVABLE, JobState
+from jobs.states import JobState
 from service.conditions import none_match
 from service.context import Context, context_of, owner_of
 from service.idempotency import holding_key, once
@@ -24,7 +24,7 @@ from service.manual import jobs as manual
 from service.negotiation import FILE_OFFERS, JSON
 from service.replies import job_location, pending_reply, product_reply, product_type, record_json
 from service.representations import Conditions
-from service.submit import send_message
+from service.submit import check_operands, send_message
 from service.waiting import applied, first_reply, wait_of
 
 router = APIRouter(prefix="/v1/jobs")
@@ -142,7 +142,7 @@ async def retry_job(request: Request, job_id: manual.JobId) -> Response:
     context, owner = context_of(request), owner_of(request)
 
     def retry() -> tuple[Response, str]:
-        _check_operands(context, context.ledger.get(job_id, owner=owner))
+        check_operands(context, context.ledger.get(job_id, owner=owner))
         job, publication = context.ledger.redrive(job_id, owner=owner)
         send_message(context, publication)
         return pending_reply(job.record), job_id
@@ -152,18 +152,6 @@ async def retry_job(request: Request, job_id: manual.JobId) -> Response:
 
     async with holding_key(request) as key:
         return await context.call(once, request, key, "", retry, again)
-
-
-def _check_operands(context: Context, job: Job) -> None:
-    """A retry of a job whose operands are gone would only fail. Raises OperandMissing."""
-    if job.record.state not in REDRIVABLE:
-        return  # the ledger says so
-    for name, operand in zip("ab", job.record.operands, strict=False):
-        if operand.matrix is not None:
-            try:
-                context.store.info(operand.matrix, owner=job.owner)
-            except MatrixNotFound:
-                raise OperandMissing(field=name) from None
 
 
 @router.delete("/{job_id}", **manual.DELETE)

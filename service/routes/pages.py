@@ -1,4 +1,4 @@
-"""/, /docs, /openapi.json, and what each type of problem means."""
+"""/docs, /openapi.json, and what each type of problem means."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fastapi import APIRouter, FastAPI, Request, Response
 from starlette.responses import HTMLResponse
 
 from jobs.errors import NotFound
-from service.html import POLICY, front_page, manual_page
+from service.html import POLICY, manual_page
 from service.negotiation import JSON
 from service.problems import BY_TYPE, STATUS, title_of
 
@@ -36,11 +36,6 @@ async def openapi_document(request: Request) -> Response:
 @router.get("/docs")
 async def manual(request: Request) -> Response:
     return HTMLResponse(_manual(request.app), headers=HEADERS)
-
-
-@router.get("/")
-async def front(request: Request) -> Response:
-    return HTMLResponse(front_page(request.app.version), headers=HEADERS)
 
 
 @router.get("/problems/{name}")

@@ -11,11 +11,10 @@ import pytest
 
 from kernels.architectures import H200
 from kernels.catalog import CATALOG
-from kernels.kernel import CudaKernel
+from kernels.kernel import Constraint, CudaKernel
 from scripts import kernel_docs, kernel_figures
 from scripts.generate_docs import PICTURES, surplus
 from scripts.kernel_access import access_of, models, recorded, stale
-from scripts.kernel_docs import rule_of
 from scripts.kernel_model import Model, model_of
 from scripts.kernel_pictures import pictures
 
@@ -113,12 +112,12 @@ def test_the_ladder_has_a_row_for_each() -> None:
     ],
 )
 def test_a_rule_names_parameters_for_values(sentence: str, rule: str) -> None:
-    assert rule_of(sentence) == rule
+    assert Constraint(lambda _: True, sentence).rule == rule
 
 
 @EACH
 def test_a_rule_of_an_entry_leaves_no_braces(kernel: CudaKernel) -> None:
-    assert not [rule for constraint in kernel.constraints if "{" in (rule := rule_of(constraint.sentence))]
+    assert not [rule for constraint in kernel.constraints if "{" in (rule := constraint.rule)]
 
 
 def test_the_reports_figures_are_shown() -> None:

@@ -1,0 +1,80 @@
+"""`/ui/devices`: what each live worker runs on, and how fast that could be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from fastapi import APIRouter, Request, Response
+
+from jobs.workers import DeviceInfo, WorkerInfo
+from kernels.numerics import DTYPE_NAMES
+from service.context import context_of
+from service.dashboard.render import page
+from service.dashboard.words import figure, size
+
+router = APIRouter(include_in_schema=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Roof:
+    """An upper bound, as it is told and as it was measured."""
+
+    name: str
+    unit: str
+    theoretical: float | None
+    measured: float | None
+
+    @property
+    def share(self) -> float | None:
+        return self.measured / self.theoretical if self.measured and self.theoretical else None
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One worker's part of the page."""
+
+    worker: WorkerInfo
+    specs: tuple[tuple[str, str], ...]
+    roofs: tuple[Roof, ...]
+    is_measured: bool
+
+
+@router.get("/ui/devices")
+async def devices(request: Request) -> Response:
+    context = context_of(request)
+    workers = await context.call(context.workers.now)
+    return page(request, "devices.html", shown=[_shown(worker) for worker in workers])
+
+
+def _shown(worker: WorkerInfo) -> Shown:
+    roofs = tuple(_roofs(worker.device))
+    return Shown(worker, tuple(_specs(worker.device)), roofs, any(roof.measured for roof in roofs))
+
+
+def _specs(device: DeviceInfo) -> Iterator[tuple[str, str]]:
+    """Names and values of what is known."""
+    capability = device.compute_capability
+    known = (
+        ("Compute capability", capability and ".".join(map(str, capability))),
+        ("Multiprocessors", device.multiprocessors),
+        ("Cores", device.cores),
+        ("Memory", device.memory_bytes and size(device.memory_bytes)),
+        ("Shared memory a block", device.shared_bytes_per_block and size(device.shared_bytes_per_block)),
+        ("Registers a block", device.registers_per_block and figure(device.registers_per_block)),
+        ("L2 cache", device.l2_bytes and size(device.l2_bytes)),
+        ("Highest SM clock", device.max_clock_mhz and f"{figure(device.max_clock_mhz)} MHz"),
+        ("Memory clock", device.memory_clock_mhz and f"{figure(device.memory_clock_mhz)} MHz"),
+        ("Memory bus", device.memory_bus_bits and f"{figure(device.memory_bus_bits)} bits"),
+    )
+    yield from ((name, str(value)) for name, value in known if value)
+
+
+def _roofs(device: DeviceInfo) -> Iterator[Roof]:
+    """Memory, then each element type of which something is known."""
+    told, found = device.theoretical, device.measured
+    if told.memory_gb_s is not None or found.memory_gb_s is not None:
+        yield Roof("Device memory", "GB/s", told.memory_gb_s, found.memory_gb_s)
+    for dtype in DTYPE_NAMES:
+        if dtype in told.gflops or dtype in found.gflops:
+            yield Roof(dtype, "GFLOPS", told.gflops.get(dtype), found.gflops.get(dtype))

@@ -1,0 +1,149 @@
+"""The form of `/ui/multiply`: what was typed, and the request that it stands for."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+from urllib.parse import urlencode
+
+from jobs.errors import InvalidConfig, InvalidMatrix, InvalidRequest
+
+SOURCES = ("random", "pasted", "files")
+MAX_NUMBER = 64  # characters
+_WHOLE = re.compile(r"\d{1,18}", re.ASCII)
+_INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
+_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+_PARAMETER = re.compile(r"(\w+)\s*[=: ]\s*(\d{1,9})", re.ASCII)
+_NAMED = ("NaN", "Infinity", "-Infinity")
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """Fields as they were typed; a box that is not ticked is empty."""
+
+    source: str = "random"
+    kernel: str = "auto"
+    config: str = ""
+    dtype: str = ""
+    accuracy: str = ""
+    transpose_a: str = ""
+    transpose_b: str = ""
+    m: str = "512"
+    n: str = "512"
+    k: str = "512"
+    seed: str = "1"
+    distribution: str = "normal"
+    a: str = "1 2\n3 4"
+    b: str = "5 6\n7 8"
+    file_a: str = ""  # names, for what the request would look like
+    file_b: str = ""
+
+    def address(self, source: str) -> str:
+        """The page with the same options and operands of another source."""
+        kept = (
+            "kernel",
+            "config",
+            "accuracy",
+            "transpose_a",
+            "transpose_b",
+            *(() if source == "files" else ("dtype",)),
+        )
+        usual, own = Form(), asdict(self)
+        changed = {name: own[name] for name in kept if own[name] != getattr(usual, name)}
+        return f"/ui/multiply?{urlencode({'source': source} | changed)}"
+
+
+FIELDS = tuple(field.name for field in fields(Form))
+
+
+def form_of(values: Mapping[str, str]) -> Form:
+    """What is not among them is as it is at first."""
+    form = Form(**{name: values[name] for name in FIELDS if name in values})
+    return form if form.source in SOURCES else Form()
+
+
+def document_of(form: Form) -> dict[str, Any]:
+    """The JSON body that asks for the same product; not for files. Raises InvalidRequest and its kin."""
+    return operands_of(form) | options_of(form)
+
+
+def options_of(form: Form) -> dict[str, Any]:
+    """Those that are not as they are by default. Raises InvalidConfig."""
+    told: dict[str, Any] = {
+        "kernel": "" if form.kernel == "auto" else form.kernel,
+        "config": _config(form.config),
+        "dtype": "" if form.source == "files" else form.dtype,
+        "accuracy": form.accuracy,
+        "transpose_a": bool(form.transpose_a),
+        "transpose_b": bool(form.transpose_b),
+    }
+    return {name: value for name, value in told.items() if value}
+
+
+def operands_of(form: Form) -> dict[str, Any]:
+    """As a JSON body has them. Raises InvalidRequest, InvalidMatrix."""
+    if form.source == "pasted":
+        return {"a": rows_of(form.a, "a"), "b": rows_of(form.b, "b")}
+    m, n, k = (_whole(getattr(form, name), name, 1) for name in ("m", "n", "k"))
+    seed = _whole(form.seed, "seed", 0)
+    shapes = [k, m] if form.transpose_a else [m, k], [n, k] if form.transpose_b else [k, n]
+    a, b = ({"shape": shape, "seed": seed + i} for i, shape in enumerate(shapes))
+    distribution = {} if form.distribution == "normal" else {"distribution": form.distribution}
+    return {"a": {"random": a | distribution}, "b": {"random": b | distribution}}
+
+
+def rows_of(text: str, name: str) -> list[list[Any]]:
+    """Rows by lines, numbers by spaces or commas. Raises InvalidMatrix with the line of what is wrong."""
+    rows: list[list[Any]] = []
+    first = 0
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            continue
+        place = f"Line {number} of {name.upper()}"
+        row = [_number(word, place, name) for word in re.split(r"\s*,\s*|\s+", line.strip())]
+        first = first or number
+        if rows and len(row) != len(rows[0]):
+            raise InvalidMatrix(f"{place} has {len(row)} numbers, but line {first} has {len(rows[0])}.", field=name)
+        rows.append(row)
+    if not rows:
+        raise InvalidMatrix(f"{name.upper()} is empty; write its rows as lines of numbers.", field=name)
+    return rows
+
+
+def _number(word: str, place: str, name: str) -> int | float | str:
+    if not word:
+        raise InvalidMatrix(f"{place} has a comma without a number beside it.", field=name)
+    if word in _NAMED:
+        return word
+    if len(word) > MAX_NUMBER or not _NUMBER.fullmatch(word):
+        shown = word if len(word) <= MAX_NUMBER else f"{word[:MAX_NUMBER]}…"
+        raise InvalidMatrix(
+            f"{place} has “{shown}” where a number belongs; a decimal point is a point, and spaces or commas stand "
+            "between numbers.",
+            field=name,
+        )
+    if not math.isfinite(float(word)):
+        raise InvalidMatrix(f"{place} has {word}, which is too large for any element type.", field=name)
+    return int(word) if _INTEGER.fullmatch(word) else float(word)
+
+
+def _whole(text: str, name: str, least: int) -> int:
+    if not _WHOLE.fullmatch(text.strip()) or int(text) < least:
+        raise InvalidRequest(f"{name} must be a whole number from {least} on, of at most 18 digits.", field=name)
+    return int(text)
+
+
+def _config(text: str) -> dict[str, int]:
+    """As in `block_m 64, block_n 64`. Raises InvalidConfig."""
+    config: dict[str, int] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        if (match := _PARAMETER.fullmatch(part)) is None:
+            raise InvalidConfig(
+                "The tile config is a list such as “block_m 64, block_n 64”: names, each with a whole number.",
+                field="config",
+            )
+        config[match[1]] = int(match[2])
+    return config

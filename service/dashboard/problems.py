@@ -1,0 +1,21 @@
+"""What goes wrong on a page, as a page."""
+
+from __future__ import annotations
+
+from fastapi import Request
+from starlette.responses import Response
+
+from jobs.errors import MatmulError
+from service.dashboard.render import page
+from service.problems import STATUS, title_of
+from service.security import FRONT, PAGES
+
+
+def is_page(request: Request) -> bool:
+    return request.url.path == FRONT or request.url.path.startswith(PAGES)
+
+
+def problem_page(request: Request, error: MatmulError) -> Response:
+    """The sentence of the error, under the status that the API would give it."""
+    cls = type(error)
+    return page(request, "problem.html", status=STATUS[cls], title=title_of(cls), detail=error.detail)

@@ -1,0 +1,61 @@
+"""Templates to pages. Everything is escaped; nothing comes from another origin, and nothing is inline."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.requests import Request
+from starlette.responses import HTMLResponse
+
+from service.dashboard.words import FILTERS
+
+HERE = Path(__file__).parent
+STATIC_DIR = HERE / "static"
+STATIC_PATH = "/ui/static"
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+)
+HEADERS = {"content-security-policy": POLICY, "cache-control": "no-store"}
+# What the navigation shows: address, words.
+PLACES = (
+    ("/", "Overview"),
+    ("/ui/multiply", "Multiply"),
+    ("/ui/jobs", "Jobs"),
+    ("/ui/benchmarks/new", "Benchmark"),
+    ("/ui/compare", "Compare"),
+    ("/ui/kernels", "Kernels"),
+    ("/ui/devices", "Devices"),
+)
+
+
+def page(request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
+    """The page at `request`'s address. Raises jinja2's UndefinedError for a value that the template lacks."""
+    state = request.scope["state"]
+    told = {"path": request.url.path, "places": PLACES, "signed_in": state.get("signed_in", False), **values}
+    return HTMLResponse(_environment().get_template(template).render(told), status, HEADERS)
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(FILTERS)
+    environment.globals["static"] = static
+    return environment
+
+
+@cache
+def static(name: str) -> str:
+    """Address of a static file, another one for each content: browsers may keep it for ever."""
+    digest = hashlib.sha256((STATIC_DIR / name).read_bytes()).hexdigest()[:16]
+    return f"{STATIC_PATH}/{name}?v={digest}"

@@ -1,0 +1,139 @@
+"""The figures of a plot as a table, so that nothing is to be read off a picture alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from analysis.curves import baseline_fractions, curves, speed_ups
+from analysis.measurement import Measurement
+from analysis.plots_configs import fastest, short, sweeps
+from analysis.plots_device import roofed, split_times
+from analysis.plots_lines import is_library
+from analysis.roofline import measured_roofs, point, theoretical_roofs, units_of
+from service.dashboard.words import UNKNOWN, figure, percent, shape
+
+MOST_ROWS = 200  # configs of a sweep
+Value = Callable[[Measurement], float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The first cell of a row names it; the others are figures."""
+
+    caption: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+def tables(name: str, found: Sequence[Measurement]) -> list[Table]:
+    """Of the plot of that name."""
+    match name:
+        case "gflops":
+            return list(_by_size(found, "GFLOPS", lambda one: one.gflops))
+        case "time":
+            return list(_by_size(found, "Kernel time, ms", lambda one: one.kernel_ms))
+        case "error":
+            return list(_by_size(found, "Relative error against float64", lambda one: one.error_vs_float64))
+        case "speedup":
+            ratios = _by_id(found, speed_ups(found, "naive"))
+            return list(_by_size(found, "Speed over that of naive", lambda one: ratios[id(one)]))
+        case "fraction-of-baseline":
+            shares = _by_id(found, baseline_fractions(found))
+            own = [one for one in found if not is_library(one)]
+            return list(_by_size(own, "Speed over the library's", lambda one: shares[id(one)], percent))
+        case "breakdown":
+            return [_breakdown(found)]
+        case "roofline":
+            return [_roofline(found)]
+        case _:  # of tile configs
+            return list(_configs(found))
+
+
+def size_of(m: int, n: int, k: int, batch: int = 1) -> str:
+    """N of a square product, else m×n×k."""
+    told = str(n) if m == n == k else shape((m, n, k))
+    return told if batch == 1 else f"{batch} of {told}"
+
+
+def _size(one: Measurement) -> str:
+    return size_of(one.m, one.n, one.k, one.batch)
+
+
+def _by_id(found: Sequence[Measurement], values: Sequence[float | None]) -> dict[int, float | None]:
+    return {id(one): value for one, value in zip(found, values, strict=True)}
+
+
+def _by_size(
+    found: Sequence[Measurement], caption: str, value: Value, told: Callable[[float | None], str] = figure
+) -> Iterator[Table]:
+    """A table for each element type: kernels, each at its fastest config, by sizes."""
+    drawn = curves(found)
+    for dtype in dict.fromkeys(curve.dtype for curve in drawn):
+        mine = [curve for curve in drawn if curve.dtype == dtype]
+        points = sorted((one for curve in mine for one in curve.points), key=lambda one: one.size)
+        sizes = list(dict.fromkeys(map(_size, points)))
+        rows = []
+        for curve in mine:
+            known = {_size(one): value(one) for one in curve.points}
+            if any(each is not None for each in known.values()):
+                rows.append([curve.label, *(told(known.get(size)) for size in sizes)])
+        if rows:
+            yield Table(f"{caption}, {dtype}, by N", ["Kernel", *sizes], rows)
+
+
+def _configs(found: Sequence[Measurement]) -> Iterator[Table]:
+    for sweep in sweeps(found):
+        sizes = [f"{size:.0f}" for size in sweep.sizes]
+        rows = [
+            [short(sweep, config), *(figure(sweep.gflops.get((config, size))) for size in sweep.sizes)]
+            for config in fastest(sweep, MOST_ROWS)
+        ]
+        yield Table(f"GFLOPS of {sweep.label}, {sweep.dtype}, by N", ["Config", *sizes], rows)
+
+
+def _breakdown(found: Sequence[Measurement]) -> Table:
+    rows = [
+        [
+            _name(one.measurement),
+            figure(one.h2d_ms),
+            figure(one.kernel_ms),
+            figure(one.d2h_ms),
+            figure(one.total_ms),
+            percent(one.shares[1]),
+            figure(one.gflops_with_copies),
+        ]
+        for one in split_times(found)
+    ]
+    head = ["Product", "Copy in, ms", "Kernel, ms", "Copy out, ms", "In all, ms", "Kernel, share", "GFLOPS"]
+    return Table("Where the time goes, one after the other", head, rows)
+
+
+def _name(one: Measurement) -> str:
+    return f"{one.label}, {one.dtype}, {_size(one)}"
+
+
+def _roofline(found: Sequence[Measurement]) -> Table:
+    head = ["Product", "GFLOPS", "Moved once", "By tiles", "Stated roof", "Measured roof", "Of measured"]
+    return Table(
+        "Under the roofs: FLOP per byte if each matrix moves once, and by what tiles read; roofs in GFLOPS",
+        head,
+        list(map(_roof_row, roofed(found))),
+    )
+
+
+def _roof_row(one: Measurement) -> list[str]:
+    units = units_of(one)
+    stated, measured = (
+        point(one, roofs) for roofs in (theoretical_roofs(one.device, units), measured_roofs(one.device, units))
+    )
+    tiles = point(one, theoretical_roofs(one.device, units), "tile")
+    return [
+        _name(one),
+        figure(one.gflops),
+        figure(stated.intensity) if stated else UNKNOWN,
+        figure(tiles.intensity) if tiles else UNKNOWN,
+        figure(stated.attainable) if stated else UNKNOWN,
+        figure(measured.attainable) if measured else UNKNOWN,
+        percent(measured.fraction) if measured else UNKNOWN,
+    ]

@@ -1,0 +1,73 @@
+"""Values as pages show them: figures with units, times, states in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+UNKNOWN = "–"
+_STEPS = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+_BYTES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+
+
+def figure(value: float | None, digits: int = 4) -> str:
+    """To so many significant digits, thousands apart: 50587.3 is `50 587`."""
+    if value is None:
+        return UNKNOWN
+    if value == 0 or not abs(value) < float("inf"):
+        return f"{value:g}"
+    if abs(value) >= 10 ** (digits - 1):
+        return f"{value:,.0f}".replace(",", "\u202f")
+    return f"{value:.{digits}g}" if abs(value) >= 1e-3 else f"{value:.1e}"
+
+
+def duration(seconds: float | None) -> str:
+    """In its two largest units: 3725 is `1 h 2 min`."""
+    if seconds is None:
+        return UNKNOWN
+    if seconds < 1:
+        return f"{seconds * 1e3:.0f} ms"
+    left, parts = round(seconds), []
+    for size, unit in _STEPS:
+        count, left = divmod(left, size)
+        if count:
+            parts.append(f"{count} {unit}")
+    return " ".join(parts[:2])
+
+
+def elapsed(start: datetime | None, end: datetime | None = None) -> str:
+    """From one instant to another, by default to now."""
+    if start is None:
+        return UNKNOWN
+    return duration(max(0.0, ((end or datetime.now(UTC)) - start).total_seconds()))
+
+
+def instant(at: datetime | None) -> str:
+    return UNKNOWN if at is None else f"{at:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def size(count: float | None) -> str:
+    """Bytes in the largest unit that fits: 1572864 is `1.5 MiB`."""
+    if count is None:
+        return UNKNOWN
+    for unit, name in _BYTES:
+        if count >= unit:
+            return f"{count / unit:.4g} {name}"
+    return f"{count:.0f} B"
+
+
+def percent(share: float | None) -> str:
+    return UNKNOWN if share is None else f"{100 * share:.1f} %"
+
+
+def config(parameters: Mapping[str, Any] | None) -> str:
+    """`block_m 64, block_n 64`."""
+    return ", ".join(f"{name} {value}" for name, value in (parameters or {}).items()) or UNKNOWN
+
+
+def shape(extents: tuple[int, ...] | None) -> str:
+    return "×".join(map(str, extents)) if extents else UNKNOWN
+
+
+FILTERS = {each.__name__: each for each in (figure, duration, elapsed, instant, size, percent, config, shape)}

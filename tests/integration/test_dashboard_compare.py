@@ -1,0 +1,106 @@
+"""The page that holds two benchmarks against each other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from service.dashboard import compare as compare_page
+from tests.integration.test_api_benchmark_results import done, new
+from tests.integration.test_api_jobs import submit
+from tests.integration.test_dashboard_keys import ALICE, BOB, Guarded, guarded
+from tests.support.api import Api
+from tests.support.benchmarks import measure
+from tests.support.pages import Page, assert_no_dead_links, get
+
+__all__ = ["guarded"]
+
+
+@pytest.fixture
+def browser(api: Api) -> Iterator[httpx.Client]:
+    with api.client() as client:
+        yield client
+
+
+def against(before: str, after: str, **more: str) -> str:
+    query = "".join(f"&{name}={value}" for name, value in more.items())
+    return f"/ui/compare?before={before}&after={after}{query}"
+
+
+def verdicts(page: Page) -> list[str]:
+    """Of the cases that are shown."""
+    return re.findall(r"<strong>(\w+)</strong>", page.html)
+
+
+def test_two_benchmarks_case_by_case(api: Api, browser: httpx.Client) -> None:
+    before, after = done(api, browser), done(api, browser, gflops=12.0)
+    page = get(browser, against(before, after))
+    assert "faster 3 slower 0 same 0 ambiguous 0 unusable 0" in page.text
+    assert verdicts(page) == ["faster"] * 3
+    told = browser.get(f"/v1/benchmarks/{after}/results?compare={before}").json()
+    assert all(case["why"] in page.text for case in told["cases"])
+    assert page.text.count(" to 1.237 10 12 In time") == 3
+    assert "No difference is known of." in page.text
+    assert_no_dead_links(browser, page)
+    turned = get(browser, next(link for link in page.links if link == against(after, before)))
+    assert verdicts(turned) == ["slower"] * 3
+
+
+def test_the_view_is_in_the_address(api: Api, browser: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    before, after = done(api, browser), done(api, browser, gflops=12.0)
+    assert verdicts(get(browser, against(before, after, verdict="slower"))) == []
+    monkeypatch.setattr(compare_page, "PER_PAGE", 2)
+    second = get(browser, against(before, after, verdict="faster", page="2"))
+    assert len(verdicts(second)) == 1 and "Page 2 of 2." in second.text
+    assert against(before, after, verdict="faster", page="1") + "#cases" in second.links
+    get(browser, against(before, after, verdict="better"), 422)
+
+
+def test_what_only_one_has_and_what_is_not_whole(api: Api, browser: httpx.Client) -> None:
+    before = done(api, browser, shapes=[64, {"m": 8, "n": 16, "k": 32}])
+    after = measure(api, new(browser, shapes=[64, 512])).id
+    page = get(browser, against(before, after))
+    assert "Only before 1 cases cpu_blas, float32, 8×16×32" in page.text
+    assert "Only after 1 cases cpu_blas, float32, 512" in page.text
+    assert "Not both are complete" in page.text and len(verdicts(page)) == 1
+
+
+def test_two_are_chosen_from_a_list(api: Api, browser: httpx.Client) -> None:
+    first, title = done(api, browser), "A <b>title</b>"
+    second = done(api, browser, title=title)
+    product = submit(browser)
+    page = get(browser, f"/ui/compare?before={second}")
+    assert page.html.count(f'value="{first}"') == 2 and page.html.count(f'value="{second}" selected') == 1
+    assert product not in page.html and title not in page.html and "A &lt;b&gt;title&lt;/b&gt;" in page.html
+    assert "Verdicts" not in page.text
+    assert_no_dead_links(browser, page)
+    get(browser, f"/ui/compare?before={second}&after=")  # as the form sends it
+    assert "is a product" in get(browser, against(first, product), 404).alerts[0]
+    get(browser, against(first, "job_1"), 404)
+
+
+def test_one_past_the_list_can_be_chosen_by_its_address(
+    api: Api, browser: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = done(api, browser), done(api, browser)
+    monkeypatch.setattr(compare_page, "LAST", 1)
+    page = get(browser, against(first, second))
+    assert page.html.count(f'value="{first}" selected') == 1 and page.html.count("</option>") == 2 * 3
+
+
+def test_nobody_compares_with_anothers(guarded: Guarded) -> None:
+    with guarded.browser(ALICE.key) as alice, guarded.browser(BOB.key) as bob:
+        mine, other = done(guarded.api, alice), done(guarded.api, bob)
+        assert other not in get(alice, "/ui/compare").html
+        for address in (against(mine, other), against(other, mine), against(other, other)):
+            get(alice, address, 404)
+        assert len(verdicts(get(alice, against(mine, mine)))) == 3
+
+
+def test_an_empty_list_leads_on(guarded: Guarded) -> None:
+    with guarded.api.client(authorization=f"Bearer {BOB.key}") as bob:
+        page = get(bob, "/ui/compare")
+    assert "/ui/benchmarks/new" in page.links
