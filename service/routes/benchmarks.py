@@ -48,6 +48,9 @@ class PlotQuery(Strict):
     """Of a plot."""
 
     format: Literal["svg", "png"] | None = Field(None, description="In place of Accept.")
+    v: str | None = Field(
+        None, max_length=100, description="Any word: a page asks under another address when there is more to draw."
+    )
 
 
 @router.get("", **manual.LIST)

@@ -63,7 +63,7 @@ def rows(page: Page) -> list[list[str]]:
 def test_a_finished_benchmark(browser: httpx.Client, finished: str) -> None:
     page = get(browser, at(finished))
     assert "State succeeded Steps 3 of 3 Results complete Device A CPU" in page.text
-    assert page.images == [f"/v1/benchmarks/{finished}/plots/gflops?format=svg"]
+    assert page.images == [f"/v1/benchmarks/{finished}/plots/gflops?format=svg&v=3-succeeded"]
     assert "GFLOPS, float32, by N Kernel 64 128 256 cpu_blas 10 10 10" in page.text
     assert [row[:7] for row in rows(page)] == [
         ["cpu_blas", "–", "float32", str(n), "ok", "10", "is it"] for n in (64, 128, 256)
@@ -77,7 +77,7 @@ def test_a_finished_benchmark(browser: httpx.Client, finished: str) -> None:
 
 def test_plots_are_tabs_in_the_address(browser: httpx.Client, finished: str) -> None:
     page = get(browser, at(finished, "?plot=time"))
-    assert page.images == [f"/v1/benchmarks/{finished}/plots/time?format=svg"]
+    assert page.images == [f"/v1/benchmarks/{finished}/plots/time?format=svg&v=3-succeeded"]
     assert "Kernel time, ms, float32, by N" in page.text
     nothing = get(browser, at(finished, "?plot=roofline"))
     assert not nothing.images and "nothing for the plot roofline" in nothing.text

@@ -8,7 +8,9 @@ from html.parser import HTMLParser
 
 import httpx
 
-FORBIDDEN = re.compile(r"<script|<style|\sstyle=|\son\w+=|javascript:", re.IGNORECASE)
+FORBIDDEN = re.compile(
+    r'<script(?! type="module" src="/ui/static/)|<style|\sstyle=|\son\w+=|javascript:', re.IGNORECASE
+)
 
 
 class Page(HTMLParser):

@@ -1,0 +1,184 @@
+"""Pages that keep themselves fresh, in a real browser before the whole service."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import httpx
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.support.browser import Tab, stopped
+from tests.support.stack import Stack, kill_group
+
+PAUSE = "Pause updates"
+POLL_MS = 2000  # what a page waits between two looks
+LONG_MS = 15 * POLL_MS
+
+expect.set_options(timeout=10_000)
+
+
+def submit(http: httpx.Client) -> str:
+    """A product's job; its id."""
+    body = {"a": [[1, 2]], "b": [[3], [4]]}
+    reply = http.post("/v1/matmul", json=body, headers={"prefer": "respond-async"}).raise_for_status()
+    return str(reply.json()["job"]["id"])
+
+
+def benchmark(http: httpx.Client) -> str:
+    """Takes some two seconds."""
+    timing = {"rounds": 1, "warmup_ms": 0.0, "min_samples": 5, "max_samples": 5000, "min_time_s": 0.5}
+    spec = {"kernels": ["cpu_blas"], "shapes": [64, 96, 128], "timing": timing}
+    return http.post("/v1/benchmarks", json=spec).raise_for_status().headers["location"].rpartition("/")[2]
+
+
+def link_to(page: Page, job_id: str) -> Locator:
+    return page.locator(f'a[href="/ui/jobs/{job_id}"]')
+
+
+def state(page: Page) -> Locator:
+    return page.locator("#state-now .state")
+
+
+@pytest.mark.parametrize("path", ["/", "/ui/jobs"])
+def test_a_new_job_shows_up_without_a_reload(tab: Tab, http: httpx.Client, path: str) -> None:
+    page = tab.open(path)
+    page.evaluate("window.isFirst = true")
+    job_id = submit(http)
+    expect(link_to(page, job_id)).to_be_visible()
+    expect(page.locator("tr", has=link_to(page, job_id))).to_contain_text("succeeded")
+    assert page.evaluate("window.isFirst")
+
+
+def test_a_job_s_page_follows_it_to_its_end_and_then_rests(tab: Tab, http: httpx.Client, stack: Stack) -> None:
+    with stopped(stack.workers[0]):
+        page = tab.open(f"/ui/jobs/{submit(http)}")
+        expect(state(page)).to_have_text("queued")
+    expect(state(page)).to_have_text("succeeded")
+    expect(page.get_by_role("link", name="Download the product")).to_be_visible()
+    expect(page.get_by_role("heading", name="Where the time went")).to_be_visible()
+    expect(page.locator("main[data-events]")).to_have_count(0)
+
+
+def test_a_benchmark_moves_and_leads_to_its_results(tab: Tab, http: httpx.Client) -> None:
+    page = tab.open(f"/ui/jobs/{benchmark(http)}")
+    expect(page.locator("#state-now label")).to_have_text(re.compile(r"^[1-9]\d* of \d+"))
+    expect(state(page)).to_have_text("succeeded")
+    expect(page.locator("#found-now")).to_contain_text("3 ok")
+    page.get_by_role("link", name="Results").click()
+    expect(page.get_by_role("heading", name="Cases")).to_be_visible()
+
+
+def test_a_job_is_cancelled_on_its_page(tab: Tab, http: httpx.Client, stack: Stack) -> None:
+    with stopped(stack.workers[0]):
+        page = tab.open(f"/ui/jobs/{submit(http)}")
+        page.get_by_role("button", name="Cancel").click()
+        expect(state(page)).to_have_text("cancelled")
+    expect(page.get_by_role("button", name="Retry")).to_be_visible()
+
+
+@pytest.mark.parametrize("place", ["overview", "job"])
+def test_an_api_that_is_away_is_told_until_it_is_back(tab: Tab, http: httpx.Client, stack: Stack, place: str) -> None:
+    assert stack.api is not None
+    tab.page.clock.install()
+    with stopped(stack.workers[0]):
+        job_id = submit(http)
+        page = tab.open("/" if place == "overview" else f"/ui/jobs/{job_id}")
+        expect(page.locator("main")).to_contain_text("queued")
+        notice = page.get_by_role("status")
+        expect(notice).to_be_empty()
+        tab.may_lose_answers = True
+        kill_group(stack.api)
+        tab.wait(POLL_MS)
+        expect(notice).to_have_text(re.compile(r"^No answer since [\d:]{8}; shown as of [\d:]{8}\.$"))
+        stack.start_api()
+        stack.wait_until_ready()
+        tab.wait(POLL_MS)
+        expect(notice).to_be_empty()
+        tab.may_lose_answers = False
+    expect(page.locator("main")).to_contain_text("succeeded")
+
+
+def test_a_stream_that_fails_is_made_up_for_by_asking(tab: Tab, http: httpx.Client, stack: Stack) -> None:
+    tab.page.route("**/events", lambda route: route.fulfill(status=200, content_type="text/plain", body="no"))
+    with stopped(stack.workers[0]):
+        page = tab.open(f"/ui/jobs/{submit(http)}")
+        expect(state(page)).to_have_text("queued")
+    expect(state(page)).to_have_text("succeeded")
+    assert tab.problems and all("MIME type" in problem for problem in tab.problems)
+    tab.problems.clear()
+
+
+def looks(tab: Tab) -> int:
+    """How often the page asks while a long time passes for it."""
+    before = tab.requests
+    tab.page.clock.run_for(LONG_MS)
+    return tab.requests - before
+
+
+def test_paused_updates_change_nothing_until_they_go_on(tab: Tab, http: httpx.Client) -> None:
+    tab.page.clock.install()
+    page = tab.open("/")
+    button = page.get_by_role("button", name=PAUSE)
+    button.click()
+    expect(button).to_have_attribute("aria-pressed", "true")
+    job_id = submit(http)
+    assert looks(tab) == 0
+    page.reload()
+    expect(button).to_have_attribute("aria-pressed", "true")  # remembered
+    later = submit(http)
+    assert looks(tab) == 0
+    expect(link_to(page, job_id)).to_be_visible()
+    expect(link_to(page, later)).to_have_count(0)
+    button.click()
+    expect(link_to(page, later)).to_be_visible()
+
+
+def test_a_hidden_tab_asks_nothing(tab: Tab, http: httpx.Client) -> None:
+    tab.page.clock.install()
+    page = tab.open("/")
+    page.evaluate("Object.defineProperty(document, 'hidden', {value: true, configurable: true})")
+    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    job_id = submit(http)
+    assert looks(tab) == 0
+    page.evaluate("delete document.hidden; document.dispatchEvent(new Event('visibilitychange'))")
+    expect(link_to(page, job_id)).to_be_visible()
+
+
+def test_what_has_the_focus_is_left_alone(tab: Tab, http: httpx.Client) -> None:
+    tab.page.clock.install()
+    first = submit(http)
+    page = tab.open("/")
+    link_to(page, first).focus()
+    before = page.locator("#health-now").inner_text()
+    later = submit(http)
+    tab.wait(POLL_MS)
+    expect(page.locator("#health-now")).not_to_have_text(before, use_inner_text=True)
+    expect(link_to(page, first)).to_be_focused()
+    expect(link_to(page, later)).to_have_count(0)
+    page.get_by_role("button", name=PAUSE).focus()
+    tab.wait(POLL_MS)
+    expect(link_to(page, later)).to_be_visible()
+
+
+def focused(page: Page) -> dict[str, Any]:
+    found: dict[str, Any] = page.evaluate(
+        "({words: document.activeElement.textContent, leads: document.activeElement.getAttribute('href')})"
+    )
+    return found
+
+
+def test_the_keyboard_reaches_everything(tab: Tab, http: httpx.Client) -> None:
+    job_id = submit(http)
+    page = tab.open("/ui/jobs")
+    reached: list[dict[str, Any]] = []
+    while not reached or reached[-1]["leads"] != f"/ui/jobs/{job_id}":
+        page.keyboard.press("Tab")
+        reached.append(focused(page))
+        assert len(reached) < 40, reached
+    words = [each["words"] for each in reached]
+    assert words[:3] == ["To the content", "matmul-service", "Overview"]
+    assert words.index("Jobs") < words.index(PAUSE) < words.index("Show")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Job job_")
