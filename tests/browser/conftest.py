@@ -12,7 +12,7 @@ from tests.support.api import http_client
 from tests.support.browser import Tab, chromium
 from tests.support.stack import Stack
 
-TIMEOUT_MS = 10_000
+TIMEOUT_MS = 20_000
 
 
 @pytest.fixture(scope="package")

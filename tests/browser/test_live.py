@@ -16,7 +16,7 @@ PAUSE = "Pause updates"
 POLL_MS = 2000  # what a page waits between two looks
 LONG_MS = 15 * POLL_MS
 
-expect.set_options(timeout=10_000)
+expect.set_options(timeout=20_000)
 
 
 def submit(http: httpx.Client) -> str:
