@@ -23,8 +23,8 @@ SECURITY_HEADERS = [
     (b"referrer-policy", b"no-referrer"),
     (b"x-frame-options", b"DENY"),
     (b"cross-origin-resource-policy", b"same-origin"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
 ]
-CLOSED_POLICY = (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'")
 
 log = structlog.get_logger()
 
@@ -73,10 +73,10 @@ class _Exchange:
         await self._send(message)
 
     def _headers(self, headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-        headers = [*headers, (b"x-request-id", self.request_id.encode()), *SECURITY_HEADERS]
-        if not any(name == CLOSED_POLICY[0] for name, _ in headers):
-            headers.append(CLOSED_POLICY)
-        return headers
+        """What a response says for itself stays."""
+        given = {name for name, _ in headers}
+        ours = [header for header in SECURITY_HEADERS if header[0] not in given]
+        return [*headers, (b"x-request-id", self.request_id.encode()), *ours]
 
     async def fail(self, error: Exception, receive: Receive) -> None:
         """A 500 that tells the caller nothing but the request id; the log has the rest."""

@@ -20,7 +20,11 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 )
-HEADERS = {"content-security-policy": POLICY, "cache-control": "no-store"}
+HEADERS = {
+    "content-security-policy": POLICY,
+    "cache-control": "no-store",
+    "referrer-policy": "same-origin",  # with no-referrer a form's Origin is "null", which is refused
+}
 # What the navigation shows: address, words.
 PLACES = (
     ("/", "Overview"),

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 import platform
-from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from worker.cpu_device import model_name
+
 PROJECT = "matmul-service"
-CPU_INFO = Path("/proc/cpuinfo")
 # Files that container engines leave in a container.
 CONTAINER_MARKS = {"docker": Path("/.dockerenv"), "podman": Path("/run/.containerenv")}
 VARIABLES = ("NVIDIA_TF32_OVERRIDE",)  # that change how libraries compute, beside CuPy's own
@@ -22,7 +22,7 @@ VARIABLE_PREFIXES = ("CUPY_",)
 def host_environment() -> dict[str, Any]:
     """Processor, cores, kernel release, container, versions of what runs here, and variables that change results."""
     return {
-        "cpu": cpu_model(),
+        "cpu": model_name(),
         "cores": os.cpu_count(),
         "kernel_release": platform.release(),
         "container": container(),
@@ -31,16 +31,6 @@ def host_environment() -> dict[str, Any]:
         "project": project_version(),
         "variables": variables(os.environ),
     }
-
-
-def cpu_model() -> str | None:
-    """As Linux names it."""
-    with suppress(OSError):
-        for line in CPU_INFO.read_text().splitlines():
-            name, _, value = line.partition(":")
-            if name.strip() == "model name":
-                return value.strip()
-    return None
 
 
 def container() -> str | None:
