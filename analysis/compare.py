@@ -3,7 +3,9 @@
 The rule is NVBench's robust one. A case is an interval, fastest sample to third quartile (to the slowest where no
 quartile was kept), around its median. **Faster** or **slower**: the intervals lie 0.5 % or more apart, in time and,
 where both clocks are known, in cycles too, so that a clock alone makes no difference. **Same**: medians within 0.5 %,
-half of the shorter interval or more inside the other, and neither wider than 2 % of its median. Where a run's rounds
+half of the shorter interval or more inside the other, and neither wider than 2 % of its median. Same, too, where both
+intervals lie within 0.5 % of each other from end to end: NVBench asks for the overlap there as well, and then the more
+precise two runs are, the less often are they told to be the same. Where a run's rounds
 differ among themselves by more than 0.5 %, medians may differ by as much, up to 2 %: such a difference is seen without
 any change. Else **ambiguous**, as is a case whose noise a run does not tell. **Unusable**: a run has no right figure
 for it.
@@ -147,6 +149,9 @@ def _apart(before: Measurement, after: Measurement, gap: float) -> tuple[Verdict
 
 
 def _close_together(before: Measurement, after: Measurement) -> tuple[Verdict, str]:
+    whole = _from_end_to_end(_interval(before), _interval(after))
+    if whole <= GAP - 1:
+        return "same", f"All of both intervals within {100 * whole:.2f} %."
     apart = max(_median(before), _median(after)) / min(_median(before), _median(after)) - 1
     overlap = _overlap(_interval(before), _interval(after))
     spread = max(_spread(before), _spread(after))
@@ -170,6 +175,11 @@ def _gap(before: Interval, after: Interval) -> float:
     if after.hi < before.lo:
         return before.lo / after.hi - 1
     return -(after.lo / before.hi - 1) if after.lo > before.hi else 0.0
+
+
+def _from_end_to_end(one: Interval, other: Interval) -> float:
+    """Of both intervals, over the fastest end."""
+    return max(one.hi, other.hi) / min(one.lo, other.lo) - 1
 
 
 def _overlap(one: Interval, other: Interval) -> float:

@@ -9,7 +9,7 @@ from typing import Any
 # What is other every time and tells nothing.
 VOLATILE = frozenset({"recorded_at"})
 # The project itself: a history follows it across versions.
-OWN = frozenset({"commit", "version"})
+OWN = frozenset({"project"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

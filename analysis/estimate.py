@@ -1,19 +1,16 @@
 """How much a benchmark is before it runs: cases, operations, and a guess at the time.
 
 A guess, for the pace is not known before. A GPU's kernels are taken to run as they did in results that ship with the
-package: on that very model where there are such results, at the nearest size; else as on the model of
-`typical_speeds.json`, scaled by the roofs of the two. A CPU is taken to do 30 GFLOPS a core in float32.
+package: on that very model where there are such results, at the nearest size; else as on the model that this project's
+own results are of, scaled by the roofs of the two. A CPU is taken to do 30 GFLOPS a core in float32.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from math import ceil, log
-from pathlib import Path
-from typing import Any
 
 from jobs.benchmark_cases import Case, expand
 from jobs.benchmark_spec import BenchmarkSpec, TimingSpec
@@ -23,7 +20,7 @@ from kernels.kernel import DeviceClass
 from kernels.numerics import DTypeName, Problem
 from kernels.published import PUBLISHED
 
-TYPICAL_SPEEDS = Path(__file__).with_name("typical_speeds.json")
+REFERENCE = "NVIDIA H200"  # what this project's own results were recorded on
 Points = Sequence[tuple[float, float]]  # operations of a product, GFLOPS
 
 # ---- assumed, none of it measured ----
@@ -127,7 +124,7 @@ def gflops(kernel: str, problem: Problem, device: DeviceInfo) -> float:
         return CPU_GFLOPS_PER_CORE * (device.cores or 1) * CPU_SPEED[problem.dtype]
     if (published := _published(device.name).get((kernel, problem.dtype))) is not None:
         return _nearest(published, problem)
-    dtype, points = _typical_points(kernel, problem.dtype)
+    dtype, points = _reference_points(kernel, problem.dtype)
     return max(_nearest(points, problem) * _scale(device, dtype, problem.dtype), 1.0)
 
 
@@ -150,25 +147,22 @@ def _published(device: str) -> Mapping[tuple[str, DTypeName], Points]:
     return found
 
 
-@cache
-def _typical() -> dict[str, Any]:
-    document: dict[str, Any] = json.loads(TYPICAL_SPEEDS.read_text("utf-8"))
-    return document
-
-
-def _typical_points(kernel: str, dtype: DTypeName) -> tuple[DTypeName, Points]:
+def _reference_points(kernel: str, dtype: DTypeName) -> tuple[DTypeName, Points]:
     """Of that element type, or of the one that was measured instead; of a kernel that was not, the plainest one's."""
-    of_kernel: dict[DTypeName, dict[str, float]] = _typical()["gflops"].get(kernel) or _typical()["gflops"]["naive"]
-    known = dtype if dtype in of_kernel else next(iter(of_kernel))
-    return known, [(2.0 * int(n) ** 3, speed) for n, speed in of_kernel[known].items()]
+    recorded = _published(REFERENCE)
+    name = kernel if any(name == kernel for name, _ in recorded) else "naive"
+    known = dtype if (name, dtype) in recorded else next(known for other, known in recorded if other == name)
+    return known, recorded[name, known]
 
 
 def _scale(device: DeviceInfo, measured: DTypeName, asked: DTypeName) -> float:
     """From the recorded device and element type to those that are asked for, by roofs; else by multiprocessors."""
-    recorded: Mapping[DTypeName, float] = _typical()["peak_gflops"]
+    reference = next(one.device for one in PUBLISHED.values() if one.device.name == REFERENCE)
+    recorded, multiprocessors = reference.peak_gflops, reference.multiprocessors
     peak = device.theoretical.gflops.get(asked)
     if peak is not None:
         return peak / recorded[measured]
-    multiprocessors: int = _typical()["multiprocessors"]
     between_types = recorded[asked] / recorded[measured]
-    return between_types * (device.multiprocessors or multiprocessors) / multiprocessors
+    return between_types * (
+        device.multiprocessors / multiprocessors if device.multiprocessors and multiprocessors else 1
+    )

@@ -95,8 +95,11 @@ class Measurement:
     @property
     def size(self) -> float:
         """N of a square product; of others the N with as many operations."""
-        square = self.m == self.n == self.k
-        return float(self.n) if square else float(self.m * self.n * self.k) ** (1 / 3)
+        return float(self.n) if self.is_square else float(self.m * self.n * self.k) ** (1 / 3)
+
+    @property
+    def is_square(self) -> bool:
+        return self.m == self.n == self.k
 
     @property
     def interval_ms(self) -> Interval | None:

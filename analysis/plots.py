@@ -78,8 +78,9 @@ PLOTS: Mapping[str, Plot] = MappingProxyType(
             lambda found, _: plots_device.draw_breakdown(found),
         ),
         "roofline": Plot(
-            "Largest size of each kernel under the roofs. Full marks: each matrix moved once. Hollow marks: what the "
-            "tiles read; caches serve much of it, so these may stand above what memory alone allows.",
+            "Largest size of each kernel under the roofs, and products that are not square. Full marks: each matrix "
+            "moved once. Hollow marks: what the tiles read; caches serve much of it, so these may stand above what "
+            "memory alone allows.",
             lambda found: bool(plots_device.roofed(found)),
             plots_device.draw_roofline,
         ),

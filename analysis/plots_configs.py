@@ -66,11 +66,12 @@ def _sweep(label: str, dtype: str, group: Sequence[Measurement]) -> Sweep:
 
 def short(sweep: Sweep, config: Config) -> str:
     """Only the parameters in which the configs differ, by value."""
-    differing = _differing(sweep)
-    return "×".join(str(value) for name, value in config if name in differing) or "default"
+    names = differing(sweep)
+    return "×".join(str(value) for name, value in config if name in names) or "default"
 
 
-def _differing(sweep: Sweep) -> list[str]:
+def differing(sweep: Sweep) -> list[str]:
+    """Names of the parameters in which its configs differ, in the order that `short` has them."""
     names = dict.fromkeys(name for config in sweep.configs for name, _ in config)
     return [name for name in names if len({dict(config).get(name) for config in sweep.configs}) > 1]
 
@@ -127,7 +128,7 @@ def _config_lines(axes: Axes, sweep: Sweep, sizes: Sequence[float]) -> None:
     labels = [short(sweep, config) for config in configs]
     slanted: dict[str, Any] = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"}
     axes.set_xticks(range(len(configs)), labels=labels, **(slanted if len("".join(labels)) >= ROOM_FOR_LETTERS else {}))
-    axes.set_xlabel("config: " + " × ".join(_differing(sweep)))
+    axes.set_xlabel("config: " + " × ".join(differing(sweep)))
     axes.set_title(_title(sweep, len(configs)))
     values_axis(axes, "GFLOPS", log=is_wide(list(sweep.gflops.values())))
 
@@ -153,7 +154,7 @@ def _map(axes: Axes, sweep: Sweep) -> AxesImage:
     axes.set_xticks(range(len(sweep.sizes)), labels=[f"{size:.0f}" for size in sweep.sizes])
     axes.set_yticks(range(len(configs)), labels=[short(sweep, config) for config in configs])
     axes.set_xlabel("N (m = n = k)")
-    axes.set_ylabel(" × ".join(_differing(sweep)))
+    axes.set_ylabel(" × ".join(differing(sweep)))
     axes.set_title(f"{_title(sweep, len(configs))}; GFLOPS, the fastest framed")
     axes.grid(visible=False)
     if len(sweep.sizes) <= MOST_SIZES_WITH_FIGURES:

@@ -62,9 +62,10 @@ def _name(one: Measurement) -> str:
 
 
 def roofed(found: Sequence[Measurement]) -> tuple[Measurement, ...]:
-    """The largest size of each curve, where a roof is known for it."""
-    largest = (curve.points[-1] for curve in curves(found))
-    return tuple(one for one in largest if any(roofs.ridge for roofs in _roofs(one)))
+    """The largest size of each curve, and all that is not square, for its intensity goes by its form; where a roof is
+    known for it."""
+    shown = (one for curve in curves(found) for one in curve.points if one is curve.points[-1] or not one.is_square)
+    return tuple(one for one in shown if any(roofs.ridge for roofs in _roofs(one)))
 
 
 def _roofs(one: Measurement) -> tuple[Roofs, Roofs]:
@@ -73,8 +74,8 @@ def _roofs(one: Measurement) -> tuple[Roofs, Roofs]:
 
 
 def draw_roofline(found: Sequence[Measurement], overlays: Sequence[Measurement]) -> Figure:
-    """Each curve's largest size: full if each matrix moves once, hollow by what its tiles read. Roofs of every type in
-    use: dashed as stated, full as measured."""
+    """Each curve's largest size: full if each matrix moves once, hollow by what its tiles read. Products that are not
+    square: full. Roofs of every type in use: dashed as stated, full as measured."""
     shown = (*roofed(found), *(curve.points[-1] for curve in curves(overlays)))
     styles = line_styles((one.label, one.kernel) for one in shown)
     figure, (axes,) = panels(1, heights_in=[WIDTH_IN * 0.66], names=[*styles, *ROOF_NAMES])
@@ -96,7 +97,7 @@ def _placed(axes: Axes, one: Measurement, look: dict[str, Any]) -> list[Point]:
     style = look | {"linestyle": "none"}
     gflops = one.gflops or 1.0
     axes.plot([found[0].intensity], [gflops], label=one.label, **style, markersize=6, zorder=4)
-    if len(found) > 1:
+    if len(found) > 1 and one.is_square:
         hollow = style | {"markerfacecolor": "white"}
         axes.plot([found[1].intensity], [gflops], **hollow, markersize=6, zorder=4)
         axes.plot([at.intensity for at in found], [gflops] * 2, color=style["color"], linewidth=0.6, alpha=0.45)

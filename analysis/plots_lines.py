@@ -140,7 +140,7 @@ def _series(found: Sequence[Curve], look: Look, *, foreign: bool) -> Iterator[Se
                 points=tuple((one.size, value) for one, value in known),
                 band=tuple(bands) if len(bands) == len(known) else (),
                 foreign=foreign,
-                square=all(one.m == one.n == one.k for one, _ in known),
+                square=all(one.is_square for one, _ in known),
             )
 
 
@@ -203,9 +203,11 @@ def _panel(axes: Axes, series: Sequence[Series], look: Look, styles: Mapping[str
         style = styles[one.label]
         if one.foreign:
             style = style | {"markerfacecolor": "white", "linewidth": 0.9, "alpha": 0.8}
+        if not one.square:  # a line through products of several forms would say that one grows into the next
+            style = style | {"linestyle": "none"}
         x, y = zip(*one.points, strict=True)
         axes.plot(x, y, label=one.label, **style)
-        if one.band:
+        if one.band and one.square:
             lo, hi = zip(*one.band, strict=True)
             axes.fill_between(x, lo, hi, color=style["color"], alpha=0.18, linewidth=0)
     values = [value for one in series for _, value in one.points]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from analysis.breakdown import break_even, breakdowns
 from analysis.curves import Curve, curves
@@ -97,6 +98,23 @@ def copies(pairs: Sequence[Pair]) -> Iterator[Block]:
     if not breakdowns(found):
         return
     yield Heading(2, "Copies against kernel")
+    yield _copy_table("Copy in, kernel and copy out, one after the other", found)
+    ordinary = [
+        replace(one, h2d_ms=copied.h2d_ms, d2h_ms=copied.d2h_ms)
+        for result, one in pairs
+        if (copied := result.copies_pageable)
+    ]
+    if breakdowns(ordinary):
+        yield _copy_table(
+            "The same, from and to ordinary memory, which the driver copies by way of page-locked", ordinary
+        )
+    yield Items(
+        tuple(f"{_named(curve)}: {even.sentence}" for curve in curves(found) if (even := break_even(curve)) is not None)
+    )
+    yield plot("breakdown")
+
+
+def _copy_table(caption: str, found: Sequence[Measurement]) -> Table:
     rows = tuple(
         (
             f"{split.measurement.label}, {split.measurement.dtype}, {shape(split.measurement)}",
@@ -111,11 +129,7 @@ def copies(pairs: Sequence[Pair]) -> Iterator[Block]:
     )
     head = ("kernel", "in, ms", "kernel, ms", "out, ms", "whole, ms", "kernel's share")
     speeds = ("GFLOPS, kernel", "GFLOPS, whole", "in, GB/s", "out, GB/s")
-    yield Table("Copy in, kernel and copy out, one after the other", (*head, *speeds), rows)
-    yield Items(
-        tuple(f"{_named(curve)}: {even.sentence}" for curve in curves(found) if (even := break_even(curve)) is not None)
-    )
-    yield plot("breakdown")
+    return Table(caption, (*head, *speeds), rows)
 
 
 def _named(curve: Curve) -> str:
@@ -123,7 +137,8 @@ def _named(curve: Curve) -> str:
 
 
 def dips(pairs: Sequence[Pair]) -> Iterator[Block]:
-    told = [sentence for curve in curves([one for _, one in pairs]) for sentence in _dips_of(curve)]
+    square = [one for _, one in pairs if one.is_square]  # others differ in form, not only in size
+    told = [sentence for curve in curves(square) for sentence in _dips_of(curve)]
     if told:
         yield Heading(2, "Dips, peaks and falls")
         yield Text("Sizes that lie 5 % or more off the course of their curve, and what is known to differ there.")

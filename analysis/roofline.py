@@ -12,6 +12,7 @@ from typing import Literal
 from analysis.measurement import Device, Measurement
 from analysis.tiling import Tile, tiling
 from kernels.arrange import tiles
+from kernels.catalog import BY_NAME
 from kernels.numerics import DTYPES, AccuracyName, DTypeName
 
 ByteModel = Literal["compulsory", "tile", "measured"]
@@ -100,7 +101,11 @@ def _counts_cores(device: Device, units: DTypeName | None) -> bool:
 
 
 def units_of(measurement: Measurement) -> DTypeName | None:
-    """Element type whose peak bounds it; None where that is not among the types, or the class is unknown."""
+    """Element type whose peak bounds it; None where that is not among the types, or the class is unknown, or where each
+    product is several of another type."""
+    kernel = BY_NAME.get(measurement.kernel or "")
+    if kernel is not None and kernel.made_of is not None:
+        return None
     if measurement.dtype != "float32":
         return measurement.dtype
     return _UNITS.get(measurement.accuracy) if measurement.accuracy else None

@@ -1,4 +1,4 @@
-"""Measurements from published tables and from recorded runs of the catalogue."""
+"""Measurements from published tables, and devices as results describe them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from analysis.measurement import WIDEST_ACCESS_BYTES, Device, Measurement, row_alignment
+from analysis.measurement import Device, Measurement, row_alignment
 from jobs.benchmark_records import Ceiling
 from jobs.roofs import measured_roofs
 from jobs.workers import Ceilings
@@ -105,37 +105,6 @@ def recorded_device(device: Mapping[str, Any]) -> Device:
         memory_gb_s=theoretical.get("memory_gb_s"),
         measured_gflops=measured.get("gflops") or {},
         measured_memory_gb_s=measured.get("memory_gb_s"),
-    )
-
-
-def from_catalogue(document: Mapping[str, Any]) -> tuple[Measurement, ...]:
-    """The records of a run of `benchmarks/catalogue.py`, in order."""
-    device = recorded_device(document["device"])
-    return tuple(_recorded(record, device) for record in document["records"])
-
-
-def _recorded(record: Mapping[str, Any], device: Device) -> Measurement:
-    return Measurement(
-        label=record["kernel"],
-        kernel=record["kernel"],
-        dtype=record["dtype"],
-        m=record["m"],
-        n=record["n"],
-        k=record["k"],
-        accuracy=accuracy_of(record["kernel"], record["dtype"]),
-        config=MappingProxyType(dict(record["config"])),
-        device=device,
-        kernel_ms=record["kernel_ms"],
-        gflops=record["gflops"],
-        fastest_ms=record.get("fastest_ms"),
-        slowest_ms=record.get("slowest_ms"),
-        registers=record.get("registers"),
-        local_bytes=record.get("local_bytes"),
-        shared_bytes=record.get("shared_bytes"),
-        occupancy=record.get("occupancy"),
-        error_vs_float64=record.get("error_vs_float64"),
-        row_alignment_bytes=WIDEST_ACCESS_BYTES,  # that benchmark pads rows on the device
-        cache="cold",  # and writes over the L2 before each sample
     )
 
 

@@ -23,10 +23,11 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.environment import environment
 from benchmarks.http_client import Connection, multipart
 from tests.support.stack import Stack
+from worker.benchmark.environment import dated_environment
 
+PACKAGES = ("celery", "fastapi", "numpy", "redis", "starlette", "uvicorn")
 SIZES = {16: 300, 256: 200, 1024: 40, 2048: 12}  # N: samples
 WARM_UPS = 5
 CLIENTS = 16
@@ -152,7 +153,7 @@ def measure(stack: Stack) -> dict[str, Any]:
     with Connection("127.0.0.1", stack.api_port) as connection:
         sizes = [one_size(connection, n, samples) for n, samples in SIZES.items()]
         uploads = upload(connection)
-    return {"environment": environment(), "sizes": sizes, "upload": uploads} | {
+    return {"environment": dated_environment(*PACKAGES), "sizes": sizes, "upload": uploads} | {
         "throughput": throughput("127.0.0.1", stack.api_port)
     }
 

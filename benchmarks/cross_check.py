@@ -19,7 +19,6 @@ from typing import Any
 
 import cupy
 
-from benchmarks.environment import environment
 from jobs.benchmark_cases import Case
 from jobs.benchmark_spec import DataSpec
 from jobs.settings import Settings
@@ -28,6 +27,7 @@ from kernels.numerics import DTypeName, Problem
 from worker.benchmark.bench import Bench
 from worker.benchmark.cuda_bench import CudaPrepared
 from worker.benchmark.cuda_operands import random_set
+from worker.benchmark.environment import dated_environment
 from worker.cuda_runner import CudaRunner
 
 CASES: tuple[tuple[str, DTypeName, int], ...] = (
@@ -130,7 +130,7 @@ def main() -> None:
     out: Path = parser.parse_args().out
     runner = CudaRunner(Settings(device="gpu:0"))
     document = {
-        "environment": environment(),
+        "environment": dated_environment(),
         "device": runner.device.model_dump(mode="json"),
         "nvbench": compare(runner),
         "zeros_and_normal": zeros_and_normal(runner),

@@ -20,15 +20,16 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.environment import environment
 from jobs.matrices import Array
 from kernels.catalog import BY_NAME, CATALOG
 from tests.support.stack import Stack
+from worker.benchmark.environment import dated_environment
 
 ODD_SHAPE = (1023, 1025, 511)  # m, n, k: every kernel
 SHAPES = ((33, 65, 129), (2048, 2048, 2048), (4097, 4097, 4097))  # some kernels in several types
 SOME = ("cpu_blas", "naive", "warp_tiled", "cublas")
 DTYPES = ("float32", "float64", "int8")
+PACKAGES = ("celery", "cupy-cuda13x", "fastapi", "numpy", "redis", "starlette", "uvicorn")
 CPU_LIMIT = 2048  # a CPU product past this only makes the run longer
 
 
@@ -109,7 +110,10 @@ def main() -> None:
     with TemporaryDirectory() as name, Stack(Path(name), devices=("gpu:0", "cpu")) as stack:
         results = measure(stack.url, Path(name))
         devices = json.loads(curl(f"{stack.url}/v1/devices"))["devices"]
-    out.write_text(json.dumps({"environment": environment(), "devices": devices, "results": results}, indent=1) + "\n")
+    out.write_text(
+        json.dumps({"environment": dated_environment(*PACKAGES), "devices": devices, "results": results}, indent=1)
+        + "\n"
+    )
     print(out)
 
 

@@ -1,6 +1,7 @@
 """Records benchmark presets through the service itself: one POST each, results and report written as they come back.
 
     python -m benchmarks.presets --out benchmarks/results/h200 quick grade ladder
+    python -m benchmarks.presets --out /tmp/new grade=large --set '{"large": {"shapes": [4096, 8192]}}'
 
 Without --url a stack of its own is started, with a worker on --device. Each preset leaves <preset>.json (the results),
 <preset>.md and <preset>.html (the report). What does not fit into --budget-s is not begun, and what runs over it is
@@ -82,12 +83,12 @@ def tell(job: dict[str, Any], stem: Path, seconds: float) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("presets", nargs="+", help="name, or name=file suffix to record one twice: ladder=ladder_again")
+    parser.add_argument("presets", nargs="+", help="name, or name=file for a file of another name: ladder=again")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--url")
     parser.add_argument("--device", default="gpu:0")
     parser.add_argument("--budget-s", type=float, default=3600.0)
-    parser.add_argument("--set", default="{}", help="JSON of fields that override the presets'")
+    parser.add_argument("--set", default="{}", help="JSON: by file name, fields that override the preset's")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
     ends_at = time.monotonic() + arguments.budget_s
@@ -95,14 +96,15 @@ def main() -> None:
         service(arguments.url, arguments.device) as url,
         httpx.Client(base_url=url, timeout=120, trust_env=False) as client,
     ):
+        overrides = json.loads(arguments.set)
         for item in arguments.presets:
-            preset, _, name = item.partition("=")
+            preset, name = item.split("=") if "=" in item else (item, item)
             started = time.monotonic()
             if started > ends_at:
                 print(f"{preset}: no time left", flush=True)
                 continue
-            job = run(client, preset, json.loads(arguments.set), ends_at)
-            stem = arguments.out / (name or preset)
+            job = run(client, preset, overrides.get(name, {}), ends_at)
+            stem = arguments.out / name
             save(client, job["id"], stem)
             tell(job, stem, time.monotonic() - started)
 

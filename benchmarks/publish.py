@@ -1,5 +1,5 @@
 """Writes what the package serves at /v1/published of this project's own runs: a file in `kernels/published/` for each
-whole benchmark recorded in a folder of `benchmarks/results/`, named by folder and preset.
+benchmark recorded in a folder of `benchmarks/results/` in which no case is missing, named by folder and preset.
 
 python -m benchmarks.publish [--check]
 """
@@ -13,7 +13,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from analysis.publication import publish
+from analysis.result_models import Results
 from analysis.results import from_json
+from jobs.benchmark_cases import expand
+from jobs.workers import DeviceInfo
 from kernels.published import DIRECTORY, PUBLISHED
 
 RESULTS = Path(__file__).resolve().parent / "results"
@@ -26,9 +29,15 @@ def publications() -> Iterator[tuple[str, str]]:
         if b'"schema_version"' not in text:
             continue  # another program's record
         results = from_json(text)
-        if results.complete and results.records:
+        if results.records and (results.complete or has_every_case(results)):
             name = f"{path.parent.name}_{path.stem.replace('-', '_')}"
             yield f"{name}.json", json.dumps(publish(results, name), ensure_ascii=False, indent=1) + "\n"
+
+
+def has_every_case(results: Results) -> bool:
+    """As after a benchmark that was called off in its last round; what it publishes says so."""
+    cases = expand(results.spec, DeviceInfo.model_validate(results.device))
+    return {case.id for case in cases} == {one.case for one in results.records}
 
 
 def main() -> None:

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from benchmarks.tables_dashboard import dashboard
 from benchmarks.tables_gpu import benchmarks, cross_check
 from scripts.markdown import table
 
@@ -122,6 +123,9 @@ def page() -> str:
     parts = [HEAD.strip()]
     if recorded := sorted(RESULTS.glob("service_*.json")):
         parts.append(service(json.loads(recorded[-1].read_text())))
+    if recorded := sorted(RESULTS.glob("dashboard_*.json")):
+        newest = json.loads(recorded[-1].read_text())
+        parts.append(dashboard(newest, where(newest)))
     parts += [end_to_end(json.loads(path.read_text())) for path in sorted(RESULTS.glob("*_end_to_end.json"))]
     for folder in sorted(path for path in RESULTS.iterdir() if path.is_dir()):
         parts += benchmarks(folder)

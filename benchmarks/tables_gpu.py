@@ -9,6 +9,7 @@ from typing import Any
 
 from analysis.result_models import CaseResult, Results
 from analysis.results import from_json
+from benchmarks.tables_compare import comparisons
 from scripts.markdown import table
 
 
@@ -19,7 +20,7 @@ def recorded(folder: Path) -> list[tuple[Path, Results]]:
 
 
 def benchmarks(folder: Path) -> Iterator[str]:
-    """Every recorded benchmark with its report, then the ladder and the roofs where they are among them."""
+    """Every recorded benchmark with its report, then the ladder, the roofs, and what runs say of each other."""
     found = recorded(folder)
     if not found:
         return
@@ -35,6 +36,7 @@ def benchmarks(folder: Path) -> Iterator[str]:
         yield from _ladder(by_name["ladder"])
     if "ceilings" in by_name:
         yield from _ceilings(by_name["ceilings"])
+    yield from comparisons(list(by_name.items()))
 
 
 def _row(path: Path, results: Results) -> tuple[str, ...]:

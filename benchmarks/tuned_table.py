@@ -2,8 +2,8 @@
 
     python -m benchmarks.tuned_table [--check] [RESULTS…]
 
-RESULTS are files of `benchmarks.catalogue`, and documents of GET /v1/benchmarks/{id}/results; by default all of them in
-`benchmarks/results/`. What was measured with a warm L2, beside other processes, or on a throttled device is left out.
+RESULTS are documents of GET /v1/benchmarks/{id}/results; by default all of them in `benchmarks/results/`. What was
+measured with a warm L2, beside other processes, or on a throttled device is left out.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class Timed:
 
 
 def is_results(document: Any) -> bool:
-    """Whether it holds records of one device."""
-    return isinstance(document, dict) and {"device", "records"} <= document.keys()
+    """Whether it is a benchmark's."""
+    return isinstance(document, dict) and {"spec", "device", "records"} <= document.keys()
 
 
 def documents(paths: Iterable[Path]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -56,23 +56,17 @@ def documents(paths: Iterable[Path]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def timed(document: Mapping[str, Any]) -> Iterator[Timed]:
     """What counts of a document. Zeros draw less power than other data, and so run faster than products do."""
-    if document.get("spec", {}).get("data", {}).get("distribution") == "zeros":
+    if document["spec"]["data"]["distribution"] == "zeros":
         return
-    rounds = document["spec"]["timing"]["rounds"] if "spec" in document else 1
+    rounds = document["spec"]["timing"]["rounds"]
     for record in document["records"]:
-        clean = record.get("cache", "cold") == "cold" and not (record.get("contended") or record.get("throttled"))
-        if clean and record.get("status", "ok") == "ok" and record["kernel"] in BY_NAME:
-            problem = Problem(record["m"], record["n"], record["k"], record["dtype"], record.get("batch", 1))
+        clean = record["cache"] == "cold" and not (record["contended"] or record["throttled"])
+        if clean and record["status"] == "ok" and record["kernel"] in BY_NAME:
+            problem = Problem(record["m"], record["n"], record["k"], record["dtype"], record["batch"])
             # Later rounds are a tuner's heats: a few samples each, and of many configs.
-            if round_ms := {number: ms for number, ms in _round_ms(record) if number < rounds and ms}:
+            taken = [(one["round"], one["kernel_ms"]) for one in record["rounds"]]
+            if round_ms := {number: ms for number, ms in taken if number < rounds and ms}:
                 yield Timed(record["kernel"], record["config"], problem, round_ms)
-
-
-def _round_ms(record: Mapping[str, Any]) -> Iterator[tuple[int, float | None]]:
-    if "rounds" in record:
-        yield from ((one["round"], one["kernel_ms"]) for one in record["rounds"])
-    else:
-        yield record.get("round", 0), record["kernel_ms"]
 
 
 def library_for(dtype: DTypeName, accuracy: AccuracyName, device_class: DeviceClass) -> str | None:
@@ -160,10 +154,7 @@ def tables(found: Iterable[tuple[str, Mapping[str, Any]]]) -> Iterator[TunedTabl
 
 
 def source(name: str, document: Mapping[str, Any]) -> Source:
-    if "job" in document:
-        date = document["job"]["finished_at"] or document["job"]["created_at"]
-    else:
-        date = document["environment"]["recorded_at"]
+    date = document["job"]["finished_at"] or document["job"]["created_at"]
     return Source(file=name, date=date, versions=document["device"]["versions"])
 
 

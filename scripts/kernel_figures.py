@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
-from typing import Any
 
+from kernels.catalog import BY_NAME
+from kernels.defaults import main_dtype
+from kernels.kernel import NO_CONFIG, CudaKernel, DeviceTraits
+from kernels.numerics import DTypeName, Problem
 from kernels.published import PUBLISHED
-from kernels.published_records import Publication, PublishedRecord
+from kernels.published_records import Publication, PublishedDevice, PublishedRecord
 from scripts.markdown import table
 
-RESULTS = Path(__file__).resolve().parent.parent / "benchmarks" / "results"
+SIZES = (256, 512, 1024, 1025, 2047, 2048, 4096, 4097, 8192)  # of our own figures
 
 
 def published(kernel: str) -> str:
@@ -41,42 +43,75 @@ def _best(publication: Publication, kernel: str) -> PublishedRecord | None:
 
 
 @cache
-def _runs(directory: Path) -> tuple[dict[str, Any], ...]:
-    return tuple(json.loads(path.read_text("utf-8")) for path in sorted(directory.glob("*_catalogue.json")))
+def _ours() -> tuple[tuple[PublishedDevice, PublishedRecord], ...]:
+    """Square products of our own runs at those sizes, each at its default config; the newest run first."""
+    runs = sorted((one for one in PUBLISHED.values() if one.report is None), key=lambda one: one.citation.date or "")
+    return tuple(
+        (run.device, record)
+        for run in reversed(runs)
+        for record in run.records
+        if record.gflops and record.m == record.n == record.k and record.n in SIZES and _is_default(run.device, record)
+    )
+
+
+def _is_default(device: PublishedDevice, record: PublishedRecord) -> bool:
+    kernel = BY_NAME.get(record.kernel or "")
+    if kernel is None or record.dtype is None or not record.n:
+        return False
+    traits = DeviceTraits(
+        device_class=device.device_class,
+        name=device.name or "",
+        compute_capability=device.compute_capability or (0, 0),
+        multiprocessors=device.multiprocessors or 0,
+        shared_bytes_per_block=device.shared_bytes_per_block or 0,
+    )
+    problem = Problem(record.n, record.n, record.n, record.dtype)
+    return dict(kernel.resolve_config(NO_CONFIG, problem, traits)) == dict(record.config)
 
 
 def is_measured() -> bool:
-    return bool(_runs(RESULTS))
+    return bool(_ours())
 
 
 def measured(kernel: str) -> str:
-    """Our own figures at the defaults, size by size, against cuBLAS of the same run."""
-    return "\n".join(_measured_in(run, kernel) for run in _runs(RESULTS))
+    """Our own figures at the defaults, size by size, against cuBLAS in the same run; of several runs the newest."""
+    found: dict[tuple[str, DTypeName, int], tuple[PublishedDevice, PublishedRecord]] = {}
+    for device, record in _ours():
+        if record.kernel == kernel and record.dtype and record.n:
+            found.setdefault((device.name or "", record.dtype, record.n), (device, record))
+    by_device: dict[str, list[PublishedRecord]] = {}
+    for (device_name, *_), (_, record) in sorted(found.items()):
+        by_device.setdefault(device_name, []).append(record)
+    return "\n".join(_measured_on(name, records) for name, records in by_device.items())
 
 
-def _measured_in(run: dict[str, Any], kernel: str) -> str:
-    records = [record for record in run["records"] if record["kernel"] == kernel]
+def _measured_on(device: str, records: Sequence[PublishedRecord]) -> str:
     rows = (
         (
-            record["dtype"],
-            "{m} × {n} × {k}".format(**record) if len({record[side] for side in "mnk"}) > 1 else str(record["n"]),
-            f"{record['kernel_ms']:.4g}",
-            f"{record['gflops']:,.0f}",
-            f"{record['fraction_of_cublas']:.3f}",
-            f"{record['error_vs_float64']:.1e}",
-            str(record.get("registers", "")),
-            f"{record['occupancy']:.3g}" if "occupancy" in record else "",
+            record.dtype or "",
+            str(record.n),
+            _figure(record.kernel_ms, ".4g"),
+            _figure(record.gflops, ",.0f"),
+            _figure(record.fraction_of_cublas, ".3f"),
+            _figure(record.error_vs_float64, ".1e"),
+            _figure(record.registers, "d"),
+            _figure(record.occupancy, ".3g"),
         )
         for record in records
     )
     head = ("Type", "N", "Kernel, ms", "GFLOPS", "Of cuBLAS", "Error", "Registers", "Occupancy")
-    where = f"Measured on an {run['device']['name']}, {run['environment']['recorded_at']}"
-    return f"{where}, at the defaults of each size:\n\n{table(head, rows)}" if records else ""
+    return f"Measured on an {device}, at the defaults of each size:\n\n{table(head, rows)}"
+
+
+def _figure(value: float | None, form: str) -> str:
+    return "" if value is None else format(value, form)
 
 
 def measured_at(kernel: str, size: int) -> str:
-    """GFLOPS and fraction of cuBLAS of a square product; empty where there is none."""
-    for record in (record for run in _runs(RESULTS) for record in run["records"]):
-        if record["kernel"] == kernel and all(record[side] == size for side in "mnk"):
-            return f"{record['gflops']:,.0f}, {record['fraction_of_cublas']:.2f}"
+    """GFLOPS and fraction of cuBLAS of a CUDA kernel's square product; empty where there is none."""
+    entry = BY_NAME[kernel]
+    assert isinstance(entry, CudaKernel)
+    for _, record in _ours():
+        if (record.kernel, record.n, record.dtype) == (kernel, size, main_dtype(entry)):
+            return ", ".join(filter(None, (_figure(record.gflops, ",.0f"), _figure(record.fraction_of_cublas, ".2f"))))
     return ""

@@ -39,9 +39,10 @@ def consumed_bench_queue(device_name: str) -> str:
 
 
 def gpu_name(visible: str) -> str:
-    """The model's name: by NVML, else by nvidia-smi; `gpu` where neither tells. `visible` is CUDA_VISIBLE_DEVICES with
+    """The model's name: by nvidia-smi, else by NVML; `gpu` where neither tells. `visible` is CUDA_VISIBLE_DEVICES with
     one entry: an index in the bus's order, or a UUID or the start of one."""
-    gpus = _by_nvml() or _by_smi()
+    # NVML comes second: it loads CUDA's driver library into this process (seen with driver 580).
+    gpus = _by_smi() or _by_nvml()
     if visible.isdecimal():
         return gpus[int(visible)][0] if int(visible) < len(gpus) else UNKNOWN_GPU
     return next((name for name, uuid in gpus if uuid.startswith(visible)), UNKNOWN_GPU)

@@ -10,7 +10,7 @@ import pytest
 
 from jobs.embedded import EmbeddedServer
 from jobs.states import JobState
-from kernels.catalog import CATALOG
+from kernels.catalog import BY_NAME, CATALOG
 from kernels.numerics import DTypeName, Problem
 from tests.gpu.test_kernels import CASES
 from tests.support.poison import FAULTS
@@ -53,7 +53,8 @@ def test_a_kernel_of_reduced_precision_is_one_in_the_worker_too(bench: WorkerBen
     exact = a.astype(np.float64) @ b.astype(np.float64)
 
     def error(kernel: str) -> float:
-        given = bench.product(bench.ended(bench.submit(a, b, "float32", kernel=kernel)))
+        accuracy = BY_NAME[kernel].accuracy["float32"]
+        given = bench.product(bench.ended(bench.submit(a, b, "float32", kernel=kernel, accuracy=accuracy)))
         return float(np.linalg.norm(given - exact) / np.linalg.norm(exact))
 
     assert error("cublas") < 1e-5 < error("cublas_tf32") < 1e-3

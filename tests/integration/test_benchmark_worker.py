@@ -15,6 +15,7 @@ from jobs.embedded import EmbeddedServer
 from jobs.models import Job
 from jobs.queue import bench_queue
 from jobs.states import JobState
+from tests.support.killed import Killed, assert_resumed, kill_midway
 from tests.support.workers import WorkerBench, is_dead, running_worker, until
 
 TIMING = {"warmup_ms": 0, "min_samples": 6, "max_samples": 12, "min_time_s": 0, "rounds": 2, "cache": "warm"}
@@ -79,27 +80,12 @@ def test_what_cannot_run_there_is_skipped_and_the_rest_is_measured(bench: Worker
 
 
 @pytest.mark.parametrize("killed", ["child", "worker"])
-def test_a_kill_loses_no_measured_case_and_none_is_measured_again(bench: WorkerBench, killed: str) -> None:
+def test_a_kill_loses_no_measured_case_and_none_is_measured_again(bench: WorkerBench, killed: Killed) -> None:
     job_id = slow_sweep(bench)
-    child = bench.child()
-    child.suspend()  # nothing is kept between this look and the kill
-    before = bench.measured(job_id)
-    if killed == "child":
-        child.kill()
-    else:
-        bench.stop()
-        bench.start()
+    before = kill_midway(bench, job_id, killed, after=4)
     job = bench.ended(job_id)
-    assert job.record.state is JobState.SUCCEEDED and job.record.attempt == 2
-    after = bench.measured(job_id)
-    assert {name: after[name] for name in before} == before and len(after) == 20
-    attempts = [record.attempt for record in read_findings(after).records]
-    assert attempts.count(1) == len(before) / 2 and attempts.count(2) == 10 - len(before) / 2
-    workers = [attempt.worker for attempt in read_findings(bench.ledger.findings(job_id)).attempts]
-    assert len(workers) == 2 and (workers[0] == workers[1]) == (killed == "child")
-    assert job.record.benchmark is not None and job.record.benchmark.attempts == 2
-    assert job.record.benchmark.warnings[0].startswith("It took 2 attempts: ")
-    assert progress(job) == (10, 10)
+    assert_resumed(bench, job, before, killed)
+    assert len(bench.measured(job_id)) == 20 and progress(job) == (10, 10)
 
 
 def test_a_cancelled_benchmark_keeps_what_was_measured(bench: WorkerBench) -> None:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from analysis.curves import Curve, curves
-from analysis.measurement import Device, Measurement
-from analysis.sources import from_catalogue, from_publication
+from analysis.measurement import WIDEST_ACCESS_BYTES, Device, Measurement
+from analysis.sources import accuracy_of, from_publication, recorded_device
 from kernels.published import PUBLISHED
 
-H200_CATALOGUE = Path(__file__).parent.parent / "unit" / "data" / "h200_catalogue.json"  # a few kernels of one run
+H200_CATALOGUE = Path(__file__).parent.parent / "unit" / "data" / "h200_catalogue.json"  # some kernels of a run
 T4 = Device(name="NVIDIA T4", multiprocessors=40)
 
 
@@ -24,7 +26,38 @@ def report(number: str) -> tuple[Measurement, ...]:
 
 @cache
 def h200() -> tuple[Measurement, ...]:
-    return from_catalogue(json.loads(H200_CATALOGUE.read_text()))
+    return from_run(json.loads(H200_CATALOGUE.read_text()))
+
+
+def from_run(document: Mapping[str, Any]) -> tuple[Measurement, ...]:
+    """Its records in order."""
+    device = recorded_device(document["device"])
+    return tuple(_recorded(record, device) for record in document["records"])
+
+
+def _recorded(record: Mapping[str, Any], device: Device) -> Measurement:
+    return Measurement(
+        label=record["kernel"],
+        kernel=record["kernel"],
+        dtype=record["dtype"],
+        m=record["m"],
+        n=record["n"],
+        k=record["k"],
+        accuracy=accuracy_of(record["kernel"], record["dtype"]),
+        config=MappingProxyType(dict(record["config"])),
+        device=device,
+        kernel_ms=record["kernel_ms"],
+        gflops=record["gflops"],
+        fastest_ms=record.get("fastest_ms"),
+        slowest_ms=record.get("slowest_ms"),
+        registers=record.get("registers"),
+        local_bytes=record.get("local_bytes"),
+        shared_bytes=record.get("shared_bytes"),
+        occupancy=record.get("occupancy"),
+        error_vs_float64=record.get("error_vs_float64"),
+        row_alignment_bytes=WIDEST_ACCESS_BYTES,  # that benchmark pads rows on the device
+        cache="cold",  # and writes over the L2 before each sample
+    )
 
 
 def labelled(measurements: tuple[Measurement, ...], label: str) -> Curve:

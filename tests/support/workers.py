@@ -30,7 +30,7 @@ from jobs.settings import Settings
 from jobs.states import JobState
 from jobs.sweeper import Sweeper
 from jobs.workers import WorkerInfo
-from kernels.numerics import DTYPES, DTypeName
+from kernels.numerics import DTYPES, AccuracyName, DTypeName
 
 START_TIMEOUT_S = 60.0
 END_TIMEOUT_S = 30.0
@@ -161,11 +161,15 @@ class WorkerBench:
         *,
         inline: bool = True,
         timeout_s: float = 60.0,
+        accuracy: AccuracyName | None = None,
         **options: Any,
     ) -> str:
-        """Stores the operands, records the job, sends its message; the job's id. `options` are MatmulRequest's."""
+        """Stores the operands, records the job, sends its message; the job's id. `options` are MatmulRequest's.
+
+        `accuracy` is the element type's own, unless another is asked for.
+        """
         refs = [x if isinstance(x, OperandRef) else self.operand(x, dtype, inline=inline) for x in (a, b)]
-        request = MatmulRequest(a=refs[0], b=refs[1], accuracy=DTYPES[dtype].accuracy, **options)
+        request = MatmulRequest(a=refs[0], b=refs[1], accuracy=accuracy or DTYPES[dtype].accuracy, **options)
         job = NewJob(owner=ANONYMOUS, queue=self.device.partition(":")[0], timeout_s=timeout_s, request=request)
         _, publication = self.ledger.submit(job, max_queued=1000, max_queued_per_owner=1000)
         assert publication is not None

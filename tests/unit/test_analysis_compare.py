@@ -36,8 +36,9 @@ def samples(draw: st.DrawFn) -> Measurement:
         ((1.0, 1.001, 1.002), (1.02, 1.021, 1.022), "slower"),
         ((1.0, 1.001, 1.002), (1.0, 1.001, 1.002), "same"),
         ((1.0, 1.001, 1.002), (1.001, 1.002, 1.003), "same"),  # half of each in the other
-        ((1.0, 1.001, 1.002), (1.0015, 1.0025, 1.0035), "ambiguous"),  # a quarter
+        ((1.0, 1.002, 1.004), (1.003, 1.005, 1.007), "ambiguous"),  # a quarter
         ((1.0, 1.001, 1.002), (1.004, 1.005, 1.006), "ambiguous"),  # apart, by less than 0.5 %
+        ((1.0, 1.0, 1.0001), (1.004, 1.0045, 1.0049), "same"),  # apart, and all within 0.5 %
         ((1.0, 1.001, 1.03), (1.0, 1.001, 1.03), "ambiguous"),  # too wide
         ((1.0, 1.001, 1.018), (1.0, 1.008, 1.018), "ambiguous"),  # medians 0.7 % apart
         ((1.0, 1.0, 1.0), (1.0, 1.0, 1.0), "same"),
@@ -45,6 +46,12 @@ def samples(draw: st.DrawFn) -> Measurement:
 )
 def test_verdicts(before: tuple[float, float, float], after: tuple[float, float, float], verdict: str) -> None:
     assert compare_case(timed(*before), timed(*after)).verdict == verdict
+
+
+def test_what_lies_within_half_a_percent_is_the_same_however_precise() -> None:
+    """A run that is told more precisely must not become less alike."""
+    judged = compare_case(timed(1.0, 1.0, 1.0), timed(1.001, 1.001, 1.001))
+    assert (judged.verdict, judged.why) == ("same", "All of both intervals within 0.10 %.")
 
 
 def test_a_difference_must_hold_in_cycles_where_clocks_are_known() -> None:
@@ -172,7 +179,7 @@ def test_surroundings() -> None:
         ("cpu", None, "other"),
         ("versions.driver", "580", None),
     ]
-    assert fingerprint(before | {"commit": "a"}) == fingerprint(before | {"commit": "b", "recorded_at": "later"})
+    assert fingerprint(before | {"project": "0.1"}) == fingerprint(before | {"project": "0.2", "recorded_at": "later"})
     assert fingerprint(before) != fingerprint(after)
 
 

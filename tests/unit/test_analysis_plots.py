@@ -8,11 +8,14 @@ import xml.etree.ElementTree as ElementTree
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from analysis.measurement import Device, Measurement
 from analysis.plots import PLOTS, available, available_of, draw, draw_of
 from analysis.plots_configs import fastest, sweeps
+from analysis.plots_device import draw_roofline, roofed
+from analysis.plots_lines import draw_look, gflops_look
 from analysis.plots_style import line_styles, number, spaced
 from analysis.results import collect
 from jobs.errors import ExtraMissing, NotFound
@@ -64,6 +67,13 @@ def test_sizes_of_oblong_products_are_called_what_they_are() -> None:
     assert "float32, cube root of m·n·k = 128" in drawn(oblong[:1], "gflops")
 
 
+def test_a_line_joins_square_products_alone() -> None:
+    oblong = [made(512, gflops=1.0, m=8), made(1024, gflops=2.0)]
+    for found, style in ((oblong, "None"), ([made(512, gflops=1.0), made(1024, gflops=2.0)], "-")):
+        (axes,) = draw_look(found, (), gflops_look()).axes
+        assert [line.get_linestyle() for line in axes.lines] == [style]
+
+
 def test_roofline_draws_measured_roofs_beside_theoretical_ones() -> None:
     device = replace(
         T4, peak_gflops={"float32": 7680.0}, memory_gb_s=320.0, measured_gflops={"float32": 7000.0},
@@ -72,6 +82,16 @@ def test_roofline_draws_measured_roofs_beside_theoretical_ones() -> None:
     text = drawn([made(gflops=500.0, accuracy="fp32", device=device)], "roofline")
     for label in ("theoretical: 320 GB/s", "measured: 220 GB/s", "float32 peak, measured: 7\u202f000"):
         assert label in text
+
+
+def test_the_roofline_shows_the_largest_size_and_what_is_not_square() -> None:
+    device = replace(T4, peak_gflops={"float32": 7680.0}, memory_gb_s=320.0)
+    row = {"accuracy": "fp32", "device": device, "gflops": 50.0}
+    small, thin, thinner, large = made(64, **row), made(512, m=8, **row), made(512, m=1, **row), made(1024, **row)
+    assert set(map(id, roofed([small, thin, thinner, large]))) == {id(thin), id(thinner), id(large)}
+    (axes,) = draw_roofline([small, thin, thinner, large], ()).axes
+    marks = [float(np.asarray(line.get_xdata())[0]) for line in axes.lines if line.get_label() == "naive"]
+    assert len(marks) == 3 and min(marks) < 1 < 100 < max(marks)  # on both sides of the ridge
 
 
 def test_overlays_are_named_with_their_device() -> None:

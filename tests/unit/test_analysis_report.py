@@ -13,7 +13,7 @@ import pytest
 from analysis.report import html_report, markdown_report
 from analysis.report_markdown import plain
 from analysis.results import Results, collect
-from jobs.benchmark_records import BenchmarkSummary, Ceiling, Checked
+from jobs.benchmark_records import BenchmarkSummary, Ceiling, Checked, CopyFigures
 from jobs.benchmark_spec import BenchmarkSpec
 from jobs.models import Progress
 from jobs.states import JobState
@@ -126,6 +126,22 @@ def test_dips_and_break_even_are_explained(results: Results) -> None:
     text = markdown_report(results)
     assert "pipelined, float32: dip at 1025, 57 % slower than its neighbours; held against 1024." in text
     assert re.search(r"cublas, float32: From about \d+ on the kernel takes longer than the copies\.", text)
+
+
+def test_copies_of_ordinary_memory_stand_beside_those_of_page_locked(results: Results) -> None:
+    caption = "The same, from and to ordinary memory, which the driver copies by way of page-locked:"
+    assert caption not in markdown_report(results)
+    ordinary = CopyFigures(h2d_ms=123.0, d2h_ms=45.0, h2d_gb_s=5.0, d2h_gb_s=9.0)
+    both = results.model_copy(
+        update={"records": tuple(one.model_copy(update={"copies_pageable": ordinary}) for one in results.cases)}
+    )
+    text = markdown_report(both)
+    _, _, *locked = table(text, "Copy in, kernel and copy out, one after the other:")
+    _, _, *rows = table(text, caption)
+    assert [row[0] for row in rows] == [row[0] for row in locked] and len(rows) > 3
+    for row, of_locked in zip(rows, locked, strict=True):
+        assert (row[1], row[3], row[2]) == ("123", "45", of_locked[2])
+        assert float(row[4].replace("\u202f", "")) == pytest.approx(168 + float(row[2].replace("\u202f", "")), rel=1e-3)
 
 
 def test_the_method_says_what_the_spec_asked() -> None:

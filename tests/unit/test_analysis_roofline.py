@@ -145,6 +145,10 @@ def test_whose_peak_bounds_it(dtype: str, accuracy: str | None, units: str | Non
     assert units_of(made(dtype=dtype, accuracy=accuracy)) == units
 
 
+def test_a_product_of_several_int8_products_is_under_no_float32_roof() -> None:
+    assert units_of(made(dtype="float32", accuracy="fp32", kernel="fp32_emulated")) is None
+
+
 @given(positive, positive, positive)
 def test_attainable_is_under_both_roofs_and_on_one(gflops: float, memory_gb_s: float, intensity: float) -> None:
     roofs = Roofs("theoretical", gflops, memory_gb_s)

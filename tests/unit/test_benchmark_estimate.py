@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.estimate import TYPICAL_SPEEDS, gflops, plan
+from analysis.estimate import gflops, plan
 from jobs.benchmark_cases import expand
 from jobs.benchmark_size import COUNTLESS, most_cases
 from jobs.benchmark_spec import BenchmarkSpec
@@ -17,7 +16,6 @@ from jobs.errors import InvalidRequest
 from jobs.workers import DeviceInfo
 from kernels.numerics import Problem
 from kernels.published import PUBLISHED
-from scripts.typical_speeds import RECORDED, typical_speeds
 from service.options import parse_model
 from tests.support.benchmarks import CPU, H200
 
@@ -114,16 +112,22 @@ def test_speeds_are_those_recorded_on_the_model_itself() -> None:
 
 
 def test_else_they_are_scaled_by_the_roofs() -> None:
-    problem, typical = Problem(4096, 4096, 4096, "float32"), json.loads(TYPICAL_SPEEDS.read_text())
-    recorded = typical["gflops"]["warp_tiled"]["float32"]["4096"]
+    problem = Problem(4096, 4096, 4096, "float32")
+    recorded = gflops("warp_tiled", problem, H200)
+    assert recorded in {record.gflops for record in PUBLISHED["h200_large"].records if record.kernel == "warp_tiled"}
     assert gflops("warp_tiled", problem, H200.model_copy(update={"name": "Another"})) == pytest.approx(recorded)
     half = H200.model_copy(update={"name": "Half", "multiprocessors": 66})
     assert gflops("warp_tiled", problem, half) == pytest.approx(recorded / 2)
-    peak = {"float32": typical["peak_gflops"]["float32"] / 4}
+    peak = {"float32": PUBLISHED["h200_large"].device.peak_gflops["float32"] / 4}
     ceilings = H200.theoretical.model_copy(update={"gflops": peak})
     quarter = H200.model_copy(update={"name": "Quarter", "theoretical": ceilings})
     assert gflops("warp_tiled", problem, quarter) == pytest.approx(recorded / 4)
 
 
-def test_the_speeds_that_ship_are_those_recorded() -> None:
-    assert TYPICAL_SPEEDS.read_text() == typical_speeds(json.loads(RECORDED.read_text()))
+def test_what_was_not_recorded_goes_by_what_was() -> None:
+    problem, other = Problem(2048, 2048, 2048, "float32"), H200.model_copy(update={"name": "Another"})
+    assert gflops("no_such_kernel", problem, other) == gflops("naive", problem, other)
+    roofs = PUBLISHED["h200_large"].device.peak_gflops
+    ratio = roofs["float64"] / roofs["float32"]
+    in_double = Problem(2048, 2048, 2048, "float64")
+    assert gflops("split_k", in_double, other) == pytest.approx(ratio * gflops("split_k", problem, other))

@@ -57,17 +57,25 @@ def test_a_gpu_is_named(
 ) -> None:
     if told_by == "smi":
 
-        def away() -> None:
-            raise NvmlError
+        def asked() -> None:
+            raise AssertionError("NVML loads libcuda into the process that asks it")
 
-        nvml.nvmlInit = away
+        nvml.nvmlInit = asked
     else:
         smi.unlink()
     assert gpu_name(visible) == name
 
 
-def test_where_neither_tells_it_is_a_gpu(nvml: SimpleNamespace, smi: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pynvml", None)  # as where it is not installed
+@pytest.mark.parametrize("installed", [False, True])
+def test_where_neither_tells_it_is_a_gpu(
+    installed: bool, nvml: SimpleNamespace, smi: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away() -> None:
+        raise NvmlError
+
+    nvml.nvmlInit = away
+    if not installed:
+        monkeypatch.setitem(sys.modules, "pynvml", None)
     smi.write_text("#!/bin/sh\nexit 9\n")
     assert gpu_name("0") == "gpu"
 

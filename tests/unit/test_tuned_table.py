@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,29 +20,20 @@ DEVICE: dict[str, Any] = {
     "multiprocessors": 132,
     "versions": {"driver": "1.0"},
 }
-ENVIRONMENT = {"recorded_at": "2026-01-01T00:00:00+00:00"}
 JOB = {"created_at": "2026-02-01T00:00:00Z", "finished_at": "2026-02-02T00:00:00Z"}
 
 
-def record(kernel: str, kernel_ms: float | None, n: int = 512, **fields: Any) -> dict[str, Any]:
-    """As `benchmarks.catalogue` writes one."""
-    given = {"kernel": kernel, "dtype": "float32", "m": n, "n": n, "k": n, "config": {}, "kernel_ms": kernel_ms}
-    return given | fields
-
-
-def result(kernel: str, *round_ms: float | None, **fields: Any) -> dict[str, Any]:
+def result(kernel: str, *round_ms: float | None, n: int = 512, **fields: Any) -> dict[str, Any]:
     """As a benchmark's results have one: the rounds that there were, and their pooled time."""
     rounds = [{"round": number, "kernel_ms": ms} for number, ms in enumerate(round_ms) if ms is not None]
-    return record(kernel, 0.123, status="ok", cache="cold", contended=False, throttled=False, rounds=rounds, **fields)
+    shape = {"m": n, "n": n, "k": n, "batch": 1}
+    given = {"kernel": kernel, "dtype": "float32", **shape, "config": {}, "kernel_ms": 0.123, "rounds": rounds}
+    return given | {"status": "ok", "cache": "cold", "contended": False, "throttled": False} | fields
 
 
-def catalogue(*records: dict[str, Any]) -> dict[str, Any]:
-    return {"environment": ENVIRONMENT, "device": DEVICE, "records": list(records)}
-
-
-def results(*records: dict[str, Any], distribution: str = "normal") -> dict[str, Any]:
+def results(*records: dict[str, Any], distribution: str = "normal", job: Mapping[str, str] = JOB) -> dict[str, Any]:
     spec = {"timing": {"rounds": 2}, "data": {"distribution": distribution}}
-    return {"job": JOB, "environment": {}, "spec": spec, "device": DEVICE, "records": list(records)}
+    return {"job": job, "environment": {}, "spec": spec, "device": DEVICE, "records": list(records)}
 
 
 def made(*given: dict[str, Any]) -> TunedTable:
@@ -60,7 +52,7 @@ def ranking(entry: Entry) -> list[tuple[str, float, float | None]]:
 
 def test_a_recorded_run_is_ranked_beside_its_library() -> None:
     ms = 2 * 512**3 / 1e6  # at one GFLOPS
-    entry = only(catalogue(record("naive", ms / 50), record("pipelined", ms / 125), record("cublas", ms / 100)))
+    entry = only(results(result("naive", ms / 50), result("pipelined", ms / 125), result("cublas", ms / 100)))
     assert (entry.dtype, entry.accuracy, entry.shape, entry.baseline) == (
         "float32",
         "fp32",
@@ -71,7 +63,7 @@ def test_a_recorded_run_is_ranked_beside_its_library() -> None:
 
 
 def test_classes_are_held_against_the_library_of_their_own() -> None:
-    found = made(catalogue(record("cublas", 4.0), record("cublas_tf32", 1.0), record("naive", 8.0))).entries
+    found = made(results(result("cublas", 4.0), result("cublas_tf32", 1.0), result("naive", 8.0))).entries
     assert [(one.accuracy, one.baseline) for one in found] == [("fp32", "cublas"), ("tf32", "cublas_tf32")]
     assert [row.fraction_of_baseline for one in found for row in one.ranking] == [1.0, 0.5, 1.0]
 
@@ -93,7 +85,7 @@ def test_rounds_are_paired_and_heats_left_out() -> None:
 
 
 def test_a_kernel_is_ranked_by_its_best_config() -> None:
-    entry = only(catalogue(*(record("shared_tiled", ms, config={"tile": tile}) for tile, ms in ((8, 3.0), (16, 2.0)))))
+    entry = only(results(*(result("shared_tiled", ms, config={"tile": tile}) for tile, ms in ((8, 3.0), (16, 2.0)))))
     assert [row.config for row in entry.ranking] == [{"tile": 16}]
     assert (entry.baseline, entry.ranking[0].fraction_of_baseline) == (None, None)
 
@@ -119,7 +111,8 @@ def test_zeros_do_not_count() -> None:
 
 
 def test_several_runs_are_merged_by_the_best() -> None:
-    first = catalogue(record("cublas", 1.0), record("naive", 4.0), record("cublas", 1.0, 256))
+    earlier = {"created_at": "2026-01-01T00:00:00Z", "finished_at": "2026-01-01T00:00:01Z"}
+    first = results(result("cublas", 1.0), result("naive", 4.0), result("cublas", 1.0, n=256), job=earlier)
     second = results(result("cublas", 1.2, 1.2), result("naive", 3.0, 3.0))
     table = made(first, second)
     assert [(source.file, source.date[:10]) for source in table.sources] == [
@@ -132,20 +125,20 @@ def test_several_runs_are_merged_by_the_best() -> None:
 
 
 def test_each_model_has_a_table() -> None:
-    other = catalogue(record("cublas", 1.0)) | {"device": DEVICE | {"name": "Another", "compute_capability": None}}
-    found = list(tables([("a.json", catalogue(record("cublas", 1.0))), ("b.json", other)]))
+    other = results(result("cublas", 1.0)) | {"device": DEVICE | {"name": "Another", "compute_capability": None}}
+    found = list(tables([("a.json", results(result("cublas", 1.0))), ("b.json", other)]))
     assert [(one.device, one.compute_capability) for one in found] == [("Test GPU", (9, 0)), ("Another", None)]
 
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
-    table = made(catalogue(record("naive", 2.0), record("cublas", 1.0), record("cublas", 1.0, 256)))
+    table = made(results(result("naive", 2.0), result("cublas", 1.0), result("cublas", 1.0, n=256)))
     path = tmp_path / file_name(table.device)
     path.write_text(text(table))
     assert read(path) == table
 
 
 def test_other_recorded_runs_are_passed_over(tmp_path: Path) -> None:
-    for name, content in (("a", {"results": []}), ("b", [1]), ("c", catalogue())):
+    for name, content in (("a", {"results": []}), ("b", [1]), ("c", results())):
         (tmp_path / f"{name}.json").write_text(json.dumps(content))
     assert [name for name, _ in documents(tmp_path.glob("*.json"))] == ["c.json"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ def host_environment() -> dict[str, Any]:
         "container": container(),
         "python": platform.python_version(),
         "numpy": str(np.__version__),
-        "project": project_version(),
+        "project": installed_version(PROJECT),
         "variables": variables(os.environ),
     }
 
@@ -40,9 +41,15 @@ def container() -> str | None:
     return next((engine for engine, mark in CONTAINER_MARKS.items() if mark.exists()), None)
 
 
-def project_version() -> str | None:
+def dated_environment(*packages: str) -> dict[str, Any]:
+    """For a record that no benchmark job writes: the same, with the time in UTC, ISO 8601, and versions of packages."""
+    versions = {name: installed_version(name) for name in packages}
+    return host_environment() | {"recorded_at": datetime.now(UTC).isoformat(timespec="seconds"), "versions": versions}
+
+
+def installed_version(package: str) -> str | None:
     try:
-        return version(PROJECT)
+        return version(package)
     except PackageNotFoundError:
         return None
 
