@@ -9,6 +9,8 @@ from __future__ import annotations
 from types import MappingProxyType
 
 from kernels.entries import (
+    fp32_emulated,
+    hopper,
     libraries,
     one_element,
     register_rows,
@@ -35,6 +37,8 @@ CATALOG: tuple[Kernel, ...] = (
     *warp_tiles.PIPELINED,
     *warp_tiles.SPLIT_K,
     *tensor_cores.WMMA,
+    *hopper.HALF,
+    *fp32_emulated.FP32_EMULATED,
     *libraries.CUBLAS,
 )
 

@@ -81,6 +81,33 @@ class Launch:
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     shared_bytes: int = 0
+    # True: the grid counts tiles, and no more blocks than the device has multiprocessors go through them.
+    resident: bool = False
+    cluster: int = 1  # blocks next to each other on x that start together, as the source says
+
+    def on(self, multiprocessors: int) -> tuple[int, int, int]:
+        """The grid that is launched on a device of so many multiprocessors: whole clusters, no more than tiles."""
+        if not self.resident:
+            return self.grid
+        clusters = min(self.grid[0], max(multiprocessors // self.cluster, 1))
+        return (clusters * self.cluster, *self.grid[1:])
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """A function of a kernel's file that runs before the kernel itself, with the same arguments."""
+
+    name: str
+    launch: Launch
+
+
+@dataclass(frozen=True, slots=True)
+class Boxes:
+    """What one bulk tensor copy moves of each matrix as it is stored: (rows, columns) in elements."""
+
+    a: tuple[int, int]
+    b: tuple[int, int]
+    c: tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +145,10 @@ class Kernel:
     min_compute_capability: tuple[int, int] = (0, 0)
     # Of element types that need more than that.
     dtype_compute_capability: Mapping[DTypeName, tuple[int, int]] = field(default_factory=dict)
+    # True: no other compute capability than the least has its instructions, not even a newer one.
+    architecture_specific: bool = False
+    # Where each product is several of another type, on that type's units: which, and how many at the least.
+    made_of: tuple[DTypeName, int] | None = None
 
     @property
     def dtypes(self) -> tuple[DTypeName, ...]:
@@ -133,6 +164,8 @@ class Kernel:
             return f"{self.name} runs on a {self.device_class.upper()}, not on a {device.device_class.upper()}."
         if device.compute_capability < self.min_compute_capability:
             return _too_old(self.name, self.min_compute_capability, device)
+        if self.architecture_specific and device.compute_capability != self.min_compute_capability:
+            return _too_new(self.name, self.min_compute_capability, device)
         if dtype is not None and device.compute_capability < self.dtype_compute_capability.get(dtype, (0, 0)):
             return _too_old(f"{self.name} for {dtype}", self.dtype_compute_capability[dtype], device)
         return None
@@ -202,6 +235,9 @@ class CudaKernel(Kernel):
     shared_bytes: Callable[[TileConfig, DTypeName], int] = field(default=lambda _config, _dtype: 0, repr=False)
     accumulators: Callable[[TileConfig], int] = field(default=lambda _config: 1, repr=False)
     workspace: Callable[[Problem, TileConfig], Workspace] | None = field(default=None, repr=False)
+    passes: Callable[[Problem, TileConfig], tuple[Pass, ...]] | None = field(default=None, repr=False)
+    # Where set, the kernel reads and writes matrices by bulk tensor copies: it is given tensor maps, not addresses.
+    boxes: Callable[[Problem], Boxes] | None = field(default=None, repr=False)
 
     @property
     def source_path(self) -> Path:
@@ -247,3 +283,8 @@ def _told(config: TileConfig) -> str:
 def _too_old(what: str, needed: tuple[int, int], device: DeviceTraits) -> str:
     need, have = (".".join(map(str, capability)) for capability in (needed, device.compute_capability))
     return f"{what} needs compute capability {need}; this device has {have}."
+
+
+def _too_new(what: str, needed: tuple[int, int], device: DeviceTraits) -> str:
+    need, have = (".".join(map(str, capability)) for capability in (needed, device.compute_capability))
+    return f"{what} needs compute capability {need} itself, whose instructions no other has; this device has {have}."

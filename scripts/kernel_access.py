@@ -135,8 +135,9 @@ def text(accesses: Iterable[Access]) -> str:
 
 
 def models() -> dict[str, Model]:
-    """Of the catalogue's CUDA kernels, in ladder order."""
-    return {kernel.name: model_of(kernel) for kernel in CATALOG if isinstance(kernel, CudaKernel)}
+    """Of the catalogue's CUDA kernels that can be emulated, in ladder order."""
+    traced = (k for k in CATALOG if isinstance(k, CudaKernel) and not k.architecture_specific)
+    return {kernel.name: model_of(kernel) for kernel in traced}
 
 
 def stale(known: Mapping[str, Access]) -> list[str]:

@@ -17,7 +17,11 @@ from worker.sources import Program
 WHEEL = "nvidia-cuda-nvrtc"
 _REGISTERS = re.compile(r"Used (\d+) registers")
 _SHARED = re.compile(r"(\d+) bytes smem")
+_FUNCTION = re.compile(r"Compiling entry function '(\w+)'(.*?)(?=Compiling entry function|\Z)", re.DOTALL)
 _LOCAL = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
+
+# Advice too: that matrix instructions wait for each other is told as "Potential Performance Loss".
+_WARNING = re.compile(r"warning|Performance Loss", re.IGNORECASE)
 
 
 class CompileError(AssertionError):
@@ -34,6 +38,7 @@ class Compiled:
     spill_store_bytes: int
     spill_load_bytes: int
     static_shared_bytes: int  # of a block
+    warnings: tuple[str, ...]  # ptxas's own lines
 
 
 @cache
@@ -66,12 +71,14 @@ def compile_program(program: Program, arch: str) -> Compiled:
     source, name = program.source.encode(), program.path.name.encode()
     _check(library.nvrtcCreateProgram(ctypes.byref(handle), source, name, len(included), texts, names))
     try:
-        options = [option.encode() for option in (*program.options, f"-arch={arch}", "--ptxas-options=-v")]
+        options = [
+            option.encode() for option in (*program.options, f"-arch={program.arch(arch)}", "--ptxas-options=-v")
+        ]
         status = library.nvrtcCompileProgram(handle, len(options), (ctypes.c_char_p * len(options))(*options))
         log = _bytes(library.nvrtcGetProgramLog, handle).rstrip(b"\0").decode(errors="replace")
         if status:
             raise CompileError(f"{program.path.name} {options}: {log}")
-        return _compiled(_bytes(library.nvrtcGetCUBIN, handle), log)
+        return _compiled(_bytes(library.nvrtcGetCUBIN, handle), log, program.path.stem)
     finally:
         library.nvrtcDestroyProgram(ctypes.byref(handle))
 
@@ -87,13 +94,16 @@ def compile_all(asked: Iterable[tuple[Program, str]]) -> list[Compiled]:
             raise
 
 
-def _compiled(binary: bytes, log: str) -> Compiled:
-    """ptxas tells every function of the file; the most that any takes counts."""
+def _compiled(binary: bytes, log: str, name: str) -> Compiled:
+    """ptxas tells every function of the file; the most that any takes counts, but for shared memory: what a pass has
+    of it, the kernel named like the file does not need beside its own."""
     assert "Used" in log, f"ptxas does not say what the kernel takes: {log}"
     local, stores, loads = zip(*(map(int, found) for found in _LOCAL.findall(log)), strict=True)
     registers = max(map(int, _REGISTERS.findall(log)))
-    shared = max(map(int, _SHARED.findall(log)), default=0)
-    return Compiled(binary, registers, max(local), max(stores), max(loads), shared)
+    own = dict(_FUNCTION.findall(log)).get(name, log)
+    shared = max(map(int, _SHARED.findall(own)), default=0)
+    warnings = tuple(line for line in log.splitlines() if _WARNING.search(line))
+    return Compiled(binary, registers, max(local), max(stores), max(loads), shared, warnings)
 
 
 def _bytes(get: ctypes._NamedFuncPointer, handle: ctypes.c_void_p) -> bytes:

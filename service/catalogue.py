@@ -77,6 +77,9 @@ class KernelView(Strict):
         "out; the last one is every parameter's own default."
     )
     min_compute_capability: tuple[int, int] = Field(description="Least compute capability of a GPU.", examples=[[7, 0]])
+    architecture_specific: bool = Field(
+        description="Whether it runs on a GPU of that compute capability alone, and on no newer one."
+    )
     dtype_compute_capability: dict[DTypeName, tuple[int, int]] = Field(
         description="Element types that need a newer GPU, and from which compute capability on.",
         examples=[{"bfloat16": [8, 0]}],
@@ -138,6 +141,7 @@ def view(kernel: Kernel, workers: Sequence[WorkerInfo]) -> KernelView:
         config_count=_config_count(kernel.name),
         defaults=_defaults(kernel),
         min_compute_capability=kernel.min_compute_capability,
+        architecture_specific=kernel.architecture_specific,
         dtype_compute_capability=dict(kernel.dtype_compute_capability),
         source=f"/v1/kernels/{kernel.name}/source" if isinstance(kernel, CudaKernel) else None,
         served_by=tuple(worker.id for worker in workers if kernel.name in worker.kernels),

@@ -67,7 +67,7 @@ def compile_program(program: Program, arch: str) -> bytes:
     included = {name.encode(): text.encode() for name, text in program.headers.items()}
     handle = nvrtc.createProgram(program.source, program.path.name, list(included.values()), list(included))
     try:
-        nvrtc.compileProgram(handle, (*program.options, f"-arch={arch}"))
+        nvrtc.compileProgram(handle, (*program.options, f"-arch={program.arch(arch)}"))
         binary: bytes = nvrtc.getCUBIN(handle) if arch.startswith("sm_") else nvrtc.getPTX(handle)
     except nvrtc.NVRTCError as error:
         log.error("a kernel does not compile", source=program.path.name, said=nvrtc.getProgramLog(handle))

@@ -132,9 +132,9 @@ class CudaRunner(Runner):
     ) -> None:
         kernel = choice.kernel
         if isinstance(kernel, CudaKernel):
-            function = prepare(self.compiler, kernel, choice.config, problem)
+            functions = prepare(self.compiler, kernel, choice.config, problem)
             with computing:
-                launch(function, kernel, choice.config, problem, *matrices)
+                launch(functions, kernel, choice.config, problem, *matrices)
         else:
             with computing:
                 self._cublas.multiply(kernel.name, problem, *matrices)

@@ -6,7 +6,7 @@ import os
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from threading import Event, Thread
 
 import structlog
@@ -23,6 +23,20 @@ BEAT_S = 1.0  # at most this long, and a fifth of the time that a silent worker 
 log = structlog.get_logger(__name__)
 
 
+class Today:
+    """What of a rising count belongs to the present day."""
+
+    def __init__(self, day: date) -> None:
+        self._day = day
+        self._before = 0
+
+    def part_of(self, count: int, day: date) -> int:
+        """Asked often: what came between the last question of a day and its end is lost to it."""
+        if day != self._day:
+            self._day, self._before = day, count
+        return count - self._before
+
+
 class Heartbeat:
     """Beats from its own thread until `stop`. The worker's id outlives its child, so a restart leaves no ghost."""
 
@@ -35,6 +49,7 @@ class Heartbeat:
         self._stopped = Event()
         self._bench_queue = consumed_bench_queue(runner.device.name)
         self.verified_products = 0
+        self._today = Today(self._started_at.date())
         self.worker_id = f"{socket.gethostname()}/{settings.device}/{os.getppid()}"
 
     def start(self) -> None:
@@ -68,7 +83,7 @@ class Heartbeat:
         self._registry.beat(self._info(), self._settings.worker_ttl_s)
 
     def _info(self) -> WorkerInfo:
-        job = self._job
+        job, now = self._job, datetime.now(UTC)
         return WorkerInfo(
             id=self.worker_id,
             state="busy" if job else "ready",
@@ -78,8 +93,9 @@ class Heartbeat:
             kernels=self._runner.kernels,
             job=job,
             verified_products=self.verified_products,
+            verified_today=self._today.part_of(self.verified_products, now.date()),
             started_at=self._started_at,
-            seen_at=datetime.now(UTC),
+            seen_at=now,
             lease_s=self._settings.worker_ttl_s,
             telemetry=self._runner.telemetry(),
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import cupy
@@ -9,28 +11,41 @@ import numpy as np
 from cupy_backends.cuda.api import driver
 
 from jobs.errors import KernelUnavailable
-from kernels.kernel import CudaKernel, TileConfig
+from jobs.matrices import Array
+from kernels.kernel import Boxes, CudaKernel, Launch, TileConfig
 from kernels.numerics import Problem
 from worker.compile import Compiler
 from worker.device_memory import DeviceMatrix
 from worker.sources import kernel_program
+from worker.tensor_maps import copy_rows, is_aligned, room_for, tensor_map
 
 LARGEST_GRID = 2**31 - 1
+LARGEST_COORDINATE = 2**30  # of a kernel that counts in 32 bits; a tile that begins inside may end beyond
 STATIC_SHARED_BYTES = 48 << 10  # a block that wants more has to be allowed it first
 MAX_DYNAMIC_SHARED_BYTES = 8  # the driver's number for that attribute of a function
 
 
-def prepare(compiler: Compiler, kernel: CudaKernel, config: TileConfig, problem: Problem) -> Any:
-    """The compiled function. Raises KernelUnavailable."""
-    function = compiler.function(kernel_program(kernel, config, problem), kernel.name)
+@dataclass(frozen=True, slots=True)
+class Functions:
+    """A kernel's compiled function, and those of its passes in their order."""
+
+    main: Any
+    passes: tuple[Any, ...]
+
+
+def prepare(compiler: Compiler, kernel: CudaKernel, config: TileConfig, problem: Problem) -> Functions:
+    """Raises KernelUnavailable."""
+    program = kernel_program(kernel, config, problem)
+    main = compiler.function(program, kernel.name)
     shared_bytes = kernel.launch(problem, config).shared_bytes
     if shared_bytes > STATIC_SHARED_BYTES:
-        driver.funcSetAttribute(function.ptr, MAX_DYNAMIC_SHARED_BYTES, shared_bytes)
-    return function
+        driver.funcSetAttribute(main.ptr, MAX_DYNAMIC_SHARED_BYTES, shared_bytes)
+    passes = kernel.passes(problem, config) if kernel.passes is not None else ()
+    return Functions(main, tuple(compiler.function(program, each.name) for each in passes))
 
 
 def launch(
-    function: Any,
+    functions: Functions,
     kernel: CudaKernel,
     config: TileConfig,
     problem: Problem,
@@ -39,13 +54,58 @@ def launch(
     c: DeviceMatrix,
 ) -> None:
     """Puts the product on the current stream. Raises KernelUnavailable."""
-    shape = kernel.launch(problem, config)
-    if shape.grid[0] > LARGEST_GRID:
-        raise KernelUnavailable(f"{kernel.name} would need {shape.grid[0]} blocks; take larger tiles.")
+    if kernel.boxes is not None:
+        _launch_with_maps(functions.main, kernel, config, problem, kernel.boxes(problem), (a, b, c))
+        return
     arguments, workspace = _arguments(problem, a, b, c), _workspace(kernel, config, problem)
     if workspace is not None:
         arguments = (*arguments, np.uint64(workspace.ptr))
-    function(shape.grid, shape.block, arguments, shared_mem=shape.shared_bytes)
+    for function, shape in _in_order(functions, kernel, config, problem):
+        _put(function, kernel, shape, arguments)
+
+
+def _in_order(
+    functions: Functions, kernel: CudaKernel, config: TileConfig, problem: Problem
+) -> Iterator[tuple[Any, Launch]]:
+    """Its passes and then the kernel itself."""
+    if kernel.passes is not None:
+        _check_sizes(kernel, problem)
+        passes = kernel.passes(problem, config)
+        yield from ((function, each.launch) for function, each in zip(functions.passes, passes, strict=True))
+    yield functions.main, kernel.launch(problem, config)
+
+
+def _check_sizes(kernel: CudaKernel, problem: Problem) -> None:
+    if max(problem.m, problem.n, problem.k, problem.batch) > LARGEST_COORDINATE:
+        raise KernelUnavailable(f"{kernel.name} takes sizes up to {LARGEST_COORDINATE}; use another kernel.")
+
+
+def _put(function: Any, kernel: CudaKernel, shape: Launch, arguments: tuple[np.generic | Array, ...]) -> None:
+    if shape.grid[0] > LARGEST_GRID:
+        raise KernelUnavailable(f"{kernel.name} would need {shape.grid[0]} blocks; take larger tiles.")
+    multiprocessors = cupy.cuda.Device().attributes["MultiProcessorCount"] if shape.resident else 0
+    function(shape.on(multiprocessors), shape.block, arguments, shared_mem=shape.shared_bytes)
+
+
+def _launch_with_maps(
+    function: Any,
+    kernel: CudaKernel,
+    config: TileConfig,
+    problem: Problem,
+    boxes: Boxes,
+    matrices: tuple[DeviceMatrix, DeviceMatrix, DeviceMatrix],
+) -> None:
+    """Rows that begin where bulk tensor copies do not reach are copied to where they do, before and after."""
+    _check_sizes(kernel, problem)
+    a, b, c = (matrix if is_aligned(matrix) else room_for(matrix.layout) for matrix in matrices)
+    for operand, aligned in zip(matrices[:2], (a, b), strict=True):
+        if aligned is not operand:
+            copy_rows(operand, aligned)
+    maps = tensor_map(a, boxes.a), tensor_map(b, boxes.b), tensor_map(c, boxes.c)
+    sizes = (problem.m, problem.n, problem.k, problem.batch, a.layout.batch, b.layout.batch)
+    _put(function, kernel, kernel.launch(problem, config), (*maps, *map(np.int32, sizes)))
+    if c is not matrices[2]:
+        copy_rows(c, matrices[2])
 
 
 def _workspace(kernel: CudaKernel, config: TileConfig, problem: Problem) -> Any:

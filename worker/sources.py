@@ -31,6 +31,11 @@ class Program:
 
     path: Path
     options: tuple[str, ...]
+    architecture_specific: bool = False  # it uses instructions that no other architecture has
+
+    def arch(self, arch: str) -> str:
+        """What the compiler is told for `sm_90`: that itself, or `sm_90a`."""
+        return f"{arch}a" if self.architecture_specific else arch
 
     @property
     def source(self) -> str:
@@ -44,7 +49,7 @@ class Program:
     def key(self, arch: str, compiler: str) -> str:
         """Changes with anything that the compiled result depends on, and not with comments or layout."""
         texts = map(_tokens, (self.source, *self.headers.values()))
-        parts = (self.path.name, *texts, *self.options, arch, compiler)
+        parts = (self.path.name, *texts, *self.options, self.arch(arch), compiler)
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
@@ -79,7 +84,8 @@ def _text(path: Path) -> str:
 def kernel_program(kernel: CudaKernel, config: TileConfig, problem: Problem) -> Program:
     """A kernel of the catalogue for a problem's element type and transpositions."""
     transposes = (f"-DTRANSPOSE_A={int(problem.transpose_a)}", f"-DTRANSPOSE_B={int(problem.transpose_b)}")
-    return Program(kernel.source_path, (*_common(problem.dtype), *transposes, *kernel.defines(config)))
+    options = (*_common(problem.dtype), *transposes, *kernel.defines(config))
+    return Program(kernel.source_path, options, kernel.architecture_specific)
 
 
 def check_program(dtype: DTypeName, *, transposed: bool) -> Program:

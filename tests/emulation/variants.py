@@ -50,7 +50,8 @@ class Variant:
 
 
 def emulated_kernels() -> list[CudaKernel]:
-    return [kernel for kernel in CATALOG if isinstance(kernel, CudaKernel)]
+    """All but those of one architecture's own instructions."""
+    return [kernel for kernel in CATALOG if isinstance(kernel, CudaKernel) and not kernel.architecture_specific]
 
 
 def variants() -> list[Variant]:

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pytest
 
 from jobs.matrices import STORAGE_DTYPES, Array
 from jobs.models import Measured, Verification
@@ -23,7 +24,10 @@ if TYPE_CHECKING:
 
 
 def choice(runner: CudaRunner, name: str, problem: Problem, config: TileConfig = NO_CONFIG) -> Choice:
-    """As for a job that asked for this kernel."""
+    """As for a job that asked for this kernel. Skips where the device cannot run it."""
+    reason = BY_NAME[name].unsupported_because(runner.device.traits, problem.dtype)
+    if reason is not None:
+        pytest.skip(reason)
     return choose(name, config, problem, BY_NAME[name].accuracy[problem.dtype], runner.device.traits)
 
 

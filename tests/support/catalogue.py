@@ -8,11 +8,13 @@ from kernels.numerics import DTypeName
 
 
 def most_shared_memory(dtype: DTypeName) -> tuple[CudaKernel, TileConfig, int]:
-    """The kernel and config that need most shared memory for `dtype`, and how many bytes a block."""
+    """The kernel and config that need most shared memory for `dtype`, and how many bytes a block; of kernels that have
+    configs which need less."""
     needs = (
         (kernel, config, kernel.shared_bytes(config, dtype))
         for kernel in CATALOG
         if isinstance(kernel, CudaKernel) and dtype in kernel.dtypes
+        if len({kernel.shared_bytes(config, dtype) for config in kernel.configs()}) > 1
         for config in kernel.configs()
         if kernel.misfit(config, dtype) is None
     )

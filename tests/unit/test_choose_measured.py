@@ -86,7 +86,7 @@ def test_a_kernel_that_the_device_does_not_run_gives_way(chosen: Chosen) -> None
 def test_without_figures_of_the_preferred_kernel_they_decide_nothing(chosen: Chosen) -> None:
     found = chosen(entry(1024, rows=[row("naive", 100.0)]))
     assert found.why == (
-        "auto: cublas is the first of 14 kernels that take float32 to fp32 here, in order of preference."
+        "auto: cublas is the first of 15 kernels that take float32 to fp32 here, in order of preference."
     )
 
 

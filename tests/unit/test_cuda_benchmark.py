@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
+
 import numpy as np
 import pytest
 
 from jobs.workers import Ceilings, DeviceInfo
 from kernels.architectures import ARCHITECTURES
+from kernels.catalog import BY_NAME
 from kernels.numerics import DTYPE_NAMES, AccuracyName, DTypeName
 from scripts.nvrtc import compile_all
 from worker.benchmark.cuda_plan import drawn, flush_bytes, is_contended, mean_clock_mhz, rotating_sets
-from worker.benchmark.environment import host_environment, variables
-from worker.benchmark.roof import theoretical_gflops
+from worker.benchmark.environment import dated_environment, host_environment, variables
+from worker.benchmark.roof import roof_of, theoretical_gflops
 from worker.ceilings import CORE_MULTIPLY_ADDS, MULTIPLY_ADDS, core_gflops, link_gb_s, peak_gflops
 from worker.sources import benchmark_program, random_program
 
@@ -111,6 +114,15 @@ def test_a_roof_is_that_of_the_units_that_keep_the_accuracy(
     assert roof is not None and roof / 1e3 == pytest.approx(tflops, rel=0.12)
 
 
+def test_a_product_of_several_has_their_units_roof() -> None:
+    """Six int8 products for one of float32: four and a half times what CUDA cores can do."""
+    emulated, plain = (roof_of(BY_NAME[name], H200, "fp32", "float32") for name in ("fp32_emulated", "pipelined"))
+    assert emulated is not None and emulated / 1e3 == pytest.approx(1979 / 6, rel=0.12)
+    assert plain == theoretical_gflops(H200, "fp32", "float32")
+    unknown = H200.model_copy(update={"theoretical": Ceilings()})
+    assert roof_of(BY_NAME["fp32_emulated"], unknown, "fp32", "float32") is None
+
+
 def test_an_unknown_roof_is_unknown() -> None:
     new = H200.model_copy(update={"compute_capability": (99, 0), "theoretical": Ceilings()})
     assert theoretical_gflops(new, "tf32", "float32") is None
@@ -135,6 +147,13 @@ def test_the_link_is_known_by_generation_and_lanes() -> None:
 
 
 # ---- the host ----
+def test_a_record_says_when_and_with_what_packages() -> None:
+    found = dated_environment("numpy", "no-such-package")
+    assert found["versions"] == {"numpy": np.__version__, "no-such-package": None}
+    assert datetime.fromisoformat(found["recorded_at"]).utcoffset() == timedelta(0)
+    assert found["cpu"] == host_environment()["cpu"]
+
+
 def test_the_host_says_what_it_is() -> None:
     found = host_environment()
     assert found["python"].startswith("3.") and found["numpy"] == np.__version__ and found["kernel_release"]

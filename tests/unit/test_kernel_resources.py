@@ -114,8 +114,10 @@ def test_a_config_that_is_not_refused_can_be_launched(kernel: CudaKernel) -> Non
 
 @EACH
 def test_accumulators_are_no_more_than_the_compiler_keeps(kernel: CudaKernel) -> None:
+    """Where warpgroups hand registers over, it tells what all start with, and two of three have the sums."""
     for case, record in compiled(kernel.name):
         words = kernel.accumulators(case.config) * (DTYPES[case.dtype].accumulator_bytes // 4)
+        words = words * 2 // 3 if kernel.architecture_specific else words
         assert all(taken.spills or taken.registers >= words for taken in record.usage.values()), case
 
 

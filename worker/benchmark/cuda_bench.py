@@ -62,14 +62,15 @@ class CudaBench(Bench):
 
     def _ours(self, case: Case, kernel: CudaKernel) -> CudaPrepared:
         begun = time.perf_counter()
-        function = prepare(self._compiler, kernel, case.config, self._problem)
+        functions = prepare(self._compiler, kernel, case.config, self._problem)
         compile_ms = (time.perf_counter() - begun) * 1e3
         shape = kernel.launch(self._problem, case.config)
 
         def put(at: OperandSet) -> None:
-            launch(function, kernel, case.config, self._problem, at.a, at.b, at.c)
+            launch(functions, kernel, case.config, self._problem, at.a, at.b, at.c)
 
-        return CudaPrepared(self, case, put, launch_figures(function, shape, self._device.multiprocessors), compile_ms)
+        figures = launch_figures(functions.main, shape, self._device.multiprocessors)
+        return CudaPrepared(self, case, put, figures, compile_ms)
 
     def _library(self, case: Case) -> CudaPrepared:
         def put(at: OperandSet) -> None:

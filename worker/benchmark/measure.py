@@ -7,11 +7,12 @@ from typing import Any
 from jobs.benchmark_records import CaseRecord
 from jobs.errors import KernelUnavailable
 from jobs.spread import ci95, rel_iqr, spread
+from kernels.catalog import BY_NAME
 from kernels.numerics import AccuracyName
 from kernels.published_records import Status
 from worker.benchmark.bench import Bench, Prepared, Watched
 from worker.benchmark.proof import proved, why_wrong
-from worker.benchmark.roof import theoretical_gflops
+from worker.benchmark.roof import roof_of
 from worker.benchmark.sampling import Taken, mean_and_least, reps_for, take, warm_up
 from worker.benchmark.turn import Check, Result, Turn
 
@@ -126,7 +127,7 @@ def _timed(turn: Turn, taken: Taken, known: dict[str, Any]) -> CaseRecord:
 
 def _judged(turn: Turn, gflops: float) -> tuple[Status, str | None]:
     """`implausible` above the device's roof, with the figures that say so."""
-    roof = theoretical_gflops(turn.device, _accuracy(turn), turn.case.problem.dtype)
+    roof = roof_of(BY_NAME[turn.case.kernel], turn.device, _accuracy(turn), turn.case.problem.dtype)
     if roof is None or gflops <= ROOF_SLACK * roof:
         return "ok", None
     return "implausible", f"{gflops:.0f} GFLOPS are more than the {roof:.0f} that the device can do."

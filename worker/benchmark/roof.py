@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from jobs.workers import DeviceInfo
+from kernels.kernel import Kernel
 from kernels.numerics import AccuracyName, DTypeName
 
 TENSOR_FLOAT32 = (8, 0)  # the first compute capability whose tensor cores take TF32
 TF32_OVER_FLOAT16 = 0.5
+
+
+def roof_of(kernel: Kernel, device: DeviceInfo, accuracy: AccuracyName | None, dtype: DTypeName) -> float | None:
+    """What `theoretical_gflops` says, but for a kernel that makes products of several of another type."""
+    if kernel.made_of is None:
+        return theoretical_gflops(device, accuracy, dtype)
+    units, count = kernel.made_of
+    peak = device.theoretical.gflops.get(units)
+    return peak / count if peak else None
 
 
 def theoretical_gflops(device: DeviceInfo, accuracy: AccuracyName | None, dtype: DTypeName) -> float | None:

@@ -1,0 +1,121 @@
+// An fp32 product as int8 products: what a digit is, and where passes leave what the next one needs.
+//
+// A line is a row of A or a column of B. With 2^e a power of two that no element of the line reaches, an element is
+// rounded to q·2^(e - 31), q an integer of 32 bits, and q written in balanced digits to base 256: four bytes of -128 to
+// 127, the highest first, `q = Σ digit_d · 256^(3 - d)`. A product of lines is the sum of products of digits i and j
+// over 256^(i + j), each exact in int32. After K. Ozaki et al., "Error-free transformations of matrix multiplication"
+// (2012), and H. Ootomo et al., "DGEMM on integer matrix multiplication unit" (2024).
+//
+// Digits lie as the tensor cores read them: tile by tile of LINES × DEPTH, the digits of a tile one after another, each
+// a plane of bytes whose 16-byte chunks are permuted within 128 bytes (the 64-byte swizzle of a bulk tensor copy).
+#pragma once
+
+#include "common.cuh"
+
+constexpr int LINES = 128;
+constexpr int DEPTH = 64;
+constexpr int DIGITS = 4;
+constexpr int PLANE = LINES * DEPTH;           // bytes of one digit of a tile
+constexpr int SMALLEST_SIDE = 64;              // a product with a shorter side is not worth its digits: see `is_direct`
+constexpr unsigned int INFINITE = 0x7F800000;  // bits of infinity; those of NaN are larger
+constexpr int SQUARE_SHIFT = 19;               // squares are summed of an element's 13 highest bits
+
+__device__ __forceinline__ bool is_direct(int m, int n, int k) {
+    return m < SMALLEST_SIDE || n < SMALLEST_SIDE || k < SMALLEST_SIDE;
+}
+
+__device__ __forceinline__ int blocks_of(int extent, int block) { return (extent + block - 1) / block; }
+
+// An operand: `items` matrices of `lines` lines, `depth` elements each.
+struct Operand {
+    const float* first;
+    int lines, depth, items;
+    Index line_step, depth_step, stride;
+    bool along_depth;  // whether a line's elements lie next to each other, or one step's of neighbouring lines
+
+    __device__ __forceinline__ int blocks() const { return blocks_of(lines, LINES); }
+
+    // Whether four neighbours in memory can be read at once, from a place that is a multiple of four.
+    __device__ __forceinline__ bool is_aligned() const {
+        const Index pitch = along_depth ? line_step : depth_step;
+        return reinterpret_cast<unsigned long long>(first) % 16 == 0 && pitch % 4 == 0 && stride % 4 == 0;
+    }
+};
+
+// B or A, member by member: a choice between references would put both into memory.
+__device__ __forceinline__ Operand chosen(bool is_b, const Operand& a, const Operand& b) {
+    return {is_b ? b.first : a.first,
+            is_b ? b.lines : a.lines,
+            a.depth,
+            is_b ? b.items : a.items,
+            is_b ? b.line_step : a.line_step,
+            is_b ? b.depth_step : a.depth_step,
+            is_b ? b.stride : a.stride,
+            is_b ? b.along_depth : a.along_depth};
+}
+
+// The workspace. Blocks of lines are numbered through A's items and then B's.
+struct Findings {
+    unsigned long long* squares;  // of each line: Σ (q >> SQUARE_SHIFT)²
+    unsigned int* peaks;          // of each line: bits of its largest magnitude
+    unsigned int* depth_peaks;    // the same across lines, of each step of k, of A's items and then B's
+    unsigned int* arrivals;       // of each block of lines: tiles that are split
+    unsigned int* exponents;      // of each product of the batch: the largest of A, of B, of two that meet, and none
+    float* spreads;  // of each block of lines: mean of (2^e / root mean square)², infinity if it has no digits
+    unsigned char* digits;
+    int steps;  // of DEPTH
+
+    __device__ __forceinline__ Findings(unsigned char* workspace, const Operand& a, const Operand& b, int batch) {
+        const Index blocks = static_cast<Index>(a.items) * a.blocks() + static_cast<Index>(b.items) * b.blocks();
+        const Index lines = blocks * LINES;
+        steps = blocks_of(a.depth, DEPTH);
+        squares = reinterpret_cast<unsigned long long*>(workspace);
+        peaks = reinterpret_cast<unsigned int*>(squares + lines);
+        depth_peaks = peaks + lines;
+        exponents = depth_peaks + static_cast<Index>(a.items + b.items) * steps * DEPTH;
+        arrivals = exponents + 4ll * batch;
+        spreads = reinterpret_cast<float*>(arrivals + blocks);
+        const Index before = reinterpret_cast<unsigned char*>(spreads + blocks) - workspace;
+        digits = workspace + (before + 127) / 128 * 128;
+    }
+
+    __device__ __forceinline__ unsigned char* tile(int block, int step) const {
+        return digits + (static_cast<Index>(block) * steps + step) * (DIGITS * PLANE);
+    }
+};
+
+// The e of a line whose largest magnitude has these bits. As q is at most 127·(256³ + 256² + 256 + 1), so that its
+// digits have no fifth, elements within a 255th of 2^e take the next one.
+__device__ __forceinline__ int line_exponent(unsigned int peak) {
+    const int biased = peak >> 23;
+    const unsigned int mantissa = (peak & 0x7FFFFF) | (biased ? 0x800000 : 0);
+    if (mantissa == 0) return 0;
+    const int length = 32 - __clz(mantissa);
+    const bool at_top = mantissa << (31 - length) > 0x7F7F7F7Fu;
+    return length + (biased ? biased : 1) - 150 + at_top;
+}
+
+// An element as q. Rounds halves away from zero; `exponent` is its line's.
+__device__ __forceinline__ int fixed_point(float value, int exponent) {
+    const unsigned int bits = __float_as_uint(value);
+    const int biased = bits >> 23 & 0xFF;
+    const unsigned int mantissa = (bits & 0x7FFFFF) | (biased ? 0x800000 : 0);
+    const int left = (biased ? biased : 1) - 150 + 31 - exponent;
+    unsigned int magnitude = 0;
+    if (left >= 0)
+        magnitude = mantissa << left;
+    else if (left >= -24)
+        magnitude = (mantissa + (1u << (-left - 1))) >> -left;
+    return bits >> 31 ? -static_cast<int>(magnitude) : static_cast<int>(magnitude);
+}
+
+// q's digits, the highest in the highest byte: adding 128 to the three lower bytes carries, taking it off again does
+// not.
+__device__ __forceinline__ unsigned int digits_of(int q) {
+    return (static_cast<unsigned int>(q) + 0x00808080u) ^ 0x00808080u;
+}
+
+// Where in its plane the chunk of 16 steps of k, 0 to 3, of a line lies.
+__device__ __forceinline__ int chunk_offset(int line, int chunk) {
+    return line * DEPTH + (chunk ^ (line >> 1 & 3)) * 16;
+}

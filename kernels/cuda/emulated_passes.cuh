@@ -1,0 +1,99 @@
+// What runs before an emulated product on the tensor cores, with the same arguments: peaks of lines, digits, and the
+// tiles that CUDA cores multiply.
+#pragma once
+
+#include "emulated_plain.cuh"
+#include "emulated_split.cuh"
+#include "emulated_way.cuh"
+
+#define SIGNATURE                                                                                               \
+    const float *__restrict__ a, const float *__restrict__ b, float *__restrict__ c, Index m, Index n, Index k, \
+        Index lda, Index ldb, Index ldc, Index stride_a, Index stride_b, Index stride_c, Index batch,           \
+        unsigned char *workspace
+#define OPERANDS                                                  \
+    const Operand of_a = {a,                                      \
+                          static_cast<int>(m),                    \
+                          static_cast<int>(k),                    \
+                          stride_a ? static_cast<int>(batch) : 1, \
+                          row_step_a(lda),                        \
+                          column_step_a(lda),                     \
+                          stride_a,                               \
+                          !TRANSPOSE_A};                          \
+    const Operand of_b = {b,                                      \
+                          static_cast<int>(n),                    \
+                          static_cast<int>(k),                    \
+                          stride_b ? static_cast<int>(batch) : 1, \
+                          column_step_b(ldb),                     \
+                          row_step_b(ldb),                        \
+                          stride_b,                               \
+                          TRANSPOSE_B};                           \
+    const Findings findings(workspace, of_a, of_b, static_cast<int>(batch))
+
+// One block for each MEASURED_ROWS × MEASURED_COLUMNS of A, and then of B.
+extern "C" __global__ void __launch_bounds__(PASS_THREADS) emulated_measure(SIGNATURE) {
+    __shared__ unsigned int of_columns[MEASURED_COLUMNS];
+    OPERANDS;
+    const int number = blockIdx.x, blocks_a = measured_blocks(of_a);
+    const bool is_b = number >= blocks_a;
+    const Index skipped_lines = is_b ? static_cast<Index>(of_a.items) * of_a.blocks() * LINES : 0;
+    const Index skipped_steps = is_b ? static_cast<Index>(of_a.items) * findings.steps * DEPTH : 0;
+    measure_operand(chosen(is_b, of_a, of_b), is_b ? number - blocks_a : number, findings.peaks + skipped_lines,
+                    findings.depth_peaks + skipped_steps, findings.steps, of_columns);
+}
+
+// One block for each tile of A, and then of B.
+extern "C" __global__ void __launch_bounds__(PASS_THREADS) emulated_split(SIGNATURE) {
+    __shared__ __align__(16) Splitting shared;
+    __shared__ float sums[2][LINES];
+    OPERANDS;
+    const int block = blockIdx.x / findings.steps, step = blockIdx.x % findings.steps;
+    const int blocks_a = of_a.items * of_a.blocks();
+    const bool is_b = block >= blocks_a;
+    const Operand operand = chosen(is_b, of_a, of_b);
+    const int number = is_b ? block - blocks_a : block;
+    const int item = number / operand.blocks(), first_line = number % operand.blocks() * LINES;
+    if (threadIdx.x < LINES) {
+        const unsigned int peak = findings.peaks[static_cast<Index>(block) * LINES + threadIdx.x];
+        shared.exponents[threadIdx.x] = peak < INFINITE ? line_exponent(peak) : 512;  // no element has digits then
+        shared.squares[threadIdx.x] = 0;
+    }
+    __syncthreads();
+    split_tile(shared, operand, operand.first + item * operand.stride, first_line, step * DEPTH);
+    __syncthreads();
+    const uint4* const from = reinterpret_cast<const uint4*>(shared.planes);
+    uint4* const to = reinterpret_cast<uint4*>(findings.tile(block, step));
+    for (int i = threadIdx.x; i < DIGITS * PLANE / 16; i += PASS_THREADS)
+        to[i] = from[i];
+    if (threadIdx.x < LINES)
+        atomicAdd(findings.squares + static_cast<Index>(block) * LINES + threadIdx.x,
+                  static_cast<unsigned long long>(shared.squares[threadIdx.x]));
+    if (!is_b && first_line == 0 && threadIdx.x < DEPTH)
+        for (int product = of_a.items > 1 ? item : 0; product < (of_a.items > 1 ? item + 1 : batch); ++product) {
+            const int item_b = of_b.items > 1 ? product : 0;
+            const unsigned int* const steps_of_a =
+                findings.depth_peaks + (static_cast<Index>(item) * findings.steps + step) * DEPTH;
+            const unsigned int* const steps_of_b =
+                findings.depth_peaks + (static_cast<Index>(of_a.items + item_b) * findings.steps + step) * DEPTH;
+            compare_exponents(steps_of_a, steps_of_b, findings.exponents + 4ll * product);
+        }
+    __threadfence();  // squares are there before the arrival is counted
+    __syncthreads();
+    if (threadIdx.x == 0) shared.is_last = atomicAdd(findings.arrivals + block, 1u) == findings.steps - 1;
+    __syncthreads();
+    if (!shared.is_last) return;
+    __threadfence();
+    spread_of_lines(findings, block, k, sums);
+}
+
+// Tiles that are not made of digits. A few blocks look at all of them.
+extern "C" __global__ void __launch_bounds__(PLAIN_THREADS, 2) emulated_plain(SIGNATURE) {
+    __shared__ __align__(16) float shared[2 * PLAIN_DEPTH * PLAIN_ROW];
+    OPERANDS;
+    const Index of_item = static_cast<Index>(of_a.blocks()) * of_b.blocks();
+    for (Index tile = blockIdx.x; tile < of_item * batch; tile += gridDim.x) {
+        const int item = static_cast<int>(tile / of_item), within = static_cast<int>(tile % of_item);
+        const Work work = {within / of_b.blocks() * LINES, within % of_b.blocks() * LINES, item};
+        if (Task(findings, of_a, of_b, work).way == PLAIN)
+            plain_tile(shared, of_a, of_b, c + item * stride_c, ldc, work.row, work.column, item);
+    }
+}

@@ -1,0 +1,11 @@
+// C = A·B of bfloat16 on Hopper's tensor cores: hopper_product.cuh says how.
+#define HOPPER_TYPE "bf16"
+#define HOPPER_NARROW "cvt.rn.bf16x2.f32"
+#include "hopper_half.cuh"
+
+extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1)
+    hopper_bf16(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b,
+                const __grid_constant__ TensorMap c, int m, int n, int k, int batch, int items_a, int items_b) {
+    DYNAMIC_TILES(shared);
+    multiply_tiles(shared, a, b, c, {m, n, k, batch, items_a, items_b});
+}

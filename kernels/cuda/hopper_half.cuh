@@ -1,0 +1,21 @@
+// What the two kernels for 16-bit floats share: sums in float32, operands along or across k as they are stored, rounded
+// once. The file that includes this names its type for PTX: HOPPER_TYPE, as in "bf16", and HOPPER_NARROW, the
+// conversion of two sums.
+#pragma once
+
+#define HOPPER_SUM float
+#define HOPPER_SUM_REGISTER "+f"
+#define HOPPER_MMA "k16.f32." HOPPER_TYPE "." HOPPER_TYPE
+#if TRANSPOSE_A
+#define HOPPER_ACROSS_A "1"
+#else
+#define HOPPER_ACROSS_A "0"
+#endif
+#if TRANSPOSE_B
+#define HOPPER_ACROSS_B "0"
+#else
+#define HOPPER_ACROSS_B "1"
+#endif
+#define HOPPER_MMA_END ", 1, 1, " HOPPER_ACROSS_A ", " HOPPER_ACROSS_B
+
+#include "hopper_product.cuh"

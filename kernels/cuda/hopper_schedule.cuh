@@ -1,0 +1,73 @@
+// Which tile of C a resident block computes in which turn. Blocks of a cluster take tiles below each other; clusters go
+// through all tiles in groups of a few rows of tiles, so that operands are still in the L2 for a tile's neighbours.
+//
+// Tiles of which little lies inside C come last: they are quick, and fill the turn in which some clusters have nothing
+// left to do. So a matrix one row or column larger costs little more.
+#pragma once
+
+struct Work {
+    int row, column, item;  // of the tile's first element in C, and which product of the batch
+};
+
+template <int TILE_ROWS, int TILE_COLUMNS, int CLUSTER_BLOCKS, int GROUP>
+struct Schedule {
+    static constexpr int THIN_TURNS = 3;  // thin tiles that a cluster computes in the time of about one other
+
+    int tall, across, whole_rows, whole_columns, whole, thin, id, clusters, rank;
+
+    // The launch sees to it that the batch has fewer than 2^31 tiles.
+    __device__ __forceinline__ Schedule(int m, int n, int batch, int rank) : rank(rank) {
+        const int rows = TILE_ROWS * CLUSTER_BLOCKS, last_rows = m % rows, last_columns = n % TILE_COLUMNS;
+        tall = (m - 1) / rows + 1;
+        across = (n - 1) / TILE_COLUMNS + 1;
+        whole_rows = tall - (0 < last_rows && last_rows <= TILE_ROWS / 2);
+        whole_columns = across - (0 < last_columns && last_columns <= TILE_COLUMNS / 2);
+        id = static_cast<int>(blockIdx.x) / CLUSTER_BLOCKS;
+        clusters = static_cast<int>(gridDim.x) / CLUSTER_BLOCKS;
+        whole = batch * whole_rows * whole_columns;
+        thin = batch * tall * across - whole;
+    }
+
+    // False where this block has no such turn, and no later one.
+    __device__ __forceinline__ bool find(int turn, Work& work) const {
+        const int turns = whole > id ? (whole - id - 1) / clusters + 1 : 0;
+        if (turn < turns) {
+            whole_tile(id + turn * clusters, work);
+            return true;
+        }
+        const int index = thin_index(turn - turns);
+        if (index < thin) thin_tile(index, work);
+        return index < thin;
+    }
+
+private:
+    __device__ __forceinline__ void whole_tile(int index, Work& work) const {
+        const int of_item = whole_rows * whole_columns, item = index / of_item, within = index % of_item;
+        const int first = within / (GROUP * whole_columns) * GROUP;
+        const int height = min(GROUP, whole_rows - first), place = within - first * whole_columns;
+        set(first + place % height, place / height, item, work);
+    }
+
+    // Clusters that the last turn of whole tiles leaves idle take some first, and all take turns with the rest.
+    __device__ __forceinline__ int thin_index(int turn) const {
+        const int busy = whole % clusters, idle = busy ? clusters - busy : 0;
+        const bool is_idle = id >= clusters - idle;
+        if (is_idle && turn < THIN_TURNS) return id - (clusters - idle) + turn * idle;
+        return THIN_TURNS * idle + id + (turn - (is_idle ? THIN_TURNS : 0)) * clusters;
+    }
+
+    // Those of the last column of tiles, if it is thin, then those of the last row.
+    __device__ __forceinline__ void thin_tile(int index, Work& work) const {
+        const int of_column = across > whole_columns ? tall : 0;
+        const int of_item = of_column + (tall > whole_rows ? whole_columns : 0);
+        const int item = index / of_item, place = index % of_item;
+        if (place < of_column)
+            set(place, across - 1, item, work);
+        else
+            set(tall - 1, place - of_column, item, work);
+    }
+
+    __device__ __forceinline__ void set(int row, int column, int item, Work& work) const {
+        work = {(row * CLUSTER_BLOCKS + rank) * TILE_ROWS, column * TILE_COLUMNS, item};
+    }
+};

@@ -1,0 +1,52 @@
+// The passes of `fp32_emulated` that need no Hopper, with the words of CUDA that no other emulated kernel has; and a
+// pass that tells how each tile would be made.
+struct alignas(16) float4 {
+    float x, y, z, w;
+};
+struct alignas(16) uint4 {
+    unsigned int x, y, z, w;
+};
+
+inline int __clz(unsigned int bits) { return bits ? __builtin_clz(bits) : 32; }
+inline float exp2f(float value) { return __builtin_exp2f(value); }
+inline float fmaxf(float one, float other) { return __builtin_fmaxf(one, other); }
+
+// Byte i of the result is the byte that nibble i of `chosen` counts, through `low` and then `high`.
+inline unsigned int __byte_perm(unsigned int low, unsigned int high, unsigned int chosen) {
+    const unsigned long long bytes = static_cast<unsigned long long>(high) << 32 | low;
+    unsigned int found = 0;
+    for (int i = 0; i < 4; ++i)
+        found |= static_cast<unsigned int>(bytes >> 8 * (chosen >> 4 * i & 7) & 0xFF) << 8 * i;
+    return found;
+}
+
+template <typename Value>
+Value atomicMax(Value* place, Value value) {
+    const Value before = *place;
+    if (value > before) *place = value;
+    return before;
+}
+template <typename Value>
+Value __ldcg(const Value* place) {
+    return *place;
+}
+inline unsigned int __reduce_max_sync(unsigned int mask, unsigned int value,
+                                      emulated::Place at = emulated::Place::here()) {
+    for (int lanes = 1; lanes < warpSize; lanes *= 2) {
+        const unsigned int other = __shfl_xor_sync(mask, value, lanes, at);
+        value = value > other ? value : other;
+    }
+    return value;
+}
+
+#include "emulated_passes.cuh"
+
+// Into C's first element of each tile.
+extern "C" __global__ void ways(SIGNATURE) {
+    OPERANDS;
+    for (int item = 0; item < batch; ++item)
+        for (int row = 0; row < m; row += LINES)
+            for (int column = 0; column < n; column += LINES)
+                c[item * stride_c + row * ldc + column] =
+                    static_cast<float>(Task(findings, of_a, of_b, Work{row, column, item}).way);
+}

@@ -1,0 +1,266 @@
+"""What runs before `fp32_emulated` on the tensor cores, on the CPU under sanitizers: digits and findings as the model
+has them, tiles made as their error needs, and products on CUDA cores where there are no digits."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+import pytest
+
+from jobs.matrices import Array
+from kernels.entries.fp32_emulated import DEPTH, DIGITS, FP32_EMULATED, LINES, is_direct
+from kernels.kernel import CudaKernel
+from kernels.numerics import Problem
+from tests.emulation.launches import Layout, Memory, Run, execute
+from tests.emulation.programs import Compiled, Emulator
+from tests.support.emulated import Way, digits, fixed_point, line_exponents, product, spreads
+from tests.support.products import operands
+from worker.elements import core
+from worker.sources import Program, kernel_program
+
+KERNEL = FP32_EMULATED[0]
+PASSES = ("emulated_measure", "emulated_split", "emulated_plain", "ways")
+TRANSPOSES = ((False, False), (True, True), (True, False), (False, True))
+EACH = list(itertools.product(TRANSPOSES, PASSES))
+WAYS: tuple[Way | None, ...] = (None, *get_args(Way))  # None: on CUDA cores
+POISON = np.float32(-77.0)
+Programs = Mapping[str, Compiled]
+
+
+@pytest.fixture(scope="module")
+def programs(emulator: Emulator, pool: Executor) -> Mapping[tuple[bool, bool], Programs]:
+    under_way = {(transposes, name): pool.submit(compiled, emulator, transposes, name) for transposes, name in EACH}
+    return {transposes: {name: under_way[transposes, name].result() for name in PASSES} for transposes in TRANSPOSES}
+
+
+def compiled(emulator: Emulator, transposes: tuple[bool, bool], name: str) -> Compiled:
+    assert isinstance(KERNEL, CudaKernel)
+    options = kernel_program(KERNEL, KERNEL.resolve_config(), Problem(1, 1, 1, "float32", 1, *transposes)).options
+    return emulator.compile(Program(Path(__file__).with_name("emulated_passes.cu"), options), name)
+
+
+@dataclass(frozen=True)
+class Found:
+    """The workspace, taken apart."""
+
+    squares: Array  # of lines
+    peaks: Array  # bits
+    digits: Array  # of lines: (blocks, LINES, steps · DEPTH, DIGITS)
+    spreads: Array  # of blocks of lines
+    ways: list[Way | None]  # of tiles, row by row
+    c: Array  # POISON where the passes wrote nothing
+
+
+def layout(shape: tuple[int, ...], gap: int) -> Layout:
+    rows, columns = shape[-2:]
+    return Layout(columns + gap, rows * (columns + gap), offset=gap % 4)
+
+
+def memory(elements: Array, gap: int) -> Memory:
+    matrices = core(elements, transposed=False)
+    return Memory(matrices.shape, matrices.dtype, layout(matrices.shape, gap), matrices.tobytes())
+
+
+def run_passes(programs: Programs, problem: Problem, a: Array, b: Array, gap: int = 0) -> Found:
+    """All of them in their order; rows lie `gap` elements apart."""
+    assert isinstance(KERNEL, CudaKernel)
+    config = KERNEL.resolve_config()
+    assert KERNEL.workspace is not None and KERNEL.passes is not None
+    workspace, passes = KERNEL.workspace(problem, config), KERNEL.passes(problem, config)
+    of_a, of_b = memory(a, gap), memory(b, gap)
+    shape = (problem.batch, problem.m, problem.n)
+    of_c = layout(shape, gap)
+    c = np.full(shape, POISON)
+    strides = (of_a.layout.stride * problem.a_batched, of_b.layout.stride * problem.b_batched, of_c.stride)
+    numbers = (problem.m, problem.n, problem.k, of_a.layout.pitch, of_b.layout.pitch, of_c.pitch, *strides)
+    kept = bytes(workspace.zeroed_bytes)
+    ways = replace(passes[-1], name="ways")
+    for each in (*passes, ways):
+        at = (1, 1, max(workspace.bytes, 1))
+        memories = (
+            of_a,
+            of_b,
+            Memory(shape, c.dtype, of_c, c.tobytes(), is_result=True),
+            Memory(at, np.dtype(np.uint8), Layout(at[2], 0), kept, is_result=True),
+        )
+        blocks = min(each.launch.grid[0], 3 if each.launch.resident else 1 << 30)
+        launch = replace(each.launch, grid=(1 if each is ways else blocks, 1, 1), resident=False)
+        if each is ways:
+            launch = replace(launch, block=(1, 1, 1))
+        ((given, left),) = execute(programs[each.name], [Run(launch, memories, (*numbers, problem.batch), 7, problem)])
+        if each is ways:
+            found = given[:, ::LINES, ::LINES].reshape(-1).astype(int)
+            return _taken_apart(problem, kept, [WAYS[way] for way in found], c)
+        c, kept = given, left.tobytes()
+    raise AssertionError("the last pass tells the ways")
+
+
+def _taken_apart(problem: Problem, workspace: bytes, ways: list[Way | None], c: Array) -> Found:
+    if is_direct(problem):
+        none = np.zeros(0)
+        return Found(none, none, none, none, ways, c)
+    items_a, items_b = (problem.batch if many else 1 for many in (problem.a_batched, problem.b_batched))
+    blocks = items_a * -(-problem.m // LINES) + items_b * -(-problem.n // LINES)
+    lines, steps = blocks * LINES, -(-problem.k // DEPTH)
+    of_steps = (items_a + items_b) * steps * DEPTH
+    counts = ((np.uint64, lines), (np.uint32, lines), (np.uint32, of_steps), (np.uint32, 4 * problem.batch))
+    at, parts = 0, []
+    for dtype, count in (*counts, (np.uint32, blocks), (np.float32, blocks)):
+        parts.append(np.frombuffer(workspace, dtype, count, at))
+        at += parts[-1].nbytes
+    planes = np.frombuffer(workspace, np.int8, offset=-(-at // 128) * 128)
+    return Found(parts[0], parts[1], _lines_of(planes, blocks, steps), parts[5], ways, c)
+
+
+def _lines_of(planes: Array, blocks: int, steps: int) -> Array:
+    """Undoes the order of tiles, planes and chunks."""
+    chunks = planes.reshape(blocks, steps, DIGITS, LINES, 4, 16)
+    line, chunk = np.meshgrid(np.arange(LINES), np.arange(4), indexing="ij")
+    ordered = chunks[:, :, :, line, chunk ^ (line >> 1 & 3)]
+    return ordered.transpose(0, 3, 1, 4, 5, 2).reshape(blocks, LINES, steps * DEPTH, DIGITS)
+
+
+def lines_of(problem: Problem, a: Array, b: Array) -> tuple[Array, Array]:
+    """Rows of A and columns of B."""
+    of_a, of_b = core(a, transposed=problem.transpose_a), core(b, transposed=problem.transpose_b)
+    return of_a, of_b.swapaxes(-1, -2)
+
+
+@pytest.mark.parametrize("transposes", TRANSPOSES, ids=str)
+@pytest.mark.parametrize("gap", [0, 3, 4])
+def test_digits_are_the_model_s(
+    programs: Mapping[tuple[bool, bool], Programs], transposes: tuple[bool, bool], gap: int
+) -> None:
+    problem = Problem(130, 67, 150, "float32", 1, *transposes)
+    a, b = operands(problem, np.random.default_rng(gap), "wide")
+    a.reshape(-1)[:20] = 0.0
+    a.reshape(-1)[20:60] *= np.float32(2.0**-140)
+    found = run_passes(programs[transposes], problem, a, b, gap)
+    for lines, first in zip(lines_of(problem, a, b), (0, 2), strict=True):
+        (of,) = lines
+        blocks = -(-len(of) // LINES)
+        given = found.digits[first : first + blocks].reshape(blocks * LINES, -1, DIGITS)
+        np.testing.assert_array_equal(np.moveaxis(given[: len(of), : problem.k], -1, 0), digits(fixed_point(of)))
+        assert not given[len(of) :].any() and not given[:, problem.k :].any()
+        peaks = found.peaks[first * LINES : first * LINES + len(of)].view(np.float32)
+        np.testing.assert_array_equal(peaks, np.abs(of).max(axis=1))
+        each = spreads(of)
+        of_blocks = [each[at : at + LINES] for at in range(0, len(of), LINES)]
+        means = [part[part > 0].mean() for part in of_blocks]
+        np.testing.assert_allclose(found.spreads[first : first + blocks], means, rtol=1e-5)
+
+
+SCALES = np.ldexp(np.float32(1), np.arange(-32, 32).repeat(2)).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("k", "kind", "way"),
+    [
+        (2048, "normal", "six"),
+        (2048, "uniform", "six"),
+        (512, "normal", "eight"),
+        (64, "normal", "ten"),
+        (2048, "12 binades", "ten"),
+        (2048, "40 binades", "ten"),
+        (2048, "far apart along k", None),
+        (2048, "rows and columns far apart", "six"),
+    ],
+)
+def test_a_tile_takes_what_its_error_needs(
+    programs: Mapping[tuple[bool, bool], Programs], k: int, kind: str, way: Way | None
+) -> None:
+    """And what it takes is no further off than float32 sums are."""
+    problem, rng = Problem(128, 128, k, "float32"), np.random.default_rng(3)
+    a, b = operands(problem, rng, "uniform" if kind == "uniform" else "normal")
+    if kind.endswith("binades"):
+        half = int(kind.split()[0]) / 2
+        a, b = (np.ldexp(x, np.rint(rng.uniform(-half, half, x.shape)).astype(int)).astype(np.float32) for x in (a, b))
+    elif kind == "far apart along k":
+        a, b = a * np.resize(SCALES[44:84], k), b / np.resize(SCALES[44:84], k)[:, np.newaxis]
+    elif kind.startswith("rows"):
+        a, b = a * SCALES[:, np.newaxis], b * SCALES
+    (found,) = run_passes(programs[False, False], problem, a, b).ways
+    assert found == way
+    if way is not None:
+        true = a.astype(np.float64) @ b.astype(np.float64)
+        of_rows, of_columns = (np.linalg.norm(x.astype(np.float64), axis=axis) for x, axis in ((a, 1), (b, 0)))
+        size = of_rows[:, np.newaxis] * of_columns
+        plain = sum_in_order(a, b)
+        off, granted = (np.linalg.norm((c - true) / size) for c in (product(a, b.T, way), plain))
+        assert off <= granted
+
+
+def sum_in_order(a: Array, b: Array) -> Array:
+    total = np.zeros((a.shape[0], b.shape[1]), np.float32)
+    for step in range(a.shape[1]):
+        total += a[:, step, np.newaxis] * b[np.newaxis, step]
+    return total
+
+
+def test_lines_without_digits_make_their_tiles_plain(programs: Mapping[tuple[bool, bool], Programs]) -> None:
+    """And those come out by the rules of IEEE; of the others nothing is written."""
+    problem = Problem(300, 200, 1000, "float32")
+    a, b = operands(problem, np.random.default_rng(4))
+    a[5, 7], a[130, 0], b[3, 131], b[999, 140] = np.nan, np.inf, -np.inf, np.inf
+    found = run_passes(programs[False, False], problem, a, b)
+    assert [way is None for way in found.ways] == [True, True, True, True, False, True]
+    (c,) = found.c
+    assert np.all(c[256:, :128] == POISON)
+    with np.errstate(invalid="ignore"):
+        true = a.astype(np.float64) @ b.astype(np.float64)
+    made = np.ones(c.shape, bool)
+    made[256:, :128] = False
+    for test in (np.isnan, np.isposinf, np.isneginf):
+        np.testing.assert_array_equal(test(c)[made], test(true)[made])
+    finite = made & np.isfinite(true)
+    np.testing.assert_allclose(c[finite], true[finite], atol=1e-3)
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1), (63, 200, 300), (200, 63, 70), (129, 130, 63), (70, 80, 0)])
+def test_a_product_with_a_short_side_is_plain_whole(
+    programs: Mapping[tuple[bool, bool], Programs], shape: tuple[int, int, int]
+) -> None:
+    for index, transposes in enumerate(TRANSPOSES):
+        problem = Problem(*shape, "float32", 1, *transposes)
+        a, b = operands(problem, np.random.default_rng(5), "integers")
+        found = run_passes(programs[transposes], problem, a, b, gap=index)
+        of_a, of_b = lines_of(problem, a, b)
+        np.testing.assert_array_equal(found.c, of_a @ of_b.swapaxes(1, 2))
+
+
+@pytest.mark.parametrize("batched", [(True, True), (True, False), (False, True)])
+def test_every_matrix_of_a_batch_has_its_own(
+    programs: Mapping[tuple[bool, bool], Programs], batched: tuple[bool, bool]
+) -> None:
+    problem = Problem(70, 140, 100, "float32", 3, False, False, *batched)
+    a, b = operands(problem, np.random.default_rng(6))
+    if batched[0]:
+        a[1, 3, 4] = np.inf
+    else:
+        b[1, 3, 4] = np.inf
+    found = run_passes(programs[False, False], problem, a, b, gap=1)
+    blocks = np.array(found.ways, dtype=object).reshape(3, 2)
+    expected = [[False, False], [True, True] if batched[0] else [True, False], [False, False]]
+    assert [[way is None for way in of_item] for of_item in blocks] == expected
+    assert {way for way in found.ways if way is not None} == {"ten"}
+    of_a, of_b = lines_of(problem, a, b)
+    first_b = len(of_a)  # blocks of A's matrices, each of one, lie before B's, each of two
+    for item, lines in enumerate(of_a):
+        if np.isfinite(lines).all():
+            given = np.moveaxis(found.digits[item, :70, :100], -1, 0)
+            np.testing.assert_array_equal(given, digits(fixed_point(lines)))
+    for item, lines in enumerate(of_b):
+        given = found.digits[first_b + 2 * item : first_b + 2 * item + 2].reshape(2 * LINES, -1, DIGITS)[:140, :100]
+        finite = np.isfinite(lines).all(axis=1)
+        np.testing.assert_array_equal(np.moveaxis(given[finite], -1, 0), digits(fixed_point(lines[finite])))
+        assert not given[~finite].any()
+
+
+def test_exponents_of_the_model_hold_at_the_ends_of_the_range() -> None:
+    assert line_exponents(np.array([[3.4028235e38], [1e-45], [0.0]], np.float32)).tolist() == [129, -148, 0]

@@ -1,0 +1,89 @@
+"""`fp32_emulated` in NumPy: digits of float32 numbers, and the products that are made of them.
+
+A line is a row of A or a column of B, and the last axis of an array runs along k. As emulated_layout.cuh has it.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from jobs.matrices import Array
+
+DIGITS = 4
+LARGEST = 0x7F7F7F7F  # that four balanced digits reach
+WAYS = {"six": (3, 3), "eight": (3, 4), "ten": (4, 4)}  # digits taken, and the first sum of two that is left out
+Way = Literal["six", "eight", "ten"]
+
+
+def line_exponents(lines: Array) -> Array:
+    """The e of each line: q = x · 2^(31 - e) of its largest element is at most LARGEST. 0 for lines of zeros."""
+    peaks = np.abs(lines.astype(np.float64)).max(axis=-1, initial=0.0)
+    mantissas, exponents = np.frexp(peaks)
+    found: Array = np.where(peaks > 0, exponents + (mantissas * 2.0**31 > LARGEST), 0)
+    return found
+
+
+def fixed_point(lines: Array) -> Array:
+    """q of each element, int64; halves are rounded away from zero."""
+    scaled = np.ldexp(lines.astype(np.float64), 31 - line_exponents(lines)[..., np.newaxis])
+    rounded: Array = (np.sign(scaled) * np.floor(np.abs(scaled) + 0.5)).astype(np.int64)
+    return rounded
+
+
+def digits(q: Array) -> Array:
+    """Balanced digits to base 256, int8, the highest first on a new first axis."""
+    found = []
+    for _ in range(DIGITS):
+        low = (q + 128) % 256 - 128
+        found.append(low.astype(np.int8))
+        q = (q - low) // 256
+    assert not q.any(), "no fifth digit"
+    return np.stack(found[::-1])
+
+
+def sums_of(a: Array, b: Array, way: Way) -> Array:
+    """Products of digits i and j by i + j, added up over k: int64 (sums, m, n). `a` and `b` are lines' elements."""
+    taken, sums = WAYS[way]
+    of_a, of_b = (digits(fixed_point(lines)).astype(np.float64) for lines in (a, b))  # exact: below 2^53
+    total = np.zeros((sums, len(a), len(b)))
+    for i in range(taken):
+        for j in range(taken):
+            if i + j < sums:
+                total[i + j] += of_a[i] @ of_b[j].T
+    whole: Array = total.astype(np.int64)
+    return whole
+
+
+def product(a: Array, b: Array, way: Way) -> Array:
+    """A·B in float32, rounded once; B is given by its columns."""
+    sums = sums_of(a, b, way)
+    if len(sums) == 4:
+        sums[2] += (sums[3] + 128) >> 8
+    whole = (sums[0] << 16) + (sums[1] << 8) + sums[2]
+    exponents = line_exponents(a)[:, np.newaxis] + line_exponents(b)[np.newaxis]
+    with np.errstate(over="ignore"):  # an infinity is the right product then
+        rounded: Array = np.ldexp(whole.astype(np.float64), exponents - 30).astype(np.float32)
+    return rounded
+
+
+def error_bound(a: Array, b: Array, way: Way) -> Array:
+    """What digits may be off by, element for element, before the one rounding to float32.
+
+    In places of 2^(e + e'), the largest that a term can be: the rounding of both operands to the digits taken, and what
+    products of digits are left out, at most 256^-(i + j) each; and half a place of the sum of 2 for putting together.
+    """
+    taken, sums = WAYS[way]
+    rounded = 2 * 2.0 ** -(8 * taken) * (1 + 2.0**-8)
+    dropped = sum(256.0 ** -(i + j) for i in range(taken) for j in range(taken) if i + j >= sums)
+    exponents = line_exponents(a)[:, np.newaxis] + line_exponents(b)[np.newaxis]
+    bound: Array = np.ldexp(a.shape[-1] * (rounded + dropped) + 2.0**-31, exponents)
+    return bound
+
+
+def spreads(lines: Array) -> Array:
+    """(2^e / root mean square)² of each line, by the 13 highest bits of its elements; 0 for lines of zeros."""
+    squares = ((fixed_point(lines) >> 19) ** 2).sum(axis=-1)
+    found: Array = np.divide(lines.shape[-1] * 2.0**24, squares, out=np.zeros(len(lines)), where=squares > 0)
+    return found

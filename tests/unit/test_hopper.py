@@ -1,0 +1,98 @@
+"""The kernels for Hopper without a device: what they compile to, where they are refused, how they are launched."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from kernels.architectures import ARCHITECTURES, H200, H200_MULTIPROCESSORS
+from kernels.catalog import BY_NAME, CATALOG
+from kernels.choose import NoKernelError, choose
+from kernels.kernel import NO_CONFIG, CudaKernel, Launch, TileConfig
+from kernels.numerics import DTypeName, Problem
+from scripts.nvrtc import compile_all
+from service.catalogue import view
+from worker.sources import kernel_program
+
+CASES: list[tuple[str, DTypeName]] = [("hopper_bf16", "bfloat16"), ("hopper_fp16", "float16")]
+EACH = pytest.mark.parametrize(("name", "dtype"), CASES)
+TRANSPOSES = list(itertools.product((False, True), repeat=2))
+
+
+def kernel_of(name: str) -> CudaKernel:
+    kernel = BY_NAME[name]
+    assert isinstance(kernel, CudaKernel)
+    return kernel
+
+
+@EACH
+def test_sums_stay_in_registers_and_instructions_in_flight(name: str, dtype: DTypeName) -> None:
+    """The compiler says where it had to let one matrix instruction end before the next, or moved sums to memory."""
+    kernel = kernel_of(name)
+    configs = [kernel.resolve_config(default.config) for default in kernel.defaults]
+    problems = [Problem(1, 1, 1, dtype, 1, *transposes) for transposes in TRANSPOSES]
+    programs = [kernel_program(kernel, c, p) for c, p in zip(itertools.cycle(configs), problems, strict=False)]
+    for compiled in compile_all((program, H200.name) for program in programs):
+        assert compiled.local_bytes == 0
+        assert compiled.warnings == ()
+
+
+@EACH
+def test_no_other_architecture_has_these_instructions(name: str, dtype: DTypeName) -> None:
+    kernel = kernel_of(name)
+    able = [each.name for each in ARCHITECTURES.values() if kernel.unsupported_because(each.traits) is None]
+    assert able == ["sm_90"]
+    with pytest.raises(NoKernelError, match=rf"{name} needs compute capability 9\.0; this device has 8\.9\."):
+        choose(name, NO_CONFIG, Problem(9, 9, 9, dtype), kernel.accuracy[dtype], ARCHITECTURES["sm_89"].traits)
+    with pytest.raises(NoKernelError, match=r"9\.0 itself, whose instructions no other has; this device has 10\.0\."):
+        choose(name, NO_CONFIG, Problem(9, 9, 9, dtype), kernel.accuracy[dtype], ARCHITECTURES["sm_100"].traits)
+
+
+@EACH
+def test_auto_takes_another_kernel_elsewhere(name: str, dtype: DTypeName) -> None:
+    accuracy = BY_NAME[name].accuracy[dtype]
+    for architecture in ARCHITECTURES.values():
+        if architecture is not H200:
+            found = choose("auto", NO_CONFIG, Problem(4096, 4096, 4096, dtype), accuracy, architecture.traits)
+            assert not found.kernel.architecture_specific
+
+
+def test_programs_of_one_architecture_are_compiled_as_such() -> None:
+    for kernel in CATALOG:
+        if isinstance(kernel, CudaKernel):
+            program = kernel_program(kernel, kernel.resolve_config(), Problem(1, 1, 1, kernel.dtypes[0]))
+            assert program.arch("sm_90") == ("sm_90a" if kernel.architecture_specific else "sm_90")
+
+
+@pytest.mark.parametrize(
+    ("tiles", "cluster", "multiprocessors", "launched"),
+    [(1, 1, 132, 1), (1, 2, 132, 2), (500, 2, 132, 132), (500, 2, 131, 130), (500, 1, 131, 131), (3, 2, 1, 2)],
+)
+def test_resident_blocks_are_whole_clusters_and_no_more_than_multiprocessors(
+    tiles: int, cluster: int, multiprocessors: int, launched: int
+) -> None:
+    launch = Launch((tiles, 1, 1), (384, 1, 1), resident=True, cluster=cluster)
+    assert launch.on(multiprocessors) == (launched, 1, 1)
+    assert Launch((tiles, 1, 7), (384, 1, 1)).on(multiprocessors) == (tiles, 1, 7)
+
+
+@EACH
+def test_every_config_fits_one_block_on_a_multiprocessor(name: str, dtype: DTypeName) -> None:
+    kernel = kernel_of(name)
+    for config in kernel.configs():
+        assert kernel.misfit(config, dtype, H200.traits) is None
+        launch = kernel.launch(Problem(4096, 4096, 64, dtype), config)
+        assert launch.shared_bytes == kernel.shared_bytes(config, dtype)
+        assert launch.on(H200_MULTIPROCESSORS)[0] == H200_MULTIPROCESSORS
+
+
+@pytest.mark.parametrize("config", [{"block_n": 256, "stages": 5}, {"block_n": 192, "stages": 6}])
+def test_what_does_not_fit_is_refused_in_words(config: TileConfig) -> None:
+    with pytest.raises(ValueError, match=r"stages of block_n = \d+ do not fit into shared memory\."):
+        BY_NAME["hopper_bf16"].resolve_config(config)
+
+
+def test_the_api_says_that_no_newer_device_runs_it() -> None:
+    assert view(BY_NAME["hopper_bf16"], []).architecture_specific
+    assert not view(BY_NAME["tensor_wmma"], []).architecture_specific

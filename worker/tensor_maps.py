@@ -1,0 +1,95 @@
+"""Tensor maps: what Hopper's bulk tensor copies are told of a matrix. Made by the driver, passed to kernels by value.
+
+The driver's own function is called (cuTensorMapEncodeTiled, CUDA driver API, "Tensor Map Object Management"), since
+CuPy has no binding for it. A map costs some microseconds, so those used of late are kept: a map says where a matrix
+lies and how, and nothing about what it holds.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache, lru_cache
+from typing import Any
+
+import cupy
+import numpy as np
+
+from jobs.errors import DeviceFault
+from jobs.matrices import Array
+from worker.device_memory import DeviceMatrix, allocate
+from worker.pitch import Layout
+
+ALIGNMENT_BYTES = 16  # of addresses and pitches
+MAP_BYTES, MAP_ALIGNMENT_BYTES = 128, 64
+MAP = np.dtype([("words", f"V{MAP_BYTES}")])
+# The driver's own numbers. Elements are only moved, so unsigned integers of their size do.
+ELEMENT_TYPES = {1: 0, 2: 1, 4: 2}  # by bytes
+NOT_INTERLEAVED, SWIZZLE_128_BYTES, PROMOTE_TO_256_BYTES, ZEROS_OUTSIDE = 0, 3, 3, 0
+KEPT = 1024
+
+
+def tensor_map(matrix: DeviceMatrix, box: tuple[int, int]) -> Array:
+    """Of a matrix with ALIGNMENT_BYTES, for copies of `box` (rows, columns) with the 128-byte swizzle; the third
+    coordinate is the matrix of the batch. An argument for a `const __grid_constant__ TensorMap`.
+
+    Raises DeviceFault where the driver refuses.
+    """
+    return _encoded(matrix.address, matrix.layout, box)
+
+
+@lru_cache(maxsize=KEPT)
+def _encoded(address: int, layout: Layout, box: tuple[int, int]) -> Array:
+    buffer = ctypes.create_string_buffer(MAP_BYTES + MAP_ALIGNMENT_BYTES)
+    at = -(-ctypes.addressof(buffer) // MAP_ALIGNMENT_BYTES) * MAP_ALIGNMENT_BYTES
+    sizes = [max(size, 1) for size in (layout.columns, layout.rows, layout.batch)]
+    pitches = [layout.pitch_bytes, layout.pitch_bytes * max(layout.kept_rows, 1)]
+    status = _encode()(
+        ctypes.c_void_p(at),
+        ELEMENT_TYPES[layout.itemsize],
+        ctypes.c_uint32(len(sizes)),
+        ctypes.c_void_p(address),
+        _numbers(ctypes.c_uint64, sizes),
+        _numbers(ctypes.c_uint64, pitches),
+        _numbers(ctypes.c_uint32, (box[1], box[0], 1)),
+        _numbers(ctypes.c_uint32, (1, 1, 1)),  # every element
+        NOT_INTERLEAVED,
+        SWIZZLE_128_BYTES,
+        PROMOTE_TO_256_BYTES,
+        ZEROS_OUTSIDE,
+    )
+    if status:
+        raise DeviceFault(f"The driver made no tensor map of {layout} (error {status}); report this.")
+    return np.frombuffer(ctypes.string_at(at, MAP_BYTES), MAP)
+
+
+def _numbers(kind: Any, values: Sequence[int]) -> Any:
+    return (kind * len(values))(*values)
+
+
+@cache
+def _encode() -> Any:
+    return ctypes.CDLL("libcuda.so.1").cuTensorMapEncodeTiled
+
+
+def is_aligned(matrix: DeviceMatrix) -> bool:
+    """Whether a tensor map of it can be made."""
+    return matrix.address % ALIGNMENT_BYTES == 0 and matrix.layout.pitch_bytes % ALIGNMENT_BYTES == 0
+
+
+def room_for(layout: Layout) -> DeviceMatrix:
+    """As large a matrix, not initialised, with rows at multiples of ALIGNMENT_BYTES. Raises cupy's OutOfMemoryError."""
+    pitch_bytes = -(-layout.pitch_bytes // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
+    return allocate(replace(layout, pitch=pitch_bytes // layout.itemsize))
+
+
+def copy_rows(source: DeviceMatrix, to: DeviceMatrix) -> None:
+    """Between matrices that differ in nothing but their pitch, on the current stream."""
+    at, height = source.layout, source.layout.batch * source.layout.kept_rows
+    if at.row_bytes and height:
+        kind, stream = cupy.cuda.runtime.memcpyDeviceToDevice, cupy.cuda.get_current_stream().ptr
+        pitches = to.layout.pitch_bytes, at.pitch_bytes
+        cupy.cuda.runtime.memcpy2DAsync(
+            to.address, pitches[0], source.address, pitches[1], at.row_bytes, height, kind, stream
+        )
