@@ -1,7 +1,7 @@
 # One target per intention; `make help` lists them. What a target needs is set up first: `.venv` is made from the
 # hash-locked constraints/ when it is missing or out of date.
 .DEFAULT_GOAL := help
-.PHONY: help run worker test test-gpu sanitize test-images check fix docs kernel-resources recorded constraints audit bench-service bench-presets clean env-run env-dev
+.PHONY: help run worker test test-gpu sanitize test-images check fix docs kernel-resources recorded constraints audit bench-service bench-dashboard bench-presets images clean env-run env-dev
 
 BIN := .venv/bin
 ARGS ?=
@@ -42,12 +42,13 @@ sanitize: $(if $(PYTHON),,env-dev) ## every CUDA kernel under compute-sanitizer'
 test-images: env-dev ## build both container images and multiply with them (root, Debian)
 	PATH="$(CURDIR)/$(BIN):$$PATH" bash docker/test-images
 
-check: env-dev ## lint, format, types, import rule, generated docs, house rules: all without running the service
+check: env-dev ## lint, format, types (of scripts too, with tsc), import rule, generated docs, house rules: all without running the service
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/clang-format --dry-run -Werror $(CUDA_SOURCES)
+	$(BIN)/python -m scripts.check_scripts
 	$(BIN)/python -m scripts.kernel_resources --check
 	$(BIN)/python -m scripts.kernel_access --check
 	$(BIN)/python -m scripts.generate_docs --check
@@ -88,6 +89,13 @@ audit: env-dev ## known vulnerabilities in what is locked
 bench-service: env-dev ## measure the service beside plain numpy; writes benchmarks/results/
 	$(BIN)/python -m benchmarks.bench_service $(ARGS)
 	$(BIN)/python -m benchmarks.tables
+
+bench-dashboard: env-dev ## measure the dashboard in Chromium; writes benchmarks/results/
+	$(BIN)/python -m benchmarks.bench_dashboard $(ARGS)
+	$(BIN)/python -m benchmarks.tables
+
+images: env-dev ## write docs/images/ anew: screenshots of the service on recorded H200 results, and their plots
+	$(BIN)/python -m scripts.images
 
 bench-presets: $(if $(PYTHON),,env-dev) ## record benchmark presets through the service: ARGS="--out benchmarks/results/h200 ladder"
 	$(or $(PYTHON),$(BIN)/python) -m benchmarks.presets $(ARGS)

@@ -72,6 +72,7 @@ class WorkerInfo(Strict):
     kernels: tuple[str, ...] = Field(description="Kernels it serves.")
     job: str | None = Field(None, description="Job it runs now.")
     verified_products: int = Field(0, description="Products it computed and checked since it started.")
+    verified_today: int = Field(0, description="Of these, those of today (UTC).")
     started_at: datetime = Field(description="When its process started (UTC).")
     seen_at: datetime = Field(description="Its last heartbeat (UTC).")
     lease_s: float = Field(description="How long it counts as live after a heartbeat.")

@@ -24,8 +24,11 @@ from scripts.kernel_pictures import pictures
 from scripts.markdown import table
 from service.problems import BY_TYPE, STATUS, title_of
 
-DOCS = Path(__file__).resolve().parent.parent / "docs"
-PICTURES = DOCS / "images" / "kernels"
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
+PICTURES = (
+    ROOT / "service" / "dashboard" / "static" / "kernels"
+)  # where docs/kernels.md and the kernels' pages find them
 PART = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -119,11 +122,11 @@ def main() -> None:
     for path, text in stale:
         if not check:
             path.write_text(text, "utf-8")
-        print(f"docs/{path.relative_to(DOCS)} {'is out of date: make docs' if check else 'written'}")
+        print(f"{path.relative_to(ROOT)} {'is out of date: make docs' if check else 'written'}")
     for path in surplus():
         if not check:
             path.unlink()
-        print(f"docs/{path.relative_to(DOCS)} {'is of no kernel: make docs' if check else 'removed'}")
+        print(f"{path.relative_to(ROOT)} {'is of no kernel: make docs' if check else 'removed'}")
     sys.exit(1 if check and (stale or surplus()) else 0)
 
 

@@ -82,8 +82,9 @@ def kernels() -> str:
 def section(kernel: Kernel, rung: Rung | None, before: Rung | None) -> str:
     """One kernel's, below its heading."""
     parts = [f"## `{kernel.name}`\n", f"{kernel.summary}\n", f"{kernel.idea}\n"]
-    if rung and rung.access:
-        parts.append(f"![What a block, a warp and a thread of {kernel.name} touch](images/kernels/{kernel.name}.svg)\n")
+    if rung:
+        picture = f"../service/dashboard/static/kernels/{kernel.name}.svg"
+        parts.append(f"![What a block, a warp and a thread of {kernel.name} touch]({picture})\n")
     parts.append(bullets(facts(kernel)))
     if rung:
         config = f"`{told(rung.model.config)}`" if rung.model.config else "its only config"
@@ -113,7 +114,8 @@ def facts(kernel: Kernel) -> Iterator[tuple[str, str]]:
     needs = [("", kernel.min_compute_capability)] if kernel.min_compute_capability > (0, 0) else []
     needs += [(f" for {dtype}", capability) for dtype, capability in kernel.dtype_compute_capability.items()]
     if needs:
-        told_needs = (f"{'.'.join(map(str, capability))} or newer{whom}" for whom, capability in needs)
+        or_newer = " alone" if kernel.architecture_specific else " or newer"
+        told_needs = (f"{'.'.join(map(str, capability))}{or_newer}{whom}" for whom, capability in needs)
         yield "Compute capability", ", ".join(told_needs)
 
 

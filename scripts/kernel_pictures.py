@@ -1,4 +1,7 @@
-"""The memory-access picture of a kernel: what a block, a warp and a thread touch, drawn from a trace of its default."""
+"""The memory-access picture of a kernel: what a block, a warp and a thread touch, drawn from a trace of its default.
+
+A kernel whose instructions cannot be emulated is not traced: its picture tells of blocks alone.
+"""
 
 from __future__ import annotations
 
@@ -66,17 +69,17 @@ class Frame:
 
 
 def pictures() -> Iterator[tuple[str, str]]:
-    """By kernel, of those that were traced."""
+    """By kernel."""
     for kernel in CATALOG:
-        if isinstance(kernel, CudaKernel) and (access := access_of(kernel.name)) is not None:
-            yield kernel.name, picture(model_of(kernel), access)
+        if isinstance(kernel, CudaKernel):
+            yield kernel.name, picture(model_of(kernel), access_of(kernel.name))
 
 
-def picture(model: Model, access: Access) -> str:
+def picture(model: Model, access: Access | None) -> str:
     """As SVG."""
     frame = Frame.of(model)
     width = max(frame.right + 2 * MARGIN + COLUMN + MARGIN, LEAST_WIDTH)
-    name, size = model.kernel.name, DTYPES[model.dtype].itemsize
+    name = model.kernel.name
     drawn = Picture(width, 0, f"{name}: memory accesses", " ".join(described(model, access)))
     drawn.text(MARGIN, 32, name, size=18, weight="bold")
     config = ", ".join(f"{parameter} {value}" for parameter, value in model.config.items())
@@ -84,17 +87,28 @@ def picture(model: Model, access: Access) -> str:
     drawn.text(MARGIN, 54, config, kind="quiet")
     drawn.text(MARGIN, 72, f"{model.dtype}; {model.threads} threads a block{share}", kind="quiet")
     _matrices(drawn, frame, model, access)
-    x, y = width - MARGIN - COLUMN, TOP + 2.0
-    for operand, lanes in (("A", access.lanes_a), ("B", access.lanes_b)):
-        y = _load(drawn, x, y, operand, lanes, size) + 28
-    bottom = max(_step(drawn, x, y, model, access), frame.bottom + 20)
-    _legend(drawn, bottom + 34)
+    bottom = frame.bottom + 20
+    right = width - MARGIN - COLUMN
+    if access:
+        bottom = max(bottom, _column(drawn, right, model, access))
+    else:
+        drawn.text(right, TOP + 12, "Not traced", weight="bold")
+        drawn.text(right, TOP + 32, "What warps and threads touch is not known.", size=12)
+    _legend(drawn, bottom + 34, LEGEND if access else LEGEND[:1])
     _flow(drawn, bottom + 54, model, access)
     drawn.height = bottom + FLOW
     return drawn.svg()
 
 
-def _matrices(drawn: Picture, at: Frame, model: Model, access: Access) -> None:
+def _column(drawn: Picture, x: float, model: Model, access: Access) -> float:
+    """What a warp loads and a thread computes; returns where it ends."""
+    y = TOP + 2.0
+    for operand, lanes in (("A", access.lanes_a), ("B", access.lanes_b)):
+        y = _load(drawn, x, y, operand, lanes, DTYPES[model.dtype].itemsize) + 28
+    return _step(drawn, x, y, model, access)
+
+
+def _matrices(drawn: Picture, at: Frame, model: Model, access: Access | None) -> None:
     s, k = at.scale, at.shown
     matrices = ((MARGIN, at.top, k, at.rows), (at.left, TOP, at.columns, k), (at.left, at.top, at.columns, at.rows))
     for x, y, columns, rows in matrices:
@@ -104,17 +118,25 @@ def _matrices(drawn: Picture, at: Frame, model: Model, access: Access) -> None:
     drawn.rectangle("block", at.left, at.top, at.columns * s, at.rows * s)
     for x, y, columns, rows in matrices:
         drawn.lines("grid", _grid(x, y, columns, rows, s), width=0.6)
+    if access:
+        _touched(drawn, at, access)
+    for x, y, columns, rows in matrices:
+        drawn.lines("edge", _outline(x, y, columns * s, rows * s))
+    if access:
+        _ticks(drawn, at, access)
+    drawn.text(MARGIN, at.bottom + 20, f"A: {at.rows} rows, k →", kind="quiet")
+    drawn.text(at.left, at.bottom + 20, f"C: {at.rows} × {at.columns}", kind="quiet")
+    drawn.text(at.left, TOP - 8, f"B: k ↓, {at.columns} columns", kind="quiet")
+
+
+def _touched(drawn: Picture, at: Frame, access: Access) -> None:
+    """By the first warp and its first thread."""
+    s = at.scale
     for x, y, lanes in ((MARGIN, at.top, access.lanes_a), (at.left, TOP, access.lanes_b)):
         _cells(drawn, "warp", x, y, s, [(row, column, 1, count) for _, row, column, count in lanes])
         _cells(drawn, "thread", x, y, s, [(row, column, 1, count) for lane, row, column, count in lanes if lane == 0])
     _cells(drawn, "warp", at.left, at.top, s, access.c_of_warp)
     _cells(drawn, "thread", at.left, at.top, s, access.c_of_thread)
-    for x, y, columns, rows in matrices:
-        drawn.lines("edge", _outline(x, y, columns * s, rows * s))
-    _ticks(drawn, at, access)
-    drawn.text(MARGIN, at.bottom + 20, f"A: {at.rows} rows, k →", kind="quiet")
-    drawn.text(at.left, at.bottom + 20, f"C: {at.rows} × {at.columns}", kind="quiet")
-    drawn.text(at.left, TOP - 8, f"B: k ↓, {at.columns} columns", kind="quiet")
 
 
 def _cells(drawn: Picture, kind: str, x: float, y: float, scale: float, cells: Cells) -> None:
@@ -145,9 +167,9 @@ def _ticks(drawn: Picture, at: Frame, access: Access) -> None:
             drawn.rectangle("thread", at.left + column * at.scale, at.top - GAP + 4, columns * at.scale, 6)
 
 
-def _legend(drawn: Picture, y: float) -> None:
+def _legend(drawn: Picture, y: float, shown: Sequence[tuple[str, str]]) -> None:
     x: float = MARGIN
-    for kind, words in LEGEND:
+    for kind, words in shown:
         drawn.rectangle(kind, x, y - 10, 12, 12, round=2)
         drawn.text(x + 18, y, words, size=12)
         x += 18 + 6.2 * len(words) + 20
@@ -212,7 +234,7 @@ def _step(drawn: Picture, x: float, y: float, model: Model, access: Access) -> f
     return top + max(rows * cell, 17.0 * len(words))
 
 
-def _flow(drawn: Picture, y: float, model: Model, access: Access) -> None:
+def _flow(drawn: Picture, y: float, model: Model, access: Access | None) -> None:
     """From memory to registers, with what moves on the way."""
     places = flow_in_words(model, access)
     width = (drawn.width - 2 * MARGIN - ARROW * (len(places) - 1)) / len(places)
@@ -222,8 +244,9 @@ def _flow(drawn: Picture, y: float, model: Model, access: Access) -> None:
             middle, head = y + 34, x + ARROW - 8
             drawn.lines("edge", [(x + 8, middle, head, middle)], width=1.5)
             drawn.lines("edge", [(head, middle, head - 7, middle + d) for d in (-5, 5)], width=1.5)
-            drawn.text(x + ARROW / 2, middle - 9, place.comes_in, size=12, anchor="middle")
-            drawn.text(x + ARROW / 2, middle + 19, "for each multiply-add", size=12, kind="quiet", anchor="middle")
+            words = (place.comes_in, "for each multiply-add") if place.comes_in else ("", "not traced")
+            drawn.text(x + ARROW / 2, middle - 9, words[0], size=12, anchor="middle")
+            drawn.text(x + ARROW / 2, middle + 19, words[1], size=12, kind="quiet", anchor="middle")
             x += ARROW
         drawn.rectangle("matrix", x, y, width, 66, round=6)
         drawn.text(x + 12, y + 26, place.title, weight="bold")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from kernels.numerics import DTYPES
@@ -61,17 +61,19 @@ class Place:
     comes_in: str = ""  # for each multiply-add
 
 
-def flow_in_words(model: Model, access: Access) -> list[Place]:
+def flow_in_words(model: Model, access: Access | None) -> list[Place]:
+    """Of what was not traced it tells no more than follows from its tiles."""
     size, (rows, columns) = DTYPES[model.dtype].itemsize, model.tile
     step = (rows + columns) * model.depth * size
     sums = model.kernel.accumulators(model.config)
     registers = f"{sums} sum{'s' if sums > 1 else ''}" + (f"; {model.registers} in all" if model.registers else "")
     memory = Place("Device memory, L2", f"{_bytes(step)} for {steps(model.depth)}")
-    fetched = f"{access.bytes_fetched:.3g} bytes"
+    fetched = f"{access.bytes_fetched if access else model.traffic:.3g} bytes"
     if not model.shared_bytes:
         return [memory, Place("Registers of a thread", registers, fetched)]
     shared = Place("Shared memory", f"{_bytes(model.shared_bytes)} a block", fetched)
-    return [memory, shared, Place("Registers of a thread", registers, f"{access.bytes_read:.3g} bytes")]
+    read = f"{access.bytes_read:.3g} bytes" if access else ""
+    return [memory, shared, Place("Registers of a thread", registers, read)]
 
 
 def steps(depth: int) -> str:
@@ -83,25 +85,30 @@ def _bytes(count: int) -> str:
     return f"{count / 1024:.3g} KiB" if count >= 1024 else f"{count} bytes"
 
 
-def described(model: Model, access: Access) -> list[str]:
+def described(model: Model, access: Access | None) -> list[str]:
     """The picture in sentences, for who does not see it."""
     rows, columns = model.tile
-    thread, warp = _elements(access.c_of_thread), _elements(access.c_of_warp)
-    _, _, title, words = step_in_words(model, access)
     share = f" {model.splits} blocks share them, each with a part of k." if model.splits > 1 else ""
     sentences = [
         f"A block of {model.threads} threads computes {rows} × {columns} elements of C, "
         f"{steps(model.depth)} at a time.{share}",
-        f"Its first thread writes {thread} of them, its first warp {warp}.",
-        f"{title}: {' '.join(words)}.",
+        *(_traced(model, access) if access else ()),
     ]
-    for operand, lanes in (("A", access.lanes_a), ("B", access.lanes_b)):
-        told = " ".join(load_in_words(lanes, DTYPES[model.dtype].itemsize))
-        sentences.append(f"The warp's first load from {operand}: {told}.")
     for place in flow_in_words(model, access):
         moved = f"; {place.comes_in} come in for each multiply-add" if place.comes_in else ""
         sentences.append(f"{place.title}: {place.holds}{moved}.")
     return sentences
+
+
+def _traced(model: Model, access: Access) -> Iterator[str]:
+    """What threads and warps touch."""
+    _, _, title, words = step_in_words(model, access)
+    thread, warp = _elements(access.c_of_thread), _elements(access.c_of_warp)
+    yield f"Its first thread writes {thread} of them, its first warp {warp}."
+    yield f"{title}: {' '.join(words)}."
+    for operand, lanes in (("A", access.lanes_a), ("B", access.lanes_b)):
+        told = " ".join(load_in_words(lanes, DTYPES[model.dtype].itemsize))
+        yield f"The warp's first load from {operand}: {told}."
 
 
 def _elements(rectangles: Cells) -> int:

@@ -9,6 +9,9 @@ from fastapi import APIRouter, Request, Response
 
 from jobs.workers import DeviceInfo, WorkerInfo
 from kernels.numerics import DTYPE_NAMES
+from kernels.published import PUBLISHED
+from kernels.published_records import Publication
+from kernels.tuned import TABLES
 from service.context import context_of
 from service.dashboard.render import page
 from service.dashboard.words import figure, size
@@ -38,18 +41,21 @@ class Shown:
     specs: tuple[tuple[str, str], ...]
     roofs: tuple[Roof, ...]
     is_measured: bool
+    published: tuple[Publication, ...]  # tables of the same model
 
 
 @router.get("/ui/devices")
 async def devices(request: Request) -> Response:
     context = context_of(request)
     workers = await context.call(context.workers.now)
-    return page(request, "devices.html", shown=[_shown(worker) for worker in workers])
+    shown = [_shown(worker) for worker in workers]
+    return page(request, "devices.html", shown=shown, published=PUBLISHED.values(), tuned=TABLES)
 
 
 def _shown(worker: WorkerInfo) -> Shown:
     roofs = tuple(_roofs(worker.device))
-    return Shown(worker, tuple(_specs(worker.device)), roofs, any(roof.measured for roof in roofs))
+    published = tuple(one for one in PUBLISHED.values() if one.device.name == worker.device.name)
+    return Shown(worker, tuple(_specs(worker.device)), roofs, any(roof.measured for roof in roofs), published)
 
 
 def _specs(device: DeviceInfo) -> Iterator[tuple[str, str]]:

@@ -11,6 +11,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from analysis.tiling import tile_of
 from jobs.errors import InvalidRequest
+from jobs.workers import WorkerInfo
 from kernels.architectures import ARCHITECTURES
 from kernels.catalog import CATALOG, KERNEL_NAMES
 from kernels.kernel import CudaKernel, Kernel
@@ -19,6 +20,7 @@ from kernels.resources import Usage, records_of
 from kernels.tuned import TABLES, BestResult, Entry, TunedTable, best_results
 from service.catalogue import KernelView, detail, find, view
 from service.context import context_of
+from service.dashboard.kernel_story import Changes, Picture, changes_of, headers_of, picture_of, source_of
 from service.dashboard.render import page
 
 USUAL_ARCHITECTURE = "sm_90"
@@ -50,6 +52,8 @@ class Rung:
 
     view: KernelView
     best: tuple[BestResult, ...]  # one for each device
+    picture: Picture | None
+    changes: Changes | None  # of its source, against the rung before
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +72,7 @@ class Footprint:
 async def ladder(request: Request) -> Response:
     context = context_of(request)
     workers = await context.call(context.workers.now)
-    rungs = [Rung(view(kernel, workers), _best_by_device(kernel)) for kernel in CATALOG]
+    rungs = await context.call(_rungs, workers)
     return page(request, "kernels.html", rungs=rungs, comparisons=_comparisons())
 
 
@@ -91,12 +95,23 @@ async def one_kernel(
         rules=[constraint.rule for constraint in kernel.constraints],
         before=KERNEL_NAMES[at - 1] if at else None,
         after=KERNEL_NAMES[at + 1] if at + 1 < len(KERNEL_NAMES) else None,
-        source=await context.call(_source, name),
+        fastest=_best_by_device(kernel),
+        picture=picture_of(name),
+        changes=await context.call(changes_of, name),
+        source=await context.call(source_of, name),
+        headers=await context.call(headers_of, name),
         architectures=tuple(ARCHITECTURES),
         arch=arch,
         dtype=element,
         footprints=await context.call(_footprints, name, arch, element),
     )
+
+
+def _rungs(workers: Sequence[WorkerInfo]) -> list[Rung]:
+    return [
+        Rung(view(kernel, workers), _best_by_device(kernel), picture_of(kernel.name), changes_of(kernel.name))
+        for kernel in CATALOG
+    ]
 
 
 def main_dtype(kernel: Kernel) -> DTypeName:
@@ -118,13 +133,6 @@ def _check_architecture(name: str) -> None:
         raise InvalidRequest(
             f"There is no architecture {name!a} here; there are: {', '.join(ARCHITECTURES)}.", field="arch"
         )
-
-
-@cache
-def _source(name: str) -> tuple[str, ...]:
-    """Its lines; none of a library's."""
-    kernel = find(name)
-    return tuple(kernel.source_path.read_text("utf-8").splitlines()) if isinstance(kernel, CudaKernel) else ()
 
 
 @cache

@@ -18,13 +18,13 @@ from kernels.numerics import ACCURACY_NAMES, DTYPE_NAMES
 from service.bodies import Body
 from service.context import context_of, owner_of
 from service.dashboard.multiply_body import FormReader
-from service.dashboard.multiply_form import SOURCES, Form, form_of
+from service.dashboard.multiply_form import SOURCES, TYPED, Form, form_of
 from service.dashboard.multiply_preview import Server, preview
 from service.dashboard.render import page
 from service.incoming import Claim, Intake
-from service.media import media_type_of, unsupported
+from service.media import Asked, media_type_of, unsupported
 from service.media_multipart import MULTIPART
-from service.operands import Operands
+from service.operands import Operands, fingerprint
 from service.problems import STATUS
 from service.receive import receive
 from service.security import check_same_site, keys_are_on
@@ -43,7 +43,7 @@ class Choice:
 
 @router.get("")
 async def form(request: Request) -> Response:
-    return await _shown(request, form_of(request.query_params))
+    return await _shown(request, form_of(request.query_params), is_draft="draft" in request.query_params)
 
 
 @router.post("")
@@ -60,11 +60,17 @@ async def multiply(request: Request) -> Response:
         context.store,
         lambda: Claim(owner, settings.product_ttl_s, name=new_id("op")),
         max_bytes=settings.max_matrix_bytes,
+        fingerprinted=True,
     )
     reader = FormReader(request.headers["content-type"], intake.open, context.staging_dir)
-    submitter = Submitter(context, owner, new_id("job"), Operands(context.store, settings, owner), None, None)
+    operands, job_id = Operands(context.store, settings, owner), new_id("job")
+
+    def submit(asked: Asked) -> Receipt:
+        key = _once(reader.fields.get("token", ""), asked)
+        return Submitter(context, owner, job_id, operands, None, key).submit(asked)
+
     try:
-        receipt: Receipt = await receive(context, body, reader, intake, submitter.submit)
+        receipt: Receipt = await receive(context, body, reader, intake, submit)
     except StoreUnavailable:
         raise
     except MatmulError as error:
@@ -72,8 +78,14 @@ async def multiply(request: Request) -> Response:
     return RedirectResponse(f"/ui/jobs/{receipt.job.id}", 303)
 
 
-async def _shown(request: Request, form: Form, error: MatmulError | None = None) -> Response:
-    """What was typed; where that is no request, the sentence and the error's status."""
+def _once(token: str, asked: Asked) -> str | None:
+    """An Idempotency-Key for the page that was shown and what was asked on it: a second click finds the first's job,
+    while another product asked on the same page is another."""
+    return f"form:{fingerprint(token, asked)}" if token else None
+
+
+async def _shown(request: Request, form: Form, error: MatmulError | None = None, *, is_draft: bool = False) -> Response:
+    """What was typed; where that is no request, the sentence and the error's status, unless it is still being typed."""
     context = context_of(request)
     workers = await context.call(context.workers.now)
     asked = None
@@ -84,11 +96,13 @@ async def _shown(request: Request, form: Form, error: MatmulError | None = None)
     return page(
         request,
         "multiply.html",
-        status=200 if error is None else STATUS[type(error)],
+        status=200 if error is None or is_draft else STATUS[type(error)],
         form=form,
+        token=new_id("form"),
         error=error,
         preview=asked,
         sources=SOURCES,
+        is_typed=form.source in TYPED,
         kernels=[Choice(kernel.name, _why_not(kernel, workers)) for kernel in CATALOG],
         dtypes=DTYPE_NAMES,
         accuracies=ACCURACY_NAMES,

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 from urllib.parse import urlencode
 
 from jobs.errors import InvalidConfig, InvalidMatrix, InvalidRequest
 
-SOURCES = ("random", "pasted", "files")
+SOURCES = ("random", "pasted", "files", "stored")
+TYPED = ("random", "pasted")  # sources whose element type is chosen in the form
 MAX_NUMBER = 64  # characters
 _WHOLE = re.compile(r"\d{1,18}", re.ASCII)
 _INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
@@ -35,11 +36,15 @@ class Form:
     n: str = "512"
     k: str = "512"
     seed: str = "1"
+    seed_b: str = ""  # without it the one after A's
     distribution: str = "normal"
     a: str = "1 2\n3 4"
     b: str = "5 6\n7 8"
     file_a: str = ""  # names, for what the request would look like
     file_b: str = ""
+    matrix_a: str = ""  # ids
+    matrix_b: str = ""
+    token: str = ""  # another for each page that is shown: the same form sent twice multiplies once
 
     def address(self, source: str) -> str:
         """The page with the same options and operands of another source."""
@@ -49,8 +54,15 @@ class Form:
             "accuracy",
             "transpose_a",
             "transpose_b",
-            *(() if source == "files" else ("dtype",)),
+            *(("dtype",) if source in TYPED else ()),
         )
+        return self._address(source, kept)
+
+    def whole_address(self) -> str:
+        """The page with this form, as it is."""
+        return self._address(self.source, [name for name in FIELDS if name not in ("source", "token")])
+
+    def _address(self, source: str, kept: Iterable[str]) -> str:
         usual, own = Form(), asdict(self)
         changed = {name: own[name] for name in kept if own[name] != getattr(usual, name)}
         return f"/ui/multiply?{urlencode({'source': source} | changed)}"
@@ -75,7 +87,7 @@ def options_of(form: Form) -> dict[str, Any]:
     told: dict[str, Any] = {
         "kernel": "" if form.kernel == "auto" else form.kernel,
         "config": _config(form.config),
-        "dtype": "" if form.source == "files" else form.dtype,
+        "dtype": form.dtype if form.source in TYPED else "",
         "accuracy": form.accuracy,
         "transpose_a": bool(form.transpose_a),
         "transpose_b": bool(form.transpose_b),
@@ -87,10 +99,13 @@ def operands_of(form: Form) -> dict[str, Any]:
     """As a JSON body has them. Raises InvalidRequest, InvalidMatrix."""
     if form.source == "pasted":
         return {"a": rows_of(form.a, "a"), "b": rows_of(form.b, "b")}
+    if form.source == "stored":
+        return {name: {"matrix": _matrix_id(getattr(form, f"matrix_{name}"), name)} for name in ("a", "b")}
     m, n, k = (_whole(getattr(form, name), name, 1) for name in ("m", "n", "k"))
     seed = _whole(form.seed, "seed", 0)
+    seeds = (seed, _whole(form.seed_b, "seed_b", 0) if form.seed_b.strip() else seed + 1)
     shapes = [k, m] if form.transpose_a else [m, k], [n, k] if form.transpose_b else [k, n]
-    a, b = ({"shape": shape, "seed": seed + i} for i, shape in enumerate(shapes))
+    a, b = ({"shape": shape, "seed": own} for shape, own in zip(shapes, seeds, strict=True))
     distribution = {} if form.distribution == "normal" else {"distribution": form.distribution}
     return {"a": {"random": a | distribution}, "b": {"random": b | distribution}}
 
@@ -128,6 +143,12 @@ def _number(word: str, place: str, name: str) -> int | float | str:
     if not math.isfinite(float(word)):
         raise InvalidMatrix(f"{place} has {word}, which is too large for any element type.", field=name)
     return int(word) if _INTEGER.fullmatch(word) else float(word)
+
+
+def _matrix_id(text: str, name: str) -> str:
+    if not text.strip():
+        raise InvalidRequest(f"There is no {name.upper()}; give the id of a stored matrix.", field=f"matrix_{name}")
+    return text.strip()
 
 
 def _whole(text: str, name: str, least: int) -> int:

@@ -6,7 +6,7 @@ import json
 import re
 import shlex
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pprint import pformat
 from typing import Any
 
@@ -40,6 +40,8 @@ def preview(form: Form, server: Server) -> Preview:
     """Raises InvalidRequest and its kin for a form that asks for nothing that can be."""
     options = options_of(form)
     parse_model(MatmulOptions, options)
+    if form.source == "stored":
+        form = replace(form, matrix_a=form.matrix_a or "ID_OF_A", matrix_b=form.matrix_b or "ID_OF_B")
     if form.source != "files":
         return _of_json(form, document_of(form), server)
     a, b = form.file_a or "a.npy", form.file_b or "b.npy"

@@ -22,6 +22,7 @@ from service.benchmarks_replies import find_benchmark
 from service.benchmarks_views import DryRun, PresetView
 from service.bodies import Body
 from service.context import Context, context_of, owner_of
+from service.dashboard.new_benchmark_axes import PARAMETERS, SCALES, axes_of, with_axis
 from service.dashboard.new_benchmark_fields import SETS, Typed, document, typed, typed_spec
 from service.dashboard.render import page
 from service.media import media_type_of, unsupported
@@ -59,20 +60,23 @@ def _offered(context: Context) -> Offered:
 
 @router.get(NEW)
 async def new_benchmark(request: Request) -> Response:
-    """With `count` in the query also what the benchmark would come to; with `clone` another's fields."""
+    """With `count` in the query also what the benchmark would come to; with `add` that and one axis more, out of the
+    builders' fields; with `clone` another's fields. A `draft` is being typed: what is wrong in it is no error."""
     context, query = context_of(request), request.query_params
     if (clone := query.get("clone")) is not None:
         job = await context.call(find_benchmark, context, clone, owner_of(request), "clone")
         assert isinstance(job.record.request, BenchmarkSpec)
         return await _form(request, typed_spec(job.record.request))
-    form = typed(query.multi_items())
-    if "count" not in query:
-        return await _form(request, form)
+    form, is_draft = typed(query.multi_items()), "draft" in query
     try:
+        if "add" in query:
+            form = with_axis(form, query["add"], axes_of(query))
+        if "count" not in query and "add" not in query:
+            return await _form(request, form)
         asked = document(form)
         told = await context.call(dry_run, context, orjson.dumps(asked))
     except MatmulError as error:
-        return await _form(request, form, error=error)
+        return await _form(request, form, error=error, is_draft=is_draft)
     return await _form(request, form, told=told, curl=_curl(request, asked))
 
 
@@ -110,6 +114,7 @@ async def _form(
     error: MatmulError | None = None,
     told: DryRun | None = None,
     curl: str | None = None,
+    is_draft: bool = False,
 ) -> Response:
     context = context_of(request)
     offered = await context.call(_offered, context)
@@ -117,9 +122,12 @@ async def _form(
     return page(
         request,
         "new_benchmark.html",
-        status=STATUS[type(error)] if error else 200,
+        status=STATUS[type(error)] if error and not is_draft else 200,
         form=form,
         error=error.detail if error else None,
+        axes=axes_of(request.query_params),
+        scales=SCALES,
+        parameters=PARAMETERS,
         offered=offered,
         told=told,
         spec=told.spec.model_dump_json(indent=2) if told else None,

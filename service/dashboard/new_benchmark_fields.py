@@ -20,6 +20,8 @@ SWITCHES = {"true": True, "false": False}
 _SIZE, _BY = "[0-9]{1,9}", "[x×*]"
 _SQUARE = re.compile(_SIZE)
 _RANGE = re.compile(f"({_SIZE}):({_SIZE}):({_SIZE})")
+_SPREAD = re.compile(f"({_SIZE}):({_SIZE}):([0-9]{{1,4}})(lin|log2)")
+_SCALES = {"lin": "linear", "log2": "log2"}
 _SHAPE = re.compile(f"({_SIZE}){_BY}({_SIZE}){_BY}({_SIZE})")
 
 
@@ -108,7 +110,9 @@ def _merged(found: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]
 
 
 def shapes_of(text: str) -> list[Any]:
-    """`256, 512`, `256:4096:256` (start, stop, step) and `16×4096×4096` (m, n, k). Raises InvalidRequest."""
+    """`256, 512`, `256:4096:256` (start, stop, step), `256:4096:5log2` (start, stop, how many, and `lin` or `log2` for
+    how they are spread) and `16×4096×4096` (m, n, k). Raises InvalidRequest.
+    """
     close = re.sub(r"\s*([:x×*])\s*", r"\1", text.strip())
     return [_shape(item) for item in re.split(r"[,;\s]+", close) if item]
 
@@ -118,10 +122,14 @@ def _shape(item: str) -> Any:
         return int(item)
     if found := _RANGE.fullmatch(item):
         return dict(zip(("start", "stop", "step"), map(int, found.groups()), strict=True))
+    if found := _SPREAD.fullmatch(item):
+        start, stop, count = map(int, found.groups()[:3])
+        return {"start": start, "stop": stop, "count": count, "scale": _SCALES[found[4]]}
     if found := _SHAPE.fullmatch(item):
         return dict(zip("mnk", map(int, found.groups()), strict=True))
     raise InvalidRequest(
-        f"shapes: {item[:40]} is no size; write 256, or 256:4096:256 for a range, or 16×4096×4096 for m×n×k.",
+        f"shapes: {item[:40]} is no size; write 256, or 256:4096:256 or 256:4096:5log2 for a range, or 16×4096×4096 "
+        "for m×n×k.",
         field="shapes",
     )
 
@@ -190,6 +198,9 @@ def _shape_text(item: Any) -> str | None:
         return str(item)
     if set(item) == {"start", "stop", "step"}:
         return f"{item['start']}:{item['stop']}:{item['step']}"
+    if set(item) in ({"start", "stop", "count"}, {"start", "stop", "count", "scale"}):
+        scale = "log2" if item.get("scale") == "log2" else "lin"
+        return f"{item['start']}:{item['stop']}:{item['count']}{scale}"
     if set(item) == set("mnk") and all(isinstance(value, int) for value in item.values()):
         return f"{item['m']}×{item['n']}×{item['k']}"
     return None

@@ -32,6 +32,7 @@ class Seen:
     depths: Mapping[str, QueueDepth]
     counts: Mapping[JobState, int]
     jobs: Sequence[JobRecord]
+    running: Mapping[str, JobRecord]  # the reader's own, that a worker runs now
 
 
 def look(context: Context, owner: str) -> Seen:
@@ -39,7 +40,14 @@ def look(context: Context, owner: str) -> Seen:
     workers = context.workers.now()
     queues = sorted({name for worker in workers for name in (worker.queue, worker.bench_queue) if name})
     last = context.ledger.list(JobFilter(owner), limit=LAST_JOBS)
-    return Seen(workers, context.ledger.depths(queues), context.ledger.counts(), [job.record for job in last.jobs])
+    running = context.ledger.list(JobFilter(owner, JobState.RUNNING), limit=LAST_JOBS)
+    return Seen(
+        workers,
+        context.ledger.depths(queues),
+        context.ledger.counts(),
+        [job.record for job in last.jobs],
+        {job.id: job.record for job in running.jobs},
+    )
 
 
 @router.get(FRONT)
@@ -55,6 +63,8 @@ async def overview(request: Request) -> Response:
         depths=seen.depths,
         counts={} if request.scope["state"].get("signed_in") else {s.value: n for s, n in seen.counts.items()},
         jobs=seen.jobs,
+        running=seen.running,
+        version=request.app.version,
     )
 
 

@@ -6,41 +6,34 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
-from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
 from analysis.environment import flat
-from analysis.plots import PLOTS, Plot, available_of
 from analysis.results import CaseResult, Results, measurements
-from jobs.base import Strict
-from jobs.errors import NotFound
+from analysis.tables import rows
+from kernels.published import PUBLISHED
 from service.benchmarks_replies import find_benchmark, results_of
 from service.context import Context, context_of, owner_of
+from service.dashboard.charts import Charts, ChartView, Text, charts
+from service.dashboard.charts_roofline import MODELS
 from service.dashboard.render import page
-from service.dashboard.results_tables import Table, size_of, tables
+from service.dashboard.results_tables import size_of
 
 PER_PAGE = 100
-Text = Annotated[str, Field(max_length=100)]
 
 router = APIRouter(include_in_schema=False)
 
 
-class View(Strict):
+class View(ChartView):
     """What of the results is shown, and how: the query."""
 
-    plot: Text = ""
     kernel: Text = ""
     dtype: Text = ""
     status: Text = ""
     sort: Literal["", "size", "gflops", "baseline", "kernel_ms", "error", "spread"] = ""
     number: int = Field(1, alias="page", ge=1, le=10_000)
-
-    def link(self, **changes: Any) -> str:
-        """To the same page with other values; other cases begin at their first page."""
-        kept = self.model_dump(by_alias=True, exclude={"number"})
-        return "?" + urlencode({name: value for name, value in (kept | changes).items() if value})
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +66,7 @@ class Shown:
     """What the page needs of the results."""
 
     results: Results
-    plots: Mapping[str, Plot]  # that there is something for
-    plot: str  # the chosen one; empty where there is none
-    tables: Sequence[Table]  # its figures
+    charts: Charts
     cases: Sequence[CaseResult]  # on this page
     matching: int
     pages: int
@@ -101,6 +92,8 @@ def _page(request: Request, context: Context, job_id: str, view: View) -> Respon
         shown=_shown(results, view),
         orders=ORDERS,
         size_of=size_of,
+        published=PUBLISHED,
+        models=MODELS,
         kernels=_values(view.kernel, (case.kernel for case in results.records)),
         dtypes=_values(view.dtype, (case.dtype for case in results.records)),
         statuses=_values(view.status, (case.status for case in results.records)),
@@ -114,18 +107,12 @@ def _values(chosen: str, found: Any) -> list[str]:
 
 
 def _shown(results: Results, view: View) -> Shown:
-    if view.plot and view.plot not in PLOTS:
-        raise NotFound(f"There is no plot of that name; there are: {', '.join(PLOTS)}.", field="plot")
-    found = measurements(results)
-    plots = {name: PLOTS[name] for name in available_of(found)}
-    plot = view.plot or next(iter(plots), "")
+    csv = f"/v1/benchmarks/{results.job.id}/results?format=csv"
     matching = _sorted([case for case in results.records if _matches(case, view)], view.sort)
     first = (view.number - 1) * PER_PAGE
     return Shown(
         results=results,
-        plots=plots,
-        plot=plot,
-        tables=tables(plot, found) if plot in plots else (),
+        charts=charts(view, measurements(results), rows(results), csv),
         cases=matching[first : first + PER_PAGE],
         matching=len(matching),
         pages=max(1, -(-len(matching) // PER_PAGE)),

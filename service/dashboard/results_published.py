@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields
-from typing import Any
+from dataclasses import fields, replace
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 
 from analysis.environment import flat
+from analysis.measurement import Measurement
+from analysis.plots import draw_of
+from analysis.plots_style import Form
+from analysis.sources import from_publication
+from jobs.base import Strict
+from kernels.numerics import DTypeName
 from kernels.published import PUBLISHED
-from kernels.published_records import PublishedDevice, PublishedRecord
+from kernels.published_records import Publication, PublishedDevice, PublishedRecord
+from service.benchmarks_replies import CSV, PNG, POLICY, SVG
+from service.conditions import none_match
+from service.context import context_of
+from service.dashboard.charts import Charts, ChartView, charts
+from service.dashboard.charts_roofline import MODELS
+from service.dashboard.charts_rows import published_rows, to_csv
 from service.dashboard.render import page
 from service.dashboard.results_tables import size_of
 from service.dashboard.words import UNKNOWN
@@ -19,23 +31,70 @@ from service.published import find
 router = APIRouter(include_in_schema=False)
 
 
+class Picture(Strict):
+    """As what a plot comes."""
+
+    format: Form = "svg"
+
+
 @router.get("/ui/published")
 async def published_list(request: Request) -> Response:
     return page(request, "results_published_list.html", published=PUBLISHED.values())
 
 
 @router.get("/ui/published/{name}")
-async def published(request: Request, name: str) -> Response:
-    """Raises NotFound."""
+async def published(request: Request, name: str, view: Annotated[ChartView, Query()]) -> Response:
+    """Raises NotFound, InvalidRequest."""
     find(name)
     found = PUBLISHED[name]
     return page(
         request,
         "results_published.html",
         found=found,
+        view=view,
+        charts=await context_of(request).call(_charts, found, view),
+        published={other: one for other, one in PUBLISHED.items() if other != name},
+        models=MODELS,
         device=tuple(_known(found.device)),
         size=_size,
     )
+
+
+def _charts(found: Publication, view: ChartView) -> Charts:
+    taken = measured(found)
+    return charts(view, taken, published_rows(taken), f"/ui/published/{found.name}/results.csv")
+
+
+@router.get("/ui/published/{name}/results.csv")
+async def published_csv(request: Request, name: str) -> Response:
+    """Its figures with the columns of a benchmark's CSV. Raises NotFound."""
+    etag = find(name).etag
+    if none_match(request.headers.get("if-none-match"), etag):
+        return Response(None, 304, {"etag": etag})
+    key = ("published", name, "csv")
+    body = await context_of(request).renders.body(key, lambda: to_csv(published_rows(measured(PUBLISHED[name]))))
+    return Response(body, 200, {"etag": etag, "cache-control": "no-cache"}, CSV)
+
+
+@router.get("/ui/published/{name}/plots/{plot}")
+async def published_plot(request: Request, name: str, plot: str, form: Annotated[Picture, Query()]) -> Response:
+    """Raises NotFound, ExtraMissing."""
+    find(name)
+    key = ("published", name, plot, form.format)
+    drawn = await context_of(request).renders.body(
+        key, lambda: draw_of(measured(PUBLISHED[name]), plot, form=form.format)
+    )
+    headers = {"cache-control": "no-cache", "content-security-policy": POLICY}
+    return Response(drawn, 200, headers, SVG if form.format == "svg" else PNG)
+
+
+def measured(found: Publication) -> list[Measurement]:
+    """Its records, on its device with the roofs that it says were measured there."""
+    peaks: dict[DTypeName, float] = {
+        roof.dtype: roof.peak_gflops for roof in found.rooflines if roof.label == f"{roof.dtype}, measured"
+    }
+    taken = from_publication(found)
+    return [replace(one, device=replace(one.device, measured_gflops=peaks)) for one in taken]
 
 
 def _known(device: PublishedDevice) -> Iterator[tuple[str, Any]]:

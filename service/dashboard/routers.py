@@ -5,7 +5,10 @@ from __future__ import annotations
 from service.dashboard import (
     compare,
     devices,
+    devices_history,
+    job,
     jobs,
+    jobs_bulk,
     kernels,
     multiply,
     new_benchmark,
@@ -18,8 +21,11 @@ from service.dashboard import (
 ROUTERS = (
     overview.router,
     jobs.router,
+    jobs_bulk.router,
+    job.router,
     kernels.router,
     devices.router,
+    devices_history.router,
     multiply.router,
     new_benchmark.router,
     results.router,

@@ -16,6 +16,8 @@ PAUSE = "Pause updates"
 POLL_MS = 2000  # what a page waits between two looks
 LONG_MS = 15 * POLL_MS
 
+PLACES = {"overview": ("/", "main"), "jobs": ("/ui/jobs?q={}", "#jobs-now"), "job": ("/ui/jobs/{}", "main")}
+
 expect.set_options(timeout=20_000)
 
 
@@ -78,15 +80,16 @@ def test_a_job_is_cancelled_on_its_page(tab: Tab, http: httpx.Client, stack: Sta
     expect(page.get_by_role("button", name="Retry")).to_be_visible()
 
 
-@pytest.mark.parametrize("place", ["overview", "job"])
+@pytest.mark.parametrize("place", ["overview", "jobs", "job"])
 def test_an_api_that_is_away_is_told_until_it_is_back(tab: Tab, http: httpx.Client, stack: Stack, place: str) -> None:
     assert stack.api is not None
     tab.page.clock.install()
     with stopped(stack.workers[0]):
         job_id = submit(http)
-        page = tab.open("/" if place == "overview" else f"/ui/jobs/{job_id}")
-        expect(page.locator("main")).to_contain_text("queued")
-        notice = page.get_by_role("status")
+        path, part = PLACES[place]
+        page = tab.open(path.format(job_id))
+        expect(page.locator(part)).to_contain_text("queued")
+        notice = page.locator("#freshness")
         expect(notice).to_be_empty()
         tab.may_lose_answers = True
         kill_group(stack.api)
@@ -97,7 +100,7 @@ def test_an_api_that_is_away_is_told_until_it_is_back(tab: Tab, http: httpx.Clie
         tab.wait(POLL_MS)
         expect(notice).to_be_empty()
         tab.may_lose_answers = False
-    expect(page.locator("main")).to_contain_text("succeeded")
+    expect(page.locator(part)).to_contain_text("succeeded")
 
 
 def test_a_stream_that_fails_is_made_up_for_by_asking(tab: Tab, http: httpx.Client, stack: Stack) -> None:

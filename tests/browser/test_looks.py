@@ -1,36 +1,145 @@
-"""Pages as everybody can read them: on a narrow screen, in light and dark, by axe-core's rules."""
+"""Every page as everybody can read it: wide and narrow, light and dark, by axe-core's rules, by keyboard alone."""
 
 from __future__ import annotations
 
-from typing import Literal
+import re
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
 
 import httpx
 import pytest
+from fastapi.routing import APIRoute
 
+from service.dashboard.routers import ROUTERS
 from tests.browser.test_live import submit
+from tests.support.api import http_client
 from tests.support.browser import Tab
+from tests.support.stack import Stack
 
-SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+BENCHMARK = {
+    "kernels": ["cpu_blas"],
+    "shapes": [32, 64],
+    "timing": {"rounds": 1, "warmup_ms": 0.0, "min_samples": 5, "max_samples": 5, "min_time_s": 0.0},
+}
+# By name: the address, of a job, of a benchmark and of another.
+ADDRESSES = {
+    "overview": "/",
+    "jobs": "/ui/jobs",
+    "jobs, filtered": "/ui/jobs?state=succeeded&kind=matmul&q=job_",
+    "jobs, none": "/ui/jobs?q=nothing-has-this-name",
+    "many jobs": "/ui/jobs/many?action=retry&scope=all",
+    "job": "/ui/jobs/{job}",
+    "job of a benchmark": "/ui/jobs/{first}",
+    "multiply": "/ui/multiply",
+    "new benchmark": "/ui/benchmarks/new",
+    "new benchmark, cloned": "/ui/benchmarks/new?clone={first}",
+    "results": "/ui/benchmarks/{first}",
+    "compare, empty": "/ui/compare",
+    "compare": "/ui/compare?before={first}&after={second}",
+    "published": "/ui/published",
+    "published, a report": "/ui/published/p100_register_blocking",
+    "published, our own": "/ui/published/h200_quick",
+    "kernels": "/ui/kernels",
+    "kernel": "/ui/kernels/naive",
+    "kernel of a library": "/ui/kernels/cublas",
+    "devices": "/ui/devices",
+    "history": "/ui/devices/history?device={device}",
+    "sign-in": "/ui/sign-in?next=/ui/jobs",
+    "problem": "/ui/kernels/nope",
+}
+NOT_PAGES = ("/ui/static/", "/results.csv", "/plots/")
+REDIRECTED = "/ui/benchmarks"
+EACH = pytest.mark.parametrize("name", ADDRESSES)
 
 
-@pytest.fixture
-def paths(http: httpx.Client) -> tuple[str, ...]:
-    """The overview, the list, and a finished job's page."""
-    job_id = submit(http)
-    http.get(f"/v1/jobs/{job_id}", headers={"prefer": "wait=10"}).raise_for_status()
-    return "/", "/ui/jobs", f"/ui/jobs/{job_id}"
+class View(NamedTuple):
+    """How somebody looks at a page."""
+
+    width: int
+    scheme: Literal["light", "dark"]
 
 
-def test_no_page_is_wider_than_a_narrow_screen(tab: Tab, paths: tuple[str, ...]) -> None:
-    tab.page.set_viewport_size({"width": 380, "height": 800})
-    for path in paths:
-        tab.open(path)
-        assert tab.overflow() == 0, path
+VIEWS = (View(1280, "light"), View(380, "dark"))
+
+# Remembers what had the focus, and which of that did not look like it.
+WATCH = """() => {
+  window.reached = new Set();
+  window.unseen = [];
+  addEventListener('focusin', ({target}) => {
+    reached.add(target);
+    const {outlineStyle, outlineWidth} = getComputedStyle(target);
+    if (outlineStyle === 'none' || parseFloat(outlineWidth) === 0) unseen.push(target.outerHTML.slice(0, 200));
+  });
+}"""
+# What can be used: of a group of radio buttons the keyboard stops at one, and arrows lead to the others.
+USABLE = """() => [...document.querySelectorAll(
+    'a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex="0"]'
+  )].filter(one => one.checkVisibility({visibilityProperty: true}) && !one.matches(':disabled')
+    && !(one.matches('[type=radio]:not(:checked)')
+         && document.querySelector(`[type=radio][name="${one.name}"]:checked`)))"""
+
+MISSED = f"({USABLE})().filter(one => !reached.has(one)).map(one => one.outerHTML.slice(0, 200))"
+STEP = 20
+SCROLLERS = 60  # at most: a browser stops at what scrolls as well
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
-def test_axe_has_nothing_against_them(tab: Tab, paths: tuple[str, ...], scheme: Literal["light", "dark"]) -> None:
-    tab.page.emulate_media(color_scheme=scheme)
-    for path in paths:
-        tab.open(path)
-        assert tab.violations() == [], path
+def finished(http: httpx.Client, spec: dict[str, object]) -> str:
+    """A benchmark's job that has come to its end."""
+    path = http.post("/v1/benchmarks", json=spec).raise_for_status().headers["location"]
+    record = http.get(path, headers={"prefer": "wait=20"}).raise_for_status().json()
+    assert record["state"] == "succeeded"
+    return str(record["id"])
+
+
+@pytest.fixture(scope="module")
+def known(stack: Stack) -> Iterator[dict[str, str]]:
+    """What addresses are filled with: a product's job, two benchmarks, their device."""
+    with http_client(stack.url) as http:
+        job = submit(http)
+        first, second = finished(http, BENCHMARK), finished(http, BENCHMARK)
+        record = http.get(f"/v1/jobs/{job}", headers={"prefer": "wait=10"}).raise_for_status().json()
+        yield {"job": job, "first": first, "second": second, "device": record["device"]}
+
+
+def opened(tab: Tab, known: dict[str, str], name: str) -> None:
+    """The page does not change while it is looked at."""
+    tab.page.add_init_script("sessionStorage.setItem('paused', 'yes')")
+    tab.open(ADDRESSES[name].format(**known))
+    if name == "problem":
+        assert all("404" in problem for problem in tab.problems)
+        tab.problems.clear()
+
+
+def test_no_page_is_forgotten(known: dict[str, str]) -> None:
+    paths = [address.format(**known).partition("?")[0] for address in ADDRESSES.values()]
+    routes = [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
+    pages = {route.path for route in routes if "GET" in (route.methods or ())} - {REDIRECTED}
+    for page in (page for page in pages if not any(part in page for part in NOT_PAGES)):
+        pattern = re.compile(re.sub(r"\{[^}]+\}", "[^/]+", page))
+        assert any(pattern.fullmatch(path) for path in paths), f"{page} stands in no address here"
+
+
+@EACH
+def test_axe_has_nothing_against_it_and_it_fits(tab: Tab, known: dict[str, str], name: str) -> None:
+    opened(tab, known, name)
+    for view in VIEWS:
+        tab.page.set_viewport_size({"width": view.width, "height": 800})
+        tab.page.emulate_media(color_scheme=view.scheme)
+        assert tab.violations() == [], view
+        assert tab.overflow() == 0, view
+
+
+@EACH
+def test_the_keyboard_reaches_everything(tab: Tab, known: dict[str, str], name: str) -> None:
+    opened(tab, known, name)
+    tab.page.evaluate(WATCH)
+    usable: int = tab.page.evaluate(f"({USABLE})().length")
+    assert usable > 5
+    pressed, missed = 0, [""]
+    while missed and pressed < 2 * usable + SCROLLERS:
+        for _ in range(STEP):
+            tab.page.keyboard.press("Tab")
+        pressed += STEP
+        missed = tab.page.evaluate(MISSED)
+    assert missed == []
+    assert tab.page.evaluate("unseen") == []

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Iterator
+from html import unescape
 from typing import Any
 
 import httpx
@@ -70,7 +72,7 @@ def test_count_and_estimate_without_a_job(api: Api, browser: httpx.Client) -> No
 
 
 def curl_body(page: Page) -> Any:
-    words = shlex.split(page.text.split("As curl ")[1].split(" Presets ")[0].replace("\\ ", " "))
+    words = shlex.split(page.text.split("As curl ")[1].split(" The whole spec ")[0].replace("\\ ", " "))
     assert words[0] == "curl" and words[1].endswith("/v1/benchmarks")
     return json.loads(words[words.index("-d") + 1])
 
@@ -106,6 +108,37 @@ def test_a_wrong_form_is_shown_again(
         for value in fields.values():
             assert (value if isinstance(value, str) else value[0]) in page.html
     assert api.ledger.counts() == before
+
+
+def test_what_is_being_typed_is_no_error(browser: httpx.Client) -> None:
+    page = get(browser, f"{NEW}?draft=1&count=1&shapes=12,+big")
+    assert "shapes: big is no size" in page.text
+
+
+def test_axes_are_added_to_what_is_there(browser: httpx.Client) -> None:
+    sizes = {"axis_from": "64", "axis_to": "256", "axis_count": "3", "axis_scale": "log2", "add": "sizes"}
+    page = Page(browser.get(NEW, params={**ASKED, **sizes}))
+    assert 'value="64:256:64, 16×32×64, 64:256:3log2"' in page.html and "Cases 10 " in page.text
+    grid = {"axis_parameter": "block_m", "axis_values": "64, 128", "add": "grid"}
+    spec = {"kernels": ["cpu_blas"], "configs": {"grid": {"block_n": [32]}}}
+    page = Page(browser.get(NEW, params=grid | {"shapes": "64", "spec": json.dumps(spec)}), 422)
+    assert page.alerts == ["cpu_blas has no parameter 'block_n'; it has: none."]
+    (kept,) = re.findall(r'<textarea id="spec"[^>]*>([^<]*)</textarea>', page.html)
+    assert json.loads(unescape(kept))["configs"] == {"grid": {"block_n": [32], "block_m": [64, 128]}}
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"add": "sizes"}, "An axis of sizes needs"),
+        ({"add": "sizes", "axis_from": "a", "axis_to": "2", "axis_count": "3"}, "shapes: a:2:3log2 is no size"),
+        ({"add": "grid", "axis_parameter": "block_m", "axis_values": "a"}, "An axis of configs needs"),
+        ({"add": "grid", "axis_parameter": "nothing", "axis_values": "1"}, "An axis of configs needs"),
+    ],
+)
+def test_an_axis_that_is_none(browser: httpx.Client, fields: dict[str, str], sentence: str) -> None:
+    page = Page(browser.get(NEW, params={"shapes": "64"} | fields), 422)
+    assert sentence in page.alerts[0] and 'name="shapes" value="64"' in page.html
 
 
 # ---- starting ----
@@ -149,7 +182,7 @@ def test_a_clone_asks_for_the_same(api: Api, browser: httpx.Client) -> None:
         "verify": "full",
     }
     page = get(browser, f"{NEW}?clone={new(browser, **spec)}")
-    assert 'value="Three sizes"' in page.html and "&#34;scale&#34;: &#34;log2&#34;" in page.html
+    assert 'value="Three sizes"' in page.html and 'value="64:256:3log2"' in page.html
     assert "<option selected>full</option>" in page.html
     assert "There is no job" in get(browser, f"{NEW}?clone=job_1", 404).alerts[0]
 
@@ -188,6 +221,10 @@ def test_fields_and_documents_lead_to_each_other() -> None:
 @pytest.mark.parametrize("text", ["16 x 32x64;64", "16×32×64 , 64", "16*32*64\n64"])
 def test_sizes_as_people_write_them(text: str) -> None:
     assert shapes_of(text) == [{"m": 16, "n": 32, "k": 64}, 64]
+    assert shapes_of("64 : 256 : 3log2, 1:9:5lin") == [
+        {"start": 64, "stop": 256, "count": 3, "scale": "log2"},
+        {"start": 1, "stop": 9, "count": 5, "scale": "linear"},
+    ]
     with pytest.raises(InvalidRequest):
         shapes_of(text + ", 1:2")
 

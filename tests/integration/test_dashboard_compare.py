@@ -1,19 +1,24 @@
-"""The page that holds two benchmarks against each other."""
+"""The page that holds benchmarks against a first one."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from html import unescape
 
 import httpx
 import pytest
 
+from analysis.results import Results
+from jobs.models import Job
+from service.benchmarks_replies import results_of
+from service.context import Context
 from service.dashboard import compare as compare_page
 from tests.integration.test_api_benchmark_results import done, new
 from tests.integration.test_api_jobs import submit
 from tests.integration.test_dashboard_keys import ALICE, BOB, Guarded, guarded
 from tests.support.api import Api
-from tests.support.benchmarks import measure
+from tests.support.benchmarks import case_record, cases_of, find, measure
 from tests.support.pages import Page, assert_no_dead_links, get
 
 __all__ = ["guarded"]
@@ -88,7 +93,57 @@ def test_one_past_the_list_can_be_chosen_by_its_address(
     first, second = done(api, browser), done(api, browser)
     monkeypatch.setattr(compare_page, "LAST", 1)
     page = get(browser, against(first, second))
-    assert page.html.count(f'value="{first}" selected') == 1 and page.html.count("</option>") == 2 * 3
+    assert (
+        page.html.count(f'value="{first}" selected') == 1 and page.html.count("</option>") == 3 * 3
+    )  # one select more, for another
+
+
+def marks(page: Page) -> list[str]:
+    """What the marks of the drawing say."""
+    return [unescape(found) for found in re.findall(r'data-tip="([^"]*)"', page.html)]
+
+
+def test_several_against_a_first_one(api: Api, browser: httpx.Client) -> None:
+    before, second, third = (done(api, browser, gflops=gflops) for gflops in (10.0, 12.0, 8.0))
+    page = get(browser, against(before, second) + f"&after={third}&after=")
+    assert "faster 3 slower 0" in page.text and "faster 0 slower 3" in page.text
+    assert verdicts(page) == ["faster", "slower"] * 3
+    assert "float32 64 After 1 faster 1.2" in page.text and "float32 64 After 2 slower 0.8" in page.text
+    only = get(browser, against(before, second, verdict="slower") + f"&after={third}")
+    assert verdicts(only) == ["slower"] * 3
+    assert_no_dead_links(browser, page)
+    many = "".join(f"&after=job_{number}" for number in range(7))
+    assert "At most 6 runs" in get(browser, f"/ui/compare?before={before}{many}", 422).alerts[0]
+
+
+def test_what_is_not_alike_is_told_of_every_run(
+    api: Api, browser: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, second, third = (done(api, browser) for _ in range(3))
+    versions = {before: "1.0", second: "2.0", third: "1.0"}
+
+    def changed(context: Context, job: Job) -> Results:
+        return results_of(context, job).model_copy(update={"environment": {"versions": {"numpy": versions[job.id]}}})
+
+    monkeypatch.setattr(compare_page, "results_of", changed)
+    page = get(browser, against(before, second) + f"&after={third}")
+    assert "Name Before After 1 After 2 versions.numpy 1.0 2.0 1.0" in page.text
+
+
+def test_ratios_are_drawn_with_their_intervals(api: Api, browser: httpx.Client) -> None:
+    before, after = done(api, browser), done(api, browser, gflops=12.0)
+    told = browser.get(f"/v1/benchmarks/{after}/results?compare={before}").json()["cases"]
+    said = marks(get(browser, against(before, after)))
+    assert len(said) == len(told) == 3
+    assert said[0] == "After; cpu_blas, float32, 64: 1.2 times as fast (1.164 to 1.237), faster"
+    assert said == [words.replace(" 64:", f" {case['n']}:") for words, case in zip(said[:1] * 3, told, strict=True)]
+
+
+def test_a_run_without_figures_has_no_ratio_to_draw(api: Api, browser: httpx.Client) -> None:
+    before, job = done(api, browser, shapes=[64]), api.claim(new(browser, shapes=[64]))
+    find(api, job, [case_record(case, status="incorrect") for case in cases_of(job)], 1)
+    page = get(browser, against(before, job.id))
+    assert verdicts(page) == ["unusable"] and not marks(page)
 
 
 def test_nobody_compares_with_anothers(guarded: Guarded) -> None:

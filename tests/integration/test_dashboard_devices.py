@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -9,9 +10,11 @@ import pytest
 from jobs.embedded import EmbeddedServer
 from jobs.models import new_id
 from jobs.workers import Ceilings, Telemetry
+from kernels.published import PUBLISHED
+from tests.integration.test_api_benchmark_results import done
 from tests.support.api import FAKE_TTL_S, Api, running_api, until, worker_info
 from tests.support.benchmarks import H200
-from tests.support.pages import Page, get
+from tests.support.pages import Page, assert_no_dead_links, get
 
 DEVICE = H200.model_copy(
     update={
@@ -78,3 +81,33 @@ def test_a_button_measures_its_roofs(page: Page) -> None:
         told = section(page, device)
         assert '<input type="hidden" name="preset" value="ceilings">' in told
         assert f'<input type="hidden" name="device" value="{device}">' in told
+
+
+def test_published_tables_stand_with_their_device(page: Page) -> None:
+    ours = {f"/ui/published/{one.name}" for one in PUBLISHED.values() if one.device.name == "NVIDIA H200"}
+    told = section(page, "NVIDIA H200")
+    assert ours and all(f'href="{address}"' in told for address in ours)
+    assert "/ui/published/" not in section(page, "A CPU")
+    for one in PUBLISHED.values():
+        assert f"/ui/published/{one.name}" in page.links
+    with_links = [link for link in page.links if link.startswith("/ui/devices/history")]
+    assert sorted(with_links) == ["/ui/devices/history?device=A+CPU", "/ui/devices/history?device=NVIDIA+H200"]
+
+
+def test_a_history_marks_what_became_slower(two: Api) -> None:
+    """Nine runs alike, then one at half the speed: a regression of each of its cases."""
+    with two.client() as client:
+        assert "0 finished benchmarks" in get(client, "/ui/devices/history?device=A%20CPU").text
+        runs = [done(two, client, gflops=10.0) for _ in range(9)]
+        before = get(client, "/ui/devices/history?device=A%20CPU")
+        assert "9 finished benchmarks" in before.text and "none" in before.text
+        assert 'class="mark' not in before.html
+        slow = done(two, client, gflops=5.0)
+        after = get(client, "/ui/devices/history?device=A%20CPU")
+        marks = re.findall(r'<a href="/ui/benchmarks/(\w+)" class="mark (\w+)">', after.html)
+        assert marks == [(slow, "regression")] * 3
+        assert after.html.count('<circle class="regression"') == 3
+        assert f"/ui/benchmarks/{runs[0]}" not in after.links
+        assert "GFLOPS from 10 to 5 in 10 runs" in after.html
+        assert_no_dead_links(client, after)
+        assert "No benchmark with figures" in get(client, "/ui/devices/history?device=Another").text

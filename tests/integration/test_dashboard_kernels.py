@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from html import unescape
+from itertools import pairwise
 
 import httpx
 import pytest
 
 from kernels.catalog import BY_NAME, CATALOG, KERNEL_NAMES
-from kernels.kernel import CudaKernel
+from kernels.kernel import SOURCE_DIR, CudaKernel
 from kernels.tuned import best_results
+from service.dashboard.kernel_story import changes_of, headers_of, picture_of, source_of
 from service.dashboard.words import figure
 from tests.support.pages import assert_no_dead_links, get
 
@@ -77,6 +80,51 @@ def test_what_a_config_takes(quiet: httpx.Client) -> None:
 )
 def test_what_is_not_there(quiet: httpx.Client, path: str, status: int, words: str) -> None:
     assert get(quiet, path, status).alerts[0].startswith(words)
+
+
+SOURCES = [kernel for kernel in CATALOG if isinstance(kernel, CudaKernel)]
+
+
+@pytest.mark.parametrize("kernel", SOURCES, ids=lambda kernel: kernel.name)
+def test_highlighting_changes_no_character(kernel: CudaKernel) -> None:
+    lines = [unescape(re.sub(r"<[^>]+>", "", line)) for line in source_of(kernel.name)]
+    assert lines == kernel.source_path.read_text().splitlines()
+    assert '<span class="keyword">' in "".join(source_of(kernel.name))
+
+
+def test_changes_lead_from_one_source_to_the_next() -> None:
+    """What stays and what goes is the one; what stays and what comes is the other."""
+    assert changes_of(SOURCES[0].name) is None and changes_of("cublas") is None
+    for before, after in pairwise(SOURCES):
+        changes = changes_of(after.name)
+        assert changes is not None and changes.before == before.name
+        lines = [line for place in changes.places for line in place]
+        old, new = len(source_of(before.name)), len(source_of(after.name))
+        assert new - old == changes.count("added") - changes.count("removed")
+        for line in lines:
+            name = before.name if line.kind == "removed" else after.name
+            assert line.text == source_of(name)[line.number - 1]
+
+
+def test_a_page_shows_the_picture_and_the_changes(quiet: httpx.Client) -> None:
+    page, picture, changes = get(quiet, "/ui/kernels/naive"), picture_of("naive"), changes_of("naive")
+    assert picture is not None and changes is not None
+    assert page.images == [picture.address]
+    assert quiet.get(picture.address).headers["content-type"] == "image/svg+xml"
+    assert unescape(picture.description) in page.text
+    assert page.html.count("<ins ") == changes.count("added") > 0
+    assert page.html.count("<del ") == changes.count("removed") > 0
+    assert picture_of("cublas") is None
+
+
+def test_what_a_source_includes_is_shown_as_well(quiet: httpx.Client) -> None:
+    names = re.findall(r'#include "([^"]+)"', (SOURCE_DIR / "vectorized.cu").read_text())
+    page, headers = get(quiet, "/ui/kernels/vectorized"), headers_of("vectorized")
+    assert names == ["tiles.cuh"] and set(names) < headers.keys()  # what these include in turn comes too
+    for name, lines in headers.items():
+        assert f"<summary>{name}, which it includes</summary>" in page.html
+        assert len(lines) == len((SOURCE_DIR / name).read_text().splitlines())
+    assert headers_of("cublas") == {}
 
 
 def test_rules_speak_of_every_config() -> None:

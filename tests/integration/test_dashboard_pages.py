@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import httpx
 import pytest
 
 from jobs.embedded import EmbeddedServer
-from jobs.models import new_id
+from jobs.models import Progress, new_id
+from jobs.workers import Telemetry
 from service.dashboard.words import duration, figure, size
 from tests.integration.test_api_jobs import PRODUCT
-from tests.support.api import Api, running_api
+from tests.support.api import FAKE_TTL_S, Api, running_api, until, worker_info
 from tests.support.pages import assert_no_dead_links, get
 
 
@@ -39,6 +41,23 @@ def test_the_overview_shows_workers_queues_and_last_jobs(api: Api, browser: http
     assert f"/ui/jobs/{job_id}" in page.links
     assert "Products waiting" in page.text and "cpu_blas" in page.text
     assert_no_dead_links(browser, page)
+
+
+def test_a_worker_s_card_tells_what_it_runs_and_how_it_fares(api: Api, browser: httpx.Client) -> None:
+    job_id = submit(browser)
+    job = api.claim(job_id)
+    api.ledger.progress(job_id, job.record.attempt, Progress(done=2, total=8, eta_s=90))
+    state = Telemetry(temperature_c=61, power_w=655.5, clock_mhz=1755, throttle_reasons=("SwPowerCap",))
+    played = worker_info("gpu", name="A GPU", device_class="gpu")
+    api.registry.beat(played.model_copy(update={"job": job_id, "telemetry": state, "verified_today": 7}), FAKE_TTL_S)
+    until(lambda: "A GPU" in get(browser, "/").text)
+    page = get(browser, "/")
+    api.registry.gone("gpu")
+    card = re.search(r"<h3>A GPU</h3>.*?</article>", page.html, re.DOTALL)
+    assert card is not None and f'href="/ui/jobs/{job_id}"' in card[0]
+    words = " ".join(re.sub(r"<[^>]+>", " ", card[0]).split())
+    assert "2 of 8, about 1 min 30 s to go" in words and "Verified products today 7" in words
+    assert "Temperature 61 °C Power 655.5 W SM clock 1 755 MHz Held down by SwPowerCap" in words
 
 
 def test_static_files_are_kept_for_ever_by_their_content(browser: httpx.Client) -> None:

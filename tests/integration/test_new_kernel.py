@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from scripts.generate_docs import PICTURES
 from tests.emulation.programs import compiler
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -131,10 +132,10 @@ def test_the_docs_tell_of_it(copy: Path) -> None:
     compiler()
     assert "toy: traced" in run(copy, "-m", "scripts.kernel_access", "toy")
     told = run(copy, "-m", "scripts.generate_docs")
-    assert "docs/kernels.md written" in told and "docs/images/kernels/toy.svg written" in told
+    assert "docs/kernels.md written" in told and "static/kernels/toy.svg written" in told
     page = (copy / "docs" / "kernels.md").read_text()
     assert "## `toy`\n\nA toy that is not to be kept." in page
-    assert "![What a block, a warp and a thread of toy touch](images/kernels/toy.svg)" in page
+    assert "![What a block, a warp and a thread of toy touch](../service/dashboard/static/kernels/toy.svg)" in page
     assert "a tile of 1 × 64, a step of k at a time" in page
     assert "- **Against `toy`:** " in page  # the next rung's
-    assert "toy: memory accesses" in (copy / "docs" / "images" / "kernels" / "toy.svg").read_text()
+    assert "toy: memory accesses" in (copy / PICTURES.relative_to(ROOT) / "toy.svg").read_text()

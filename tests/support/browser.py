@@ -15,7 +15,8 @@ from playwright.sync_api import Browser, ConsoleMessage, Page, Request, Response
 
 ABORTED = "net::ERR_ABORTED"  # what a tab that goes elsewhere does to its requests
 NETWORK = "net::ERR_"
-VIOLATIONS = "axe.run().then(found => found.violations.map(one => [one.id, one.nodes.map(node => node.html)]))"
+VIOLATIONS = """axe.run({resultTypes: ['violations']})
+  .then(found => found.violations.map(one => [one.id, one.nodes.map(node => node.html)]))"""
 
 
 def chromium_path() -> str:
@@ -87,7 +88,8 @@ class Tab:
 
     def violations(self) -> object:
         """What axe-core has against the page: rules, and the elements that break them."""
-        self.page.evaluate(files("axe_playwright_python").joinpath("axe.min.js").read_text())
+        if self.page.evaluate("typeof axe") == "undefined":
+            self.page.evaluate(files("axe_playwright_python").joinpath("axe.min.js").read_text())
         return self.page.evaluate(VIOLATIONS)
 
 

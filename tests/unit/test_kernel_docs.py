@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import re
-from pathlib import Path
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
@@ -12,14 +11,17 @@ import pytest
 from kernels.architectures import H200
 from kernels.catalog import CATALOG
 from kernels.kernel import Constraint, CudaKernel
+from kernels.published import PUBLISHED
+from kernels.published_records import PublishedRecord
 from scripts import kernel_docs, kernel_figures
 from scripts.generate_docs import PICTURES, surplus
 from scripts.kernel_access import access_of, models, recorded, stale
 from scripts.kernel_model import Model, model_of
-from scripts.kernel_pictures import pictures
+from scripts.kernel_pictures import picture, pictures
 
 SVG = "{http://www.w3.org/2000/svg}"
-OURS = [kernel for kernel in CATALOG if isinstance(kernel, CudaKernel)]
+RUNGS = [kernel for kernel in CATALOG if isinstance(kernel, CudaKernel)]
+OURS = [kernel for kernel in RUNGS if not kernel.architecture_specific]  # those that are traced, and drawn
 NAMES = [kernel.name for kernel in OURS]
 EACH = pytest.mark.parametrize("kernel", OURS, ids=NAMES)
 CHARACTER_WIDTH = 0.58  # of the font's size, on average and with something to spare
@@ -32,7 +34,7 @@ def test_every_kernel_was_traced_as_it_is_now() -> None:
 
 def test_every_kernel_has_its_picture_and_no_other_has() -> None:
     drawn = dict(pictures())
-    assert list(drawn) == NAMES
+    assert list(drawn) == [kernel.name for kernel in RUNGS]
     assert surplus() == []
     outdated = [name for name, svg in drawn.items() if (PICTURES / f"{name}.svg").read_text("utf-8") != svg]
     assert not outdated, "run `make docs`"
@@ -50,7 +52,15 @@ def test_a_picture_says_in_words_what_it_shows(kernel: CudaKernel) -> None:
     assert "first load from A: " in told and "first load from B: " in told
 
 
-@EACH
+def test_a_picture_of_what_was_not_traced_tells_of_blocks_alone() -> None:
+    model = model_of(OURS[-1])
+    traced, untraced = (picture(model, access) for access in (access_of(OURS[-1].name), None))
+    assert 'class="warp" x' in traced and 'class="warp" x' not in untraced
+    assert f"A block of {model.threads} threads" in untraced and "first load" not in untraced
+    assert "not traced" in untraced and "not traced" not in traced
+
+
+@pytest.mark.parametrize("kernel", RUNGS, ids=lambda kernel: kernel.name)
 def test_nothing_reaches_beyond_a_picture(kernel: CudaKernel) -> None:
     root = ElementTree.fromstring(dict(pictures())[kernel.name])
     _, _, width, height = map(float, str(root.get("viewBox")).split())
@@ -96,7 +106,7 @@ def test_blocks_that_share_a_tile_are_told() -> None:
 
 def test_the_ladder_has_a_row_for_each() -> None:
     rows = kernel_docs.ladder().splitlines()[2:]
-    assert [re.match(r"\| \[`(\w+)`\]", row)[1] for row in rows] == NAMES  # type: ignore[index]
+    assert [re.match(r"\| \[`(\w+)`\]", row)[1] for row in rows] == [kernel.name for kernel in RUNGS]  # type: ignore[index]
     assert all(row.count("|") == rows[0].count("|") for row in rows)
 
 
@@ -115,7 +125,7 @@ def test_a_rule_names_parameters_for_values(sentence: str, rule: str) -> None:
     assert Constraint(lambda _: True, sentence).rule == rule
 
 
-@EACH
+@pytest.mark.parametrize("kernel", RUNGS, ids=lambda kernel: kernel.name)
 def test_a_rule_of_an_entry_leaves_no_braces(kernel: CudaKernel) -> None:
     assert not [rule for constraint in kernel.constraints if "{" in (rule := constraint.rule)]
 
@@ -128,41 +138,39 @@ def test_the_reports_figures_are_shown() -> None:
     assert kernel_figures.published("no_such_kernel") == ""
 
 
-RECORD = {
-    "kernel": "naive",
-    "dtype": "float32",
-    "m": 4096,
-    "n": 4096,
-    "k": 4096,
-    "config": {"block_m": 8, "block_n": 32},
-    "kernel_ms": 20.5,
-    "gflops": 6704.4,
-    "fraction_of_cublas": 0.1304,
-    "error_vs_float64": 1.2e-6,
-    "registers": 32,
-    "occupancy": 1.0,
-}
+RECORD = PublishedRecord(
+    kernel="naive",
+    label="naive",
+    section="float32, 4096×4096×4096",
+    dtype="float32",
+    m=4096,
+    n=4096,
+    k=4096,
+    config={"block_m": 8, "block_n": 32},
+    kernel_ms=20.5,
+    gflops=6704.4,
+    fraction_of_cublas=0.1304,
+    error_vs_float64=1.2e-6,
+    registers=32,
+    occupancy=1.0,
+)
 
 
-def test_our_figures_are_shown_once_they_are_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernel_figures, "RESULTS", tmp_path / "none")
+def test_our_figures_are_shown_once_they_are_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    def ship(*records: PublishedRecord) -> None:
+        ours = replace(PUBLISHED["h200_large"], records=records)
+        monkeypatch.setattr(kernel_figures, "PUBLISHED", {"h200_large": ours})
+
+    monkeypatch.setattr(kernel_figures, "_ours", kernel_figures._ours.__wrapped__)  # what is cached is what ships
+    ship()
     assert kernel_figures.measured("naive") == ""
     assert "GFLOPS at" not in kernel_docs.ladder()
-    monkeypatch.setattr(kernel_figures, "RESULTS", tmp_path)
-    run = {
-        "environment": {"recorded_at": "2026-11-20"},
-        "device": {"name": "NVIDIA H200"},
-        "records": [
-            RECORD,
-            {**RECORD, "m": 16, "n": 32, "gflops": 12.5},
-            {key: value for key, value in (RECORD | {"kernel": "cublas"}).items() if key != "occupancy"},
-        ],
-    }
-    (tmp_path / "h200_catalogue.json").write_text(json.dumps(run))
+    other_config = replace(RECORD, n=2048, m=2048, k=2048, config={"block_m": 32, "block_n": 32})
+    oblong, library = replace(RECORD, m=16), replace(RECORD, kernel="cublas", config={}, occupancy=None)
+    ship(RECORD, other_config, oblong, library, replace(RECORD, gflops=1.0))
     text = kernel_figures.measured("naive")
-    assert text.startswith("Measured on an NVIDIA H200, 2026-11-20")
-    assert "| float32 | 4096 | 20.5 | 6,704 | 0.130 | 1.2e-06 | 32 | 1 |" in text
-    assert "| float32 | 16 × 32 × 4096 |" in text
+    assert text.startswith("Measured on an NVIDIA H200")
+    assert text.count("| float32 |") == 1 and "| float32 | 4096 | 20.5 | 6,704 | 0.130 | 1.2e-06 | 32 | 1 |" in text
     assert "| float32 | 4096 | 20.5 | 6,704 | 0.130 | 1.2e-06 | 32 |  |" in kernel_figures.measured("cublas")
     assert kernel_figures.measured("vectorized") == ""
     ladder = kernel_docs.ladder()

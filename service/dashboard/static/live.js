@@ -48,7 +48,8 @@ function clock() {
   return new Date().toTimeString().slice(0, 8);
 }
 
-/** Looks in so many milliseconds, unless it is to look before. @param {number} ms */
+/** Looks in so many milliseconds, unless it is to look before.
+ * @param {number} ms */
 function lookIn(ms) {
   if (Date.now() + ms >= due) return;
   clearTimeout(timer);
@@ -115,13 +116,17 @@ async function look() {
 
 /** The page as it is now; null without an answer. */
 async function fetched() {
+  const silence = new AbortController();
+  const limit = setTimeout(() => silence.abort(), TIMEOUT_MS);
   try {
-    const reply = await fetch(location.href, { cache: "no-store", signal: AbortSignal.timeout(TIMEOUT_MS) });
+    const reply = await fetch(location.href, { cache: "no-store", signal: silence.signal });
     if (reply.status >= 500) return null;
     const text = reply.ok && !reply.redirected ? await reply.text() : "";
     return new DOMParser().parseFromString(text, "text/html");
   } catch {
     return null;
+  } finally {
+    clearTimeout(limit);
   }
 }
 
@@ -147,17 +152,19 @@ function take(page) {
     if (isInUse(part)) isWhole = false;
     else become(part, now);
   }
+  document.dispatchEvent(new Event("matmul:taken"));
   if (isLive(next)) return;
   delete main.dataset.events; // ended
   over = isWhole;
 }
 
-/** Whether a change would spoil what its reader is doing there. @param {Element} part */
+/** Whether a change would spoil what its reader is doing there.
+ * @param {Element} part */
 function isInUse(part) {
   const selection = getSelection();
   return (
     part.contains(document.activeElement) ||
-    part.querySelector("details[open], input:not([type=hidden]), select, textarea") !== null ||
+    part.querySelector("details[open], input:not([type=hidden], .pick), .pick:checked, select, textarea") !== null ||
     (selection !== null && !selection.isCollapsed && selection.containsNode(part, true))
   );
 }

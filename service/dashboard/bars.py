@@ -1,0 +1,33 @@
+"""A whole cut into its parts, as one bar: each part has its place in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+WIDTH = 1000.0  # of the bar, in its own units
+LEAST = 3.0  # so that a short part can still be seen
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part: its name, how much it is, and where in the bar it lies (`start` and `width` out of WIDTH)."""
+
+    name: str
+    value: float
+    share: float  # of the whole, 0 to 1
+    start: float
+    width: float
+
+
+def parts_of(values: Iterable[tuple[str, float]]) -> Sequence[Part]:
+    """Side by side in their order; one that is 0 has no width. Those too short to be seen are drawn LEAST wide."""
+    known = [(name, max(0.0, value)) for name, value in values]
+    whole = sum(value for _, value in known) or 1.0
+    widths = [max(LEAST, WIDTH * value / whole) if value else 0.0 for _, value in known]
+    squeeze = WIDTH / (sum(widths) or 1.0)
+    parts, start = [], 0.0
+    for (name, value), width in zip(known, widths, strict=True):
+        parts.append(Part(name, value, value / whole, round(start, 2), round(width * squeeze, 2)))
+        start += width * squeeze
+    return parts

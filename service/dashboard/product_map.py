@@ -1,0 +1,120 @@
+"""A product as a heat map: its elements averaged over at most so many cells, whatever its size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import isfinite
+
+import numpy as np
+
+from jobs.bfloat16 import widen
+from jobs.errors import MatrixNotFound
+from jobs.matrices import Array
+from jobs.models import JobRecord, product_id
+from service.context import Context
+
+CELLS = 24  # along each side, at most
+SAMPLED = 24  # elements of a cell that are looked at, along each side: all of a small product, some of a large one
+READ_BYTES = 64 << 20  # a store that cannot map a matrix is asked for no larger ones
+SIDE = 10  # of a cell, in the drawing's units
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """The mean of some rows and columns; None where they hold what is not finite."""
+
+    value: float | None
+    share: float  # of the largest magnitude among all cells, 0 to 1
+    where: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProductMap:
+    """Rows of cells, and the scale: from -largest to largest."""
+
+    rows: Sequence[Sequence[Cell]]
+    largest: float
+    note: str
+
+    @property
+    def width(self) -> int:
+        return SIDE * len(self.rows[0])
+
+    @property
+    def height(self) -> int:
+        return SIDE * len(self.rows)
+
+
+def map_of(context: Context, record: JobRecord, owner: str) -> ProductMap | None:
+    """None where there is no product, or it is kept no longer. Raises StoreUnavailable."""
+    product = record.product
+    if product is None or (context.settings.store != "file" and product.bytes > READ_BYTES):
+        return None
+    name = product_id(record.id, record.attempt)
+    try:
+        context.store.info(name, owner=owner)
+        with context.store.open(name, product.dtype, product.shape) as array:
+            first = array[0] if array.ndim == 3 else array
+            return mapped(first, widen if product.dtype == "bfloat16" else np.asarray)
+    except MatrixNotFound:
+        return None
+
+
+def mapped(array: Array, read: Callable[[Array], Array] = np.asarray) -> ProductMap:
+    """Of m×n elements; `read` gives the numbers that stored ones stand for."""
+    edges = [_edges(extent) for extent in array.shape]
+    means = _means(array, edges, read)
+    sizes = np.abs(means[np.isfinite(means)])
+    largest = float(sizes.max()) if sizes.size else 0.0
+    rows = [
+        [Cell(*_scaled(float(means[i, j]), largest), _where(edges, i, j)) for j in range(means.shape[1])]
+        for i in range(means.shape[0])
+    ]
+    return ProductMap(rows, largest, _note(edges))
+
+
+def _edges(extent: int) -> Array:
+    """Where cells begin and end along one axis."""
+    return np.linspace(0, extent, min(extent, CELLS) + 1).astype(np.int64)
+
+
+def _means(array: Array, edges: Sequence[Array], read: Callable[[Array], Array]) -> Array:
+    places = [[_sample(edge[i], edge[i + 1]) for i in range(len(edge) - 1)] for edge in edges]
+    picked = read(array[np.ix_(*(np.concatenate(axis) for axis in places))]).astype(np.float64)
+    starts, counts = [], []
+    for axis in places:
+        sizes = np.array([len(cell) for cell in axis])
+        counts.append(sizes)
+        starts.append(np.concatenate([[0], np.cumsum(sizes)[:-1]]))
+    with np.errstate(invalid="ignore", over="ignore"):
+        sums = np.add.reduceat(np.add.reduceat(picked, starts[0], axis=0), starts[1], axis=1)
+    means: Array = sums / np.outer(*counts)
+    return means
+
+
+def _sample(start: int, stop: int) -> Array:
+    return np.unique(np.linspace(start, stop - 1, min(stop - start, SAMPLED)).astype(np.int64))
+
+
+def _scaled(value: float, largest: float) -> tuple[float | None, float]:
+    if not isfinite(value):
+        return None, 1.0
+    return value, abs(value) / largest if largest else 0.0
+
+
+def _where(edges: Sequence[Array], i: int, j: int) -> str:
+    axes = zip(("row", "column"), edges, (i, j), strict=True)
+    spans = ((name, edge[place], edge[place + 1] - 1) for name, edge, place in axes)
+    return ", ".join(
+        f"{name} {first}" if first == last else f"{name}s {first} to {last}" for name, first, last in spans
+    )
+
+
+def _note(edges: Sequence[Array]) -> str:
+    longest = max(int(np.diff(edge).max()) for edge in edges)
+    if longest == 1:
+        return "Each cell is an element."
+    if longest <= SAMPLED:
+        return "Each cell is the mean of its elements."
+    return f"Each cell is the mean of at most {SAMPLED} × {SAMPLED} of its elements, evenly spread."

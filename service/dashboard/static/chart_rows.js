@@ -1,0 +1,164 @@
+// Rows of a CSV, and the series that they make: pure functions, nothing of the page.
+
+/** @typedef {string | number | null} Value */
+/** @typedef {Record<string, Value>} Row */
+/** @typedef {"text" | "integer" | "number" | "truth"} Kind */
+/** A place on the chart: figures, the ends of its interval where they are known, and whose it is.
+ * @typedef {{x: number, y: number, lo: number | null, hi: number | null, row: Row, series: string}} Point */
+/** @typedef {{label: string, own: boolean, points: Point[]}} Series */
+/** What is shown: fields, scales (null: by the values), and the ends of intervals by field.
+ * @typedef {object} Choice
+ * @property {string} x
+ * @property {string} y
+ * @property {string} colour
+ * @property {string} configs
+ * @property {string} xscale
+ * @property {string} yscale
+ * @property {Record<string, [string, string, number]>} bands
+ * @property {Record<string, Kind>} kinds */
+/** Rows of one source; the device is told where they are another's.
+ * @typedef {{rows: Row[], device: string | null}} Source */
+
+const WIDE = 25; // times: from then on only a logarithmic scale shows all values
+const NUMBERS = ["integer", "number"];
+
+/** Remembers records by their text: of a growing table only what is new is taken apart. */
+export class Table {
+  /** @param {Record<string, Kind>} kinds */
+  constructor(kinds) {
+    this.kinds = kinds;
+    /** @type {Map<string, Row>} */
+    this.known = new Map();
+  }
+
+  /** @param {string} csv @returns {Row[]} */
+  rows(csv) {
+    const [head, ...records] = split(csv);
+    const names = cells(head ?? "");
+    /** @type {Map<string, Row>} */
+    const now = new Map();
+    for (const record of records) now.set(record, this.known.get(record) ?? this.row(names, record));
+    this.known = now;
+    return [...now.values()];
+  }
+
+  /** @param {string[]} names @param {string} record @returns {Row} */
+  row(names, record) {
+    const found = cells(record);
+    return Object.fromEntries(names.map((name, place) => [name, value(found[place] ?? "", this.kinds[name])]));
+  }
+}
+
+/** Records of RFC 4180, of which quotes may hold line ends.
+ * @param {string} csv */
+function split(csv) {
+  const records = [];
+  let open = "";
+  for (const line of csv.split("\r\n")) {
+    const whole = open === "" ? line : `${open}\r\n${line}`;
+    const isOpen = (whole.split('"').length - 1) % 2 === 1;
+    open = isOpen ? whole : "";
+    if (!isOpen && whole !== "") records.push(whole);
+  }
+  return records;
+}
+
+/** @param {string} record */
+function cells(record) {
+  if (!record.includes('"')) return record.split(",");
+  const found = `,${record}`.matchAll(/,(?:"((?:[^"]|"")*)"|([^,]*))/g);
+  return [...found].map((cell) => (cell[1] === undefined ? cell[2] : cell[1].replaceAll('""', '"')));
+}
+
+/** @param {string} cell @param {Kind | undefined} kind @returns {Value} */
+function value(cell, kind) {
+  if (cell === "") return null;
+  return kind && NUMBERS.includes(kind) ? Number(cell) : cell;
+}
+
+/** What a field's words along an axis stand for: places in order of appearance. Null for numbers.
+ * @param {Source[]} sources @param {Choice} choice @returns {string[] | null} */
+export function categories(sources, choice) {
+  if (NUMBERS.includes(choice.kinds[choice.x])) return null;
+  const found = sources.flatMap((source) => source.rows.filter((row) => isShown(row, choice)));
+  return [...new Set(found.map((row) => String(row[choice.x])))];
+}
+
+/** @param {Row} row @param {Choice} choice */
+function isShown(row, choice) {
+  return row.status === "ok" && row[choice.x] !== null && typeof row[choice.y] === "number";
+}
+
+/** @param {Source[]} sources @param {Choice} choice @param {string[] | null} words @returns {Series[]} */
+export function seriesOf(sources, choice, words) {
+  /** @type {Map<string, Series>} */
+  const found = new Map();
+  const naming = namingOf(sources, choice);
+  for (const { rows, device } of sources) {
+    for (const row of choice.configs === "all" ? rows : fastest(rows)) {
+      if (!isShown(row, choice)) continue;
+      const label = naming(row, device);
+      const one = found.get(label) ?? { label, own: device === null, points: [] };
+      found.set(label, one);
+      one.points.push(point(row, choice, words, label));
+    }
+  }
+  for (const one of found.values()) one.points.sort((a, b) => a.x - b.x);
+  return [...found.values()];
+}
+
+/** Names of series: the colour's value, and of the kernel, type and device what else tells rows apart.
+ * @param {Source[]} sources @param {Choice} choice @returns {(row: Row, device: string | null) => string} */
+function namingOf(sources, choice) {
+  const shown = sources.flatMap((source) => source.rows.filter((row) => isShown(row, choice)));
+  const also = ["kernel", "dtype"].filter(
+    (name) => name !== choice.colour && name !== choice.x && new Set(shown.map((row) => row[name])).size > 1,
+  );
+  const plain = choice.colour === "kernel" ? "" : `${choice.colour} `;
+  return (row, device) => {
+    const parts = [plain + (row[choice.colour] ?? "unknown"), ...also.map((name) => String(row[name]))];
+    return parts.join(", ") + (device === null ? "" : ` (${device})`);
+  };
+}
+
+/** Each kernel's fastest config of each product.
+ * @param {Row[]} rows */
+function fastest(rows) {
+  /** @type {Map<string, Row>} */
+  const best = new Map();
+  for (const row of rows) {
+    if (row.status !== "ok") continue;
+    const key = [row.kernel, row.device_class, row.dtype, row.m, row.n, row.k, row.batch].join();
+    const before = best.get(key);
+    if (!before || Number(row.gflops) > Number(before.gflops)) best.set(key, row);
+  }
+  return [...best.values()];
+}
+
+/** @param {Row} row @param {Choice} choice @param {string[] | null} words @param {string} series @returns {Point} */
+function point(row, choice, words, series) {
+  const [lo, hi, factor] = choice.bands[choice.y] ?? ["", "", 1];
+  const x = words ? words.indexOf(String(row[choice.x])) : Number(row[choice.x]);
+  return { x, y: Number(row[choice.y]), lo: end(row[lo], factor), hi: end(row[hi], factor), row, series };
+}
+
+/** @param {Value | undefined} value @param {number} factor */
+function end(value, factor) {
+  return typeof value === "number" ? value * factor : null;
+}
+
+/** Whether only a logarithmic scale shows them all.
+ * @param {number[]} values */
+export function isWide(values) {
+  const least = Math.min(...values);
+  return least > 0 && Math.max(...values) / least > WIDE;
+}
+
+/** To four digits, thousands apart, as the tables have it.
+ * @param {number} value */
+export function figure(value) {
+  if (value === 0) return "0";
+  const size = Math.abs(value);
+  if (size >= 1000) return Math.round(value).toString().replace(/\B(?=(\d{3})+$)/g, "\u202f");
+  return size >= 1e-3 ? String(Number(value.toPrecision(4))) : value.toExponential(1);
+}

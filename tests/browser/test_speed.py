@@ -1,0 +1,30 @@
+"""How fast pages are. The best of a few counts, so that a busy machine fails nothing; benchmarks/ has the figures."""
+
+from __future__ import annotations
+
+import httpx
+
+from benchmarks.tables_dashboard import MOST_PAINT_MS, MOST_UPDATE_MS
+from tests.support.browser import Tab
+from tests.support.speed import first_paint_ms, growing, played_on, updates_ms, wait_for_chart
+from tests.support.stack import Stack
+
+TRIES = 3
+
+
+def test_the_overview_is_painted_at_once(tab: Tab) -> None:
+    browser = tab.page.context.browser
+    assert browser is not None
+    assert min(first_paint_ms(browser, f"{tab.url}/") for _ in range(TRIES)) < MOST_PAINT_MS
+
+
+def test_an_update_of_a_thousand_points_leaves_a_frame_its_time(tab: Tab, http: httpx.Client, stack: Stack) -> None:
+    benchmark = growing(played_on(stack), http, TRIES)
+    try:
+        tab.open(f"/ui/benchmarks/{benchmark.job.id}")
+        wait_for_chart(tab.page)
+        assert min(updates_ms(tab.page, benchmark, TRIES)) < MOST_UPDATE_MS
+        shown = tab.page.locator("#facts-now")
+        assert f"{benchmark.done} of {len(benchmark.cases)}" in shown.inner_text()
+    finally:
+        http.post(f"/v1/jobs/{benchmark.job.id}/cancel").raise_for_status()
