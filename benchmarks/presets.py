@@ -39,11 +39,10 @@ def service(url: str | None, device: str) -> Iterator[str]:
             print(stack.logs(tail_bytes=1500))
 
 
-def run(client: httpx.Client, preset: str, overrides: dict[str, Any], ends_at: float) -> dict[str, Any]:
-    """The job's record once it has ended, or has run out of time and was cancelled."""
-    body = {"preset": preset} | overrides
+def run(client: httpx.Client, name: str, body: dict[str, Any], ends_at: float) -> dict[str, Any]:
+    """Posts a benchmark; the job's record once it has ended, or has run out of time and was cancelled."""
     plan = client.post("/v1/benchmarks", params={"dry_run": "true"}, json=body).raise_for_status().json()
-    print(f"{preset}: {plan['cases']} cases, about {plan['estimate_s']:.0f} s", flush=True)
+    print(f"{name}: {plan['cases']} cases, about {plan['estimate_s']:.0f} s", flush=True)
     location = client.post("/v1/benchmarks", json=body).raise_for_status().headers["location"]
     etag = ""
     while True:
@@ -103,7 +102,7 @@ def main() -> None:
             if started > ends_at:
                 print(f"{preset}: no time left", flush=True)
                 continue
-            job = run(client, preset, overrides.get(name, {}), ends_at)
+            job = run(client, name, {"preset": preset} | overrides.get(name, {}), ends_at)
             stem = arguments.out / name
             save(client, job["id"], stem)
             tell(job, stem, time.monotonic() - started)

@@ -13,6 +13,7 @@ from typing import Any
 
 from benchmarks.tables_dashboard import dashboard
 from benchmarks.tables_gpu import benchmarks, cross_check
+from benchmarks.tables_targets import kernel_targets, read
 from scripts.markdown import table
 
 ROOT = Path(__file__).parent.parent
@@ -127,6 +128,8 @@ def page() -> str:
         newest = json.loads(recorded[-1].read_text())
         parts.append(dashboard(newest, where(newest)))
     parts += [end_to_end(json.loads(path.read_text())) for path in sorted(RESULTS.glob("*_end_to_end.json"))]
+    for path in sorted(RESULTS.glob("*_vs_cublas.json")):
+        parts += kernel_targets(read(path))
     for folder in sorted(path for path in RESULTS.iterdir() if path.is_dir()):
         parts += benchmarks(folder)
         for path in folder.glob("cross_check.json"):

@@ -15,6 +15,7 @@ from tests.support.stack import Stack, kill_group
 PAUSE = "Pause updates"
 POLL_MS = 2000  # what a page waits between two looks
 LONG_MS = 15 * POLL_MS
+AWAY = re.compile(r"^No answer since [\d:]{8}; shown as of [\d:]{8}\.$")  # what it says of an API that is away
 
 PLACES = {"overview": ("/", "main"), "jobs": ("/ui/jobs?q={}", "#jobs-now"), "job": ("/ui/jobs/{}", "main")}
 
@@ -94,7 +95,7 @@ def test_an_api_that_is_away_is_told_until_it_is_back(tab: Tab, http: httpx.Clie
         tab.may_lose_answers = True
         kill_group(stack.api)
         tab.wait(POLL_MS)
-        expect(notice).to_have_text(re.compile(r"^No answer since [\d:]{8}; shown as of [\d:]{8}\.$"))
+        expect(notice).to_have_text(AWAY)
         stack.start_api()
         stack.wait_until_ready()
         tab.wait(POLL_MS)

@@ -9,12 +9,13 @@ from typing import Literal, NamedTuple
 import httpx
 import pytest
 from fastapi.routing import APIRoute
+from playwright.sync_api import Browser, expect
 
 from service.dashboard.routers import ROUTERS
-from tests.browser.test_live import submit
+from tests.browser.test_live import AWAY, PAUSE, POLL_MS, submit
 from tests.support.api import http_client
 from tests.support.browser import Tab
-from tests.support.stack import Stack
+from tests.support.stack import Stack, kill_group
 
 BENCHMARK = {
     "kernels": ["cpu_blas"],
@@ -143,3 +144,32 @@ def test_the_keyboard_reaches_everything(tab: Tab, known: dict[str, str], name: 
         missed = tab.page.evaluate(MISSED)
     assert missed == []
     assert tab.page.evaluate("unseen") == []
+
+
+def test_every_page_outlives_the_api(browser: Browser, stack: Stack, known: dict[str, str]) -> None:
+    """What is shown stays, pages that keep themselves fresh say since when they cannot, and all come back with it."""
+    assert stack.api is not None
+    with browser.new_context(locale="en-GB") as context:
+        tabs = {name: Tab(context.new_page(), stack.url) for name in ADDRESSES}
+        shown = {}
+        for name, tab in tabs.items():
+            tab.page.clock.install()
+            tab.open(ADDRESSES[name].format(**known))
+            shown[name] = tab.page.locator("h1").inner_text()
+            tab.may_lose_answers = True
+        live = {name for name, tab in tabs.items() if tab.page.get_by_role("button", name=PAUSE).count()}
+        assert {"overview", "jobs"} <= live
+        kill_group(stack.api)
+        for name, tab in tabs.items():
+            tab.wait(POLL_MS)
+            expect(tab.page.locator("#freshness")).to_have_text(AWAY if name in live else "")
+            expect(tab.page.locator("h1")).to_have_text(shown[name])
+        stack.start_api()
+        stack.wait_until_ready()
+        for name, tab in tabs.items():
+            tab.wait(POLL_MS)
+            expect(tab.page.locator("#freshness")).to_be_empty()
+            tab.may_lose_answers = False
+            tab.page.reload()
+            expect(tab.page.locator("h1")).to_have_text(shown[name])
+            assert all(name == "problem" and "404" in problem for problem in tab.problems), (name, tab.problems)
