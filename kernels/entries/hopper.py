@@ -68,7 +68,7 @@ def _half(name: str, dtype: DTypeName) -> CudaKernel:
         constraints=(
             Constraint(
                 lambda c: _shared_bytes(c, dtype) <= LARGEST_SHARED_BYTES,
-                "{stages} stages of block_n = {block_n} do not fit into shared memory.",
+                "stages × block_n = {stages} × {block_n} must fit into shared memory.",
             ),
         ),
         defaults=(
