@@ -1,7 +1,7 @@
 # One target per intention; `make help` lists them. What a target needs is set up first: `.venv` is made from the
 # hash-locked constraints/ when it is missing or out of date.
 .DEFAULT_GOAL := help
-.PHONY: help run worker test test-gpu sanitize test-images check fix docs kernel-resources recorded constraints audit bench-service bench-dashboard bench-kernels bench-presets images clean env-run env-dev
+.PHONY: help run worker test test-gpu sanitize test-images check fix docs kernel-resources recorded constraints audit bench-service bench-dashboard bench-kernels bench-auto bench-presets images clean env-run env-dev
 
 BIN := .venv/bin
 ARGS ?=
@@ -99,6 +99,9 @@ images: env-dev ## write docs/images/ anew: screenshots of the service on record
 
 bench-kernels: $(if $(PYTHON),,env-dev) ## measure the fast kernels beside cuBLAS on a GPU: ARGS="--out benchmarks/results/h200_vs_cublas.json"
 	$(or $(PYTHON),$(BIN)/python) -m benchmarks.bench_kernels $(ARGS)
+
+bench-auto: $(if $(PYTHON),,env-dev) ## measure what `auto` takes for random products on a GPU: ARGS="--out benchmarks/results/h200_auto.json"
+	$(or $(PYTHON),$(BIN)/python) -m benchmarks.bench_auto $(ARGS)
 
 bench-presets: $(if $(PYTHON),,env-dev) ## record benchmark presets through the service: ARGS="--out benchmarks/results/h200 ladder"
 	$(or $(PYTHON),$(BIN)/python) -m benchmarks.presets $(ARGS)

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from benchmarks.tables_auto import auto_choices
 from benchmarks.tables_dashboard import dashboard
 from benchmarks.tables_gpu import benchmarks, cross_check
 from benchmarks.tables_targets import kernel_targets, read
@@ -130,6 +131,8 @@ def page() -> str:
     parts += [end_to_end(json.loads(path.read_text())) for path in sorted(RESULTS.glob("*_end_to_end.json"))]
     for path in sorted(RESULTS.glob("*_vs_cublas.json")):
         parts += kernel_targets(read(path))
+    for path in sorted(RESULTS.glob("*_auto.json")):
+        parts += auto_choices(path)
     for folder in sorted(path for path in RESULTS.iterdir() if path.is_dir()):
         parts += benchmarks(folder)
         for path in folder.glob("cross_check.json"):

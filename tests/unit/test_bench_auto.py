@@ -1,0 +1,72 @@
+"""The random products that `auto` is held against, and what is said of its choices."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analysis.result_models import Results
+from analysis.results import from_json
+from benchmarks.auto_sample import LEAST, MOST, ODD_SHARE, choices, draw
+from benchmarks.bench_auto import rivals
+from benchmarks.publish import RESULTS
+from benchmarks.tables_auto import auto_choices
+from jobs.benchmark_spec import BenchmarkSpec
+from kernels.numerics import DTypeName
+
+LARGE = from_json(Path(RESULTS / "h200" / "large.json").read_bytes())  # every kernel at two sizes
+
+
+def only(*kernels: str) -> Results:
+    return LARGE.model_copy(update={"records": tuple(case for case in LARGE.records if case.kernel in kernels)})
+
+
+@given(st.integers(1, 60), st.integers(0, 2**31))
+def test_shapes_are_distinct_in_range_and_a_third_of_them_odd(count: int, seed: int) -> None:
+    shapes = draw(count, seed)
+    assert shapes == draw(count, seed)
+    assert len(set(shapes)) == count
+    assert all(LEAST <= size <= MOST for shape in shapes for size in shape)
+    parities = [{size % 2 for size in shape} for shape in shapes]
+    assert all(len(parity) == 1 for parity in parities)
+    assert parities.count({1}) == -(-count // ODD_SHARE)
+
+
+def test_sizes_are_spread_over_doublings() -> None:
+    small = [size for shape in draw(300, seed=1) for size in shape if size < (LEAST * MOST) ** 0.5]
+    assert 0.4 < len(small) / 900 < 0.6
+
+
+def test_a_slow_choice_is_held_against_the_fastest_and_the_best_against_itself() -> None:
+    slow = {one.shape: one for one in choices(only("vectorized", "cublas"), only("vectorized", "pipelined", "cublas"))}
+    assert len(slow) == 2
+    at_4096 = slow[4096, 4096, 4096]
+    assert at_4096.kernel == "vectorized" and at_4096.best_kernel == "cublas"
+    assert at_4096.speed < at_4096.best_speed == 1.0 and at_4096.of_best == at_4096.speed
+    for one in choices(only("cublas"), only("vectorized", "pipelined", "cublas")):
+        assert one.kernel == one.best_kernel == "cublas" and one.of_best == 1.0
+
+
+def test_the_section_says_what_was_reached_and_the_worst_choices(tmp_path: Path) -> None:
+    auto, others = only("vectorized", "cublas"), only("pipelined", "cublas")
+    record = {"seed": 7, "dtype": "float32"} | {
+        name: each.model_dump(mode="json") for name, each in (("auto", auto), ("others", others))
+    }
+    path = tmp_path / "h200_auto.json"
+    path.write_text(json.dumps(record))
+    heading, how, bounds, taken, worst = auto_choices(path)
+    assert heading.endswith("on an NVIDIA H200") and "seed 7" in how
+    assert bounds.count("missed") == 3
+    assert taken.startswith("Taken: `vectorized` 2.")
+    assert worst.count("`vectorized`") == 2
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8"])
+def test_its_benchmark_is_valid(dtype: DTypeName) -> None:
+    names = rivals(dtype)
+    assert names and "naive" not in names
+    BenchmarkSpec.model_validate({"kernels": names, "shapes": [32], "dtypes": [dtype]})
