@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from jobs.benchmark_records import DeviceState
 from jobs.bfloat16 import narrow, widen
-from jobs.models import JobError
+from jobs.models import JobError, JobEvent
 from jobs.states import JobState
 from service.dashboard.bars import WIDTH, parts_of
-from service.dashboard.job_life import steps_of
+from service.dashboard.job_life import life_of, steps_of
 from service.dashboard.product_map import CELLS, mapped
 from service.dashboard.telemetry import strips_of
 from tests.integration.test_api_benchmark_results import new
@@ -40,8 +40,22 @@ def test_every_attempt_is_in_its_life(api: Api, quiet: httpx.Client) -> None:
     states = re.findall(r'<th scope="row"><span class="state (\w+)">', page.html)
     assert states == ["succeeded", "running", "queued", "running", "queued"]
     assert "attempt 1" in page.text and page.text.count("The device fell over.") == 2
-    assert re.findall(r'<rect class="(queued|running)"', page.html) == ["queued", "running"] * 2
     assert_no_dead_links(quiet, page)
+
+
+def test_its_life_is_one_bar_of_the_states_that_lasted(api: Api, quiet: httpx.Client) -> None:
+    record = api.ledger.get(submit(quiet)).record.model_copy(update={"state": JobState.SUCCEEDED})
+    life = [("queued", 0), ("running", 100), ("queued", 300), ("running", 300), ("succeeded", 400)]
+    events = [
+        JobEvent(id=f"{1000 + at}-{place}", event=event, data={"attempt": 1}) for place, (event, at) in enumerate(life)
+    ]
+    bar = life_of(steps_of(record, events))
+    assert [(part.name, part.start, part.width) for part in bar] == [
+        ("queued", 0, 250),
+        ("running", 250, 500),
+        ("queued", 750, 0),  # within the millisecond that events tell
+        ("running", 750, 250),
+    ]
 
 
 def test_without_events_the_record_tells_its_life(api: Api, quiet: httpx.Client) -> None:
