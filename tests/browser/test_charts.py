@@ -233,6 +233,7 @@ def test_the_roofline_of_a_recorded_run(tab: Tab) -> None:
     expect(words).to_contain_text("of the measured roof")
     point = page.get_by_role("img", name=re.compile("^warp_tiled, float32"))
     page.get_by_role("link", name="what the tiles read").click()
+    expect(page).to_have_url(re.compile("model=tile"))
     point.focus()
     expect(words).to_contain_text(re.compile(r"warp_tiled, float32, 8192; .* at \d+(\.\d+)? FLOP per byte"))
     assert query(page)["model"] == ["tile"]

@@ -61,7 +61,7 @@ def test_operands_of_the_request_go_with_it_and_stored_ones_stay(bench: WorkerBe
     inline = bench.ended(bench.submit(a, b)).record.operands[0].matrix
     kept = bench.ended(bench.submit(a, b, inline=False)).record.operands[0].matrix
     assert kept is not None
-    until(lambda: is_gone(bench, inline), timeout_s=5, what="the removal of an inline operand")
+    until(lambda: is_gone(bench, inline), timeout_s=20, what="the removal of an inline operand")
     assert bench.store.info(kept, owner=ANONYMOUS).shape == (8, 10)
 
 
@@ -103,7 +103,7 @@ def test_the_worker_is_on_the_register(bench: WorkerBench) -> None:
     assert info.id.endswith(f"/cpu/{bench.process.pid}")
     products = info.verified_products
     bench.still_works()
-    until(lambda: bench.live()[0].verified_products > products, timeout_s=5, what="a beat with the new count")
+    until(lambda: bench.live()[0].verified_products > products, timeout_s=20, what="a beat with the new count")
 
 
 def test_a_running_job_is_cancelled_within_a_second(bench: WorkerBench) -> None:

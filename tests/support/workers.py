@@ -33,7 +33,7 @@ from jobs.workers import WorkerInfo
 from kernels.numerics import DTYPES, AccuracyName, DTypeName
 
 START_TIMEOUT_S = 60.0
-END_TIMEOUT_S = 30.0
+END_TIMEOUT_S = 60.0
 
 
 def until(condition: Callable[[], object], *, timeout_s: float, what: str) -> None:
