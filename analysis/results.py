@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from analysis.curves import speed_ups
-from analysis.measurement import WIDEST_ACCESS_BYTES, Device, Measurement
+from analysis.measurement import WIDEST_ACCESS_BYTES, Device, Measurement, row_alignment
 from analysis.pooling import pooled
 from analysis.result_models import CaseResult, JobHead, Ratio, Results, RoundFigures
 from analysis.roofline import Roofs, measured_roofs, moved_bytes, theoretical_roofs, units_of
@@ -21,6 +21,7 @@ from jobs.benchmark_spec import BenchmarkSpec
 from jobs.models import JobRecord
 from jobs.states import JobState
 from kernels.catalog import KERNEL_NAMES
+from kernels.numerics import DTYPES
 
 __all__ = ["CaseResult", "Results", "collect", "from_json", "measurements", "to_json"]
 
@@ -236,6 +237,14 @@ def _measurement(result: CaseResult, device: Device) -> Measurement:
         resident_blocks=launch.resident_blocks,
         sm_clock_mhz=result.state.sm_clock_mhz,
         error_vs_float64=result.error_vs_float64,
-        row_alignment_bytes=WIDEST_ACCESS_BYTES if result.device_class == "gpu" else None,  # rows have a padded pitch
+        row_alignment_bytes=_row_alignment(result),
         cache=result.cache,
     )
+
+
+def _row_alignment(result: CaseResult) -> int | None:
+    """Rows that were landed have a padded pitch."""
+    if result.device_class != "gpu":
+        return None
+    itemsize = DTYPES[result.dtype].itemsize
+    return row_alignment((result.n | result.k) * itemsize) if result.layout == "dense" else WIDEST_ACCESS_BYTES

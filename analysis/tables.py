@@ -43,7 +43,7 @@ COLUMNS: dict[str, Column] = {
     "config": ("text", lambda one: " ".join(f"{name}={value}" for name, value in one.config.items())),
     **{name: _parameter(name) for name in PARAMETERS},
     "is_baseline": ("truth", lambda one: one.case == one.baseline),
-    **_plain("text", "baseline", "status", "reason", "cache"),
+    **_plain("text", "baseline", "status", "reason", "cache", "layout"),
     **_plain("integer", "flops", "bytes_min"),
     **_plain("number", "kernel_ms", "gflops", "gflops_lo", "gflops_hi"),
     **_inner("number", "time_us", {f"time_{name}_us": name for name in ("min", "q1", "median", "q3", "p95", "max")}),

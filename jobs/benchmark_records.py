@@ -10,7 +10,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from jobs.base import Strict
-from jobs.benchmark_spec import CacheState, VerifyMode
+from jobs.benchmark_spec import CacheState, MatrixLayout, VerifyMode
 from kernels.kernel import DeviceClass
 from kernels.numerics import AccuracyName, DTypeName
 from kernels.published_records import Status
@@ -97,6 +97,7 @@ class CaseRecord(Strict):
     n: int = Field(description="Columns of B and C.")
     k: int = Field(description="Columns of A, rows of B.")
     batch: int = Field(1, description="Products in one launch.")
+    layout: MatrixLayout = Field("landed", description="How rows lie: at a padded pitch, or `dense`.")
     baseline: str | None = Field(None, description="Id of the case it is held against.")
     status: Status = Field(description="`ok`, or why there are no figures.")
     reason: str | None = Field(None, description="What went wrong, in a sentence.")

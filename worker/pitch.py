@@ -88,25 +88,25 @@ def _cut(line: Piece, most_bytes: int) -> Iterator[Piece]:
         yield Piece(line.device_offset + start, line.host_offset + start, width, 1)
 
 
-def layout(dtype: DTypeName, shape: tuple[int, ...], *, in_groups: bool) -> Layout:
-    """For a matrix as it is stored, (rows, columns) or (batch, rows, columns)."""
+def layout(dtype: DTypeName, shape: tuple[int, ...], *, in_groups: bool, dense: bool = False) -> Layout:
+    """For a matrix as it is stored, (rows, columns) or (batch, rows, columns). `dense`: at the least pitch there is."""
     batch = shape[0] if len(shape) == 3 else 1
     rows, columns = shape[-2:]
     itemsize = DTYPES[dtype].itemsize
     row_bytes = columns * itemsize
-    alignment = min(ALIGNMENT_BYTES, _power_of_two_below(row_bytes // WASTE))
+    alignment = 1 if dense else min(ALIGNMENT_BYTES, _power_of_two_below(row_bytes // WASTE))
     least = GROUP * itemsize if in_groups else itemsize
     pitch = _up(max(row_bytes, 1), max(alignment, least)) // itemsize
     return Layout(dtype, batch, rows, columns, pitch, _up(rows, GROUP) if in_groups else rows, in_groups)
 
 
-def operand_layout(dtype: DTypeName, shape: tuple[int, ...]) -> Layout:
-    return layout(dtype, shape, in_groups=dtype == "int8")
+def operand_layout(dtype: DTypeName, shape: tuple[int, ...], *, dense: bool = False) -> Layout:
+    return layout(dtype, shape, in_groups=dtype == "int8", dense=dense)
 
 
-def product_layout(problem: Problem) -> Layout:
+def product_layout(problem: Problem, *, dense: bool = False) -> Layout:
     shape = (problem.batch, problem.m, problem.n)
-    return layout(problem.product_dtype, shape, in_groups=problem.dtype == "int8")
+    return layout(problem.product_dtype, shape, in_groups=problem.dtype == "int8", dense=dense)
 
 
 def _power_of_two_below(value: int) -> int:

@@ -149,6 +149,8 @@ def test_the_json_document_is_read_again() -> None:
 def test_measurements_know_what_the_analysis_asks_for() -> None:
     (found,) = measurements(results_of(record(ROW), record(ROW, 1)))
     assert (found.kernel, found.accuracy, found.cache, found.row_alignment_bytes) == ("pipelined", "fp32", "cold", 16)
+    (dense,) = measurements(results_of(record(ROW).model_copy(update={"layout": "dense", "n": 4098, "k": 4098})))
+    assert dense.row_alignment_bytes == 8
     assert found.shared_bytes == ROW["shared_bytes"] and found.occupancy == ROW["occupancy"]
     assert found.interval_ms is not None and found.interval_ms.hi == found.q3_ms
     assert found.h2d_ms is not None and found.round_ms == pytest.approx([ROW["kernel_ms"]] * 2)

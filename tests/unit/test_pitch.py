@@ -56,6 +56,19 @@ def test_rows_are_aligned_and_little_is_wasted(dtype: DTypeName, rows: int, colu
         assert layout.pitch_bytes % 256 == 0
 
 
+@given(
+    dtype=st.sampled_from(DTYPE_NAMES),
+    shape=st.tuples(*[st.integers(1, 5)] * 3) | st.tuples(*[st.integers(1, 5000)] * 2),
+)
+def test_dense_rows_follow_each_other_without_a_gap(dtype: DTypeName, shape: tuple[int, ...]) -> None:
+    dense = operand_layout(dtype, shape, dense=True)
+    step = GROUP if dtype == "int8" else 1  # whole groups, without which cuBLAS does not multiply int8
+    assert dense.columns <= dense.pitch < dense.columns + step and dense.pitch % step == 0
+    problem = Problem(shape[-2], shape[-1], 7, dtype, 3)
+    product = product_layout(problem, dense=True)
+    assert product.pitch - product.columns < step
+
+
 @given(m=SIZES.filter(bool), n=SIZES.filter(bool), batch=st.integers(1, 3))
 def test_int8_has_room_for_whole_groups(m: int, n: int, batch: int) -> None:
     layout = product_layout(Problem(m, n, 1, "int8", batch, a_batched=batch > 1))

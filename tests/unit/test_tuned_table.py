@@ -31,8 +31,10 @@ def result(kernel: str, *round_ms: float | None, n: int = 512, **fields: Any) ->
     return given | {"status": "ok", "cache": "cold", "contended": False, "throttled": False} | fields
 
 
-def results(*records: dict[str, Any], distribution: str = "normal", job: Mapping[str, str] = JOB) -> dict[str, Any]:
-    spec = {"timing": {"rounds": 2}, "data": {"distribution": distribution}}
+def results(
+    *records: dict[str, Any], distribution: str = "normal", job: Mapping[str, str] = JOB, **data: str
+) -> dict[str, Any]:
+    spec = {"timing": {"rounds": 2}, "data": {"distribution": distribution} | data}
     return {"job": job, "environment": {}, "spec": spec, "device": DEVICE, "records": list(records)}
 
 
@@ -106,8 +108,10 @@ def test_what_does_not_count(spoilt: dict[str, Any]) -> None:
     assert [row.kernel for row in entry.ranking] == ["cublas"]
 
 
-def test_zeros_do_not_count() -> None:
+def test_zeros_and_dense_rows_do_not_count() -> None:
     assert made(results(result("cublas", 1.0, 1.0), distribution="zeros")).entries == ()
+    assert made(results(result("cublas", 1.0, 1.0), layout="dense")).entries == ()
+    assert len(made(results(result("cublas", 1.0, 1.0), layout="landed")).entries) == 1
 
 
 def test_several_runs_are_merged_by_the_best() -> None:

@@ -55,11 +55,11 @@ def random_set(compiler: Compiler, problem: Problem, data: DataSpec) -> OperandS
     """For a plain product, nothing transposed. Raises cupy's OutOfMemoryError."""
     a = _random(compiler, problem.dtype, (problem.m, problem.k), data, 2 * data.seed)
     b = _random(compiler, problem.dtype, (problem.k, problem.n), data, 2 * data.seed + 1)
-    return OperandSet(a, b, allocate(product_layout(problem)))
+    return OperandSet(a, b, allocate(product_layout(problem, dense=data.layout == "dense")))
 
 
 def _random(compiler: Compiler, dtype: DTypeName, shape: tuple[int, int], data: DataSpec, seed: int) -> DeviceMatrix:
-    matrix = allocate(operand_layout(dtype, shape))
+    matrix = allocate(operand_layout(dtype, shape, dense=data.layout == "dense"))
     blocks = min(MOST_BLOCKS, -(-shape[0] * shape[1] // THREADS))
     sizes = (np.int64(shape[0]), np.int64(shape[1]), np.int64(matrix.layout.pitch))
     distribution = np.int32(DISTRIBUTIONS[drawn(dtype, data.distribution)])

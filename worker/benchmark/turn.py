@@ -43,6 +43,7 @@ class Turn:
             n=problem.n,
             k=problem.k,
             batch=problem.batch,
+            layout=self.spec.data.layout,
             baseline=case.baseline,
             status=status,
             reason=reason,
