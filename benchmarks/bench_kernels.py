@@ -1,22 +1,27 @@
-"""Measures the fast kernels beside cuBLAS through the service, in one run, for the targets in docs/performance.md.
+"""Measures the fast kernels beside cuBLAS through the service, in one run, for docs/performance.md and its plot.
 
     python -m benchmarks.bench_kernels --out benchmarks/results/h200_vs_cublas.json
 
-Without --url a stack of its own is started, with a worker on --device. The file has the results of one benchmark for
-each kernel, by its name.
+Without --url a stack of its own is started, with a worker on --device. Targets come first, then the sizes that only the
+plot shows. The file has the results of each benchmark by its name, and is written anew every few seconds: a run that is
+cut off has left what it measured.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
+import signal
 import time
+from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import httpx
 
-from benchmarks.kernel_targets import TARGETS
+from benchmarks.kernel_targets import CURVES, TARGETS
 from benchmarks.presets import run, service
 
 
@@ -25,27 +30,55 @@ def results(client: httpx.Client, job_id: str) -> dict[str, Any]:
     return dict(reply.raise_for_status().json())
 
 
+class Kept:
+    """The file, whole at any moment."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._found: dict[str, Mapping[str, Any]] = {}
+
+    def keep(self, name: str, found: Mapping[str, Any]) -> None:
+        """Also of a benchmark under way, once it has a case."""
+        if not found["records"]:
+            return
+        self._found[name] = found
+        partial = self._path.with_name(f"{self._path.name}.partial")
+        partial.write_text(json.dumps(self._found, indent=1) + "\n")
+        os.replace(partial, self._path)
+
+
+def look(client: httpx.Client, kept: Kept, name: str, job_id: str) -> None:
+    kept.keep(name, results(client, job_id))
+
+
+def specs(kernels: list[str] | None) -> Iterator[tuple[str, dict[str, Any]]]:
+    """By name, in the order in which they are measured; of all kernels, or of these."""
+    for target in (*TARGETS, *CURVES):
+        if not kernels or target.kernel in kernels:
+            yield from target.specs.items()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--url")
     parser.add_argument("--device", default="gpu:0")
-    parser.add_argument("--budget-s", type=float, default=540.0, help="what is not done by then is cancelled")
+    parser.add_argument("--budget-s", type=float, default=420.0, help="what is not done by then is cancelled")
     parser.add_argument("--kernels", nargs="*", help="only these of the kernels that have targets")
     arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # the stack is stopped on the way out
     ends_at = time.monotonic() + arguments.budget_s
-    found: dict[str, dict[str, Any]] = {}
+    kept = Kept(arguments.out)
     with (
         service(arguments.url, arguments.device) as url,
         httpx.Client(base_url=url, timeout=120, trust_env=False) as client,
     ):
-        for target in TARGETS:
-            if arguments.kernels and target.kernel not in arguments.kernels:
+        for name, spec in specs(arguments.kernels):
+            if time.monotonic() > ends_at:
+                print(f"{name}: no time left", flush=True)
                 continue
-            job = run(client, target.kernel, target.spec, ends_at)
-            print(f"{target.kernel}: {job['state']}", flush=True)
-            found[target.kernel] = results(client, job["id"])
-            arguments.out.write_text(json.dumps(found, indent=1) + "\n")
+            job = run(client, name, spec, ends_at, partial(look, client, kept, name))
+            print(f"{name}: {job['state']}, {ends_at - time.monotonic():.0f} s left", flush=True)
 
 
 if __name__ == "__main__":

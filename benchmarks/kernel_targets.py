@@ -2,41 +2,141 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any, NamedTuple
 
-from kernels.numerics import DTypeName
+from kernels.numerics import DTYPES, DTypeName, Problem
+from kernels.tuned import whole_runs
 
 Bounds = tuple[float, float]  # what a ratio must reach, and what it aims at
+AUTO = "auto"  # in a kernel's place: what `auto` takes
 
-LARGE: Mapping[int, Bounds] = dict.fromkeys((4096, 8192, 16384), (1.02, 1.15))
+
+class Shape(NamedTuple):
+    """A product, or a batch of them in one launch: m×k times k×n."""
+
+    m: int
+    n: int
+    k: int
+    batch: int = 1
+
+    def __str__(self) -> str:
+        """As in 64×64×64 in batches of 1024; a square by its N."""
+        extents = str(self.n) if self.m == self.n == self.k else f"{self.m}×{self.n}×{self.k}"
+        return extents if self.batch == 1 else f"{self.batch} of {extents}"
+
+    @property
+    def as_asked(self) -> dict[str, int]:
+        """As a benchmark's spec has it."""
+        return {name: size for name, size in self._asdict().items() if name != "batch" or size > 1}
+
+
+Size = int | Shape  # an int is the N of a square product
+
+CAREFUL: Mapping[str, float] = {"rounds": 2, "warmup_ms": 100.0, "min_time_s": 0.15, "timeout_s": 8.0}
+# For a curve of many sizes: enough to see its shape.
+QUICK: Mapping[str, float] = {
+    "rounds": 1,
+    "warmup_ms": 20.0,
+    "min_samples": 5,
+    "max_samples": 30,
+    "min_time_s": 0.03,
+    "timeout_s": 4.0,
+}
+ENERGY_S = 0.5  # of a steady loop
+
+LARGE: Mapping[Size, Bounds | None] = dict.fromkeys((4096, 8192, 16384), (1.02, 1.15))
 # cuBLAS is far slower there; the aim is no dip at all beside the size next to it.
-ODD: Mapping[int, Bounds] = {2047: (2.0, 5.0), 2049: (2.5, 5.0), 4097: (3.0, 5.0), 8193: (3.5, 5.0)}
+ODD: Mapping[Size, Bounds | None] = {2047: (2.0, 5.0), 2049: (2.5, 5.0), 4097: (3.0, 5.0), 8193: (3.5, 5.0)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A kernel of one element type, and what it is to reach at square sizes."""
+    """A kernel of one element type, and what it is to reach."""
 
-    kernel: str
+    kernel: str  # or AUTO
     dtype: DTypeName
-    bounds: Mapping[int, Bounds]  # by N
+    bounds: Mapping[Size, Bounds | None]  # None: only the mean over all sizes has some
+    mean: Bounds | None = None  # of the geometric mean over all sizes
+    products: str = ""  # what sizes these are, where a kernel has several targets
+    timing: Mapping[str, float] = field(default_factory=lambda: CAREFUL)
 
     @property
-    def spec(self) -> dict[str, Any]:
-        """The benchmark that measures it, with its baseline in every round and the energy of each."""
+    def name(self) -> str:
+        """By which its benchmark's results are kept; every target's own."""
+        return "_".join(filter(None, (self.kernel, self.products)))
+
+    @property
+    def by_shape(self) -> Mapping[Shape, Bounds | None]:
+        """Its bounds, small products first."""
+        of_shapes = {_shape(size): bounds for size, bounds in self.bounds.items()}
+        return dict(sorted(of_shapes.items(), key=lambda item: (item[0].batch, item[0])))
+
+    @property
+    def dense_name(self) -> str:
+        """The same of the benchmark on dense rows."""
+        return f"{self.name}_dense"
+
+    @property
+    def specs(self) -> Mapping[str, dict[str, Any]]:
+        """The benchmarks that measure it, by name: on landed rows, and then on dense ones where that is another thing.
+
+        Each has its baseline in every round.
+        """
+        landed, dense = list(self.by_shape), [shape for shape in self.by_shape if self._is_ragged(shape)]
+        found = {self.name: self._spec(self.name, "landed", landed)}
+        return found | ({self.dense_name: self._spec(self.dense_name, "dense", dense)} if dense else {})
+
+    def _is_ragged(self, shape: Shape) -> bool:
+        """Whether rows that lie dense begin where wide loads do not."""
+        return not whole_runs(Problem(*shape[:3], self.dtype))
+
+    def _spec(self, name: str, layout: str, shapes: Sequence[Shape]) -> dict[str, Any]:
         return {
-            "title": f"{self.kernel} beside the library",
-            "kernels": [self.kernel],
+            "title": f"{name} beside the library",
+            "kernels": "best" if self.kernel == AUTO else [self.kernel],
             "dtypes": [self.dtype],
-            "shapes": sorted(self.bounds),
-            "energy": {"enabled": True},
+            "shapes": [shape.as_asked for shape in shapes],
+            "data": {"layout": layout},
+            "timing": dict(self.timing),
+            "energy": {"enabled": self.timing is CAREFUL, "window_s": ENERGY_S},
         }
+
+
+def _shape(size: Size) -> Shape:
+    return size if isinstance(size, Shape) else Shape(size, size, size)
 
 
 TARGETS = (
     Target(kernel="hopper_bf16", dtype="bfloat16", bounds={**LARGE, **ODD}),
     Target(kernel="hopper_fp16", dtype="float16", bounds={**LARGE, **ODD}),
     Target(kernel="fp32_emulated", dtype="float32", bounds={2048: (1.5, 2.5), 4096: (2.5, 4.0), 8192: (3.0, 5.0)}),
+    Target(
+        kernel=AUTO,
+        dtype="float32",
+        products="small",
+        bounds=dict.fromkeys((64, 128, 256, 512, Shape(16, 8192, 8192), Shape(8192, 16, 8192))),
+        mean=(1.0, 1.3),
+    ),
 )
+
+# What the plot shows besides: sizes whose rows are whole runs, and those that follow them.
+ALIGNED = (1024, 1536, 2048, 3072, 4096, 6144, 8192, 12_288, 16_384)
+MOST_OF_WIDE = 8192  # of types of four bytes and more: at 16,384 a sample of the library takes a fifth of a second
+
+
+def plotted(dtype: DTypeName) -> tuple[int, ...]:
+    """Every N of the plot, rising."""
+    sizes = [n for n in ALIGNED if DTYPES[dtype].itemsize <= 2 or n <= MOST_OF_WIDE]
+    return tuple(sorted(chain(sizes, (n + 1 for n in sizes))))
+
+
+def _curve(target: Target) -> Target:
+    """The sizes of the plot that the target itself does not have."""
+    sizes = [n for n in plotted(target.dtype) if _shape(n) not in target.by_shape]
+    return Target(kernel=target.kernel, dtype=target.dtype, products="curve", bounds=dict.fromkeys(sizes), timing=QUICK)
+
+
+CURVES = tuple(_curve(target) for target in TARGETS if target.kernel != AUTO)

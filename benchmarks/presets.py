@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,6 +24,8 @@ import httpx
 from tests.support.stack import Stack
 
 POLL_S = 10.0
+PATIENCE_S = 30.0  # for a job that was cancelled
+ENDED = ("succeeded", "failed", "cancelled")
 
 
 @contextmanager
@@ -39,23 +41,35 @@ def service(url: str | None, device: str) -> Iterator[str]:
             print(stack.logs(tail_bytes=1500))
 
 
-def run(client: httpx.Client, name: str, body: dict[str, Any], ends_at: float) -> dict[str, Any]:
-    """Posts a benchmark; the job's record once it has ended, or has run out of time and was cancelled."""
+def run(
+    client: httpx.Client,
+    name: str,
+    body: dict[str, Any],
+    ends_at: float,
+    look: Callable[[str], None] = lambda job_id: None,
+) -> dict[str, Any]:
+    """Posts a benchmark; the job's record once it has ended, or has run out of time and was cancelled.
+
+    `look` is called with its id every few seconds, and at its end.
+    """
     plan = client.post("/v1/benchmarks", params={"dry_run": "true"}, json=body).raise_for_status().json()
     print(f"{name}: {plan['cases']} cases, about {plan['estimate_s']:.0f} s", flush=True)
     location = client.post("/v1/benchmarks", json=body).raise_for_status().headers["location"]
-    etag = ""
+    etag, job, looked_at, cancelled = "", {"state": "queued"}, time.monotonic(), False
     while True:
         headers = {"prefer": f"wait={POLL_S:g}"} | ({"if-none-match": etag} if etag else {})
         reply = client.get(location, headers=headers)
         if reply.status_code != 304:
-            job: dict[str, Any] = reply.raise_for_status().json()
-            etag = reply.headers["etag"]
-            if job["state"] in ("succeeded", "failed", "cancelled"):
-                return job
-        if time.monotonic() > ends_at:
+            job, etag = reply.raise_for_status().json(), reply.headers["etag"]
+        now, ended = time.monotonic(), job["state"] in ENDED
+        if ended or now > looked_at + POLL_S:
+            look(job["id"])
+            looked_at = now
+        if ended or now > ends_at + PATIENCE_S:
+            return job
+        if now > ends_at and not cancelled:
             client.post(f"{location}/cancel").raise_for_status()
-            return dict(client.get(location).json())
+            cancelled = True
 
 
 def save(client: httpx.Client, job_id: str, stem: Path) -> None:

@@ -4,64 +4,183 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from analysis.result_models import CaseResult, Results
-from benchmarks.kernel_targets import TARGETS, Bounds, Target
+from analysis.result_models import CaseResult, Ratio, Results
+from benchmarks.auto_sample import geometric_mean
+from benchmarks.kernel_targets import AUTO, TARGETS, Bounds, Shape, Target
 from scripts.markdown import table
 
-COLUMNS = ("kernel", "N", "TFLOPS", "cuBLAS", "ratio", "interval", "must", "aim", "")
-BESIDE = ("error", "cuBLAS's", "SM clock, MHz", "W", "W, cuBLAS")
+COLUMNS = (
+    "kernel",
+    "size",
+    "TFLOPS",
+    "dense rows",
+    "cuBLAS",
+    "cuBLAS, dense rows",
+    "ratio",
+    "interval",
+    "must",
+    "aim",
+    "",
+)
+BESIDE = ("kernel", "size", "error", "SM clock, MHz", "W", "°C", "cuBLAS's error", "SM clock, MHz", "W", "°C")
 
 
 def read(path: Path) -> dict[str, Results]:
-    """By kernel. Raises pydantic.ValidationError."""
+    """By a target's name. Raises pydantic.ValidationError."""
     return {name: Results.model_validate(each) for name, each in json.loads(path.read_bytes()).items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """A target at a shape: our case and the library's, on landed rows and, where they were measured, on dense ones."""
+
+    shape: Shape
+    bounds: Bounds | None
+    ours: CaseResult
+    library: CaseResult | None
+    dense: CaseResult | None
+    library_dense: CaseResult | None
+
+    @property
+    def better(self) -> CaseResult | None:
+        """The library's faster case of the two."""
+        known = [case for case in (self.library, self.library_dense) if case is not None and case.gflops]
+        return max(known, key=lambda case: case.gflops or 0.0, default=None)
+
+    @property
+    def ratio(self) -> Ratio | None:
+        """Our speed on landed rows over the better of the library's two."""
+        if self.better is None or self.better is self.library:
+            return self.ours.fraction_of_baseline
+        return _unpaired(self.ours, self.better)
+
+
+def _unpaired(ours: CaseResult, other: CaseResult) -> Ratio | None:
+    """Of cases of two benchmarks: of their medians, and of the far ends of the intervals of both."""
+    if not (ours.kernel_ms and other.kernel_ms):
+        return None
+    (lo, hi), (least, most) = _ends_ms(ours), _ends_ms(other)
+    return Ratio(value=other.kernel_ms / ours.kernel_ms, lo=least / hi, hi=most / lo)
+
+
+def _ends_ms(case: CaseResult) -> tuple[float, float]:
+    """Of the median, by its interval and by the rounds' own medians."""
+    medians = [one.kernel_ms for one in case.rounds if one.kernel_ms]
+    ends = [us / 1e3 for us in (case.ci95_lo_us, case.ci95_hi_us) if us]
+    known = medians + ends or [case.kernel_ms or 0.0]
+    return min(known), max(known)
+
+
+def beside(target: Target, runs: Mapping[str, Results]) -> Iterator[Beside]:
+    """The target's shapes that were measured on landed rows."""
+    landed, dense = runs[target.name], runs.get(target.dense_name)
+    for shape, bounds in target.by_shape.items():
+        if (ours := _case(target, shape, landed)) is not None:
+            ours_dense = _case(target, shape, dense) if dense else None
+            libraries = _library(ours, landed), _library(ours_dense, dense)
+            yield Beside(shape, bounds, ours, libraries[0], ours_dense, libraries[1])
+
+
+def _case(target: Target, shape: Shape, run: Results) -> CaseResult | None:
+    """Its own case, or the library's where that is what `auto` took."""
+    at = [case for case in run.cases if (case.m, case.n, case.k, case.batch) == shape]
+    if target.kernel == AUTO:
+        return next((case for case in at if case.case != case.baseline), at[0] if at else None)
+    return next((case for case in at if case.kernel == target.kernel), None)
+
+
+def _library(case: CaseResult | None, run: Results | None) -> CaseResult | None:
+    if case is None or run is None:
+        return None
+    return next((one for one in run.cases if one.case == case.baseline), None)
 
 
 def kernel_targets(runs: Mapping[str, Results], among: Sequence[Target] = TARGETS) -> Iterator[str]:
     """A section; nothing where no kernel with a target was measured."""
-    measured = [(target, runs[target.kernel]) for target in among if target.kernel in runs]
+    measured = [target for target in among if target.name in runs]
     if not measured:
         return
-    yield f"## Fast kernels beside the library, on an {measured[0][1].device['name']}"
+    yield f"## Fast kernels beside the library, on an {runs[measured[0].name].device['name']}"
     yield (
-        "Recorded by `make bench-kernels`: kernel time, operands on the device in rows at a padded pitch for both, the "
-        "library of the same element type and accuracy in every round. Ratio: speed over the library's, with its 95 % "
-        "interval. Error: relative Frobenius norm against float64. Random normal operands, cold cache."
+        "Recorded by `make bench-kernels`: kernel time, operands on the device, the library of the same element type "
+        "and accuracy in every round; random normal operands, cold cache. Rows begin at a padded pitch, as the service "
+        "lands them. Sizes whose rows are no multiple of 16 bytes are measured on dense rows too, where our kernel "
+        "first copies them to a pitch, in the time shown. Ratio: our speed on landed rows over the library's on those "
+        "rows that it is faster on, with its 95 % interval; rounds are paired where both are on landed rows."
     )
-    yield table((*COLUMNS, *BESIDE), [row for target, run in measured for row in _rows(target, run)]).rstrip()
+    yield table(COLUMNS, [row for target in measured for row in _speeds(target, runs)]).rstrip()
+    yield (
+        "Error: relative Frobenius norm against float64. Clock, power and heat of our kernel on landed rows, and of "
+        "the library on those rows that the ratio is of. Power: by the energy of a launch in a steady loop over its "
+        "time, where that was measured."
+    )
+    yield table(BESIDE, [row for target in measured for one in beside(target, runs) for row in _states(one)]).rstrip()
 
 
-def _rows(target: Target, run: Results) -> Iterator[tuple[str, ...]]:
-    by_case = {case.case: case for case in run.cases}
-    for n, bounds in sorted(target.bounds.items()):
-        case = next((one for one in run.cases if (one.kernel, one.n) == (target.kernel, n)), None)
-        if case is None:
-            yield (f"`{target.kernel}`", str(n), "not measured", *[""] * (len(COLUMNS) + len(BESIDE) - 3))
+def _speeds(target: Target, runs: Mapping[str, Results]) -> Iterator[tuple[str, ...]]:
+    by_shape = {one.shape: one for one in beside(target, runs)}
+    for shape in target.by_shape:
+        if shape in by_shape:
+            yield _speed(by_shape[shape])
         else:
-            yield _row(case, by_case.get(case.baseline or ""), bounds)
+            yield _padded(f"`{target.kernel}`", str(shape), "not measured")
+    ratios = [one.ratio.value for one in by_shape.values() if one.ratio]
+    if target.mean is not None and len(ratios) == len(target.by_shape):
+        mean = geometric_mean(ratios)
+        blank = ("",) * (COLUMNS.index("ratio") - 2)
+        yield _padded(f"`{target.kernel}`", "geometric mean", *blank, f"{mean:.3f}", "", *_held(mean, target.mean))
 
 
-def _row(case: CaseResult, library: CaseResult | None, bounds: Bounds) -> tuple[str, ...]:
-    must, aim = bounds
-    ratio = case.fraction_of_baseline
+def _speed(one: Beside) -> tuple[str, ...]:
+    ratio = one.ratio
     return (
-        f"`{case.kernel}`",
-        str(case.n),
-        f"{case.gflops / 1e3:.1f}" if case.gflops else case.status,
-        _figure(library.gflops / 1e3 if library and library.gflops else None, ".1f"),
+        f"`{one.ours.kernel}`",
+        str(one.shape),
+        *(_tflops(case) for case in (one.ours, one.dense, one.library, one.library_dense)),
         _figure(ratio.value if ratio else None, ".3f"),
         f"{ratio.lo:.3f} to {ratio.hi:.3f}" if ratio else "",
-        f"{must:g}",
-        f"{aim:g}",
-        "" if ratio is None else "aim" if ratio.value >= aim else "reached" if ratio.value >= must else "missed",
-        _figure(case.error_vs_float64, ".2e"),
-        _figure(library.error_vs_float64 if library else None, ".2e"),
-        _figure(case.state.sm_clock_mhz, ".0f"),
-        _figure(case.state.power_w_mean, ".0f"),
-        _figure(library.state.power_w_mean if library else None, ".0f"),
+        *_held(ratio.value if ratio else None, one.bounds),
     )
+
+
+def _states(one: Beside) -> Iterator[tuple[str, ...]]:
+    if one.ours.gflops:
+        yield f"`{one.ours.kernel}`", str(one.shape), *_state(one.ours), *_state(one.better)
+
+
+def _state(case: CaseResult | None) -> tuple[str, str, str, str]:
+    if case is None:
+        return "", "", "", ""
+    power_w = case.energy_mj / case.kernel_ms if case.energy_mj and case.kernel_ms else case.state.power_w_mean
+    return (
+        _figure(case.error_vs_float64, ".2e"),
+        _figure(case.state.sm_clock_mhz, ".0f"),
+        _figure(power_w, ".0f"),
+        _figure(case.state.temp_c_max, ".0f"),
+    )
+
+
+def _tflops(case: CaseResult | None) -> str:
+    """The speed, or why there is none."""
+    if case is None:
+        return ""
+    return f"{case.gflops / 1e3:.1f}" if case.gflops else case.status
+
+
+def _held(ratio: float | None, bounds: Bounds | None) -> tuple[str, str, str]:
+    """What it must reach, what it aims at, and what it did."""
+    if bounds is None:
+        return "", "", ""
+    must, aim = bounds
+    said = "" if ratio is None else "aim" if ratio >= aim else "reached" if ratio >= must else "missed"
+    return f"{must:g}", f"{aim:g}", said
+
+
+def _padded(*cells: str) -> tuple[str, ...]:
+    return (*cells, *[""] * (len(COLUMNS) - len(cells)))
 
 
 def _figure(value: float | None, form: str) -> str:
