@@ -1,7 +1,7 @@
 # One target per intention; `make help` lists them. What a target needs is set up first: `.venv` is made from the
 # hash-locked constraints/ when it is missing or out of date.
 .DEFAULT_GOAL := help
-.PHONY: help run worker test test-gpu sanitize test-images check fix docs kernel-resources recorded constraints audit bench-service bench-dashboard bench-kernels bench-auto bench-presets images clean env-run env-dev
+.PHONY: help run worker test test-gpu sanitize stress test-images check fix docs kernel-resources recorded constraints audit bench-service bench-dashboard bench-kernels bench-auto bench-presets images clean env-run env-dev
 
 BIN := .venv/bin
 ARGS ?=
@@ -38,6 +38,9 @@ sanitize: $(if $(PYTHON),,env-dev) ## every CUDA kernel under compute-sanitizer'
 	for tool in memcheck racecheck initcheck; do \
 	  compute-sanitizer --tool $$tool --error-exitcode 1 $(or $(PYTHON),$(BIN)/python) -m tests.gpu.sanitized_sweep .matmul/kernels || exit 1; \
 	done
+
+stress: $(if $(PYTHON),,env-dev) ## random products by every kernel, every element checked: ARGS="--count 10000 --seed 1 --seconds 480 --device gpu:0"
+	$(or $(PYTHON),$(BIN)/python) -m tests.stress $(ARGS)
 
 test-images: env-dev ## build both container images and multiply with them (root, Debian)
 	PATH="$(CURDIR)/$(BIN):$$PATH" bash docker/test-images

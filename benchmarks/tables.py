@@ -17,6 +17,7 @@ from benchmarks.plot_targets import picture
 from benchmarks.tables_auto import auto_choices
 from benchmarks.tables_dashboard import dashboard
 from benchmarks.tables_gpu import benchmarks, cross_check
+from benchmarks.tables_stress import stress
 from benchmarks.tables_targets import kernel_targets, read
 from scripts.markdown import table
 
@@ -145,6 +146,8 @@ def page() -> str:
         parts += kernel_targets(read(path))
     for path in sorted(RESULTS.glob("*_auto.json")):
         parts += auto_choices(path)
+    for path in sorted(RESULTS.glob("*_stress.json")):
+        parts += stress(path)
     for folder in sorted(path for path in RESULTS.iterdir() if path.is_dir()):
         parts += benchmarks(folder)
         for path in folder.glob("cross_check.json"):

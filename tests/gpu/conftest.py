@@ -16,8 +16,6 @@ from jobs.settings import Settings
 if TYPE_CHECKING:
     from worker.cuda_runner import CudaRunner
 
-POISON = 0xFF  # NaN in every float type, -1 in integers
-
 
 def _why_not() -> str | None:
     """Why no GPU can be used, in a sentence; None where one can."""
@@ -59,17 +57,10 @@ def session_runner(gpu_settings: Settings) -> CudaRunner:
 @pytest.fixture
 def runner(session_runner: CudaRunner, monkeypatch: pytest.MonkeyPatch) -> Iterator[CudaRunner]:
     """The GPU; what it allocates is full of poison, so an element that no kernel writes is seen."""
+    from tests.gpu.poisoned import allocate_poisoned
     from worker import cuda_runner
-    from worker.device_memory import DeviceMatrix, allocate
-    from worker.pitch import Layout
 
-    def poisoned(layout: Layout) -> DeviceMatrix:
-        matrix = allocate(layout)
-        if layout.dtype != "int8" and layout.bytes:  # int8 operands are padded with zeros that count
-            matrix.memory.memset_async(POISON, layout.bytes)
-        return matrix
-
-    monkeypatch.setattr(cuda_runner, "allocate", poisoned)
+    monkeypatch.setattr(cuda_runner, "allocate", allocate_poisoned)
     yield session_runner
     session_runner.cache.clear()
 

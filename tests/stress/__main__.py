@@ -1,0 +1,121 @@
+"""Multiplies random products with every kernel that a device runs, and checks every element.
+
+    make stress ARGS="--count 10000 --out benchmarks/results/h200_stress.json"
+    make stress ARGS="--device cpu --count 200"
+    make stress ARGS="--seed 7 --first 4211 --count 1"    # one product again
+
+Exits with 1 where a product was wrong; what is told of it is enough to have it again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from secrets import randbelow
+from typing import Any
+from unittest import mock
+
+from jobs.settings import Settings
+from kernels.kernel import CudaKernel
+from tests.stress.cases import Case, Deck, described
+from tests.stress.proof import wrong
+from worker.benchmark.environment import dated_environment
+from worker.child import make_runner
+from worker.runner import Runner
+from worker.sources import kernel_program
+
+MOST_FAILURES = 10
+TOLD_EVERY = 1000
+PACKAGES = ("cupy-cuda13x", "numpy")
+
+
+@contextmanager
+def poisoned(runner: Runner, cases: Sequence[Case]) -> Iterator[None]:
+    """On a GPU: kernels are compiled beforehand, by all cores, and what is allocated is full of poison, so that an
+    element that no kernel writes is seen."""
+    if runner.device.device_class == "cpu":
+        yield
+        return
+    from tests.gpu.poisoned import allocate_poisoned
+    from worker import cuda_runner
+
+    assert isinstance(runner, cuda_runner.CudaRunner)
+    programs = {
+        kernel_program(case.kernel, case.config, case.problem) for case in cases if isinstance(case.kernel, CudaKernel)
+    }
+    began = time.monotonic()
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(runner.compiler.binary, programs))
+    print(f"{len(programs)} programs compiled in {time.monotonic() - began:.0f} s", flush=True)
+    with mock.patch.object(cuda_runner, "allocate", allocate_poisoned):
+        yield
+
+
+def stressed(runner: Runner, cases: Sequence[Case], seed: int, ends_at: float) -> tuple[int, list[str]]:
+    """How many products there was time for, and what was wrong with which."""
+    failures: list[str] = []
+    for done, case in enumerate(cases):
+        if time.monotonic() > ends_at or len(failures) == MOST_FAILURES:
+            return done, failures
+        try:
+            if (said := wrong(runner, case, seed)) is not None:
+                failures.append(f"seed {seed}, {case}: {said}")
+                print(failures[-1], flush=True)
+        except BaseException:
+            print(f"seed {seed}, {case}: it broke off", flush=True)
+            raise
+        if (done + 1) % TOLD_EVERY == 0:
+            print(f"{done + 1} products", flush=True)
+    return len(cases), failures
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The exit status."""
+    parser = argparse.ArgumentParser(prog="python -m tests.stress", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--count", type=int, default=10_000, help="how many products")
+    parser.add_argument("--first", type=int, default=0, help="number of the first")
+    parser.add_argument("--seed", type=int, default=randbelow(2**31))
+    parser.add_argument("--seconds", type=float, default=480.0, help="no product is begun after so long")
+    parser.add_argument("--device", default="gpu:0")
+    parser.add_argument("--kernels", nargs="*", default=(), help="only these")
+    parser.add_argument("--out", type=Path, help="record of the run")
+    asked = parser.parse_args(arguments)
+    ends_at = time.monotonic() + asked.seconds
+    runner = make_runner(Settings(device=asked.device))
+    deck = Deck(asked.seed, runner.device.traits, asked.kernels)
+    cases = [deck.case(number) for number in range(asked.first, asked.first + asked.count)]
+    print(
+        f"seed {asked.seed}: {asked.count} products by {len(deck.kernels)} kernels on {runner.device.name}", flush=True
+    )
+    began = time.monotonic()
+    with poisoned(runner, cases):
+        done, failures = stressed(runner, cases, asked.seed, ends_at)
+    print(f"{done} of {asked.count} products in {time.monotonic() - began:.0f} s, {len(failures)} wrong", flush=True)
+    if asked.out:
+        asked.out.write_text(json.dumps(record(runner, asked, cases[:done], failures), indent=1) + "\n")
+    return 1 if failures else 0
+
+
+def record(runner: Runner, asked: argparse.Namespace, cases: Sequence[Case], failures: Sequence[str]) -> dict[str, Any]:
+    return {
+        "environment": dated_environment(*PACKAGES),
+        "device": runner.device.model_dump(mode="json"),
+        "seed": asked.seed,
+        "first": asked.first,
+        "asked": asked.count,
+        "products": len(cases),
+        "elements": sum(case.problem.batch * case.problem.m * case.problem.n for case in cases),
+        "by_kernel": described(cases),
+        "failures": list(failures),
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

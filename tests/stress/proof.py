@@ -1,0 +1,45 @@
+"""One product of `make stress`, and whether it is right."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jobs.matrices import STORAGE_DTYPES, Array
+from kernels.choose import choose
+from tests.stress.cases import Case
+from tests.support.products import in_float64, operands, stored
+from worker.elements import as_float64
+from worker.runner import HostOperand, Runner, gathered
+from worker.verify import check
+
+
+def wrong(runner: Runner, case: Case, seed: int) -> str | None:
+    """What is wrong with it, in a sentence; None where nothing is.
+
+    Products of small integers are exact in every class: all partial sums are integers that float32 holds, and one
+    rounding to the product's type is left. Each element is compared with that, so one wrong element is found wherever
+    it is. Products of normal numbers are checked as every product of the service is.
+    """
+    problem, accuracy = case.problem, case.kernel.accuracy[case.problem.dtype]
+    rng = np.random.default_rng((seed, case.number))
+    a, b = operands(problem, rng, "integers" if case.exact else "normal")
+    choice = choose(case.kernel.name, case.config, problem, accuracy, runner.device.traits)
+    with runner.compute(problem, choice, HostOperand(a), HostOperand(b)) as product:
+        verified = check(problem, accuracy, product.matrices, rng)
+        bits = gathered(product.chunks())
+    if not verified.passed:
+        return f"the check fails: {verified.residual} is above {verified.threshold}."
+    c = np.frombuffer(bits, STORAGE_DTYPES[problem.product_dtype]).reshape(problem.product_shape)
+    return _difference(case, a, b, c) if case.exact else None
+
+
+def _difference(case: Case, a: Array, b: Array, c: Array) -> str | None:
+    problem = case.problem
+    true, _ = in_float64(problem, a, b)
+    expected = stored(np.broadcast_to(true, c.shape), problem.product_dtype)
+    places = np.argwhere(c != expected)
+    if not len(places):
+        return None
+    given, right = (as_float64(each[tuple(places[0])], problem.product_dtype) for each in (c, expected))
+    where = ", ".join(map(str, places[0]))
+    return f"{len(places)} of {c.size} elements are wrong, the first at ({where}): {given} where {right} is right."
