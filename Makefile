@@ -34,10 +34,8 @@ test: env-dev ## every test that needs no GPU, on a real Valkey and real workers
 test-gpu: $(if $(PYTHON),,env-dev) ## the tests that need an NVIDIA GPU; without one they fail
 	MATMUL_REQUIRE_GPU=1 $(or $(PYTHON),$(BIN)/python) -m pytest tests/gpu $(ARGS)
 
-sanitize: $(if $(PYTHON),,env-dev) ## every CUDA kernel under compute-sanitizer's memcheck, racecheck and initcheck
-	for tool in memcheck racecheck initcheck; do \
-	  compute-sanitizer --tool $$tool --error-exitcode 1 $(or $(PYTHON),$(BIN)/python) -m tests.gpu.sanitized_sweep .matmul/kernels || exit 1; \
-	done
+sanitize: $(if $(PYTHON),,env-dev) ## every CUDA kernel under compute-sanitizer's memcheck, racecheck and initcheck: ARGS="--kernels naive --seconds 60"
+	$(or $(PYTHON),$(BIN)/python) -m tests.gpu.sanitize $(ARGS)
 
 stress: $(if $(PYTHON),,env-dev) ## random products by every kernel, every element checked: ARGS="--count 10000 --seed 1 --seconds 480 --device gpu:0"
 	$(or $(PYTHON),$(BIN)/python) -m tests.stress $(ARGS)

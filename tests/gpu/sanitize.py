@@ -1,0 +1,102 @@
+"""Runs every CUDA kernel under compute-sanitizer's tools: `make sanitize`.
+
+Kernels of Hopper's own instructions have a process each, for a tool may not get through one: its copies, barriers and
+products are done by units beside the threads that the tool watches. Such a kernel is told by name, with the tool that
+did not end; what a tool finds, in any kernel, is a failure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from kernels.kernel import CudaKernel, DeviceTraits
+from tests.gpu.sanitized_sweep import on_gpu
+
+TOOLS = ("memcheck", "racecheck", "initcheck")
+DIRECTORY = ".matmul/kernels"
+FOUND = 9  # exit status of the tool where it found something
+SHOWN = 4000  # last letters of what it said
+Verdict = Literal["clean", "found", "broke off", "did not end"]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Kernels that go through a tool in one process. `followed`: that a tool gets through them is known."""
+
+    kernels: tuple[str, ...]
+    followed: bool
+
+    def __str__(self) -> str:
+        return self.kernels[0] if len(self.kernels) == 1 else f"{len(self.kernels)} kernels"
+
+
+def groups(kernels: Sequence[CudaKernel]) -> Iterator[Group]:
+    """All that newer devices run too together, the others one by one."""
+    common = tuple(kernel.name for kernel in kernels if not kernel.architecture_specific)
+    if common:
+        yield Group(common, followed=True)
+    yield from (Group((kernel.name,), followed=False) for kernel in kernels if kernel.architecture_specific)
+
+
+def verdict_of(status: int | None) -> Verdict:
+    """By the exit status; None where there was no time left."""
+    if status is None:
+        return "did not end"
+    return {0: "clean", FOUND: "found"}.get(status, "broke off")  # type: ignore[return-value]
+
+
+def is_failure(group: Group, verdict: Verdict) -> bool:
+    return verdict in ("found", "broke off") or (verdict == "did not end" and group.followed)
+
+
+def swept(tool: str, group: Group, seconds: float) -> tuple[Verdict, str]:
+    """What the tool came to, and what it said."""
+    command = ["compute-sanitizer", "--tool", tool, "--error-exitcode", str(FOUND), sys.executable]
+    command += ["-m", "tests.gpu.sanitized_sweep", DIRECTORY, *group.kernels]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=subprocess.STDOUT, text=True, process_group=0) as process:
+        try:
+            said, _ = process.communicate(timeout=seconds)
+            return verdict_of(process.returncode), said
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)  # the sweep is a child of the tool
+            return verdict_of(None), process.communicate()[0]
+
+
+def main() -> int:
+    """The exit status."""
+    parser = argparse.ArgumentParser(prog="python -m tests.gpu.sanitize", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--tools", nargs="*", default=TOOLS, choices=TOOLS)
+    parser.add_argument("--kernels", nargs="*", help="only these")
+    parser.add_argument("--seconds", type=float, default=120.0, help="for one tool and one group of kernels")
+    asked = parser.parse_args()
+    wanted = [one for one in on_gpu(traits()) if not asked.kernels or one.name in asked.kernels]
+    failed = False
+    for tool in asked.tools:
+        for group in groups(wanted):
+            began = time.monotonic()
+            verdict, said = swept(tool, group, asked.seconds)
+            print(f"{tool}, {group}: {verdict}, {time.monotonic() - began:.0f} s", flush=True)
+            if verdict != "clean":
+                print(said[-SHOWN:], flush=True)
+            failed = failed or is_failure(group, verdict)
+    return 1 if failed else 0
+
+
+def traits() -> DeviceTraits:
+    from worker.cuda_device import cuda_info
+
+    return cuda_info(0).traits
+
+
+if __name__ == "__main__":
+    sys.exit(main())

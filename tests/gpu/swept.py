@@ -1,0 +1,28 @@
+"""One launch of the sweep under compute-sanitizer."""
+
+from __future__ import annotations
+
+import cupy
+
+from kernels.kernel import CudaKernel, TileConfig
+from kernels.numerics import Problem
+from worker.compile import Compiler
+from worker.device_memory import DeviceMatrix, allocate
+from worker.launch import launch, prepare
+from worker.pitch import Layout, operand_layout, product_layout
+
+
+def run(compiler: Compiler, kernel: CudaKernel, config: TileConfig, problem: Problem, fill: int) -> None:
+    a = (problem.k, problem.m) if problem.transpose_a else (problem.m, problem.k)
+    b = (problem.n, problem.k) if problem.transpose_b else (problem.k, problem.n)
+    on_a = _filled(operand_layout(problem.dtype, (problem.batch, *a) if problem.a_batched else a), fill)
+    on_b = _filled(operand_layout(problem.dtype, b), fill)
+    function = prepare(compiler, kernel, config, problem)
+    launch(function, kernel, config, problem, on_a, on_b, allocate(product_layout(problem)))
+    cupy.cuda.Device().synchronize()
+
+
+def _filled(layout: Layout, fill: int) -> DeviceMatrix:
+    matrix = allocate(layout)
+    matrix.memory.memset(fill, layout.bytes)
+    return matrix
