@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from kernels.catalog import BY_NAME, CATALOG
-from kernels.kernel import NO_CONFIG, ConfigError, DeviceTraits, Kernel, LibraryKernel, TileConfig
+from kernels.forecast import Forecast, Point, forecasts
+from kernels.kernel import NO_CONFIG, DeviceTraits, Kernel, LibraryKernel, TileConfig
 from kernels.numerics import ACCURACY_RANGE, ACCURACY_UNIT_ROUNDOFF, AccuracyName, DTypeName, Problem
-from kernels.tuned import Nearby, Row, nearby
+from kernels.tuned import TABLES, Nearby, TunedTable, nearby
 
 AS_FAST = 0.98  # of the fastest: runs of one kernel differ by so much
 
@@ -65,17 +67,28 @@ def candidates(
 def choose(name: str, asked: TileConfig, problem: Problem, accuracy: AccuracyName, device: DeviceTraits) -> Choice:
     """Resolves a caller's kernel and config on a device. Raises NoKernelError, ConfigError.
 
-    `auto` takes the fastest of what was measured near that shape on that model of device. Of kernels within 2 % of it a
-    library's goes first, which adapts to shapes between those measured, and among equals the more exact. Where nothing
-    near was measured, or not the kernel that is preferred without figures, that one is taken.
+    `auto` takes the fastest of what was measured at that shape on that model of device; where it was not measured, what
+    should be the fastest there by the shapes near it. Of kernels within 2 % of it a library's goes first, which adapts
+    to any shape, and among equals the more exact. Where nothing near was measured, or not the kernel that is preferred
+    without figures, that one is taken.
     """
     if name != "auto":
         return _named(BY_NAME[name], asked, problem, accuracy, device)
+    return _of_shipped(problem, accuracy, device)
+
+
+@lru_cache(maxsize=4096)
+def _of_shipped(problem: Problem, accuracy: AccuracyName, device: DeviceTraits) -> Choice:
+    return choose_from(TABLES, problem, accuracy, device)
+
+
+def choose_from(tables: Iterable[TunedTable], problem: Problem, accuracy: AccuracyName, device: DeviceTraits) -> Choice:
+    """What `auto` takes by these tables. Raises NoKernelError, ConfigError."""
     fit = {kernel.name: kernel for kernel in candidates(problem, accuracy, device)}
     preferred = next((fit[name] for name in _PREFERENCE if name in fit), None)
     if preferred is None:
         raise NoKernelError(f"no kernel multiplies {problem.dtype} operands to {accuracy} accuracy on this device.")
-    near = nearby(problem, accuracy, device)
+    near = nearby(problem, accuracy, device, tables)
     if near is not None and (choice := _measured(near, fit, preferred, problem, device)) is not None:
         return choice
     others = f"the first of {len(fit)} kernels that take {problem.dtype} to {accuracy} here, in order of preference"
@@ -83,66 +96,82 @@ def choose(name: str, asked: TileConfig, problem: Problem, accuracy: AccuracyNam
     return Choice(preferred, config, f"auto: {preferred.name} is {others}.")
 
 
-@dataclass(frozen=True, slots=True)
-class _Contender:
-    """A kernel with the config that was best for it, both fit for the problem at hand."""
-
-    kernel: Kernel
-    config: TileConfig
-    row: Row
-    baseline: str | None
-
-    def precedence(self, dtype: DTypeName) -> tuple[bool, float, bool, float]:
-        """Least first, among the equally fast."""
-        accuracy = self.kernel.accuracy[dtype]
-        ours = not isinstance(self.kernel, LibraryKernel)
-        return ours, ACCURACY_UNIT_ROUNDOFF[accuracy], accuracy in ACCURACY_RANGE, -self.row.gflops
-
-
 def _measured(
     near: Nearby, fit: Mapping[str, Kernel], preferred: Kernel, problem: Problem, device: DeviceTraits
 ) -> Choice | None:
-    contenders = list(_contenders(near, fit, problem, device))
-    if not any(contender.kernel is preferred for contender in contenders):
+    contenders = forecasts(near.entries, fit, problem, device)
+    if not any(contender.point.kernel is preferred for contender in contenders):
         return None
-    fastest = max(contenders, key=lambda contender: contender.row.gflops)
-    as_fast = [one for one in contenders if one.row.gflops >= AS_FAST * fastest.row.gflops]
-    chosen = min(as_fast, key=lambda contender: contender.precedence(problem.dtype))
-    return Choice(chosen.kernel, chosen.config, _why(chosen, fastest, len(contenders), near, device))
+    fastest = max(contenders, key=lambda contender: contender.cautious)
+    as_fast = [one for one in contenders if one.cautious >= AS_FAST * fastest.cautious]
+    chosen = min(as_fast, key=lambda contender: _precedence(contender, problem.dtype))
+    said = _why(_Race(chosen, fastest, len(contenders), near.table.device), problem)
+    elsewhere = f" This is {_a(device.name)}, of the same compute capability."
+    return Choice(
+        chosen.point.kernel,
+        chosen.point.config,
+        f"auto: {said}{elsewhere if near.table.device != device.name else ''}",
+    )
 
 
-def _contenders(
-    near: Nearby, fit: Mapping[str, Kernel], problem: Problem, device: DeviceTraits
-) -> Iterator[_Contender]:
-    for entry in near.entries:
-        for row in entry.ranking:
-            if (kernel := fit.get(row.kernel)) is not None:
-                try:
-                    config = kernel.resolve_config(row.config, problem, device)
-                except ConfigError:  # another device, or an entry that has changed since
-                    continue
-                yield _Contender(kernel, config, row, entry.baseline)
+def _precedence(one: Forecast, dtype: DTypeName) -> tuple[bool, float, bool, float]:
+    """Least first, among the equally fast."""
+    kernel = one.point.kernel
+    accuracy = kernel.accuracy[dtype]
+    ours = not isinstance(kernel, LibraryKernel)
+    return ours, ACCURACY_UNIT_ROUNDOFF[accuracy], accuracy in ACCURACY_RANGE, -one.cautious
 
 
-def _why(chosen: _Contender, fastest: _Contender, count: int, near: Nearby, device: DeviceTraits) -> str:
-    entry, table = near.entries[0], near.table
-    batch = f" in batches of {entry.batch}" if entry.batch > 1 else ""
-    where = f"on {_a(table.device)} at {entry.m}×{entry.n}×{entry.k}{batch}"
-    kernels = f"{count} kernels measured {where}"
+@dataclass(frozen=True, slots=True)
+class _Race:
+    """Who was chosen, who was the fastest, of how many, on which model of device."""
+
+    chosen: Forecast
+    fastest: Forecast
+    count: int
+    device: str
+
+
+def _why(race: _Race, problem: Problem) -> str:
+    chosen, fastest = race.chosen.point, race.fastest.point
+    where = f"{_a(race.device)} at {_shape(chosen)}"
+    if not chosen.entry.is_of(problem):
+        return _expected(race, where)
+    kernels = f"{race.count} kernels measured on {where}"
     speed = f"{chosen.row.gflops:.0f} GFLOPS"
-    if chosen.row.fraction_of_baseline is not None and chosen.baseline != chosen.kernel.name:
-        speed += f", {chosen.row.fraction_of_baseline:.2f} times {chosen.baseline}"
-    if count == 1:
-        said = f"of the kernels measured {where} {chosen.kernel.name} alone fits here ({speed})."
-    elif chosen is fastest:
-        said = f"{chosen.kernel.name} was the fastest of {kernels} ({speed})."
-    else:
-        said = (
-            f"{chosen.kernel.name} was within {100 * (1 - AS_FAST):.0f} % of {fastest.kernel.name}, the fastest of "
-            f"{kernels} ({speed}); so near, libraries go first, and the more exact."
-        )
-    elsewhere = f" This is {_a(device.name)}, of the same compute capability." if table.device != device.name else ""
-    return f"auto: {said}{elsewhere}"
+    if chosen.row.fraction_of_baseline is not None and chosen.entry.baseline != chosen.kernel.name:
+        speed += f", {chosen.row.fraction_of_baseline:.2f} times {chosen.entry.baseline}"
+    if race.count == 1:
+        return f"of the kernels measured on {where} {chosen.kernel.name} alone fits here ({speed})."
+    if chosen is fastest:
+        return f"{chosen.kernel.name} was the fastest of {kernels} ({speed})."
+    return (
+        f"{chosen.kernel.name} was within {100 * (1 - AS_FAST):.0f} % of {fastest.kernel.name}, the fastest of "
+        f"{kernels} ({speed}); so near, libraries go first, and the more exact."
+    )
+
+
+def _expected(race: _Race, where: str) -> str:
+    """Of a shape that was not measured itself."""
+    chosen, fastest = race.chosen.point.kernel, race.fastest.point.kernel
+    ours = not isinstance(chosen, LibraryKernel)
+    speed = f", at {race.chosen.speed:.2f} times the library's speed" if ours else ""
+    shapes = "the shape" if race.chosen.points == 1 else f"{race.chosen.points} shapes"
+    by = f"by its speed at {shapes} measured nearest, the first of them on {where}, and by how it fills tiles and waves"
+    if race.count == 1:
+        return f"of the kernels measured near this shape {chosen.name} alone fits here, {by}."
+    if chosen is fastest:
+        return f"{chosen.name} should be the fastest of {race.count} kernels here{speed}, {by}."
+    return (
+        f"{chosen.name} should be within {100 * (1 - AS_FAST):.0f} % of {fastest.name}, the fastest of {race.count} "
+        f"kernels here, {by}; so near, libraries go first, and the more exact."
+    )
+
+
+def _shape(point: Point) -> str:
+    entry = point.entry
+    batch = f" in batches of {entry.batch}" if entry.batch > 1 else ""
+    return f"{entry.m}×{entry.n}×{entry.k}{batch}"
 
 
 def _a(device: str) -> str:

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from math import dist, log2
 from pathlib import Path
 
-from kernels.buckets import bucket_of
 from kernels.kernel import DeviceClass, DeviceTraits
 from kernels.numerics import DTYPES, AccuracyName, DTypeName, Problem, meets
 from kernels.strict_json import DataError, parse
@@ -53,6 +52,10 @@ class Entry:
     def shape(self) -> tuple[int, int, int, int]:
         return self.m, self.n, self.k, self.batch
 
+    def is_of(self, problem: Problem) -> bool:
+        """Whether it is of that very shape."""
+        return self.shape == (problem.m, problem.n, problem.k, problem.batch)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
@@ -77,7 +80,7 @@ class TunedTable:
 
 @dataclass(frozen=True, slots=True)
 class Nearby:
-    """What was measured at the shape nearest to a problem; of several classes where several serve."""
+    """What was measured at shapes near to a problem; of several classes where several serve."""
 
     table: TunedTable
     entries: tuple[Entry, ...]
@@ -128,23 +131,17 @@ def table_for(device: DeviceTraits, tables: Iterable[TunedTable] = TABLES) -> Tu
 def nearby(
     problem: Problem, accuracy: AccuracyName, device: DeviceTraits, tables: Iterable[TunedTable] = TABLES
 ) -> Nearby | None:
-    """What was measured nearest to a problem in classes that meet `accuracy`; None where nothing near enough was.
+    """What was measured near to a problem in classes that meet `accuracy`; None where nothing near enough was.
 
-    Near are shapes of the same bucket at most REACH doublings away; among them those first whose rows, like the
-    problem's, are whole runs of 16 bytes or are not, for kernels and libraries are far slower where they are not.
+    Near are shapes at most REACH doublings away whose rows, like the problem's, are whole runs of 16 bytes or are not,
+    for kernels and libraries are far slower where they are not. Where the very shape was measured, that alone counts.
     Tables hold products of operands as they are, so nothing is near to one of a transposed operand.
     """
     table = table_for(device, tables)
     if table is None or problem.transpose_a or problem.transpose_b:
         return None
-    near = [entry for entry in table.entries if _serves(entry, problem, accuracy)]
-    if not near:
-        return None
-    aligned = whole_runs(problem)
-    nearest = min(
-        near, key=lambda entry: (whole_runs(entry.problem) != aligned, _doublings(entry.problem, problem), entry.shape)
-    )
-    return Nearby(table, tuple(entry for entry in near if entry.shape == nearest.shape))
+    near = tuple(entry for entry in table.entries if _serves(entry, problem, accuracy))
+    return Nearby(table, tuple(entry for entry in near if entry.is_of(problem)) or near) if near else None
 
 
 def best_results(kernel: str, tables: Iterable[TunedTable] = TABLES) -> tuple[BestResult, ...]:
@@ -163,12 +160,12 @@ def _serves(entry: Entry, problem: Problem, accuracy: AccuracyName) -> bool:
         entry.dtype == problem.dtype
         and meets(entry.accuracy, accuracy)
         and (entry.batch > 1) == (problem.batch > 1)
-        and bucket_of(entry.problem) == bucket_of(problem)
-        and _doublings(entry.problem, problem) <= REACH
+        and whole_runs(entry.problem) == whole_runs(problem)
+        and doublings(entry.problem, problem) <= REACH
     )
 
 
-def _doublings(one: Problem, other: Problem) -> float:
+def doublings(one: Problem, other: Problem) -> float:
     """How far apart two shapes are: 1 where one side of one is twice that of the other."""
     return dist(*([log2(extent) for extent in (p.m, p.n, p.k, p.batch)] for p in (one, other)))
 

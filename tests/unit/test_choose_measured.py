@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 import pytest
 
-import kernels.choose
 from kernels.buckets import BUCKET_NAMES, BucketName
 from kernels.catalog import BY_NAME
-from kernels.choose import Choice, choose
+from kernels.choose import Choice, choose, choose_from
 from kernels.defaults import example
 from kernels.kernel import NO_CONFIG, DeviceTraits
 from kernels.numerics import DTYPES, AccuracyName, Problem
-from kernels.tuned import TABLES, Entry, TunedTable, nearby
+from kernels.tuned import TABLES, Entry, TunedTable
 from tests.support.tuned import GPU, entry, row, table
 
 WARPS = dict(BY_NAME["pipelined"].resolve_config(NO_CONFIG, Problem(512, 512, 512, "float32")))
@@ -22,14 +20,14 @@ Chosen = Callable[..., Choice]
 
 
 @pytest.fixture
-def chosen(monkeypatch: pytest.MonkeyPatch) -> Chosen:
+def chosen() -> Chosen:
     """A choice for 1024 from a table of these entries."""
 
     def made(
         *entries: Entry, accuracy: AccuracyName = "fp32", device: DeviceTraits = GPU, problem: Problem | None = None
     ) -> Choice:
-        monkeypatch.setattr(kernels.choose, "nearby", partial(nearby, tables=[table(entries=entries)]))
-        return choose("auto", NO_CONFIG, problem or Problem(1024, 1024, 1024, "float32"), accuracy, device)
+        tables = [table(entries=entries)]
+        return choose_from(tables, problem or Problem(1024, 1024, 1024, "float32"), accuracy, device)
 
     return made
 
@@ -81,6 +79,27 @@ def test_a_kernel_that_the_device_does_not_run_gives_way(chosen: Chosen) -> None
     old = DeviceTraits("gpu", (7, 5), 64 << 10, 40, "Test GPU")
     rows = [row("cublas", 50.0), row("pipelined", 100.0, WARPS)]
     assert chosen(entry(1024, rows=rows), device=old).kernel.name == "cublas"
+
+
+def test_of_a_shape_that_was_not_measured_is_told_what_the_choice_rests_on(chosen: Chosen) -> None:
+    entries = [entry(n, rows=[row("pipelined", 150.0, WARPS), row("cublas", 100.0)]) for n in (512, 1024)]
+    found = chosen(*entries, problem=Problem(1000, 1000, 1000, "float32"))
+    assert found.kernel.name == "pipelined"
+    assert found.why.startswith("auto: pipelined should be the fastest of 2 kernels here, at 1.")
+    assert found.why.endswith(
+        "times the library's speed, by its speed at 2 shapes measured nearest, the first of them on a Test GPU at "
+        "1024×1024×1024, and by how it fills tiles and waves."
+    )
+    even = [entry(1024, rows=[row("cublas", 99.0), row("pipelined", 100.0, WARPS)])]
+    assert chosen(*even, problem=Problem(1000, 1000, 1000, "float32")).kernel.name == "cublas"
+
+
+def test_every_reason_is_one_sentence(chosen: Chosen) -> None:
+    rows = [row("pipelined", 150.0, WARPS), row("cublas", 100.0)]
+    for n in (1024, 1000, 64):
+        for some in (rows, rows[1:], [row("pipelined", 101.0, WARPS), row("cublas", 100.0)]):
+            why = chosen(entry(1024, rows=some), problem=Problem(n, n, n, "float32")).why
+            assert why.startswith("auto: ") and why.count(". ") == 0 and why.endswith(".")
 
 
 def test_without_figures_of_the_preferred_kernel_they_decide_nothing(chosen: Chosen) -> None:

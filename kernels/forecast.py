@@ -1,0 +1,139 @@
+"""How fast kernels should be on a product that was not measured, from shapes near it that were: by tiles and waves.
+
+A kernel's speed over the library's changes slowly with the shape, but for two jumps that arithmetic tells: a tile that
+is partly outside of the product costs as much as a whole one, and so does a wave of blocks that leaves multiprocessors
+idle. So of each measured shape the speed over the library's is taken, freed of the jumps there, averaged in doublings
+by nearness, and the jumps of the product at hand are put in again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from math import exp, log
+
+from kernels.architectures import ARCHITECTURES
+from kernels.kernel import ConfigError, CudaKernel, DeviceTraits, Kernel, LibraryKernel, TileConfig
+from kernels.numerics import DTypeName, Problem
+from kernels.resources import records_of
+from kernels.tuned import Entry, Row, doublings
+
+# By leaving out each shape of the recorded tables in turn (benchmarks/cross_validate.py).
+RISK = 0.03  # of a kernel's speed, for each doubling between the product and the nearest shape that it was measured at
+CROWD = 0.7  # blocks that share a multiprocessor take so much longer: to the power of how many there are
+SHAPES, POINTS = 12, 4  # of the nearest shapes so many are looked at, and of a kernel so many of them
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A kernel at a measured shape."""
+
+    kernel: Kernel
+    config: TileConfig  # as it suits the product at hand
+    row: Row
+    entry: Entry
+    speed: float  # over the fastest library's at that shape
+    distance: float  # in doublings from the product at hand
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """What a kernel should reach. `point` is the nearest shape that says so."""
+
+    point: Point
+    speed: float  # over the fastest library's
+    points: int
+
+    @property
+    def cautious(self) -> float:
+        """With what a guess may cost taken off; a library adapts to a shape."""
+        ours = not isinstance(self.point.kernel, LibraryKernel)
+        return self.speed * (exp(-RISK * self.point.distance) if ours else 1.0)
+
+
+def forecasts(
+    entries: Iterable[Entry], fit: Mapping[str, Kernel], problem: Problem, device: DeviceTraits
+) -> tuple[Forecast, ...]:
+    """One for each kernel that was measured at any of these shapes."""
+    by_kernel: dict[str, list[Point]] = {}
+    for point in _points(entries, fit, problem, device):
+        by_kernel.setdefault(point.kernel.name, []).append(point)
+    return tuple(_forecast(points, problem, device) for points in by_kernel.values())
+
+
+def _points(
+    entries: Iterable[Entry], fit: Mapping[str, Kernel], problem: Problem, device: DeviceTraits
+) -> Iterator[Point]:
+    by_shape: dict[tuple[int, ...], list[Entry]] = {}
+    for entry in sorted(entries, key=lambda entry: (doublings(entry.problem, problem), entry.shape)):
+        by_shape.setdefault(entry.shape, []).append(entry)
+    counted: Counter[str] = Counter()
+    for together in list(by_shape.values())[:SHAPES]:
+        rows = [(entry, row) for entry in together for row in entry.ranking if row.kernel in fit]
+        libraries = [row.gflops for _, row in rows if isinstance(fit[row.kernel], LibraryKernel)]
+        known = libraries or [row.gflops for _, row in rows]
+        for entry, row in rows:
+            if counted[row.kernel] == POINTS:
+                continue
+            try:
+                config = fit[row.kernel].resolve_config(row.config, problem, device)
+            except ConfigError:  # another device, or an entry that has changed since
+                continue
+            counted[row.kernel] += 1
+            distance = doublings(entry.problem, problem)
+            yield Point(fit[row.kernel], config, row, entry, row.gflops / max(known), distance)
+
+
+def _forecast(points: list[Point], problem: Problem, device: DeviceTraits) -> Forecast:
+    """`points`: the nearest first."""
+    nearest = points[0]
+    if nearest.distance == 0.0:
+        return Forecast(nearest, nearest.speed, 1)
+    weights = [1 / point.distance**2 for point in points]
+    here = [log(point.speed * _gain(point, problem, device)) for point in points]
+    total = sum(weight * each for weight, each in zip(weights, here, strict=True)) / sum(weights)
+    return Forecast(nearest, exp(total), len(points))
+
+
+def _gain(point: Point, problem: Problem, device: DeviceTraits) -> float:
+    """How much better the product at hand fills tiles and waves than the measured one, in the same config."""
+    if not isinstance(point.kernel, CudaKernel):
+        return 1.0
+    here, there = (filled(point.kernel, point.config, each, device) for each in (problem, point.entry.problem))
+    return here / there
+
+
+def filled(kernel: CudaKernel, config: TileConfig, problem: Problem, device: DeviceTraits) -> float:
+    """Elements of the product over the time that its blocks take, in units of one block alone: speed follows it where
+    only the shape changes."""
+    launch = kernel.launch(problem, config)
+    blocks = launch.grid[0] * launch.grid[1] * launch.grid[2]
+    resident = 1 if launch.resident else _resident(kernel, config, problem, device)
+    together, rest = divmod(-(-blocks // max(device.multiprocessors, 1)), resident)
+    waves = together * resident**CROWD + rest**CROWD
+    return float(problem.batch * problem.m * problem.n / max(waves, 1.0))
+
+
+def _resident(kernel: CudaKernel, config: TileConfig, problem: Problem, device: DeviceTraits) -> int:
+    launch = kernel.launch(problem, config)
+    registers = _registers(kernel.name, tuple(config.items()), problem.dtype, device.compute_capability)
+    shape = next((one for one in ARCHITECTURES.values() if one.compute_capability == device.compute_capability), None)
+    if registers is None or shape is None:
+        return 1
+    threads = launch.block[0] * launch.block[1] * launch.block[2]
+    shared_bytes = kernel.shared_bytes(config, problem.dtype)
+    return max(shape.resident_blocks(threads, registers, shared_bytes), 1)
+
+
+@lru_cache(maxsize=4096)
+def _registers(
+    kernel: str, config: tuple[tuple[str, int], ...], dtype: DTypeName, capability: tuple[int, int]
+) -> int | None:
+    """Of a thread, as it was compiled."""
+    records = records_of(kernel)
+    record = records.find(dict(config), dtype) if records else None
+    arch = f"sm_{capability[0]}{capability[1]}"
+    usage = record.usage.get(arch) if record else None
+    return usage.registers if usage else None

@@ -1,0 +1,80 @@
+"""What is expected of kernels at shapes that were not measured."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks.auto_sample import geometric_mean
+from benchmarks.cross_validate import validated
+from kernels import forecast
+from kernels.catalog import BY_NAME
+from kernels.forecast import filled, forecasts
+from kernels.kernel import NO_CONFIG, CudaKernel, DeviceTraits
+from kernels.numerics import Problem
+from kernels.tuned import TABLES, TunedTable
+from tests.support.tuned import GPU, entry, row
+
+PIPELINED = BY_NAME["pipelined"]
+LARGE_TILES = dict(PIPELINED.resolve_config(NO_CONFIG, Problem(4096, 4096, 4096, "float32"), GPU))
+FIT = {name: BY_NAME[name] for name in ("pipelined", "cublas", "naive")}
+
+
+def square(n: int) -> Problem:
+    return Problem(n, n, n, "float32")
+
+
+def both(n: int, ours: float, library: float = 100.0) -> object:
+    rows = sorted((row("pipelined", ours, LARGE_TILES), row("cublas", library)), key=lambda one: -one.gflops)
+    return entry(n, rows=rows)
+
+
+def speeds(problem: Problem, *entries: object, device: DeviceTraits = GPU) -> dict[str, float]:
+    found = forecasts(entries, FIT, problem, device)  # type: ignore[arg-type]
+    return {one.point.kernel.name: one.speed for one in found}
+
+
+def test_a_measured_shape_is_what_was_measured() -> None:
+    assert speeds(square(1024), both(1024, 130.0)) == {"pipelined": 1.3, "cublas": 1.0}
+
+
+def test_between_alike_shapes_a_kernel_is_as_fast_as_there() -> None:
+    """4224 and 8448 are whole waves of its tiles on 132 multiprocessors, and so is their mean."""
+    found = speeds(square(6336), both(4224, 150.0), both(8448, 150.0, 50.0))
+    assert found["cublas"] == 1.0
+    assert 1.5 < found["pipelined"] < 3.0
+
+
+def test_a_partial_wave_and_a_cut_tile_cost_what_arithmetic_says() -> None:
+    assert isinstance(PIPELINED, CudaKernel)
+    tile = LARGE_TILES["block_m"], LARGE_TILES["block_n"]
+    whole = Problem(12 * tile[0], 11 * tile[1], 4096, "float32")
+    more = Problem(12 * tile[0], 12 * tile[1], 4096, "float32")
+    cut = Problem(12 * tile[0], 11 * tile[1] - tile[1] // 2, 4096, "float32")
+    best = filled(PIPELINED, LARGE_TILES, whole, GPU)
+    assert filled(PIPELINED, LARGE_TILES, more, GPU) < 0.75 * best
+    assert filled(PIPELINED, LARGE_TILES, cut, GPU) == pytest.approx(best * cut.n / whole.n)
+
+
+@given(n=st.integers(300, 9000), ours=st.floats(0.2, 5.0))
+def test_caution_grows_with_distance_and_is_for_our_kernels_alone(n: int, ours: float) -> None:
+    for one in forecasts([both(1024, 100 * ours)], FIT, square(n), GPU):  # type: ignore[list-item]
+        assert one.speed > 0
+        if one.point.kernel.name == "cublas" or n == 1024:
+            assert one.cautious == one.speed
+        else:
+            assert one.cautious < one.speed
+
+
+@pytest.mark.parametrize("shipped", TABLES, ids=lambda shipped: shipped.device)
+def test_auto_is_close_to_the_best_at_shapes_that_it_has_not_seen(
+    shipped: TunedTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = list(validated(shipped))
+    over = [one.of_library for one in held if one.of_library is not None]
+    assert geometric_mean([one.of_best for one in held]) >= 0.97
+    assert geometric_mean(over) >= 1.0 and min(over) >= 0.85
+    monkeypatch.setattr(forecast, "_gain", lambda *_: 1.0)
+    blind = [one.of_library for one in validated(shipped) if one.of_library is not None]
+    assert min(blind) < min(over), "tiles and waves tell nothing"
