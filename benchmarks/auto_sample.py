@@ -15,22 +15,22 @@ ODD_SHARE = 3  # one in so many shapes is odd in all its sizes; the others are e
 Shape = tuple[int, int, int]
 
 
-def draw(count: int, seed: int) -> tuple[Shape, ...]:
-    """Distinct shapes (m, n, k), each size log-uniform from LEAST to MOST."""
+def draw(count: int, seed: int, most: int = MOST) -> tuple[Shape, ...]:
+    """Distinct shapes (m, n, k), each size log-uniform from LEAST to `most`."""
     random = Random(seed)
     shapes: dict[Shape, None] = {}
     while len(shapes) < count:
         odd = len(shapes) % ODD_SHARE == 0
-        m, n, k = (_size(random, odd=odd) for _ in range(3))
+        m, n, k = (_size(random, most, odd=odd) for _ in range(3))
         shapes[m, n, k] = None
     return tuple(shapes)
 
 
-def _size(random: Random, *, odd: bool) -> int:
-    size = round(exp(random.uniform(log(LEAST), log(MOST))))
+def _size(random: Random, most: int, *, odd: bool) -> int:
+    size = round(exp(random.uniform(log(LEAST), log(most))))
     if size % 2 == odd:
         return size
-    return size + 1 if size < MOST else size - 1
+    return size + 1 if size < most else size - 1
 
 
 @dataclass(frozen=True, slots=True)

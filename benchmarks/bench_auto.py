@@ -2,61 +2,80 @@
 
     python -m benchmarks.bench_auto --out benchmarks/results/h200_auto.json
 
-Shapes are drawn afresh in each run, by a seed that the file keeps.
+Shapes are drawn afresh in each run, by a seed that the file keeps. The file is written anew every few seconds.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import time
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from secrets import randbelow
 from typing import Any
 
 import httpx
 
-from benchmarks.auto_sample import draw
-from benchmarks.bench_kernels import results
+from benchmarks.auto_sample import MOST, draw
+from benchmarks.bench_kernels import Kept, look
 from benchmarks.presets import run, service
-from kernels.catalog import CATALOG
-from kernels.kernel import CudaKernel
+from kernels.catalog import BY_NAME, CATALOG
+from kernels.kernel import CudaKernel, DeviceClass
 from kernels.numerics import DTYPE_NAMES, DTypeName
 
 SHAPES = 200
-SLOW = ("naive", "naive_uncoalesced", "unrolled", "coarsened", "shared_tiled", "shared_tiled_privatized")
+SLOW = (
+    "naive",
+    "naive_uncoalesced",
+    "unrolled",
+    "coarsened",
+    "shared_tiled",
+    "shared_tiled_privatized",
+    "shared_tiled_prefetch",
+    "register_tiled_rows",
+)
 TIMING = {"rounds": 1, "warmup_ms": 20.0, "min_samples": 5, "max_samples": 20, "min_time_s": 0.02}
 
 
-def rivals(dtype: DTypeName) -> list[str]:
-    """Kernels of ours that multiply the type to its own accuracy, without the first rungs of the ladder."""
-    found = [kernel.name for kernel in CATALOG if isinstance(kernel, CudaKernel) and kernel.takes(dtype)]
-    return [name for name in found if name not in SLOW]
+def rivals(dtype: DTypeName, device_class: DeviceClass) -> list[str]:
+    """Kernels that multiply the type to its own accuracy: ours without the first rungs of the ladder, on a CPU BLAS."""
+    found = [kernel.name for kernel in CATALOG if kernel.device_class == device_class and kernel.takes(dtype)]
+    return [name for name in found if name not in SLOW and (device_class == "cpu" or ours(name))]
 
 
-def main() -> None:
+def ours(name: str) -> bool:
+    return isinstance(BY_NAME[name], CudaKernel)
+
+
+def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--url")
     parser.add_argument("--device", default="gpu:0")
     parser.add_argument("--dtype", default="float32", choices=DTYPE_NAMES)
     parser.add_argument("--shapes", type=int, default=SHAPES)
+    parser.add_argument("--most", type=int, default=MOST, help="the largest size")
     parser.add_argument("--seed", type=int, default=randbelow(2**31))
-    parser.add_argument("--budget-s", type=float, default=560.0, help="what is not done by then is cancelled")
-    arguments = parser.parse_args()
-    ends_at = time.monotonic() + arguments.budget_s
-    shapes = [{"m": m, "n": n, "k": k} for m, n, k in draw(arguments.shapes, arguments.seed)]
-    body: dict[str, Any] = {"shapes": shapes, "dtypes": [arguments.dtype], "timing": TIMING}
-    found: dict[str, Any] = {"seed": arguments.seed, "dtype": arguments.dtype}
+    parser.add_argument("--budget-s", type=float, default=480.0, help="what is not done by then is cancelled")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    asked = parsed(arguments)
+    ends_at = time.monotonic() + asked.budget_s
+    shapes = [{"m": m, "n": n, "k": k} for m, n, k in draw(asked.shapes, asked.seed, asked.most)]
+    device: DeviceClass = "cpu" if asked.device == "cpu" else "gpu"
+    body: dict[str, Any] = {"shapes": shapes, "dtypes": [asked.dtype], "timing": TIMING, "device": device}
+    kept = Kept(asked.out, {"seed": asked.seed, "dtype": asked.dtype, "most": asked.most})
     with (
-        service(arguments.url, arguments.device) as url,
+        service(asked.url, asked.device) as url,
         httpx.Client(base_url=url, timeout=120, trust_env=False) as client,
     ):
-        for name, kernels in (("auto", "best"), ("others", rivals(arguments.dtype))):
-            job = run(client, name, body | {"kernels": kernels, "title": f"random products: {name}"}, ends_at)
+        for name, kernels in (("auto", "best"), ("others", rivals(asked.dtype, device))):
+            spec = body | {"kernels": kernels, "title": f"random products: {name}"}
+            job = run(client, name, spec, ends_at, partial(look, client, kept, name))
             print(f"{name}: {job['state']}", flush=True)
-            found[name] = results(client, job["id"])
-            arguments.out.write_text(json.dumps(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -33,9 +33,9 @@ def results(client: httpx.Client, job_id: str) -> dict[str, Any]:
 class Kept:
     """The file, whole at any moment."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, about: Mapping[str, Any] | None = None) -> None:
         self._path = path
-        self._found: dict[str, Mapping[str, Any]] = {}
+        self._found: dict[str, Any] = dict(about or {})
 
     def keep(self, name: str, found: Mapping[str, Any]) -> None:
         """Also of a benchmark under way, once it has a case."""

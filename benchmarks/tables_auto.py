@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from analysis.result_models import Results
-from benchmarks.auto_sample import Choice, choices, geometric_mean
+from benchmarks.auto_sample import LEAST, Choice, choices, geometric_mean
 from scripts.markdown import table
 
 OF_BEST, OF_LIBRARY, WORST = 0.98, 1.0, 0.9  # what is to be reached
@@ -18,6 +18,8 @@ SHOWN = 10  # of the worst choices
 def auto_choices(path: Path) -> Iterator[str]:
     """A section. Raises pydantic.ValidationError for a file that is no such record."""
     record = json.loads(path.read_bytes())
+    if not {"auto", "others"} <= record.keys():  # cut off before there was anything to hold against each other
+        return
     auto, others = (Results.model_validate(record[name]) for name in ("auto", "others"))
     found = choices(auto, others)
     if not found:
@@ -25,8 +27,8 @@ def auto_choices(path: Path) -> Iterator[str]:
     yield f"## What `auto` takes, on an {auto.device['name']}"
     yield (
         f"Recorded by `make bench-auto`: {len(found)} random {record['dtype']} products (seed {record['seed']}; sizes "
-        "log-uniform from 32 to 12,288, a third of them odd), each with every fast kernel of ours and the library. "
-        "Speeds are over the library's in the same round."
+        f"log-uniform from {LEAST} to {record['most']:,}, a third of them odd), each with every fast kernel of ours "
+        "and the library. Speeds are over the library's in the same round."
     )
     yield table(("what", "bound", "this run", ""), _bounds(found)).rstrip()
     taken = ", ".join(f"`{kernel}` {count}" for kernel, count in Counter(one.kernel for one in found).most_common())

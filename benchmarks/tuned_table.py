@@ -47,11 +47,14 @@ def is_results(document: Any) -> bool:
 
 
 def documents(paths: Iterable[Path]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Results by file; other recorded runs are passed over."""
+    """Results by file, or by file and name where it holds several; other recorded runs are passed over."""
     for path in sorted(paths):
         document = json.loads(path.read_text("utf-8"))
+        name = (path.relative_to(RESULTS) if path.is_relative_to(RESULTS) else Path(path.name)).as_posix()
         if is_results(document):
-            yield (path.relative_to(RESULTS) if path.is_relative_to(RESULTS) else Path(path.name)).as_posix(), document
+            yield name, document
+        elif isinstance(document, dict):
+            yield from ((f"{name}: {part}", one) for part, one in document.items() if is_results(one))
 
 
 def timed(document: Mapping[str, Any]) -> Iterator[Timed]:
@@ -61,14 +64,24 @@ def timed(document: Mapping[str, Any]) -> Iterator[Timed]:
     if data["distribution"] == "zeros" or data.get("layout") == "dense":
         return
     rounds = document["spec"]["timing"]["rounds"]
+    errors = {record.get("case"): record.get("error_vs_float64") for record in document["records"]}
     for record in document["records"]:
         clean = record["cache"] == "cold" and not (record["contended"] or record["throttled"])
-        if clean and record["status"] == "ok" and record["kernel"] in BY_NAME:
+        if clean and record["status"] == "ok" and record["kernel"] in BY_NAME and not is_less_exact(record, errors):
             problem = Problem(record["m"], record["n"], record["k"], record["dtype"], record["batch"])
             # Later rounds are a tuner's heats: a few samples each, and of many configs.
             taken = [(one["round"], one["kernel_ms"]) for one in record["rounds"]]
             if round_ms := {number: ms for number, ms in taken if number < rounds and ms}:
                 yield Timed(record["kernel"], record["config"], problem, round_ms)
+
+
+def is_less_exact(record: Mapping[str, Any], errors: Mapping[Any, float | None]) -> bool:
+    """Whether a kernel that makes its products of another type's is farther from float64 than its baseline: it is to be
+    taken for the library's equal, so it has to be one. Where either error is unknown it is not."""
+    if BY_NAME[record["kernel"]].made_of is None:
+        return False
+    own, library = record.get("error_vs_float64"), errors.get(record.get("baseline"))
+    return own is None or library is None or own > library
 
 
 def library_for(dtype: DTypeName, accuracy: AccuracyName, device_class: DeviceClass) -> str | None:

@@ -53,13 +53,15 @@ def test_a_slow_choice_is_held_against_the_fastest_and_the_best_against_itself()
 
 def test_the_section_says_what_was_reached_and_the_worst_choices(tmp_path: Path) -> None:
     auto, others = only("vectorized", "cublas"), only("pipelined", "cublas")
-    record = {"seed": 7, "dtype": "float32"} | {
+    record = {"seed": 7, "dtype": "float32", "most": 12_288} | {
         name: each.model_dump(mode="json") for name, each in (("auto", auto), ("others", others))
     }
     path = tmp_path / "h200_auto.json"
     path.write_text(json.dumps(record))
     heading, how, bounds, taken, worst = auto_choices(path)
-    assert heading.endswith("on an NVIDIA H200") and "seed 7" in how
+    assert heading.endswith("on an NVIDIA H200") and "seed 7" in how and "32 to 12,288," in how
+    path.write_text(json.dumps({"seed": 7, "auto": record["auto"]}))
+    assert list(auto_choices(path)) == [], "a run that was cut off"
     assert bounds.count("missed") == 3
     assert taken.startswith("Taken: `vectorized` 2.")
     assert worst.count("`vectorized`") == 2
@@ -67,6 +69,7 @@ def test_the_section_says_what_was_reached_and_the_worst_choices(tmp_path: Path)
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8"])
 def test_its_benchmark_is_valid(dtype: DTypeName) -> None:
-    names = rivals(dtype)
-    assert names and "naive" not in names
+    assert rivals(dtype, "cpu") == ["cpu_blas"]
+    names = rivals(dtype, "gpu")
+    assert names and "naive" not in names and "cublas" not in names
     BenchmarkSpec.model_validate({"kernels": names, "shapes": [32], "dtypes": [dtype]})

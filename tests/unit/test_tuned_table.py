@@ -108,6 +108,26 @@ def test_what_does_not_count(spoilt: dict[str, Any]) -> None:
     assert [row.kernel for row in entry.ranking] == ["cublas"]
 
 
+@pytest.mark.parametrize(("own", "counts"), [(1e-7, True), (2e-7, True), (3e-7, False), (None, False)])
+def test_a_kernel_made_of_another_types_products_counts_where_it_is_as_exact_as_the_library(
+    own: float | None, counts: bool
+) -> None:
+    library = result("cublas", 1.0, 1.0, case="library", error_vs_float64=2e-7)
+    emulated = result("fp32_emulated", 0.5, 0.5, case="ours", baseline="library", error_vs_float64=own)
+    entry = only(results(library, emulated))
+    assert [row.kernel for row in entry.ranking] == (["fp32_emulated", "cublas"] if counts else ["cublas"])
+
+
+def test_a_file_that_holds_several_benchmarks_is_read(tmp_path: Path) -> None:
+    several = {"one": results(result("cublas", 1.0)), "other": results(result("naive", 2.0, n=256)), "seed": 7}
+    path = tmp_path / "h200_vs_cublas.json"
+    path.write_text(json.dumps(several))
+    found = list(documents([path]))
+    assert [name for name, _ in found] == ["h200_vs_cublas.json: one", "h200_vs_cublas.json: other"]
+    (table,) = tables(found)
+    assert [entry.n for entry in table.entries] == [256, 512]
+
+
 def test_zeros_and_dense_rows_do_not_count() -> None:
     assert made(results(result("cublas", 1.0, 1.0), distribution="zeros")).entries == ()
     assert made(results(result("cublas", 1.0, 1.0), layout="dense")).entries == ()
