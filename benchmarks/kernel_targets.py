@@ -60,7 +60,8 @@ class Target:
     dtype: DTypeName
     bounds: Mapping[Size, Bounds | None]  # None: only the mean over all sizes has some
     mean: Bounds | None = None  # of the geometric mean over all sizes
-    products: str = ""  # what sizes these are, where a kernel has several targets
+    products: str = ""  # which these are, where a kernel has several targets
+    config: Mapping[str, int] = field(default_factory=dict)  # what is asked of the kernel
     timing: Mapping[str, float] = field(default_factory=lambda: CAREFUL)
 
     @property
@@ -96,7 +97,7 @@ class Target:
     def _spec(self, name: str, layout: str, shapes: Sequence[Shape]) -> dict[str, Any]:
         return {
             "title": f"{name} beside the library",
-            "kernels": "best" if self.kernel == AUTO else [self.kernel],
+            "kernels": "best" if self.kernel == AUTO else [{"kernel": self.kernel, "configs": [dict(self.config)]}],
             "dtypes": [self.dtype],
             "shapes": [shape.as_asked for shape in shapes],
             "data": {"layout": layout},
@@ -139,4 +140,4 @@ def _curve(target: Target) -> Target:
     return Target(kernel=target.kernel, dtype=target.dtype, products="curve", bounds=dict.fromkeys(sizes), timing=QUICK)
 
 
-CURVES = tuple(_curve(target) for target in TARGETS if target.kernel != AUTO)
+CURVES = tuple(_curve(target) for target in TARGETS if target.kernel != AUTO and not target.products)

@@ -29,7 +29,7 @@ Line = tuple[tuple[int, float], ...]  # N and TFLOPS
 
 def lines(kernel: str, runs: Mapping[str, Results], among: Sequence[Target]) -> dict[str, Line]:
     """By their names in STYLES, square products alone; lines of one point are left out."""
-    mine = [target for target in among if target.kernel == kernel]
+    mine = [target for target in among if target.kernel == kernel and not target.config]
     landed = [case for one in mine if one.name in runs for case in runs[one.name].cases]
     dense = [case for one in mine if one.dense_name in runs for case in runs[one.dense_name].cases]
     found = {

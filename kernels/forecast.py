@@ -21,7 +21,7 @@ from kernels.resources import records_of
 from kernels.tuned import Entry, Row, doublings
 
 # By leaving out each shape of the recorded tables in turn (benchmarks/cross_validate.py).
-RISK = 0.03  # of a kernel's speed, for each doubling between the product and the nearest shape that it was measured at
+RISK = 0.02  # of a kernel's speed, for each doubling between the product and the nearest shape that it was measured at
 CROWD = 0.7  # blocks that share a multiprocessor take so much longer: to the power of how many there are
 SHAPES, POINTS = 12, 4  # of the nearest shapes so many are looked at, and of a kernel so many of them
 
@@ -108,12 +108,14 @@ def _gain(point: Point, problem: Problem, device: DeviceTraits) -> float:
 def filled(kernel: CudaKernel, config: TileConfig, problem: Problem, device: DeviceTraits) -> float:
     """Elements of the product over the time that its blocks take, in units of one block alone: speed follows it where
     only the shape changes."""
-    launch = kernel.launch(problem, config)
+    elements = problem.batch * problem.m * problem.n
+    launch, multiprocessors = kernel.launch(problem, config), max(device.multiprocessors, 1)
     blocks = launch.grid[0] * launch.grid[1] * launch.grid[2]
+    if blocks < multiprocessors:  # a library leaves as many idle: speed over it follows what the tiles waste alone
+        return elements * multiprocessors / blocks
     resident = 1 if launch.resident else _resident(kernel, config, problem, device)
-    together, rest = divmod(-(-blocks // max(device.multiprocessors, 1)), resident)
-    waves = together * resident**CROWD + rest**CROWD
-    return float(problem.batch * problem.m * problem.n / max(waves, 1.0))
+    together, rest = divmod(-(-blocks // multiprocessors), resident)
+    return float(elements / (together * resident**CROWD + rest**CROWD))
 
 
 def _resident(kernel: CudaKernel, config: TileConfig, problem: Problem, device: DeviceTraits) -> int:

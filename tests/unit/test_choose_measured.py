@@ -8,7 +8,7 @@ import pytest
 
 from kernels.buckets import BUCKET_NAMES, BucketName
 from kernels.catalog import BY_NAME
-from kernels.choose import Choice, choose, choose_from
+from kernels.choose import Choice, candidates, choose, choose_from
 from kernels.defaults import example
 from kernels.kernel import NO_CONFIG, DeviceTraits
 from kernels.numerics import DTYPES, AccuracyName, Problem
@@ -104,8 +104,9 @@ def test_every_reason_is_one_sentence(chosen: Chosen) -> None:
 
 def test_without_figures_of_the_preferred_kernel_they_decide_nothing(chosen: Chosen) -> None:
     found = chosen(entry(1024, rows=[row("naive", 100.0)]))
+    fit = len(candidates(Problem(1024, 1024, 1024, "float32"), "fp32", GPU))
     assert found.why == (
-        "auto: cublas is the first of 15 kernels that take float32 to fp32 here, in order of preference."
+        f"auto: cublas is the first of {fit} kernels that take float32 to fp32 here, in order of preference."
     )
 
 
@@ -145,3 +146,19 @@ def test_every_bucket_gets_a_choice_on_the_h200(bucket: BucketName) -> None:
     for dtype in DTYPES.values():
         problem = example(bucket, dtype.name)
         assert choose("auto", NO_CONFIG, problem, dtype.accuracy, device).why.startswith("auto: ")
+
+
+def test_a_batch_of_small_products_goes_by_batches_and_small_products_by_their_own_size(chosen: Chosen) -> None:
+    batched = entry(64, batch=1024, rows=[row("split_k", 200.0), row("cublas", 100.0)])
+    sizes = {64: "register_tiled", 128: "warp_tiled", 512: "split_k"}
+    alone = [entry(n, rows=[row(name, 200.0), row("cublas", 100.0)]) for n, name in sizes.items()]
+    entries = [batched, *alone]
+    for n, name in {**sizes, 72: "register_tiled", 112: "warp_tiled", 400: "split_k"}.items():
+        assert chosen(*entries, problem=Problem(n, n, n, "float32")).kernel.name == name
+    for n, batch in ((64, 1024), (60, 2000), (100, 900)):
+        problem = Problem(n, n, n, "float32", batch, a_batched=True, b_batched=True)
+        found = chosen(*entries, problem=problem)
+        assert found.kernel.name == "split_k"
+        assert "at 64×64×64 in batches of 1024" in found.why
+    few = Problem(64, 64, 64, "float32", 100, a_batched=True, b_batched=True)
+    assert chosen(*entries, problem=few).why.startswith("auto: cublas is the first of")

@@ -55,6 +55,8 @@ def test_a_partial_wave_and_a_cut_tile_cost_what_arithmetic_says() -> None:
     best = filled(PIPELINED, LARGE_TILES, whole, GPU)
     assert filled(PIPELINED, LARGE_TILES, more, GPU) < 0.75 * best
     assert filled(PIPELINED, LARGE_TILES, cut, GPU) == pytest.approx(best * cut.n / whole.n)
+    few = Problem(3 * tile[0], tile[1], 4096, "float32")
+    assert filled(PIPELINED, LARGE_TILES, few, GPU) == pytest.approx(best), "a library leaves as many idle"
 
 
 @given(n=st.integers(300, 9000), ours=st.floats(0.2, 5.0))
