@@ -106,12 +106,9 @@ def _measured(
     as_fast = [one for one in contenders if one.cautious >= AS_FAST * fastest.cautious]
     chosen = min(as_fast, key=lambda contender: _precedence(contender, problem.dtype))
     said = _why(_Race(chosen, fastest, len(contenders), near.table.device), problem)
-    elsewhere = f" This is {_a(device.name)}, of the same compute capability."
-    return Choice(
-        chosen.point.kernel,
-        chosen.point.config,
-        f"auto: {said}{elsewhere if near.table.device != device.name else ''}",
-    )
+    if near.table.device != device.name:
+        said = f"{said.removesuffix('.')}; this is {_a(device.name)}, of the same compute capability."
+    return Choice(chosen.point.kernel, chosen.point.config, f"auto: {said}")
 
 
 def _precedence(one: Forecast, dtype: DTypeName) -> tuple[bool, float, bool, float]:

@@ -120,8 +120,8 @@ def test_where_nothing_near_was_measured_preference_decides(chosen: Chosen) -> N
 def test_another_model_of_the_same_compute_capability_is_told(chosen: Chosen) -> None:
     found = chosen(entry(1024), device=DeviceTraits("gpu", (9, 0), 232448, 114, "NVIDIA H100 PCIe"))
     assert found.why == (
-        "auto: of the kernels measured on a Test GPU at 1024×1024×1024 cublas alone fits here (100 GFLOPS). "
-        "This is an NVIDIA H100 PCIe, of the same compute capability."
+        "auto: of the kernels measured on a Test GPU at 1024×1024×1024 cublas alone fits here (100 GFLOPS); "
+        "this is an NVIDIA H100 PCIe, of the same compute capability."
     )
 
 
