@@ -62,6 +62,7 @@ class Target:
     mean: Bounds | None = None  # of the geometric mean over all sizes
     products: str = ""  # which these are, where a kernel has several targets
     config: Mapping[str, int] = field(default_factory=dict)  # what is asked of the kernel
+    baseline: str = "auto"  # what it is held against: the library, or a kernel by its name
     timing: Mapping[str, float] = field(default_factory=lambda: CAREFUL)
 
     @property
@@ -96,12 +97,13 @@ class Target:
 
     def _spec(self, name: str, layout: str, shapes: Sequence[Shape]) -> dict[str, Any]:
         return {
-            "title": f"{name} beside the library",
+            "title": f"{name} beside {'the library' if self.baseline == 'auto' else self.baseline}",
             "kernels": "best" if self.kernel == AUTO else [{"kernel": self.kernel, "configs": [dict(self.config)]}],
             "dtypes": [self.dtype],
             "shapes": [shape.as_asked for shape in shapes],
             "data": {"layout": layout},
             "timing": dict(self.timing),
+            "baseline": self.baseline,
             "energy": {"enabled": self.timing is CAREFUL, "window_s": ENERGY_S},
         }
 
@@ -140,4 +142,6 @@ def _curve(target: Target) -> Target:
     return Target(kernel=target.kernel, dtype=target.dtype, products="curve", bounds=dict.fromkeys(sizes), timing=QUICK)
 
 
-CURVES = tuple(_curve(target) for target in TARGETS if target.kernel != AUTO and not target.products)
+CURVES = tuple(
+    _curve(target) for target in TARGETS if target.kernel != AUTO and not target.products and target.baseline == "auto"
+)

@@ -17,15 +17,15 @@ COLUMNS = (
     "size",
     "TFLOPS",
     "dense rows",
-    "cuBLAS",
-    "cuBLAS, dense rows",
+    "baseline",
+    "baseline, dense rows",
     "ratio",
     "interval",
     "must",
     "aim",
     "",
 )
-BESIDE = ("kernel", "size", "error", "SM clock, MHz", "W", "°C", "cuBLAS's error", "SM clock, MHz", "W", "°C")
+BESIDE = ("kernel", "size", "error", "SM clock, MHz", "W", "°C", "baseline's error", "SM clock, MHz", "W", "°C")
 
 
 def read(path: Path) -> dict[str, Results]:
@@ -37,12 +37,18 @@ def read(path: Path) -> dict[str, Results]:
 class Beside:
     """A target at a shape: our case and the library's, on landed rows and, where they were measured, on dense ones."""
 
+    target: Target
     shape: Shape
-    bounds: Bounds | None
     ours: CaseResult
     library: CaseResult | None
     dense: CaseResult | None
     library_dense: CaseResult | None
+
+    @property
+    def named(self) -> str:
+        """The kernel, and what it is held against where that is no library's."""
+        over = "" if self.target.baseline == "auto" else f" over `{self.target.baseline}`"
+        return f"`{self.ours.kernel}`{over}"
 
     @property
     def better(self) -> CaseResult | None:
@@ -77,11 +83,11 @@ def _ends_ms(case: CaseResult) -> tuple[float, float]:
 def beside(target: Target, runs: Mapping[str, Results]) -> Iterator[Beside]:
     """The target's shapes that were measured on landed rows."""
     landed, dense = runs[target.name], runs.get(target.dense_name)
-    for shape, bounds in target.by_shape.items():
+    for shape in target.by_shape:
         if (ours := _case(target, shape, landed)) is not None:
             ours_dense = _case(target, shape, dense) if dense else None
             libraries = _library(ours, landed), _library(ours_dense, dense)
-            yield Beside(shape, bounds, ours, libraries[0], ours_dense, libraries[1])
+            yield Beside(target, shape, ours, libraries[0], ours_dense, libraries[1])
 
 
 def _case(target: Target, shape: Shape, run: Results) -> CaseResult | None:
@@ -105,11 +111,12 @@ def kernel_targets(runs: Mapping[str, Results], among: Sequence[Target] = TARGET
         return
     yield f"## Fast kernels beside the library, on an {runs[measured[0].name].device['name']}"
     yield (
-        "Recorded by `make bench-kernels`: kernel time, operands on the device, the library of the same element type "
-        "and accuracy in every round; random normal operands, cold cache. Rows begin at a padded pitch, as the service "
-        "lands them. Sizes whose rows are no multiple of 16 bytes are measured on dense rows too, where our kernel "
-        "first copies them to a pitch, in the time shown. Ratio: our speed on landed rows over the library's on those "
-        "rows that it is faster on, with its 95 % interval; rounds are paired where both are on landed rows."
+        "Recorded by `make bench-kernels`: kernel time, operands on the device; random normal operands, cold cache. "
+        "The baseline, in every round, is the library's kernel of the same element type and accuracy, but where "
+        "another is named. Rows begin at a padded pitch, as the service lands them. Sizes whose rows are no "
+        "multiple of 16 bytes are measured on dense rows too, where our kernel first copies them to a pitch, in the "
+        "time shown. Ratio: our speed on landed rows over the baseline's on those rows that it is faster on, with "
+        "its 95 % interval; rounds are paired where both are on landed rows."
     )
     yield table(COLUMNS, [row for target in measured for row in _speeds(target, runs)]).rstrip()
     yield (
@@ -137,18 +144,18 @@ def _speeds(target: Target, runs: Mapping[str, Results]) -> Iterator[tuple[str, 
 def _speed(one: Beside) -> tuple[str, ...]:
     ratio = one.ratio
     return (
-        f"`{one.ours.kernel}`",
+        one.named,
         str(one.shape),
         *(_tflops(case) for case in (one.ours, one.dense, one.library, one.library_dense)),
         _figure(ratio.value if ratio else None, ".3f"),
         f"{ratio.lo:.3f} to {ratio.hi:.3f}" if ratio else "",
-        *_held(ratio.value if ratio else None, one.bounds),
+        *_held(ratio.value if ratio else None, one.target.by_shape[one.shape]),
     )
 
 
 def _states(one: Beside) -> Iterator[tuple[str, ...]]:
     if one.ours.gflops:
-        yield f"`{one.ours.kernel}`", str(one.shape), *_state(one.ours), *_state(one.better)
+        yield one.named, str(one.shape), *_state(one.ours), *_state(one.better)
 
 
 def _state(case: CaseResult | None) -> tuple[str, str, str, str]:

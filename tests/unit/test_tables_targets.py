@@ -192,3 +192,9 @@ def test_the_picture_follows_the_record_and_the_readme_shows_it(tmp_path: Path) 
     shown = readme(MARKED, [name])
     assert "](docs/images/h200_vs_cublas.svg)" in shown and "docs/performance.md" in shown
     assert shown.startswith("before\n") and shown.endswith("<!-- end -->\nafter")
+
+
+def test_a_kernel_held_against_another_says_which() -> None:
+    target = Target(kernel="pipelined", dtype="float32", bounds={4096: (0.5, 0.9)}, baseline="warp_tiled")
+    assert "| `pipelined` over `warp_tiled` | 4096 |" in _table("pipelined", target)
+    assert target.specs["pipelined"]["baseline"] == "warp_tiled"
