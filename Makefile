@@ -1,7 +1,7 @@
 # One target per intention; `make help` lists them. What a target needs is set up first: `.venv` is made from the
 # hash-locked constraints/ when it is missing or out of date.
 .DEFAULT_GOAL := help
-.PHONY: help run worker test test-gpu sanitize stress test-images check fix docs kernel-resources recorded constraints audit bench-service bench-dashboard bench-kernels bench-auto bench-presets images clean env-run env-dev
+.PHONY: help run worker test test-gpu sanitize stress test-images check fix docs kernel-resources recorded constraints audit bench-service bench-dashboard bench-kernels bench-accuracy bench-auto bench-presets images clean env-run env-dev
 
 BIN := .venv/bin
 ARGS ?=
@@ -28,7 +28,7 @@ worker: env-run ## one more worker, of the service at MATMUL_REDIS_URL: make wor
 	@exec $(BIN)/python -m worker --device $(DEVICE)
 
 test: env-dev ## every test that needs no GPU, on a real Valkey and real workers; ARGS go to pytest
-	$(BIN)/pytest $(ARGS)
+	$(BIN)/pytest --numprocesses 2 $(ARGS)
 
 # With PYTHON=python3 that Python is used as it is: for a GPU machine that brings its own CuPy and no package index.
 test-gpu: $(if $(PYTHON),,env-dev) ## the tests that need an NVIDIA GPU; without one they fail
@@ -100,6 +100,9 @@ images: env-dev ## write docs/images/ anew: screenshots of the service on record
 
 bench-kernels: $(if $(PYTHON),,env-dev) ## measure the fast kernels beside cuBLAS on a GPU: ARGS="--out benchmarks/results/h200_vs_cublas.json"
 	$(or $(PYTHON),$(BIN)/python) -m benchmarks.bench_kernels $(ARGS)
+
+bench-accuracy: $(if $(PYTHON),,env-dev) ## record how far float32 kernels are off on operands of every kind: ARGS="--out benchmarks/results/h200_accuracy.json"
+	$(or $(PYTHON),$(BIN)/python) -m benchmarks.bench_accuracy $(ARGS)
 
 bench-auto: $(if $(PYTHON),,env-dev) ## measure what `auto` takes for random products on a GPU: ARGS="--out benchmarks/results/h200_auto.json"
 	$(or $(PYTHON),$(BIN)/python) -m benchmarks.bench_auto $(ARGS)

@@ -51,6 +51,9 @@ LARGE: Mapping[Size, Bounds | None] = dict.fromkeys((4096, 8192, 16384), (1.02, 
 # cuBLAS is far slower there; the aim is no dip at all beside the size next to it.
 ODD: Mapping[Size, Bounds | None] = {2047: (2.0, 5.0), 2049: (2.5, 5.0), 4097: (3.0, 5.0), 8193: (3.5, 5.0)}
 
+FLOAT8: Mapping[Size, Bounds | None] = dict.fromkeys((4096, 8192), (1.0, 1.25))
+STRASSEN: Mapping[Size, Bounds | None] = dict.fromkeys((8192, 16384), (1.05, 1.1))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
@@ -115,6 +118,24 @@ def _shape(size: Size) -> Shape:
 TARGETS = (
     Target(kernel="hopper_bf16", dtype="bfloat16", bounds={**LARGE, **ODD}),
     Target(kernel="hopper_fp16", dtype="float16", bounds={**LARGE, **ODD}),
+    Target(kernel="tensor_fp64", dtype="float64", bounds=dict.fromkeys((2047, 4097), (1.3, 1.45))),
+    Target(kernel="hopper_int8", dtype="int8", bounds=dict.fromkeys((2047, 2049, 4096, 4097, 8192, 8193), (1.3, 1.7))),
+    Target(
+        kernel="hopper_tf32",
+        dtype="float32",
+        bounds={**dict.fromkeys((4096, 8192), (0.97, 1.1)), **dict.fromkeys((4097, 8193), (2.0, 2.8))},
+    ),
+    # Beside `cublas`, and unpromoted beside `cublas_fp8_fast`.
+    Target(kernel="hopper_fp8", dtype="float8_e4m3", bounds=FLOAT8),
+    Target(kernel="hopper_fp8", dtype="float8_e4m3", bounds=FLOAT8, products="fast", config={"promote": 0}),
+    Target(
+        kernel="hopper_fp32",
+        dtype="float32",
+        bounds={**dict.fromkeys((4096, 8192), (1.0, 1.12)), **dict.fromkeys((1025, 4097), (1.05, 1.3))},
+    ),
+    # Over the kernel that makes its products, where it has to pay; and over the library, whose class is stricter.
+    Target(kernel="strassen", dtype="float32", bounds=STRASSEN, products="over_pipelined", baseline="pipelined"),
+    Target(kernel="strassen", dtype="float32", bounds=STRASSEN),
     Target(kernel="fp32_emulated", dtype="float32", bounds={2048: (1.5, 2.5), 4096: (2.5, 4.0), 8192: (3.0, 5.0)}),
     Target(
         kernel=AUTO,
@@ -122,6 +143,12 @@ TARGETS = (
         products="small",
         bounds=dict.fromkeys((64, 128, 256, 512, Shape(16, 8192, 8192), Shape(8192, 16, 8192))),
         mean=(1.0, 1.3),
+    ),
+    Target(
+        kernel=AUTO,
+        dtype="float32",
+        products="batched",
+        bounds=dict.fromkeys((Shape(64, 64, 64, 1024), Shape(32, 32, 32, 4096)), (0.9, 1.2)),
     ),
 )
 

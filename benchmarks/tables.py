@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.plot_targets import picture
+from benchmarks.tables_accuracy import accuracy
 from benchmarks.tables_auto import auto_choices
 from benchmarks.tables_dashboard import dashboard
 from benchmarks.tables_gpu import benchmarks, cross_check
@@ -144,6 +145,8 @@ def page() -> str:
     parts += [end_to_end(json.loads(path.read_text())) for path in sorted(RESULTS.glob("*_end_to_end.json"))]
     for path in sorted(RESULTS.glob("*_vs_cublas.json")):
         parts += kernel_targets(read(path))
+    for path in sorted(RESULTS.glob("*_accuracy.json")):
+        parts += accuracy(path)
     for path in sorted(RESULTS.glob("*_auto.json")):
         parts += auto_choices(path)
     for path in sorted(RESULTS.glob("*_stress.json")):

@@ -49,20 +49,25 @@ class Case:
 def problems(spec: BenchmarkSpec) -> tuple[Problem, ...]:
     """Every shape with every element type, without repetitions."""
     shapes = tuple(dict.fromkeys(_shapes(spec)))
-    return tuple(Problem(m, n, k, dtype) for dtype in spec.dtypes for m, n, k in shapes)
+    return tuple(_problem(*shape, dtype) for dtype in spec.dtypes for shape in shapes)
 
 
-def _shapes(spec: BenchmarkSpec) -> Iterator[tuple[int, int, int]]:
+def _problem(m: int, n: int, k: int, batch: int, dtype: DTypeName) -> Problem:
+    return Problem(m, n, k, dtype, batch, a_batched=batch > 1, b_batched=batch > 1)
+
+
+def _shapes(spec: BenchmarkSpec) -> Iterator[tuple[int, int, int, int]]:
+    """As m, n, k and batch."""
     for item in spec.shapes:
         match item:
-            case Shape(m=m, n=n, k=k):
-                yield m, n, k
+            case Shape(m=m, n=n, k=k, batch=batch):
+                yield m, n, k, batch
             case SizeRange():
-                yield from ((size, size, size) for size in item.sizes())
+                yield from ((size, size, size, 1) for size in item.sizes())
             case Rectangles():
-                yield from product(item.m, item.n, item.k)
+                yield from ((m, n, k, 1) for m, n, k in product(item.m, item.n, item.k))
             case _:
-                yield item, item, item
+                yield item, item, item, 1
 
 
 def expand(spec: BenchmarkSpec, device: DeviceInfo) -> tuple[Case, ...]:
@@ -163,9 +168,12 @@ def _baseline(spec: BenchmarkSpec, case: Case, device: DeviceTraits) -> Case | N
 
 
 def _library_for(case: Case, device: DeviceTraits) -> str | None:
-    """The library's kernel of the same accuracy class. float32 operands alone have other classes than their own."""
+    """The library's kernel of the same accuracy class. float32 operands alone have other classes than their own. Sums
+    of 8-bit floats that nobody promotes stand beside the library's of that kind."""
     if device.device_class == "cpu":
         return "cpu_blas"
+    if case.config.get("promote") == 0:
+        return "cublas_fp8_fast"
     accuracy = case.accuracy
     if case.problem.dtype == "float32" and accuracy in LIBRARY_OF_ACCURACY:
         return LIBRARY_OF_ACCURACY[accuracy]

@@ -46,6 +46,26 @@ BLOCKS_OF_001 = [{"block_m": 16, "block_n": 16}, {"block_m": 32, "block_n": 32}]
 TILE_OF_003 = {"block_m": 128, "block_n": 128, "block_k": 8, "thread_m": 8, "thread_n": 8}
 TILE_OF_004 = {"block_m": 64, "block_n": 64, "block_k": 16, "thread_m": 4, "thread_n": 4}
 
+SMALL_PRODUCTS = [
+    *(64, 100, 127, 128, 192, 256, 257, 384, 511, 512),
+    *({"m": m, "n": n, "k": 8192} for m, n in ((16, 8192), (8192, 16), (64, 64), (17, 8191), (8191, 17))),
+    *({"m": n, "n": n, "k": n, "batch": batch} for n, batch in ((32, 4096), (64, 1024), (63, 1024), (128, 256))),
+]
+CLUSTER_NAMES = ("block_m", "block_n", "thread_m", "thread_n", "slices", "block_k", "cluster", "items")
+CLUSTERS = [
+    dict(zip(CLUSTER_NAMES, values, strict=True))
+    for values in (
+        *((16, 16, 4, 4, 8, block_k, cluster, 1) for block_k, cluster in ((64, 1), (32, 2), (64, 8))),
+        *((32, 32, 4, 4, 4, 32, cluster, 1) for cluster in (1, 2, 4)),
+        (32, 64, 4, 4, 2, 32, 2, 1),
+        *((64, 64, 4, 4, 1, 32, cluster, items) for cluster, items in ((2, 1), (1, 1), (1, 2))),
+        *((64, 64, 8, 4, slices, 32, cluster, 1) for slices, cluster in ((2, 1), (2, 2), (4, 2))),
+        *((16, 128, 8, 4, 4, block_k, cluster, 1) for block_k, cluster in ((32, 4), (32, 8), (64, 4))),
+        *((128, 16, 4, 8, 4, block_k, cluster, 1) for block_k, cluster in ((64, 4), (64, 8), (32, 4))),
+        *((32, 32, 4, 4, 1, 32, 1, items) for items in (2, 4, 8)),
+    )
+]
+
 
 def _axis(kernel: str, *configs: Fields) -> Fields:
     return {"kernel": kernel, "configs": list(configs)}
@@ -94,6 +114,23 @@ _PRESETS = (
         summary="Every kernel at six sizes, three of them no power of two",
         redoes="000: its grade.sh, the sizes that each version was timed and tested at",
         spec={"kernels": "ladder", "shapes": SIX_SIZES},
+    ),
+    Preset(
+        name="small-products",
+        summary="Small, skinny and batched products: tiles, slices and clusters of blocks that share out k",
+        redoes=None,
+        spec={
+            "kernels": ["register_tiled", "warp_tiled", "split_k", _axis("cluster_split_k", *CLUSTERS)],
+            "shapes": SMALL_PRODUCTS,
+            "timing": {
+                "rounds": 1,
+                "warmup_ms": 20.0,
+                "min_samples": 5,
+                "max_samples": 20,
+                "min_time_s": 0.02,
+                "timeout_s": 1.0,
+            },
+        },
     ),
     Preset(
         name="block-sizes",

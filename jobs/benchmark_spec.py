@@ -28,11 +28,12 @@ Extent = Annotated[int, Field(ge=1, le=LARGEST_EXTENT)]
 
 
 class Shape(Strict):
-    """One product: m×k times k×n."""
+    """One product: m×k times k×n; or a batch of them, each of operands of its own."""
 
     m: Extent = Field(description="Rows of A and C.", examples=[16])
     n: Extent = Field(description="Columns of B and C.", examples=[8192])
     k: Extent = Field(description="Columns of A, rows of B.", examples=[8192])
+    batch: Extent = Field(1, exclude_if=lambda batch: batch == 1, description="Products in one launch.")
 
 
 class SizeRange(Strict):
@@ -121,7 +122,7 @@ Configs = Annotated[
 
 def _in_catalogue(name: str) -> str:
     if name not in BY_NAME:
-        raise ValueError(f"there is no kernel {name!r}; there are: {', '.join(KERNEL_NAMES)}")
+        raise ValueError(f"there is no kernel {name!r}; GET /v1/kernels lists the {len(KERNEL_NAMES)} there are")
     return name
 
 

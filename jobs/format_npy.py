@@ -23,7 +23,7 @@ _DESCRIPTIONS: dict[str, DTypeName] = {"f2": "float16", "f4": "float32", "f8": "
 _BYTE_ORDERS = {"<": False, ">": True}  # whether big-endian; `|`, no order, is for int8
 
 _WRITTEN: dict[DTypeName, str] = {name: f"{'|' if code == 'i1' else '<'}{code}" for code, name in _DESCRIPTIONS.items()}
-TAKEN = "send float16, float32, float64, int8 or int32 (bfloat16: as safetensors or octet-stream)"
+TAKEN = "send float16, float32, float64, int8 or int32 (bfloat16, float8_e4m3: as safetensors or octet-stream)"
 
 _STRING = re.compile(r"'([^'\\]*)'|\"([^\"\\]*)\"")
 _INTEGER = re.compile(r"([0-9]{1,19})L?(?![0-9A-Za-z_.])")  # 19 digits hold every size up to 2^63; L is Python 2's
@@ -170,7 +170,7 @@ class NpyParser(MatrixParser):
 def npy_header(dtype: DTypeName, shape: tuple[int, ...]) -> bytes:
     """What stands before the elements of an .npy file of version 1: a multiple of 64 bytes.
 
-    Raises UnsupportedDType for bfloat16.
+    Raises UnsupportedDType for what numpy has no type for.
     """
     if dtype not in _WRITTEN:
         raise UnsupportedDType(f"npy has no {dtype}; ask for application/x-safetensors or application/octet-stream.")

@@ -29,6 +29,7 @@ _DTYPES: dict[str, DTypeName] = {
     "F64": "float64",
     "I8": "int8",
     "I32": "int32",
+    "F8_E4M3": "float8_e4m3",
 }
 _WRITTEN = {name: code for code, name in _DTYPES.items()}
 

@@ -1,9 +1,10 @@
 """The interface of the matrix stores. `FileMatrixStore` and `RedisMatrixStore` are its two implementations; both keep
 their books (who owns what, sizes, expiry) in Redis, so that the bounds hold over all processes.
 
-A stored matrix is its elements alone: little-endian, row-major (C order). bfloat16 travels as uint16 bit patterns,
-because numpy has no such type. An id is either the sha256 of dtype, shape and contents (64 hex digits: uploaded once,
-used in many products) or a name that the service gives (inline operands `op_…`, products `c_…`).
+A stored matrix is its elements alone: little-endian, row-major (C order). bfloat16 and float8_e4m3 travel as bit
+patterns, uint16 and uint8, because numpy has no such types. An id is either the sha256 of dtype, shape and contents (64
+hex digits: uploaded once, used in many products) or a name that the service gives (inline operands `op_…`, products
+`c_…`).
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ STORAGE_DTYPES: dict[DTypeName, np.dtype[Any]] = {
     "float64": np.dtype("<f8"),
     "int8": np.dtype("i1"),
     "int32": np.dtype("<i4"),
+    "float8_e4m3": np.dtype("u1"),
 }
 READ_CHUNK_BYTES = 4 << 20
 

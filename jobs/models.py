@@ -24,7 +24,9 @@ Distribution = Literal["normal", "uniform", "integers"]
 
 def _known_kernel(name: str) -> str:
     if name != "auto" and name not in BY_NAME:
-        raise ValueError(f"there is no kernel {name!r}; there are: auto, {', '.join(KERNEL_NAMES)}")
+        raise ValueError(
+            f"there is no kernel {name!r}; GET /v1/kernels lists the {len(KERNEL_NAMES)} there are, and auto picks one"
+        )
     return name
 
 

@@ -14,7 +14,7 @@ from math import prod
 
 import numpy as np
 
-from jobs.bfloat16 import narrow
+from jobs.bit_floats import held_as_bits, narrow
 from jobs.errors import InvalidRequest
 from jobs.formats import check_shape
 from jobs.matrices import STORAGE_DTYPES, Array
@@ -66,7 +66,9 @@ def _block(spec: RandomSpec, dtype: DTypeName, block: int, count: int) -> Array:
     """The first `count` elements of a block."""
     generator = np.random.Generator(np.random.Philox(key=spec.seed, counter=[0, 0, block, 0]))
     values = _DRAW[spec.distribution](generator, dtype, count)
-    return narrow(values) if dtype == "bfloat16" else values.astype(STORAGE_DTYPES[dtype], copy=False)
+    if held_as_bits(dtype):
+        return narrow(values, dtype)
+    return values.astype(STORAGE_DTYPES[dtype], copy=False)
 
 
 def _normal(generator: np.random.Generator, dtype: DTypeName, count: int) -> Array:
@@ -74,7 +76,7 @@ def _normal(generator: np.random.Generator, dtype: DTypeName, count: int) -> Arr
 
 
 def _uniform(generator: np.random.Generator, dtype: DTypeName, count: int) -> Array:
-    """Multiples of the unit roundoff for 16-bit types: rounding others could give 1, which is not in [0, 1)."""
+    """Multiples of the unit roundoff for types of 16 and 8 bits: others could round to 1, which is not in [0, 1)."""
     if dtype == "float64":
         return generator.random(count, np.float64)
     values = generator.random(count, np.float32)
@@ -85,7 +87,7 @@ def _uniform(generator: np.random.Generator, dtype: DTypeName, count: int) -> Ar
 
 def _integers(generator: np.random.Generator, dtype: DTypeName, count: int) -> Array:
     values = generator.integers(-LARGEST_INTEGER, LARGEST_INTEGER, count, np.int8, endpoint=True)
-    return values.astype(np.float32) if dtype == "bfloat16" else values
+    return values.astype(np.float32) if held_as_bits(dtype) else values
 
 
 _DRAW: dict[Distribution, Callable[[np.random.Generator, DTypeName, int], Array]] = {

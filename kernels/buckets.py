@@ -8,24 +8,26 @@ from typing import Literal, get_args
 
 from kernels.numerics import Problem
 
-BucketName = Literal["wide", "tall", "deep", "small", "medium", "large"]
+BucketName = Literal["wide", "tall", "deep", "small", "batched", "medium", "large"]
 BUCKET_NAMES: tuple[BucketName, ...] = get_args(BucketName)
 SKINNY: tuple[BucketName, ...] = ("wide", "tall", "deep")
 
+BATCHED_SIDE = 128  # of each product of a batch, at most this: a large tile would hold little else than air
 SKINNY_SIDE = 64  # of a product that is wide or tall, at most this, and the other
 SKINNY_RATIO = 8  # so many times longer
 DEEP_SIDE = 512  # of a product that is deep: both sides at most this, and k so many times longer
 SMALL_ELEMENTS = 768 * 768  # of the product, the whole batch: fewer large tiles than a GPU has multiprocessors
 MEDIUM_ELEMENTS = 1536 * 1536  # and here a few waves of them
 
-EXAMPLES: Mapping[BucketName, tuple[int, int, int]] = MappingProxyType(  # m, n, k
+EXAMPLES: Mapping[BucketName, tuple[int, int, int, int]] = MappingProxyType(  # m, n, k, batch
     {
-        "wide": (16, 8192, 8192),
-        "tall": (8192, 16, 8192),
-        "deep": (64, 64, 8192),
-        "small": (512, 512, 512),
-        "medium": (1024, 1024, 1024),
-        "large": (4096, 4096, 4096),
+        "wide": (16, 8192, 8192, 1),
+        "tall": (8192, 16, 8192, 1),
+        "deep": (64, 64, 8192, 1),
+        "small": (512, 512, 512, 1),
+        "batched": (64, 64, 64, 1024),
+        "medium": (1024, 1024, 1024, 1),
+        "large": (4096, 4096, 4096, 1),
     }
 )
 
@@ -36,6 +38,7 @@ MEANINGS: Mapping[BucketName, str] = MappingProxyType(
         "tall": "the same with rows and columns exchanged",
         "deep": f"at most {DEEP_SIDE} rows and columns, and k at least {SKINNY_RATIO} times the longer side",
         "small": f"at most {SMALL_ELEMENTS} elements: fewer large tiles than a GPU has multiprocessors",
+        "batched": f"more elements, in a batch of products of at most {BATCHED_SIDE} rows and columns each",
         "medium": f"at most {MEDIUM_ELEMENTS} elements: a few waves of tiles",
         "large": "more elements",
     }
@@ -54,4 +57,6 @@ def bucket_of(problem: Problem) -> BucketName:
             return "deep"
     if elements <= SMALL_ELEMENTS:
         return "small"
+    if problem.batch > 1 and max(m, n) <= BATCHED_SIDE:
+        return "batched"
     return "medium" if elements <= MEDIUM_ELEMENTS else "large"

@@ -9,14 +9,18 @@ from __future__ import annotations
 from types import MappingProxyType
 
 from kernels.entries import (
+    cluster_split_k,
     fp32_emulated,
     hopper,
+    hopper_fp32,
     libraries,
     one_element,
     register_rows,
     register_tiles,
     shared_memory,
+    strassen,
     tensor_cores,
+    tensor_fp64,
     warp_tiles,
 )
 from kernels.kernel import Kernel
@@ -35,10 +39,17 @@ CATALOG: tuple[Kernel, ...] = (
     *register_tiles.VECTORIZED,
     *warp_tiles.WARP_TILED,
     *warp_tiles.PIPELINED,
+    *strassen.STRASSEN,
     *warp_tiles.SPLIT_K,
+    *cluster_split_k.CLUSTER_SPLIT_K,
     *tensor_cores.WMMA,
     *hopper.HALF,
+    *hopper.INT8,
+    *hopper.TF32,
+    *hopper_fp32.HOPPER_FP32,
+    *hopper.FP8,
     *fp32_emulated.FP32_EMULATED,
+    *tensor_fp64.TENSOR_FP64,
     *libraries.CUBLAS,
 )
 

@@ -35,6 +35,7 @@ _PREFERENCE: tuple[str, ...] = (
     "cublas_bf16",
     "cublas_tf32",
     "cublas",
+    "cublas_fp8_fast",
     "pipelined",
     "warp_tiled",
     "vectorized",

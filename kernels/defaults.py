@@ -24,8 +24,8 @@ class DefaultConfig:
 
 def example(bucket: BucketName, dtype: DTypeName) -> Problem:
     """A product of that bucket."""
-    m, n, k = EXAMPLES[bucket]
-    return Problem(m, n, k, dtype)
+    m, n, k, batch = EXAMPLES[bucket]
+    return Problem(m, n, k, dtype, batch, a_batched=batch > 1, b_batched=batch > 1)
 
 
 def main_dtype(kernel: CudaKernel) -> DTypeName:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
@@ -22,7 +22,6 @@ SOURCE_DIR = Path(__file__).parent / "cuda"
 NO_CONFIG: TileConfig = MappingProxyType({})
 MAX_REGISTERS = 255  # of one thread, 32 bits each
 SPARE_REGISTERS = 31  # least that addresses, loop counters and operand fragments take
-
 
 # What a sentence about one config fills in.
 _GIVEN = re.compile(r" = (?:\d+ × )?\{\w+\}(?: ?[×/] ?\{\w+\})*|, not \{\w+\}(?: and \{\w+\})*(?=\.)")
@@ -81,15 +80,16 @@ class Launch:
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     shared_bytes: int = 0
-    # True: the grid counts tiles, and no more blocks than the device has multiprocessors go through them.
-    resident: bool = False
+    resident: bool = False  # the grid counts tiles, and no more blocks than the device has room for go through them
     cluster: int = 1  # blocks next to each other on x that start together, as the source says
+    each: int = 1  # resident blocks of a multiprocessor
+    parts: int = 1  # that a tile may be cut into, where there are fewer tiles than resident blocks
 
     def on(self, multiprocessors: int) -> tuple[int, int, int]:
-        """The grid that is launched on a device of so many multiprocessors: whole clusters, no more than tiles."""
+        """The grid that is launched on a device of so many multiprocessors: whole clusters, as many as get work."""
         if not self.resident:
             return self.grid
-        clusters = min(self.grid[0], max(multiprocessors // self.cluster, 1))
+        clusters = min(self.grid[0] * self.parts, max(multiprocessors * self.each // self.cluster, 1))
         return (clusters * self.cluster, *self.grid[1:])
 
 
@@ -103,11 +103,15 @@ class Pass:
 
 @dataclass(frozen=True, slots=True)
 class Boxes:
-    """What one bulk tensor copy moves of each matrix as it is stored: (rows, columns) in elements."""
+    """What one bulk tensor copy moves of each matrix, swizzled where rows have at most 128 bytes: (rows, columns) in
+    elements, as it is stored; where operands are wanted along or across k, once those that are not are transposed."""
 
     a: tuple[int, int]
     b: tuple[int, int]
     c: tuple[int, int]
+    along_k: bool = False
+    across_k: bool = False
+    to_tf32: bool = False  # copies of float32 operands round them on their way
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +151,8 @@ class Kernel:
     dtype_compute_capability: Mapping[DTypeName, tuple[int, int]] = field(default_factory=dict)
     # True: no other compute capability than the least has its instructions, not even a newer one.
     architecture_specific: bool = False
-    # Where each product is several of another type, on that type's units: which, and how many at the least.
-    made_of: tuple[DTypeName, int] | None = None
+    # Where each product is several of another type, or less than one of its own: on which type's units, how many.
+    made_of: tuple[DTypeName, float] | None = None
 
     @property
     def dtypes(self) -> tuple[DTypeName, ...]:
@@ -262,6 +266,12 @@ class CudaKernel(Kernel):
                 f"has {device.shared_bytes_per_block}; take smaller tiles."
             )
         return None
+
+    def as_launched(self, problem: Problem) -> Problem:
+        """The same product as the kernel's function finds it: with operands along or across k, if it wants them so."""
+        if self.boxes is None or not ((boxes := self.boxes(problem)).along_k or boxes.across_k):
+            return problem
+        return replace(problem, transpose_a=boxes.across_k, transpose_b=boxes.along_k)
 
     def launch(self, problem: Problem, config: TileConfig) -> Launch:
         """Grid, block and shared bytes. `config` is a full one, out of `resolve_config`."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-DTypeName = Literal["float16", "bfloat16", "float32", "float64", "int8", "int32"]
-AccuracyName = Literal["bf16", "fp16", "tf32", "fp32", "fp64", "exact"]
+DTypeName = Literal["float16", "bfloat16", "float32", "float64", "int8", "int32", "float8_e4m3"]
+AccuracyName = Literal["bf16", "fp16", "tf32", "fp32", "fp64", "exact", "fp8", "fp32_normwise"]
 
 DTYPE_NAMES: tuple[DTypeName, ...] = get_args(DTypeName)
 ACCURACY_NAMES: tuple[AccuracyName, ...] = get_args(AccuracyName)
@@ -46,11 +46,14 @@ DTYPES: dict[DTypeName, DType] = {
         DType("float64", 8, "float64", "fp64", 2.0**-53, 1.7976931348623157e308),
         DType("int8", 1, "int32", "exact", 0.0, 127.0),
         DType("int32", 4, "int32", "exact", 0.0, 2147483647.0),
+        # Products of two such numbers leave the range of 16-bit floats, and float32 holds every sum of them.
+        DType("float8_e4m3", 1, "float32", "fp8", 2.0**-4, 448.0),
     )
 }
 
-# Each type in its own class: kernels sum 16-bit floats in float32, and int8 in int32.
-OWN_ACCURACY: dict[DTypeName, AccuracyName] = {d.name: d.accuracy for d in DTYPES.values()}
+# Each type in its own class: kernels sum 16-bit floats in float32, and int8 in int32. 8-bit floats are for
+# tensor cores; one kernel takes them for devices whose tensor cores do not.
+OWN_ACCURACY: dict[DTypeName, AccuracyName] = {d.name: d.accuracy for d in DTYPES.values() if d.name != "float8_e4m3"}
 
 # Relative error of one rounding step in the arithmetic that a class allows for operands and partial sums.
 ACCURACY_UNIT_ROUNDOFF: dict[AccuracyName, float] = {
@@ -60,22 +63,46 @@ ACCURACY_UNIT_ROUNDOFF: dict[AccuracyName, float] = {
     "fp32": 2.0**-24,
     "fp64": 2.0**-53,
     "exact": 0.0,
+    "fp8": 2.0**-13,
+    "fp32_normwise": 2.0**-24,
 }
 
 # Magnitudes of operands between which a class keeps that roundoff, where it has not the exponents of float32: smaller
 # ones are rounded as the smallest is, larger ones are lost.
 ACCURACY_RANGE: dict[AccuracyName, tuple[float, float]] = {"fp16": (2.0**-14, DTYPES["float16"].largest)}
 
+# Classes whose partial sums are shorter than what kernels sum that type in, and the same of them: Hopper's tensor cores
+# keep 14 bits of a sum of 8-bit products and cut the rest (DeepSeek-V3 Technical Report, arXiv 2412.19437, section
+# 3.3.2). Operands are taken as they are.
+# Products put together from sums of quarters round that much more (docs/notes/strassen.md derives it).
+ACCURACY_SUM_ROUNDOFF: dict[AccuracyName, float] = {
+    "fp8": ACCURACY_UNIT_ROUNDOFF["fp8"],
+    "fp32_normwise": 11 * ACCURACY_UNIT_ROUNDOFF["fp32_normwise"],
+}
+
+# Classes whose errors are in proportion to the largest rows of A and columns of B, and not to an element's own.
+NORMWISE: frozenset[AccuracyName] = frozenset({"fp32_normwise"})
+
 # From loose to strict; `exact` stands apart because only integer products are exact.
-_STRICTNESS: dict[AccuracyName, int] = {"bf16": 0, "fp16": 1, "tf32": 1, "fp32": 2, "fp64": 3, "exact": 4}
+_STRICTNESS: dict[AccuracyName, int] = {
+    "fp8": 0,
+    "bf16": 1,
+    "fp16": 2,
+    "tf32": 2,
+    "fp32_normwise": 3,
+    "fp32": 4,
+    "fp64": 5,
+    "exact": 6,
+}
 
 
 def meets(offered: AccuracyName, asked: AccuracyName) -> bool:
     """Whether a kernel of class `offered` may serve a caller who asked for `asked`.
 
-    A class of narrow range serves those alone who asked for it: they know their operands.
+    A class of narrow range, or of errors in proportion to norms, serves those alone who asked for it: they know their
+    operands.
     """
-    if offered in ACCURACY_RANGE:
+    if offered in ACCURACY_RANGE or offered in NORMWISE:
         return offered == asked
     return _STRICTNESS[offered] >= _STRICTNESS[asked]
 

@@ -45,10 +45,10 @@ class Model:
     @property
     def depth(self) -> int:
         """Steps of k that a block brings in together: a parameter says, or the width of a bulk copy's box."""
-        if self.kernel.boxes is not None:
-            _, columns = self.kernel.boxes(Problem(*self.tile, SIDE, self.dtype)).a
-            return columns
-        return next((self.config[name] for name in DEPTH_PARAMETERS if name in self.config), 1)
+        told = next((self.config[name] for name in DEPTH_PARAMETERS if name in self.config), None)
+        if told is None and self.kernel.boxes is not None:
+            _, told = self.kernel.boxes(Problem(*self.tile, SIDE, self.dtype)).a
+        return told or 1
 
     @property
     def block(self) -> tuple[int, int]:

@@ -42,7 +42,7 @@ def program_of(model: Model) -> Program:
 
 
 def has_fragments(model: Model) -> bool:
-    """Whether it multiplies on tensor cores."""
+    """Whether it multiplies on tensor cores, by fragments of which nobody knows what lane holds what."""
     return "wmma.cuh" in program_of(model).headers
 
 
@@ -52,7 +52,7 @@ def trace(model: Model) -> Accesses:
     launch = model.kernel.launch(problem, model.config)
     workspace = [model.kernel.workspace(problem, model.config).bytes] if model.kernel.workspace else []
     itemsizes = (DTYPES[problem.dtype].itemsize, DTYPES[problem.product_dtype].itemsize)
-    grid = (launch.grid[0], *launch.block[:2], launch.shared_bytes)
+    grid = (launch.grid[0], *launch.block[:2], launch.shared_bytes, launch.cluster)
     numbers = (*grid, problem.m, problem.n, problem.k, ROW_STEP, *itemsizes, *workspace)
     with TemporaryDirectory() as directory:
         binary = _build(model, Path(directory))
@@ -66,6 +66,7 @@ def _build(model: Model, directory: Path) -> Path:
     options = [option for option in program.options if option.startswith("-D")]
     options += [f'-DSOURCE="{program.path}"', f"-DKERNEL={model.kernel.name}"]
     options += ["-include", str(RECORDER / "fragments.hpp")] if has_fragments(model) else []
+    options += ["-include", str(EMULATION / "dmma_emulated.hpp")] if "dmma.cuh" in program.headers else []
     told = ["-fsanitize=thread", "--param", "tsan-instrument-func-entry-exit=0", *options]
     objects = [_compiled(EMULATION / "kernel.cpp", directory, *told), _compiled(RECORDER / "recorder.cpp", directory)]
     objects += [_compiled(EMULATION / f"{name}.cpp", directory) for name in RUNTIME]

@@ -159,7 +159,10 @@ def _config_count(name: str) -> int:
 
 
 def _defaults(kernel: Kernel) -> tuple[DefaultView, ...]:
-    declared = ((d.config, d.buckets, d.dtypes or kernel.dtypes, d.min_compute_capability) for d in kernel.defaults)
+    declared = (
+        (kernel.resolve_config(d.config), d.buckets, d.dtypes or kernel.dtypes, d.min_compute_capability)
+        for d in kernel.defaults
+    )
     own = ({p.name: p.default for p in kernel.parameters}, BUCKET_NAMES, kernel.dtypes, kernel.min_compute_capability)
     return tuple(
         DefaultView(config=dict(config), buckets=buckets, dtypes=dtypes, min_compute_capability=least)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from jobs.bit_floats import held_as_bits
 from kernels.numerics import DTypeName
 from service.problems import NotAcceptable
 
@@ -19,8 +20,8 @@ FILE_OFFERS = (NPY, SAFETENSORS, OCTETS, JSON)
 
 
 def offers_for(dtype: DTypeName, offers: Sequence[str]) -> Sequence[str]:
-    """Those of the media types that can carry the element type: npy has no bfloat16."""
-    return [offer for offer in offers if not (offer == NPY and dtype == "bfloat16")]
+    """Those of the media types that can carry the element type: npy has those that numpy has."""
+    return [offer for offer in offers if not (offer == NPY and held_as_bits(dtype))]
 
 
 def choose_type(accept: str | None, offers: Sequence[str]) -> str:

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import numpy as np
 import orjson
 
-from jobs.bfloat16 import narrow, widen
+from jobs.bit_floats import held_as_bits, narrow, widen
 from jobs.errors import InvalidMatrix, MalformedBody
 from jobs.matrices import STORAGE_DTYPES, Array
 from kernels.numerics import DTYPES, DTypeName
@@ -71,7 +71,7 @@ def to_array(value: list[Any], name: str, dtype: DTypeName) -> Array:
 
 def to_json(array: Array, dtype: DTypeName) -> bytes:
     """The stored form as JSON text: nested lists, with `"NaN"` and the like for what JSON has no number for."""
-    values = widen(array) if dtype == "bfloat16" else array
+    values = widen(array, dtype)
     if DTYPES[dtype].is_integer or bool(np.isfinite(values).all()):
         return orjson.dumps(values, option=orjson.OPT_SERIALIZE_NUMPY)
     return orjson.dumps(_with_names(values))
@@ -135,14 +135,15 @@ def _floats(numbers: list[Any], name: str, shape: tuple[int, ...], dtype: DTypeN
     exact = np.array(numbers, np.float64)
     with np.errstate(over="ignore"):
         stored = _narrow(exact, dtype)
-    widened = widen(stored) if dtype == "bfloat16" else stored
+    widened = widen(stored, dtype)
     _refuse_any(np.isfinite(exact) & ~np.isfinite(widened), numbers, name, shape, f"which is too large for {dtype}")
+    _refuse_any(np.isinf(exact) & np.isnan(widened), numbers, name, shape, f"but {dtype} has no infinities")
     return stored
 
 
 def _narrow(exact: Array, dtype: DTypeName) -> Array:
-    if dtype == "bfloat16":
-        return narrow(exact.astype(np.float32))
+    if held_as_bits(dtype):
+        return narrow(exact.astype(np.float32), dtype)
     return exact.astype(STORAGE_DTYPES[dtype])
 
 

@@ -45,8 +45,9 @@ class MatmulOptions(Strict):
     )
     accuracy: AccuracyName | None = Field(
         None,
-        description="Error class the product must meet: `bf16`, `fp16`, `tf32`, `fp32`, `fp64`, or `exact` for "
-        "integers. By default that of the kernel, where one is named, or of the element type.",
+        description="Error class the product must meet: `fp8`, `bf16`, `fp16`, `tf32`, `fp32`, `fp64`, or `exact` "
+        "for integers; `fp32_normwise` is float32's error in proportion to the largest rows and columns. By "
+        "default that of the kernel, where one is named, or of the element type.",
         examples=["fp32"],
     )
     transpose_a: bool = Field(False, description="Multiply with A transposed: A is then k×m.")

@@ -5,11 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 
 from jobs.embedded import EmbeddedServer
 from jobs.models import new_id
+
+SERVICES = ("tests/chaos/", "tests/integration/")
+BROWSER = "tests/browser/"
+
+
+@pytest.hookimpl(optionalhook=True)  # a GPU machine may have no xdist
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Tests that start services of their own take turns, as do those that share a browser; all others go by file."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Together(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
+        def _split_scope(self, nodeid: str) -> str:
+            if nodeid.startswith(BROWSER):
+                return BROWSER
+            return "services" if nodeid.startswith(SERVICES) else nodeid.partition("::")[0]
+
+    return Together(config, log)
 
 
 @pytest.fixture(scope="session")

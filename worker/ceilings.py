@@ -12,8 +12,24 @@ MULTIPLY_ADDS: dict[tuple[int, int], dict[DTypeName, int]] = {
     (7, 5): {"float16": 512, "float32": 64, "float64": 2, "int8": 1024, "int32": 64},
     (8, 0): {"float16": 1024, "bfloat16": 1024, "float32": 64, "float64": 64, "int8": 2048, "int32": 64},
     (8, 6): {"float16": 512, "bfloat16": 512, "float32": 128, "float64": 2, "int8": 1024, "int32": 64},
-    (8, 9): {"float16": 512, "bfloat16": 512, "float32": 128, "float64": 2, "int8": 1024, "int32": 64},
-    (9, 0): {"float16": 2048, "bfloat16": 2048, "float32": 128, "float64": 128, "int8": 4096, "int32": 64},
+    (8, 9): {
+        "float16": 512,
+        "bfloat16": 512,
+        "float32": 128,
+        "float64": 2,
+        "int8": 1024,
+        "int32": 64,
+        "float8_e4m3": 1024,
+    },
+    (9, 0): {
+        "float16": 2048,
+        "bfloat16": 2048,
+        "float32": 128,
+        "float64": 128,
+        "int8": 4096,
+        "int32": 64,
+        "float8_e4m3": 4096,
+    },
 }
 
 # The same without tensor cores: float16 two at a time, as the chains of `worker/benchmark/cuda_ceilings.py` take it.

@@ -1,7 +1,8 @@
 """`cpu_blas`: products by numpy's BLAS, for every element type.
 
-BLAS knows float32 and float64 alone. 16-bit floats are widened block by block and rounded once at the end. Integers are
-multiplied in floats wide enough for every partial sum to be exact, and the blocks are added modulo 2³².
+BLAS knows float32 and float64 alone. Floats of 16 and 8 bits are widened block by block, and 16-bit products rounded
+once at the end. Integers are multiplied in floats wide enough for every partial sum to be exact, and the blocks are
+added modulo 2³².
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def _blockwise(dtype: DTypeName, a: Array, b: Array, c: Array) -> None:
             total = np.zeros(c[:, rows, columns].shape, dtype=total_dtype)
             for inner in _blocks(a.shape[2], depth):
                 total += partial(a[:, rows, inner], b[:, inner, columns])
-            c[:, rows, columns] = total if dtype in ("int8", "int32") else narrow(total, dtype)
+            c[:, rows, columns] = total if total.dtype == c.dtype else narrow(total, dtype)
 
 
 def _blocks(extent: int, size: int) -> Iterator[slice]:

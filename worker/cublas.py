@@ -13,17 +13,17 @@ import numpy as np
 from cupy_backends.cuda.libs import cublas
 
 from jobs.errors import KernelUnavailable
-from kernels.arrange import MAX_GRID_Z
 from kernels.numerics import DTypeName, Problem
 from worker.compile import Compiler
+from worker.cublas_lt import CublasLt, Product
 from worker.device_memory import DeviceMatrix, allocate
-from worker.pitch import GROUP, layout
-from worker.sources import turn_program
+from worker.pitch import GROUP, IN_GROUPS
+from worker.turn import turn, turn_function, turned_layout
 
 LARGEST_SIZE = 2**31 - 1  # these bindings take 32-bit sizes
 # Partial sums of 16-bit products stay in float32, also where work is split along k.
 FULL_PRECISION_REDUCTION = 16
-TURN_TILE, TURN_ROWS = 32, 8  # as in cuda/turn.cu
+FAST_FLOAT8 = "cublas_fp8_fast"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,8 @@ class Cublas:
     """A handle on the current device. For use by one thread."""
 
     def __init__(self, compiler: Compiler) -> None:
-        self._turn = compiler.function(turn_program(), "turn")
+        self._turn = turn_function(compiler, "int8")  # for any elements of a byte
+        self._lt: CublasLt | None = None  # once it is needed
         self._handle = cublas.create()
         cublas.setPointerMode(self._handle, cublas.CUBLAS_POINTER_MODE_HOST)
         # float32 is not lowered to TF32 unless a mode says so.
@@ -70,8 +71,11 @@ class Cublas:
         if problem.k == 0:
             c.memory.memset_async(0, c.layout.bytes)
             return
-        if problem.dtype == "int8":
+        if problem.dtype in IN_GROUPS:
             problem, a, b = self._depth_first(problem, a, b)
+        if problem.dtype == "float8_e4m3":
+            self._multiply_float8(kernel, problem, a, b, c)
+            return
         mode = MODES[kernel][problem.dtype]
         m, n, k = (_padded(size, problem) for size in (problem.m, problem.n, problem.k))
         if max(m, n, k, problem.batch, *(x.layout.pitch for x in (a, b, c))) > LARGEST_SIZE:
@@ -89,31 +93,39 @@ class Cublas:
             zero_and_c = (zero.ctypes.data, *strided[2], problem.batch)
             cublas.gemmStridedBatchedEx(*first, *strided[0], *strided[1], *zero_and_c, *last)
 
+    def _multiply_float8(
+        self, kernel: str, problem: Problem, a: DeviceMatrix, b: DeviceMatrix, c: DeviceMatrix
+    ) -> None:
+        m, n, k = (_padded(size, problem) for size in (problem.m, problem.n, problem.k))
+        pitches = a.layout.pitch, b.layout.pitch, c.layout.pitch
+        strides = a.layout.stride, b.layout.stride, c.layout.stride
+        product = Product(m, n, k, problem.batch, pitches, strides, fast=kernel == FAST_FLOAT8)
+        if self._lt is None:
+            self._lt = CublasLt()
+        self._lt.multiply(product, a, b, c)
+
     def _depth_first(
         self, problem: Problem, a: DeviceMatrix, b: DeviceMatrix
     ) -> tuple[Problem, DeviceMatrix, DeviceMatrix]:
         """The same product with both operands contiguous along k, B turned where it is not.
 
-        Only so do cuBLAS's tensor-core kernels for int8 apply: on an H200, 8192³ ran at 1471 TOPS that way and at 127
-        as A·B lies row-major, where some sizes were refused besides (cuBLAS 13.1).
+        Only so do cuBLAS's tensor-core kernels for elements of a byte apply, and 8-bit floats have no others. On an
+        H200, 8192³ of int8 ran at 1471 TOPS that way and at 127 as A·B lies row-major, where some sizes were refused
+        besides (cuBLAS 13.1).
         """
         turned_a = self._turned(a) if problem.transpose_a else a
         turned_b = b if problem.transpose_b else self._turned(b)
         return replace(problem, transpose_a=False, transpose_b=True), turned_a, turned_b
 
     def _turned(self, matrix: DeviceMatrix) -> DeviceMatrix:
-        at = matrix.layout
-        copy = allocate(layout(at.dtype, (at.batch, at.columns, at.rows), in_groups=True))
-        blocks = -(-at.rows // TURN_TILE) * -(-at.columns // TURN_TILE)
-        sizes = (at.rows, at.columns, at.pitch, copy.layout.pitch, at.stride, copy.layout.stride, at.batch)
-        arguments = (np.uint64(matrix.address), np.uint64(copy.address), *map(np.int64, sizes))
-        self._turn((blocks, 1, min(at.batch, MAX_GRID_Z)), (TURN_TILE, TURN_ROWS, 1), arguments)
+        copy = allocate(turned_layout(matrix.layout, in_groups=True))
+        turn(self._turn, matrix, copy)
         return copy
 
 
 def _padded(size: int, problem: Problem) -> int:
-    """int8 goes by groups; the layout has room for them, and zeros in it."""
-    return -(-size // GROUP) * GROUP if problem.dtype == "int8" else size
+    """Elements of a byte go by groups; the layout has room for them, and zeros in it."""
+    return -(-size // GROUP) * GROUP if problem.dtype in IN_GROUPS else size
 
 
 def _operation(transposed: bool) -> int:

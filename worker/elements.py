@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from jobs import bfloat16
+from jobs import bit_floats
 from jobs.matrices import STORAGE_DTYPES, Array
 from kernels.numerics import DTypeName
 
 
 def widen(elements: Array, dtype: DTypeName) -> Array:
-    """16-bit floats as float32, exactly; other types as they are, not copied."""
-    if dtype == "bfloat16":
-        return bfloat16.widen(elements)
-    if dtype == "float16":
-        return _widen_half(elements)
-    return elements
+    """Floats of 16 and 8 bits as float32, exactly; other types as they are, not copied."""
+    return _widen_half(elements) if dtype == "float16" else bit_floats.widen(elements, dtype)
 
 
 def _widen_half(elements: Array) -> Array:
@@ -38,9 +34,9 @@ def _widen_half(elements: Array) -> Array:
 
 
 def narrow(values: Array, dtype: DTypeName) -> Array:
-    """float32 values rounded once to a 16-bit type; beyond its range they become infinities, as IEEE has it."""
-    if dtype == "bfloat16":
-        return bfloat16.narrow(values)
+    """float32 values rounded once to a type; beyond its range they become infinities, as IEEE has it, or else NaN."""
+    if bit_floats.held_as_bits(dtype):
+        return bit_floats.narrow(values, dtype)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         return values.astype(STORAGE_DTYPES[dtype])
 

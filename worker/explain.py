@@ -2,7 +2,8 @@
 
 An element is granted u·(2·Σₜ|sₜ| + 8·√k·Σₜ|pₜ|): every step may round its partial sum sₜ by u, all in the same
 direction, with as much again for another order of summation; and whatever the order, a random walk of k roundings of
-the terms pₜ. To that comes one rounding to the product's type.
+the terms pₜ. To that comes one rounding to the product's type. Where errors are in proportion to norms, the terms are
+those of sums of other rows and columns too, so Σₜ|pₜ| is at least the largest row of A times the largest column of B.
 """
 
 from __future__ import annotations
@@ -43,11 +44,15 @@ def _worst_of_row(operands: Operands, item: int, row: int, rounding: Rounding) -
     a_row = operands.a.elements(item, np.array([row]), np.arange(k))
     given = operands.c.elements(item, np.array([row]), np.arange(n))
     with np.errstate(all="ignore"):
-        about = operands.b.item(item).transposed().times(a_row[np.newaxis]).products[0]
-        distance = np.nan_to_num(np.abs(given - about), nan=np.inf)
+        about = operands.b.item(item).transposed().times(a_row[np.newaxis])
+        distance = np.nan_to_num(np.abs(given - about.products[0]), nan=np.inf)
     distance[~np.isfinite(given)] = -1.0  # their column of B is not finite either: the sample judges them
     columns = np.argsort(distance)[-WORST_COLUMNS:]
-    return _worst(operands, item, np.full(len(columns), row), columns, rounding)
+    least = 0.0
+    if rounding.normwise:
+        rows = operands.a.item(item).times(np.zeros((1, k)))
+        least = sqrt(rows.squares.max() * about.squares.max())
+    return _worst(operands, item, np.full(len(columns), row), columns, rounding, least)
 
 
 def worst_of_sample(
@@ -76,8 +81,9 @@ def _some(places: Array, rng: np.random.Generator) -> Array:
     return chosen
 
 
-def _worst(operands: Operands, item: int, rows: Array, columns: Array, rounding: Rounding) -> float:
-    """Largest ratio of the elements (rows[e], columns[e]): above 1 where rounding does not explain one."""
+def _worst(operands: Operands, item: int, rows: Array, columns: Array, rounding: Rounding, least: float = 0.0) -> float:
+    """Largest ratio of the elements (rows[e], columns[e]): above 1 where rounding does not explain one. Sums of terms'
+    magnitudes count as `least` at the least."""
     given = operands.c.elements(item, rows, columns)
     depth = np.arange(rounding.k)
     at_once = max(1, TERMS // max(1, rounding.k))
@@ -86,11 +92,11 @@ def _worst(operands: Operands, item: int, rows: Array, columns: Array, rounding:
         part = slice(start, start + at_once)
         a = operands.a.elements(item, rows[part, np.newaxis], depth)
         b = operands.b.elements(item, depth, columns[part, np.newaxis])
-        worst = max(worst, float(_ratios(a, b, given[part], rounding).max()))
+        worst = max(worst, float(_ratios(a, b, given[part], rounding, least).max()))
     return worst
 
 
-def _ratios(a: Array, b: Array, given: Array, rounding: Rounding) -> Array:
+def _ratios(a: Array, b: Array, given: Array, rounding: Rounding, least: float) -> Array:
     """Of each element, its distance from Σ a·b over what rounding explains. `a` and `b` are (elements, k)."""
     with np.errstate(all="ignore"):
         terms = a * b
@@ -98,7 +104,8 @@ def _ratios(a: Array, b: Array, given: Array, rounding: Rounding) -> Array:
         finite = np.where(of_finite, terms, 0.0)
         sums = np.cumsum(terms, axis=1)
         true = sums[:, -1] if rounding.k else np.zeros(len(given))
-        steps = 2.0 * np.abs(sums).sum(axis=1) + RANDOM_WALK * sqrt(rounding.k) * np.abs(finite).sum(axis=1)
+        size = np.maximum(np.abs(finite).sum(axis=1), least)
+        steps = 2.0 * np.abs(sums).sum(axis=1) + RANDOM_WALK * sqrt(rounding.k) * size
         granted = rounding.accumulate * steps + rounding.underflow
         granted += rounding.operand * _lowered(a, b, of_finite, rounding).sum(axis=1)
         granted += rounding.output * (np.abs(true) + granted)

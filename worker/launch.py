@@ -18,6 +18,7 @@ from worker.compile import Compiler
 from worker.device_memory import DeviceMatrix
 from worker.sources import kernel_program
 from worker.tensor_maps import copy_rows, is_aligned, room_for, tensor_map
+from worker.turn import turn, turn_function, turned_layout
 
 LARGEST_GRID = 2**31 - 1
 LARGEST_COORDINATE = 2**30  # of a kernel that counts in 32 bits; a tile that begins inside may end beyond
@@ -27,10 +28,12 @@ MAX_DYNAMIC_SHARED_BYTES = 8  # the driver's number for that attribute of a func
 
 @dataclass(frozen=True, slots=True)
 class Functions:
-    """A kernel's compiled function, and those of its passes in their order."""
+    """A kernel's compiled function, those of its passes in their order, and, where it wants operands otherwise than
+    they lie, their transposition."""
 
     main: Any
     passes: tuple[Any, ...]
+    turn: Any | None = None
 
 
 def prepare(compiler: Compiler, kernel: CudaKernel, config: TileConfig, problem: Problem) -> Functions:
@@ -41,7 +44,9 @@ def prepare(compiler: Compiler, kernel: CudaKernel, config: TileConfig, problem:
     if shared_bytes > STATIC_SHARED_BYTES:
         driver.funcSetAttribute(main.ptr, MAX_DYNAMIC_SHARED_BYTES, shared_bytes)
     passes = kernel.passes(problem, config) if kernel.passes is not None else ()
-    return Functions(main, tuple(compiler.function(program, each.name) for each in passes))
+    boxes = kernel.boxes(problem) if kernel.boxes is not None else None
+    turning = turn_function(compiler, problem.dtype) if boxes and (boxes.along_k or boxes.across_k) else None
+    return Functions(main, tuple(compiler.function(program, each.name) for each in passes), turning)
 
 
 def launch(
@@ -55,7 +60,7 @@ def launch(
 ) -> None:
     """Puts the product on the current stream. Raises KernelUnavailable."""
     if kernel.boxes is not None:
-        _launch_with_maps(functions.main, kernel, config, problem, kernel.boxes(problem), (a, b, c))
+        _launch_with_maps(functions, kernel, config, problem, kernel.boxes(problem), (a, b, c))
         return
     arguments, workspace = _arguments(problem, a, b, c), _workspace(kernel, config, problem)
     if workspace is not None:
@@ -88,24 +93,42 @@ def _put(function: Any, kernel: CudaKernel, shape: Launch, arguments: tuple[np.g
 
 
 def _launch_with_maps(
-    function: Any,
+    functions: Functions,
     kernel: CudaKernel,
     config: TileConfig,
     problem: Problem,
     boxes: Boxes,
     matrices: tuple[DeviceMatrix, DeviceMatrix, DeviceMatrix],
 ) -> None:
-    """Rows that begin where bulk tensor copies do not reach are copied to where they do, before and after."""
+    """Operands that do not lie as the kernel wants them are transposed. Rows that begin where bulk tensor copies do not
+    reach are copied to where they do, before and after."""
     _check_sizes(kernel, problem)
-    a, b, c = (matrix if is_aligned(matrix) else room_for(matrix.layout) for matrix in matrices)
-    for operand, aligned in zip(matrices[:2], (a, b), strict=True):
-        if aligned is not operand:
-            copy_rows(operand, aligned)
-    maps = tensor_map(a, boxes.a), tensor_map(b, boxes.b), tensor_map(c, boxes.c)
+    launched = kernel.as_launched(problem)
+    a = _within_reach(matrices[0], functions.turn if problem.transpose_a != launched.transpose_a else None)
+    b = _within_reach(matrices[1], functions.turn if problem.transpose_b != launched.transpose_b else None)
+    c = matrices[2] if is_aligned(matrices[2]) else room_for(matrices[2].layout)
+    of_a, of_b = tensor_map(a, boxes.a, to_tf32=boxes.to_tf32), tensor_map(b, boxes.b, to_tf32=boxes.to_tf32)
     sizes = (problem.m, problem.n, problem.k, problem.batch, a.layout.batch, b.layout.batch)
-    _put(function, kernel, kernel.launch(problem, config), (*maps, *map(np.int32, sizes)))
+    arguments: tuple[np.generic | Array, ...] = (of_a, of_b, tensor_map(c, boxes.c), *map(np.int32, sizes))
+    workspace = _workspace(kernel, config, problem)
+    if workspace is not None:
+        arguments = (*arguments, np.uint64(workspace.ptr))
+    _put(functions.main, kernel, kernel.launch(problem, config), arguments)
     if c is not matrices[2]:
         copy_rows(c, matrices[2])
+
+
+def _within_reach(operand: DeviceMatrix, turning: Any | None) -> DeviceMatrix:
+    """The operand, transposed by `turning` if given, with rows where bulk tensor copies reach them."""
+    if turning is not None:
+        turned = room_for(turned_layout(operand.layout, in_groups=False))
+        turn(turning, operand, turned)
+        return turned
+    if is_aligned(operand):
+        return operand
+    moved = room_for(operand.layout)
+    copy_rows(operand, moved)
+    return moved
 
 
 def _workspace(kernel: CudaKernel, config: TileConfig, problem: Problem) -> Any:

@@ -15,7 +15,8 @@ from kernels.numerics import DTYPES, DTypeName, Problem
 ALIGNMENT_BYTES = 256
 WASTE = 8  # at most a row's 1/WASTE is spent on its padding
 LARGEST_PITCH_BYTES = 2**31 - 1  # of a two-dimensional copy
-GROUP = 16  # cuBLAS multiplies int8 in groups of so many rows, columns and steps
+GROUP = 16  # cuBLAS multiplies elements of a byte in groups of so many rows, columns and steps
+IN_GROUPS: tuple[DTypeName, ...] = ("int8", "float8_e4m3")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +102,12 @@ def layout(dtype: DTypeName, shape: tuple[int, ...], *, in_groups: bool, dense: 
 
 
 def operand_layout(dtype: DTypeName, shape: tuple[int, ...], *, dense: bool = False) -> Layout:
-    return layout(dtype, shape, in_groups=dtype == "int8", dense=dense)
+    return layout(dtype, shape, in_groups=dtype in IN_GROUPS, dense=dense)
 
 
 def product_layout(problem: Problem, *, dense: bool = False) -> Layout:
     shape = (problem.batch, problem.m, problem.n)
-    return layout(problem.product_dtype, shape, in_groups=problem.dtype == "int8", dense=dense)
+    return layout(problem.product_dtype, shape, in_groups=problem.dtype in IN_GROUPS, dense=dense)
 
 
 def _power_of_two_below(value: int) -> int:

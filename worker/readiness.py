@@ -12,7 +12,7 @@ from jobs.matrices import STORAGE_DTYPES, Array
 from kernels.catalog import BY_NAME
 from kernels.choose import choose
 from kernels.kernel import NO_CONFIG, DeviceTraits
-from kernels.numerics import DTypeName, Problem
+from kernels.numerics import DTYPES, DTypeName, Problem
 from worker.elements import as_float64, narrow, widen
 from worker.runner import HostOperand, Runner, gathered
 from worker.verify import check
@@ -58,6 +58,6 @@ def _prove_one(runner: Runner, name: str, problem: Problem, rng: np.random.Gener
 
 def _integers(rng: np.random.Generator, shape: tuple[int, int], dtype: DTypeName) -> Array:
     values = rng.integers(-LARGEST, LARGEST + 1, size=shape)
-    if dtype in ("float16", "bfloat16"):
+    if not DTYPES[dtype].is_integer and DTYPES[dtype].itemsize < 4:
         return narrow(values.astype(np.float32), dtype)
     return values.astype(STORAGE_DTYPES[dtype])

@@ -18,6 +18,8 @@ CHECK_SOURCE = Path(__file__).parent / "cuda" / "sums.cu"
 TURN_SOURCE = CHECK_SOURCE.with_name("turn.cu")
 BENCHMARK_SOURCE = CHECK_SOURCE.with_name("benchmark.cu")
 RANDOM_SOURCE = CHECK_SOURCE.with_name("random.cu")
+TURN_TILES = {1: 128, 2: 64, 4: 64}  # rows and columns for a block, by bytes of an element, as in turn.cu
+TURN_THREADS = 256
 LANGUAGE = "--std=c++17"
 _INCLUDE = re.compile(r'^\s*#include "([^"]+)"', re.MULTILINE)
 CHECK_THREADS = 256  # of a block of the check's kernels
@@ -82,7 +84,8 @@ def _text(path: Path) -> str:
 
 
 def kernel_program(kernel: CudaKernel, config: TileConfig, problem: Problem) -> Program:
-    """A kernel of the catalogue for a problem's element type and transpositions."""
+    """A kernel of the catalogue for a problem's element type and transpositions, as its function finds them."""
+    problem = kernel.as_launched(problem)
     transposes = (f"-DTRANSPOSE_A={int(problem.transpose_a)}", f"-DTRANSPOSE_B={int(problem.transpose_b)}")
     options = (*_common(problem.dtype), *transposes, *kernel.defines(config))
     return Program(kernel.source_path, options, kernel.architecture_specific)
@@ -95,9 +98,9 @@ def check_program(dtype: DTypeName, *, transposed: bool) -> Program:
     return Program(CHECK_SOURCE, (*_common(dtype), *sizes))
 
 
-def turn_program() -> Program:
-    """The transposition of int8 matrices."""
-    return Program(TURN_SOURCE, (LANGUAGE,))
+def turn_program(itemsize: int) -> Program:
+    """The transposition of matrices whose elements have so many bytes: 1, 2 or 4."""
+    return Program(TURN_SOURCE, (LANGUAGE, f"-DITEM_BYTES={itemsize}"))
 
 
 def benchmark_program() -> Program:

@@ -24,30 +24,35 @@ from worker.pitch import Layout
 ALIGNMENT_BYTES = 16  # of addresses and pitches
 MAP_BYTES, MAP_ALIGNMENT_BYTES = 128, 64
 MAP = np.dtype([("words", f"V{MAP_BYTES}")])
-# The driver's own numbers. Elements are only moved, so unsigned integers of their size do.
+# The driver's own numbers. Elements are only moved, so unsigned integers of their size do; but for float32 that copies
+# round to TF32.
 ELEMENT_TYPES = {1: 0, 2: 1, 4: 2}  # by bytes
-NOT_INTERLEAVED, SWIZZLE_128_BYTES, PROMOTE_TO_256_BYTES, ZEROS_OUTSIDE = 0, 3, 3, 0
+TFLOAT32 = 11
+NOT_INTERLEAVED, NOT_SWIZZLED, SWIZZLE_128_BYTES, PROMOTE_TO_256_BYTES, ZEROS_OUTSIDE = 0, 0, 3, 3, 0
+SWIZZLED_BYTES = 128  # of a box's row, at most
 KEPT = 1024
 
 
-def tensor_map(matrix: DeviceMatrix, box: tuple[int, int]) -> Array:
-    """Of a matrix with ALIGNMENT_BYTES, for copies of `box` (rows, columns) with the 128-byte swizzle; the third
-    coordinate is the matrix of the batch. An argument for a `const __grid_constant__ TensorMap`.
+def tensor_map(matrix: DeviceMatrix, box: tuple[int, int], *, to_tf32: bool = False) -> Array:
+    """Of a matrix with ALIGNMENT_BYTES, for copies of `box` (rows, columns), with the 128-byte swizzle where its rows
+    are not longer; the third coordinate is the matrix of the batch. An argument for a
+    `const __grid_constant__ TensorMap`.
 
-    Raises DeviceFault where the driver refuses.
+    With `to_tf32` copies into shared memory round float32 to TF32. Raises DeviceFault where the driver refuses.
     """
-    return _encoded(matrix.address, matrix.layout, box)
+    element_type = TFLOAT32 if to_tf32 else ELEMENT_TYPES[matrix.layout.itemsize]
+    return _encoded(matrix.address, matrix.layout, box, element_type)
 
 
 @lru_cache(maxsize=KEPT)
-def _encoded(address: int, layout: Layout, box: tuple[int, int]) -> Array:
+def _encoded(address: int, layout: Layout, box: tuple[int, int], element_type: int) -> Array:
     buffer = ctypes.create_string_buffer(MAP_BYTES + MAP_ALIGNMENT_BYTES)
     at = -(-ctypes.addressof(buffer) // MAP_ALIGNMENT_BYTES) * MAP_ALIGNMENT_BYTES
     sizes = [max(size, 1) for size in (layout.columns, layout.rows, layout.batch)]
     pitches = [layout.pitch_bytes, layout.pitch_bytes * max(layout.kept_rows, 1)]
     status = _encode()(
         ctypes.c_void_p(at),
-        ELEMENT_TYPES[layout.itemsize],
+        element_type,
         ctypes.c_uint32(len(sizes)),
         ctypes.c_void_p(address),
         _numbers(ctypes.c_uint64, sizes),
@@ -55,7 +60,7 @@ def _encoded(address: int, layout: Layout, box: tuple[int, int]) -> Array:
         _numbers(ctypes.c_uint32, (box[1], box[0], 1)),
         _numbers(ctypes.c_uint32, (1, 1, 1)),  # every element
         NOT_INTERLEAVED,
-        SWIZZLE_128_BYTES,
+        SWIZZLE_128_BYTES if box[1] * layout.itemsize <= SWIZZLED_BYTES else NOT_SWIZZLED,
         PROMOTE_TO_256_BYTES,
         ZEROS_OUTSIDE,
     )

@@ -18,6 +18,8 @@ depends on element type and depth alone (`Rounding.threshold`).
 Operands that are first rounded to float16 change by up to f·u where they are smaller than its least normal number f.
 To scaleᵢ² that adds k/2·f²·(‖B‖² + n·‖aᵢ‖²).
 
+Where errors are in proportion to norms (`fp32_normwise`), the largest row of A, and of C, takes the place of row i.
+
 **What that leaves out.** Data may be worse than random: terms that rise and fall again (large partial sums, small
 result), or constants, which round the same way each time. Such rows pass the threshold without being wrong. The
 few worst rows are therefore summed again in float64, term by term, and each element compared with a bound built from
@@ -122,10 +124,12 @@ class _Passes:
         """|C·x − A·(B·x)| of each row relative to its scale: (batch, m)."""
         n = self.bad_columns.shape[-1]
         unit = rounding.threshold / rounding.confidence
+        rows = self.a.squares, self.c.squares
         floor = n * np.square(np.ldexp(rounding.underflow, -self.exponent) / unit)
         whole_b = self.b.squares.sum(axis=-1, keepdims=True)
-        small = rounding.k / 2 * rounding.operand_floor**2 * (whole_b + n * self.a.squares)
-        scale = np.sqrt(self.a.squares * whole_b + rounding.k / 3 * self.c.squares + floor + small)
+        of_a, of_c = (each.max(axis=-1, keepdims=True, initial=0.0) if rounding.normwise else each for each in rows)
+        small = rounding.k / 2 * rounding.operand_floor**2 * (whole_b + n * of_a)
+        scale = np.sqrt(of_a * whole_b + rounding.k / 3 * of_c + floor + small)
         difference = np.abs(self.c.products - self.a.products)
         ratios = np.where(difference == 0.0, 0.0, difference / scale)
         beyond = np.isnan(ratios) | (np.isinf(scale) & np.isfinite(floor))  # an element too large to be squared

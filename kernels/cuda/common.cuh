@@ -1,7 +1,7 @@
 // What every kernel shares: element types, indices, tiles, and how an operand's element is found.
 //
-// The compiler is given one of DTYPE_FLOAT16, DTYPE_BFLOAT16, DTYPE_FLOAT32, DTYPE_FLOAT64, DTYPE_INT8, DTYPE_INT32;
-// TRANSPOSE_A and TRANSPOSE_B as 0 or 1; and the kernel's tile parameters.
+// The compiler is given one of DTYPE_FLOAT16, DTYPE_BFLOAT16, DTYPE_FLOAT32, DTYPE_FLOAT64, DTYPE_INT8, DTYPE_INT32,
+// DTYPE_FLOAT8_E4M3; TRANSPOSE_A and TRANSPOSE_B as 0 or 1; and the kernel's tile parameters.
 //
 // Operands are row-major with rows `lda` (`ldb`, `ldc`) elements apart, and the matrices of a batch `stride_a` (…)
 // elements apart, 0 where one matrix serves the whole batch. All of them are 64-bit: m·k may pass 2^31.
@@ -80,8 +80,22 @@ typedef int Element;
 typedef unsigned int Accumulator;
 typedef int Product;
 
+#elif defined(DTYPE_FLOAT8_E4M3)
+
+typedef unsigned char Element;  // bits: sign, 4 of exponent, 3 of fraction; all ones but for the sign is NaN
+typedef float Accumulator;
+typedef float Product;
+
+// Exponent and fraction at their places in a float32, whose exponent counts from another zero: the factor makes up for
+// it, for subnormal numbers too.
+__device__ __forceinline__ Accumulator widen(Element bits) {
+    const unsigned int magnitude = bits & 0x7Fu, sign = (bits & 0x80u) << 24;
+    const unsigned int value = __float_as_uint(__uint_as_float(magnitude << 20) * 0x1p120f);
+    return __uint_as_float((magnitude == 0x7Fu ? 0x7FC00000u : value) | sign);
+}
+
 #else
-#error "define one of DTYPE_FLOAT16, DTYPE_BFLOAT16, DTYPE_FLOAT32, DTYPE_FLOAT64, DTYPE_INT8, DTYPE_INT32"
+#error "define one of DTYPE_FLOAT16 and its like, as listed above"
 #endif
 
 #if defined(DTYPE_FLOAT32) || defined(DTYPE_FLOAT64) || defined(DTYPE_INT32)

@@ -1,14 +1,16 @@
 // Hopper's own instructions (PTX for `sm_90a`), one function each: barriers that count bytes, bulk tensor copies, the
-// fences of warpgroup matrix instructions, clusters, registers handed from one warpgroup to another. No element type is
+// fences of warpgroup matrix instructions, registers handed from one warpgroup to another. No element type is
 // known here. As the PTX ISA describes them: mbarrier, cp.async.bulk.tensor, wgmma, setmaxnreg, stmatrix.
 //
 // Shared memory goes by its 32-bit address (`shared_address`).
 #pragma once
+#include "cluster.cuh"
 
 constexpr int WARPGROUP = 128;      // threads that issue a matrix instruction together
 constexpr int SWIZZLE_BYTES = 128;  // of a row of a tile: its 16-byte chunks are permuted by the row's number modulo 8
 constexpr int SWIZZLE_ATOM = 1024;  // bytes of 8 such rows, and so how tiles are aligned
 
+#ifndef EMULATED  // an emulation on the CPU brings its own words
 // What the driver's cuTensorMapEncodeTiled wrote: where a matrix lies, its sizes and pitches, and the box to be copied.
 struct alignas(64) TensorMap {
     unsigned long long words[16];
@@ -58,6 +60,8 @@ __device__ __forceinline__ bool has_ended(unsigned int barrier, unsigned int par
     return ended;
 }
 
+#endif
+
 // For the end of the phase of this parity. A new barrier is in phase 0, and counts the phase before as ended.
 __device__ __forceinline__ void wait_barrier(unsigned int barrier, unsigned int parity) {
     while (!has_ended(barrier, parity)) {
@@ -78,6 +82,7 @@ struct RingPlace {
     }
 };
 
+#ifndef EMULATED
 // ---- bulk tensor copies of one box; x is the contiguous direction. What lies outside the matrix arrives as zeros and
 // counts among the bytes; on the way back it is not written. ----
 __device__ __forceinline__ void prefetch_map(const TensorMap& map) {
@@ -121,6 +126,21 @@ __device__ __forceinline__ void wait_stores_read() {
 // Orders what this thread wrote to shared memory before what the copy engine or the tensor cores read there.
 __device__ __forceinline__ void fence_for_copies() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
+// ---- four floats of one thread, at a multiple of 16 bytes ----
+__device__ __forceinline__ void read_four(float* to, unsigned int shared) {
+    asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+                 : "=f"(to[0]), "=f"(to[1]), "=f"(to[2]), "=f"(to[3])
+                 : "r"(shared));
+}
+
+__device__ __forceinline__ void write_four(unsigned int shared, const float* from) {
+    asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(shared), "f"(from[0]), "f"(from[1]), "f"(from[2]),
+                 "f"(from[3])
+                 : "memory");
+}
+
+#define DYNAMIC_TILES(name) extern __shared__ __align__(1024) unsigned char name[]
+
 // ---- matrix instructions of a warpgroup: asynchronous, in groups ----
 __device__ __forceinline__ void fence_sums() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void commit_products() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
@@ -154,18 +174,6 @@ __device__ __forceinline__ void take_registers() {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(REGISTERS));
 }
 
-// ---- clusters ----
-__device__ __forceinline__ int cluster_rank() {
-    int rank;
-    asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-    return rank;
-}
-
-// For all threads of all blocks; shared memory written before it is seen after it.
-__device__ __forceinline__ void cluster_barrier() {
-    asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
-}
-
 // ---- four 8×8 matrices of 16-bit elements from a warp's registers to shared memory: lane 8i + r gives the address of
 // row r of matrix i ----
 __device__ __forceinline__ void store_matrices(unsigned int shared, const unsigned int (&pairs)[4]) {
@@ -173,5 +181,4 @@ __device__ __forceinline__ void store_matrices(unsigned int shared, const unsign
                  "r"(pairs[1]), "r"(pairs[2]), "r"(pairs[3])
                  : "memory");
 }
-
-#define DYNAMIC_TILES(name) extern __shared__ __align__(1024) unsigned char name[]
+#endif

@@ -24,8 +24,8 @@
 #define SUMS_OF(kind, sums, i) \
     SUMS_8(kind, sums, i), SUMS_8(kind, sums, i + 8), SUMS_8(kind, sums, i + 16), SUMS_8(kind, sums, i + 24)
 
-// sums += A·B over the bytes of one instruction's depth, 32 of each row. A thread holds of each 8 columns those at
-// 2·(lane % 4), in rows lane / 4 and 8 more of its warp's 16: four sums, row by row.
+// `add`: sums += A·B over the bytes of one instruction's depth, 32 of each row. `begin`: sums = A·B. A thread holds of
+// each 8 columns those at 2·(lane % 4), in rows lane / 4 and 8 more of its warp's 16: four sums, row by row.
 template <int N>
 struct Mma;
 
@@ -41,7 +41,25 @@ struct Mma;
                 : __VA_ARGS__                                                                              \
                 : "l"(a), "l"(b));                                                                         \
         }                                                                                                  \
+        static __device__ __forceinline__ void begin(HOPPER_SUM (&sums)[N / 2], unsigned long long a,      \
+                                                     unsigned long long b) {                               \
+            asm volatile(                                                                                  \
+                "{\n.reg .pred added;\nsetp.ne.u32 added, 0, 0;\n"                                         \
+                "wgmma.mma_async.sync.aligned.m64n" #N HOPPER_MMA " {" NUMBERS "}, %" #FIRST ", %" #SECOND \
+                ", added" HOPPER_MMA_END ";\n}"                                                            \
+                : __VA_ARGS__                                                                              \
+                : "l"(a), "l"(b));                                                                         \
+        }                                                                                                  \
     };
+
+// Sums are right once their instructions have been waited for, which the compiler does not know: what reads them stays
+// behind this.
+template <int COUNT>
+__device__ __forceinline__ void settle(HOPPER_SUM (&sums)[COUNT]) {
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i)
+        asm volatile("" : HOPPER_SUM_REGISTER(sums[i]));
+}
 
 DEFINE_MMA(64, SUMS_0, 32, 33, SUMS_OF(HOPPER_SUM_REGISTER, sums, 0))
 DEFINE_MMA(128, SUMS_0 SUMS_32, 64, 65, SUMS_OF(HOPPER_SUM_REGISTER, sums, 0), SUMS_OF(HOPPER_SUM_REGISTER, sums, 32))

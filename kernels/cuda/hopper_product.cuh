@@ -4,53 +4,25 @@
 //
 // The blocks of a cluster need the same columns of B: each copies a part of them, for all.
 //
-// Parameters: BLOCK_M, BLOCK_N, STAGES, CLUSTER. Techniques: CUTLASS's warp-specialised persistent kernels for sm_90,
-// and P. Shah's "Outperforming cuBLAS on H100" (2024).
+// Operands of 16 bits may lie along or across k; others are brought along k before. The file that includes this says
+// how a warp's sums are written into a box of C: `write_box`.
+//
+// Parameters: BLOCK_M, BLOCK_N, STAGES, CLUSTER, and those of hopper_stages.cuh. Techniques: CUTLASS's warp-specialised
+// persistent kernels for sm_90, and P. Shah's "Outperforming cuBLAS on H100" (2024).
 #pragma once
 
-#include "common.cuh"
-#include "hopper_mma.cuh"
 #include "hopper_schedule.cuh"
+#include "hopper_stages.cuh"
 
-constexpr int CONSUMERS = 2;  // warpgroups
-constexpr int THREADS = (CONSUMERS + 1) * WARPGROUP;
-constexpr int PRODUCER_REGISTERS = 56, CONSUMER_REGISTERS = 224;
 constexpr int GROUP_M = 8;  // rows of clusters whose tiles are computed at about the same time
-constexpr int BOX = 64;     // rows and columns of a box: 64 × 128 bytes
-constexpr int STEP = SWIZZLE_BYTES / sizeof(Element);  // of k, in a stage
-constexpr int BOX_BYTES = BOX * SWIZZLE_BYTES;
-constexpr int BOXES = BLOCK_N / BOX;  // of B in a stage; of A, one for each consumer
-constexpr int STAGE_BYTES = (CONSUMERS + BOXES) * BOX_BYTES;
-constexpr int OUT_BYTES = 16 * SWIZZLE_BYTES;  // of C: 16 rows of a warp
-constexpr int OUT_COLUMNS = SWIZZLE_BYTES / sizeof(Product);
-constexpr int OUT_BOXES = 2;  // of a warp, written and stored in turn
-constexpr int OUT_OFFSET = STAGES * STAGE_BYTES;
-constexpr int BARRIERS_OFFSET = OUT_OFFSET + CONSUMERS * 4 * OUT_BOXES * OUT_BYTES;
-constexpr int DEPTH_BYTES = 32;  // of an operand's row, that one instruction multiplies
-constexpr bool A_ALONG_K = !TRANSPOSE_A, B_ALONG_K = TRANSPOSE_B;
-static_assert(STEP == BOX || (A_ALONG_K && B_ALONG_K), "only 16-bit operands may lie across k");
-static_assert(BLOCK_M == CONSUMERS * BOX, "BLOCK_M is 128");
-static_assert(BLOCK_N % BOX == 0 && BLOCK_N <= 256, "BLOCK_N is 64, 128, 192 or 256");
 
 typedef Schedule<BLOCK_M, BLOCK_N, CLUSTER, GROUP_M> TileSchedule;
-typedef RingPlace<STAGES> Place;
 
 struct Sizes {
     int m, n, k, batch;
     int items_a, items_b;  // matrices in an operand: one may serve the whole batch
 
     __device__ __forceinline__ int steps() const { return (k + STEP - 1) / STEP; }
-};
-
-struct Shared {
-    unsigned int base;
-
-    __device__ __forceinline__ unsigned int a(int stage, int consumer) const {
-        return base + stage * STAGE_BYTES + consumer * BOX_BYTES;
-    }
-    __device__ __forceinline__ unsigned int b(int stage, int box) const { return a(stage, CONSUMERS + box); }
-    __device__ __forceinline__ unsigned int full(int stage) const { return base + BARRIERS_OFFSET + stage * 8; }
-    __device__ __forceinline__ unsigned int empty(int stage) const { return full(STAGES + stage); }
 };
 
 // ---- the producer: one thread ----
@@ -86,48 +58,6 @@ __device__ __forceinline__ void produce(const Shared& at, const TileSchedule& sc
 }
 
 // ---- a consumer: a warpgroup ----
-// Every block of the cluster may write into this stage again, once all have said so.
-__device__ __forceinline__ void release(const Shared& at, int stage) {
-    const int rank = threadIdx.x % WARPGROUP;
-    if (CLUSTER == 1) {
-        if (rank == 0) arrive(at.empty(stage));
-    } else if (rank < CLUSTER) {
-        arrive_at_rank(at.empty(stage), rank);
-    }
-}
-
-// Where the next instruction's part of an operand begins.
-__device__ __forceinline__ int part_offset(bool along_k, int part) {
-    return part * (along_k ? DEPTH_BYTES : DEPTH_BYTES / static_cast<int>(sizeof(Element)) * SWIZZLE_BYTES);
-}
-
-template <int N>
-__device__ __forceinline__ void multiply_stages(const Shared& at, int consumer, int steps, Place& place,
-                                                HOPPER_SUM (&sums)[N / 2]) {
-    int before = -1;
-    for (int step = 0; step < steps; ++step, place.advance()) {
-        wait_barrier(at.full(place.stage), place.parity);
-        const unsigned long long a = tile_descriptor(at.a(place.stage, consumer), BOX_BYTES);
-        const unsigned long long b = tile_descriptor(at.b(place.stage, 0), BOX_BYTES);
-        fence_sums();
-#pragma unroll
-        for (int part = 0; part < SWIZZLE_BYTES / DEPTH_BYTES; ++part)
-            Mma<N>::add(sums, moved(a, part_offset(A_ALONG_K, part)), moved(b, part_offset(B_ALONG_K, part)));
-        commit_products();
-        wait_products<1>();  // the stage before
-        if (before >= 0) release(at, before);
-        before = place.stage;
-    }
-    wait_products<0>();
-    if (before >= 0) release(at, before);
-}
-
-__device__ __forceinline__ unsigned int narrowed(HOPPER_SUM low, HOPPER_SUM high) {
-    unsigned int pair;
-    asm(HOPPER_NARROW " %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-    return pair;
-}
-
 // A warp's 16 rows, box by box: no other thread takes part.
 template <int N>
 __device__ __forceinline__ void store_sums(const Shared& at, const TensorMap& map, const Sizes& sizes, const Work& work,
@@ -136,7 +66,6 @@ __device__ __forceinline__ void store_sums(const Shared& at, const TensorMap& ma
     const int row = work.row + consumer * BOX + warp * 16;
     if (row >= sizes.m) return;
     const unsigned int out = at.base + OUT_OFFSET + (consumer * 4 + warp) * OUT_BOXES * OUT_BYTES;
-    const int line = lane % 16, half = lane / 16;  // which row this lane gives the address of, and which chunk of two
 #pragma unroll
     for (int box = 0; box < N / OUT_COLUMNS; ++box) {
         const int column = work.column + box * OUT_COLUMNS;
@@ -144,13 +73,7 @@ __device__ __forceinline__ void store_sums(const Shared& at, const TensorMap& ma
         const unsigned int shared = out + boxes_stored++ % OUT_BOXES * OUT_BYTES;
         wait_stores_read<OUT_BOXES - 1>();
         __syncwarp();
-#pragma unroll
-        for (int chunk = 0; chunk < 8; chunk += 2) {
-            const HOPPER_SUM* const four = &sums[(box * 8 + chunk) * 4];
-            const unsigned int pairs[4] = {narrowed(four[0], four[1]), narrowed(four[2], four[3]),
-                                           narrowed(four[4], four[5]), narrowed(four[6], four[7])};
-            store_matrices(shared + line * SWIZZLE_BYTES + ((chunk + half) ^ (line % 8)) * 16, pairs);
-        }
+        write_box(shared, &sums[box * OUT_COLUMNS / 2], lane);
         fence_for_copies();
         __syncwarp();
         if (lane == 0) store_box(shared, map, column, row, work.item);
@@ -162,7 +85,10 @@ template <int N>
 __device__ __forceinline__ void consume_tile(const Shared& at, const TensorMap& map, const Sizes& sizes,
                                              const Work& work, int consumer, Place& place, int& boxes_stored) {
     HOPPER_SUM sums[N / 2] = {};
-    multiply_stages<N>(at, consumer, sizes.steps(), place, sums);
+    if constexpr (PROMOTED)
+        multiply_and_promote<N>(at, consumer, sizes.steps(), place, sums);
+    else
+        multiply_stages<N>(at, consumer, sizes.steps(), place, sums);
     store_sums<N>(at, map, sizes, work, consumer, boxes_stored, sums);
 }
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 from kernels.arrange import tiles
 from kernels.buckets import SKINNY
 from kernels.kernel import Boxes, Constraint, CudaKernel, Default, Kernel, Launch, Parameter, TileConfig
-from kernels.numerics import OWN_ACCURACY, DTypeName, Problem
+from kernels.numerics import DTYPES, OWN_ACCURACY, AccuracyName, DTypeName, Problem
 
 HOPPER = (9, 0)
 WARPGROUP = 128  # threads
 CONSUMERS = 2  # warpgroups of a block that multiply, 64 rows each
 BLOCK_M = 64 * CONSUMERS
-BOX = 64  # rows, of a box of 128 bytes
-BOX_BYTES = BOX * 128
-OUT_ROWS, OUT_BYTES = 16, 16 * 128  # of C: what a warp writes at once
+BOX = 64  # rows
+ROW_BYTES = 128  # of a box
+BOX_BYTES = BOX * ROW_BYTES
+OUT_ROWS, OUT_BYTES = 16, 16 * ROW_BYTES  # of C: what a warp writes at once
 OUT_BOXES = 2  # of each warp
 BARRIER_BYTES = 8
 LARGEST_SHARED_BYTES = 227 * 1024
@@ -33,30 +34,45 @@ def _resident_blocks(problem: Problem, config: TileConfig) -> Launch:
     return Launch(grid, ((CONSUMERS + 1) * WARPGROUP, 1, 1), shared_bytes, resident=True, cluster=config["cluster"])
 
 
-def _boxes(_problem: Problem) -> Boxes:
-    """Of 16-bit elements, along or across k."""
-    return Boxes(a=(BOX, 64), b=(BOX, 64), c=(OUT_ROWS, 64))
+def _boxes(problem: Problem) -> Boxes:
+    """Rows of 128 bytes. 16-bit operands may lie along or across k; of others the instructions know no second way."""
+    depth, columns = (ROW_BYTES // DTYPES[dtype].itemsize for dtype in (problem.dtype, problem.product_dtype))
+    return Boxes(
+        a=(BOX, depth),
+        b=(BOX, depth),
+        c=(OUT_ROWS, columns),
+        along_k=DTYPES[problem.dtype].itemsize != 2,
+        to_tf32=problem.dtype == "float32",
+    )
+
+
+def _sums(config: TileConfig) -> int:
+    """Of a thread: its own of the tile, and partial ones of at most 128 columns where these are promoted."""
+    partial = 128 if config["block_n"] % 128 == 0 else 64
+    return (config["block_n"] + partial * config.get("promote", 0)) // 2
 
 
 def _config(block_n: int, stages: int, cluster: int) -> TileConfig:
     return {"block_m": BLOCK_M, "block_n": block_n, "stages": stages, "cluster": cluster}
 
 
-def _half(name: str, dtype: DTypeName) -> CudaKernel:
+def _warp_specialised(
+    name: str,
+    summary: str,
+    idea: str,
+    origin: str,
+    accuracy: tuple[DTypeName, AccuracyName],
+    own: tuple[Parameter, ...] = (),
+) -> CudaKernel:
+    """One source for five element types: what differs is an instruction, and how sums are stored. `own`: parameters
+    that no other has."""
+    dtype = accuracy[0]
     return CudaKernel(
         name=name,
-        summary=f"{dtype} on Hopper's tensor cores: bulk tensor copies, warpgroup instructions, resident blocks.",
-        idea="An instruction of four warps multiplies 64 rows by up to 256 columns straight out of shared memory, so "
-        "fragments take no registers and no load instructions. One thread of a block feeds it: the copy engine brings "
-        "boxes of 64 rows by 128 bytes, permutes them against bank conflicts, fills what lies outside the matrices "
-        "with zeros, and counts bytes on a barrier. Two warpgroups multiply 64 rows of the tile each and keep its sums "
-        "in registers that the producer gave up. Blocks stay on their multiprocessor and go from tile to tile, so the "
-        "next tile's boxes arrive while the last one's sums are stored. The two blocks of a cluster need the same "
-        "columns of B: each copies half of them for both. Tiles that hold little of C come last and are cut short. "
-        "float32 sums are rounded once.",
-        origin="The warp-specialised persistent design of CUTLASS 3 for sm_90, and P. Shah's steps towards cuBLAS "
-        "on an H100 (fast.cu, 2024).",
-        accuracy={dtype: OWN_ACCURACY[dtype]},
+        summary=summary,
+        idea=idea,
+        origin=origin,
+        accuracy=dict([accuracy]),
         min_compute_capability=HOPPER,
         architecture_specific=True,
         parameters=(
@@ -64,6 +80,7 @@ def _half(name: str, dtype: DTypeName) -> CudaKernel:
             Parameter("block_n", (64, 128, 192, 256), 256, "columns of the product per thread block"),
             Parameter("stages", (3, 4, 5, 6), 4, "tiles in shared memory: one multiplied, the others on their way"),
             Parameter("cluster", (1, 2), 2, "thread blocks below each other that share their tiles of B"),
+            *own,
         ),
         constraints=(
             Constraint(
@@ -74,13 +91,74 @@ def _half(name: str, dtype: DTypeName) -> CudaKernel:
         defaults=(
             Default(config=_config(256, 4, 2), buckets=("large",)),
             Default(config=_config(128, 5, 2), buckets=("medium",)),
-            Default(config=_config(64, 6, 1), buckets=("small", *SKINNY)),
+            Default(config=_config(64, 6, 1), buckets=("small", "batched", *SKINNY)),
         ),
         arrange=_resident_blocks,
         shared_bytes=_shared_bytes,
-        accumulators=lambda config: config["block_n"] // 2,
+        accumulators=_sums,
         boxes=_boxes,
     )
 
 
+DESIGN = "The warp-specialised persistent design of CUTLASS 3 for sm_90, and P. Shah's steps towards cuBLAS on an H100"
+
+
+def _half(name: str, dtype: DTypeName) -> CudaKernel:
+    return _warp_specialised(
+        name,
+        f"{dtype} on Hopper's tensor cores: bulk tensor copies, warpgroup instructions, resident blocks.",
+        "An instruction of four warps multiplies 64 rows by up to 256 columns straight out of shared memory, so "
+        "fragments take no registers and no load instructions. One thread of a block feeds it: the copy engine brings "
+        "boxes of 64 rows by 128 bytes, permutes them against bank conflicts, fills what lies outside the matrices "
+        "with zeros, and counts bytes on a barrier. Two warpgroups multiply 64 rows of the tile each and keep its sums "
+        "in registers that the producer gave up. Blocks stay on their multiprocessor and go from tile to tile, so the "
+        "next tile's boxes arrive while the last one's sums are stored. The two blocks of a cluster need the same "
+        "columns of B: each copies half of them for both. Tiles that hold little of C come last and are cut short. "
+        "float32 sums are rounded once.",
+        f"{DESIGN} (fast.cu, 2024).",
+        (dtype, OWN_ACCURACY[dtype]),
+    )
+
+
 HALF: tuple[Kernel, ...] = (_half("hopper_bf16", "bfloat16"), _half("hopper_fp16", "float16"))
+INT8: tuple[Kernel, ...] = (
+    _warp_specialised(
+        "hopper_int8",
+        "int8 on Hopper's tensor cores, exact: operands brought along k, then multiplied as the 16-bit floats are.",
+        "The source of `hopper_bf16` with another instruction: a box holds 128 steps of k in place of 64, so a tile of "
+        "the same bytes is twice the work. For bytes the instruction reads both operands along k alone. One that lies "
+        "across k, as B does in a plain A·B, is transposed first, in chunks of 16 bytes at the memory's speed; that "
+        "counts as the kernel's time. Sums are int32 and wrap, and are stored as they are.",
+        f"{DESIGN} (fast.cu, 2024); cuBLAS, too, is fast for int8 along k alone.",
+        ("int8", "exact"),
+    ),
+)
+TF32: tuple[Kernel, ...] = (
+    _warp_specialised(
+        "hopper_tf32",
+        "float32 rounded to TF32 on Hopper's tensor cores: operands brought along k, rounded by the copy engine.",
+        "The source of `hopper_bf16` with another instruction: a box holds 32 steps of k in place of 64. The tensor "
+        "cores leave out the lower 13 bits of an operand. Cut so, all elements would be too small and the errors of a "
+        "sum add up; so the copy engine rounds each element as it brings it, and no pass over the operands is needed "
+        "for that. One that lies across k, as B does in a plain A·B, is transposed first, because for 32 bits the "
+        "instruction reads both operands along k alone; that counts as the kernel's time. It is never chosen unless "
+        "the caller asks for the accuracy `tf32` or `bf16`, or for it by name.",
+        f"{DESIGN} (fast.cu, 2024); rounding by the tensor map as CUTLASS 3 has it.",
+        ("float32", "tf32"),
+    ),
+)
+FP8: tuple[Kernel, ...] = (
+    _warp_specialised(
+        "hopper_fp8",
+        "8-bit floats on Hopper's tensor cores: operands brought along k, partial sums promoted to float32.",
+        "The source of `hopper_int8` with another instruction, and float32 sums. An operand that lies across k is "
+        "transposed first, which counts as the kernel's time. The tensor cores keep about 14 bits of a sum of 8-bit "
+        "products and cut the rest, an error that grows with k. With `promote` their sums end with each 128 steps of "
+        "k, and threads add them up in float32: in two halves of 128 columns, so that partial sums find registers "
+        "beside those of the whole tile, and while one warpgroup adds the other multiplies. Without it sums stay where "
+        "they are, as in `cublas_fp8_fast`.",
+        f"{DESIGN} (fast.cu, 2024); promotion from DeepSeek-V3's technical report (2024) and DeepGEMM.",
+        ("float8_e4m3", "fp8"),
+        (Parameter("promote", (0, 1), 1, "1: partial sums of each 128 steps of k are added up in float32"),),
+    ),
+)

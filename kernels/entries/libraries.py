@@ -5,16 +5,19 @@ from __future__ import annotations
 from kernels.kernel import Kernel, LibraryKernel
 from kernels.numerics import OWN_ACCURACY
 
+FLOAT8 = (8, 9)  # the first compute capability whose tensor cores take 8-bit floats
+
 CPU: tuple[Kernel, ...] = (
     LibraryKernel(
         name="cpu_blas",
         summary="Multi-core BLAS on the CPU, through NumPy.",
         idea="The yardstick without a GPU. NumPy hands float32 and float64 products to the BLAS it was built with; "
-        "16-bit floats are widened to float32 and rounded once at the end; integers are summed exactly.",
+        "Floats of 16 and 8 bits are widened to float32; 16-bit ones are rounded once at the end; integers are summed "
+        "exactly.",
         origin="NumPy and its BLAS; the CPU column of reports 000 and 002.",
         device_class="cpu",
         library="NumPy BLAS",
-        accuracy=OWN_ACCURACY,
+        accuracy={**OWN_ACCURACY, "float8_e4m3": "fp32"},
     ),
 )
 
@@ -23,11 +26,13 @@ CUBLAS: tuple[Kernel, ...] = (
         name="cublas",
         summary="NVIDIA's library at the operands' own precision.",
         idea="The baseline: cuBLAS picks among hundreds of prebuilt kernels. float32 is not lowered to TF32; "
-        "16-bit floats accumulate in float32; int8 goes through its integer path.",
+        "16-bit floats accumulate in float32; int8 goes through its integer path. 8-bit floats go by cublasLt, "
+        "operands brought along k first, and their partial sums are now and then added up in float32.",
         origin="cuBLAS through CuPy; the library column of report 003.",
         device_class="gpu",
         library="cuBLAS",
-        accuracy={name: cls for name, cls in OWN_ACCURACY.items() if name != "int32"},
+        accuracy={**{name: cls for name, cls in OWN_ACCURACY.items() if name != "int32"}, "float8_e4m3": "fp8"},
+        dtype_compute_capability={"float8_e4m3": FLOAT8},
     ),
     LibraryKernel(
         name="cublas_tf32",
@@ -67,5 +72,17 @@ CUBLAS: tuple[Kernel, ...] = (
         library="cuBLAS",
         accuracy={"float32": "fp16"},
         min_compute_capability=(7, 0),
+    ),
+    LibraryKernel(
+        name="cublas_fp8_fast",
+        summary="cuBLAS for 8-bit floats with sums that stay in the tensor cores.",
+        idea="`cublas` with CUBLASLT_MATMUL_DESC_FAST_ACCUM. Hopper's tensor cores keep about 14 bits of a sum of "
+        "8-bit products, and cut what lies below. Without the promotion to float32 that `cublas` pays for, that error "
+        "grows with k, most of all where terms have one sign. Later tensor cores are said to sum in float32 anyway.",
+        origin="cuBLAS (cublasLt) by ctypes; PyTorch's `use_fast_accum`.",
+        device_class="gpu",
+        library="cuBLAS",
+        accuracy={"float8_e4m3": "fp8"},
+        min_compute_capability=FLOAT8,
     ),
 )

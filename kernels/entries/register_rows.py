@@ -51,7 +51,7 @@ REGISTER_ROWS: tuple[Kernel, ...] = (
         defaults=(
             Default(
                 config={"block_m": 32, "block_n": 32, "block_k": 16, "thread_m": 4},
-                buckets=("small", *SKINNY),
+                buckets=("small", "batched", *SKINNY),
             ),
         ),
         arrange=_column_of_rows,

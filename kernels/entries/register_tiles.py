@@ -105,7 +105,7 @@ REGISTER: tuple[Kernel, ...] = (
         ),
         defaults=(
             Default(config=_config(64, 64, 4), dtypes=("float64",)),
-            Default(config=_config(32, 64, 2), buckets=("small", *SKINNY)),
+            Default(config=_config(32, 64, 2), buckets=("small", "batched", *SKINNY)),
             Default(config=_config(64, 64, 4), dtypes=("float16", "bfloat16", "int8")),
             Default(config=_config(64, 64, 4), buckets=("medium",)),
             Default(config=_config(128, 64, 8), buckets=("large",)),
@@ -141,7 +141,7 @@ VECTORIZED: tuple[Kernel, ...] = (
             ),
             THREADS,
         ),
-        defaults=(Default(config=_config(64, 32, 4), buckets=("small", "medium", *SKINNY)),),
+        defaults=(Default(config=_config(64, 32, 4), buckets=("small", "batched", "medium", *SKINNY)),),
         arrange=_vector_launch,
         shared_bytes=_tile_bytes,
         accumulators=_thread_tile,

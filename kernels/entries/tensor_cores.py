@@ -92,9 +92,11 @@ WMMA: tuple[Kernel, ...] = (
             Default(config=_config((128, 128, 32), (64, 64), 4), buckets=("large",), min_compute_capability=(8, 0)),
             Default(config=_config((64, 128, 64), (64, 32), 3), buckets=("medium",), min_compute_capability=(8, 0)),
             Default(
-                config=_config((64, 64, 64), (32, 32), 3), buckets=("small", *SKINNY), min_compute_capability=(8, 0)
+                config=_config((64, 64, 64), (32, 32), 3),
+                buckets=("small", "batched", *SKINNY),
+                min_compute_capability=(8, 0),
             ),
-            Default(config=_config((64, 64, 32), (32, 32), 3), buckets=("small", *SKINNY)),
+            Default(config=_config((64, 64, 32), (32, 32), 3), buckets=("small", "batched", *SKINNY)),
         ),
         arrange=_warp_tiles,
         shared_bytes=_shared_bytes,

@@ -113,17 +113,17 @@ WARP_TILED: tuple[Kernel, ...] = (
         "its way from memory to registers while one is multiplied, and the block waits once per tile. Multiply-adds go "
         "along a row of the thread's tile and back along the next, which halves the conflicts in the register file.",
         origin="Report 003 (warp-level tiling); the order of multiply-adds is known from CUTLASS.",
-        accuracy=OWN_ACCURACY,
+        accuracy={**OWN_ACCURACY, "float8_e4m3": "fp32"},
         parameters=_parameters(SHAPES, BLOCKS, (16, 8)),
         constraints=_rules(SHAPES, BLOCKS),
         defaults=(
-            Default(config=_config((64, 64), 16, FINEST), buckets=("small", *SKINNY)),
+            Default(config=_config((64, 64), 16, FINEST), buckets=("small", "batched", *SKINNY)),
             Default(config=_config((64, 64), 16, FINE), dtypes=("float64",)),
             Default(config=_config((64, 64), 16, FINEST), buckets=("medium",), min_compute_capability=(12, 0)),
             Default(config=_config((64, 128), 16, FINE), buckets=("medium",)),
             Default(
                 config=_config((128, 128), 16, LARGE),
-                dtypes=("float16", "bfloat16", "int8"),
+                dtypes=("float16", "bfloat16", "int8", "float8_e4m3"),
                 min_compute_capability=(8, 6),
             ),
             Default(config=_config((128, 256), 16, LARGE), buckets=("large",), min_compute_capability=(8, 6)),
@@ -156,7 +156,7 @@ PIPELINED: tuple[Kernel, ...] = (
             ),
         ),
         defaults=(
-            Default(config=_config((64, 64), 16, FINEST, stages=3), buckets=("small", *SKINNY)),
+            Default(config=_config((64, 64), 16, FINEST, stages=3), buckets=("small", "batched", *SKINNY)),
             Default(config=_config((64, 64), 8, SQUARE, stages=3), dtypes=("float64",)),
             Default(config=_config((64, 128), 16, FINE, stages=3), buckets=("medium",)),
             Default(config=_config((128, 256), 8, LARGE, stages=4), buckets=("large",), min_compute_capability=(8, 6)),
@@ -187,6 +187,7 @@ SPLIT_K: tuple[Kernel, ...] = (
             Default(config=_config((16, 64), 16, FINEST, splits=8), buckets=("wide",)),
             Default(config=_config((128, 32), 16, FINE, splits=8), buckets=("tall",)),
             Default(config=_config((64, 64), 16, FINEST, splits=64), buckets=("deep",)),
+            Default(config=_config((64, 64), 16, FINEST, splits=1), buckets=("batched",)),
             Default(config=_config((64, 64), 16, FINEST, splits=4), buckets=("small",)),
             Default(config=_config((64, 64), 16, FINE, splits=2), dtypes=("float64",)),
             Default(config=_config((128, 128), 16, SQUARE, splits=2), buckets=("medium", "large")),

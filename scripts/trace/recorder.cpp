@@ -2,8 +2,8 @@
 //
 // The kernel is compiled with -fsanitize=thread, which puts a call before each access, and linked without that
 // sanitizer: the calls come here, and so do asynchronous copies. Sizes come from the command line: grid x, block x and
-// y, bytes of dynamic shared memory; m, n, k, the row step of all matrices in elements; bytes of an element of A and B,
-// and of C; bytes of workspace, for a kernel that has one.
+// y, bytes of dynamic shared memory, blocks of a cluster; m, n, k, the row step of all matrices in elements; bytes of
+// an element of A and B, and of C; bytes of workspace, for a kernel that has one.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -87,16 +87,16 @@ int main(int count, char** words) {
     std::vector<long long> given;
     for (int i = 1; i < count; ++i)
         given.push_back(atoll(words[i]));
-    const long long m = given[4], n = given[5], k = given[6], row_step = given[7];
-    const long long itemsize = given[8], product_itemsize = given[9];
-    const bool has_workspace = given.size() > 10;
+    const long long m = given[5], n = given[6], k = given[7], row_step = given[8];
+    const long long itemsize = given[9], product_itemsize = given[10];
+    const bool has_workspace = given.size() > 11;
     dynamic_shared_bytes = given[3];
     unsigned char* const memory[] = {zeroed(A, m * row_step * itemsize), zeroed(B, k * row_step * itemsize),
                                      zeroed(C, m * row_step * product_itemsize),
-                                     zeroed(WORKSPACE, has_workspace ? given[10] : 0)};
+                                     zeroed(WORKSPACE, has_workspace ? given[11] : 0)};
     const long long numbers[] = {m, n, k, row_step, row_step, row_step, 0, 0, 0, 1};
     regions[SHARED] = {emulated_kernel.shared_begin, emulated_kernel.shared_end};
-    emulated::run_grid(emulated_kernel, {given[0], 1, given[1], given[2], dynamic_shared_bytes, 0},
+    emulated::run_grid(emulated_kernel, {given[0], 1, given[1], given[2], dynamic_shared_bytes, given[4], 0},
                        {memory, numbers, has_workspace ? 4 : 3, 10});
     fwrite(accesses.data(), sizeof(Access), accesses.size(), stdout);
 }

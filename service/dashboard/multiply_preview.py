@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from pprint import pformat
 from typing import Any
 
+from jobs.bit_floats import held_as_bits
+from kernels.numerics import DTYPES
 from service.dashboard.multiply_form import Form, document_of, options_of
 from service.media_multipart import MULTIPART
 from service.negotiation import JSON, NPY, SAFETENSORS
@@ -51,7 +53,8 @@ def preview(form: Form, server: Server) -> Preview:
 
 
 def _of_json(form: Form, document: dict[str, Any], server: Server) -> Preview:
-    accept = SAFETENSORS if form.dtype == "bfloat16" else NPY
+    is_npy = not any(held_as_bits(dtype.product) for dtype in DTYPES.values() if dtype.name == form.dtype)
+    accept = NPY if is_npy else SAFETENSORS
     sent = f"-d {shlex.quote(json.dumps(document))}"
     curl = _curl(server, [_header("Content-Type", JSON), *_saved(accept, is_shown=form.source == "pasted"), sent])
     body = f"asked = {_literal(document)}\nbody = json.dumps(asked).encode()"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import isfinite
 
 import numpy as np
 
-from jobs.bfloat16 import widen
+from jobs.bit_floats import widen
 from jobs.errors import MatrixNotFound
 from jobs.matrices import Array
 from jobs.models import JobRecord, product_id
@@ -56,7 +57,7 @@ def map_of(context: Context, record: JobRecord, owner: str) -> ProductMap | None
         context.store.info(name, owner=owner)
         with context.store.open(name, product.dtype, product.shape) as array:
             first = array[0] if array.ndim == 3 else array
-            return mapped(first, widen if product.dtype == "bfloat16" else np.asarray)
+            return mapped(first, partial(widen, dtype=product.dtype))
     except MatrixNotFound:
         return None
 

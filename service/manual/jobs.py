@@ -69,8 +69,8 @@ PRODUCT: Piece = {
     "tags": TAGS,
     "operation_id": "get_product",
     "summary": "Fetch a job's product",
-    "description": "As the media type that Accept asks for; npy has no bfloat16, and JSON carries products up to "
-    "MATMUL_MAX_JSON_ELEMENTS elements. Binary types can be fetched in ranges.",
+    "description": "As the media type that Accept asks for; npy has no bfloat16 or float8_e4m3, and JSON carries "
+    "products up to MATMUL_MAX_JSON_ELEMENTS elements. Binary types can be fetched in ranges.",
     "responses": {
         200: {
             "description": "The product.",

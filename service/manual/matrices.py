@@ -114,7 +114,7 @@ GET: Piece = {
     "operation_id": "get_matrix",
     "summary": "Fetch a matrix",
     "description": "As the media type that Accept asks for: its contents, or in JSON what is known of it. "
-    "npy has no bfloat16.",
+    "npy has no bfloat16 or float8_e4m3.",
     "responses": {
         200: {
             "description": "The matrix.",

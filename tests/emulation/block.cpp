@@ -1,5 +1,6 @@
 // The threads of a block take turns, each on a fiber of its own: one runs until it waits at a barrier, and goes on when
-// all whom the barrier is for have come to it. A barrier that cannot be completed is an error, said in words.
+// all whom the barrier is for have come to it. A barrier that cannot be completed is an error, said in words. Blocks of
+// a cluster run together: their threads are numbered through, and so are their warps.
 #include <sanitizer/common_interface_defs.h>
 
 #include <algorithm>
@@ -22,8 +23,9 @@ namespace emulated {
 
 namespace {
 
-enum class State { READY, AT_BLOCK_BARRIER, AT_WARP_BARRIER, RETURNED };
-constexpr int LARGEST_EXCHANGE = 16;  // bytes
+enum class State { READY, AT_CLUSTER_BARRIER, AT_BLOCK_BARRIER, AT_WARP_BARRIER, LOOKING, RETURNED };
+constexpr const char* WHOSE[] = {"", "cluster", "block", "warp", "counting"};  // barrier
+constexpr int LARGEST_EXCHANGE = 16;                                           // bytes
 
 struct Thread {
     explicit Thread(void (*body)()) : fiber(body) {}
@@ -33,6 +35,7 @@ struct Thread {
 
     Fiber fiber;
     Dim3 index{};
+    int rank = 0;  // of its block in the cluster
     State state = State::RETURNED;
     Place at{};             // the barrier,
     unsigned int mask = 0;  // and the lanes of the warp that it is for
@@ -42,18 +45,24 @@ struct Thread {
 };
 
 std::deque<Thread> threads;  // as many as any block had yet
-int count;                   // of this block
+int count;                   // of this cluster,
+int of_block;                // and of each of its blocks
 int current = -1;
 int launches = 0;
+bool changed;  // what threads look for, or where one of them stands, since all had a look
 const Kernel* kernel;
 Arguments arguments;
+Dim3 first_block;  // of the cluster
 
 void run_thread() { kernel->call(arguments); }
 int lanes_of_warp(int warp) { return std::min(warpSize, count - warp * warpSize); }
 
 template <typename Holds>
-bool all_threads(Holds holds) {
-    return std::all_of(threads.begin(), threads.begin() + count, holds);
+bool all_threads(int first, int number, Holds holds) {
+    return std::all_of(threads.begin() + first, threads.begin() + first + number, holds);
+}
+bool all_are(State state, int first, int number) {
+    return all_threads(first, number, [=](const Thread& thread) { return thread.state == state; });
 }
 
 void describe(const Thread& thread) {
@@ -61,7 +70,7 @@ void describe(const Thread& thread) {
     if (thread.state == State::RETURNED)
         fprintf(stderr, "returned\n");
     else
-        fprintf(stderr, "waits for its %s at %s:%d\n", thread.state == State::AT_BLOCK_BARRIER ? "block" : "warp",
+        fprintf(stderr, "waits for its %s at %s:%d\n", WHOSE[static_cast<int>(thread.state)],
                 slash ? slash + 1 : thread.at.file, thread.at.line);
 }
 
@@ -107,11 +116,20 @@ void check_together() {
                  index / warpSize * warpSize, index);
 }
 
-void release_block() {
-    if (!all_threads([](const Thread& thread) { return thread.waits_at(State::AT_BLOCK_BARRIER, threads[0].at); }))
-        fail_as_stuck();
-    for (int index = 0; index < count; ++index)
+// Lets `number` threads go on if all of them wait at one place for such a barrier.
+bool release(State barrier, int first, int number) {
+    const Place at = threads[first].at;
+    if (!all_threads(first, number, [=](const Thread& thread) { return thread.waits_at(barrier, at); })) return false;
+    for (int index = first; index < first + number; ++index)
         threads[index].state = State::READY;
+    return true;
+}
+
+// One block at a time, which so goes as far as it can before another does; all of them where it is the cluster's turn.
+void release_next(Order& blocks) {
+    for (const int rank : blocks.next())
+        if (release(State::AT_BLOCK_BARRIER, rank * of_block, of_block)) return;
+    if (!release(State::AT_CLUSTER_BARRIER, 0, count)) fail_as_stuck();
 }
 
 void run_lane(int index) {
@@ -119,8 +137,11 @@ void run_lane(int index) {
     if (thread.state != State::READY) return;
     current = index;
     threadIdx = thread.index;
+    blockIdx = {first_block.x + thread.rank, first_block.y, first_block.z};
+    use_shared(thread.rank);
     thread.state = State::RETURNED;  // unless it pauses, and says why
     thread.fiber.resume();
+    changed = changed || thread.state != State::LOOKING;
     current = -1;
 }
 
@@ -131,19 +152,39 @@ void run_warp(int warp, Order& lanes) {
     while (release_warp(warp));
 }
 
+// Threads that look for something have another look, if anything has changed.
+bool look_around() {
+    bool any = false;
+    for (int index = 0; index < count; ++index)
+        if (threads[index].state == State::LOOKING) {
+            threads[index].state = State::READY;
+            any = true;
+        }
+    if (any && !changed) {
+        for (int index = 0; index < count; ++index)
+            if (threads[index].state == State::READY) threads[index].state = State::LOOKING;
+        fail_as_stuck();
+    }
+    changed = false;
+    return any;
+}
+
 // A warp goes as far as it can before another does: what it must not do before others have done their part, or after,
-// then shows in one order or the other.
-void run_block(Order& warps, Order& lanes) {
+// then shows in one order or the other. Of a block that has returned nobody may read shared memory any more.
+void run_cluster(Order& blocks, Order& warps, Order& lanes) {
     for (int index = 0; index < count; ++index) {
         threads[index].state = State::READY;
         threads[index].together = 0;
     }
     for (;;) {
-        for (const int warp : warps.next())
+        for (const int warp : warps.next()) {
             run_warp(warp, lanes);
+            const int rank = warp * warpSize / of_block;
+            if (all_are(State::RETURNED, rank * of_block, of_block)) close_shared(rank);
+        }
         check_together();
-        if (all_threads([](const Thread& thread) { return thread.state == State::RETURNED; })) break;
-        release_block();
+        if (all_are(State::RETURNED, 0, count)) break;
+        if (!look_around()) release_next(blocks);
     }
     for (int index = 0; index < count; ++index)
         threads[index].copies.forget();
@@ -160,17 +201,26 @@ void pause(State state, unsigned int mask, Place at) {
 void set_up_threads(const Grid& grid) {
     gridDim = {static_cast<unsigned int>(grid.x), 1, static_cast<unsigned int>(grid.z)};
     blockDim = {static_cast<unsigned int>(grid.block_x), static_cast<unsigned int>(grid.block_y), 1};
-    count = static_cast<int>(blockDim.x * blockDim.y);
+    of_block = static_cast<int>(blockDim.x * blockDim.y);
+    count = of_block * static_cast<int>(grid.cluster);
+    if (grid.cluster > 1 && (of_block % warpSize != 0 || gridDim.x % grid.cluster != 0))
+        fail("Clusters are whole blocks of whole warps.");
     while (threads.size() < static_cast<size_t>(count))
         threads.emplace_back(run_thread);
-    for (int index = 0; index < count; ++index)
-        threads[index].index = {index % blockDim.x, index / blockDim.x, 0};
+    for (int index = 0; index < count; ++index) {
+        const unsigned int within = index % of_block;
+        threads[index].index = {within % blockDim.x, within / blockDim.x, 0};
+        threads[index].rank = index / of_block;
+    }
 }
 
 }  // namespace
 
+void wait_for_cluster(Place at) { pause(State::AT_CLUSTER_BARRIER, 0, at); }
 void wait_for_block(Place at) { pause(State::AT_BLOCK_BARRIER, 0, at); }
 void wait_for_warp(unsigned int mask, Place at) { pause(State::AT_WARP_BARRIER, mask, at); }
+void look_again(Place at) { pause(State::LOOKING, 0, at); }
+void note_change() { changed = true; }
 int lane() { return current % warpSize; }
 void come_together(Place at) { threads[current].together = threads[current].together * 31 + at.line; }
 
@@ -200,13 +250,16 @@ void run_grid(const Kernel& called, const Grid& grid, const Arguments& given) {
     arguments = given;
     set_up_threads(grid);
     const int warps = (count + warpSize - 1) / warpSize;
-    Order of_blocks(grid.order, static_cast<int>(gridDim.x * gridDim.z));
-    Order of_warps(grid.order, warps), of_lanes(grid.order, warpSize);
-    begin_shared(called, grid.shared_bytes);
-    for (const int block : of_blocks.next()) {
-        blockIdx = {block % gridDim.x, 0, block / gridDim.x};
+    const int across = static_cast<int>(gridDim.x / grid.cluster);
+    Order of_clusters(grid.order, across * static_cast<int>(gridDim.z));
+    const int blocks = static_cast<int>(grid.cluster);
+    Order of_blocks(grid.order, blocks), of_warps(grid.order, warps), of_lanes(grid.order, warpSize);
+    begin_shared(called, grid.shared_bytes, blocks);
+    for (const int cluster : of_clusters.next()) {
+        first_block = {static_cast<unsigned int>(cluster % across * grid.cluster), 0,
+                       static_cast<unsigned int>(cluster / across)};
         refill_shared();
-        run_block(of_warps, of_lanes);
+        run_cluster(of_blocks, of_warps, of_lanes);
     }
     end_shared();
     ++launches;

@@ -7,9 +7,11 @@
 #define __device__
 #define __forceinline__ inline
 #define __launch_bounds__(...)
+#define __cluster_dims__(...)
 #define __restrict__
 #define __align__(bytes) __attribute__((aligned(bytes)))
-// One block runs at a time, so one copy is enough. In a section of its own it can be found, and filled with garbage.
+// One block runs at a time, so one copy is enough; a kernel of clusters has dynamic shared memory alone. In a section
+// of its own it can be found, and filled with garbage.
 #define __shared__ static __attribute__((section("block_shared")))
 #define DYNAMIC_SHARED(name) unsigned char* const name = emulated::dynamic_shared()
 
@@ -18,6 +20,13 @@ struct Dim3 {
 };
 extern Dim3 threadIdx, blockIdx, blockDim, gridDim;  // of the thread that runs now
 constexpr int warpSize = 32;
+
+struct alignas(16) float4 {
+    float x, y, z, w;
+};
+struct alignas(16) uint4 {
+    unsigned int x, y, z, w;
+};
 
 namespace emulated {
 
@@ -31,9 +40,13 @@ struct Place {
     int line;
 };
 
-unsigned char* dynamic_shared();  // as large as the launch says, to the byte
+unsigned char* dynamic_shared();                   // as large as the launch says, to the byte
+const void* shared_of(int rank, const void* own);  // the same place in another block of the cluster
+void wait_for_cluster(Place);
 void wait_for_block(Place);
 void wait_for_warp(unsigned int mask, Place);
+void look_again(Place);  // once others had their turn: it waits for what they do, or fails later
+void note_change();      // of what anybody may look for
 // Puts down `bytes` bytes at `value`, and gives those of `lane` once all lanes of the mask have put down theirs.
 void exchange(unsigned int mask, int lane, void* value, int bytes, Place);
 int lane();
@@ -53,6 +66,11 @@ inline void __syncwarp(unsigned int mask = 0xFFFFFFFFu, emulated::Place at = emu
 inline void __threadfence() {}  // one thread runs at a time, and sees what all before it wrote
 
 template <typename Value>
+Value __shfl_sync(unsigned int mask, Value value, int lane, emulated::Place at = emulated::Place::here()) {
+    emulated::exchange(mask, lane, &value, sizeof(Value), at);
+    return value;
+}
+template <typename Value>
 Value __shfl_xor_sync(unsigned int mask, Value value, int lanes, emulated::Place at = emulated::Place::here()) {
     emulated::exchange(mask, emulated::lane() ^ lanes, &value, sizeof(Value), at);
     return value;
@@ -64,11 +82,24 @@ Value __shfl_down_sync(unsigned int mask, Value value, int offset, emulated::Pla
     return value;
 }
 
+// ---- clusters (cluster.cuh) ----
+inline void cluster_barrier(emulated::Place at = emulated::Place::here()) { emulated::wait_for_cluster(at); }
+template <typename Value>
+const Value* at_rank(const Value* shared, int rank) {
+    return static_cast<const Value*>(emulated::shared_of(rank, shared));
+}
+
 // ---- atomics: no other thread runs in between ----
 template <typename Value>
 Value atomicAdd(Value* place, Value value) {
     const Value before = *place;
     *place = before + value;
+    return before;
+}
+template <typename Value>
+Value atomicMax(Value* place, Value value) {
+    const Value before = *place;
+    if (value > before) *place = value;
     return before;
 }
 
@@ -104,6 +135,14 @@ inline bool isfinite(double value) { return __builtin_isfinite(value); }
 template <typename Value>
 Value __ldg(const Value* place) {
     return *place;
+}
+template <typename Value>
+Value __ldcg(const Value* place) {
+    return *place;
+}
+template <typename Value>
+void __stcg(Value* place, Value value) {
+    *place = value;
 }
 
 // ---- bits ----

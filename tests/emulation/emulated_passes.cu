@@ -1,12 +1,5 @@
 // The passes of `fp32_emulated` that need no Hopper, with the words of CUDA that no other emulated kernel has; and a
 // pass that tells how each tile would be made.
-struct alignas(16) float4 {
-    float x, y, z, w;
-};
-struct alignas(16) uint4 {
-    unsigned int x, y, z, w;
-};
-
 inline int __clz(unsigned int bits) { return bits ? __builtin_clz(bits) : 32; }
 inline float exp2f(float value) { return __builtin_exp2f(value); }
 inline float fmaxf(float one, float other) { return __builtin_fmaxf(one, other); }
@@ -20,16 +13,6 @@ inline unsigned int __byte_perm(unsigned int low, unsigned int high, unsigned in
     return found;
 }
 
-template <typename Value>
-Value atomicMax(Value* place, Value value) {
-    const Value before = *place;
-    if (value > before) *place = value;
-    return before;
-}
-template <typename Value>
-Value __ldcg(const Value* place) {
-    return *place;
-}
 inline unsigned int __reduce_max_sync(unsigned int mask, unsigned int value,
                                       emulated::Place at = emulated::Place::here()) {
     for (int lanes = 1; lanes < warpSize; lanes *= 2) {

@@ -14,7 +14,9 @@ namespace emulated {
 namespace {
 
 template <typename Parameter>
-struct Next;  // of the arguments that are given: pointers and numbers are counted apart
+struct Next {  // of the arguments that are given: pointers and numbers are counted apart
+    static Parameter of(Arguments& given) { return Parameter::of(given); }
+};
 
 template <typename Element>
 struct Next<Element*> {

@@ -34,6 +34,7 @@ void say_where();  // which launch, and which thread
 
 struct Grid {
     long long x, z, block_x, block_y, shared_bytes;
+    long long cluster;  // blocks next to each other on x that run together
     long long order;  // in which blocks, warps and lanes take turns; kinds as in order.hpp
 };
 

@@ -62,8 +62,10 @@ class Run:
 
     def packed(self) -> bytes:
         (x, _, z), (block_x, block_y, _) = self.launch.grid, self.launch.block
-        head = (x, z, block_x, block_y, self.launch.shared_bytes, self.order, len(self.numbers), len(self.memories))
-        return _words(*head, *self.numbers) + b"".join(memory.packed() for memory in self.memories)
+        at = (x, z, block_x, block_y, self.launch.shared_bytes, self.launch.cluster, self.order)
+        return _words(*at, len(self.numbers), len(self.memories), *self.numbers) + b"".join(
+            memory.packed() for memory in self.memories
+        )
 
 
 def execute(kernel: Compiled, runs: Iterable[Run]) -> list[list[Array]]:

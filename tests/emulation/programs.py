@@ -19,7 +19,7 @@ from worker.sources import Program
 HERE = Path(__file__).parent
 # For programs that threads start. The process's own may not be read there: pytest changes it at every test.
 ENVIRONMENT = {**os.environ, "ASAN_OPTIONS": "detect_leaks=0"}  # kernels allocate nothing
-LAUNCHER = ("block", "copies", "fiber", "main", "memory", "shared")
+LAUNCHER = ("block", "bulk", "copies", "fiber", "main", "memory", "shared")
 FLAGS = (
     "-std=c++20",
     "-Og",
@@ -62,7 +62,8 @@ class Emulator:
         """A library around `symbol` of the program's source. Raises AssertionError with the compiler's own words."""
         library = self.directory / f"{symbol}-{next(self.numbers)}.so"
         macros = [option for option in program.options if option.startswith("-D")]
-        fragments = ("-include", str(HERE / "wmma_emulated.hpp")) if "wmma.cuh" in program.headers else ()
+        instructions = (name for name in ("wmma", "dmma", "hopper") if f"{name}.cuh" in program.headers)
+        fragments = [word for name in instructions for word in ("-include", str(HERE / f"{name}_emulated.hpp"))]
         own = (f"-I{SOURCE_DIR}", f'-DSOURCE="{program.path}"', f"-DKERNEL={symbol}", *fragments)
         # Without libraries, which the launcher brings, linking takes next to no time.
         _run(*macros, *own, "-fPIC", "-shared", "-nostdlib", "-o", library, HERE / "kernel.cpp", "-lgcc")

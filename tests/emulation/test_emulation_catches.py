@@ -43,6 +43,13 @@ CAUGHT_AS = {
     "NARROW_INDEX": WRONG,
 }
 
+CLUSTER = 4
+CAUGHT_IN_CLUSTERS = {
+    "MISSING_CLUSTER_BARRIER": WRONG,
+    "MISSING_LAST_CLUSTER_BARRIER": "use-after-poison",
+    "NO_SUCH_RANK": "no such place in its shared memory",
+}
+
 
 def turn_rows(fault: str, emulator: Emulator) -> None:
     """Raises AssertionError with what was caught."""
@@ -80,3 +87,24 @@ def test_a_mistake_is_caught(fault: str, tried: Mapping[str, Future[None]]) -> N
 def test_every_mistake_that_the_kernel_can_make_is_tried() -> None:
     listed = (HERE / "faulty.cu").read_text().partition("enum Fault {")[2].partition("}")[0]
     assert [word.strip() for word in listed.split(",")] == ["NONE", *CAUGHT_AS]
+
+
+def pass_on(fault: str, emulator: Emulator) -> None:
+    """Each block's numbers go to the next of its cluster. Raises AssertionError with what was caught."""
+    options = (f"-DCLUSTER={CLUSTER}", f"-DFAULT={fault}")
+    compiled = emulator.compile(Program(HERE / "faulty_cluster.cu", options), "faulty_cluster")
+    numbers = np.random.default_rng(0).random(3 * CLUSTER * THREADS, dtype=np.float32)
+    launch = Launch((3 * CLUSTER, 1, 1), (THREADS, 1, 1), THREADS * numbers.itemsize, cluster=CLUSTER)
+    memories = (Memory.flat(numbers), Memory.flat(np.empty_like(numbers), is_result=True))
+    expected = np.roll(numbers.reshape(3, CLUSTER, THREADS), -1, axis=1).reshape(1, 1, -1)
+    for (found,) in execute(compiled, [Run(launch, memories, (), order) for order in range(3)]):
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("fault", ["NONE", *CAUGHT_IN_CLUSTERS])
+def test_a_mistake_of_a_cluster_is_caught(fault: str, emulator: Emulator) -> None:
+    if fault == "NONE":
+        pass_on(fault, emulator)
+    else:
+        with pytest.raises(AssertionError, match=CAUGHT_IN_CLUSTERS[fault]):
+            pass_on(fault, emulator)

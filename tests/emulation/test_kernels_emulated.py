@@ -6,13 +6,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from concurrent.futures import Executor, Future
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 
 from kernels.kernel import CudaKernel
 from tests.emulation.launches import execute
-from tests.emulation.products import Case, cases, numbers, product, run_of
+from tests.emulation.products import Case, after_passes, cases, numbers, product, run_of
 from tests.emulation.programs import Emulator
 from tests.emulation.variants import TRANSPOSES, Variant, defaults_of, emulated_kernels, variants, variants_of
 from tests.support.products import assert_right
@@ -23,6 +24,7 @@ def multiply(variant: Variant, emulator: Emulator) -> None:
     compiled = emulator.compile(variant.program, variant.name)
     todo = list(cases(variant.kernel, variant.config, variant.kind))
     runs = [run_of(variant.kernel, variant.config, case, order) for order, case in enumerate(todo)]
+    runs = after_passes(variant.kernel, variant.config, todo, runs, partial(emulator.compile, variant.program))
     for case, (found,) in zip(todo, execute(compiled, runs), strict=True):
         np.testing.assert_array_equal(found, product(case.problem, case.data), f"{variant}: {case}")
     compiled.library.unlink()
@@ -42,7 +44,9 @@ def test_a_kernel_multiplies(variant: Variant, multiplied: Mapping[Variant, Futu
 
 
 @pytest.mark.parametrize(
-    "variant", [v for v in variants() if v.kernel.workspace and v.dtype == "float32"][::3], ids=str
+    "variant",
+    [v for v in variants() if (v.kernel.workspace or "cluster" in v.config) and v.dtype == "float32"][::3],
+    ids=str,
 )
 def test_the_order_of_blocks_changes_no_bit(variant: Variant, emulator: Emulator) -> None:
     problem = replace(variant.kind, m=9, n=34, k=300)

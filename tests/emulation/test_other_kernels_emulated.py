@@ -1,4 +1,4 @@
-"""The worker's own kernels, in the emulation: the check's pass over a matrix, and the transposition of int8."""
+"""The worker's own kernels, in the emulation: the check's pass over a matrix, and the transposition of operands."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 
 from jobs.matrices import STORAGE_DTYPES, Array
+from kernels.arrange import tiles
 from kernels.kernel import Launch
-from kernels.numerics import DTypeName
+from kernels.numerics import DTYPES, DTypeName
 from tests.emulation.launches import Layout, Memory, Run, execute
 from tests.emulation.programs import Emulator
 from tests.support.products import matrix, stored
 from worker.elements import core
-from worker.sources import Program, check_program, turn_program
+from worker.sources import TURN_THREADS, TURN_TILES, Program, check_program, turn_program
 from worker.sums import HostMatrix
 
 THREADS, CHUNK = 64, 16
@@ -23,15 +24,25 @@ CHECKED: list[tuple[DTypeName, bool]] = [
     ("float64", False),
     ("int8", True),
     ("int32", False),
+    ("float8_e4m3", True),
 ]
-TURN_TILE, TURN_ROWS = 32, 8  # as in turn.cu
+TURNED: list[DTypeName] = ["int8", "float16", "float32"]
+# Chunks whole in both matrices, in one, in none; less than a tile, and several with ends of all lengths.
+TURNS = [
+    (1, 1, 1, 0, 0),
+    (1, 128, 256, 0, 0),
+    (3, 150, 200, 8, 16),
+    (2, 37, 300, 4, 11),
+    (2, 261, 70, 2, 3),
+    (1, 5, 31, 1, 0),
+]  # batch, rows, columns, elements between rows of the matrix and of the turned one
 
 
-def spaced(matrices: Array) -> Memory:
-    """With three elements between rows and one more between matrices."""
+def spaced(matrices: Array, gap: int = 3) -> Memory:
+    """With so many elements between rows and one row more between matrices."""
     batch, rows, columns = matrices.shape
-    pitch = columns + 3
-    return Memory((batch, rows, columns), matrices.dtype, Layout(pitch, rows * pitch + 1), matrices.tobytes())
+    pitch = columns + gap
+    return Memory((batch, rows, columns), matrices.dtype, Layout(pitch, (rows + 1) * pitch), matrices.tobytes())
 
 
 def small_check(dtype: DTypeName, transposed: bool) -> Program:
@@ -44,7 +55,7 @@ def small_check(dtype: DTypeName, transposed: bool) -> Program:
 def elements_of(batch: int, rows: int, columns: int, dtype: DTypeName, transposed: bool) -> Array:
     """As the matrix is stored, a NaN among them."""
     elements = matrix((batch, columns, rows) if transposed else (batch, rows, columns), dtype, np.random.default_rng(1))
-    if "int" not in dtype:
+    if not DTYPES[dtype].is_integer:
         elements[-1, 0, 0] = stored(np.array(np.nan), dtype)
     return elements
 
@@ -91,14 +102,18 @@ def test_the_check_s_single_elements(dtype: DTypeName, transposed: bool, emulato
     np.testing.assert_array_equal(found.reshape(-1), expected)
 
 
-def test_the_transposition_of_int8(emulator: Emulator) -> None:
-    compiled = emulator.compile(turn_program(), "turn")
-    for order, (batch, rows, columns) in enumerate(((1, 1, 1), (1, 32, 64), (3, 33, 70), (2, 5, 31))):
-        elements = matrix((batch, rows, columns), "int8", np.random.default_rng(order))
-        to = Memory((batch, columns, rows), STORAGE_DTYPES["int8"], Layout(rows + 5, columns * (rows + 5)), b"", True)
-        memory = spaced(elements)
-        blocks = -(-rows // TURN_TILE) * -(-columns // TURN_TILE)
+@pytest.mark.parametrize("dtype", TURNED)
+def test_the_transposition(dtype: DTypeName, emulator: Emulator) -> None:
+    itemsize = DTYPES[dtype].itemsize
+    compiled = emulator.compile(turn_program(itemsize), "turn")
+    runs, expected = [], []
+    for order, (batch, rows, columns, gap, turned_gap) in enumerate(TURNS):
+        elements = matrix((batch, rows, columns), dtype, np.random.default_rng(order))
+        memory, pitch = spaced(elements, gap), rows + turned_gap
+        to = Memory((batch, columns, rows), STORAGE_DTYPES[dtype], Layout(pitch, columns * pitch), b"", True)
         sizes = (rows, columns, memory.layout.pitch, to.layout.pitch, memory.layout.stride, to.layout.stride, batch)
-        launch = Launch((blocks, 1, min(batch, 2)), (TURN_TILE, TURN_ROWS, 1))
-        ((turned,),) = execute(compiled, [Run(launch, (memory, to), sizes, order)])
-        np.testing.assert_array_equal(turned, elements.swapaxes(1, 2))
+        blocks = tiles(rows, TURN_TILES[itemsize]) * tiles(columns, TURN_TILES[itemsize])
+        runs.append(Run(Launch((blocks, 1, min(batch, 2)), (TURN_THREADS, 1, 1)), (memory, to), sizes, order))
+        expected.append(elements.swapaxes(1, 2))
+    for (found,), turned in zip(execute(compiled, runs), expected, strict=True):
+        np.testing.assert_array_equal(found.view(turned.dtype), turned)

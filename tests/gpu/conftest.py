@@ -43,8 +43,10 @@ def gpu() -> None:
 
 @pytest.fixture(scope="session")
 def gpu_settings(gpu: None, tmp_path_factory: pytest.TempPathFactory) -> Settings:
-    directory: Path = tmp_path_factory.mktemp("gpu")
-    return Settings(device="gpu:0", kernel_cache_dir=directory / "kernels", device_cache_bytes=256 << 20)
+    """Compiled kernels are kept for the next run where MATMUL_KERNEL_CACHE_DIR says where."""
+    kept = os.environ.get("MATMUL_KERNEL_CACHE_DIR")
+    directory = Path(kept) if kept else tmp_path_factory.mktemp("gpu") / "kernels"
+    return Settings(device="gpu:0", kernel_cache_dir=directory, device_cache_bytes=256 << 20)
 
 
 @pytest.fixture(scope="session")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from worker.device_memory import DeviceMatrix, allocate
-from worker.pitch import Layout
+from worker.pitch import IN_GROUPS, Layout
 
 POISON = 0xFF  # NaN in every float type, -1 in integers
 
 
 def allocate_poisoned(layout: Layout) -> DeviceMatrix:
-    """As `allocate`; int8 operands are padded with zeros that count, so those stay."""
+    """As `allocate`; operands in groups are padded with zeros that count, so those stay."""
     matrix = allocate(layout)
-    if layout.dtype != "int8" and layout.bytes:
+    if layout.dtype not in IN_GROUPS and layout.bytes:
         matrix.memory.memset_async(POISON, layout.bytes)
     return matrix

@@ -13,7 +13,7 @@ import pytest
 from jobs.matrices import Array
 from kernels.catalog import BY_NAME
 from kernels.kernel import NO_CONFIG, CudaKernel, TileConfig
-from kernels.numerics import DTypeName, Problem
+from kernels.numerics import DTYPES, DTypeName, Problem
 from tests.gpu.products import choice, compile_all, multiply
 from tests.support.products import in_float64, operands, stored
 from worker.elements import as_float64
@@ -21,19 +21,26 @@ from worker.elements import as_float64
 if TYPE_CHECKING:
     from worker.cuda_runner import CudaRunner
 
-CASES: list[tuple[str, DTypeName]] = [("hopper_bf16", "bfloat16"), ("hopper_fp16", "float16")]
+FLOATS: list[tuple[str, DTypeName]] = [
+    ("hopper_bf16", "bfloat16"),
+    ("hopper_fp16", "float16"),
+    ("hopper_tf32", "float32"),
+]
+CASES: list[tuple[str, DTypeName]] = [*FLOATS, ("hopper_int8", "int8"), ("hopper_fp8", "float8_e4m3")]
 EACH = pytest.mark.parametrize(("name", "dtype"), CASES)
+EACH_FLOAT = pytest.mark.parametrize(("name", "dtype"), FLOATS)
 TRANSPOSES = [(False, False), (False, True), (True, False), (True, True)]
 # Inside, at and past the edges of boxes, tiles and clusters; thin last rows and columns; rows that begin anywhere.
 SHAPES = [(1, 1, 1), (63, 65, 33), (129, 257, 65), (256, 512, 192), (255, 511, 200), (385, 769, 193), (700, 1100, 70)]
 
 
 def chosen(name: str) -> list[TileConfig]:
-    """Every block_n with its fewest and most stages, alone and in clusters."""
+    """Every block_n with its fewest and most stages, alone and in clusters, each way to sum."""
     configs = list(BY_NAME[name].configs())
-    by_shape: dict[tuple[int, int], list[TileConfig]] = {}
+    by_shape: dict[tuple[int, ...], list[TileConfig]] = {}
     for config in configs:
-        by_shape.setdefault((config["block_n"], config["cluster"]), []).append(config)
+        kind = config["block_n"], config["cluster"], config.get("promote", 0)
+        by_shape.setdefault(kind, []).append(config)
     return [config for alike in by_shape.values() for config in (alike[0], alike[-1])]
 
 
@@ -59,7 +66,7 @@ def assert_exact(
 ) -> None:
     a, b = operands(problem, rng, "integers")
     c, check, _ = multiply(runner, name, problem, a, b, rng, config=config)
-    np.testing.assert_array_equal(c, stored(in_float64(problem, a, b)[0], problem.dtype), err_msg=str(problem))
+    np.testing.assert_array_equal(c, stored(in_float64(problem, a, b)[0], problem.product_dtype), err_msg=str(problem))
     assert check.passed, (problem, check)
 
 
@@ -73,8 +80,8 @@ def test_configs(runner: CudaRunner, name: str, dtype: DTypeName, config: TileCo
 def test_products_shorter_and_longer_than_the_ring(
     runner: CudaRunner, name: str, dtype: DTypeName, config: TileConfig, rng: np.random.Generator
 ) -> None:
-    stages = config["stages"]
-    depths = sorted({0, 1, 8, *(64 * steps + more for steps in (1, stages, 2 * stages + 1) for more in (-1, 0, 1))})
+    stages, step = config["stages"], 128 // DTYPES[dtype].itemsize
+    depths = sorted({0, 1, 8, *(step * steps + more for steps in (1, stages, 2 * stages + 1) for more in (-1, 0, 1))})
     for index, k in enumerate(depths):
         assert_exact(runner, name, Problem(136, 264, k, dtype, 1, *TRANSPOSES[index % 4]), rng, config)
 
@@ -129,8 +136,9 @@ def test_nothing_outside_the_product_is_written(
         assert isinstance(found.kernel, CudaKernel)
         function = prepare(runner.compiler, found.kernel, found.config, problem)
         launch(function, found.kernel, found.config, problem, on_device[0], on_device[1], c)
-        padding = cupy.ndarray((m, c.layout.pitch), np.uint16, c.memory)[:, -(-n // 8) * 8 :].get()
-        assert padding.size and np.all(padding == 0xFFFF)
+        used = -(-n * c.layout.itemsize // 16) * 16
+        padding = cupy.ndarray((m, c.layout.pitch_bytes), np.uint8, c.memory)[:, used:].get()
+        assert padding.size and np.all(padding == 0xFF)
 
 
 def infinities(a: Array, dtype: DTypeName) -> Array:
@@ -140,7 +148,7 @@ def infinities(a: Array, dtype: DTypeName) -> Array:
     return spoilt
 
 
-@EACH
+@EACH_FLOAT
 def test_what_pads_a_tile_never_meets_an_infinity(
     runner: CudaRunner, name: str, dtype: DTypeName, rng: np.random.Generator
 ) -> None:
@@ -153,7 +161,7 @@ def test_what_pads_a_tile_never_meets_an_infinity(
             np.testing.assert_array_equal(as_float64(c, dtype), in_float64(problem, a, b)[0], err_msg=str(problem))
 
 
-@EACH
+@EACH_FLOAT
 def test_sums_stay_in_float32(runner: CudaRunner, name: str, dtype: DTypeName, rng: np.random.Generator) -> None:
     """4096 ones: bfloat16 would stop at 256, float16 at 2048."""
     problem = Problem(130, 140, 4096, dtype)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load, save
 
+from jobs import float8
 from jobs.bfloat16 import narrow, widen
 from jobs.format_safetensors import safetensors_header
 from jobs.matrices import Array
@@ -104,6 +105,17 @@ def test_bfloat16(client: httpx.Client) -> None:
     assert np.asarray(right(client.post("/v1/matmul", content=body, headers=kind)).json()["c"]).shape == (37, 29)
     refused = client.post("/v1/matmul", content=body, headers=kind | NPY)
     assert (refused.status_code, refused.json()["type"]) == (406, "/problems/not_acceptable")
+
+
+def test_float8(client: httpx.Client) -> None:
+    """By safetensors; the product is float32, which every media type carries."""
+    a, b = float8.narrow(A), float8.narrow(B)
+    head = safetensors_header({"a": ("float8_e4m3", a.shape), "b": ("float8_e4m3", b.shape)})
+    kind = {"content-type": "application/x-safetensors"}
+    reply = right(client.post("/v1/matmul", content=head + a.tobytes() + b.tobytes(), headers=kind | NPY))
+    product = from_npy(reply.content)
+    assert product.dtype == np.float32
+    np.testing.assert_allclose(product, float8.widen(a) @ float8.widen(b), rtol=1e-4, atol=1e-4)
 
 
 def test_a_batch_and_one_matrix_for_all_of_it(client: httpx.Client) -> None:

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from safetensors.numpy import load, save
 
-from jobs.bfloat16 import narrow
+from jobs.bit_floats import narrow
 from jobs.format_safetensors import safetensors_header
 from jobs.matrices import content_hasher
+from kernels.numerics import DTypeName
 from tests.integration.test_api_jobs import problem
 from tests.support.api import Api, from_npy, npy
 
@@ -110,9 +111,10 @@ def test_every_form_out(quiet: httpx.Client) -> None:
     problem(quiet.get(path, headers={"accept": "text/html"}), 406, "not_acceptable")
 
 
-def test_bfloat16(quiet: httpx.Client) -> None:
-    bits = narrow(fresh(3, 3))
-    reply = post(quiet, safetensors_header({"x": ("bfloat16", (3, 3))}) + bits.tobytes(), TENSORS)
+@pytest.mark.parametrize("dtype", ["bfloat16", "float8_e4m3"])
+def test_what_numpy_has_no_type_for(quiet: httpx.Client, dtype: DTypeName) -> None:
+    bits = narrow(fresh(3, 3), dtype)
+    reply = post(quiet, safetensors_header({"x": (dtype, (3, 3))}) + bits.tobytes(), TENSORS)
     path = reply.headers["location"]
     assert quiet.get(path).headers["content-type"] == TENSORS
     assert quiet.get(path, headers={"accept": OCTETS}).content == bits.tobytes()

@@ -104,6 +104,7 @@ NUMBERS = [
     Case(
         "past bfloat16", 422, "invalid_matrix", "bfloat16", "a[0][0]", **lists([[3.4e38, 2]], COLUMN, dtype="bfloat16")
     ),
+    Case("past float8", 422, "invalid_matrix", "large", "a[0][0]", **lists([[465, 2]], COLUMN, dtype="float8_e4m3")),
     Case("past int8", 422, "invalid_matrix", "-128 to 127", "b[0][0]", **lists(ROW, [[128], [1]], dtype="int8")),
     Case("fraction", 422, "invalid_matrix", "whole", "b[0][0]", **lists(ROW, [[1.5], [1]], dtype="int32")),
     Case("no NaN in int32", 422, "invalid_matrix", "int32", "b[0][0]", **lists(ROW, [["NaN"], [1]], dtype="int32")),

@@ -10,6 +10,7 @@ from jobs.matrices import STORAGE_DTYPES, Array
 from kernels.numerics import DTYPES, DTypeName, Problem
 from worker import cpu_blas
 from worker.elements import as_float64, core, narrow
+from worker.rounding import SMALLEST
 
 Data = Literal["normal", "uniform", "integers", "wide", "constant", "ramp", "sparse", "tiny"]
 SLOW_FLOPS = 1e7  # for Python's own numbers
@@ -37,7 +38,7 @@ def matrix(shape: tuple[int, ...], dtype: DTypeName, rng: np.random.Generator, d
 
 def stored(values: Array, dtype: DTypeName) -> Array:
     """Rounded once to the element type."""
-    if dtype in ("float16", "bfloat16"):
+    if not DTYPES[dtype].is_integer and DTYPES[dtype].itemsize < 4:
         return narrow(values.astype(np.float32), dtype)
     return values.astype(STORAGE_DTYPES[dtype])
 
@@ -93,8 +94,7 @@ def assert_right(problem: Problem, a: Array, b: Array, c: Array) -> None:
         return
     true, bound = in_float64(problem, a, b)
     step = 2.0**-53 if problem.dtype == "float64" else 2.0**-24
-    output = DTYPES[problem.dtype].unit_roundoff
-    smallest = {"float16": 2.0**-24, "bfloat16": 2.0**-133, "float32": 2.0**-149, "float64": 2.0**-1074}
-    granted = 2 * problem.k * step * bound + output * np.abs(true) + smallest[problem.dtype]
+    output = DTYPES[problem.product_dtype].unit_roundoff
+    granted = 2 * problem.k * step * bound + output * np.abs(true) + SMALLEST[problem.product_dtype]
     given = as_float64(c, problem.product_dtype)
     assert np.all(np.abs(given - true) <= granted), f"off by {np.max(np.abs(given - true) / granted):.3g} × the bound"

@@ -30,7 +30,7 @@ def test_the_tile_of_every_kernel(kernel: CudaKernel) -> None:
     side = config.get("tile", 0)
     assert tile.rows == config.get("block_m", side)
     assert tile.columns == config.get("block_n", side * config.get("thread_n", 1))
-    assert tile.splits == config.get("splits", 1)
+    assert tile.splits == config.get("cluster" if kernel.name == "cluster_split_k" else "splits", 1)
     assert tile.shared is (kernel.shared_bytes(config, dtype) > 0)
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis.estimate import gflops, plan
-from jobs.benchmark_cases import expand
+from jobs.benchmark_cases import expand, problems
 from jobs.benchmark_size import COUNTLESS, most_cases
 from jobs.benchmark_spec import BenchmarkSpec
 from jobs.errors import InvalidRequest
@@ -70,6 +70,15 @@ def test_the_bound_is_not_beside_the_point() -> None:
     assert most_cases(spec(shapes=ranges, kernels=["cpu_blas"]), "cpu") == (3 + 7) * 2
     assert most_cases(spec(configs={"grid": {f"p{n}": [1, 2] for n in range(99)}}), "gpu") == COUNTLESS
     assert most_cases(BenchmarkSpec(kind="ceilings"), "gpu") == 0
+
+
+def test_a_batch_is_one_launch_of_many_products_of_operands_of_their_own() -> None:
+    shapes = [{"m": 64, "n": 32, "k": 16, "batch": 1024}, {"m": 64, "n": 32, "k": 16}]
+    batched, alone = problems(spec(shapes=shapes))
+    assert (batched.batch, batched.a_batched, batched.b_batched) == (1024, True, True)
+    assert (alone.batch, alone.a_batched, alone.b_batched) == (1, False, False)
+    assert batched.flops == 1024 * alone.flops and batched.operand_bytes == 1024 * alone.operand_bytes
+    assert len({case.id for case in expand(spec(shapes=shapes, kernels=["naive"]), H200)}) == 4
 
 
 def test_counts() -> None:

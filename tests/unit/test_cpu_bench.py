@@ -44,6 +44,19 @@ def test_products_are_right_and_poisoned_ones_are_not(dtype: DTypeName, distribu
     assert error is None if DTYPES[dtype].is_integer else error is not None and error <= 4 * DTYPES[dtype].unit_roundoff
 
 
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+def test_every_product_of_a_batch_is_looked_at(dtype: DTypeName) -> None:
+    bench = CpuBench(Problem(40, 30, 50, dtype, 3, a_batched=True, b_batched=True), DataSpec())
+    multiplied(bench)
+    assert bench.c.shape == (3, 40, 30) and not np.array_equal(bench.a[0], bench.a[1])
+    assert proved(bench, bench.problem, DTYPES[dtype].accuracy, spec_of(verify="full")).passed
+    error = bench.error_vs_float64()
+    assert error is None if DTYPES[dtype].is_integer else error is not None and error <= 4 * DTYPES[dtype].unit_roundoff
+    bench.c[2, 7, 9] = bench.c[2, 8, 9] + 1
+    assert bench.largest_error_ratio() > 1
+    assert not proved(bench, bench.problem, DTYPES[dtype].accuracy, spec_of(verify="full")).passed
+
+
 @pytest.mark.parametrize("dtype", DTYPE_NAMES)
 def test_one_wrong_element_is_more_than_rounding_explains(dtype: DTypeName) -> None:
     bench = CpuBench(Problem(40, 30, 50, dtype), DataSpec())
@@ -76,6 +89,9 @@ def test_when_sums_are_exact() -> None:
     assert not sums_are_exact(Problem(1, 1, 2**18 + 1, "float32"), spec)
     assert sums_are_exact(Problem(1, 1, 32, "float16"), spec) and not sums_are_exact(Problem(1, 1, 33, "float16"), spec)
     assert sums_are_exact(Problem(1, 1, 2**19, "int8"), spec)
+    for k, is_exact in ((128, True), (129, False)):
+        problem = Problem(1, 1, k, "float8_e4m3")
+        assert sums_are_exact(problem, spec, "fp8") == is_exact and sums_are_exact(problem, spec, "fp32")
 
 
 def test_cold_caches_are_written_over_before_each_launch_and_that_is_not_timed() -> None:

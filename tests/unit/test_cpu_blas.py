@@ -56,7 +56,7 @@ def test_a_product_of_depth_0_is_zeros(dtype: DTypeName) -> None:
     assert not c.any()
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "int8", "int32"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "int8", "int32", "float8_e4m3"])
 def test_blocks_meet_at_every_edge(dtype: DTypeName, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("BLOCK", "INT8_DEPTH", "INT32_DEPTH"):
         monkeypatch.setattr(cpu_blas, name, 8)

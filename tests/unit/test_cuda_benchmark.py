@@ -103,6 +103,7 @@ H200 = DeviceInfo(
         ("float32", "fp16", 989),
         ("float16", "tf32", 989),
         ("bfloat16", "bf16", 989),
+        ("float8_e4m3", "fp8", 1979),
         ("float64", "fp64", 67),
         ("int8", "exact", 1979),
     ],

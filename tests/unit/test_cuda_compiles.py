@@ -15,7 +15,15 @@ from kernels.catalog import BY_NAME, CATALOG
 from kernels.kernel import SOURCE_DIR, CudaKernel, TileConfig
 from kernels.numerics import DTYPE_NAMES, DTypeName, Problem
 from scripts.nvrtc import CompileError, architectures, compile_all, compile_program
-from worker.sources import CHECK_SOURCE, Program, check_program, kernel_program, turn_program
+from worker.sources import (
+    CHECK_SOURCE,
+    TURN_THREADS,
+    TURN_TILES,
+    Program,
+    check_program,
+    kernel_program,
+    turn_program,
+)
 
 ARCHS = tuple(ARCHITECTURES)
 KERNELS = [kernel for kernel in CATALOG if isinstance(kernel, CudaKernel)]
@@ -50,8 +58,12 @@ def test_the_check_compiles(dtype: DTypeName) -> None:
 
 
 @pytest.mark.parametrize("arch", ARCHS)
-def test_the_transposition_compiles(arch: str) -> None:
-    assert b"turn" in compile_program(turn_program(), arch).binary
+def test_the_transposition_compiles_and_leaves_room_for_four_blocks(arch: str) -> None:
+    """At four chunks of 16 bytes a thread, two where elements have 2: 64 or 32 KiB on their way on a multiprocessor."""
+    for itemsize in TURN_TILES:
+        compiled = compile_program(turn_program(itemsize), arch)
+        assert b"turn" in compiled.binary and compiled.local_bytes == 0
+        assert compiled.registers * TURN_THREADS <= 65_536 // 4
 
 
 def test_every_source_is_in_the_catalogue_and_every_entry_has_its_source() -> None:

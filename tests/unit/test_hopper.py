@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import pytest
 
@@ -10,12 +11,18 @@ from kernels.architectures import ARCHITECTURES, H200, H200_MULTIPROCESSORS
 from kernels.catalog import BY_NAME, CATALOG
 from kernels.choose import NoKernelError, choose
 from kernels.kernel import NO_CONFIG, CudaKernel, Launch, TileConfig
-from kernels.numerics import DTypeName, Problem
+from kernels.numerics import DTYPES, DTypeName, Problem
 from scripts.nvrtc import compile_all
 from service.catalogue import view
 from worker.sources import kernel_program
 
-CASES: list[tuple[str, DTypeName]] = [("hopper_bf16", "bfloat16"), ("hopper_fp16", "float16")]
+CASES: list[tuple[str, DTypeName]] = [
+    ("hopper_bf16", "bfloat16"),
+    ("hopper_fp16", "float16"),
+    ("hopper_int8", "int8"),
+    ("hopper_tf32", "float32"),
+    ("hopper_fp8", "float8_e4m3"),
+]
 EACH = pytest.mark.parametrize(("name", "dtype"), CASES)
 TRANSPOSES = list(itertools.product((False, True), repeat=2))
 
@@ -91,6 +98,30 @@ def test_every_config_fits_one_block_on_a_multiprocessor(name: str, dtype: DType
 def test_what_does_not_fit_is_refused_in_words(config: TileConfig) -> None:
     with pytest.raises(ValueError, match=r"stages × block_n = \d+ × \d+ must fit into shared memory\."):
         BY_NAME["hopper_bf16"].resolve_config(config)
+
+
+@EACH
+@pytest.mark.parametrize("transposes", TRANSPOSES)
+def test_other_operands_than_16_bit_ones_are_multiplied_along_k(
+    name: str, dtype: DTypeName, transposes: tuple[bool, bool]
+) -> None:
+    """One binary serves all transpositions."""
+    kernel, problem = kernel_of(name), Problem(70, 80, 90, dtype, 3, *transposes, b_batched=True)
+    launched = kernel.as_launched(problem)
+    along = (False, True) if DTYPES[dtype].itemsize != 2 else transposes
+    assert launched == replace(problem, transpose_a=along[0], transpose_b=along[1])
+    options = kernel_program(kernel, kernel.resolve_config(), problem).options
+    assert {f"-DTRANSPOSE_A={int(along[0])}", f"-DTRANSPOSE_B={int(along[1])}"} <= set(options)
+
+
+@EACH
+def test_a_box_s_rows_have_128_bytes(name: str, dtype: DTypeName) -> None:
+    kernel = kernel_of(name)
+    assert kernel.boxes is not None
+    boxes = kernel.boxes(Problem(1, 1, 1, dtype))
+    assert boxes.a[1] * DTYPES[dtype].itemsize == boxes.b[1] * DTYPES[dtype].itemsize == 128
+    assert boxes.c[1] * DTYPES[DTYPES[dtype].product].itemsize == 128
+    assert boxes.to_tf32 == (kernel.accuracy == {"float32": "tf32"})
 
 
 def test_the_api_says_that_no_newer_device_runs_it() -> None:

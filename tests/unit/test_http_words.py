@@ -50,8 +50,9 @@ def test_any_accept_is_understood_or_refused(accept: str) -> None:
         assert accept.strip()
 
 
-def test_npy_has_no_bfloat16() -> None:
+def test_npy_has_no_bfloat16_and_no_float8() -> None:
     assert NPY not in offers_for("bfloat16", FILE_OFFERS)
+    assert NPY not in offers_for("float8_e4m3", FILE_OFFERS)
     assert list(offers_for("float16", FILE_OFFERS)) == list(FILE_OFFERS)
 
 

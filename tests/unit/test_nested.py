@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.bfloat16 import widen
+from jobs.bit_floats import widen
 from jobs.errors import InvalidMatrix, MalformedBody
 from jobs.matrices import STORAGE_DTYPES, Array
 from kernels.numerics import DTYPES, DTypeName
@@ -26,7 +26,7 @@ shapes = st.one_of(
 
 
 def values(array: Array, dtype: DTypeName) -> Array:
-    return widen(array) if dtype == "bfloat16" else array
+    return widen(array, dtype)
 
 
 @given(st.data(), shapes, st.sampled_from([*FLOATS, "bfloat16"]))
@@ -66,7 +66,8 @@ def test_a_number_is_held_or_refused(number: float, dtype: DTypeName) -> None:
         assert too_large or (DTYPES[dtype].is_integer and not integral) or not math.isfinite(number)
         return
     if math.isfinite(number):
-        assert abs(stored - number) <= max(abs(number) * DTYPES[dtype].unit_roundoff, 6e-8)
+        smallest = {"float8_e4m3": 2.0**-10}.get(dtype, 6e-8)
+        assert abs(stored - number) <= max(abs(number) * DTYPES[dtype].unit_roundoff, smallest)
     else:
         assert not DTYPES[dtype].is_integer
 

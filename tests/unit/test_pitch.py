@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobs.matrices import STORAGE_DTYPES
-from kernels.numerics import DTYPE_NAMES, DTypeName, Problem
-from worker.pitch import GROUP, WASTE, Layout, operand_layout, product_layout
+from kernels.numerics import DTYPE_NAMES, DTYPES, DTypeName, Problem
+from worker.pitch import GROUP, IN_GROUPS, WASTE, Layout, operand_layout, product_layout
 
 SIZES = st.integers(0, 40) | st.sampled_from([128, 129])
 
@@ -49,7 +49,7 @@ def elements(layout: Layout, device: bytearray) -> bytes:
 @given(dtype=st.sampled_from(DTYPE_NAMES), rows=st.integers(1, 5000), columns=st.integers(1, 5000))
 def test_rows_are_aligned_and_little_is_wasted(dtype: DTypeName, rows: int, columns: int) -> None:
     layout = operand_layout(dtype, (rows, columns))
-    least = GROUP if dtype == "int8" else 1
+    least = GROUP if dtype in IN_GROUPS else 1
     assert layout.columns <= layout.pitch
     assert (layout.pitch - columns) * layout.itemsize <= max(layout.row_bytes / WASTE, least)
     if layout.row_bytes >= WASTE * 256:
@@ -62,16 +62,16 @@ def test_rows_are_aligned_and_little_is_wasted(dtype: DTypeName, rows: int, colu
 )
 def test_dense_rows_follow_each_other_without_a_gap(dtype: DTypeName, shape: tuple[int, ...]) -> None:
     dense = operand_layout(dtype, shape, dense=True)
-    step = GROUP if dtype == "int8" else 1  # whole groups, without which cuBLAS does not multiply int8
+    step = GROUP if dtype in IN_GROUPS else 1  # whole groups, without which cuBLAS does not multiply bytes
     assert dense.columns <= dense.pitch < dense.columns + step and dense.pitch % step == 0
     problem = Problem(shape[-2], shape[-1], 7, dtype, 3)
     product = product_layout(problem, dense=True)
     assert product.pitch - product.columns < step
 
 
-@given(m=SIZES.filter(bool), n=SIZES.filter(bool), batch=st.integers(1, 3))
-def test_int8_has_room_for_whole_groups(m: int, n: int, batch: int) -> None:
-    layout = product_layout(Problem(m, n, 1, "int8", batch, a_batched=batch > 1))
-    assert layout.dtype == "int32"
+@given(dtype=st.sampled_from(IN_GROUPS), m=SIZES.filter(bool), n=SIZES.filter(bool), batch=st.integers(1, 3))
+def test_products_of_bytes_have_room_for_whole_groups(dtype: DTypeName, m: int, n: int, batch: int) -> None:
+    layout = product_layout(Problem(m, n, 1, dtype, batch, a_batched=batch > 1))
+    assert layout.dtype == DTYPES[dtype].product
     assert layout.kept_rows % GROUP == 0 == layout.pitch % GROUP
     assert layout.kept_rows >= m and layout.pitch >= n

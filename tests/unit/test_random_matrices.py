@@ -12,18 +12,19 @@ from hypothesis import strategies as st
 
 from jobs.bfloat16 import BLOCK_ELEMENTS as NARROW_BLOCK
 from jobs.bfloat16 import narrow, widen
+from jobs.bit_floats import widen as numbers
 from jobs.errors import InvalidMatrix, InvalidRequest
 from jobs.matrices import STORAGE_DTYPES, Array
 from jobs.models import Distribution, RandomSpec
 from jobs.random_matrices import BLOCK_ELEMENTS, generate, generate_chunks
-from kernels.numerics import DTYPE_NAMES, DTypeName
+from kernels.numerics import DTYPE_NAMES, DTYPES, DTypeName
 
 FLOATS: tuple[DTypeName, ...] = ("float16", "bfloat16", "float32", "float64")
 OVER_A_BLOCK = (3, 300, 300)
 
 
 def values(matrix: Array, dtype: DTypeName) -> Array:
-    return (widen(matrix) if dtype == "bfloat16" else matrix).astype(np.float64)
+    return numbers(matrix, dtype).astype(np.float64)
 
 
 @pytest.mark.parametrize("dtype", DTYPE_NAMES)
@@ -48,6 +49,8 @@ DIGESTS: dict[Distribution, str] = {
     "integers": "3a89358fa384f5e38fdb584f8f87e8712af9d7d44dba2ed65a971073acbdc930",
 }
 
+DIGEST_OF_BYTES = "16f8e922a814d64a4e96546f9b028855ae0412eb19f834fdf0db2b7b1845c708"  # uniform
+
 
 @pytest.mark.parametrize("distribution", DIGESTS)
 def test_the_numbers_never_change(distribution: Distribution) -> None:
@@ -56,6 +59,11 @@ def test_the_numbers_never_change(distribution: Distribution) -> None:
     for dtype in FLOATS:
         digest.update(generate(RandomSpec(shape=(64, 65), seed=2**63 - 1, distribution=distribution), dtype).tobytes())
     assert digest.hexdigest() == DIGESTS[distribution]
+
+
+def test_nor_do_those_of_8_bits() -> None:
+    matrix = generate(RandomSpec(shape=(64, 65), seed=2**63 - 1, distribution="uniform"), "float8_e4m3")
+    assert hashlib.sha256(matrix.tobytes()).hexdigest() == DIGEST_OF_BYTES
 
 
 @pytest.mark.parametrize(
@@ -71,15 +79,16 @@ def test_nor_do_normal_ones(dtype: DTypeName, expected: list[float]) -> None:
     assert matrix.reshape(-1).tolist() == expected
 
 
-@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("dtype", [*FLOATS, "float8_e4m3"])
 def test_normal_and_uniform_are_what_they_say(dtype: DTypeName) -> None:
     normal = values(generate(RandomSpec(shape=(500, 600), seed=1), dtype), dtype)
     assert abs(normal.mean()) < 0.01
     assert abs(normal.std() - 1) < 0.01
     uniform = values(generate(RandomSpec(shape=(500, 600), seed=1, distribution="uniform"), dtype), dtype)
+    step = DTYPES[dtype].unit_roundoff  # they are multiples of it, cut
     assert 0 <= uniform.min() < 0.01
-    assert 0.99 < uniform.max() < 1
-    assert abs(uniform.mean() - 0.5) < 0.01
+    assert 0.99 - step < uniform.max() < 1
+    assert abs(uniform.mean() + step / 2 - 0.5) < 0.01
 
 
 @pytest.mark.parametrize("dtype", DTYPE_NAMES)

@@ -40,8 +40,9 @@ class CpuBench(Bench):
 
     def __init__(self, problem: Problem, data: DataSpec) -> None:
         self.problem = problem
-        self.a = operand(data, problem.dtype, (problem.m, problem.k), 0)
-        self.b = operand(data, problem.dtype, (problem.k, problem.n), 1)
+        batch = problem.product_shape[:-2]
+        self.a = operand(data, problem.dtype, (*batch, problem.m, problem.k), 0)
+        self.b = operand(data, problem.dtype, (*batch, problem.k, problem.n), 1)
         self.c: Array = np.zeros(problem.product_shape, STORAGE_DTYPES[problem.product_dtype])
         self._flushed = np.zeros(max(LEAST_FLUSH_BYTES, 2 * last_cache_bytes()), np.uint8)
 
@@ -69,13 +70,15 @@ class CpuBench(Bench):
         )
 
     def error_vs_float64(self) -> float | None:
+        """Of the first product of a batch."""
         problem = self.problem
         if DTYPES[problem.dtype].is_integer:
             return None
         rows = np.unique(np.linspace(0, problem.m - 1, SAMPLED_ROWS).astype(int))
-        exact = as_float64(self.a[rows], problem.dtype) @ as_float64(self.b, problem.dtype)
+        a, b, c = (core(matrix, transposed=False)[0] for matrix in (self.a, self.b, self.c))
+        exact = as_float64(a[rows], problem.dtype) @ as_float64(b, problem.dtype)
         size = float(np.linalg.norm(exact))
-        distance = float(np.linalg.norm(as_float64(self.c[rows], problem.product_dtype) - exact))
+        distance = float(np.linalg.norm(as_float64(c[rows], problem.product_dtype) - exact))
         return distance / size if size else distance
 
     def largest_error_ratio(self) -> float:
@@ -85,19 +88,20 @@ class CpuBench(Bench):
 
     def _integer_ratio(self, rows: slice) -> float:
         """Sums modulo 2⁶⁴ hold all that is to be known modulo 2³²."""
-        exact = (self.a[rows].astype(np.int64) @ self.b.astype(np.int64)).astype(np.int32)
-        return 0.0 if np.array_equal(exact, self.c[rows]) else float("inf")
+        a, c = (matrix[..., rows, :] for matrix in (self.a, self.c))
+        exact = (a.astype(np.int64) @ self.b.astype(np.int64)).astype(np.int32)
+        return 0.0 if np.array_equal(exact, c) else float("inf")
 
     def _float_ratio(self, rows: slice) -> float:
         """Each element's distance from float64's, over k·u·|A|·|B| + u_out·|C|: the bound for any order of summation
         (Higham, "Accuracy and Stability of Numerical Algorithms", section 3.5)."""
         problem = self.problem
-        rounding = rounding_of(problem, DTYPES[problem.dtype].accuracy)
-        a, b = as_float64(self.a[rows], problem.dtype), as_float64(self.b, problem.dtype)
+        rounding = rounding_of(problem, BY_NAME["cpu_blas"].accuracy[problem.dtype])
+        a, b = as_float64(self.a[..., rows, :], problem.dtype), as_float64(self.b, problem.dtype)
         with np.errstate(all="ignore"):  # what overflows is seen and counts as wrong
             exact, sizes = a @ b, np.abs(a) @ np.abs(b)
             granted = problem.k * (rounding.accumulate + FLOAT64_ROUNDOFF) * sizes + rounding.output * np.abs(exact)
-            distance = np.abs(as_float64(self.c[rows], problem.product_dtype) - exact)
+            distance = np.abs(as_float64(self.c[..., rows, :], problem.product_dtype) - exact)
             ratios = np.where(distance == 0.0, 0.0, distance / (granted + rounding.underflow))
         return float(np.nan_to_num(ratios, nan=np.inf).max(initial=0.0))
 

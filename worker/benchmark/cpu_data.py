@@ -12,7 +12,7 @@ from kernels.numerics import DTYPES, DTypeName
 from worker.elements import narrow, widen
 
 
-def operand(data: DataSpec, dtype: DTypeName, shape: tuple[int, int], which: int) -> Array:
+def operand(data: DataSpec, dtype: DTypeName, shape: tuple[int, ...], which: int) -> Array:
     """A (`which` 0) or B (1). Integer types have integers whatever is asked for, but for zeros."""
     if data.distribution == "zeros":
         return np.zeros(shape, STORAGE_DTYPES[dtype])
@@ -26,6 +26,6 @@ def stored(values: Array, dtype: DTypeName) -> Array:
     if DTYPES[dtype].is_integer:
         limits = np.iinfo(STORAGE_DTYPES[dtype])
         values = np.clip(np.rint(values), limits.min, limits.max)
-    if dtype in ("float16", "bfloat16"):
+    elif DTYPES[dtype].itemsize < 4:
         return narrow(values.astype(np.float32), dtype)
     return values.astype(STORAGE_DTYPES[dtype])

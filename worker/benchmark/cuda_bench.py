@@ -97,6 +97,7 @@ class CudaBench(Bench):
 
     @device_faults()
     def error_vs_float64(self) -> float | None:
+        """Of the first product of a batch."""
         if DTYPES[self._problem.dtype].is_integer:
             return None
         return Reference(self._problem, self._sets[0]).error()
@@ -104,8 +105,9 @@ class CudaBench(Bench):
     @device_faults()
     def largest_error_ratio(self) -> float:
         """In the accuracy class of the kernel that was launched last."""
-        accuracy = self._last.accuracy if self._last is not None else None
-        return Reference(self._problem, self._sets[0]).largest_ratio(accuracy or DTYPES[self._problem.dtype].accuracy)
+        accuracy = (self._last.accuracy if self._last is not None else None) or DTYPES[self._problem.dtype].accuracy
+        items = (Reference(self._problem, self._sets[0], item) for item in range(self._problem.batch))
+        return max(each.largest_ratio(accuracy) for each in items)
 
     @device_faults()
     def copies(self, *, pageable: bool) -> CopyFigures | None:

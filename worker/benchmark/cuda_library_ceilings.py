@@ -33,6 +33,7 @@ ROOFS: tuple[tuple[str, str, DTypeName], ...] = (
     ("tensor_bfloat16", "cublas", "bfloat16"),
     ("tensor_tf32", "cublas_tf32", "float32"),
     ("tensor_int8", "cublas", "int8"),
+    ("tensor_float8_e4m3", "cublas_fp8_fast", "float8_e4m3"),
     ("gemm_float64", "cublas", "float64"),
 )
 
@@ -84,6 +85,6 @@ class LibraryRoofs:
 
 
 def _fits(size: int, dtype: DTypeName) -> bool:
-    """Whether operands, product and what int8 is turned into take at most half of the free memory."""
+    """Whether operands, product and what elements of a byte are turned into take at most half of the free memory."""
     free, _ = cupy.cuda.runtime.memGetInfo()
     return 2 * size * size * (3 * DTYPES[dtype].itemsize + DTYPES[DTYPES[dtype].product].itemsize) <= int(free)

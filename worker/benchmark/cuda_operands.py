@@ -8,6 +8,7 @@ from typing import Any, cast
 import cupy
 import numpy as np
 
+from jobs import float8
 from jobs.benchmark_spec import DataSpec
 from jobs.matrices import STORAGE_DTYPES
 from kernels.numerics import DTypeName, Problem
@@ -52,16 +53,20 @@ class OperandSet:
 
 
 def random_set(compiler: Compiler, problem: Problem, data: DataSpec) -> OperandSet:
-    """For a plain product, nothing transposed. Raises cupy's OutOfMemoryError."""
-    a = _random(compiler, problem.dtype, (problem.m, problem.k), data, 2 * data.seed)
-    b = _random(compiler, problem.dtype, (problem.k, problem.n), data, 2 * data.seed + 1)
+    """For a plain product or a batch of them, nothing transposed. Raises cupy's OutOfMemoryError."""
+    a = _random(compiler, problem.dtype, (problem.batch, problem.m, problem.k), data, 2 * data.seed)
+    b = _random(compiler, problem.dtype, (problem.batch, problem.k, problem.n), data, 2 * data.seed + 1)
     return OperandSet(a, b, allocate(product_layout(problem, dense=data.layout == "dense")))
 
 
-def _random(compiler: Compiler, dtype: DTypeName, shape: tuple[int, int], data: DataSpec, seed: int) -> DeviceMatrix:
+def _random(
+    compiler: Compiler, dtype: DTypeName, shape: tuple[int, int, int], data: DataSpec, seed: int
+) -> DeviceMatrix:
     matrix = allocate(operand_layout(dtype, shape, dense=data.layout == "dense"))
-    blocks = min(MOST_BLOCKS, -(-shape[0] * shape[1] // THREADS))
-    sizes = (np.int64(shape[0]), np.int64(shape[1]), np.int64(matrix.layout.pitch))
+    # A batch is drawn as one tall matrix; what pads it between its items meets only what pads the rows of others.
+    rows = shape[1] if shape[0] == 1 else shape[0] * matrix.layout.kept_rows
+    blocks = min(MOST_BLOCKS, -(-rows * shape[2] // THREADS))
+    sizes = (np.int64(rows), np.int64(shape[2]), np.int64(matrix.layout.pitch))
     distribution = np.int32(DISTRIBUTIONS[drawn(dtype, data.distribution)])
     arguments = (np.uint64(matrix.address), *sizes, np.uint64(seed), distribution, np.float64(data.scale))
     compiler.function(random_program(dtype), "draw")((blocks,), (THREADS,), arguments)
@@ -74,17 +79,25 @@ def _copied(matrix: DeviceMatrix) -> DeviceMatrix:
     return DeviceMatrix(matrix.layout, memory)
 
 
-def view(matrix: DeviceMatrix) -> Any:
-    """(rows, columns) without what pads the rows; bfloat16 as its bits."""
+def view(matrix: DeviceMatrix, item: int = 0) -> Any:
+    """(rows, columns) of a matrix of the batch, without what pads the rows; floats that numpy has not as their bits."""
+    first, layout = item * matrix.layout.kept_rows, matrix.layout
+    return _tall(matrix)[first : first + layout.rows]
+
+
+def _tall(matrix: DeviceMatrix) -> Any:
+    """The matrices of a batch below each other, with the rows between them."""
     layout, dtype = matrix.layout, np.dtype(STORAGE_DTYPES[matrix.layout.dtype])
-    whole = cupy.ndarray((layout.kept_rows, layout.pitch), dtype, matrix.memory)
-    return whole[: layout.rows, : layout.columns]
+    whole = cupy.ndarray((layout.batch * layout.kept_rows, layout.pitch), dtype, matrix.memory)
+    return whole[:, : layout.columns]
 
 
 def as_float64(elements: Any, dtype: DTypeName) -> Any:
     """A float64 copy on the device of a part of `view`, exact for every element type."""
     if dtype == "bfloat16":
         elements = (elements.astype(np.uint32) << np.uint32(16)).view(np.float32)
+    if dtype == "float8_e4m3":
+        elements = cupy.asarray(float8.VALUES)[elements]
     return elements.astype(np.float64)
 
 
@@ -94,7 +107,7 @@ class MadeOnDevice(MatrixOnDevice):
 
     def largest(self) -> float:
         """Of all finite elements, by rows at a time."""
-        elements, dtype = view(self.matrix), self.dtype
+        elements, dtype = _tall(self.matrix), self.dtype
         peak, height = 0.0, max(1, BLOCK_ELEMENTS // max(1, elements.shape[1]))
         for row in range(0, elements.shape[0], height):
             values = cupy.abs(as_float64(elements[row : row + height], dtype))
@@ -110,9 +123,9 @@ class MadeOnDevice(MatrixOnDevice):
 
 def as_operands(compiler: Compiler, problem: Problem, at: OperandSet) -> Operands:
     """As the check of a product reads them."""
-    m, n, k = problem.m, problem.n, problem.k
+    m, n, k, batch = problem.m, problem.n, problem.k, problem.batch
     return Operands(
-        MadeOnDevice(compiler, at.a, 0, (1, m, k), False),
-        MadeOnDevice(compiler, at.b, 0, (1, k, n), False),
-        MadeOnDevice(compiler, at.c, 0, (1, m, n), False),
+        MadeOnDevice(compiler, at.a, 0, (batch, m, k), False),
+        MadeOnDevice(compiler, at.b, 0, (batch, k, n), False),
+        MadeOnDevice(compiler, at.c, 0, (batch, m, n), False),
     )

@@ -20,11 +20,11 @@ FLOAT64_ROUNDOFF = DTYPES["float64"].unit_roundoff
 
 
 class Reference:
-    """The float64 product of a set's operands, next to what a kernel made of them."""
+    """The float64 product of one item of a set's operands, next to what a kernel made of them."""
 
-    def __init__(self, problem: Problem, at: OperandSet) -> None:
+    def __init__(self, problem: Problem, at: OperandSet, item: int = 0) -> None:
         self._problem = problem
-        self._a, self._b, self._c = view(at.a), view(at.b), view(at.c)
+        self._a, self._b, self._c = (view(matrix, item) for matrix in (at.a, at.b, at.c))
         self._edge = max(16, min(LARGEST_BLOCK, BLOCK_ELEMENTS // max(1, problem.k)))
 
     def error(self) -> float:
@@ -49,13 +49,20 @@ class Reference:
         if DTYPES[self._problem.dtype].is_integer:
             return 0.0 if self._integers_agree() else float("inf")
         rounding = rounding_of(self._problem, accuracy)
+        least = self._largest_norms() if rounding.normwise else 0.0
         worst = 0.0
         for rows in self._slices(self._problem.m):
             a = self._wide(self._a[rows])
             for columns in self._slices(self._problem.n):
                 given = as_float64(self._c[rows, columns], self._problem.product_dtype)
-                worst = max(worst, _worst_ratio(a, self._wide(self._b[:, columns]), given, rounding))
+                worst = max(worst, _worst_ratio(a, self._wide(self._b[:, columns]), given, rounding, least))
         return worst
+
+    def _largest_norms(self) -> float:
+        """Of a row of A, times that of a column of B."""
+        of_rows = (self._wide(self._a[rows]) for rows in self._slices(self._problem.m))
+        of_columns = (self._wide(self._b[:, columns]) for columns in self._slices(self._problem.n))
+        return max(_norm(each, 1) for each in of_rows) * max(_norm(each, 0) for each in of_columns)
 
     def _integers_agree(self) -> bool:
         depth = max(1, EXACT // max(1, _largest(self._a) * _largest(self._b)))
@@ -82,11 +89,17 @@ def _largest(elements: Any) -> int:
     return max(abs(int(elements.min())), abs(int(elements.max())))
 
 
-def _worst_ratio(a: Any, b: Any, given: Any, rounding: Rounding) -> float:
+def _norm(lines: Any, axis: int) -> float:
+    """Of the largest line along the axis."""
+    return float(cupy.linalg.norm(lines, axis=axis).max())
+
+
+def _worst_ratio(a: Any, b: Any, given: Any, rounding: Rounding, least: float) -> float:
     """Any order of summation is within k·u·|A||B|, operands lowered first within 2u more, and the result is rounded
-    once (Higham, "Accuracy and Stability of Numerical Algorithms", section 3.5). The reference rounds too."""
+    once (Higham, "Accuracy and Stability of Numerical Algorithms", section 3.5). The reference rounds too. Where errors
+    are in proportion to norms, |A||B| counts as `least` at the least."""
     true = a @ b
-    size = cupy.abs(a) @ cupy.abs(b)
+    size = cupy.maximum(cupy.abs(a) @ cupy.abs(b), least)
     steps = rounding.k * (rounding.accumulate + FLOAT64_ROUNDOFF) + 2 * rounding.operand
     granted = steps * size + rounding.underflow
     granted += rounding.output * (cupy.abs(true) + granted)

@@ -6,7 +6,7 @@ import numpy as np
 
 from jobs.benchmark_records import Checked
 from jobs.benchmark_spec import BenchmarkSpec
-from kernels.numerics import DTYPES, AccuracyName, Problem
+from kernels.numerics import ACCURACY_SUM_ROUNDOFF, DTYPES, AccuracyName, Problem
 from worker.benchmark.bench import Bench
 from worker.verify import check
 
@@ -27,7 +27,7 @@ def proved(bench: Bench, problem: Problem, accuracy: AccuracyName, spec: Benchma
         passed = _is_zero(bench, problem, rng)
     if spec.verify == "full" and passed:
         passed = bench.largest_error_ratio() <= 1.0
-    if spec.verify == "exact" and sums_are_exact(problem, spec):
+    if spec.verify == "exact" and sums_are_exact(problem, spec, accuracy):
         passed, threshold = passed and residual == 0.0, 0.0
     return Checked(mode=spec.verify, passed=passed, residual=residual, threshold=threshold)
 
@@ -39,12 +39,14 @@ def _is_zero(bench: Bench, problem: Problem, rng: np.random.Generator) -> bool:
     return not bench.matrices().c.elements(0, rows, np.arange(problem.n)).any()
 
 
-def sums_are_exact(problem: Problem, spec: BenchmarkSpec) -> bool:
+def sums_are_exact(problem: Problem, spec: BenchmarkSpec, accuracy: AccuracyName | None = None) -> bool:
     """Whether every sum is an integer that accumulator and product hold: else even a right kernel must round."""
     if DTYPES[problem.dtype].is_integer or spec.data.distribution == "zeros":
         return True
     product = DTYPES[problem.product_dtype]
     most = min(1.0 / product.unit_roundoff, EXACT_FLOAT64 if product.name == "float64" else EXACT_FLOAT32)
+    if accuracy in ACCURACY_SUM_ROUNDOFF:
+        most = min(most, 1.0 / ACCURACY_SUM_ROUNDOFF[accuracy])
     return spec.data.scale == 1.0 and problem.k * LARGEST_PRODUCT <= most
 
 

@@ -28,6 +28,18 @@ __device__ double drawn(Word place, Word key, int distribution) {
     return sqrt(-2.0 * log(1.0 - unit(first))) * cospi(2.0 * unit(second));  // Box and Muller
 }
 
+#if defined(DTYPE_FLOAT8_E4M3)
+// The nearest number, ties to even; NaN beyond the largest. In double, where a number's last place is found by its
+// exponent; subnormal numbers have the place of the least normal one.
+__device__ Element nearest(double value) {
+    const double size = fabs(value);
+    const int place = max(size > 0.0 ? ilogb(size) : -6, -6) - 3;
+    const double steps = rint(ldexp(size, -place));  // 16 where it carries over
+    const int bits = steps < 8.0 ? static_cast<int>(steps) : (place + 9) * 8 + static_cast<int>(steps);
+    return static_cast<Element>(min(bits, 0x7F) | (value < 0.0 ? 0x80 : 0));
+}
+#endif
+
 __device__ __forceinline__ Element element_of(double value) {
 #if defined(DTYPE_INT8)
     return static_cast<Element>(fmin(fmax(rint(value), -127.0), 127.0));
@@ -35,6 +47,8 @@ __device__ __forceinline__ Element element_of(double value) {
     return static_cast<Element>(fmin(fmax(rint(value), -2147483647.0), 2147483647.0));
 #elif defined(DTYPE_FLOAT16) || defined(DTYPE_BFLOAT16)
     return narrow(static_cast<float>(value));
+#elif defined(DTYPE_FLOAT8_E4M3)
+    return nearest(value);
 #else
     return static_cast<Element>(value);
 #endif

@@ -1,0 +1,86 @@
+// fp32 on the CUDA cores of Hopper: threads that do little else than multiply.
+//
+// The copy engine brings boxes of both operands into a ring of stages, so that no warp spends instructions on addresses
+// or waits for its neighbours. Both come with rows of k (A transposed before, where it does not lie so): a step of k is
+// read at fixed distances from one register, 16 rows and 8 columns of a thread.
+//
+// Blocks stay. What does not fill a last turn of tiles is cut along k among all of them ("stream-K", Osama et al. 2023)
+// and added up in the order of k: the same operands give the same bits.
+//
+// Parameters: BLOCK_M, BLOCK_N, BLOCK_K, STRETCH, STAGES.
+#include "common.cuh"
+#include "hopper.cuh"
+#include "hopper_sharing.cuh"
+
+constexpr int WARP_M = 64, WARP_N = 64, WARPS_N = BLOCK_N / WARP_N;
+constexpr int WARPS = BLOCK_M / WARP_M * WARPS_N, THREADS = WARPS * 32;
+constexpr int BLOCKS = 8 / WARPS;      // on a multiprocessor: two warps a scheduler, 255 registers a thread
+constexpr int ROWS = 16, COLUMNS = 8;  // of a thread
+constexpr int SUMS = ROWS * COLUMNS;
+constexpr int BOX = 128;  // rows of A, or columns of B
+constexpr int ROW_BYTES = BOX * 4, BOX_BYTES = BLOCK_K * ROW_BYTES;
+constexpr int A_BOXES = BLOCK_M / BOX, B_BOXES = BLOCK_N / BOX;
+constexpr int STAGE_BYTES = (A_BOXES + B_BOXES) * BOX_BYTES;
+constexpr int OUT_ROWS = 16, OUT_COLUMNS = SWIZZLE_BYTES / 4, OUT_BYTES = OUT_ROWS * SWIZZLE_BYTES;  // of C
+constexpr int OUT_BOXES = 2;                                                                         // of each warp
+constexpr int OUT_OFFSET = STAGES * STAGE_BYTES;
+constexpr int BARRIERS_OFFSET = OUT_OFFSET + WARPS * OUT_BOXES * OUT_BYTES;
+constexpr int NOTES_OFFSET = BARRIERS_OFFSET + STAGES * 24, NOTES_BYTES = 96;
+static_assert(TRANSPOSE_A && !TRANSPOSE_B, "operands come across k: as rows of k");
+static_assert(WARPS == 4 || WARPS == 8, "a block's tile is four or eight of 64×64");
+static_assert(BLOCK_K % STRETCH == 0 && STRETCH % 2 == 0, "steps take turns in two sets of operands");
+
+typedef Sharing<BLOCK_M, BLOCK_N> Tiles;
+
+struct Sizes {
+    int m, n, k, batch;
+    int items_a, items_b;  // matrices in an operand: one may serve the whole batch
+};
+
+struct Shared {
+    unsigned int base;
+
+    __device__ __forceinline__ unsigned int a(int stage) const { return base + stage * STAGE_BYTES; }
+    __device__ __forceinline__ unsigned int b(int stage) const { return a(stage) + A_BOXES * BOX_BYTES; }
+    __device__ __forceinline__ unsigned int full(int stage) const { return base + BARRIERS_OFFSET + stage * 8; }
+    __device__ __forceinline__ unsigned int empty(int stage) const { return full(STAGES + stage); }
+    __device__ __forceinline__ unsigned int fed(int stage) const { return full(2 * STAGES + stage); }
+};
+
+#include "hopper_feed.cuh"
+#include "hopper_outer.cuh"
+#include "hopper_sums.cuh"
+static_assert(sizeof(Notes) <= NOTES_BYTES, "what the launch leaves for notes");
+
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
+    hopper_fp32(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
+                const __grid_constant__ TensorMap map_c, int m, int n, int k, int batch, int items_a, int items_b,
+                unsigned char* workspace) {
+    DYNAMIC_TILES(shared);
+    const Shared at = {shared_address(shared)};
+    const Sizes sizes = {m, n, k, batch, items_a, items_b};
+    Notes& notes = *reinterpret_cast<Notes*>(shared + NOTES_OFFSET);
+    const int index = threadIdx.x, warp = index / 32, lane = index % 32;
+    if (index == 0) {
+        for (int stage = 0; stage < STAGES; ++stage) {
+            init_barrier(at.full(stage), 1);
+            init_barrier(at.empty(stage), WARPS);
+            init_barrier(at.fed(stage), 1);
+        }
+        publish_barriers();
+        notes = {Tiles(m, n, batch, (k + BLOCK_K - 1) / BLOCK_K), Feed(), {}};
+        for (int stage = 0; k > 0 && stage < STAGES - 1; ++stage)
+            feed_stage(notes, at, map_a, map_b, sizes);
+    }
+    __syncthreads();
+    const auto refill = [&](const RingPlace<STAGES>& done) { feed_in_turn(notes, at, map_a, map_b, sizes, done); };
+    const Reader reader(at, warp, lane);
+    RingPlace<STAGES> place;
+    Piece piece;
+    for (int turn = 0; notes.tiles.find(turn, piece); ++turn) {
+        Thread thread = {};
+        if (piece.count > 0) multiply_stages(at, notes, reader, place, thread, piece.count, lane == 0, refill);
+        if (piece.is_cut && !add_up(thread, notes.tiles, piece, workspace, index)) continue;
+        store_sums(at, map_c, sizes, notes.tiles.corner(piece.tile), warp, lane, thread);
+    }
+}

@@ -1,0 +1,113 @@
+// What a block of hopper_product.cuh keeps in shared memory, and how a consumer multiplies it, stage by stage.
+//
+// Parameters: BLOCK_M, BLOCK_N, STAGES, CLUSTER; PROMOTE where the tensor cores' sums are short.
+#pragma once
+
+#include "common.cuh"
+#include "hopper_mma.cuh"
+
+constexpr int CONSUMERS = 2;  // warpgroups
+constexpr int THREADS = (CONSUMERS + 1) * WARPGROUP;
+constexpr int PRODUCER_REGISTERS = 56, CONSUMER_REGISTERS = 224;
+constexpr int BOX = 64;                                // rows and columns of a box: 64 × 128 bytes
+constexpr int STEP = SWIZZLE_BYTES / sizeof(Element);  // of k, in a stage
+constexpr int BOX_BYTES = BOX * SWIZZLE_BYTES;
+constexpr int BOXES = BLOCK_N / BOX;  // of B in a stage; of A, one for each consumer
+constexpr int STAGE_BYTES = (CONSUMERS + BOXES) * BOX_BYTES;
+constexpr int OUT_BYTES = 16 * SWIZZLE_BYTES;  // of C: 16 rows of a warp
+constexpr int OUT_COLUMNS = SWIZZLE_BYTES / sizeof(Product);
+constexpr int OUT_BOXES = 2;  // of a warp, written and stored in turn
+constexpr int OUT_OFFSET = STAGES * STAGE_BYTES;
+constexpr int BARRIERS_OFFSET = OUT_OFFSET + CONSUMERS * 4 * OUT_BOXES * OUT_BYTES;
+constexpr int DEPTH_BYTES = 32;  // of an operand's row, that one instruction multiplies
+constexpr bool A_ALONG_K = !TRANSPOSE_A, B_ALONG_K = TRANSPOSE_B;
+#ifdef PROMOTE
+constexpr bool PROMOTED = PROMOTE;
+#else
+constexpr bool PROMOTED = false;
+#endif
+static_assert(STEP == BOX || (A_ALONG_K && B_ALONG_K), "only 16-bit operands may lie across k");
+static_assert(!PROMOTED || (A_ALONG_K && B_ALONG_K), "sums are promoted of operands along k");
+static_assert(BLOCK_M == CONSUMERS * BOX, "BLOCK_M is 128");
+static_assert(BLOCK_N % BOX == 0 && BLOCK_N <= 256, "BLOCK_N is 64, 128, 192 or 256");
+
+typedef RingPlace<STAGES> Place;
+
+struct Shared {
+    unsigned int base;
+
+    __device__ __forceinline__ unsigned int a(int stage, int consumer) const {
+        return base + stage * STAGE_BYTES + consumer * BOX_BYTES;
+    }
+    __device__ __forceinline__ unsigned int b(int stage, int box) const { return a(stage, CONSUMERS + box); }
+    __device__ __forceinline__ unsigned int full(int stage) const { return base + BARRIERS_OFFSET + stage * 8; }
+    __device__ __forceinline__ unsigned int empty(int stage) const { return full(STAGES + stage); }
+};
+
+// Every block of the cluster may write into this stage again, once all have said so.
+__device__ __forceinline__ void release(const Shared& at, int stage) {
+    const int rank = threadIdx.x % WARPGROUP;
+    if (CLUSTER == 1) {
+        if (rank == 0) arrive(at.empty(stage));
+    } else if (rank < CLUSTER) {
+        arrive_at_rank(at.empty(stage), rank);
+    }
+}
+
+// Where the next instruction's part of an operand begins.
+__device__ __forceinline__ int part_offset(bool along_k, int part) {
+    return part * (along_k ? DEPTH_BYTES : DEPTH_BYTES / static_cast<int>(sizeof(Element)) * SWIZZLE_BYTES);
+}
+
+template <int N>
+__device__ __forceinline__ void multiply_stages(const Shared& at, int consumer, int steps, Place& place,
+                                                HOPPER_SUM (&sums)[N / 2]) {
+    int before = -1;
+    for (int step = 0; step < steps; ++step, place.advance()) {
+        wait_barrier(at.full(place.stage), place.parity);
+        const unsigned long long a = tile_descriptor(at.a(place.stage, consumer), BOX_BYTES);
+        const unsigned long long b = tile_descriptor(at.b(place.stage, 0), BOX_BYTES);
+        fence_sums();
+#pragma unroll
+        for (int part = 0; part < SWIZZLE_BYTES / DEPTH_BYTES; ++part)
+            Mma<N>::add(sums, moved(a, part_offset(A_ALONG_K, part)), moved(b, part_offset(B_ALONG_K, part)));
+        commit_products();
+        wait_products<1>();  // the stage before
+        if (before >= 0) release(at, before);
+        before = place.stage;
+    }
+    wait_products<0>();
+    settle(sums);
+    if (before >= 0) release(at, before);
+}
+
+// The same where the tensor cores keep few bits of a sum: theirs end with each stage, and are added up here in float32.
+// Partial sums are of at most 128 columns at a time, for which there are registers beside those of the whole tile.
+// While one warpgroup adds, the other's instructions run. (DeepSeek-V3 Technical Report, arXiv 2412.19437,
+// section 3.3.2.)
+template <int N>
+__device__ __forceinline__ void multiply_and_promote(const Shared& at, int consumer, int steps, Place& place,
+                                                     HOPPER_SUM (&sums)[N / 2]) {
+    constexpr int COLUMNS = N % 128 == 0 ? 128 : 64;
+    HOPPER_SUM partial[COLUMNS / 2] = {};
+    for (int step = 0; step < steps; ++step, place.advance()) {
+        wait_barrier(at.full(place.stage), place.parity);
+        const unsigned long long a = tile_descriptor(at.a(place.stage, consumer), BOX_BYTES);
+#pragma unroll
+        for (int column = 0; column < N; column += COLUMNS) {
+            const unsigned long long b = tile_descriptor(at.b(place.stage, column / BOX), BOX_BYTES);
+            fence_sums();
+            Mma<COLUMNS>::begin(partial, a, b);
+#pragma unroll
+            for (int part = 1; part < SWIZZLE_BYTES / DEPTH_BYTES; ++part)
+                Mma<COLUMNS>::add(partial, moved(a, part * DEPTH_BYTES), moved(b, part * DEPTH_BYTES));
+            commit_products();
+            wait_products<0>();
+            settle(partial);
+            if (column + COLUMNS == N) release(at, place.stage);
+#pragma unroll
+            for (int i = 0; i < COLUMNS / 2; ++i)
+                sums[column / 2 + i] += partial[i];
+        }
+    }
+}

@@ -1,0 +1,121 @@
+"""float32 on Hopper's CUDA cores, fed by bulk tensor copies."""
+
+from __future__ import annotations
+
+from kernels.arrange import tiles
+from kernels.buckets import BUCKET_NAMES
+from kernels.entries.hopper import BARRIER_BYTES, HOPPER, LARGEST_SHARED_BYTES, OUT_BOXES, OUT_BYTES, OUT_ROWS
+from kernels.kernel import (
+    Boxes,
+    Constraint,
+    CudaKernel,
+    Default,
+    Launch,
+    Parameter,
+    TileConfig,
+    Workspace,
+)
+from kernels.numerics import DTypeName, Problem
+
+WARP = 32  # threads
+WARP_SIDE = 64  # rows and columns of a warp's tile
+WARPS = 8  # that 255 registers a thread leave room for on a multiprocessor
+SUMS = WARP_SIDE * WARP_SIDE // WARP  # of a thread
+BOX = 128  # rows of A, or columns of B
+BLOCK_K = 32
+ELEMENT_BYTES = 4
+NOTES_BYTES = 96  # what feeding threads keep in shared memory
+SHORTEST = 4 * BLOCK_K  # steps of k of a tile's part
+MULTIPROCESSORS = 144  # of the full chip: no device of this compute capability has more
+RESERVED_BYTES = 1024  # of shared memory for each block
+
+
+def _warps(config: TileConfig) -> int:
+    return config["block_m"] * config["block_n"] // WARP_SIDE**2
+
+
+def _shared_bytes(config: TileConfig, _dtype: DTypeName) -> int:
+    """Stages, boxes of C on their way out, three barriers for each stage, and notes."""
+    stage = (config["block_m"] + config["block_n"]) * config["block_k"] * ELEMENT_BYTES
+    out = _warps(config) * OUT_BOXES * OUT_BYTES
+    return config["stages"] * (stage + 3 * BARRIER_BYTES) + out + NOTES_BYTES
+
+
+def _largest_shared_bytes(config: TileConfig) -> int:
+    """Of a block, where as many find room on a multiprocessor as its registers are enough for."""
+    return (LARGEST_SHARED_BYTES + RESERVED_BYTES) * _warps(config) // WARPS - RESERVED_BYTES
+
+
+def _tiles(problem: Problem, config: TileConfig) -> int:
+    return tiles(problem.m, config["block_m"]) * tiles(problem.n, config["block_n"]) * problem.batch
+
+
+def _resident_blocks(problem: Problem, config: TileConfig) -> Launch:
+    """All tiles of the batch, which resident blocks share; those that fill no turn are cut along k."""
+    return Launch(
+        (_tiles(problem, config), 1, 1),
+        (_warps(config) * WARP, 1, 1),
+        _shared_bytes(config, problem.dtype),
+        resident=True,
+        each=WARPS // _warps(config),
+        parts=max(problem.k // SHORTEST, 1),
+    )
+
+
+def _workspace(problem: Problem, config: TileConfig) -> Workspace:
+    """A counter for each warp of a tile that is cut, and sums of its pieces: fewer than tiles and blocks."""
+    blocks = MULTIPROCESSORS * WARPS // _warps(config)
+    pieces = blocks + min(_tiles(problem, config), blocks)
+    counters = blocks * _warps(config) * 4
+    return Workspace(counters + pieces * config["block_m"] * config["block_n"] * ELEMENT_BYTES, counters)
+
+
+def _config(block_m: int, block_n: int, stages: int) -> TileConfig:
+    return {"block_m": block_m, "block_n": block_n, "block_k": BLOCK_K, "stretch": 8, "stages": stages}
+
+
+HOPPER_FP32: tuple[CudaKernel, ...] = (
+    CudaKernel(
+        name="hopper_fp32",
+        summary="float32 on CUDA cores, fed by bulk tensor copies; resident blocks share out the last turn along k.",
+        idea="A thread keeps 16×8 sums and reads a step of k in six loads, so 19 of 20 instructions are multiply-adds. "
+        "The warp that is ahead asks the copy engine for the next stage, three instructions in place of a thousand; "
+        "barriers count bytes and warps. Multiply-adds go in squares of two rows "
+        "and two columns, in which operands stay at the multiplier: of three registers a multiply-add reads two, and "
+        "the register file gives no more in a clock. A is wanted with rows of k, as B lies in a plain A·B: an operand "
+        "that lies otherwise is transposed first, within the kernel's time. Blocks stay on their multiprocessor; tiles "
+        "that would fill only part of a last turn are cut along k into equal shares, and whoever comes last to a tile "
+        "adds its pieces up in the order of k, so the same operands give the same bits.",
+        origin="Stream-K (Osama and others, 2023); TMA-fed CUDA-core kernels as known for Hopper; the order of "
+        "multiply-adds as maxas has it (Gray, 2014).",
+        accuracy={"float32": "fp32"},
+        min_compute_capability=HOPPER,
+        architecture_specific=True,
+        parameters=(
+            Parameter("block_m", (128, 256), 128, "rows of the product per thread block"),
+            Parameter("block_n", (128, 256), 256, "columns of the product per thread block"),
+            Parameter("block_k", (BLOCK_K,), BLOCK_K, "steps of k per stage"),
+            Parameter("stretch", (4, 8, 16), 8, "steps of k in one stretch of code without a branch"),
+            Parameter("stages", (3, 4), 4, "tiles in shared memory: one multiplied, the others on their way"),
+        ),
+        constraints=(
+            Constraint(
+                lambda c: c["block_m"] + c["block_n"] <= 3 * BOX,
+                "A block of {block_m} × {block_n} has more sums than registers; one side may be 256.",
+            ),
+            Constraint(
+                lambda c: _shared_bytes(c, "float32") <= _largest_shared_bytes(c),
+                "stages = {stages} of {block_m} × {block_n} must leave room for eight warps on a multiprocessor.",
+            ),
+        ),
+        defaults=(
+            Default(config=_config(128, 256, 4), buckets=("large",)),
+            Default(config=_config(128, 128, 3), buckets=tuple(name for name in BUCKET_NAMES if name != "large")),
+        ),
+        arrange=_resident_blocks,
+        shared_bytes=_shared_bytes,
+        accumulators=lambda _config: SUMS,
+        workspace=_workspace,
+        boxes=lambda _problem: Boxes(a=(BLOCK_K, BOX), b=(BLOCK_K, BOX), c=(OUT_ROWS, BLOCK_K), across_k=True),
+    ),
+)

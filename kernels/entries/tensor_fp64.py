@@ -1,0 +1,94 @@
+"""Tensor cores for float64, programmed by warps."""
+
+from __future__ import annotations
+
+from kernels.arrange import tile_grid
+from kernels.buckets import SKINNY
+from kernels.kernel import Constraint, CudaKernel, Default, Kernel, Launch, Parameter, TileConfig
+from kernels.numerics import OWN_ACCURACY, DTypeName, Problem
+
+WARP = 32  # threads
+ELEMENT_BYTES = 8
+PADDING = 4  # elements, of a line in shared memory
+SHAPES = ((128, 128, 64), (128, 64, 64), (128, 64, 32), (64, 64, 32))  # rows, columns; rows of a warp's tile
+WARP_N = 32
+
+
+def _warps(config: TileConfig) -> int:
+    return config["block_m"] * config["block_n"] // (config["warp_m"] * config["warp_n"])
+
+
+def _shared_bytes(config: TileConfig, _dtype: DTypeName) -> int:
+    """Tiles of every stage, in the longer of their two orders."""
+    line = config["block_k"] + PADDING
+    return config["stages"] * (config["block_m"] + config["block_n"]) * line * ELEMENT_BYTES
+
+
+def _warp_tiles(problem: Problem, config: TileConfig) -> Launch:
+    tile = config["block_m"], config["block_n"]
+    return tile_grid(problem, tile, (_warps(config) * WARP, 1), shared_bytes=_shared_bytes(config, problem.dtype))
+
+
+def _config(shape: tuple[int, int, int], block_k: int, step: int, stages: int) -> TileConfig:
+    block_m, block_n, warp_m = shape
+    return {
+        "block_m": block_m,
+        "block_n": block_n,
+        "block_k": block_k,
+        "warp_m": warp_m,
+        "warp_n": WARP_N,
+        "step": step,
+        "stages": stages,
+    }
+
+
+TENSOR_FP64: tuple[Kernel, ...] = (
+    CudaKernel(
+        name="tensor_fp64",
+        summary="Tensor cores for float64 through warp-level matrix instructions, fed by a pipeline of shared tiles.",
+        idea="An instruction of a warp multiplies 16 rows by 8 columns over 8 steps of k, each step rounded like a "
+        "multiply-add of float64, at twice the speed of the CUDA cores. A warp keeps 64×32 sums, so shared memory is "
+        "busy half of the time. Asynchronous copies bring tiles as they are stored, 16 bytes at a time, or 8 where "
+        "rows begin at odd elements: no pitch leaves the fast way. A sum over k has no order, so each lane takes two "
+        "neighbouring steps, rows and columns: all its reads of shared memory are 16 bytes wide, free of bank "
+        "conflicts, and its part of C is written straight from registers. Which operand comes first in the "
+        "instruction is chosen so that what is read lies in registers as the instruction wants it. GPUs without fast "
+        "float64 run it slowly, as they do all of float64.",
+        origin="The warp-level float64 instructions of compute capability 8.0 and 9.0, known from CUTLASS; relabelling "
+        "k so that reads are wide is common practice.",
+        accuracy={"float64": OWN_ACCURACY["float64"]},
+        min_compute_capability=(8, 0),
+        parameters=(
+            Parameter("block_m", (64, 128), 128, "rows of the product per thread block"),
+            Parameter("block_n", (64, 128), 128, "columns of the product per thread block"),
+            Parameter("block_k", (16, 32), 16, "steps of k per shared tile"),
+            Parameter("warp_m", (32, 64), 64, "rows of the product per warp"),
+            Parameter("warp_n", (WARP_N,), WARP_N, "columns of the product per warp"),
+            Parameter("step", (8, 16), 8, "steps of k per instruction"),
+            Parameter("stages", (3, 4), 4, "tiles in shared memory: one multiplied, the others on their way"),
+        ),
+        constraints=(
+            Constraint(
+                lambda c: (c["block_m"], c["block_n"], c["warp_m"]) in SHAPES,
+                "A block of {block_m} × {block_n} in warps of {warp_m} rows must be 128 × 128 in 64, 128 × 64 in 64 or "
+                "32, or 64 × 64 in 32.",
+            ),
+            Constraint(
+                lambda c: c["block_k"] >= 2 * c["step"],
+                "block_k = {block_k} must be at least twice step = {step}, as slabs take turns in registers.",
+            ),
+            Constraint(
+                lambda c: c["block_k"] * c["stages"] <= 96,
+                "block_k × stages = {block_k} × {stages} must be at most 96 steps of k in shared memory.",
+            ),
+        ),
+        defaults=(
+            Default(config=_config(SHAPES[0], 16, 8, 4), buckets=("large",)),
+            Default(config=_config(SHAPES[1], 16, 8, 3), buckets=("large", "medium")),
+            Default(config=_config(SHAPES[3], 16, 8, 4), buckets=("small", "batched", *SKINNY)),
+        ),
+        arrange=_warp_tiles,
+        shared_bytes=_shared_bytes,
+        accumulators=lambda config: config["warp_m"] * config["warp_n"] // WARP,
+    ),
+)

@@ -1,0 +1,167 @@
+#include "bulk.hpp"
+
+#include <sanitizer/asan_interface.h>
+
+#include <cstring>
+#include <deque>
+#include <map>
+#include <vector>
+
+#include "emulated.hpp"
+#include "shared.hpp"
+
+namespace emulated {
+
+namespace {
+
+constexpr int ELEMENT = 4, CHUNK = 16, SWIZZLED = 128;  // bytes
+
+struct Barrier {
+    int arrivals, pending;  // of a phase
+    long long bytes = 0;    // that are to come
+    unsigned int phase = 0;
+};
+
+struct Box {
+    unsigned int shared;
+    TensorMap map;
+    int x, y, z;
+    unsigned int barrier = 0;
+
+    long long bytes() const { return map.box_rows * map.box_columns * ELEMENT; }
+};
+
+struct Stores {
+    std::vector<Box> open;
+    std::deque<std::vector<Box>> groups;
+};
+
+std::map<unsigned int, Barrier> barriers;
+std::deque<Box> loads;
+std::map<unsigned int, Stores> stores;  // by thread
+
+Barrier& known(unsigned int barrier) {
+    const auto found = barriers.find(barrier);
+    if (found == barriers.end()) fail("There is no barrier at %#x.", barrier);
+    return found->second;
+}
+
+void end_phase(Barrier& barrier) {
+    if (barrier.pending < 0) fail("More threads come to a barrier than it counts.");
+    if (barrier.pending != 0 || barrier.bytes != 0) return;
+    barrier.pending = barrier.arrivals;
+    ++barrier.phase;
+}
+
+// Chunks of 16 bytes are permuted within groups of eight rows of 128 bytes, where rows are not longer.
+unsigned int swizzled(const Box& box, unsigned int at) {
+    return box.map.box_columns * ELEMENT <= SWIZZLED ? at ^ (at / SWIZZLED % 8 * CHUNK) : at;
+}
+
+void touch(const Box& box, bool closed) {
+    unsigned char* const first = at_address(box.shared);
+    if (closed)
+        __asan_poison_memory_region(first, box.bytes());
+    else
+        __asan_unpoison_memory_region(first, box.bytes());
+}
+
+void check(const Box& box) {
+    require_multiple("A box's place in shared memory", box.shared,
+                     box.map.box_columns * ELEMENT <= SWIZZLED ? 1024 : 128);
+    require_multiple("A matrix's address", reinterpret_cast<unsigned long long>(box.map.memory), 16);
+    require_multiple("A matrix's pitch", box.map.pitch, 16);
+    for (long long at = 0; at < box.bytes(); ++at)
+        if (__asan_address_is_poisoned(at_address(box.shared + at))) fail("A copy meets another, or ends outside.");
+}
+
+// For each element of the box its place in shared memory, and in the matrix: null outside.
+template <typename Visit>
+void for_each_element(const Box& box, Visit visit) {
+    for (long long row = 0; row < box.map.box_rows; ++row)
+        for (long long column = 0; column < box.map.box_columns; ++column) {
+            const long long x = box.x + column, y = box.y + row;
+            const unsigned int at = box.shared + (row * box.map.box_columns + column) * ELEMENT;
+            const bool inside = x >= 0 && x < box.map.columns && y >= 0 && y < box.map.rows && box.z < box.map.items;
+            unsigned char* const there = box.map.memory + box.z * box.map.stride + y * box.map.pitch + x * ELEMENT;
+            visit(at_address(swizzled(box, at)), inside ? there : nullptr);
+        }
+}
+
+void complete_load(const Box& box) {
+    touch(box, false);
+    for_each_element(box, [](unsigned char* shared, const unsigned char* there) {
+        if (there)
+            memcpy(shared, there, ELEMENT);
+        else
+            memset(shared, 0, ELEMENT);
+    });
+    Barrier& barrier = known(box.barrier);
+    barrier.bytes -= box.bytes();
+    end_phase(barrier);
+}
+
+unsigned int thread() { return threadIdx.x; }
+
+}  // namespace
+
+unsigned char* at_address(unsigned int shared) { return dynamic_shared() + (shared - FIRST_ADDRESS); }
+
+void begin_barrier(unsigned int barrier, int arrivals) {
+    if (!loads.empty()) fail("A block ended with copies under way.");
+    barriers[barrier] = {arrivals, arrivals};
+}
+
+void come_to_barrier(unsigned int barrier, int bytes) {
+    Barrier& its = known(barrier);
+    its.bytes += bytes;
+    --its.pending;
+    end_phase(its);
+    note_change();
+}
+
+bool phase_has_ended(unsigned int barrier, unsigned int parity) {
+    for (size_t left = loads.size(); left > 0; --left) {
+        const Box box = loads.front();
+        loads.pop_front();
+        if (box.barrier == barrier)
+            complete_load(box);
+        else
+            loads.push_back(box);
+    }
+    return known(barrier).phase % 2 != parity;
+}
+
+void begin_load(unsigned int shared, const TensorMap& map, unsigned int barrier, int x, int y, int z) {
+    const Box box = {shared, map, x, y, z, barrier};
+    check(box);
+    touch(box, true);
+    loads.push_back(box);
+    note_change();
+}
+
+void begin_store(unsigned int shared, const TensorMap& map, int x, int y, int z) {
+    const Box box = {shared, map, x, y, z};
+    check(box);
+    touch(box, true);
+    stores[thread()].open.push_back(box);
+}
+
+void end_store_group() {
+    Stores& mine = stores[thread()];
+    mine.groups.push_back(mine.open);
+    mine.open.clear();
+}
+
+void complete_stores(int pending) {
+    Stores& mine = stores[thread()];
+    for (; mine.groups.size() > static_cast<size_t>(pending); mine.groups.pop_front())
+        for (const Box& box : mine.groups.front()) {
+            touch(box, false);
+            for_each_element(box, [](const unsigned char* shared, unsigned char* there) {
+                if (there) memcpy(there, shared, ELEMENT);
+            });
+        }
+}
+
+}  // namespace emulated

@@ -1,0 +1,35 @@
+"""The transposition of matrices on the device, for kernels that want their operands contiguous along k."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kernels.arrange import MAX_GRID_Z, tiles
+from kernels.numerics import DTYPES, DTypeName
+from worker.compile import Compiler
+from worker.device_memory import DeviceMatrix
+from worker.pitch import Layout, layout
+from worker.sources import TURN_THREADS, TURN_TILES, turn_program
+
+
+def turn_function(compiler: Compiler, dtype: DTypeName) -> Any:
+    """For elements of this size. Raises KernelUnavailable."""
+    return compiler.function(turn_program(DTYPES[dtype].itemsize), "turn")
+
+
+def turned_layout(at: Layout, *, in_groups: bool) -> Layout:
+    """Of the transpose of a matrix with this layout."""
+    return layout(at.dtype, (at.batch, at.columns, at.rows), in_groups=in_groups)
+
+
+def turn(function: Any, matrix: DeviceMatrix, to: DeviceMatrix) -> None:
+    """Writes the transpose of each matrix of the batch on the current stream; what pads `to` is left as it is."""
+    at = matrix.layout
+    tile = TURN_TILES[at.itemsize]
+    blocks = tiles(at.rows, tile) * tiles(at.columns, tile)
+    if blocks:
+        sizes = (at.rows, at.columns, at.pitch, to.layout.pitch, at.stride, to.layout.stride, at.batch)
+        arguments = (np.uint64(matrix.address), np.uint64(to.address), *map(np.int64, sizes))
+        function((blocks, 1, min(at.batch, MAX_GRID_Z)), (TURN_THREADS, 1, 1), arguments)
