@@ -37,7 +37,7 @@ test-gpu: $(if $(PYTHON),,env-dev) ## the tests that need an NVIDIA GPU; without
 sanitize: $(if $(PYTHON),,env-dev) ## every CUDA kernel under compute-sanitizer's memcheck, racecheck and initcheck: ARGS="--kernels naive --seconds 60"
 	$(or $(PYTHON),$(BIN)/python) -m tests.gpu.sanitize $(ARGS)
 
-stress: $(if $(PYTHON),,env-dev) ## random products by every kernel, every element checked: ARGS="--count 10000 --seed 1 --seconds 480 --device gpu:0"
+stress: $(if $(PYTHON),,env-dev) ## random products by every kernel, every element checked: ARGS="--count 10000 --processes 4 --seconds 480"
 	$(or $(PYTHON),$(BIN)/python) -m tests.stress $(ARGS)
 
 test-images: env-dev ## build both container images and multiply with them (root, Debian)

@@ -1,6 +1,6 @@
 """Multiplies random products with every kernel that a device runs, and checks every element.
 
-    make stress ARGS="--count 10000 --out benchmarks/results/h200_stress.json"
+    make stress ARGS="--count 10000 --processes 4 --out benchmarks/results/h200_stress.json"
     make stress ARGS="--device cpu --count 200"
     make stress ARGS="--seed 7 --first 4211 --count 1"    # one product again
 
@@ -25,6 +25,7 @@ from jobs.settings import Settings
 from kernels.kernel import CudaKernel
 from tests.stress.cases import Case, Deck, described
 from tests.stress.proof import wrong
+from tests.stress.shares import run_shares, shares
 from worker.benchmark.environment import dated_environment
 from worker.child import make_runner
 from worker.runner import Runner
@@ -35,17 +36,13 @@ TOLD_EVERY = 1000
 PACKAGES = ("cupy-cuda13x", "numpy")
 
 
-@contextmanager
-def poisoned(runner: Runner, cases: Sequence[Case]) -> Iterator[None]:
-    """On a GPU: kernels are compiled beforehand, by all cores, and what is allocated is full of poison, so that an
-    element that no kernel writes is seen."""
+def compile_first(runner: Runner, cases: Sequence[Case]) -> None:
+    """On a GPU: all kernels, by all cores."""
     if runner.device.device_class == "cpu":
-        yield
         return
-    from tests.gpu.poisoned import allocate_poisoned
-    from worker import cuda_runner
+    from worker.cuda_runner import CudaRunner
 
-    assert isinstance(runner, cuda_runner.CudaRunner)
+    assert isinstance(runner, CudaRunner)
     programs = {
         kernel_program(case.kernel, case.config, case.problem) for case in cases if isinstance(case.kernel, CudaKernel)
     }
@@ -53,6 +50,17 @@ def poisoned(runner: Runner, cases: Sequence[Case]) -> Iterator[None]:
     with ThreadPoolExecutor() as pool:
         list(pool.map(runner.compiler.binary, programs))
     print(f"{len(programs)} programs compiled in {time.monotonic() - began:.0f} s", flush=True)
+
+
+@contextmanager
+def poisoned(runner: Runner) -> Iterator[None]:
+    """On a GPU: what is allocated is full of poison, so that an element that no kernel writes is seen."""
+    if runner.device.device_class == "cpu":
+        yield
+        return
+    from tests.gpu.poisoned import allocate_poisoned
+    from worker import cuda_runner
+
     with mock.patch.object(cuda_runner, "allocate", allocate_poisoned):
         yield
 
@@ -84,6 +92,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=randbelow(2**31))
     parser.add_argument("--seconds", type=float, default=480.0, help="no product is begun after so long")
     parser.add_argument("--device", default="gpu:0")
+    parser.add_argument("--processes", type=int, default=1, help="that share the products")
     parser.add_argument("--kernels", nargs="*", default=(), help="only these")
     parser.add_argument("--out", type=Path, help="record of the run")
     asked = parser.parse_args(arguments)
@@ -95,11 +104,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         f"seed {asked.seed}: {asked.count} products by {len(deck.kernels)} kernels on {runner.device.name}", flush=True
     )
     began = time.monotonic()
-    with poisoned(runner, cases):
-        done, failures = stressed(runner, cases, asked.seed, ends_at)
-    print(f"{done} of {asked.count} products in {time.monotonic() - began:.0f} s, {len(failures)} wrong", flush=True)
+    compile_first(runner, cases)
+    if asked.processes > 1:
+        options = ["--seed", str(asked.seed), "--device", asked.device, "--kernels", *asked.kernels]
+        numbers, failures = run_shares(shares(asked.first, asked.count, asked.processes), options, ends_at)
+        done = [deck.case(number) for number in numbers]
+    else:
+        with poisoned(runner):
+            count, failures = stressed(runner, cases, asked.seed, ends_at)
+        done = cases[:count]
+    print(
+        f"{len(done)} of {asked.count} products in {time.monotonic() - began:.0f} s, {len(failures)} wrong", flush=True
+    )
     if asked.out:
-        asked.out.write_text(json.dumps(record(runner, asked, cases[:done], failures), indent=1) + "\n")
+        asked.out.write_text(json.dumps(record(runner, asked, done, failures), indent=1) + "\n")
     return 1 if failures else 0
 
 

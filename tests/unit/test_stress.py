@@ -14,6 +14,7 @@ from kernels.kernel import CudaKernel, DeviceTraits
 from kernels.numerics import Problem
 from tests.stress.__main__ import main
 from tests.stress.cases import MOST_MULTIPLICATIONS, MOST_OF_ALL, WAYS, Deck, described
+from tests.stress.shares import Share, shares
 from worker import cpu_blas
 from worker import runner as runner_module
 from worker.sources import kernel_program
@@ -91,6 +92,19 @@ def test_a_run_on_the_cpu_finds_nothing_wrong_and_is_recorded(
     heading, said, counts = stress(out)
     assert heading.startswith("## Random products") and "(seed 5): 60 products" in said and "none of the" in said
     assert "| `cpu_blas` | 60 |" in counts
+
+
+def test_processes_share_the_same_products(tmp_path: Path) -> None:
+    out = tmp_path / "cpu_stress.json"
+    assert main([*CPU, "--first", "3", "--count", "40", "--processes", "3", "--out", str(out)]) == 0
+    record, deck = json.loads(out.read_text()), Deck(5, DeviceTraits("cpu"))
+    assert (record["first"], record["asked"], record["products"]) == (3, 40, 40)
+    assert record["by_kernel"] == described([deck.case(number) for number in range(3, 43)])
+
+
+def test_shares_are_all_there_is_and_about_equal() -> None:
+    assert shares(7, 10, 3) == [Share(7, 3), Share(10, 3), Share(13, 4)]
+    assert shares(0, 2, 4) == [Share(0, 1), Share(1, 1)]
 
 
 def test_no_product_is_begun_after_the_time_is_up(capsys: pytest.CaptureFixture[str]) -> None:
