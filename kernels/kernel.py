@@ -104,13 +104,12 @@ class Pass:
 @dataclass(frozen=True, slots=True)
 class Boxes:
     """What one bulk tensor copy moves of each matrix, swizzled where rows have at most 128 bytes: (rows, columns) in
-    elements, as it is stored; where operands are wanted along or across k, once those that are not are transposed."""
+    elements, as it is stored; where operands are wanted along or across k, once those that lie otherwise are turned."""
 
     a: tuple[int, int]
     b: tuple[int, int]
     c: tuple[int, int]
-    along_k: bool = False
-    across_k: bool = False
+    wanted: tuple[bool, bool] | None = None  # transpose_a and transpose_b as the kernel needs them; None: as they come
     to_tf32: bool = False  # copies of float32 operands round them on their way
 
 
@@ -241,7 +240,7 @@ class CudaKernel(Kernel):
     workspace: Callable[[Problem, TileConfig], Workspace] | None = field(default=None, repr=False)
     passes: Callable[[Problem, TileConfig], tuple[Pass, ...]] | None = field(default=None, repr=False)
     # Where set, the kernel reads and writes matrices by bulk tensor copies: it is given tensor maps, not addresses.
-    boxes: Callable[[Problem], Boxes] | None = field(default=None, repr=False)
+    boxes: Callable[[Problem, TileConfig], Boxes] | None = field(default=None, repr=False)
 
     @property
     def source_path(self) -> Path:
@@ -267,11 +266,11 @@ class CudaKernel(Kernel):
             )
         return None
 
-    def as_launched(self, problem: Problem) -> Problem:
+    def as_launched(self, problem: Problem, config: TileConfig) -> Problem:
         """The same product as the kernel's function finds it: with operands along or across k, if it wants them so."""
-        if self.boxes is None or not ((boxes := self.boxes(problem)).along_k or boxes.across_k):
+        if self.boxes is None or (wanted := self.boxes(problem, config).wanted) is None:
             return problem
-        return replace(problem, transpose_a=boxes.across_k, transpose_b=boxes.along_k)
+        return replace(problem, transpose_a=wanted[0], transpose_b=wanted[1])
 
     def launch(self, problem: Problem, config: TileConfig) -> Launch:
         """Grid, block and shared bytes. `config` is a full one, out of `resolve_config`."""

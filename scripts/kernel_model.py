@@ -47,7 +47,7 @@ class Model:
         """Steps of k that a block brings in together: a parameter says, or the width of a bulk copy's box."""
         told = next((self.config[name] for name in DEPTH_PARAMETERS if name in self.config), None)
         if told is None and self.kernel.boxes is not None:
-            _, told = self.kernel.boxes(Problem(*self.tile, SIDE, self.dtype)).a
+            _, told = self.kernel.boxes(Problem(*self.tile, SIDE, self.dtype), self.config).a
         return told or 1
 
     @property

@@ -44,8 +44,8 @@ def prepare(compiler: Compiler, kernel: CudaKernel, config: TileConfig, problem:
     if shared_bytes > STATIC_SHARED_BYTES:
         driver.funcSetAttribute(main.ptr, MAX_DYNAMIC_SHARED_BYTES, shared_bytes)
     passes = kernel.passes(problem, config) if kernel.passes is not None else ()
-    boxes = kernel.boxes(problem) if kernel.boxes is not None else None
-    turning = turn_function(compiler, problem.dtype) if boxes and (boxes.along_k or boxes.across_k) else None
+    is_turned = kernel.as_launched(problem, config) != problem
+    turning = turn_function(compiler, problem.dtype) if is_turned else None
     return Functions(main, tuple(compiler.function(program, each.name) for each in passes), turning)
 
 
@@ -60,7 +60,7 @@ def launch(
 ) -> None:
     """Puts the product on the current stream. Raises KernelUnavailable."""
     if kernel.boxes is not None:
-        _launch_with_maps(functions, kernel, config, problem, kernel.boxes(problem), (a, b, c))
+        _launch_with_maps(functions, kernel, config, problem, kernel.boxes(problem, config), (a, b, c))
         return
     arguments, workspace = _arguments(problem, a, b, c), _workspace(kernel, config, problem)
     if workspace is not None:
@@ -103,7 +103,7 @@ def _launch_with_maps(
     """Operands that do not lie as the kernel wants them are transposed. Rows that begin where bulk tensor copies do not
     reach are copied to where they do, before and after."""
     _check_sizes(kernel, problem)
-    launched = kernel.as_launched(problem)
+    launched = kernel.as_launched(problem, config)
     a = _within_reach(matrices[0], functions.turn if problem.transpose_a != launched.transpose_a else None)
     b = _within_reach(matrices[1], functions.turn if problem.transpose_b != launched.transpose_b else None)
     c = matrices[2] if is_aligned(matrices[2]) else room_for(matrices[2].layout)

@@ -85,7 +85,7 @@ def _text(path: Path) -> str:
 
 def kernel_program(kernel: CudaKernel, config: TileConfig, problem: Problem) -> Program:
     """A kernel of the catalogue for a problem's element type and transpositions, as its function finds them."""
-    problem = kernel.as_launched(problem)
+    problem = kernel.as_launched(problem, config)
     transposes = (f"-DTRANSPOSE_A={int(problem.transpose_a)}", f"-DTRANSPOSE_B={int(problem.transpose_b)}")
     options = (*_common(problem.dtype), *transposes, *kernel.defines(config))
     return Program(kernel.source_path, options, kernel.architecture_specific)

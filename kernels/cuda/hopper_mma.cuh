@@ -5,6 +5,7 @@
 
 #include "hopper.cuh"
 
+#ifndef EMULATED  // an emulation on the CPU brings its own words
 // As inline assembly counts operands: 32 sums to a row.
 #define SUMS_0                                                                                                       \
     "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29," \
@@ -52,6 +53,25 @@ struct Mma;
         }                                                                                                  \
     };
 
+// The same with A from registers: of each 32 bytes of its rows a thread holds words lane % 4 and 4 more, of rows lane /
+// 4 and 8 more; rows change first. They are left alone until the instruction has been waited for.
+template <int N>
+struct RegisterMma;
+
+#define DEFINE_REGISTER_MMA(N, NUMBERS, OPERANDS, ...)                                                                 \
+    template <>                                                                                                        \
+    struct RegisterMma<N> {                                                                                            \
+        static __device__ __forceinline__ void add(HOPPER_SUM (&sums)[N / 2], const unsigned int (&a)[4],              \
+                                                   unsigned long long b) {                                             \
+            asm volatile(                                                                                              \
+                "{\n.reg .pred added;\nsetp.eq.u32 added, 0, 0;\n"                                                     \
+                "wgmma.mma_async.sync.aligned.m64n" #N HOPPER_MMA " {" NUMBERS "}, " OPERANDS ", added" HOPPER_MMA_END \
+                ";\n}"                                                                                                 \
+                : __VA_ARGS__                                                                                          \
+                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));                                                 \
+        }                                                                                                              \
+    };
+
 // Sums are right once their instructions have been waited for, which the compiler does not know: what reads them stays
 // behind this.
 template <int COUNT>
@@ -68,3 +88,13 @@ DEFINE_MMA(192, SUMS_0 SUMS_32 SUMS_64, 96, 97, SUMS_OF(HOPPER_SUM_REGISTER, sum
 DEFINE_MMA(256, SUMS_0 SUMS_32 SUMS_64 SUMS_96, 128, 129, SUMS_OF(HOPPER_SUM_REGISTER, sums, 0),
            SUMS_OF(HOPPER_SUM_REGISTER, sums, 32), SUMS_OF(HOPPER_SUM_REGISTER, sums, 64),
            SUMS_OF(HOPPER_SUM_REGISTER, sums, 96))
+
+DEFINE_REGISTER_MMA(64, SUMS_0, "{%32, %33, %34, %35}, %36", SUMS_OF(HOPPER_SUM_REGISTER, sums, 0))
+DEFINE_REGISTER_MMA(128, SUMS_0 SUMS_32, "{%64, %65, %66, %67}, %68", SUMS_OF(HOPPER_SUM_REGISTER, sums, 0),
+                    SUMS_OF(HOPPER_SUM_REGISTER, sums, 32))
+DEFINE_REGISTER_MMA(192, SUMS_0 SUMS_32 SUMS_64, "{%96, %97, %98, %99}, %100", SUMS_OF(HOPPER_SUM_REGISTER, sums, 0),
+                    SUMS_OF(HOPPER_SUM_REGISTER, sums, 32), SUMS_OF(HOPPER_SUM_REGISTER, sums, 64))
+DEFINE_REGISTER_MMA(256, SUMS_0 SUMS_32 SUMS_64 SUMS_96, "{%128, %129, %130, %131}, %132",
+                    SUMS_OF(HOPPER_SUM_REGISTER, sums, 0), SUMS_OF(HOPPER_SUM_REGISTER, sums, 32),
+                    SUMS_OF(HOPPER_SUM_REGISTER, sums, 64), SUMS_OF(HOPPER_SUM_REGISTER, sums, 96))
+#endif

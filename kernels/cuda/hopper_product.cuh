@@ -4,26 +4,20 @@
 //
 // The blocks of a cluster need the same columns of B: each copies a part of them, for all.
 //
-// Operands of 16 bits may lie along or across k; others are brought along k before. The file that includes this says
-// how a warp's sums are written into a box of C: `write_box`.
+// Operands of 16 bits may lie along or across k; others are brought along k before, or one comes from registers
+// (hopper_across.cuh). The file that includes this says how a warp's sums are written into a box of C: `write_box`.
 //
 // Parameters: BLOCK_M, BLOCK_N, STAGES, CLUSTER, and those of hopper_stages.cuh. Techniques: CUTLASS's warp-specialised
 // persistent kernels for sm_90, and P. Shah's "Outperforming cuBLAS on H100" (2024).
 #pragma once
 
+#include "hopper_across.cuh"
 #include "hopper_schedule.cuh"
 #include "hopper_stages.cuh"
 
 constexpr int GROUP_M = 8;  // rows of clusters whose tiles are computed at about the same time
 
 typedef Schedule<BLOCK_M, BLOCK_N, CLUSTER, GROUP_M> TileSchedule;
-
-struct Sizes {
-    int m, n, k, batch;
-    int items_a, items_b;  // matrices in an operand: one may serve the whole batch
-
-    __device__ __forceinline__ int steps() const { return (k + STEP - 1) / STEP; }
-};
 
 // ---- the producer: one thread ----
 __device__ __forceinline__ void load_b(const Shared& at, const TensorMap& map, const Work& work, int item, int depth,
@@ -42,15 +36,16 @@ __device__ __forceinline__ void produce(const Shared& at, const TileSchedule& sc
     Place place;
     Work work;
     for (int turn = 0; schedule.find(turn, work); ++turn) {
-        const int boxes_a = min(CONSUMERS, max(0, (sizes.m - work.row + BOX - 1) / BOX));
+        const int boxes_a = min(A_BOXES, max(0, (sizes.m - work.row + A_BOX - 1) / A_BOX));
         const int boxes_b = min(BOXES, (sizes.n - work.column + BOX - 1) / BOX);
         const int item_a = sizes.items_a > 1 ? work.item : 0, item_b = sizes.items_b > 1 ? work.item : 0;
         for (int depth = 0; depth < sizes.k; depth += STEP, place.advance()) {
             wait_barrier(at.empty(place.stage), place.parity ^ 1);
-            arrive_expecting(at.full(place.stage), (boxes_a + boxes_b) * BOX_BYTES);
+            arrive_expecting(at.full(place.stage), boxes_a * A_BOX_BYTES + boxes_b * BOX_BYTES);
             for (int box = 0; box < boxes_a; ++box) {
-                const int row = work.row + box * BOX, x = A_ALONG_K ? depth : row, y = A_ALONG_K ? row : depth;
-                load_box(at.a(place.stage, box), map_a, at.full(place.stage), x, y, item_a);
+                const int row = work.row + box * A_BOX, x = A_ALONG_K ? depth : row, y = A_ALONG_K ? row : depth;
+                const unsigned int to = at.a(place.stage, 0) + box * A_BOX_BYTES;
+                load_box(to, map_a, at.full(place.stage), x, y, item_a);
             }
             load_b(at, map_b, work, item_b, depth, place.stage, boxes_b, schedule.rank);
         }
@@ -85,11 +80,16 @@ template <int N>
 __device__ __forceinline__ void consume_tile(const Shared& at, const TensorMap& map, const Sizes& sizes,
                                              const Work& work, int consumer, Place& place, int& boxes_stored) {
     HOPPER_SUM sums[N / 2] = {};
-    if constexpr (PROMOTED)
+    if constexpr (FROM_REGISTERS)
+        multiply_across<N>(at, consumer, sizes.steps(), place, sums);
+    else if constexpr (PROMOTED)
         multiply_and_promote<N>(at, consumer, sizes.steps(), place, sums);
     else
         multiply_stages<N>(at, consumer, sizes.steps(), place, sums);
-    store_sums<N>(at, map, sizes, work, consumer, boxes_stored, sums);
+    if constexpr (FROM_REGISTERS)
+        store_turned<N>(at, map, sizes, work, consumer, boxes_stored, sums);
+    else
+        store_sums<N>(at, map, sizes, work, consumer, boxes_stored, sums);
 }
 
 // Rows that lie below C are not multiplied, but their stages are released as they come.
@@ -126,7 +126,7 @@ __device__ __forceinline__ void multiply_tiles(unsigned char* shared, const Tens
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {
             init_barrier(at.full(stage), 1);
-            init_barrier(at.empty(stage), CONSUMERS * CLUSTER);
+            init_barrier(at.empty(stage), CONSUMERS * RELEASES * CLUSTER);
         }
         publish_barriers();
     }

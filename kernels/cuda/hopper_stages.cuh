@@ -1,6 +1,7 @@
 // What a block of hopper_product.cuh keeps in shared memory, and how a consumer multiplies it, stage by stage.
 //
-// Parameters: BLOCK_M, BLOCK_N, STAGES, CLUSTER; PROMOTE where the tensor cores' sums are short.
+// Parameters: BLOCK_M, BLOCK_N, STAGES, CLUSTER; PROMOTE where the tensor cores' sums are short. With HOPPER_TURNED
+// Cᵀ = Bᵀ·Aᵀ is computed (hopper_across.cuh): what is called A from here on is then the caller's Bᵀ, and so on.
 #pragma once
 
 #include "common.cuh"
@@ -20,18 +21,34 @@ constexpr int OUT_BOXES = 2;  // of a warp, written and stored in turn
 constexpr int OUT_OFFSET = STAGES * STAGE_BYTES;
 constexpr int BARRIERS_OFFSET = OUT_OFFSET + CONSUMERS * 4 * OUT_BOXES * OUT_BYTES;
 constexpr int DEPTH_BYTES = 32;  // of an operand's row, that one instruction multiplies
-constexpr bool A_ALONG_K = !TRANSPOSE_A, B_ALONG_K = TRANSPOSE_B;
+#ifdef HOPPER_TURNED
+constexpr bool FROM_REGISTERS = true, A_ALONG_K = TRANSPOSE_B, B_ALONG_K = !TRANSPOSE_A;
+static_assert(!A_ALONG_K && B_ALONG_K, "of a product that is turned both operands lie in rows, as in a plain A·B");
+#else
+constexpr bool FROM_REGISTERS = false, A_ALONG_K = !TRANSPOSE_A, B_ALONG_K = TRANSPOSE_B;
+#endif
+constexpr int A_BOX = FROM_REGISTERS ? STEP : BOX;  // rows of A in a box: STEP × 128 bytes where they lie across k
+constexpr int A_BOX_BYTES = A_BOX * SWIZZLE_BYTES, A_BOXES = BLOCK_M / A_BOX;
+constexpr int RELEASES = FROM_REGISTERS ? WARPGROUP / 32 : 1;  // of a stage by a consumer: where warps read, by each
 #ifdef PROMOTE
 constexpr bool PROMOTED = PROMOTE;
 #else
 constexpr bool PROMOTED = false;
 #endif
-static_assert(STEP == BOX || (A_ALONG_K && B_ALONG_K), "only 16-bit operands may lie across k");
+static_assert(STEP == BOX || ((A_ALONG_K || FROM_REGISTERS) && B_ALONG_K),
+              "only 16-bit operands may lie across k in shared memory");
 static_assert(!PROMOTED || (A_ALONG_K && B_ALONG_K), "sums are promoted of operands along k");
 static_assert(BLOCK_M == CONSUMERS * BOX, "BLOCK_M is 128");
 static_assert(BLOCK_N % BOX == 0 && BLOCK_N <= 256, "BLOCK_N is 64, 128, 192 or 256");
 
 typedef RingPlace<STAGES> Place;
+
+struct Sizes {
+    int m, n, k, batch;
+    int items_a, items_b;  // matrices in an operand: one may serve the whole batch
+
+    __device__ __forceinline__ int steps() const { return (k + STEP - 1) / STEP; }
+};
 
 struct Shared {
     unsigned int base;
@@ -46,7 +63,7 @@ struct Shared {
 
 // Every block of the cluster may write into this stage again, once all have said so.
 __device__ __forceinline__ void release(const Shared& at, int stage) {
-    const int rank = threadIdx.x % WARPGROUP;
+    const int rank = threadIdx.x % (WARPGROUP / RELEASES);
     if (CLUSTER == 1) {
         if (rank == 0) arrive(at.empty(stage));
     } else if (rank < CLUSTER) {

@@ -27,21 +27,29 @@ def _shared_bytes(config: TileConfig, _dtype: DTypeName) -> int:
     return config["stages"] * (stage + 2 * BARRIER_BYTES) + out
 
 
+def _as_it_lies(problem: Problem, config: TileConfig) -> bool:
+    """Whether B is multiplied across k, out of registers: Cᵀ = Bᵀ·Aᵀ is computed then, tiles and all."""
+    return not config.get("turned", 1) and not problem.transpose_b
+
+
 def _resident_blocks(problem: Problem, config: TileConfig) -> Launch:
     """All tiles of the batch, which resident blocks share."""
-    grid = (tiles(problem.m, BLOCK_M) * tiles(problem.n, config["block_n"]) * problem.batch, 1, 1)
+    m, n = (problem.n, problem.m) if _as_it_lies(problem, config) else (problem.m, problem.n)
+    grid = (tiles(m, BLOCK_M) * tiles(n, config["block_n"]) * problem.batch, 1, 1)
     shared_bytes = _shared_bytes(config, problem.dtype)
     return Launch(grid, ((CONSUMERS + 1) * WARPGROUP, 1, 1), shared_bytes, resident=True, cluster=config["cluster"])
 
 
-def _boxes(problem: Problem) -> Boxes:
-    """Rows of 128 bytes. 16-bit operands may lie along or across k; of others the instructions know no second way."""
+def _boxes(problem: Problem, config: TileConfig) -> Boxes:
+    """Rows of 128 bytes. 16-bit operands may lie along or across k; of others the instructions know no second way, but
+    for an operand that comes from registers, in boxes of as many steps of k as one of A has."""
     depth, columns = (ROW_BYTES // DTYPES[dtype].itemsize for dtype in (problem.dtype, problem.product_dtype))
+    as_it_lies = _as_it_lies(problem, config)
     return Boxes(
         a=(BOX, depth),
-        b=(BOX, depth),
+        b=(depth, depth) if as_it_lies else (BOX, depth),
         c=(OUT_ROWS, columns),
-        along_k=DTYPES[problem.dtype].itemsize != 2,
+        wanted=(False, not as_it_lies) if DTYPES[problem.dtype].itemsize != 2 else None,
         to_tf32=problem.dtype == "float32",
     )
 
@@ -141,10 +149,21 @@ TF32: tuple[Kernel, ...] = (
         "cores leave out the lower 13 bits of an operand. Cut so, all elements would be too small and the errors of a "
         "sum add up; so the copy engine rounds each element as it brings it, and no pass over the operands is needed "
         "for that. One that lies across k, as B does in a plain A·B, is transposed first, because for 32 bits the "
-        "instruction reads both operands along k alone; that counts as the kernel's time. It is never chosen unless "
+        "instruction reads both operands along k alone; that counts as the kernel's time. With `turned` 0 such a B is "
+        "multiplied as it lies: Cᵀ = Bᵀ·Aᵀ is computed, whose first operand may come from registers, and threads fill "
+        "these from rows of k. It is never chosen unless "
         "the caller asks for the accuracy `tf32` or `bf16`, or for it by name.",
         f"{DESIGN} (fast.cu, 2024); rounding by the tensor map as CUTLASS 3 has it.",
         ("float32", "tf32"),
+        (
+            Parameter(
+                "turned",
+                (0, 1),
+                1,
+                "1: a B that lies across k is transposed before; 0: its fragments come from registers, and tiles are "
+                "block_n rows by block_m columns",
+            ),
+        ),
     ),
 )
 FP8: tuple[Kernel, ...] = (

@@ -117,6 +117,8 @@ HOPPER_FP32: tuple[CudaKernel, ...] = (
         shared_bytes=_shared_bytes,
         accumulators=lambda _config: SUMS,
         workspace=_workspace,
-        boxes=lambda _problem: Boxes(a=(BLOCK_K, BOX), b=(BLOCK_K, BOX), c=(OUT_ROWS, BLOCK_K), across_k=True),
+        boxes=lambda _problem, _config: Boxes(
+            a=(BLOCK_K, BOX), b=(BLOCK_K, BOX), c=(OUT_ROWS, BLOCK_K), wanted=(True, False)
+        ),
     ),
 )

@@ -62,7 +62,7 @@ class Emulator:
         """A library around `symbol` of the program's source. Raises AssertionError with the compiler's own words."""
         library = self.directory / f"{symbol}-{next(self.numbers)}.so"
         macros = [option for option in program.options if option.startswith("-D")]
-        instructions = (name for name in ("wmma", "dmma", "hopper") if f"{name}.cuh" in program.headers)
+        instructions = (name for name in ("wmma", "dmma", "hopper", "hopper_mma") if f"{name}.cuh" in program.headers)
         fragments = [word for name in instructions for word in ("-include", str(HERE / f"{name}_emulated.hpp"))]
         own = (f"-I{SOURCE_DIR}", f'-DSOURCE="{program.path}"', f"-DKERNEL={symbol}", *fragments)
         # Without libraries, which the launcher brings, linking takes next to no time.

@@ -4,34 +4,25 @@ together again. Bulk copies come as late as they may, and what they are to bring
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 
-from jobs.matrices import Array
 from kernels.entries.hopper_fp32 import HOPPER_FP32
 from kernels.kernel import TileConfig
 from kernels.numerics import Problem
-from tests.emulation.launches import Layout, Memory, Run, execute
+from tests.emulation.boxed import Case, run_of
+from tests.emulation.launches import execute
 from tests.emulation.programs import Compiled, Emulator
 from tests.support.products import assert_right, in_float64, operands
-from worker.elements import core
 from worker.sources import kernel_program
 
 (KERNEL,) = HOPPER_FP32
-GROUP = 4  # elements of 16 bytes, which rows begin at
 TILES: list[TileConfig] = [
     {"block_m": 128, "block_n": 128, "stretch": 8, "stages": 3},
     {"block_m": 128, "block_n": 256, "stretch": 16, "stages": 4},
     {"block_m": 256, "block_n": 128, "stretch": 4, "stages": 4},
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    problem: Problem
-    multiprocessors: int
 
 
 def product(m: int, n: int, k: int, batch: int = 1, a_batched: bool = False, b_batched: bool = False) -> Problem:
@@ -50,34 +41,6 @@ def some_cases() -> Iterator[Case]:
     yield Case(product(257, 300, 161), 5)
     yield Case(product(9, 34, 200, 7, a_batched=True), 3)
     yield Case(product(33, 9, 170, 5, a_batched=True, b_batched=True), 3)
-
-
-def memory(elements: Array, gap: int, *, is_result: bool = False) -> Memory:
-    """Rows at multiples of 16 bytes, between which nobody reads or writes."""
-    _, rows, columns = elements.shape
-    pitch = (columns // GROUP + 1 + gap) * GROUP
-    contents = b"" if is_result else elements.tobytes()
-    return Memory(elements.shape, elements.dtype, Layout(pitch, (rows + 1) * pitch), contents, is_result)
-
-
-def map_numbers(matrix: Memory, box: tuple[int, int]) -> tuple[int, ...]:
-    batch, rows, columns = matrix.shape
-    pitches = matrix.layout.pitch * matrix.dtype.itemsize, matrix.layout.stride * matrix.dtype.itemsize
-    return columns, rows, batch, *pitches, *box
-
-
-def run_of(config: TileConfig, case: Case, pair: tuple[Array, Array], order: int) -> Run:
-    problem, boxes, need = case.problem, KERNEL.boxes, KERNEL.workspace
-    assert boxes is not None and need is not None
-    a, b = (memory(core(x, transposed=False), gap) for gap, x in enumerate(pair))
-    c = memory(np.empty((problem.batch, problem.m, problem.n), np.float32), 1, is_result=True)
-    box, room = boxes(problem), need(problem, config)
-    maps = (*map_numbers(a, box.a), *map_numbers(b, box.b), *map_numbers(c, box.c))
-    sizes = (problem.m, problem.n, problem.k, problem.batch, a.shape[0], b.shape[0])
-    launch = KERNEL.launch(problem, config)
-    launch = replace(launch, grid=launch.on(case.multiprocessors))
-    workspace = Memory((1, 1, room.bytes), np.dtype(np.uint8), Layout(room.bytes, 0), bytes(room.zeroed_bytes))
-    return Run(launch, (a, b, c, workspace), (*maps, *sizes), order, case)
 
 
 def told(config: TileConfig) -> str:
@@ -99,7 +62,9 @@ def test_products_to_the_last_bit(config: TileConfig, compiled: Compiled) -> Non
     rng = np.random.default_rng(5)
     cases = list(some_cases())
     pairs = [operands(case.problem, rng, "integers") for case in cases]
-    runs = [run_of(config, case, pair, order) for order, (case, pair) in enumerate(zip(cases, pairs, strict=True))]
+    runs = [
+        run_of(KERNEL, config, case, pair, order) for order, (case, pair) in enumerate(zip(cases, pairs, strict=True))
+    ]
     for case, pair, (found,) in zip(cases, pairs, execute(compiled, runs), strict=True):
         expected = in_float64(case.problem, *pair)[0].reshape(found.shape)
         np.testing.assert_array_equal(found, expected, err_msg=f"{config} {case}")
@@ -110,7 +75,7 @@ def test_the_order_of_blocks_changes_no_bit(config: TileConfig, compiled: Compil
     """Two tiles for five blocks: each is cut among three, of which one has a piece of both."""
     case = Case(product(200, 200, 448), 5)
     pair = operands(case.problem, np.random.default_rng(6))
-    (first,), *others = execute(compiled, [run_of(config, case, pair, order) for order in range(3)])
+    (first,), *others = execute(compiled, [run_of(KERNEL, config, case, pair, order) for order in range(3)])
     assert_right(case.problem, *pair, first[0])
     for (other,) in others:
         np.testing.assert_array_equal(other, first)

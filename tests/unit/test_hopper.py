@@ -107,10 +107,11 @@ def test_other_operands_than_16_bit_ones_are_multiplied_along_k(
 ) -> None:
     """One binary serves all transpositions."""
     kernel, problem = kernel_of(name), Problem(70, 80, 90, dtype, 3, *transposes, b_batched=True)
-    launched = kernel.as_launched(problem)
+    config = kernel.resolve_config()
+    launched = kernel.as_launched(problem, config)
     along = (False, True) if DTYPES[dtype].itemsize != 2 else transposes
     assert launched == replace(problem, transpose_a=along[0], transpose_b=along[1])
-    options = kernel_program(kernel, kernel.resolve_config(), problem).options
+    options = kernel_program(kernel, config, problem).options
     assert {f"-DTRANSPOSE_A={int(along[0])}", f"-DTRANSPOSE_B={int(along[1])}"} <= set(options)
 
 
@@ -118,10 +119,30 @@ def test_other_operands_than_16_bit_ones_are_multiplied_along_k(
 def test_a_box_s_rows_have_128_bytes(name: str, dtype: DTypeName) -> None:
     kernel = kernel_of(name)
     assert kernel.boxes is not None
-    boxes = kernel.boxes(Problem(1, 1, 1, dtype))
+    boxes = kernel.boxes(Problem(1, 1, 1, dtype), kernel.resolve_config())
     assert boxes.a[1] * DTYPES[dtype].itemsize == boxes.b[1] * DTYPES[dtype].itemsize == 128
     assert boxes.c[1] * DTYPES[DTYPES[dtype].product].itemsize == 128
     assert boxes.to_tf32 == (kernel.accuracy == {"float32": "tf32"})
+
+
+def test_a_b_that_lies_across_k_is_multiplied_as_it_lies() -> None:
+    """Where the config says so; an A that lies across k is transposed all the same. Blocks count turned tiles."""
+    kernel = kernel_of("hopper_tf32")
+    assert kernel.boxes is not None
+    config = kernel.resolve_config({"turned": 0, "block_n": 256, "stages": 4, "cluster": 2})
+    for transpose_a, transpose_b in TRANSPOSES:
+        problem = Problem(129, 513, 90, "float32", 3, transpose_a, transpose_b)
+        assert kernel.as_launched(problem, config) == replace(problem, transpose_a=False)
+        assert kernel.boxes(problem, config).b == ((64, 32) if transpose_b else (32, 32))
+        assert kernel.launch(problem, config).grid[0] == 3 * (2 * 3 if transpose_b else 1 * 5)
+
+
+def test_no_instruction_waits_where_an_operand_comes_from_registers() -> None:
+    kernel, problem = kernel_of("hopper_tf32"), Problem(1, 1, 1, "float32")
+    configs = [config for config in kernel.configs() if not config["turned"]]
+    for compiled in compile_all((kernel_program(kernel, config, problem), H200.name) for config in configs):
+        assert compiled.local_bytes == 0
+        assert compiled.warnings == ()
 
 
 def test_the_api_says_that_no_newer_device_runs_it() -> None:

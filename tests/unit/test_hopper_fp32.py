@@ -62,9 +62,9 @@ def test_the_workspace_has_room_for_every_block_s_pieces() -> None:
 @pytest.mark.parametrize("transposes", list(itertools.product((False, True), repeat=2)))
 def test_operands_come_with_rows_of_k(transposes: tuple[bool, bool]) -> None:
     """One binary serves all transpositions."""
-    problem = Problem(70, 80, 90, "float32", 3, *transposes, b_batched=True)
-    assert KERNEL.as_launched(problem) == replace(problem, transpose_a=True, transpose_b=False)
-    options = kernel_program(KERNEL, KERNEL.resolve_config(), problem).options
+    problem, config = Problem(70, 80, 90, "float32", 3, *transposes, b_batched=True), KERNEL.resolve_config()
+    assert KERNEL.as_launched(problem, config) == replace(problem, transpose_a=True, transpose_b=False)
+    options = kernel_program(KERNEL, config, problem).options
     assert {"-DTRANSPOSE_A=1", "-DTRANSPOSE_B=0"} <= set(options)
 
 

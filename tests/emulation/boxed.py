@@ -1,0 +1,56 @@
+"""Launches of kernels that read and write matrices by bulk copies: tensor maps, sizes, and a workspace for those with
+one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from jobs.matrices import Array
+from kernels.kernel import CudaKernel, TileConfig
+from kernels.numerics import Problem
+from tests.emulation.launches import Layout, Memory, Run
+from worker.elements import core
+
+GROUP = 4  # elements of 16 bytes, which rows begin at
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    problem: Problem  # as the kernel's function finds it
+    multiprocessors: int
+
+
+def run_of(kernel: CudaKernel, config: TileConfig, case: Case, pair: tuple[Array, Array], order: int) -> Run:
+    problem = case.problem
+    assert kernel.boxes is not None
+    a, b = (_memory(core(x, transposed=False), gap) for gap, x in enumerate(pair))
+    c = _memory(np.empty((problem.batch, problem.m, problem.n), np.float32), 1, is_result=True)
+    box = kernel.boxes(problem, config)
+    maps = (*_map_numbers(a, box.a), *_map_numbers(b, box.b), *_map_numbers(c, box.c))
+    sizes = (problem.m, problem.n, problem.k, problem.batch, a.shape[0], b.shape[0])
+    launch = kernel.launch(problem, config)
+    launch = replace(launch, grid=launch.on(case.multiprocessors))
+    return Run(launch, (a, b, c, *_workspace(kernel, problem, config)), (*maps, *sizes), order, case)
+
+
+def _workspace(kernel: CudaKernel, problem: Problem, config: TileConfig) -> tuple[Memory, ...]:
+    if kernel.workspace is None:
+        return ()
+    room = kernel.workspace(problem, config)
+    return (Memory((1, 1, room.bytes), np.dtype(np.uint8), Layout(room.bytes, 0), bytes(room.zeroed_bytes)),)
+
+
+def _memory(elements: Array, gap: int, *, is_result: bool = False) -> Memory:
+    """Rows at multiples of 16 bytes, between which nobody reads or writes."""
+    _, rows, columns = elements.shape
+    pitch = (columns // GROUP + 1 + gap) * GROUP
+    contents = b"" if is_result else elements.tobytes()
+    return Memory(elements.shape, elements.dtype, Layout(pitch, (rows + 1) * pitch), contents, is_result)
+
+
+def _map_numbers(matrix: Memory, box: tuple[int, int]) -> tuple[int, ...]:
+    batch, rows, columns = matrix.shape
+    pitches = matrix.layout.pitch * matrix.dtype.itemsize, matrix.layout.stride * matrix.dtype.itemsize
+    return columns, rows, batch, *pitches, *box

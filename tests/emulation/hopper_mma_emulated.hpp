@@ -1,0 +1,121 @@
+// The words of hopper.cuh and hopper_mma.cuh that kernels on tensor cores use, in plain C++: of those that take their
+// first operand from registers. A product is computed only when it is waited for, out of registers and shared memory as
+// they are then; registers must still hold what they held when it began. Clusters have one block.
+#pragma once
+#include "hopper_emulated.hpp"
+
+namespace emulated {
+
+constexpr int MOST_THREADS = 1024, MOST_PENDING = 8, MOST_MEETINGS = 16, WORDS = 4, ROW_BYTES = 128, ROWS_OF_WARP = 8;
+
+struct Pending {
+    float* sums;
+    const unsigned int* words;
+    unsigned int held[WORDS];  // when it began
+    unsigned int b;            // its place in shared memory
+    int columns, group;
+};
+
+struct Issued {
+    Pending pending[MOST_PENDING];
+    int count, group;  // products under way, and the number of the group that is open
+    bool fenced;       // since registers were written
+};
+
+inline Issued issued[MOST_THREADS];
+inline unsigned int put_down[MOST_THREADS][WORDS];
+inline int here[MOST_MEETINGS], meetings[MOST_MEETINGS];
+
+inline float word_at(unsigned int at) {
+    return *reinterpret_cast<const float*>(at_address(at ^ at / ROW_BYTES % 8 * 16));
+}
+
+// Sums of rows lane / 4 and 8 more, of columns lane % 4 · 2 and the next of each eight. A's words: lane % 4 of both
+// rows, then those four steps on ("Register Fragments for wgmma.mma_async.m64nNk8", PTX ISA).
+inline void complete(const Pending& product) {
+    const int lane = threadIdx.x % warpSize, first = threadIdx.x - lane % 4;
+    for (int i = 0; i < WORDS; ++i) {
+        if (product.words[i] != product.held[i]) fail("A register changed under a product that reads it.");
+        put_down[threadIdx.x][i] = product.words[i];
+    }
+    wait_for_warp(0xFFFFFFFFu, Place::here());
+    for (int i = 0; i < product.columns / 2; ++i) {
+        const int column = i / 4 * 8 + lane % 4 * 2 + i % 2;
+        for (int step = 0; step < 8; ++step) {
+            const unsigned int a = put_down[first + step % 4][step / 4 * 2 + i / 2 % 2];
+            const float b = word_at(product.b + column * ROW_BYTES + step * 4);
+            product.sums[i] = fmaf(__uint_as_float(a), b, product.sums[i]);
+        }
+    }
+    wait_for_warp(0xFFFFFFFFu, Place::here());  // until all have read, so that nobody puts down the next
+}
+
+inline void begin_product(float* sums, const unsigned int* words, unsigned long long b, int columns) {
+    Issued& mine = issued[threadIdx.x];
+    if (!mine.fenced) fail("A product reads registers that were written after the last fence.");
+    if (mine.count == MOST_PENDING) fail("More than %d products are under way.", MOST_PENDING);
+    mine.pending[mine.count++] = {
+        sums, words, {words[0], words[1], words[2], words[3]}, static_cast<unsigned int>(b), columns, mine.group};
+}
+
+inline void complete_products(int groups) {  // all but so many
+    Issued& mine = issued[threadIdx.x];
+    int done = 0;
+    while (done < mine.count && mine.pending[done].group < mine.group - groups)
+        complete(mine.pending[done++]);
+    mine.count -= done;
+    for (int i = 0; i < mine.count; ++i)
+        mine.pending[i] = mine.pending[i + done];
+}
+
+}  // namespace emulated
+
+inline int cluster_rank() { return 0; }
+inline void arrive_at_rank(unsigned int, int) { emulated::fail("There is no other block in the cluster."); }
+inline void load_box_for(unsigned short, unsigned int, const TensorMap&, unsigned int, int, int, int) {
+    emulated::fail("There is no other block in the cluster.");
+}
+template <int REGISTERS>
+void give_registers() {}
+template <int REGISTERS>
+void take_registers() {}
+
+inline unsigned long long tile_descriptor(unsigned int shared, int) { return shared; }
+inline unsigned long long moved(unsigned long long descriptor, int bytes) { return descriptor + bytes; }
+inline void fence_sums() { emulated::issued[threadIdx.x].fenced = true; }
+inline void commit_products() { ++emulated::issued[threadIdx.x].group; }
+template <int PENDING>
+void wait_products() {
+    emulated::complete_products(PENDING);
+}
+template <int COUNT>
+void settle(float (&)[COUNT]) {}
+
+template <int N>
+struct Mma;  // of two operands in shared memory: not emulated
+template <int N>
+struct RegisterMma {
+    static void add(float (&sums)[N / 2], const unsigned int (&a)[4], unsigned long long b) {
+        emulated::begin_product(sums, a, b, N);
+    }
+};
+
+inline void read_two(unsigned int* to, unsigned int shared) {
+    emulated::issued[threadIdx.x].fenced = false;
+    __builtin_memcpy(to, emulated::at_address(shared), 2 * sizeof(unsigned int));
+}
+inline void write_two(unsigned int shared, float first, float second) {
+    const float two[2] = {first, second};
+    __builtin_memcpy(emulated::at_address(shared), two, sizeof(two));
+}
+inline void meet(int number, emulated::Place at = emulated::Place::here()) {
+    using namespace emulated;
+    const int meeting = meetings[number];
+    if (++here[number] == 2 * warpSize) {
+        here[number] = 0;
+        ++meetings[number];
+        note_change();
+    }
+    while (meetings[number] == meeting)
+        look_again(at);
+}
