@@ -13,7 +13,8 @@ import json
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from math import ceil
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -22,7 +23,7 @@ from jobs.benchmark_cases import LIBRARY_OF_ACCURACY
 from kernels.catalog import BY_NAME
 from kernels.kernel import DeviceClass
 from kernels.numerics import DTYPE_NAMES, AccuracyName, DTypeName, Problem, gflops
-from kernels.tuned import DIRECTORY, Entry, Row, Source, TunedTable, file_name
+from kernels.tuned import DIRECTORY, Entry, Row, Source, Trial, TunedTable, file_name
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -35,6 +36,7 @@ class Timed:
     config: Mapping[str, int]
     problem: Problem
     round_ms: Mapping[int, float]  # kernel time by round
+    error_of_baseline: float | None  # over the baseline's in the same run
 
     @property
     def accuracy(self) -> AccuracyName:
@@ -67,21 +69,26 @@ def timed(document: Mapping[str, Any]) -> Iterator[Timed]:
     errors = {record.get("case"): record.get("error_vs_float64") for record in document["records"]}
     for record in document["records"]:
         clean = record["cache"] == "cold" and not (record["contended"] or record["throttled"])
-        if clean and record["status"] == "ok" and record["kernel"] in BY_NAME and not is_less_exact(record, errors):
+        if clean and record["status"] == "ok" and record["kernel"] in BY_NAME:
             problem = Problem(record["m"], record["n"], record["k"], record["dtype"], record["batch"])
             # Later rounds are a tuner's heats: a few samples each, and of many configs.
             taken = [(one["round"], one["kernel_ms"]) for one in record["rounds"]]
             if round_ms := {number: ms for number, ms in taken if number < rounds and ms}:
-                yield Timed(record["kernel"], record["config"], problem, round_ms)
+                over = error_ratio(record.get("error_vs_float64"), errors.get(record.get("baseline")))
+                yield Timed(record["kernel"], record["config"], problem, round_ms, over)
 
 
-def is_less_exact(record: Mapping[str, Any], errors: Mapping[Any, float | None]) -> bool:
-    """Whether a kernel that makes its products of another type's is farther from float64 than its baseline: it is to be
-    taken for the library's equal, so it has to be one. Where either error is unknown it is not."""
-    if BY_NAME[record["kernel"]].made_of is None:
-        return False
-    own, library = record.get("error_vs_float64"), errors.get(record.get("baseline"))
-    return own is None or library is None or own > library
+def error_ratio(own: float | None, library: float | None) -> float | None:
+    """In ten-thousandths, and above 1 where it is at all; None where either is unknown or there is no ratio."""
+    if own is None or library is None or (library == 0.0 and own > 0.0):
+        return None
+    return ceil(own / library * 1e4) / 1e4 if library else 1.0
+
+
+def is_tried(row: Row) -> bool:
+    """Whether its kernel makes its products of another type's: it is to be taken for the library's equal, so it is
+    ranked only in configs, and at shapes, where it is one."""
+    return BY_NAME[row.kernel].made_of is not None
 
 
 def library_for(dtype: DTypeName, accuracy: AccuracyName, device_class: DeviceClass) -> str | None:
@@ -107,26 +114,50 @@ def entries(cases: Iterable[Timed], device_class: DeviceClass) -> Iterator[Entry
             k=problem.k,
             batch=problem.batch,
             baseline=baseline.kernel if baseline else None,
-            ranking=ranked(_row(case, baseline) for case in together),
+            **compared(_trial(case, baseline) for case in together),
         )
 
 
-def _row(case: Timed, baseline: Timed | None) -> Row:
+def _trial(case: Timed, baseline: Timed | None) -> Trial:
     """Medians over the rounds; the ratio is of times in the same round."""
     paired = baseline.round_ms if baseline else {}
     ratios = [paired[number] / ms for number, ms in case.round_ms.items() if number in paired]
-    return Row(
+    return Trial(
         kernel=case.kernel,
         config=dict(case.config),
         gflops=round(gflops(case.problem, median(case.round_ms.values())) or 0.0, 1),
         fraction_of_baseline=round(median(ratios), 4) if ratios else None,
+        error_of_baseline=case.error_of_baseline,
     )
+
+
+def compared(rows: Iterable[Row]) -> dict[str, Any]:
+    """An entry's ranking and trials."""
+    rows = tuple(rows)
+    tried = trials(row for row in rows if isinstance(row, Trial) and is_tried(row))
+    exact = [row for row in tried if row.is_as_exact]
+    return {"ranking": ranked((*(row for row in rows if not is_tried(row)), *exact)), "trials": tried}
+
+
+def trials(rows: Iterable[Trial]) -> tuple[Trial, ...]:
+    """One for each config, in order: its best speed, and its largest error."""
+    alike: dict[tuple[Any, ...], list[Trial]] = defaultdict(list)
+    for row in rows:
+        alike[row.kernel, *sorted(row.config.items())].append(row)
+    return tuple(_as_one(alike[key]) for key in sorted(alike))
+
+
+def _as_one(rows: Sequence[Trial]) -> Trial:
+    errors = [row.error_of_baseline for row in rows]
+    known = [error for error in errors if error is not None]
+    largest = max(known) if len(known) == len(errors) else None
+    return replace(max(rows, key=lambda row: row.gflops), error_of_baseline=largest)
 
 
 def ranked(rows: Iterable[Row]) -> tuple[Row, ...]:
     """Each kernel's best, fastest first."""
     best: dict[str, Row] = {}
-    for row in rows:
+    for row in (Row(**{name: getattr(row, name) for name in Row.__slots__}) for row in rows):
         if row.kernel not in best or row.gflops > best[row.kernel].gflops:
             best[row.kernel] = row
     return tuple(sorted(best.values(), key=lambda row: (-row.gflops, row.kernel)))
@@ -138,10 +169,10 @@ def merged(found: Iterable[Entry]) -> tuple[Entry, ...]:
     for entry in found:
         key = (DTYPE_NAMES.index(entry.dtype), entry.accuracy, entry.problem.flops, *entry.shape)
         if (other := by_key.get(key)) is not None:
-            ranking = ranked((*other.ranking, *entry.ranking))
-            entry = Entry(**{**_fields(entry), "baseline": other.baseline or entry.baseline, "ranking": ranking})
+            rows = compared((*other.ranking, *other.trials, *entry.ranking, *entry.trials))
+            entry = Entry(**{**_fields(entry), "baseline": other.baseline or entry.baseline, **rows})
         by_key[key] = entry
-    return tuple(by_key[key] for key in sorted(by_key))
+    return tuple(by_key[key] for key in sorted(by_key) if by_key[key].ranking)
 
 
 def _fields(entry: Entry) -> dict[str, Any]:
@@ -176,13 +207,18 @@ def source(name: str, document: Mapping[str, Any]) -> Source:
 def text(table: TunedTable) -> str:
     """One row a line."""
     given = asdict(table)
-    rows = [given["entries"][at].pop("ranking") for at in range(len(table.entries))]
-    parts = (_entry(entry, ranking) for entry, ranking in zip(given.pop("entries"), rows, strict=True))
+    parts = map(_entry, given.pop("entries"))
     return json.dumps(given)[:-1] + ', "entries": [\n' + ",\n".join(parts) + "\n]}\n"
 
 
-def _entry(entry: Mapping[str, Any], ranking: Sequence[Mapping[str, Any]]) -> str:
-    return json.dumps(entry)[:-1] + ', "ranking": [\n' + ",\n".join(f" {json.dumps(row)}" for row in ranking) + "\n]}"
+def _entry(entry: dict[str, Any]) -> str:
+    lists = {name: entry.pop(name) for name in ("ranking", "trials")}
+    told = (
+        f'"{name}": [\n' + ",\n".join(f" {json.dumps(row)}" for row in rows) + "\n]"
+        for name, rows in lists.items()
+        if rows
+    )
+    return ", ".join((json.dumps(entry)[:-1], *told)) + "}"
 
 
 def main() -> None:

@@ -4,12 +4,15 @@ A kernel's speed over the library's changes slowly with the shape, but for two j
 is partly outside of the product costs as much as a whole one, and so does a wave of blocks that leaves multiprocessors
 idle. So of each measured shape the speed over the library's is taken, freed of the jumps there, averaged in doublings
 by nearness, and the jumps of the product at hand are put in again.
+
+A kernel that makes its products of another type's is not as exact as the library everywhere. Here its configs stand
+for themselves, and one counts only if it was as exact at every shape near the product that it was tried at.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from math import exp, log
@@ -18,12 +21,13 @@ from kernels.architectures import ARCHITECTURES
 from kernels.kernel import ConfigError, CudaKernel, DeviceTraits, Kernel, LibraryKernel, TileConfig
 from kernels.numerics import DTypeName, Problem
 from kernels.resources import records_of
-from kernels.tuned import Entry, Row, doublings
+from kernels.tuned import Entry, Row, Trial, doublings
 
 # By leaving out each shape of the recorded tables in turn (benchmarks/cross_validate.py).
 RISK = 0.02  # of a kernel's speed, for each doubling between the product and the nearest shape that it was measured at
 CROWD = 0.7  # blocks that share a multiprocessor take so much longer: to the power of how many there are
 SHAPES, POINTS = 12, 4  # of the nearest shapes so many are looked at, and of a kernel so many of them
+_Key = tuple[str, frozenset[tuple[str, int]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,31 +61,51 @@ def forecasts(
     entries: Iterable[Entry], fit: Mapping[str, Kernel], problem: Problem, device: DeviceTraits
 ) -> tuple[Forecast, ...]:
     """One for each kernel that was measured at any of these shapes."""
-    by_kernel: dict[str, list[Point]] = {}
-    for point in _points(entries, fit, problem, device):
-        by_kernel.setdefault(point.kernel.name, []).append(point)
-    return tuple(_forecast(points, problem, device) for points in by_kernel.values())
+    together: dict[_Key, list[Point]] = {}
+    for point in _points(tuple(entries), fit, problem, device):
+        together.setdefault(_key(point.row), []).append(point)
+    best: dict[str, Forecast] = {}
+    for points in together.values():
+        one, name = _forecast(points, problem, device), points[0].kernel.name
+        if name not in best or one.cautious > best[name].cautious:
+            best[name] = one
+    return tuple(best.values())
+
+
+def _key(row: Row) -> _Key:
+    """Of what is forecast as one: a kernel in whichever config was best, or a config of one that was tried in each."""
+    return row.kernel, frozenset(row.config.items() if isinstance(row, Trial) else ())
+
+
+def _rows(entry: Entry, fit: Mapping[str, Kernel], problem: Problem, inexact: Collection[_Key]) -> Iterator[Row]:
+    """What the entry says of kernels that fit: of its very shape, or of one near it."""
+    if entry.is_of(problem):
+        yield from (row for row in entry.ranking if row.kernel in fit)
+        return
+    yield from (row for row in entry.ranking if row.kernel in fit and fit[row.kernel].made_of is None)
+    yield from (trial for trial in entry.trials if trial.kernel in fit and _key(trial) not in inexact)
 
 
 def _points(
-    entries: Iterable[Entry], fit: Mapping[str, Kernel], problem: Problem, device: DeviceTraits
+    entries: Collection[Entry], fit: Mapping[str, Kernel], problem: Problem, device: DeviceTraits
 ) -> Iterator[Point]:
+    inexact = {_key(trial) for entry in entries for trial in entry.trials if not trial.is_as_exact}
     by_shape: dict[tuple[int, ...], list[Entry]] = {}
     for entry in sorted(entries, key=lambda entry: (doublings(entry.problem, problem), entry.shape)):
         by_shape.setdefault(entry.shape, []).append(entry)
-    counted: Counter[str] = Counter()
+    counted: Counter[_Key] = Counter()
     for together in list(by_shape.values())[:SHAPES]:
-        rows = [(entry, row) for entry in together for row in entry.ranking if row.kernel in fit]
+        rows = [(entry, row) for entry in together for row in _rows(entry, fit, problem, inexact)]
         libraries = [row.gflops for _, row in rows if isinstance(fit[row.kernel], LibraryKernel)]
         known = libraries or [row.gflops for _, row in rows]
         for entry, row in rows:
-            if counted[row.kernel] == POINTS:
+            if counted[_key(row)] == POINTS:
                 continue
             try:
                 config = fit[row.kernel].resolve_config(row.config, problem, device)
             except ConfigError:  # another device, or an entry that has changed since
                 continue
-            counted[row.kernel] += 1
+            counted[_key(row)] += 1
             distance = doublings(entry.problem, problem)
             yield Point(fit[row.kernel], config, row, entry, row.gflops / max(known), distance)
 

@@ -32,6 +32,17 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Trial(Row):
+    """A config, at a shape, of a kernel that is ranked only where it is as exact as the library."""
+
+    error_of_baseline: float | None  # against float64, over the baseline's in the same run; None where unknown
+
+    @property
+    def is_as_exact(self) -> bool:
+        return self.error_of_baseline is not None and self.error_of_baseline <= 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
     """A shape in one element type and accuracy class, with all kernels of that class that were measured there."""
 
@@ -43,6 +54,7 @@ class Entry:
     batch: int = 1
     baseline: str | None  # the library's kernel of that class
     ranking: tuple[Row, ...]  # fastest first
+    trials: tuple[Trial, ...] = ()  # all configs, whose best may be in the ranking or not
 
     @property
     def problem(self) -> Problem:

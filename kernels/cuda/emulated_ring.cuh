@@ -2,9 +2,9 @@
 // of A's and the same digit of B's to a place; two warpgroups multiply 64 rows of the block's tile each.
 //
 // Products of digits i and j go to the sum of i + j, an exact int32. Six products are those of three digits with
-// i + j < 3: three sums, all in registers. With i + j < 4 come two more, or four with a fourth digit, and a fourth sum,
-// for which there is no room: k is then gone over twice, first for the sums of 2 and 3, which are put together, then
-// for 0 and 1.
+// i + j < 3: three sums, all in registers. With i + j < 4 come two more (or one of them), or four with a fourth digit,
+// and a fourth sum, for which there is no room: k is then gone over twice, first for the sums of 2 and 3, which are put
+// together, then for 0 and 1.
 #pragma once
 
 #include "emulated_layout.cuh"
@@ -103,7 +103,8 @@ __device__ __forceinline__ void release(const Ring& ring, int place) {
 }
 
 // Sums of products whose digits add up to FIRST to LAST, of COUNT digits; the sum of s goes to set s % SETS.
-template <int COUNT, int FIRST, int LAST>
+// Without BOTH that of LAST has one of two products alone.
+template <int COUNT, int FIRST, int LAST, bool BOTH = true>
 __device__ __forceinline__ void multiply(const Ring& ring, Place& place, int consumer, int steps,
                                          int (&sets)[SETS][SUMS]) {
     Place done = place;
@@ -120,7 +121,7 @@ __device__ __forceinline__ void multiply(const Ring& ring, Place& place, int con
                 const int sum = digit + other;
                 if (sum < FIRST || sum > LAST) continue;
                 multiply_planes(sets[sum % SETS], a[digit], b[other]);
-                if (other < digit) multiply_planes(sets[sum % SETS], a[other], b[digit]);
+                if (other < digit && (BOTH || sum < LAST)) multiply_planes(sets[sum % SETS], a[other], b[digit]);
             }
         }
         commit_products();

@@ -4,7 +4,8 @@
 #include "emulated_layout.cuh"
 #include "hopper_schedule.cuh"
 
-enum Way { PLAIN, SIX, EIGHT, TEN };
+enum Way { PLAIN, SIX, SEVEN, EIGHT, TEN };
+constexpr Way FEWEST = LEAST == 6 ? SIX : LEAST == 7 ? SEVEN : EIGHT;
 
 // What a tile takes, by what it is off by in the mean square, in units of 2^-24·√k·(root mean squares of its lines).
 //
@@ -19,12 +20,15 @@ enum Way { PLAIN, SIX, EIGHT, TEN };
 // That holds where large elements of A meet large ones of B. If the largest that meet have exponents `gap` less than
 // the largest of each, terms may be that much smaller than the lines let expect, and float32's errors with them. One is
 // chance.
+//
+// A library that sums k in parts is off by half of that. There six are too many left out, and LEAST says how many a tile
+// takes that would do with six: with seven, one of the two products of digits 1 and 2 is left out, 0.33·s·s'.
 __device__ __forceinline__ Way way_of(float spread_a, float spread_b, const unsigned int* exponents, int k) {
     const int gap = max(0, static_cast<int>(exponents[0] + exponents[1] - exponents[2]) - 1);
     const float granted = 0.27f * 0.27f * static_cast<float>(k), smaller = exp2f(2.0f * min(gap, 60));
     const float rounded = 0.34f * (spread_a + spread_b) * smaller, dropped = spread_a * spread_b * smaller;
     const float place = 1.0f / 65536;  // a 256th, squared
-    if (0.22f * dropped + rounded <= granted) return SIX;
+    if (0.22f * dropped + rounded <= granted) return FEWEST;
     if (0.11f * place * dropped + rounded <= 0.4f * granted) return EIGHT;
     return place * (0.33f * dropped + rounded) <= granted ? TEN : PLAIN;
 }

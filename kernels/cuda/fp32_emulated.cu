@@ -3,7 +3,7 @@
 //
 // `measure` finds the largest element of each line, `split` writes digits, and the product takes as many of them for a
 // tile as its error needs: from the spread of elements inside its lines follows what six, eight or ten products would
-// be off by, and what float32 sums are.
+// be off by, and what float32 sums are. No tile takes fewer products than LEAST.
 #include "emulated_passes.cuh"
 #include "emulated_ring.cuh"
 
@@ -50,12 +50,14 @@ __device__ __forceinline__ void set_target(Target& to, const Findings& findings,
 
 __device__ __forceinline__ void consume(const Ring& ring, Place& place, Way way, int steps, int consumer,
                                         int (&sets)[SETS][SUMS]) {
-    if (way == SIX) {
+    if (FEWEST == SIX && way == SIX) {
         multiply<3, 0, 2>(ring, place, consumer, steps, sets);
         return;
     }
     if (way == TEN)
         multiply<4, 2, 3>(ring, place, consumer, steps, sets);
+    else if (FEWEST == SEVEN && way == SEVEN)
+        multiply<3, 2, 3, false>(ring, place, consumer, steps, sets);
     else
         multiply<3, 2, 3>(ring, place, consumer, steps, sets);
     put_together(sets);

@@ -13,8 +13,9 @@ from jobs.matrices import Array
 
 DIGITS = 4
 LARGEST = 0x7F7F7F7F  # that four balanced digits reach
-WAYS = {"six": (3, 3), "eight": (3, 4), "ten": (4, 4)}  # digits taken, and the first sum of two that is left out
-Way = Literal["six", "eight", "ten"]
+# Digits taken, and the first sum of two that is left out.
+WAYS = {"six": (3, 3), "seven": (3, 4), "eight": (3, 4), "ten": (4, 4)}
+Way = Literal["six", "seven", "eight", "ten"]
 
 
 def line_exponents(lines: Array) -> Array:
@@ -43,6 +44,11 @@ def digits(q: Array) -> Array:
     return np.stack(found[::-1])
 
 
+def is_taken(way: Way, i: int, j: int) -> bool:
+    """Whether the product of digit i of A and j of B is: of seven, one of the two of the last sum."""
+    return i + j < WAYS[way][1] and not (way == "seven" and (i, j) == (1, 2))
+
+
 def sums_of(a: Array, b: Array, way: Way) -> Array:
     """Products of digits i and j by i + j, added up over k: int64 (sums, m, n). `a` and `b` are lines' elements."""
     taken, sums = WAYS[way]
@@ -50,7 +56,7 @@ def sums_of(a: Array, b: Array, way: Way) -> Array:
     total = np.zeros((sums, len(a), len(b)))
     for i in range(taken):
         for j in range(taken):
-            if i + j < sums:
+            if is_taken(way, i, j):
                 total[i + j] += of_a[i] @ of_b[j].T
     whole: Array = total.astype(np.int64)
     return whole
@@ -74,9 +80,9 @@ def error_bound(a: Array, b: Array, way: Way) -> Array:
     In places of 2^(e + e'), the largest that a term can be: the rounding of both operands to the digits taken, and what
     products of digits are left out, at most 256^-(i + j) each; and half a place of the sum of 2 for putting together.
     """
-    taken, sums = WAYS[way]
+    taken, _ = WAYS[way]
     rounded = 2 * 2.0 ** -(8 * taken) * (1 + 2.0**-8)
-    dropped = sum(256.0 ** -(i + j) for i in range(taken) for j in range(taken) if i + j >= sums)
+    dropped = sum(256.0 ** -(i + j) for i in range(taken) for j in range(taken) if not is_taken(way, i, j))
     exponents = line_exponents(a)[:, np.newaxis] + line_exponents(b)[np.newaxis]
     bound: Array = np.ldexp(a.shape[-1] * (rounded + dropped) + 2.0**-31, exponents)
     return bound

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from kernels.catalog import BY_NAME
 from kernels.kernel import DeviceTraits
 from kernels.numerics import AccuracyName, DTypeName
-from kernels.tuned import Entry, Row, Source, TunedTable
+from kernels.tuned import Entry, Row, Source, Trial, TunedTable
 
 GPU = DeviceTraits("gpu", (9, 0), 232448, 132, "Test GPU")
 
@@ -27,6 +29,29 @@ def entry(
 ) -> Entry:
     """A square one."""
     return Entry(dtype=dtype, accuracy=accuracy, m=n, n=n, k=n, batch=batch, baseline=baseline, ranking=tuple(rows))
+
+
+EMULATED = BY_NAME["fp32_emulated"]
+PRODUCTS = (6, 7, 8)  # that a tile takes at the least
+SPEEDS = {6: 400.0, 7: 350.0, 8: 300.0}
+
+
+def tried(n: int, *errors: float, library: float = 100.0) -> Entry:
+    """As a curve of `fp32_emulated` leaves it: errors over the library's with six, seven and eight products."""
+    given = dict(zip(PRODUCTS, errors, strict=False))
+    trials = tuple(
+        Trial(
+            kernel=EMULATED.name,
+            config=EMULATED.resolve_config({"least": least}),
+            gflops=SPEEDS[least],
+            fraction_of_baseline=SPEEDS[least] / library,
+            error_of_baseline=error,
+        )
+        for least, error in given.items()
+    )
+    exact = [row(EMULATED.name, one.gflops, one.config) for one in trials if one.is_as_exact]
+    rows = sorted((*exact[:1], row("cublas", library)), key=lambda one: -one.gflops)
+    return replace(entry(n, rows=rows, baseline="cublas"), trials=trials)
 
 
 def table(device: str = "Test GPU", *, entries: Sequence[Entry] = (), **fields: Any) -> TunedTable:

@@ -13,7 +13,7 @@ from kernels.defaults import example
 from kernels.kernel import NO_CONFIG, DeviceTraits
 from kernels.numerics import DTYPES, AccuracyName, Problem
 from kernels.tuned import TABLES, Entry, TunedTable
-from tests.support.tuned import GPU, entry, row, table
+from tests.support.tuned import GPU, entry, row, table, tried
 
 WARPS = dict(BY_NAME["pipelined"].resolve_config(NO_CONFIG, Problem(512, 512, 512, "float32")))
 Chosen = Callable[..., Choice]
@@ -162,3 +162,62 @@ def test_a_batch_of_small_products_goes_by_batches_and_small_products_by_their_o
         assert "at 64×64×64 in batches of 1024" in found.why
     few = Problem(64, 64, 64, "float32", 100, a_batched=True, b_batched=True)
     assert chosen(*entries, problem=few).why.startswith("auto: cublas is the first of")
+
+
+# ---- a kernel that is as exact as the library only here and there ----
+CURVE = (
+    tried(2048, 0.82, 0.6, 0.3),
+    tried(4096, 0.76, 0.5, 0.2),
+    tried(8192, 0.7, 0.5, 0.2),
+    tried(2049, 1.8, 1.3, 0.7),
+    tried(4097, 1.3, 0.9, 0.4),
+    tried(8193, 1.2, 0.8, 0.3),
+    tried(513, 3.0, 2.0, 1.5),
+)
+
+
+def square(n: int) -> Problem:
+    return Problem(n, n, n, "float32")
+
+
+@pytest.mark.parametrize(
+    ("n", "least"),
+    [
+        (4096, 6),
+        (2049, 8),
+        (4097, 7),
+        (8193, 7),
+        (513, None),  # the library
+        (5000, 6),  # rows of whole runs: six were enough at 4096 and 8192
+        (14_001, 7),  # 8193 alone is near
+        (6001, 7),  # 4097 and 8193 are
+        (4001, 8),  # and 2049 as well
+        (1001, None),  # near is 513, where none was as exact, and 2049
+    ],
+)
+def test_products_are_as_few_as_the_errors_recorded_near_allow(chosen: Chosen, n: int, least: int | None) -> None:
+    found = chosen(*CURVE, problem=square(n))
+    assert (found.kernel.name, found.config.get("least")) == ("fp32_emulated" if least else "cublas", least)
+    between = "at no shape near this one was its error greater than the library's" in found.why
+    assert between == bool(least and n in (5000, 14_001, 6001, 4001))
+
+
+def test_one_shape_near_where_it_was_less_exact_is_one_too_many(chosen: Chosen) -> None:
+    """Though it was as exact at all others, and at the nearest."""
+    alike = [tried(n, 0.9) for n in (1024, 2048, 3072, 4096)]
+    assert chosen(*alike, problem=square(2500)).kernel.name == "fp32_emulated"
+    assert chosen(*alike, tried(1536, 1.01), problem=square(2500)).kernel.name == "cublas"
+    assert chosen(*alike, tried(1537, 1.01), problem=square(2500)).kernel.name == "fp32_emulated", "of other rows"
+
+
+def test_without_errors_near_it_is_not_taken(chosen: Chosen) -> None:
+    """That it was ranked there says nothing of shapes between."""
+    ranked = entry(4096, rows=[row("fp32_emulated", 400.0), row("cublas", 100.0)])
+    assert chosen(ranked, problem=square(4096)).kernel.name == "fp32_emulated"
+    assert chosen(ranked, problem=square(4000)).kernel.name == "cublas"
+
+
+def test_a_config_that_is_as_exact_but_slower_than_the_library_is_not_taken(chosen: Chosen) -> None:
+    slow = [tried(n, 1.5, 1.2, 0.5, library=350.0) for n in (2049, 4097)]
+    for n in (2049, 3001):
+        assert chosen(*slow, problem=square(n)).kernel.name == "cublas"

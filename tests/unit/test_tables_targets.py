@@ -63,6 +63,15 @@ def test_targets_have_bounds_and_energy_and_come_before_the_curves() -> None:
     assert [name for name, _ in specs(["fp32_emulated"])][:2] == ["fp32_emulated", "fp32_emulated_curve"]
 
 
+def test_a_curve_has_every_config_that_auto_may_want_beside_the_library() -> None:
+    (curve,) = (one for one in CURVES if one.kernel == "fp32_emulated")
+    for spec in curve.specs.values():
+        ((asked,),) = (spec["kernels"],)
+        emulated = BY_NAME[asked["kernel"]]
+        assert [emulated.resolve_config(config)["least"] for config in asked["configs"]] == [6, 7, 8]
+        assert spec["baseline"] == "auto"
+
+
 def test_target_and_curve_together_have_every_size_of_the_plot_once() -> None:
     for curve in CURVES:
         (target,) = (one for one in TARGETS if one.kernel == curve.kernel and not one.products)
@@ -179,6 +188,25 @@ def test_lines_join_target_and_curve_and_keep_odd_sizes_apart() -> None:
     (panel, spare) = draw(made_up()).axes
     assert panel.get_title() == "hopper_bf16, bfloat16 operands"
     assert len(panel.get_lines()) == 4 and not spare.get_visible()
+
+
+@pytest.mark.parametrize(("error", "drawn"), [(0.5, True), (2.0, False)])
+def test_a_kernel_made_of_other_products_is_drawn_where_it_is_as_exact(error: float, drawn: bool) -> None:
+    errors = {case.case: case.error_vs_float64 or 0.0 for case in LARGE.cases}
+
+    def renamed(case: CaseResult) -> CaseResult:
+        """As if it were that kernel's, off by so many times what the library is."""
+        fields = {"kernel": "fp32_emulated", "error_vs_float64": error * errors[case.baseline or case.case]}
+        return case.model_copy(update=fields) if case.kernel == "hopper_bf16" else case
+
+    runs = {
+        name.replace("hopper_bf16", "fp32_emulated"): run.model_copy(
+            update={"records": tuple(map(renamed, run.records))}
+        )
+        for name, run in made_up().items()
+    }
+    found = lines("fp32_emulated", runs, (*TARGETS, *CURVES))
+    assert "cuBLAS" in found and ("ours" in found) == ("ours, odd N" in found) == drawn
 
 
 def test_the_picture_follows_the_record_and_the_readme_shows_it(tmp_path: Path) -> None:

@@ -168,7 +168,7 @@ def test_shipped_tables_name_kernels_and_configs_that_there_are(shipped: TunedTa
     assert shipped.sources and shipped.entries
     for one in shipped.entries:
         assert len({ranked.kernel for ranked in one.ranking}) == len(one.ranking)
-        for ranked in one.ranking:
+        for ranked in (*one.ranking, *one.trials):
             kernel = BY_NAME[ranked.kernel]
             assert kernel.accuracy[one.dtype] == one.accuracy
             assert kernel.resolve_config(ranked.config, one.problem) == ranked.config

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from benchmarks.tuned_table import RESULTS, documents, library_for, tables, text
+from benchmarks.tuned_table import RESULTS, documents, error_ratio, library_for, tables, text
 from kernels.numerics import AccuracyName, DTypeName
-from kernels.tuned import DIRECTORY, TABLES, Entry, TunedTable, file_name, read
+from kernels.tuned import DIRECTORY, TABLES, Entry, Row, TunedTable, file_name, read
 
 DEVICE: dict[str, Any] = {
     "name": "Test GPU",
@@ -116,6 +116,45 @@ def test_a_kernel_made_of_another_types_products_counts_where_it_is_as_exact_as_
     emulated = result("fp32_emulated", 0.5, 0.5, case="ours", baseline="library", error_vs_float64=own)
     entry = only(results(library, emulated))
     assert [row.kernel for row in entry.ranking] == (["fp32_emulated", "cublas"] if counts else ["cublas"])
+    assert [(trial.kernel, trial.is_as_exact) for trial in entry.trials] == [("fp32_emulated", counts)]
+
+
+def tried(n: int, errors: Mapping[int, float], library: float = 6.6e-7) -> tuple[dict[str, Any], ...]:
+    """The library, and a kernel with the fewer products the faster."""
+    ours = (
+        result("fp32_emulated", least / 20, n=n, case=f"{least}", baseline="own", error_vs_float64=error)
+        | {"config": {"least": least}}
+        for least, error in errors.items()
+    )
+    return result("cublas", 1.0, n=n, case="own", error_vs_float64=library), *ours
+
+
+def test_of_a_kernel_s_configs_the_fastest_is_ranked_that_is_as_exact_as_the_library() -> None:
+    errors = {6: 8.6e-7, 7: 6.0e-7, 8: 2.6e-7}
+    cases = ((6.6e-7, 7), (1.1e-6, 6), (4e-7, 8), (1e-7, None))
+    for library, least in cases:
+        entry = only(results(*tried(4097, errors, library)))
+        assert [row.config.get("least") for row in entry.ranking] == ([least, None] if least else [None])
+        assert [trial.config["least"] for trial in entry.trials] == [6, 7, 8]
+        assert all(type(row) is Row for row in entry.ranking)
+
+
+def test_of_two_runs_the_larger_error_counts() -> None:
+    first, second = results(*tried(4097, {6: 6.5e-7, 8: 2e-7})), results(*tried(4097, {6: 6.7e-7, 8: 3e-7}))
+    for order in ((first, second), (second, first)):
+        entry = only(*order)
+        assert [row.config.get("least") for row in entry.ranking] == [8, None]
+        assert [trial.error_of_baseline for trial in entry.trials] == [1.0152, 0.4546]
+
+
+def test_an_error_that_rounds_to_the_library_s_is_greater_all_the_same() -> None:
+    assert [error_ratio(own, 1.0) for own in (1.0, 1.00001, 0.5)] == [1.0, 1.0001, 0.5]
+    assert error_ratio(0.0, 0.0) == 1.0
+    assert error_ratio(1e-9, 0.0) is error_ratio(None, 1.0) is error_ratio(1.0, None) is None
+
+
+def test_what_was_tried_and_is_nowhere_as_exact_is_no_entry() -> None:
+    assert made(results(*tried(4097, {6: 1e-6})[1:])).entries == ()
 
 
 def test_a_file_that_holds_several_benchmarks_is_read(tmp_path: Path) -> None:
@@ -155,7 +194,9 @@ def test_each_model_has_a_table() -> None:
 
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
-    table = made(results(result("naive", 2.0), result("cublas", 1.0), result("cublas", 1.0, n=256)))
+    emulated = tried(4097, {6: 7e-7, 8: 2e-7})
+    table = made(results(result("naive", 2.0), result("cublas", 1.0), result("cublas", 1.0, n=256), *emulated))
+    assert [len(one.trials) for one in table.entries] == [0, 0, 2]
     path = tmp_path / file_name(table.device)
     path.write_text(text(table))
     assert read(path) == table
