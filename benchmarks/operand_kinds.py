@@ -34,7 +34,7 @@ def _cancelling(size: int, rng: np.random.Generator) -> Pair:
     """The second half of k takes away what the first has added, but for a thousandth."""
     a, b = _normal(size, rng)
     half = size // 2
-    a[:, half : 2 * half] = a[:, :half]
+    a[:, half : 2 * half], a[:, 2 * half :] = a[:, :half], 0.0
     b[half : 2 * half] = -b[:half] * (1 + 1e-3 * rng.standard_normal((half, size), np.float32))
     return a, b
 

@@ -39,9 +39,10 @@ def programs(emulator: Emulator, pool: Executor) -> Mapping[tuple[bool, bool], P
     return {transposes: {name: under_way[transposes, name].result() for name in PASSES} for transposes in TRANSPOSES}
 
 
-def compiled(emulator: Emulator, transposes: tuple[bool, bool], name: str) -> Compiled:
+def compiled(emulator: Emulator, transposes: tuple[bool, bool], name: str, least: int = 6) -> Compiled:
     assert isinstance(KERNEL, CudaKernel)
-    options = kernel_program(KERNEL, KERNEL.resolve_config(), Problem(1, 1, 1, "float32", 1, *transposes)).options
+    config = KERNEL.resolve_config({"least": least})
+    options = kernel_program(KERNEL, config, Problem(1, 1, 1, "float32", 1, *transposes)).options
     return emulator.compile(Program(Path(__file__).with_name("emulated_passes.cu"), options), name)
 
 
@@ -194,6 +195,20 @@ def test_a_tile_takes_what_its_error_needs(
         plain = sum_in_order(a, b)
         off, granted = (np.linalg.norm((c - true) / size) for c in (product(a, b.T, way), plain))
         assert off <= granted
+
+
+@pytest.mark.parametrize(("least", "fewest"), [(7, "seven"), (8, "eight")])
+def test_no_tile_takes_fewer_products_than_asked_for(
+    programs: Mapping[tuple[bool, bool], Programs], emulator: Emulator, least: int, fewest: Way
+) -> None:
+    """Those that need more take more."""
+    asked = dict(programs[False, False], ways=compiled(emulator, (False, False), "ways", least))
+    problem = Problem(256, 256, 512, "float32")
+    a, b = operands(problem, np.random.default_rng(7), "uniform")
+    a[128:] = np.ldexp(a[128:], np.arange(512) % 5).astype(np.float32)
+    b[0, 200] = np.inf
+    assert run_passes(asked, problem, a, b).ways == [fewest, None, "eight", None]
+    assert run_passes(programs[False, False], problem, a, b).ways == ["six", None, "eight", None]
 
 
 def sum_in_order(a: Array, b: Array) -> Array:
