@@ -2,6 +2,7 @@
 // tiles that CUDA cores multiply.
 #pragma once
 
+#include "emulated_digits.cuh"
 #include "emulated_plain.cuh"
 #include "emulated_split.cuh"
 #include "emulated_way.cuh"
@@ -41,6 +42,46 @@ extern "C" __global__ void __launch_bounds__(PASS_THREADS) emulated_measure(SIGN
                     findings.depth_peaks + skipped_steps, findings.steps, of_columns);
 }
 
+#if IN_REGISTERS
+// One block for each tile of A, and then of B; in the order in which they lie in memory, and the last first: what was
+// measured last the L2 may still have.
+extern "C" __global__ void __launch_bounds__(PASS_THREADS, 4) emulated_split(SIGNATURE) {
+    OPERANDS;
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const int blocks_a = of_a.items * of_a.blocks(), number = gridDim.x - 1 - blockIdx.x;
+    const bool is_b = number >= blocks_a * findings.steps;
+    const Operand operand = chosen(is_b, of_a, of_b);
+    const int blocks = operand.blocks(), of_item = blocks * findings.steps;
+    const int within = is_b ? number - blocks_a * findings.steps : number, item = within / of_item;
+    const int place = within % of_item;
+    const int block_of_item = operand.along_depth ? place / findings.steps : place % blocks;
+    const int step = operand.along_depth ? place % findings.steps : place / blocks;
+    const int block = (is_b ? blocks_a : 0) + item * blocks + block_of_item;
+    const Index first = static_cast<Index>(block) * LINES;
+    const int line = block_of_item * LINES, depth = step * DEPTH;
+    const bool aligned = operand.is_aligned();
+    const Part part = {operand.first + item * operand.stride,
+                       line,
+                       depth,
+                       aligned && line + LINES <= operand.lines && depth + DEPTH <= operand.depth,
+                       aligned,
+                       findings.tile(block, step),
+                       findings.squares + first,
+                       scales_of(findings.peaks[first + warp * WARP_LINES + lane % WARP_LINES])};
+    if (operand.along_depth)
+        split_along(part, operand);
+    else
+        split_across(part, operand);
+    if (!is_b && block_of_item == 0) compare_step(findings, of_a, of_b, batch, item, step);
+    __threadfence();  // squares are there before the arrival is counted
+    __syncwarp();
+    unsigned int arrived = 0;
+    if (lane == 0) arrived = atomicAdd(findings.arrivals + block, 1u);
+    if (__shfl_sync(0xFFFFFFFF, arrived, 0) != WARPS * findings.steps - 1) return;
+    __threadfence();
+    spread_of_warps(findings, block, k);
+}
+#else
 // One block for each tile of A, and then of B.
 extern "C" __global__ void __launch_bounds__(PASS_THREADS) emulated_split(SIGNATURE) {
     __shared__ __align__(16) Splitting shared;
@@ -67,15 +108,7 @@ extern "C" __global__ void __launch_bounds__(PASS_THREADS) emulated_split(SIGNAT
     if (threadIdx.x < LINES)
         atomicAdd(findings.squares + static_cast<Index>(block) * LINES + threadIdx.x,
                   static_cast<unsigned long long>(shared.squares[threadIdx.x]));
-    if (!is_b && first_line == 0 && threadIdx.x < DEPTH)
-        for (int product = of_a.items > 1 ? item : 0; product < (of_a.items > 1 ? item + 1 : batch); ++product) {
-            const int item_b = of_b.items > 1 ? product : 0;
-            const unsigned int* const steps_of_a =
-                findings.depth_peaks + (static_cast<Index>(item) * findings.steps + step) * DEPTH;
-            const unsigned int* const steps_of_b =
-                findings.depth_peaks + (static_cast<Index>(of_a.items + item_b) * findings.steps + step) * DEPTH;
-            compare_exponents(steps_of_a, steps_of_b, findings.exponents + 4ll * product);
-        }
+    if (!is_b && first_line == 0) compare_step(findings, of_a, of_b, batch, item, step);
     __threadfence();  // squares are there before the arrival is counted
     __syncthreads();
     if (threadIdx.x == 0) shared.is_last = atomicAdd(findings.arrivals + block, 1u) == findings.steps - 1;
@@ -84,6 +117,7 @@ extern "C" __global__ void __launch_bounds__(PASS_THREADS) emulated_split(SIGNAT
     __threadfence();
     spread_of_lines(findings, block, k, sums);
 }
+#endif
 
 // Tiles that are not made of digits. A few blocks look at all of them.
 extern "C" __global__ void __launch_bounds__(PLAIN_THREADS, 2) emulated_plain(SIGNATURE) {

@@ -21,8 +21,8 @@ constexpr Way FEWEST = LEAST == 6 ? SIX : LEAST == 7 ? SEVEN : EIGHT;
 // the largest of each, terms may be that much smaller than the lines let expect, and float32's errors with them. One is
 // chance.
 //
-// A library that sums k in parts is off by half of that. There six are too many left out, and LEAST says how many a tile
-// takes that would do with six: with seven, one of the two products of digits 1 and 2 is left out, 0.33·s·s'.
+// A library that sums k in parts is off by half of that. There six are too many left out, and LEAST says how many a
+// tile takes that would do with six: with seven, one of the two products of digits 1 and 2 is left out, 0.33·s·s'.
 __device__ __forceinline__ Way way_of(float spread_a, float spread_b, const unsigned int* exponents, int k) {
     const int gap = max(0, static_cast<int>(exponents[0] + exponents[1] - exponents[2]) - 1);
     const float granted = 0.27f * 0.27f * static_cast<float>(k), smaller = exp2f(2.0f * min(gap, 60));

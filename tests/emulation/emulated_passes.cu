@@ -4,6 +4,16 @@ inline int __clz(unsigned int bits) { return bits ? __builtin_clz(bits) : 32; }
 inline float exp2f(float value) { return __builtin_exp2f(value); }
 inline float fmaxf(float one, float other) { return __builtin_fmaxf(one, other); }
 
+// A sum towards zero: exact in float64 but where the smaller number cannot reach the result's places.
+inline float __fadd_rz(float one, float other) {
+    const double exact = static_cast<double>(one) + other;
+    const float nearest = static_cast<float>(exact);
+    const bool is_beyond = exact < 0 ? nearest < exact : nearest > exact;
+    return is_beyond ? __uint_as_float(__float_as_uint(nearest) - 1) : nearest;
+}
+
+inline int __float2int_rz(float value) { return value == value ? static_cast<int>(value) : 0; }
+
 // Byte i of the result is the byte that nibble i of `chosen` counts, through `low` and then `high`.
 inline unsigned int __byte_perm(unsigned int low, unsigned int high, unsigned int chosen) {
     const unsigned long long bytes = static_cast<unsigned long long>(high) << 32 | low;

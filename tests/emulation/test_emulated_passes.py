@@ -15,7 +15,7 @@ import pytest
 
 from jobs.matrices import Array
 from kernels.entries.fp32_emulated import DEPTH, DIGITS, FP32_EMULATED, LINES, is_direct
-from kernels.kernel import CudaKernel
+from kernels.kernel import CudaKernel, TileConfig
 from kernels.numerics import Problem
 from tests.emulation.launches import Layout, Memory, Run, execute
 from tests.emulation.programs import Compiled, Emulator
@@ -33,15 +33,18 @@ POISON = np.float32(-77.0)
 Programs = Mapping[str, Compiled]
 
 
-@pytest.fixture(scope="module")
-def programs(emulator: Emulator, pool: Executor) -> Mapping[tuple[bool, bool], Programs]:
-    under_way = {(transposes, name): pool.submit(compiled, emulator, transposes, name) for transposes, name in EACH}
+@pytest.fixture(scope="module", params=[0, 1], ids=["in shared memory", "in registers"])
+def programs(
+    emulator: Emulator, pool: Executor, request: pytest.FixtureRequest
+) -> Mapping[tuple[bool, bool], Programs]:
+    asked = {"in_registers": request.param}
+    under_way = {each: pool.submit(compiled, emulator, *each, asked) for each in EACH}
     return {transposes: {name: under_way[transposes, name].result() for name in PASSES} for transposes in TRANSPOSES}
 
 
-def compiled(emulator: Emulator, transposes: tuple[bool, bool], name: str, least: int = 6) -> Compiled:
+def compiled(emulator: Emulator, transposes: tuple[bool, bool], name: str, asked: TileConfig) -> Compiled:
     assert isinstance(KERNEL, CudaKernel)
-    config = KERNEL.resolve_config({"least": least})
+    config = KERNEL.resolve_config(asked)
     options = kernel_program(KERNEL, config, Problem(1, 1, 1, "float32", 1, *transposes)).options
     return emulator.compile(Program(Path(__file__).with_name("emulated_passes.cu"), options), name)
 
@@ -202,7 +205,7 @@ def test_no_tile_takes_fewer_products_than_asked_for(
     programs: Mapping[tuple[bool, bool], Programs], emulator: Emulator, least: int, fewest: Way
 ) -> None:
     """Those that need more take more."""
-    asked = dict(programs[False, False], ways=compiled(emulator, (False, False), "ways", least))
+    asked = dict(programs[False, False], ways=compiled(emulator, (False, False), "ways", {"least": least}))
     problem = Problem(256, 256, 512, "float32")
     a, b = operands(problem, np.random.default_rng(7), "uniform")
     a[128:] = np.ldexp(a[128:], np.arange(512) % 5).astype(np.float32)
