@@ -1,6 +1,6 @@
 // Digits of a tile, put in the order of the workspace inside registers. A warp takes 16 lines of the tile and all of
-// its steps; lanes exchange words in fours, so that each writes runs of 16 bytes, and nothing goes through shared
-// memory.
+// its steps, a lane 16 steps of a line at a time: a chunk of each plane, which it writes at once. Nothing goes through
+// shared memory, and no warp waits for another.
 #pragma once
 
 #include "emulated_measure.cuh"
@@ -8,9 +8,10 @@
 
 constexpr int WARPS = PASS_THREADS / 32;
 constexpr int WARP_LINES = LINES / WARPS;
-static_assert(WARP_LINES == 16 && DEPTH == 64, "what a lane has of a warp's part is laid out for these");
+constexpr int RUN = 16;                               // steps that a lane takes at a time
+constexpr int TURNS = WARP_LINES * DEPTH / RUN / 32;  // and how often it does
+static_assert(WARP_LINES == 16 && DEPTH == 64 && TURNS == 2, "runs are laid out for these");
 
-// ---- elements as integers ----
 // 2^(31 - e) as two powers, since one may be out of range: bits of the first, and those of the second 8 places below.
 // Both are zero for a line that has no digits.
 __device__ __forceinline__ unsigned int scales_of(unsigned int peak) {
@@ -27,139 +28,113 @@ __device__ __forceinline__ int scaled_integer(float value, unsigned int scales) 
     return __float2int_rz(__fadd_rz(scaled, half));
 }
 
-// Four steps of a line: a word of each plane. `squares` grows by theirs.
-__device__ __forceinline__ void digits_of_four(const float (&values)[4], unsigned int scales,
-                                               unsigned int (&words)[DIGITS], unsigned int& squares) {
-    unsigned int digits[4];
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-        const int q = scaled_integer(values[i], scales), high = q >> SQUARE_SHIFT;
-        digits[i] = digits_of(q);
-        squares += high * high;
-    }
-    const unsigned int low_01 = __byte_perm(digits[0], digits[1], 0x5140),
-                       high_01 = __byte_perm(digits[0], digits[1], 0x7362);
-    const unsigned int low_23 = __byte_perm(digits[2], digits[3], 0x5140),
-                       high_23 = __byte_perm(digits[2], digits[3], 0x7362);
-    words[0] = __byte_perm(high_01, high_23, 0x7632);
-    words[1] = __byte_perm(high_01, high_23, 0x5410);
-    words[2] = __byte_perm(low_01, low_23, 0x7632);
-    words[3] = __byte_perm(low_01, low_23, 0x5410);
-}
-
-// ---- lanes in fours ----
-// Lane j's word i becomes lane i's word j.
-__device__ __forceinline__ void transpose_four(unsigned int (&words)[4]) {
-#pragma unroll
-    for (int bit = 1; bit < 4; bit *= 2)
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-            if (i & bit) continue;
-            const bool upper = threadIdx.x & bit;
-            const unsigned int got = __shfl_xor_sync(0xFFFFFFFF, upper ? words[i] : words[i | bit], bit);
-            if (upper)
-                words[i] = got;
-            else
-                words[i | bit] = got;
-        }
-}
-
-// Lane j has the sum of four lanes' j-th number.
-__device__ __forceinline__ unsigned int sum_of_four(const unsigned int (&numbers)[4]) {
-    const bool odd = threadIdx.x & 1, upper = threadIdx.x & 2;
-    const unsigned int low =
-        (odd ? numbers[1] : numbers[0]) + __shfl_xor_sync(0xFFFFFFFF, odd ? numbers[0] : numbers[1], 1);
-    const unsigned int high =
-        (odd ? numbers[3] : numbers[2]) + __shfl_xor_sync(0xFFFFFFFF, odd ? numbers[2] : numbers[3], 1);
-    return (upper ? high : low) + __shfl_xor_sync(0xFFFFFFFF, upper ? low : high, 2);
-}
-
-__device__ __forceinline__ void put_chunk(unsigned char* plane, int line, int chunk, const unsigned int (&words)[4]) {
-    *reinterpret_cast<uint4*>(plane + chunk_offset(line, chunk)) = {words[0], words[1], words[2], words[3]};
-}
-
-// ---- a warp's part of a tile ----
+// A tile: of which matrix, from where on, and where its digits go.
 struct Part {
     const float* matrix;
     int line, depth;  // the tile's first
-    bool whole;       // no bounds are met in the tile, and four neighbours can be read at once
+    bool whole;       // no bounds are met in it, and four neighbours can be read at once
     bool aligned;
     unsigned char* tile;
-    unsigned long long* squares;  // of the tile's lines
-    unsigned int scales;          // in each lane, of the warp's line lane % WARP_LINES
+    unsigned long long* squares;  // of its lines
 };
 
-__device__ __forceinline__ float4 read_row(const Part& part, const float* row, bool inside, int column, int columns) {
-    if (part.whole) return *reinterpret_cast<const float4*>(row + column);
-    return inside ? read_four(row, column, columns, part.aligned) : float4{0.0f, 0.0f, 0.0f, 0.0f};
+// Which of the warp's lines, and which chunk of its steps, a lane takes. Where lines lie along memory, four lanes have
+// all chunks of one; where they lie across, neighbouring lanes have neighbouring lines.
+struct Run {
+    int line, chunk;
+};
+
+template <bool ALONG>
+__device__ __forceinline__ Run run_of(int turn) {
+    const int lane = threadIdx.x % 32;
+    return ALONG ? Run{turn * (WARP_LINES / TURNS) + lane / 4, lane % 4}
+                 : Run{lane % WARP_LINES, turn * 2 + lane / WARP_LINES};
 }
 
-// Lines along memory: two of them at a time, next to each other, and four steps in a lane.
-__device__ __forceinline__ void split_along(const Part& part, const Operand& operand) {
-    constexpr int TURNS = WARP_LINES / 2;
-    const int lane = threadIdx.x % 32, group = lane % 16, first = threadIdx.x / 32 * WARP_LINES + lane / 16;
-    float4 read[TURNS];
+// Steps from `depth` on of a line; zeros past the last of either.
+template <bool ALONG>
+__device__ __forceinline__ void read_run(float (&values)[RUN], const Part& part, const Operand& operand, int line,
+                                         int depth) {
+    const float* const first = part.matrix + line * operand.line_step + depth * operand.depth_step;
+    if (ALONG) {
 #pragma unroll
-    for (int turn = 0; turn < TURNS; ++turn) {
-        const int line = part.line + first + turn * 2;
-        read[turn] = read_row(part, part.matrix + line * operand.line_step, line < operand.lines,
-                              part.depth + group * 4, operand.depth);
+        for (int i = 0; i < RUN; i += 4) {
+            float4 four = {0.0f, 0.0f, 0.0f, 0.0f};
+            if (part.whole)
+                four = *reinterpret_cast<const float4*>(first + i);
+            else if (line < operand.lines)
+                four = read_four(first, i, operand.depth - depth, part.aligned);
+            values[i] = four.x, values[i + 1] = four.y, values[i + 2] = four.z, values[i + 3] = four.w;
+        }
+    } else {
+#pragma unroll
+        for (int i = 0; i < RUN; ++i) {
+            const bool inside = part.whole || (line < operand.lines && depth + i < operand.depth);
+            values[i] = inside ? first[i * operand.depth_step] : 0.0f;
+        }
     }
-    unsigned int own = 0;  // squares of turn group % TURNS
-#pragma unroll
-    for (int turn = 0; turn < TURNS; ++turn) {
-        const float values[4] = {read[turn].x, read[turn].y, read[turn].z, read[turn].w};
-        unsigned int words[DIGITS], squares = 0;
-        digits_of_four(values, __shfl_sync(0xFFFFFFFF, part.scales, turn * 2 + lane / 16), words, squares);
-        transpose_four(words);
-        put_chunk(part.tile + lane % 4 * PLANE, first + turn * 2, group / 4, words);
-#pragma unroll
-        for (int lanes = 1; lanes < 16; lanes *= 2)
-            squares += __shfl_xor_sync(0xFFFFFFFF, squares, lanes);
-        if (group == turn) own = squares;
-    }
-    if (group < TURNS) atomicAdd(part.squares + first + group * 2, static_cast<unsigned long long>(own));
 }
 
-// Lines across memory: a lane has four of them, and four steps of each; lanes in fours have 16 steps, a chunk. Twice,
-// for 32 steps each time.
-__device__ __forceinline__ void split_across(const Part& part, const Operand& operand) {
-    constexpr int TURNS = 2;
-    const int lane = threadIdx.x % 32, first = threadIdx.x / 32 * WARP_LINES, lines = first + lane / 4 % 4 * 4;
-    float read[TURNS][4][4];  // by step and line
+// A chunk of each plane. Returns the sum of squares.
+__device__ __forceinline__ unsigned int put_run(unsigned char* tile, int offset, const float (&values)[RUN],
+                                                unsigned int scales) {
+    unsigned int planes[DIGITS][4], squares = 0;
 #pragma unroll
-    for (int turn = 0; turn < TURNS; ++turn)
+    for (int four = 0; four < 4; ++four) {
+        unsigned int digits[4];
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-            const int step = part.depth + (turn * 2 + lane / 16) * 16 + lane % 4 * 4 + i;
-            const float4 four = read_row(part, part.matrix + step * operand.depth_step, step < operand.depth,
-                                         part.line + lines, operand.lines);
-            read[turn][i][0] = four.x, read[turn][i][1] = four.y;
-            read[turn][i][2] = four.z, read[turn][i][3] = four.w;
+            const int q = scaled_integer(values[four * 4 + i], scales), high = q >> SQUARE_SHIFT;
+            digits[i] = digits_of(q);
+            squares += high * high;
         }
-    unsigned int scales[4], squares[4] = {};
+        const unsigned int low_01 = __byte_perm(digits[0], digits[1], 0x5140),
+                           high_01 = __byte_perm(digits[0], digits[1], 0x7362);
+        const unsigned int low_23 = __byte_perm(digits[2], digits[3], 0x5140),
+                           high_23 = __byte_perm(digits[2], digits[3], 0x7362);
+        planes[0][four] = __byte_perm(high_01, high_23, 0x7632);
+        planes[1][four] = __byte_perm(high_01, high_23, 0x5410);
+        planes[2][four] = __byte_perm(low_01, low_23, 0x7632);
+        planes[3][four] = __byte_perm(low_01, low_23, 0x5410);
+    }
 #pragma unroll
-    for (int line = 0; line < 4; ++line)
-        scales[line] = __shfl_sync(0xFFFFFFFF, part.scales, lane / 4 % 4 * 4 + line);
+    for (int digit = 0; digit < DIGITS; ++digit)
+        *reinterpret_cast<uint4*>(tile + digit * PLANE + offset) = {planes[digit][0], planes[digit][1],
+                                                                    planes[digit][2], planes[digit][3]};
+    return squares;
+}
+
+// `scales`: in each lane, of the warp's line lane % WARP_LINES.
+template <bool ALONG>
+__device__ __forceinline__ void split_part(const Part& part, const Operand& operand, unsigned int scales) {
+    const int lane = threadIdx.x % 32, first = threadIdx.x / 32 * WARP_LINES;
+    float values[TURNS][RUN];
 #pragma unroll
     for (int turn = 0; turn < TURNS; ++turn) {
-        unsigned int words[4][DIGITS];
-#pragma unroll
-        for (int line = 0; line < 4; ++line) {
-            const float values[4] = {read[turn][0][line], read[turn][1][line], read[turn][2][line],
-                                     read[turn][3][line]};
-            digits_of_four(values, scales[line], words[line], squares[line]);
-        }
-#pragma unroll
-        for (int digit = 0; digit < DIGITS; ++digit) {
-            unsigned int of_lines[4] = {words[0][digit], words[1][digit], words[2][digit], words[3][digit]};
-            transpose_four(of_lines);
-            put_chunk(part.tile + digit * PLANE, lines + lane % 4, turn * 2 + lane / 16, of_lines);
-        }
+        const Run run = run_of<ALONG>(turn);
+        read_run<ALONG>(values[turn], part, operand, part.line + first + run.line, part.depth + run.chunk * RUN);
     }
-    unsigned int own = sum_of_four(squares);
-    own += __shfl_xor_sync(0xFFFFFFFF, own, 16);
-    if (lane < WARP_LINES) atomicAdd(part.squares + first + lane, static_cast<unsigned long long>(own));
+    unsigned int squares[TURNS];
+#pragma unroll
+    for (int turn = 0; turn < TURNS; ++turn) {
+        const Run run = run_of<ALONG>(turn);
+        squares[turn] = put_run(part.tile, chunk_offset(first + run.line, run.chunk), values[turn],
+                                __shfl_sync(0xFFFFFFFF, scales, run.line));
+    }
+    if (ALONG) {
+#pragma unroll
+        for (int turn = 0; turn < TURNS; ++turn) {
+            squares[turn] += __shfl_xor_sync(0xFFFFFFFF, squares[turn], 1);
+            squares[turn] += __shfl_xor_sync(0xFFFFFFFF, squares[turn], 2);
+            if (lane % 4 == turn)
+                atomicAdd(part.squares + first + run_of<ALONG>(turn).line,
+                          static_cast<unsigned long long>(squares[turn]));
+        }
+    } else {
+        squares[0] += squares[1];
+        squares[0] += __shfl_xor_sync(0xFFFFFFFF, squares[0], WARP_LINES);
+        if (lane < WARP_LINES) atomicAdd(part.squares + first + lane, static_cast<unsigned long long>(squares[0]));
+    }
 }
 
 // In the warp that comes last for its lines: the mean over lines of their spreads.

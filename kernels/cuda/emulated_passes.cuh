@@ -66,12 +66,12 @@ extern "C" __global__ void __launch_bounds__(PASS_THREADS, 4) emulated_split(SIG
                        aligned && line + LINES <= operand.lines && depth + DEPTH <= operand.depth,
                        aligned,
                        findings.tile(block, step),
-                       findings.squares + first,
-                       scales_of(findings.peaks[first + warp * WARP_LINES + lane % WARP_LINES])};
+                       findings.squares + first};
+    const unsigned int scales = scales_of(findings.peaks[first + warp * WARP_LINES + lane % WARP_LINES]);
     if (operand.along_depth)
-        split_along(part, operand);
+        split_part<true>(part, operand, scales);
     else
-        split_across(part, operand);
+        split_part<false>(part, operand, scales);
     if (!is_b && block_of_item == 0) compare_step(findings, of_a, of_b, batch, item, step);
     __threadfence();  // squares are there before the arrival is counted
     __syncwarp();
@@ -119,15 +119,27 @@ extern "C" __global__ void __launch_bounds__(PASS_THREADS) emulated_split(SIGNAT
 }
 #endif
 
-// Tiles that are not made of digits. A few blocks look at all of them.
+// Tiles that are not made of digits. A few blocks share all of them, and each of a block's threads looks at one.
 extern "C" __global__ void __launch_bounds__(PLAIN_THREADS, 2) emulated_plain(SIGNATURE) {
     __shared__ __align__(16) float shared[2 * PLAIN_DEPTH * PLAIN_ROW];
+    __shared__ unsigned int found[PLAIN_THREADS / 32];
     OPERANDS;
-    const Index of_item = static_cast<Index>(of_a.blocks()) * of_b.blocks();
-    for (Index tile = blockIdx.x; tile < of_item * batch; tile += gridDim.x) {
-        const int item = static_cast<int>(tile / of_item), within = static_cast<int>(tile % of_item);
-        const Work work = {within / of_b.blocks() * LINES, within % of_b.blocks() * LINES, item};
-        if (Task(findings, of_a, of_b, work).way == PLAIN)
-            plain_tile(shared, of_a, of_b, c + item * stride_c, ldc, work.row, work.column, item);
+    const Index of_item = static_cast<Index>(of_a.blocks()) * of_b.blocks(), tiles = of_item * batch;
+    const auto work_of = [&](Index tile) {
+        const int within = static_cast<int>(tile % of_item);
+        return Work{within / of_b.blocks() * LINES, within % of_b.blocks() * LINES, static_cast<int>(tile / of_item)};
+    };
+    for (Index first = blockIdx.x; first < tiles; first += static_cast<Index>(PLAIN_THREADS) * gridDim.x) {
+        const Index own = first + static_cast<Index>(threadIdx.x) * gridDim.x;
+        const bool is_plain = own < tiles && Task(findings, of_a, of_b, work_of(own)).way == PLAIN;
+        const unsigned int of_warp = __ballot_sync(0xFFFFFFFF, is_plain);
+        if (threadIdx.x % 32 == 0) found[threadIdx.x / 32] = of_warp;
+        if (!__syncthreads_or(is_plain)) continue;
+        for (int thread = 0; thread < PLAIN_THREADS; ++thread) {
+            if (!(found[thread / 32] >> thread % 32 & 1)) continue;
+            const Work work = work_of(first + static_cast<Index>(thread) * gridDim.x);
+            plain_tile(shared, of_a, of_b, c + work.item * stride_c, ldc, work.row, work.column, work.item);
+        }
+        __syncthreads();  // everybody has read what was found
     }
 }

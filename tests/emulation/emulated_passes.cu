@@ -32,6 +32,25 @@ inline unsigned int __reduce_max_sync(unsigned int mask, unsigned int value,
     return value;
 }
 
+inline unsigned int __ballot_sync(unsigned int mask, bool holds, emulated::Place at = emulated::Place::here()) {
+    unsigned int found = static_cast<unsigned int>(holds) << emulated::lane();
+    for (int lanes = 1; lanes < warpSize; lanes *= 2)
+        found |= __shfl_xor_sync(mask, found, lanes, at);
+    return found;
+}
+
+// Whether it holds for any thread of the block. It is told before it is forgotten, and that before the next call.
+inline int __syncthreads_or(int holds, emulated::Place at = emulated::Place::here()) {
+    static int any = 0;
+    any |= holds != 0;
+    emulated::wait_for_block(at);
+    const int found = any;
+    emulated::wait_for_block(at);
+    any = 0;
+    emulated::wait_for_block(at);
+    return found;
+}
+
 #include "emulated_passes.cuh"
 
 // Into C's first element of each tile.

@@ -6,31 +6,21 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import get_args
 
 import numpy as np
 import pytest
 
 from jobs.matrices import Array
-from kernels.entries.fp32_emulated import DEPTH, DIGITS, FP32_EMULATED, LINES, is_direct
-from kernels.kernel import CudaKernel, TileConfig
+from kernels.entries.fp32_emulated import DIGITS, LINES
 from kernels.numerics import Problem
-from tests.emulation.launches import Layout, Memory, Run, execute
-from tests.emulation.programs import Compiled, Emulator
+from tests.emulation.passes import POISON, Programs, compiled, lines_of, run_passes
+from tests.emulation.programs import Emulator
 from tests.support.emulated import Way, digits, fixed_point, line_exponents, product, spreads
 from tests.support.products import operands
-from worker.elements import core
-from worker.sources import Program, kernel_program
 
-KERNEL = FP32_EMULATED[0]
 PASSES = ("emulated_measure", "emulated_split", "emulated_plain", "ways")
 TRANSPOSES = ((False, False), (True, True), (True, False), (False, True))
 EACH = list(itertools.product(TRANSPOSES, PASSES))
-WAYS: tuple[Way | None, ...] = (None, *get_args(Way))  # None: on CUDA cores
-POISON = np.float32(-77.0)
-Programs = Mapping[str, Compiled]
 
 
 @pytest.fixture(scope="module", params=[0, 1], ids=["in shared memory", "in registers"])
@@ -40,100 +30,6 @@ def programs(
     asked = {"in_registers": request.param}
     under_way = {each: pool.submit(compiled, emulator, *each, asked) for each in EACH}
     return {transposes: {name: under_way[transposes, name].result() for name in PASSES} for transposes in TRANSPOSES}
-
-
-def compiled(emulator: Emulator, transposes: tuple[bool, bool], name: str, asked: TileConfig) -> Compiled:
-    assert isinstance(KERNEL, CudaKernel)
-    config = KERNEL.resolve_config(asked)
-    options = kernel_program(KERNEL, config, Problem(1, 1, 1, "float32", 1, *transposes)).options
-    return emulator.compile(Program(Path(__file__).with_name("emulated_passes.cu"), options), name)
-
-
-@dataclass(frozen=True)
-class Found:
-    """The workspace, taken apart."""
-
-    squares: Array  # of lines
-    peaks: Array  # bits
-    digits: Array  # of lines: (blocks, LINES, steps · DEPTH, DIGITS)
-    spreads: Array  # of blocks of lines
-    ways: list[Way | None]  # of tiles, row by row
-    c: Array  # POISON where the passes wrote nothing
-
-
-def layout(shape: tuple[int, ...], gap: int) -> Layout:
-    rows, columns = shape[-2:]
-    return Layout(columns + gap, rows * (columns + gap), offset=gap % 4)
-
-
-def memory(elements: Array, gap: int) -> Memory:
-    matrices = core(elements, transposed=False)
-    return Memory(matrices.shape, matrices.dtype, layout(matrices.shape, gap), matrices.tobytes())
-
-
-def run_passes(programs: Programs, problem: Problem, a: Array, b: Array, gap: int = 0) -> Found:
-    """All of them in their order; rows lie `gap` elements apart."""
-    assert isinstance(KERNEL, CudaKernel)
-    config = KERNEL.resolve_config()
-    assert KERNEL.workspace is not None and KERNEL.passes is not None
-    workspace, passes = KERNEL.workspace(problem, config), KERNEL.passes(problem, config)
-    of_a, of_b = memory(a, gap), memory(b, gap)
-    shape = (problem.batch, problem.m, problem.n)
-    of_c = layout(shape, gap)
-    c = np.full(shape, POISON)
-    strides = (of_a.layout.stride * problem.a_batched, of_b.layout.stride * problem.b_batched, of_c.stride)
-    numbers = (problem.m, problem.n, problem.k, of_a.layout.pitch, of_b.layout.pitch, of_c.pitch, *strides)
-    kept = bytes(workspace.zeroed_bytes)
-    ways = replace(passes[-1], name="ways")
-    for each in (*passes, ways):
-        at = (1, 1, max(workspace.bytes, 1))
-        memories = (
-            of_a,
-            of_b,
-            Memory(shape, c.dtype, of_c, c.tobytes(), is_result=True),
-            Memory(at, np.dtype(np.uint8), Layout(at[2], 0), kept, is_result=True),
-        )
-        blocks = min(each.launch.grid[0], 3 if each.launch.resident else 1 << 30)
-        launch = replace(each.launch, grid=(1 if each is ways else blocks, 1, 1), resident=False)
-        if each is ways:
-            launch = replace(launch, block=(1, 1, 1))
-        ((given, left),) = execute(programs[each.name], [Run(launch, memories, (*numbers, problem.batch), 7, problem)])
-        if each is ways:
-            found = given[:, ::LINES, ::LINES].reshape(-1).astype(int)
-            return _taken_apart(problem, kept, [WAYS[way] for way in found], c)
-        c, kept = given, left.tobytes()
-    raise AssertionError("the last pass tells the ways")
-
-
-def _taken_apart(problem: Problem, workspace: bytes, ways: list[Way | None], c: Array) -> Found:
-    if is_direct(problem):
-        none = np.zeros(0)
-        return Found(none, none, none, none, ways, c)
-    items_a, items_b = (problem.batch if many else 1 for many in (problem.a_batched, problem.b_batched))
-    blocks = items_a * -(-problem.m // LINES) + items_b * -(-problem.n // LINES)
-    lines, steps = blocks * LINES, -(-problem.k // DEPTH)
-    of_steps = (items_a + items_b) * steps * DEPTH
-    counts = ((np.uint64, lines), (np.uint32, lines), (np.uint32, of_steps), (np.uint32, 4 * problem.batch))
-    at, parts = 0, []
-    for dtype, count in (*counts, (np.uint32, blocks), (np.float32, blocks)):
-        parts.append(np.frombuffer(workspace, dtype, count, at))
-        at += parts[-1].nbytes
-    planes = np.frombuffer(workspace, np.int8, offset=-(-at // 128) * 128)
-    return Found(parts[0], parts[1], _lines_of(planes, blocks, steps), parts[5], ways, c)
-
-
-def _lines_of(planes: Array, blocks: int, steps: int) -> Array:
-    """Undoes the order of tiles, planes and chunks."""
-    chunks = planes.reshape(blocks, steps, DIGITS, LINES, 4, 16)
-    line, chunk = np.meshgrid(np.arange(LINES), np.arange(4), indexing="ij")
-    ordered = chunks[:, :, :, line, chunk ^ (line >> 1 & 3)]
-    return ordered.transpose(0, 3, 1, 4, 5, 2).reshape(blocks, LINES, steps * DEPTH, DIGITS)
-
-
-def lines_of(problem: Problem, a: Array, b: Array) -> tuple[Array, Array]:
-    """Rows of A and columns of B."""
-    of_a, of_b = core(a, transposed=problem.transpose_a), core(b, transposed=problem.transpose_b)
-    return of_a, of_b.swapaxes(-1, -2)
 
 
 @pytest.mark.parametrize("transposes", TRANSPOSES, ids=str)
@@ -158,6 +54,25 @@ def test_digits_are_the_model_s(
         of_blocks = [each[at : at + LINES] for at in range(0, len(of), LINES)]
         means = [part[part > 0].mean() for part in of_blocks]
         np.testing.assert_allclose(found.spreads[first : first + blocks], means, rtol=1e-5)
+
+
+def test_halves_are_rounded_away_from_zero_and_what_is_next_to_them_is_not(
+    programs: Mapping[tuple[bool, bool], Programs],
+) -> None:
+    """Of either sign, at every size that has halves; lines' largest elements in reach of subnormal numbers and of the
+    end of the range."""
+    whole = np.concatenate([np.arange(8), 2.0 ** np.arange(3, 23), 2.0 ** np.arange(3, 23) - 1])
+    halves = np.resize((whole + 0.5).astype(np.float32), 64)
+    each = np.concatenate([halves, np.nextafter(halves, 0, dtype="f"), np.nextafter(halves, np.float32(np.inf))])
+    for power in (0, -148, 97, -60, 60):
+        lines = np.tile(np.concatenate([each, -each]), (128, 1))
+        lines[:, 0] = 2.0**30  # so that an element is its q
+        a = np.ldexp(lines, power).astype(np.float32)
+        problem = Problem(128, 128, a.shape[1], "float32")
+        found = run_passes(programs[False, False], problem, a[np.newaxis], np.ascontiguousarray(a.T)[np.newaxis])
+        true = digits(fixed_point(a))
+        for block in (0, 1):
+            np.testing.assert_array_equal(np.moveaxis(found.digits[block], -1, 0), true)
 
 
 SCALES = np.ldexp(np.float32(1), np.arange(-32, 32).repeat(2)).astype(np.float32)
@@ -250,6 +165,12 @@ def test_a_product_with_a_short_side_is_plain_whole(
         found = run_passes(programs[transposes], problem, a, b, gap=index)
         of_a, of_b = lines_of(problem, a, b)
         np.testing.assert_array_equal(found.c, of_a @ of_b.swapaxes(1, 2))
+
+
+def test_each_of_more_tiles_than_threads_look_at_is_found(programs: Mapping[tuple[bool, bool], Programs]) -> None:
+    problem = Problem(3, 2, 0, "float32", 800, False, False, True, True)
+    a, b = np.zeros((800, 3, 0), np.float32), np.zeros((800, 0, 2), np.float32)
+    assert not run_passes(programs[False, False], problem, a, b).c.any()
 
 
 @pytest.mark.parametrize("batched", [(True, True), (True, False), (False, True)])
