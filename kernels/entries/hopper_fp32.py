@@ -96,7 +96,7 @@ HOPPER_FP32: tuple[CudaKernel, ...] = (
             Parameter("block_n", (128, 256), 256, "columns of the product per thread block"),
             Parameter("block_k", (BLOCK_K,), BLOCK_K, "steps of k per stage"),
             Parameter("stretch", (4, 8, 16), 8, "steps of k in one stretch of code without a branch"),
-            Parameter("most_registers", (208, 216, 254), 254, "of a thread: with fewer, reads are spread among multiply-adds"),
+            Parameter("most_registers", (208, 216, 254), 254, "of a thread: with fewer, reads are spread out"),
             Parameter("stages", (3, 4), 4, "tiles in shared memory: one multiplied, the others on their way"),
         ),
         constraints=(
