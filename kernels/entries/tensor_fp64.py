@@ -29,7 +29,7 @@ def _warp_tiles(problem: Problem, config: TileConfig) -> Launch:
     return tile_grid(problem, tile, (_warps(config) * WARP, 1), shared_bytes=_shared_bytes(config, problem.dtype))
 
 
-def _config(shape: tuple[int, int, int], block_k: int, step: int, stages: int) -> TileConfig:
+def _config(shape: tuple[int, int, int], block_k: int, ahead: int, stages: int) -> TileConfig:
     block_m, block_n, warp_m = shape
     return {
         "block_m": block_m,
@@ -37,7 +37,8 @@ def _config(shape: tuple[int, int, int], block_k: int, step: int, stages: int) -
         "block_k": block_k,
         "warp_m": warp_m,
         "warp_n": WARP_N,
-        "step": step,
+        "step": 8,
+        "ahead": ahead,
         "stages": stages,
     }
 
@@ -65,6 +66,7 @@ TENSOR_FP64: tuple[Kernel, ...] = (
             Parameter("warp_m", (32, 64), 64, "rows of the product per warp"),
             Parameter("warp_n", (WARP_N,), WARP_N, "columns of the product per warp"),
             Parameter("step", (8, 16), 8, "steps of k per instruction"),
+            Parameter("ahead", (1, 2), 2, "slabs of rows read before they are multiplied"),
             Parameter("stages", (3, 4), 4, "tiles in shared memory: one multiplied, the others on their way"),
         ),
         constraints=(
@@ -78,14 +80,18 @@ TENSOR_FP64: tuple[Kernel, ...] = (
                 "block_k = {block_k} must be at least twice step = {step}, as slabs take turns in registers.",
             ),
             Constraint(
+                lambda c: c["step"] * c["ahead"] <= 16,
+                "step = {step} with ahead = {ahead} needs more registers than there are; take 8 with 2, or 16 with 1.",
+            ),
+            Constraint(
                 lambda c: c["block_k"] * c["stages"] <= 96,
                 "block_k × stages = {block_k} × {stages} must be at most 96 steps of k in shared memory.",
             ),
         ),
         defaults=(
-            Default(config=_config(SHAPES[0], 16, 8, 4), buckets=("large",)),
-            Default(config=_config(SHAPES[1], 16, 8, 3), buckets=("large", "medium")),
-            Default(config=_config(SHAPES[3], 16, 8, 4), buckets=("small", "batched", *SKINNY)),
+            Default(config=_config(SHAPES[0], 16, 2, 4), buckets=("large",)),
+            Default(config=_config(SHAPES[1], 16, 2, 3), buckets=("large", "medium")),
+            Default(config=_config(SHAPES[3], 16, 2, 4), buckets=("small", "batched", *SKINNY)),
         ),
         arrange=_warp_tiles,
         shared_bytes=_shared_bytes,

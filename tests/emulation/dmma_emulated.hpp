@@ -1,5 +1,6 @@
-// The tensor cores' instruction for float64 in plain C++, for kernels that include dmma.cuh. Each lane puts down what
-// it holds of A and B, by the numbers of PTX's fragments; then each takes its sums' rows and columns out of all that.
+// The tensor cores' instruction for float64 in plain C++, for kernels that include dmma.cuh, and the copy of
+// dmma_tiles.cuh that may be left out. Each lane puts down what it holds of A and B, by the numbers of PTX's fragments;
+// then each takes its sums' rows and columns out of all that.
 #pragma once
 #include "emulated.hpp"
 //
@@ -40,4 +41,9 @@ inline void multiply_on_tensor_core(double (&sums)[4], const Slab& a, const doub
         for (int step = 0; step < STEP; ++step)
             sums[i] = fma(a_of(warp, lane / 4 + i / 2 * 8, step), b_of(warp, step, lane % 4 * 2 + i % 2), sums[i]);
     wait_for_warp(0xFFFFFFFFu, Place::here());  // until all have read, so that nobody puts down the next
+}
+
+template <int BYTES>
+void copy_async_if(bool asked, void* shared, const void* global) {
+    if (asked) copy_part_async<BYTES>(shared, global, BYTES);
 }
