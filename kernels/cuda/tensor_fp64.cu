@@ -19,6 +19,17 @@ using LayoutA = Layout<BLOCK_M, A_ALONG_K>;
 using LayoutB = Layout<BLOCK_N, B_ALONG_K>;
 constexpr int PAIR = LayoutA::ELEMENTS + LayoutB::ELEMENTS;  // of one tile of A and one of B
 
+// How many slabs of its operands a warp has any rows or columns of; of A none where it has no part of C.
+struct Slabs {
+    int of_a, of_b;
+
+    // `rows` and `columns` of C are left from where the warp's part begins.
+    __device__ __forceinline__ Slabs(int rows, int columns)
+        : of_a(columns > 0 ? lesser(SLABS_M, (rows + SQUARE - 1) / SQUARE) : 0),
+          of_b(lesser(SLABS_N, (columns + SQUARE - 1) / SQUARE)) {}
+    __device__ __forceinline__ bool are_all() const { return of_a == SLABS_M && of_b == SLABS_N; }
+};
+
 // A warp's part of C, and the slabs that it multiplies: the present ones, and those to come.
 struct WarpProduct {
     SquareSums sums[SLABS_M][SLABS_N];
@@ -31,17 +42,21 @@ struct WarpProduct {
 
     // Reads the slab of A of an item, and where a step begins with it, all slabs of B. The items after a tile's last
     // are the first of the next tile.
-    __device__ __forceinline__ void read(const double* pair, int item) {
+    template <bool ALL>
+    __device__ __forceinline__ void read(const double* pair, int item, Slabs there) {
         const int depth = item % ITEMS / SLABS_M * STEP;
-        if (item % SLABS_M == 0)
+        if (item % SLABS_M == 0 && (ALL || there.of_a > 0))
 #pragma unroll
             for (int j = 0; j < SLABS_N; ++j)
                 LayoutB::read(of_b[item / SLABS_M % 2][j], pair + place_b, j * SQUARE, depth);
-        LayoutA::read(of_a[item % SETS_OF_A], pair + place_a, item % SLABS_M * SQUARE, depth);
+        if (ALL || item % SLABS_M < there.of_a)
+            LayoutA::read(of_a[item % SETS_OF_A], pair + place_a, item % SLABS_M * SQUARE, depth);
     }
 
     // The item's slab of A by one of B.
-    __device__ __forceinline__ void multiply(int item, int j) {
+    template <bool ALL>
+    __device__ __forceinline__ void multiply(int item, int j, Slabs there) {
+        if (!ALL && (item % SLABS_M >= there.of_a || j >= there.of_b)) return;
         const Slab &a = of_a[item % SETS_OF_A], &b = of_b[item / SLABS_M % 2][j];
         add_product(sums[item % SLABS_M][j], TURNED ? b : a, TURNED ? a : b);
     }
@@ -101,18 +116,18 @@ struct Couriers {
     }
 };
 
-// Multiplies one product of the batch, `count` tiles of k. A warp whose tile lies outside C only copies. Between the
-// barrier and the end of a tile, what is left to be multiplied of it has been read: the first slabs of the next come
-// in the meantime, and a warp that waits at the barrier has just left its tensor core instructions to do.
-template <bool WORKS, typename Copying>
-__device__ __forceinline__ void multiply_tiles(WarpProduct& warp, Copying& couriers, double* tiles, int count) {
+// Multiplies one product of the batch, `count` tiles of k. A warp leaves out slabs that lie outside C. Between the
+// barrier and the end of a tile, what is left to be multiplied of it has been read already: the first slabs of the next
+// one come in the meantime.
+template <bool ALL, typename Copying>
+__device__ __forceinline__ void multiply_tiles(WarpProduct& warp, Slabs there, Copying& couriers, double* tiles,
+                                               int count) {
     int present = 0, vacant = (STAGES - 1) * PAIR;
     wait_copies<STAGES - 2>();
     __syncthreads();
-    if (WORKS)
 #pragma unroll
-        for (int item = 0; item < AHEAD; ++item)
-            warp.read(tiles, item);
+    for (int item = 0; item < AHEAD; ++item)
+        warp.template read<ALL>(tiles, item, there);
     for (int left = count; left > 0; --left) {
         const bool more = left >= STAGES;
 #pragma unroll
@@ -124,11 +139,11 @@ __device__ __forceinline__ void multiply_tiles(WarpProduct& warp, Copying& couri
                 vacant = present;
                 present = present == (STAGES - 1) * PAIR ? 0 : present + PAIR;
             }
-            if (WORKS) warp.read(tiles + present, item + AHEAD);  // garbage past the last tile
+            warp.template read<ALL>(tiles + present, item + AHEAD, there);  // garbage past the last tile
 #pragma unroll
             for (int j = 0; j < SLABS_N; ++j) {
                 if (item < ITEMS - AHEAD) couriers.copy(more, tiles + vacant, item * SLABS_N + j);
-                if (WORKS) warp.multiply(item, j);
+                warp.template multiply<ALL>(item, j, there);
             }
         }
     }
@@ -155,7 +170,6 @@ struct Part {
         return left < side ? static_cast<int>(left) : side;
     }
     __device__ __forceinline__ bool whole() const { return rows == BLOCK_M && columns == BLOCK_N; }
-    __device__ __forceinline__ bool has_warp() const { return warp_row < rows && warp_column < columns; }
 };
 
 // Multiplies one product of the batch: `corner_a` and `corner_b` are where the block's tiles of the operands begin.
@@ -167,10 +181,11 @@ __device__ __forceinline__ void multiply(WarpProduct& warp, const Part& part, co
     const int count = static_cast<int>((k + BLOCK_K - 1) / BLOCK_K);
     Couriers<OfA, OfB> couriers = {OfA(corner_a, lda, part.rows), OfB(corner_b, ldb, part.columns)};
     couriers.begin(tiles, count, k, lda, ldb);
-    if (!GUARDED || part.has_warp())
-        multiply_tiles<true>(warp, couriers, tiles, count);
+    const Slabs there(part.rows - part.warp_row, part.columns - part.warp_column);
+    if (!GUARDED || there.are_all())
+        multiply_tiles<true>(warp, there, couriers, tiles, count);
     else
-        multiply_tiles<false>(warp, couriers, tiles, count);
+        multiply_tiles<false>(warp, there, couriers, tiles, count);
 }
 
 // Blocks next to each other take tiles of eight rows of tiles, column by column: they share more than those of a row.
