@@ -85,11 +85,11 @@ struct Courier {
     static_assert(THREADS % ACROSS == 0, "each thread copies runs of the same place in their lines");
     static_assert(Tile::LINES % DOWN == 0, "each thread copies as many runs as every other");
 
-    const double *from, *run;  // this thread's first run of the present tile, and its next
-    Index down;                // from one of its runs to the next
-    int line, first;           // of its first run within a tile,
-    int place;                 // and where that lies in shared memory
-    int outers, room;          // within the tile, and of them from its first line, or its place in a line, on
+    const double* from;  // this thread's first run of the next tile
+    Index down;          // from one of its runs to the next
+    int line, first;     // of its first run within a tile,
+    int place;           // and where that lies in shared memory
+    int outers, room;    // within the tile, and of them from its first line, or its place in a line, on
 
     __device__ __forceinline__ Courier(const double* corner, Index ld, int outers)
         : down(DOWN * ld),
@@ -98,7 +98,7 @@ struct Courier {
           place(kept(line * Tile::ROW + first)),
           outers(outers),
           room(outers - (ALONG_K ? line : first)) {
-        from = run = corner + line * ld + first;
+        from = corner + line * ld + first;
     }
 
     // How many elements of a share lie in the operand, of a tile `depth` of whose steps do.
@@ -110,21 +110,20 @@ struct Courier {
     // Starts to copy the last tile: `depth` steps, `before` elements on. What lies outside becomes zero: 0 against an
     // infinity of the other operand would make a NaN.
     __device__ __forceinline__ void copy_last(double* tile, Index before, int depth) const {
-        const double* its_run = run + before;
 #pragma unroll
         for (int share = 0; share < SHARES; ++share) {
             double* const to = tile + place + share * DOWN * Tile::ROW;
-            copy_part_async<BYTES>(to, its_run, taken(share, depth) * sizeof(double));
-            its_run += down;
+            copy_part_async<BYTES>(to, from + before + share * down, taken(share, depth) * sizeof(double));
         }
     }
 
-    // Starts to copy a share of the next tile, if asked to; they come one after the other. What lies beside the operand
-    // stays as it is in shared memory: products with it come to nothing but sums that lie beside C.
+    // Starts to copy a share of the next tile, if asked to; the last comes last. What lies beside the operand is left
+    // as it is in shared memory: products with it go into no sums but those that lie beside C.
     __device__ __forceinline__ void copy(bool asked, double* tile, int share) {
         double* const to = tile + place + share * DOWN * Tile::ROW;
+        const double* const run = from + share * down;
         copy_async_if<BYTES>(asked && (!GUARDED || room > (ALONG_K ? share * DOWN : COUNT - 1)), to, run);
         if (GUARDED && !ALONG_K && COUNT == 2) copy_async_if<sizeof(double)>(asked && room == 1, to, run);
-        run = !ALONG_K || share < SHARES - 1 ? run + down : from += BLOCK_K;
+        if (share == SHARES - 1) from += ALONG_K ? BLOCK_K : SHARES * down;
     }
 };

@@ -50,11 +50,13 @@ TENSOR_FP64: tuple[Kernel, ...] = (
         idea="An instruction of a warp multiplies 16 rows by 8 columns over 8 steps of k, each step rounded like a "
         "multiply-add of float64, at twice the speed of the CUDA cores. A warp keeps 64×32 sums, so shared memory is "
         "busy half of the time. Asynchronous copies bring tiles as they are stored, 16 bytes at a time, or 8 where "
-        "rows begin at odd elements: no pitch leaves the fast way. A sum over k has no order, so each lane takes two "
-        "neighbouring steps, rows and columns: all its reads of shared memory are 16 bytes wide, free of bank "
-        "conflicts, and its part of C is written straight from registers. Which operand comes first in the "
-        "instruction is chosen so that what is read lies in registers as the instruction wants it. GPUs without fast "
-        "float64 run it slowly, as they do all of float64.",
+        "rows begin at odd elements: no pitch leaves the fast way. They are dealt out among the instructions that "
+        "multiply, and what these need is read from shared memory well before, so that neither copies nor barriers "
+        "keep tensor cores waiting. A sum over k has no order, so each lane takes two neighbouring steps, rows and "
+        "columns: all its reads of shared memory are 16 bytes wide, free of bank conflicts, and its part of C is "
+        "written straight from registers. Which operand comes first in the instruction is chosen so that what is read "
+        "lies in registers as the instruction wants it. At the edges, what lies outside the product is neither copied "
+        "nor multiplied. GPUs without fast float64 run it slowly, as they do all of float64.",
         origin="The warp-level float64 instructions of compute capability 8.0 and 9.0, known from CUTLASS; relabelling "
         "k so that reads are wide is common practice.",
         accuracy={"float64": OWN_ACCURACY["float64"]},

@@ -57,7 +57,8 @@ def test_the_largest_tile_goes_where_its_shared_memory_is() -> None:
         ("-DWARP_M=64", "-DWARP_M=24", "sm_90", "a warp's tile is a whole number of 16×16 squares"),
         ("-DWARP_M=64", "-DWARP_M=256", "sm_90", "the block's tile is a whole number of warp tiles"),
         ("-DSTEP=8", "-DSTEP=4", "sm_90", "an instruction takes 8 or 16 steps of k"),
-        ("-DSTEP=8", "-DSTEP=16", "sm_90", "slabs take turns in two sets of registers"),
+        ("-DSTEP=8", "-DSTEP=16", "sm_90", "slabs take turns in sets of registers"),
+        ("-DAHEAD=2", "-DAHEAD=5", "sm_90", "what is read ahead is of this step or the next"),
         ("-DSTAGES=4", "-DSTAGES=1", "sm_90", "a pipeline has a tile to multiply and at least one on its way"),
     ],
 )
