@@ -119,7 +119,7 @@ def _matrices(drawn: Picture, at: Frame, model: Model, access: Access | None) ->
     for x, y, columns, rows in matrices:
         drawn.lines("grid", _grid(x, y, columns, rows, s), width=0.6)
     if access:
-        _touched(drawn, at, access)
+        _touched(drawn, at, model.depth, access)
     for x, y, columns, rows in matrices:
         drawn.lines("edge", _outline(x, y, columns * s, rows * s))
     if access:
@@ -129,10 +129,12 @@ def _matrices(drawn: Picture, at: Frame, model: Model, access: Access | None) ->
     drawn.text(at.left, TOP - 8, f"B: k ↓, {at.columns} columns", kind="quiet")
 
 
-def _touched(drawn: Picture, at: Frame, access: Access) -> None:
-    """By the first warp and its first thread."""
+def _touched(drawn: Picture, at: Frame, depth: int, access: Access) -> None:
+    """By the first warp and its first thread; of k, within the tile that comes first, be it the last."""
     s = at.scale
-    for x, y, lanes in ((MARGIN, at.top, access.lanes_a), (at.left, TOP, access.lanes_b)):
+    of_a = [(lane, row, column % depth, count) for lane, row, column, count in access.lanes_a]
+    of_b = [(lane, row % depth, column, count) for lane, row, column, count in access.lanes_b]
+    for x, y, lanes in ((MARGIN, at.top, of_a), (at.left, TOP, of_b)):
         _cells(drawn, "warp", x, y, s, [(row, column, 1, count) for _, row, column, count in lanes])
         _cells(drawn, "thread", x, y, s, [(row, column, 1, count) for lane, row, column, count in lanes if lane == 0])
     _cells(drawn, "warp", at.left, at.top, s, access.c_of_warp)

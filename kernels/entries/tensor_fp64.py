@@ -83,7 +83,7 @@ TENSOR_FP64: tuple[Kernel, ...] = (
             ),
             Constraint(
                 lambda c: c["step"] * c["ahead"] <= 16,
-                "step = {step} with ahead = {ahead} needs more registers than there are; take 8 with 2, or 16 with 1.",
+                "step × ahead = {step} × {ahead} must be at most 16, for the registers that slabs take.",
             ),
             Constraint(
                 lambda c: c["block_k"] * c["stages"] <= 96,
