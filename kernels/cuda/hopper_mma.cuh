@@ -13,6 +13,7 @@
 #define SUMS_32                                                                                                     \
     ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58," \
     "%59,%60,%61,%62,%63"
+#define SUMS_32_TO_48 ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47"
 #define SUMS_64                                                                                                     \
     ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90," \
     "%91,%92,%93,%94,%95"
@@ -82,6 +83,8 @@ __device__ __forceinline__ void settle(HOPPER_SUM (&sums)[COUNT]) {
 }
 
 DEFINE_MMA(64, SUMS_0, 32, 33, SUMS_OF(HOPPER_SUM_REGISTER, sums, 0))
+DEFINE_MMA(96, SUMS_0 SUMS_32_TO_48, 48, 49, SUMS_OF(HOPPER_SUM_REGISTER, sums, 0),
+           SUMS_8(HOPPER_SUM_REGISTER, sums, 32), SUMS_8(HOPPER_SUM_REGISTER, sums, 40))
 DEFINE_MMA(128, SUMS_0 SUMS_32, 64, 65, SUMS_OF(HOPPER_SUM_REGISTER, sums, 0), SUMS_OF(HOPPER_SUM_REGISTER, sums, 32))
 DEFINE_MMA(192, SUMS_0 SUMS_32 SUMS_64, 96, 97, SUMS_OF(HOPPER_SUM_REGISTER, sums, 0),
            SUMS_OF(HOPPER_SUM_REGISTER, sums, 32), SUMS_OF(HOPPER_SUM_REGISTER, sums, 64))

@@ -1,7 +1,8 @@
 // What a block of hopper_product.cuh keeps in shared memory, and how a consumer multiplies it, stage by stage.
 //
-// Parameters: BLOCK_M, BLOCK_N, STAGES, CLUSTER; PROMOTE where the tensor cores' sums are short. With HOPPER_TURNED
-// Cᵀ = Bᵀ·Aᵀ is computed (hopper_across.cuh): what is called A from here on is then the caller's Bᵀ, and so on.
+// Parameters: BLOCK_M, BLOCK_N, STAGES, CLUSTER; PROMOTE and OVERLAP where the tensor cores' sums are short. With
+// HOPPER_TURNED Cᵀ = Bᵀ·Aᵀ is computed (hopper_across.cuh): what is called A from here on is then the caller's Bᵀ, and
+// so on.
 #pragma once
 
 #include "common.cuh"
@@ -34,6 +35,7 @@ constexpr int RELEASES = FROM_REGISTERS ? WARPGROUP / 32 : 1;  // of a stage by 
 constexpr bool PROMOTED = PROMOTE;
 #else
 constexpr bool PROMOTED = false;
+#define OVERLAP 0
 #endif
 static_assert(STEP == BOX || ((A_ALONG_K || FROM_REGISTERS) && B_ALONG_K),
               "only 16-bit operands may lie across k in shared memory");
@@ -98,33 +100,4 @@ __device__ __forceinline__ void multiply_stages(const Shared& at, int consumer, 
     if (before >= 0) release(at, before);
 }
 
-// The same where the tensor cores keep few bits of a sum: theirs end with each stage, and are added up here in float32.
-// Partial sums are of at most 128 columns at a time, for which there are registers beside those of the whole tile.
-// While one warpgroup adds, the other's instructions run. (DeepSeek-V3 Technical Report, arXiv 2412.19437,
-// section 3.3.2.)
-template <int N>
-__device__ __forceinline__ void multiply_and_promote(const Shared& at, int consumer, int steps, Place& place,
-                                                     HOPPER_SUM (&sums)[N / 2]) {
-    constexpr int COLUMNS = N % 128 == 0 ? 128 : 64;
-    HOPPER_SUM partial[COLUMNS / 2] = {};
-    for (int step = 0; step < steps; ++step, place.advance()) {
-        wait_barrier(at.full(place.stage), place.parity);
-        const unsigned long long a = tile_descriptor(at.a(place.stage, consumer), BOX_BYTES);
-#pragma unroll
-        for (int column = 0; column < N; column += COLUMNS) {
-            const unsigned long long b = tile_descriptor(at.b(place.stage, column / BOX), BOX_BYTES);
-            fence_sums();
-            Mma<COLUMNS>::begin(partial, a, b);
-#pragma unroll
-            for (int part = 1; part < SWIZZLE_BYTES / DEPTH_BYTES; ++part)
-                Mma<COLUMNS>::add(partial, moved(a, part * DEPTH_BYTES), moved(b, part * DEPTH_BYTES));
-            commit_products();
-            wait_products<0>();
-            settle(partial);
-            if (column + COLUMNS == N) release(at, place.stage);
-#pragma unroll
-            for (int i = 0; i < COLUMNS / 2; ++i)
-                sums[column / 2 + i] += partial[i];
-        }
-    }
-}
+#include "hopper_promoted.cuh"

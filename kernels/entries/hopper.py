@@ -18,6 +18,7 @@ OUT_ROWS, OUT_BYTES = 16, 16 * ROW_BYTES  # of C: what a warp writes at once
 OUT_BOXES = 2  # of each warp
 BARRIER_BYTES = 8
 LARGEST_SHARED_BYTES = 227 * 1024
+TWO_SETS = 2  # of `overlap`
 
 
 def _shared_bytes(config: TileConfig, _dtype: DTypeName) -> int:
@@ -55,9 +56,10 @@ def _boxes(problem: Problem, config: TileConfig) -> Boxes:
 
 
 def _sums(config: TileConfig) -> int:
-    """Of a thread: its own of the tile, and partial ones of at most 128 columns where these are promoted."""
-    partial = 128 if config["block_n"] % 128 == 0 else 64
-    return (config["block_n"] + partial * config.get("promote", 0)) // 2
+    """Of a thread: its own of the tile, and one set or two of partial ones where these are promoted."""
+    columns, two_sets = config["block_n"], config.get("overlap", 0) == TWO_SETS
+    partial = {64: 64, 128: 128, 192: 96, 256: 64 if two_sets else 128}[columns]
+    return (columns + partial * config.get("promote", 0) * (1 + two_sets)) // 2
 
 
 def _config(block_n: int, stages: int, cluster: int) -> TileConfig:
@@ -71,9 +73,10 @@ def _warp_specialised(
     origin: str,
     accuracy: tuple[DTypeName, AccuracyName],
     own: tuple[Parameter, ...] = (),
+    own_constraints: tuple[Constraint, ...] = (),
 ) -> CudaKernel:
     """One source for five element types: what differs is an instruction, and how sums are stored. `own`: parameters
-    that no other has."""
+    that no other has, and their rules."""
     dtype = accuracy[0]
     return CudaKernel(
         name=name,
@@ -95,6 +98,7 @@ def _warp_specialised(
                 lambda c: _shared_bytes(c, dtype) <= LARGEST_SHARED_BYTES,
                 "stages × block_n = {stages} × {block_n} must fit into shared memory.",
             ),
+            *own_constraints,
         ),
         defaults=(
             Default(config=_config(256, 4, 2), buckets=("large",)),
@@ -173,11 +177,26 @@ FP8: tuple[Kernel, ...] = (
         "The source of `hopper_int8` with another instruction, and float32 sums. An operand that lies across k is "
         "transposed first, which counts as the kernel's time. The tensor cores keep about 14 bits of a sum of 8-bit "
         "products and cut the rest, an error that grows with k. With `promote` their sums end with each 128 steps of "
-        "k, and threads add them up in float32: in two halves of 128 columns, so that partial sums find registers "
-        "beside those of the whole tile, and while one warpgroup adds the other multiplies. Without it sums stay where "
+        "k, and threads add them up in float32, a part of the columns at a time, so that partial sums find registers "
+        "beside those of the whole tile; `overlap` says what the tensor cores do meanwhile. Without it sums stay where "
         "they are, as in `cublas_fp8_fast`.",
         f"{DESIGN} (fast.cu, 2024); promotion from DeepSeek-V3's technical report (2024) and DeepGEMM.",
         ("float8_e4m3", "fp8"),
-        (Parameter("promote", (0, 1), 1, "1: partial sums of each 128 steps of k are added up in float32"),),
+        (
+            Parameter("promote", (0, 1), 1, "1: partial sums of each 128 steps of k are added up in float32"),
+            Parameter(
+                "overlap",
+                (0, 1, TWO_SETS),
+                0,
+                "while sums are promoted: 0, warpgroups go as they come; 1, they take turns; 2, each multiplies on, "
+                "with two sets of partial sums",
+            ),
+        ),
+        (
+            Constraint(
+                lambda c: c["overlap"] == 0 or (c["promote"] == 1 and c["block_n"] > BOX),
+                "overlap = {overlap} needs promote = 1 and a block_n above 64.",
+            ),
+        ),
     ),
 )
