@@ -19,6 +19,8 @@ thread_local int self = -1;  // consumer
 bool without_turns;          // consumer 0 has a tile alone
 
 [[noreturn]] void fail(const char* what) {
+    static std::mutex first;
+    first.lock();
     std::printf("%s\n", what);
     std::fflush(stdout);
     std::_Exit(1);

@@ -112,7 +112,7 @@ def test_it_is_held_against_the_library_that_sums_as_it_does(promote: int, libra
 
 
 def test_promoted_sums_leave_room_for_the_largest_tile() -> None:
-    """Partial sums of half the columns at a time: 128 registers and 64, of 224."""
+    """Partial sums of a part of the columns at a time: 128 registers and 64, of 224."""
     kernel = BY_NAME["hopper_fp8"]
     for promote in (0, 1):
         config = kernel.resolve_config({"promote": promote}, Problem(8192, 8192, 8192, "float8_e4m3"), H200.traits)
