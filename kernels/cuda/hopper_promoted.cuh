@@ -24,12 +24,15 @@ struct Rounds {
 };
 
 #ifndef EMULATED  // an emulation on the CPU brings its own words
-// A barrier of the block by its number (0 is __syncthreads'), for so many threads: these join, or arrive and go on.
+// A barrier of the block by its number (0 is __syncthreads'), for so many threads: these join, or arrive and go on, in
+// whole warps.
 __device__ __forceinline__ void join_named(int barrier, int threads) {
+    __syncwarp();
     asm volatile("barrier.sync.aligned %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
 }
 
 __device__ __forceinline__ void arrive_named(int barrier, int threads) {
+    __syncwarp();
     asm volatile("barrier.arrive.aligned %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
 }
 
