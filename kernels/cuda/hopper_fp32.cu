@@ -7,15 +7,16 @@
 // Blocks stay. What does not fill a last turn of tiles is cut along k among all of them ("stream-K", Osama et al. 2023)
 // and added up in the order of k: the same operands give the same bits.
 //
-// Parameters: BLOCK_M, BLOCK_N, BLOCK_K, STRETCH, STAGES, MOST_REGISTERS.
+// Parameters: BLOCK_M, BLOCK_N, BLOCK_K, STRETCH, STAGES.
 #include "common.cuh"
 #include "hopper.cuh"
 #include "hopper_sharing.cuh"
 
 constexpr int WARP_M = 64, WARP_N = 64, WARPS_N = BLOCK_N / WARP_N;
 constexpr int WARPS = BLOCK_M / WARP_M * WARPS_N, THREADS = WARPS * 32;
-[[maybe_unused]] constexpr int BLOCKS =
-    8 / WARPS;                         // on a multiprocessor: two warps a scheduler, 255 registers a thread
+// Of a thread: enough for the sums, and for operands of a step and a half. With the 254 that there is room for, the
+// compiler reads a whole step ahead, six reads in a row, which hold up the scheduler.
+constexpr int MOST_REGISTERS = 216;
 constexpr int ROWS = 16, COLUMNS = 8;  // of a thread
 constexpr int SUMS = ROWS * COLUMNS;
 constexpr int BOX = 128;  // rows of A, or columns of B
@@ -53,15 +54,10 @@ struct Shared {
 #include "hopper_sums.cuh"
 static_assert(sizeof(Notes) <= NOTES_BYTES, "what the launch leaves for notes");
 
-#if MOST_REGISTERS < 254
-#define BOUNDS __maxnreg__(MOST_REGISTERS)
-#else
-#define BOUNDS __launch_bounds__(THREADS, BLOCKS)
-#endif
-extern "C" __global__ void BOUNDS hopper_fp32(const __grid_constant__ TensorMap map_a,
-                                              const __grid_constant__ TensorMap map_b,
-                                              const __grid_constant__ TensorMap map_c, int m, int n, int k, int batch,
-                                              int items_a, int items_b, unsigned char* workspace) {
+extern "C" __global__ void __maxnreg__(MOST_REGISTERS)
+    hopper_fp32(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
+                const __grid_constant__ TensorMap map_c, int m, int n, int k, int batch, int items_a, int items_b,
+                unsigned char* workspace) {
     DYNAMIC_TILES(shared);
     const Shared at = {shared_address(shared)};
     const Sizes sizes = {m, n, k, batch, items_a, items_b};
@@ -84,6 +80,11 @@ extern "C" __global__ void BOUNDS hopper_fp32(const __grid_constant__ TensorMap 
     RingPlace<STAGES> place;
     Piece piece;
     for (int turn = 0; notes.tiles.find(turn, piece); ++turn) {
+        const Corner corner = notes.tiles.corner(piece.tile);
+        if (corner.row + warp / WARPS_N * WARP_M >= m || corner.column + warp % WARPS_N * WARP_N >= n) {
+            pass_stages(at, notes, place, piece.count, lane == 0, refill);
+            continue;
+        }
         Thread thread = {};
         if (piece.count > 0) multiply_stages(at, notes, reader, place, thread, piece.count, lane == 0, refill);
         if (piece.is_cut && !add_up(thread, notes.tiles, piece, workspace, index)) continue;

@@ -94,3 +94,19 @@ __device__ __forceinline__ void multiply_stages(const Shared& at, Notes& notes, 
         if (feeds) refill(present);
     }
 }
+
+// For a warp whose part of the tile lies outside C: it multiplies nothing, so it mostly comes first, and feeds the
+// others.
+template <class Refill>
+__device__ __forceinline__ void pass_stages(const Shared& at, Notes& notes, RingPlace<STAGES>& place, int count,
+                                            bool speaks, Refill refill) {
+    for (; count > 0; --count) {
+        wait_barrier(at.full(place.stage), place.parity);
+        const RingPlace<STAGES> present = place;
+        const bool feeds = speaks && comes_first(notes, present.stage);
+        place.advance();
+        __syncwarp();
+        if (speaks) arrive(at.empty(present.stage));
+        if (feeds) refill(present);
+    }
+}

@@ -71,7 +71,7 @@ def _workspace(problem: Problem, config: TileConfig) -> Workspace:
 
 
 def _config(block_m: int, block_n: int, stages: int) -> TileConfig:
-    return {"block_m": block_m, "block_n": block_n, "block_k": BLOCK_K, "stretch": 8, "stages": stages}
+    return {"block_m": block_m, "block_n": block_n, "block_k": BLOCK_K, "stretch": 4, "stages": stages}
 
 
 HOPPER_FP32: tuple[CudaKernel, ...] = (
@@ -95,8 +95,7 @@ HOPPER_FP32: tuple[CudaKernel, ...] = (
             Parameter("block_m", (128, 256), 128, "rows of the product per thread block"),
             Parameter("block_n", (128, 256), 256, "columns of the product per thread block"),
             Parameter("block_k", (BLOCK_K,), BLOCK_K, "steps of k per stage"),
-            Parameter("stretch", (4, 8, 16), 8, "steps of k in one stretch of code without a branch"),
-            Parameter("most_registers", (208, 216, 254), 254, "of a thread: with fewer, reads are spread out"),
+            Parameter("stretch", (4, 8), 4, "steps of k in one stretch of code without a branch"),
             Parameter("stages", (3, 4), 4, "tiles in shared memory: one multiplied, the others on their way"),
         ),
         constraints=(

@@ -91,8 +91,9 @@ TENSOR_FP64: tuple[Kernel, ...] = (
             ),
         ),
         defaults=(
-            Default(config=_config(SHAPES[0], 16, 2, 4), buckets=("large",)),
-            Default(config=_config(SHAPES[1], 16, 2, 3), buckets=("large", "medium")),
+            Default(config=_config(SHAPES[0], 16, 2, 3), buckets=("large",)),
+            Default(config=_config(SHAPES[1], 16, 2, 3), buckets=("large",)),
+            Default(config=_config(SHAPES[3], 16, 1, 3), buckets=("medium",)),
             Default(config=_config(SHAPES[3], 16, 2, 4), buckets=("small", "batched", *SKINNY)),
         ),
         arrange=_warp_tiles,

@@ -7,6 +7,7 @@
 #define __device__
 #define __forceinline__ inline
 #define __launch_bounds__(...)
+#define __maxnreg__(...)
 #define __cluster_dims__(...)
 #define __restrict__
 #define __align__(bytes) __attribute__((aligned(bytes)))

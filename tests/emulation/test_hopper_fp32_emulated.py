@@ -19,8 +19,8 @@ from worker.sources import kernel_program
 
 (KERNEL,) = HOPPER_FP32
 TILES: list[TileConfig] = [
-    {"block_m": 128, "block_n": 128, "stretch": 8, "stages": 3},
-    {"block_m": 128, "block_n": 256, "stretch": 16, "stages": 4},
+    {"block_m": 128, "block_n": 128, "stretch": 4, "stages": 3},
+    {"block_m": 128, "block_n": 256, "stretch": 8, "stages": 4},
     {"block_m": 256, "block_n": 128, "stretch": 4, "stages": 4},
 ]
 
