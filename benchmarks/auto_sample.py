@@ -8,6 +8,7 @@ from math import exp, log
 from random import Random
 
 from analysis.result_models import CaseResult, Results
+from benchmarks.exactness import is_as_exact, over_library
 
 LEAST, MOST = 32, 12_288  # of m, n and k
 ODD_SHARE = 3  # one in so many shapes is odd in all its sizes; the others are even
@@ -45,6 +46,7 @@ class Choice:
     speed: float
     best_kernel: str
     best_speed: float  # of what auto took and of all others
+    error: float | None = None  # over the library's, where the kernel makes float32 products of another type's
 
     @property
     def of_best(self) -> float:
@@ -52,15 +54,19 @@ class Choice:
 
 
 def choices(auto: Results, others: Results) -> tuple[Choice, ...]:
-    """For the shapes measured in both; `auto` is a benchmark of `best`, `others` of kernels by name."""
+    """For the shapes measured in both; `auto` is a benchmark of `best`, `others` of kernels by name. What is further
+    off than the library, though taken for its equal, is no rival."""
     rivals: dict[Shape, list[CaseResult]] = {}
+    errors = {case.case: case.error_vs_float64 for case in others.cases}
     for case in others.cases:
-        rivals.setdefault((case.m, case.n, case.k), []).append(case)
+        if is_as_exact(case, errors):
+            rivals.setdefault((case.m, case.n, case.k), []).append(case)
     return tuple(_choices(auto, rivals))
 
 
 def _choices(auto: Results, rivals: Mapping[Shape, Sequence[CaseResult]]) -> Iterator[Choice]:
     shapes = dict.fromkeys((case.m, case.n, case.k) for case in auto.cases)
+    errors = {case.case: case.error_vs_float64 for case in auto.cases}
     for shape in shapes:
         mine = [case for case in auto.cases if (case.m, case.n, case.k) == shape and _speed(case) is not None]
         # The library's own case is there as the baseline; it is what auto took where nothing else is.
@@ -70,7 +76,8 @@ def _choices(auto: Results, rivals: Mapping[Shape, Sequence[CaseResult]]) -> Ite
         if taken is None or rival is None or speed is None or best is None:
             continue
         faster = best > speed
-        yield Choice(shape, taken.kernel, speed, rival.kernel if faster else taken.kernel, max(speed, best))
+        best_kernel = rival.kernel if faster else taken.kernel
+        yield Choice(shape, taken.kernel, speed, best_kernel, max(speed, best), over_library(taken, errors))
 
 
 def _speed(case: CaseResult) -> float | None:

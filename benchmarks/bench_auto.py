@@ -19,6 +19,7 @@ import httpx
 
 from benchmarks.auto_sample import MOST, draw
 from benchmarks.bench_kernels import Kept, look
+from benchmarks.kernel_targets import MORE_EXACT
 from benchmarks.presets import run, service
 from kernels.catalog import BY_NAME, CATALOG
 from kernels.kernel import CudaKernel, DeviceClass
@@ -42,6 +43,11 @@ def rivals(dtype: DTypeName, device_class: DeviceClass) -> list[str]:
     """Kernels that multiply the type to its own accuracy: ours without the first rungs of the ladder, on a CPU BLAS."""
     found = [kernel.name for kernel in CATALOG if kernel.device_class == device_class and kernel.takes(dtype)]
     return [name for name in found if name not in SLOW and (device_class == "cpu" or ours(name))]
+
+
+def with_configs(name: str) -> dict[str, Any]:
+    """With its default config, and those that are more exact."""
+    return {"kernel": name, "configs": [{}, *MORE_EXACT[name]] if name in MORE_EXACT else "default"}
 
 
 def ours(name: str) -> bool:
@@ -72,7 +78,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         service(asked.url, asked.device) as url,
         httpx.Client(base_url=url, timeout=120, trust_env=False) as client,
     ):
-        for name, kernels in (("auto", "best"), ("others", rivals(asked.dtype, device))):
+        others = [with_configs(name) for name in rivals(asked.dtype, device)]
+        for name, kernels in (("auto", "best"), ("others", others)):
             spec = body | {"kernels": kernels, "title": f"random products: {name}"}
             job = run(client, name, spec, ends_at, partial(look, client, kept, name))
             print(f"{name}: {job['state']}", flush=True)

@@ -43,7 +43,7 @@ class Kept:
             return
         self._found[name] = found
         partial = self._path.with_name(f"{self._path.name}.partial")
-        partial.write_text(json.dumps(self._found, indent=1) + "\n")
+        partial.write_text(json.dumps(self._found, separators=(",", ":")) + "\n")
         os.replace(partial, self._path)
 
 

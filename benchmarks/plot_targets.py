@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from analysis.plots_style import COLOURS, FAINT, GRID, INK, rendered, sizes_axis, values_axis
 from analysis.result_models import CaseResult, Results
+from benchmarks.exactness import is_as_exact
 from benchmarks.kernel_targets import AUTO, CURVES, TARGETS, Target
-from kernels.catalog import BY_NAME
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -49,18 +49,10 @@ def _line(cases: Sequence[CaseResult], kernel: str | None, *, odd: bool) -> Line
     points: dict[int, float] = {}
     for case in cases:
         square = case.m == case.n == case.k and case.batch == 1 and case.n % 2 == odd
-        mine = case.case == case.baseline if kernel is None else case.kernel == kernel and _counts(case, errors)
+        mine = case.case == case.baseline if kernel is None else case.kernel == kernel and is_as_exact(case, errors)
         if square and mine and case.gflops:
             points[case.n] = max(points.get(case.n, 0.0), case.gflops / 1e3)
     return tuple(sorted(points.items()))
-
-
-def _counts(case: CaseResult, errors: Mapping[str, float | None]) -> bool:
-    """Of several configs, of which some are less exact than the library, those that are not: the fastest is drawn."""
-    library = errors.get(case.baseline or "")
-    if BY_NAME[case.kernel].made_of is None or case.accuracy != "fp32" or library is None:
-        return True
-    return case.error_vs_float64 is not None and case.error_vs_float64 <= library
 
 
 def draw(runs: Mapping[str, Results], among: Sequence[Target] = (*TARGETS, *CURVES)) -> Figure:

@@ -31,6 +31,12 @@ def auto_choices(path: Path) -> Iterator[str]:
         "and the library. Speeds are over the library's in the same round."
     )
     yield table(("what", "bound", "this run", ""), _bounds(found)).rstrip()
+    if ratios := [one.error for one in found if one.error is not None]:
+        further = sum(ratio > 1 for ratio in ratios)
+        yield (
+            f"Float32 products made of another type's were taken for {len(ratios)} shapes; in {further} of them they "
+            f"were further off than the library, at most {max(ratios):.2f} times as far."
+        )
     taken = ", ".join(f"`{kernel}` {count}" for kernel, count in Counter(one.kernel for one in found).most_common())
     yield f"Taken: {taken}. Its worst choices:"
     yield table(("m×n×k", "taken", "over cuBLAS", "best", "over cuBLAS", "of the best"), _worst(found)).rstrip()

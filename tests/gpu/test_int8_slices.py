@@ -39,8 +39,6 @@ SHAPES = [
 WAYS: dict[int, Way] = {6: "six", 7: "seven", 8: "eight"}
 
 
-
-
 @EACH_CONFIG
 def test_shapes_and_transpositions(runner: CudaRunner, config: TileConfig, rng: np.random.Generator) -> None:
     for m, n, k in SHAPES:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from analysis.result_models import Results
 from analysis.results import from_json
 from benchmarks.auto_sample import LEAST, MOST, ODD_SHARE, choices, draw
-from benchmarks.bench_auto import rivals
+from benchmarks.bench_auto import rivals, with_configs
 from benchmarks.publish import RESULTS
 from benchmarks.tables_auto import auto_choices
 from jobs.benchmark_spec import BenchmarkSpec
@@ -51,6 +51,26 @@ def test_a_slow_choice_is_held_against_the_fastest_and_the_best_against_itself()
         assert one.kernel == one.best_kernel == "cublas" and one.of_best == 1.0
 
 
+@pytest.mark.parametrize(("ratio", "counts"), [(0.9, True), (1.1, False)])
+def test_what_is_further_off_than_the_library_is_no_rival_and_told_where_taken(ratio: float, counts: bool) -> None:
+    """As if `pipelined` made its products of another type's, and were twice as fast as the library."""
+    both = only("pipelined", "cublas")
+    library = {case.n: case.error_vs_float64 for case in both.records if case.kernel == "cublas"}
+    changed = []
+    for case in both.records:
+        if case.kernel == "pipelined" and case.fraction_of_baseline:
+            twice = case.fraction_of_baseline.model_copy(update={"value": 2.0})
+            error = (library[case.n] or 0.0) * ratio
+            other = {"kernel": "fp32_emulated", "error_vs_float64": error, "fraction_of_baseline": twice}
+            changed.append(case.model_copy(update=other))
+        else:
+            changed.append(case)
+    emulated = both.model_copy(update={"records": tuple(changed)})
+    best = {one.best_kernel for one in choices(only("vectorized", "cublas"), emulated)}
+    assert best == {"fp32_emulated" if counts else "cublas"}
+    assert [one.error for one in choices(emulated, only("cublas"))] == pytest.approx([ratio, ratio])
+
+
 def test_the_section_says_what_was_reached_and_the_worst_choices(tmp_path: Path) -> None:
     auto, others = only("vectorized", "cublas"), only("pipelined", "cublas")
     record = {"seed": 7, "dtype": "float32", "most": 12_288} | {
@@ -72,4 +92,4 @@ def test_its_benchmark_is_valid(dtype: DTypeName) -> None:
     assert rivals(dtype, "cpu") == ["cpu_blas"]
     names = rivals(dtype, "gpu")
     assert names and "naive" not in names and "cublas" not in names
-    BenchmarkSpec.model_validate({"kernels": names, "shapes": [32], "dtypes": [dtype]})
+    BenchmarkSpec.model_validate({"kernels": list(map(with_configs, names)), "shapes": [32], "dtypes": [dtype]})
