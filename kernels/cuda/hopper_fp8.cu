@@ -1,7 +1,7 @@
 // C = A·B of 8-bit floats (E4M3) on Hopper's tensor cores, in float32: hopper_product.cuh says how.
 //
-// Parameters PROMOTE: 0, sums stay in the tensor cores, which keep about 14 bits of them; 1, those of each 128 steps of
-// k are added up in float32; OVERLAP: as hopper_promoted.cuh says.
+// Parameter PROMOTE: 0, sums stay in the tensor cores, which keep about 14 bits of them; 1, those of each 128 steps of
+// k are added up in float32, as hopper_promoted.cuh says.
 #define HOPPER_SUM float
 #define HOPPER_SUM_REGISTER "+f"
 #define HOPPER_MMA "k32.f32.e4m3.e4m3"

@@ -83,7 +83,7 @@ __device__ __forceinline__ void consume_tile(const Shared& at, const TensorMap& 
     if constexpr (FROM_REGISTERS)
         multiply_across<N>(at, consumer, sizes.steps(), place, sums);
     else if constexpr (PROMOTED)
-        multiply_and_promote<N>(at, consumer, work.row + BOX >= sizes.m, sizes.steps(), place, sums);
+        multiply_and_promote<N>(at, consumer, sizes.steps(), place, sums);
     else
         multiply_stages<N>(at, consumer, sizes.steps(), place, sums);
     if constexpr (FROM_REGISTERS)
@@ -105,7 +105,6 @@ __device__ __forceinline__ void consume(const Shared& at, const TileSchedule& sc
     Place place;
     Work work;
     int boxes_stored = 0;
-    begin_turns(consumer);
     for (int turn = 0; schedule.find(turn, work); ++turn) {
         const int columns = sizes.n - work.column;
         if (work.row + consumer * BOX >= sizes.m)
@@ -117,7 +116,6 @@ __device__ __forceinline__ void consume(const Shared& at, const TileSchedule& sc
         else
             consume_tile<BLOCK_N>(at, map, sizes, work, consumer, place, boxes_stored);
     }
-    end_turns(consumer);
     wait_stores_read<0>();
 }
 

@@ -1,6 +1,6 @@
 // What a block of hopper_product.cuh keeps in shared memory, and how a consumer multiplies it, stage by stage.
 //
-// Parameters: BLOCK_M, BLOCK_N, STAGES, CLUSTER; PROMOTE and OVERLAP where the tensor cores' sums are short. With
+// Parameters: BLOCK_M, BLOCK_N, STAGES, CLUSTER; PROMOTE where the tensor cores' sums are short. With
 // HOPPER_TURNED Cᵀ = Bᵀ·Aᵀ is computed (hopper_across.cuh): what is called A from here on is then the caller's Bᵀ, and
 // so on.
 #pragma once
@@ -35,7 +35,6 @@ constexpr int RELEASES = FROM_REGISTERS ? WARPGROUP / 32 : 1;  // of a stage by 
 constexpr bool PROMOTED = PROMOTE;
 #else
 constexpr bool PROMOTED = false;
-#define OVERLAP 0
 #endif
 static_assert(STEP == BOX || ((A_ALONG_K || FROM_REGISTERS) && B_ALONG_K),
               "only 16-bit operands may lie across k in shared memory");

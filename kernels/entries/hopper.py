@@ -18,7 +18,6 @@ OUT_ROWS, OUT_BYTES = 16, 16 * ROW_BYTES  # of C: what a warp writes at once
 OUT_BOXES = 2  # of each warp
 BARRIER_BYTES = 8
 LARGEST_SHARED_BYTES = 227 * 1024
-TWO_SETS = 2  # of `overlap`
 
 
 def _shared_bytes(config: TileConfig, _dtype: DTypeName) -> int:
@@ -56,10 +55,10 @@ def _boxes(problem: Problem, config: TileConfig) -> Boxes:
 
 
 def _sums(config: TileConfig) -> int:
-    """Of a thread: its own of the tile, and one set or two of partial ones where these are promoted."""
-    columns, two_sets = config["block_n"], config.get("overlap", 0) == TWO_SETS
-    partial = {64: 64, 128: 128, 192: 96, 256: 64 if two_sets else 128}[columns]
-    return (columns + partial * config.get("promote", 0) * (1 + two_sets)) // 2
+    """Of a thread: its own of the tile, and two sets of partial ones where these are promoted."""
+    columns = config["block_n"]
+    partial = {64: 64, 128: 128, 192: 96, 256: 64}[columns]
+    return (columns + 2 * partial * config.get("promote", 0)) // 2
 
 
 def _config(block_n: int, stages: int, cluster: int) -> TileConfig:
@@ -73,10 +72,9 @@ def _warp_specialised(
     origin: str,
     accuracy: tuple[DTypeName, AccuracyName],
     own: tuple[Parameter, ...] = (),
-    own_constraints: tuple[Constraint, ...] = (),
 ) -> CudaKernel:
     """One source for five element types: what differs is an instruction, and how sums are stored. `own`: parameters
-    that no other has, and their rules."""
+    that no other has."""
     dtype = accuracy[0]
     return CudaKernel(
         name=name,
@@ -98,7 +96,6 @@ def _warp_specialised(
                 lambda c: _shared_bytes(c, dtype) <= LARGEST_SHARED_BYTES,
                 "stages × block_n = {stages} × {block_n} must fit into shared memory.",
             ),
-            *own_constraints,
         ),
         defaults=(
             Default(config=_config(256, 4, 2), buckets=("large",)),
@@ -177,26 +174,11 @@ FP8: tuple[Kernel, ...] = (
         "The source of `hopper_int8` with another instruction, and float32 sums. An operand that lies across k is "
         "transposed first, which counts as the kernel's time. The tensor cores keep about 14 bits of a sum of 8-bit "
         "products and cut the rest, an error that grows with k. With `promote` their sums end with each 128 steps of "
-        "k, and threads add them up in float32, a part of the columns at a time, so that partial sums find registers "
-        "beside those of the whole tile; `overlap` says what the tensor cores do meanwhile. Without it sums stay where "
-        "they are, as in `cublas_fp8_fast`.",
+        "k, and threads add them up in float32, a part of the columns at a time, so that two sets of partial sums find "
+        "registers beside those of the whole tile: the tensor cores fill one while the other is added. Without it sums "
+        "stay where they are, as in `cublas_fp8_fast`.",
         f"{DESIGN} (fast.cu, 2024); promotion from DeepSeek-V3's technical report (2024) and DeepGEMM.",
         ("float8_e4m3", "fp8"),
-        (
-            Parameter("promote", (0, 1), 1, "1: partial sums of each 128 steps of k are added up in float32"),
-            Parameter(
-                "overlap",
-                (0, 1, TWO_SETS),
-                0,
-                "while sums are promoted: 0, warpgroups go as they come; 1, they take turns; 2, each multiplies on, "
-                "with two sets of partial sums",
-            ),
-        ),
-        (
-            Constraint(
-                lambda c: c["overlap"] == 0 or (c["promote"] == 1 and c["block_n"] > BOX),
-                "overlap = {overlap} needs promote = 1 and a block_n above 64.",
-            ),
-        ),
+        (Parameter("promote", (0, 1), 1, "1: partial sums of each 128 steps of k are added up in float32"),),
     ),
 )

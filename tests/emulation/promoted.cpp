@@ -16,7 +16,6 @@
 std::mutex block;
 std::condition_variable changed;
 thread_local int self = -1;  // consumer
-bool without_turns;          // consumer 0 has a tile alone
 
 [[noreturn]] void fail(const char* what) {
     static std::mutex first;
@@ -94,21 +93,12 @@ void execute(const Instruction& instruction) {
             (instruction.begins ? 0 : instruction.sums[i]) + term(held[stage], first + 2 * i, part, row);
 }
 
-int in_flight(int consumer) {
-    int count = 0;
-    for (const auto& group : groups[consumer])
-        count += static_cast<int>(group.size());
-    return count;
-}
-
 template <int N>
 struct Mma {
     static void begin(Sum (&sums)[N / 2], unsigned long long a, unsigned long long b) { issue(sums, a, b, true); }
     static void add(Sum (&sums)[N / 2], unsigned long long a, unsigned long long b) { issue(sums, a, b, false); }
     static void issue(Sum* sums, unsigned long long a, unsigned long long b, bool begins) {
         alone_with_block([&] {
-            if (OVERLAP == 1 && begins && !without_turns && in_flight(1 - self) > 2)
-                fail("rounds of both consumers mix");
             if (begins)
                 for (int i = 0; i < N / 2; ++i)
                     sums[i] = GARBAGE;
@@ -150,39 +140,19 @@ void release(const Shared&, int stage) {
     });
 }
 
-// ---- barriers by number ----
-struct Named {
-    int arrived = 0, generation = 0;
-};
-Named named[16];
-
-int arrive_named(int number, int threads) {
-    int generation = 0;
-    alone_with_block([&] {
-        generation = named[number].generation;
-        named[number].arrived += WARPGROUP;
-        if (named[number].arrived > threads) fail("a barrier has more arrivals than it has room for");
-        if (named[number].arrived == threads) named[number] = {0, generation + 1};
-    });
-    return generation;
-}
-void join_named(int number, int threads) {
-    const int before = arrive_named(number, threads);
-    wait_until([&] { return named[number].generation != before; });
-}
 int alike(int value) { return value; }
 
 #include "hopper_promoted.cuh"
 
 // ---- a block's tiles ----
 struct Tile {
-    int columns, steps, alone;
+    int columns, steps, alone;  // alone: consumer 1 has no rows in it
 };
 
 template <int N>
 void consume_tile(const Tile& tile, int first_step, Place& place) {
     Sum sums[N / 2] = {};
-    multiply_and_promote<N>(Shared(), self, tile.alone, tile.steps, place, sums);
+    multiply_and_promote<N>(Shared(), self, tile.steps, place, sums);
     for (int i = 0; i < N / 2; ++i) {
         Sum right = 0;
         for (int step = first_step; step < first_step + tile.steps; ++step)
@@ -204,9 +174,7 @@ void consume(int consumer, const std::vector<Tile>& tiles) {
     groups[self].emplace_back();
     Place place;
     int first_step = 0;
-    begin_turns(consumer);
     for (const Tile& tile : tiles) {
-        if (consumer == 0) alone_with_block([&] { without_turns = tile.alone; });
         if (tile.alone && consumer == 1)
             pass_tile(tile, place);
         else if (tile.columns == 64)
@@ -219,7 +187,6 @@ void consume(int consumer, const std::vector<Tile>& tiles) {
             consume_tile<256>(tile, first_step, place);
         first_step += tile.steps;
     }
-    end_turns(consumer);
     if (groups[self].size() != 1 || !groups[self].back().empty()) fail("instructions are left");
 }
 
@@ -232,7 +199,5 @@ int main() {
     std::thread first(consume, 0, std::cref(tiles)), second(consume, 1, std::cref(tiles));
     first.join();
     second.join();
-    for (const Named& barrier : named)
-        if (barrier.arrived) fail("a barrier is left with arrivals");
     std::printf("right\n");
 }

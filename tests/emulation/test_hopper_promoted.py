@@ -1,5 +1,5 @@
-"""How warpgroups multiply and promote, by the source's own loops: sums, stages and turns, with tensor cores as late as
-they may be."""
+"""How warpgroups multiply and promote, by the source's own loops: sums and stages, with tensor cores as late as they
+may be."""
 
 from __future__ import annotations
 
@@ -19,11 +19,10 @@ TILES = [
     for alone in (0, 1, 0)
 ]
 KERNEL = BY_NAME["hopper_fp8"]
-OVERLAPS = sorted({config["overlap"] for config in KERNEL.configs()})
 FEWEST_STAGES = min(config["stages"] for config in KERNEL.configs())
 
 
-def compiled(directory: Path, overlap: int, change: tuple[str, str] | None = None) -> Path:
+def compiled(directory: Path, change: tuple[str, str] | None = None) -> Path:
     """A program around the source, or around one with a mistake: what is replaced, and by what."""
     name = "hopper_promoted.cuh"
     text = (SOURCE_DIR / name).read_text()
@@ -31,9 +30,8 @@ def compiled(directory: Path, overlap: int, change: tuple[str, str] | None = Non
         assert text.count(change[0]) == 1, change
         (directory / name).write_text(text.replace(*change))
     program = directory / "promoted"
-    macros = (f"-DOVERLAP={overlap}", f"-DSTAGES={FEWEST_STAGES}")
-    includes = (f"-I{directory}", f"-I{SOURCE_DIR}", "-pthread")
-    command: list[str | Path] = [compiler(), *FLAGS, *macros, *includes, "-o", program, HERE / "promoted.cpp"]
+    own = (f"-DSTAGES={FEWEST_STAGES}", f"-I{directory}", f"-I{SOURCE_DIR}", "-pthread")
+    command: list[str | Path] = [compiler(), *FLAGS, *own, "-o", program, HERE / "promoted.cpp"]
     subprocess.run(command, check=True, env=ENVIRONMENT)
     return program
 
@@ -45,22 +43,20 @@ def verdict(program: Path) -> str:
     return done.stdout.strip()
 
 
-@pytest.mark.parametrize("overlap", OVERLAPS)
-def test_sums_are_right_and_no_stage_is_released_early(tmp_path: Path, overlap: int) -> None:
-    assert verdict(compiled(tmp_path, overlap)) == "right"
+def test_sums_are_right_and_no_stage_is_released_early(tmp_path: Path) -> None:
+    assert verdict(compiled(tmp_path)) == "right"
 
 
 EARLY = "a stage is released while it is read"
 MISTAKES = [
-    (2, "wait_products<1>();\n                settle(partial[1 - set]);", "", EARLY),
-    (2, "if (column == 0) release(at, before);", "if (column == 0) release(at, place.stage);", EARLY),
-    (2, "promote(partial[1], sums + (N - COLUMNS) / 2);", "", "a sum is wrong"),
-    (2, "settle(partial[1]);", "promote(partial[0], sums);", "a sum is wrong"),
-    (0, "(is_last) expect_next(at, place, step + 1 < steps)", "(is_last) release(at, place.stage)", EARLY),
-    (1, "if (IN_TURN) await_turn(consumer);", "", "rounds of both consumers mix"),
+    ("wait_products<1>();\n                settle(partial[1 - set]);", "", EARLY),
+    ("if (column == 0) release(at, before);", "if (column == 0) release(at, place.stage);", EARLY),
+    ("promote(partial[1], sums + (N - COLUMNS) / 2);", "", "a sum is wrong"),
+    ("settle(partial[1]);", "promote(partial[0], sums);", "a sum is wrong"),
+    ("(is_last) expect_next(at, place, step + 1 < steps)", "(is_last) release(at, place.stage)", EARLY),
 ]
 
 
-@pytest.mark.parametrize(("overlap", "source", "mistake", "said"), MISTAKES)
-def test_mistakes_are_found(tmp_path: Path, overlap: int, source: str, mistake: str, said: str) -> None:
-    assert verdict(compiled(tmp_path, overlap, (source, mistake))) == said
+@pytest.mark.parametrize(("source", "mistake", "said"), MISTAKES)
+def test_mistakes_are_found(tmp_path: Path, source: str, mistake: str, said: str) -> None:
+    assert verdict(compiled(tmp_path, (source, mistake))) == said

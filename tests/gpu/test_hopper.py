@@ -39,7 +39,7 @@ def chosen(name: str) -> list[TileConfig]:
     configs = list(BY_NAME[name].configs())
     by_shape: dict[tuple[int, ...], list[TileConfig]] = {}
     for config in configs:
-        kind = tuple(config.get(name, 0) for name in ("block_n", "cluster", "promote", "overlap", "turned"))
+        kind = tuple(config.get(name, 0) for name in ("block_n", "cluster", "promote", "turned"))
         by_shape.setdefault(kind, []).append(config)
     return [config for alike in by_shape.values() for config in (alike[0], alike[-1])]
 
