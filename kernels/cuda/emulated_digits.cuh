@@ -20,8 +20,8 @@ __device__ __forceinline__ unsigned int scales_of(unsigned int peak) {
     return static_cast<unsigned int>(127 + first) << 23 | static_cast<unsigned int>(127 + power - first) << 15;
 }
 
-// `fixed_point` in fewer instructions. Scaling loses bits only of what is nothing as an integer. Sums towards zero
-// never reach a whole number that the exact one does not, and a NaN is converted to zero.
+// An element as q, halves rounded away from zero. Scaling loses bits only of what is nothing as an integer. Sums
+// towards zero never reach a whole number that the exact one does not, and a NaN is converted to zero.
 __device__ __forceinline__ int scaled_integer(float value, unsigned int scales) {
     const float scaled = value * __uint_as_float(scales & INFINITE) * __uint_as_float(scales << 8 & INFINITE);
     const float half = __uint_as_float((__float_as_uint(scaled) & 0x80000000u) | 0x3F000000u);

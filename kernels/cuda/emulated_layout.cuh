@@ -95,20 +95,6 @@ __device__ __forceinline__ int line_exponent(unsigned int peak) {
     return length + (biased ? biased : 1) - 150 + at_top;
 }
 
-// An element as q. Rounds halves away from zero; `exponent` is its line's.
-__device__ __forceinline__ int fixed_point(float value, int exponent) {
-    const unsigned int bits = __float_as_uint(value);
-    const int biased = bits >> 23 & 0xFF;
-    const unsigned int mantissa = (bits & 0x7FFFFF) | (biased ? 0x800000 : 0);
-    const int left = (biased ? biased : 1) - 150 + 31 - exponent;
-    unsigned int magnitude = 0;
-    if (left >= 0)
-        magnitude = mantissa << left;
-    else if (left >= -24)
-        magnitude = (mantissa + (1u << (-left - 1))) >> -left;
-    return bits >> 31 ? -static_cast<int>(magnitude) : static_cast<int>(magnitude);
-}
-
 // q's digits, the highest in the highest byte: adding 128 to the three lower bytes carries, taking it off again does
 // not.
 __device__ __forceinline__ unsigned int digits_of(int q) {

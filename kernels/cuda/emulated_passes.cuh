@@ -4,7 +4,6 @@
 
 #include "emulated_digits.cuh"
 #include "emulated_plain.cuh"
-#include "emulated_split.cuh"
 #include "emulated_way.cuh"
 
 #define SIGNATURE                                                                                               \
@@ -42,7 +41,6 @@ extern "C" __global__ void __launch_bounds__(PASS_THREADS) emulated_measure(SIGN
                     findings.depth_peaks + skipped_steps, findings.steps, of_columns);
 }
 
-#if IN_REGISTERS
 // One block for each tile of A, and then of B; in the order in which they lie in memory, and the last first: what was
 // measured last the L2 may still have.
 extern "C" __global__ void __launch_bounds__(PASS_THREADS, 4) emulated_split(SIGNATURE) {
@@ -81,43 +79,6 @@ extern "C" __global__ void __launch_bounds__(PASS_THREADS, 4) emulated_split(SIG
     __threadfence();
     spread_of_warps(findings, block, k);
 }
-#else
-// One block for each tile of A, and then of B.
-extern "C" __global__ void __launch_bounds__(PASS_THREADS) emulated_split(SIGNATURE) {
-    __shared__ __align__(16) Splitting shared;
-    __shared__ float sums[2][LINES];
-    OPERANDS;
-    const int block = blockIdx.x / findings.steps, step = blockIdx.x % findings.steps;
-    const int blocks_a = of_a.items * of_a.blocks();
-    const bool is_b = block >= blocks_a;
-    const Operand operand = chosen(is_b, of_a, of_b);
-    const int number = is_b ? block - blocks_a : block;
-    const int item = number / operand.blocks(), first_line = number % operand.blocks() * LINES;
-    if (threadIdx.x < LINES) {
-        const unsigned int peak = findings.peaks[static_cast<Index>(block) * LINES + threadIdx.x];
-        shared.exponents[threadIdx.x] = peak < INFINITE ? line_exponent(peak) : 512;  // no element has digits then
-        shared.squares[threadIdx.x] = 0;
-    }
-    __syncthreads();
-    split_tile(shared, operand, operand.first + item * operand.stride, first_line, step * DEPTH);
-    __syncthreads();
-    const uint4* const from = reinterpret_cast<const uint4*>(shared.planes);
-    uint4* const to = reinterpret_cast<uint4*>(findings.tile(block, step));
-    for (int i = threadIdx.x; i < DIGITS * PLANE / 16; i += PASS_THREADS)
-        to[i] = from[i];
-    if (threadIdx.x < LINES)
-        atomicAdd(findings.squares + static_cast<Index>(block) * LINES + threadIdx.x,
-                  static_cast<unsigned long long>(shared.squares[threadIdx.x]));
-    if (!is_b && first_line == 0) compare_step(findings, of_a, of_b, batch, item, step);
-    __threadfence();  // squares are there before the arrival is counted
-    __syncthreads();
-    if (threadIdx.x == 0) shared.is_last = atomicAdd(findings.arrivals + block, 1u) == findings.steps - 1;
-    __syncthreads();
-    if (!shared.is_last) return;
-    __threadfence();
-    spread_of_lines(findings, block, k, sums);
-}
-#endif
 
 // Tiles that are not made of digits. A few blocks share all of them, and each of a block's threads looks at one.
 extern "C" __global__ void __launch_bounds__(PLAIN_THREADS, 2) emulated_plain(SIGNATURE) {

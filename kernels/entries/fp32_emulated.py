@@ -97,7 +97,6 @@ FP32_EMULATED: tuple[Kernel, ...] = (
             Parameter("block_n", (LINES,), LINES, "its columns per thread block", compiled=False),
             Parameter("block_k", (DEPTH,), DEPTH, "steps of k in a place of the ring", compiled=False),
             Parameter("cluster", (1, 2), 1, "thread blocks below each other that share their tiles of B's digits"),
-            Parameter("in_registers", (0, 1), 1, "1: warps put digits in order, 0: blocks do, in shared memory"),
             Parameter("least", (6, 7, 8), 6, "int8 products that a tile takes at the least"),
         ),
         arrange=_resident_blocks,

@@ -23,12 +23,9 @@ TRANSPOSES = ((False, False), (True, True), (True, False), (False, True))
 EACH = list(itertools.product(TRANSPOSES, PASSES))
 
 
-@pytest.fixture(scope="module", params=[0, 1], ids=["in shared memory", "in registers"])
-def programs(
-    emulator: Emulator, pool: Executor, request: pytest.FixtureRequest
-) -> Mapping[tuple[bool, bool], Programs]:
-    asked = {"in_registers": request.param}
-    under_way = {each: pool.submit(compiled, emulator, *each, asked) for each in EACH}
+@pytest.fixture(scope="module")
+def programs(emulator: Emulator, pool: Executor) -> Mapping[tuple[bool, bool], Programs]:
+    under_way = {each: pool.submit(compiled, emulator, *each, {}) for each in EACH}
     return {transposes: {name: under_way[transposes, name].result() for name in PASSES} for transposes in TRANSPOSES}
 
 
