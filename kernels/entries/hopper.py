@@ -27,24 +27,24 @@ def _shared_bytes(config: TileConfig, _dtype: DTypeName) -> int:
     return config["stages"] * (stage + 2 * BARRIER_BYTES) + out
 
 
-def _as_it_lies(problem: Problem, config: TileConfig) -> bool:
-    """Whether B is multiplied across k, out of registers: Cᵀ = Bᵀ·Aᵀ is computed then, tiles and all."""
-    return not config.get("turned", 1) and not problem.transpose_b
+def _as_it_lies(problem: Problem) -> bool:
+    """Whether `hopper_tf32` multiplies B across k, out of registers: Cᵀ = Bᵀ·Aᵀ is computed then, tiles and all."""
+    return problem.dtype == "float32" and not problem.transpose_b
 
 
 def _resident_blocks(problem: Problem, config: TileConfig) -> Launch:
     """All tiles of the batch, which resident blocks share."""
-    m, n = (problem.n, problem.m) if _as_it_lies(problem, config) else (problem.m, problem.n)
+    m, n = (problem.n, problem.m) if _as_it_lies(problem) else (problem.m, problem.n)
     grid = (tiles(m, BLOCK_M) * tiles(n, config["block_n"]) * problem.batch, 1, 1)
     shared_bytes = _shared_bytes(config, problem.dtype)
     return Launch(grid, ((CONSUMERS + 1) * WARPGROUP, 1, 1), shared_bytes, resident=True, cluster=config["cluster"])
 
 
-def _boxes(problem: Problem, config: TileConfig) -> Boxes:
+def _boxes(problem: Problem, _: TileConfig) -> Boxes:
     """Rows of 128 bytes. 16-bit operands may lie along or across k; of others the instructions know no second way, but
-    for an operand that comes from registers, in boxes of as many steps of k as one of A has."""
+    for a B that comes from registers, in boxes of as many steps of k as one of A has."""
     depth, columns = (ROW_BYTES // DTYPES[dtype].itemsize for dtype in (problem.dtype, problem.product_dtype))
-    as_it_lies = _as_it_lies(problem, config)
+    as_it_lies = _as_it_lies(problem)
     return Boxes(
         a=(BOX, depth),
         b=(depth, depth) if as_it_lies else (BOX, depth),
@@ -145,26 +145,17 @@ INT8: tuple[Kernel, ...] = (
 TF32: tuple[Kernel, ...] = (
     _warp_specialised(
         "hopper_tf32",
-        "float32 rounded to TF32 on Hopper's tensor cores: operands brought along k, rounded by the copy engine.",
+        "float32 on Hopper's tensor cores, rounded to TF32 by the copy engine; B is multiplied as it lies.",
         "The source of `hopper_bf16` with another instruction: a box holds 32 steps of k in place of 64. The tensor "
         "cores leave out the lower 13 bits of an operand. Cut so, all elements would be too small and the errors of a "
         "sum add up; so the copy engine rounds each element as it brings it, and no pass over the operands is needed "
-        "for that. One that lies across k, as B does in a plain A·B, is transposed first, because for 32 bits the "
-        "instruction reads both operands along k alone; that counts as the kernel's time. With `turned` 0 such a B is "
-        "multiplied as it lies: Cᵀ = Bᵀ·Aᵀ is computed, whose first operand may come from registers, and threads fill "
-        "these from rows of k. It is never chosen unless "
-        "the caller asks for the accuracy `tf32` or `bf16`, or for it by name.",
+        "for that. For 32 bits the instruction reads shared memory along k alone, but its first operand may come from "
+        "registers. So where B lies across k, as in a plain A·B, Cᵀ = Bᵀ·Aᵀ is computed, and threads fill registers "
+        "from B's rows of k: tiles are then block_n rows by block_m columns, and the blocks of a cluster share A's. An "
+        "A that lies across k is transposed first, which counts as the kernel's time. It is never chosen unless the "
+        "caller asks for the accuracy `tf32` or `bf16`, or for it by name.",
         f"{DESIGN} (fast.cu, 2024); rounding by the tensor map as CUTLASS 3 has it.",
         ("float32", "tf32"),
-        (
-            Parameter(
-                "turned",
-                (0, 1),
-                1,
-                "1: a B that lies across k is transposed before; 0: its fragments come from registers, and tiles are "
-                "block_n rows by block_m columns",
-            ),
-        ),
     ),
 )
 FP8: tuple[Kernel, ...] = (

@@ -80,6 +80,7 @@ void give_registers() {}
 template <int REGISTERS>
 void take_registers() {}
 
+inline int alike(int value) { return value; }  // what is the same in all threads of a warp
 inline unsigned long long tile_descriptor(unsigned int shared, int) { return shared; }
 inline unsigned long long moved(unsigned long long descriptor, int bytes) { return descriptor + bytes; }
 inline void fence_sums() { emulated::issued[threadIdx.x].fenced = true; }

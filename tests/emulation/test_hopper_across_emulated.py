@@ -18,8 +18,7 @@ from tests.support.products import in_float64, operands
 from worker.sources import kernel_program
 
 (KERNEL,) = TF32
-AS_IT_LIES: TileConfig = {"cluster": 1, "turned": 0}
-TILES: list[TileConfig] = [{"block_n": 64, "stages": 3}, {"block_n": 192, "stages": 4}, {"block_n": 256, "stages": 4}]
+TILES = [{"block_n": 64, "stages": 3}, {"block_n": 192, "stages": 4}, {"block_n": 256, "stages": 4}]
 
 
 def some_cases() -> Iterator[Case]:
@@ -38,7 +37,7 @@ def some_cases() -> Iterator[Case]:
 
 @pytest.fixture(scope="module", params=TILES, ids=lambda config: "-".join(map(str, config.values())))
 def config(request: pytest.FixtureRequest) -> TileConfig:
-    return KERNEL.resolve_config({**request.param, **AS_IT_LIES})
+    return KERNEL.resolve_config({**request.param, "cluster": 1})
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""What `hopper_int8` and `hopper_tf32` have of their own: operands brought along k, wrapping sums, rounding."""
+"""What `hopper_int8` and `hopper_tf32` have of their own: transposition, wrapping sums, rounding."""
 
 from __future__ import annotations
 
