@@ -6,6 +6,9 @@
 #include "hopper.cuh"
 
 #ifndef EMULATED  // an emulation on the CPU brings its own words
+// What is the same in all threads of a warp, so that the compiler knows it.
+__device__ __forceinline__ int alike(int value) { return __shfl_sync(0xffffffffu, value, 0); }
+
 // As inline assembly counts operands: 32 sums to a row.
 #define SUMS_0                                                                                                       \
     "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29," \

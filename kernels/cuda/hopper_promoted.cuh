@@ -16,11 +16,6 @@ struct Rounds {
     typedef HOPPER_SUM Partial[COLUMNS / 2];
 };
 
-#ifndef EMULATED  // an emulation on the CPU brings its own words
-// What is the same in all threads of a warp, so that the compiler knows it.
-__device__ __forceinline__ int alike(int value) { return __shfl_sync(0xffffffffu, value, 0); }
-#endif
-
 // ---- one round ----
 struct Operands {
     unsigned long long a, b;

@@ -81,10 +81,12 @@ template <int N>
 __device__ __forceinline__ void multiply_stages(const Shared& at, int consumer, int steps, Place& place,
                                                 HOPPER_SUM (&sums)[N / 2]) {
     int before = -1;
+    const int half = alike(consumer);  // so that descriptors are computed once for a warp
     for (int step = 0; step < steps; ++step, place.advance()) {
+        const int stage = alike(place.stage);
         wait_barrier(at.full(place.stage), place.parity);
-        const unsigned long long a = tile_descriptor(at.a(place.stage, consumer), BOX_BYTES);
-        const unsigned long long b = tile_descriptor(at.b(place.stage, 0), BOX_BYTES);
+        const unsigned long long a = tile_descriptor(at.a(stage, half), BOX_BYTES);
+        const unsigned long long b = tile_descriptor(at.b(stage, 0), BOX_BYTES);
         fence_sums();
 #pragma unroll
         for (int part = 0; part < SWIZZLE_BYTES / DEPTH_BYTES; ++part)
