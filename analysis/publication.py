@@ -13,7 +13,10 @@ from kernels.architectures import ARCHITECTURES
 
 
 def publish(results: Results, name: str | None = None) -> dict[str, Any]:
-    """Of the schema in `kernels/published_records.py`; `name` is that of the file, by default device and title."""
+    """Of the schema in `kernels/published_records.py`; `name` is that of the file, by default device and title.
+
+    Batches are left out: a published record is of one product.
+    """
     title = results.job.title or f"Benchmark {results.job.id}"
     finished = results.job.finished_at
     device = _device(results)
@@ -30,7 +33,7 @@ def publish(results: Results, name: str | None = None) -> dict[str, Any]:
             "note": " ".join(results.warnings) or None,
         },
         "device": device,
-        "records": [_record(one, cublas) for one in results.records],
+        "records": [_record(one, cublas) for one in results.records if one.batch == 1],
         "rooflines": _rooflines(results),
     }
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 WIDTH_IN, PANEL_IN, FOOT_IN, ACROSS = 9.0, 2.7, 0.5, 2
+ENOUGH = 4  # sizes, for a line that says how speed goes with N; fewer stand in the table alone
 OURS, DROP = COLOURS[0], COLOURS[1]
 # By line: colour, dashes, marker.
 STYLES = {
@@ -78,7 +79,8 @@ def draw(runs: Mapping[str, Results], among: Sequence[Target] = (*TARGETS, *CURV
 
 def _panels(runs: Mapping[str, Results], among: Sequence[Target]) -> Iterator[tuple[str, dict[str, Line]]]:
     for kernel, dtype in dict.fromkeys((one.kernel, one.dtype) for one in among if one.kernel != AUTO):
-        if found := lines(kernel, runs, among):
+        found = lines(kernel, runs, among)
+        if len(found.get("ours", ())) >= ENOUGH:
             yield f"{kernel}, {dtype} operands", found
 
 

@@ -3,7 +3,7 @@
 A kernel's speed over the library's changes slowly with the shape, but for two jumps that arithmetic tells: a tile that
 is partly outside of the product costs as much as a whole one, and so does a wave of blocks that leaves multiprocessors
 idle. So of each measured shape the speed over the library's is taken, freed of the jumps there, averaged in doublings
-by nearness, and the jumps of the product at hand are put in again.
+by nearness, and the jumps of the product at hand are put in again, in part: the library's tiles and waves jump as well.
 
 A kernel that makes its products of another type's is not as exact as the library everywhere. Here its configs stand
 for themselves, and one counts only if it was as exact at every shape near the product that it was tried at.
@@ -24,9 +24,10 @@ from kernels.resources import records_of
 from kernels.tuned import Entry, Row, Trial, doublings
 
 # By leaving out each shape of the recorded tables in turn (benchmarks/cross_validate.py).
-RISK = 0.02  # of a kernel's speed, for each doubling between the product and the nearest shape that it was measured at
+RISK = 0.06  # of a kernel's speed, for each doubling between the product and the nearest shape that it was measured at
+SEEN = 0.4  # of what fuller tiles and waves gain, by a power: the library's own speed has jumps too
 CROWD = 0.7  # blocks that share a multiprocessor take so much longer: to the power of how many there are
-SHAPES, POINTS = 12, 4  # of the nearest shapes so many are looked at, and of a kernel so many of them
+SHAPES, POINTS = 18, 6  # of the nearest shapes so many are looked at, and of a kernel so many of them
 _Key = tuple[str, frozenset[tuple[str, int]]]
 
 
@@ -126,7 +127,7 @@ def _gain(point: Point, problem: Problem, device: DeviceTraits) -> float:
     if not isinstance(point.kernel, CudaKernel):
         return 1.0
     here, there = (filled(point.kernel, point.config, each, device) for each in (problem, point.entry.problem))
-    return here / there
+    return float((here / there) ** SEEN)
 
 
 def filled(kernel: CudaKernel, config: TileConfig, problem: Problem, device: DeviceTraits) -> float:

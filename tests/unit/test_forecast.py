@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -70,13 +72,18 @@ def test_caution_grows_with_distance_and_is_for_our_kernels_alone(n: int, ours: 
 
 
 @pytest.mark.parametrize("shipped", TABLES, ids=lambda shipped: shipped.device)
-def test_auto_is_close_to_the_best_at_shapes_that_it_has_not_seen(
-    shipped: TunedTable, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_auto_is_close_to_the_best_at_shapes_that_it_has_not_seen(shipped: TunedTable) -> None:
     held = list(validated(shipped))
     over = [one.of_library for one in held if one.of_library is not None]
-    assert geometric_mean([one.of_best for one in held]) >= 0.95
-    assert geometric_mean(over) >= 1.0 and min(over) >= 0.6
+    assert geometric_mean([one.of_best for one in held]) >= 0.965
+    assert geometric_mean(over) >= 1.2 and min(over) >= 0.75
+
+
+@pytest.mark.parametrize("shipped", TABLES, ids=lambda shipped: shipped.device)
+def test_where_little_was_measured_tiles_and_waves_help(shipped: TunedTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Squares and the skinny presets alone, without the random shapes."""
+    few = [one for one in shipped.entries if len({one.m, one.n, one.k}) == 1 or max(one.m, one.n, one.k) == 8192]
+    thin = replace(shipped, entries=tuple(few))
+    held = geometric_mean([one.of_best for one in validated(thin)])
     monkeypatch.setattr(forecast, "_gain", lambda *_: 1.0)
-    blind = [one.of_best for one in validated(shipped)]
-    assert geometric_mean(blind) < geometric_mean([one.of_best for one in held]), "tiles and waves tell nothing"
+    assert geometric_mean([one.of_best for one in validated(thin)]) < held

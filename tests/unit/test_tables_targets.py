@@ -11,6 +11,7 @@ import pytest
 
 from analysis.result_models import CaseResult, Results
 from analysis.results import from_json
+from benchmarks import plot_targets
 from benchmarks.bench_kernels import Kept, specs
 from benchmarks.kernel_targets import AUTO, CURVES, TARGETS, Shape, Target, plotted
 from benchmarks.plot_targets import draw, lines
@@ -177,7 +178,16 @@ def made_up() -> Mapping[str, Results]:
     return {"hopper_bf16": renamed, "hopper_bf16_dense": faster(renamed, 1.5), "hopper_bf16_curve": twice}
 
 
-def test_lines_join_target_and_curve_and_keep_odd_sizes_apart() -> None:
+@pytest.fixture
+def two_sizes_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plot_targets, "ENOUGH", 2)
+
+
+def test_a_kernel_of_few_sizes_has_no_panel() -> None:
+    assert plot_targets.picture(made_up()) is None
+
+
+def test_lines_join_target_and_curve_and_keep_odd_sizes_apart(two_sizes_are_enough: None) -> None:
     found = lines("hopper_bf16", made_up(), (*TARGETS, *CURVES))
     assert {name: [n for n, _ in line] for name, line in found.items()} == {
         "ours": [4096, 8192],
@@ -209,7 +219,7 @@ def test_a_kernel_made_of_other_products_is_drawn_where_it_is_as_exact(error: fl
     assert "cuBLAS" in found and ("ours" in found) == ("ours, odd N" in found) == drawn
 
 
-def test_the_picture_follows_the_record_and_the_readme_shows_it(tmp_path: Path) -> None:
+def test_the_picture_follows_the_record_and_the_readme_shows_it(tmp_path: Path, two_sizes_are_enough: None) -> None:
     assert pictures(tmp_path) == {}
     assert readme(MARKED, []) == MARKED.replace("old\n", "")
     record = {name: run.model_dump(mode="json") for name, run in made_up().items()}
