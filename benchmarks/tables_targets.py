@@ -46,9 +46,10 @@ class Beside:
 
     @property
     def named(self) -> str:
-        """The kernel, and what it is held against where that is no library's."""
+        """The kernel, what was asked of it, and what it is held against where that is no library's."""
+        asked = "".join(f", `{name}` {value}" for name, value in self.target.config.items())
         over = "" if self.target.baseline == "auto" else f" over `{self.target.baseline}`"
-        return f"`{self.ours.kernel}`{over}"
+        return f"`{self.ours.kernel}`{asked}{over}"
 
     @property
     def better(self) -> CaseResult | None:

@@ -235,4 +235,6 @@ def test_the_picture_follows_the_record_and_the_readme_shows_it(tmp_path: Path, 
 def test_a_kernel_held_against_another_says_which() -> None:
     target = Target(kernel="pipelined", dtype="float32", bounds={4096: (0.5, 0.9)}, baseline="warp_tiled")
     assert "| `pipelined` over `warp_tiled` | 4096 |" in _table("pipelined", target)
+    asked = Target(kernel="pipelined", dtype="float32", bounds={4096: (0.5, 0.9)}, config={"stages": 4})
+    assert "| `pipelined`, `stages` 4 | 4096 |" in _table("pipelined", asked)
     assert target.specs["pipelined"]["baseline"] == "warp_tiled"
