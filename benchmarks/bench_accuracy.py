@@ -30,7 +30,8 @@ from worker.child import make_runner
 from worker.runner import HostOperand, Runner, gathered
 
 SIZES = (2048, 4096, 8192)
-KERNELS = ("cublas", "hopper_fp32", "fp32_emulated", "strassen")
+EMULATED = ("fp32_emulated", "fp32_emulated:least=7", "fp32_emulated:least=8")
+KERNELS = ("cublas", "hopper_fp32", *EMULATED, "strassen")
 LIBRARIES = {"cpu": "cpu_blas", "gpu": "cublas"}
 PACKAGES = ("cupy-cuda13x", "numpy")
 

@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import ceil
 
 from analysis.result_models import CaseResult
 from kernels.catalog import BY_NAME
 
 
+def error_ratio(own: float | None, library: float | None) -> float | None:
+    """In ten-thousandths, and above 1 where it is at all; None where either is unknown or there is no ratio."""
+    if own is None or library is None or (library == 0.0 and own > 0.0):
+        return None
+    return ceil(own / library * 1e4) / 1e4 if library else 1.0
+
+
 def over_library(case: CaseResult, errors: Mapping[str, float | None]) -> float | None:
     """Its error over the baseline's, where it makes float32 products of another type's; None for all others, and where
     either is unknown. `errors`: of all cases of its benchmark."""
-    library = errors.get(case.baseline or "")
-    if BY_NAME[case.kernel].made_of is None or case.accuracy != "fp32" or not library:
-        return None
-    return None if case.error_vs_float64 is None else case.error_vs_float64 / library
+    return error_ratio(case.error_vs_float64, errors.get(case.baseline or "")) if _is_tried(case) else None
 
 
 def is_as_exact(case: CaseResult, errors: Mapping[str, float | None]) -> bool:
-    """Of kernels, and configs of one, of which some are less exact than the library, those that are not."""
+    """Of kernels, and configs of one, of which some are less exact than the library, those that are not; and all where
+    the library's error is not known."""
+    if not _is_tried(case) or errors.get(case.baseline or "") is None:
+        return True
     ratio = over_library(case, errors)
-    return ratio is None or ratio <= 1.0
+    return ratio is not None and ratio <= 1.0
+
+
+def _is_tried(case: CaseResult) -> bool:
+    return BY_NAME[case.kernel].made_of is not None and case.accuracy == "fp32"

@@ -14,11 +14,11 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from math import ceil
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+from benchmarks.exactness import error_ratio
 from jobs.benchmark_cases import LIBRARY_OF_ACCURACY
 from kernels.catalog import BY_NAME
 from kernels.kernel import DeviceClass
@@ -76,13 +76,6 @@ def timed(document: Mapping[str, Any]) -> Iterator[Timed]:
             if round_ms := {number: ms for number, ms in taken if number < rounds and ms}:
                 over = error_ratio(record.get("error_vs_float64"), errors.get(record.get("baseline")))
                 yield Timed(record["kernel"], record["config"], problem, round_ms, over)
-
-
-def error_ratio(own: float | None, library: float | None) -> float | None:
-    """In ten-thousandths, and above 1 where it is at all; None where either is unknown or there is no ratio."""
-    if own is None or library is None or (library == 0.0 and own > 0.0):
-        return None
-    return ceil(own / library * 1e4) / 1e4 if library else 1.0
 
 
 def is_tried(row: Row) -> bool:

@@ -13,6 +13,7 @@ from analysis.result_models import Results
 from analysis.results import from_json
 from benchmarks.auto_sample import LEAST, MOST, ODD_SHARE, choices, draw
 from benchmarks.bench_auto import rivals, with_configs
+from benchmarks.exactness import is_as_exact
 from benchmarks.publish import RESULTS
 from benchmarks.tables_auto import auto_choices
 from jobs.benchmark_spec import BenchmarkSpec
@@ -69,6 +70,14 @@ def test_what_is_further_off_than_the_library_is_no_rival_and_told_where_taken(r
     best = {one.best_kernel for one in choices(only("vectorized", "cublas"), emulated)}
     assert best == {"fp32_emulated" if counts else "cublas"}
     assert [one.error for one in choices(emulated, only("cublas"))] == pytest.approx([ratio, ratio])
+
+
+def test_an_error_that_is_not_known_makes_a_kernel_no_equal() -> None:
+    (first, *_), library = (only(name).records for name in ("pipelined", "cublas"))
+    errors = {case.case: case.error_vs_float64 for case in library}
+    tried = first.model_copy(update={"kernel": "fp32_emulated"})
+    assert is_as_exact(first, errors) and is_as_exact(tried, {})
+    assert not is_as_exact(tried.model_copy(update={"error_vs_float64": None}), errors)
 
 
 def test_the_section_says_what_was_reached_and_the_worst_choices(tmp_path: Path) -> None:

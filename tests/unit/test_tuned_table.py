@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks.tuned_table import RESULTS, documents, error_ratio, library_for, tables, text
+from benchmarks.exactness import error_ratio
+from benchmarks.tuned_table import RESULTS, documents, library_for, tables, text
 from kernels.numerics import AccuracyName, DTypeName
 from kernels.tuned import DIRECTORY, TABLES, Entry, Row, TunedTable, file_name, read
 
