@@ -1,8 +1,8 @@
 // fp32 on the CUDA cores of Hopper: threads that do little else than multiply.
 //
-// The copy engine brings boxes of both operands into a ring of stages, so that no warp spends instructions on addresses
-// or waits for its neighbours. Both come with rows of k (A transposed before, where it does not lie so): a step of k is
-// read at fixed distances from one register, 16 rows and 8 columns of a thread.
+// The copy engine brings boxes of both operands into a ring of stages, asked by whichever warp is ahead, so that none
+// spends instructions on addresses. Both come with rows of k (A transposed before, where it does not lie so): a step of
+// k is read at fixed distances from one register, 16 rows and 8 columns of a thread.
 //
 // Blocks stay. What does not fill a last turn of tiles is cut along k among all of them ("stream-K", Osama et al. 2023)
 // and added up in the order of k: the same operands give the same bits.
@@ -88,6 +88,7 @@ extern "C" __global__ void __maxnreg__(MOST_REGISTERS)
         Thread thread = {};
         if (piece.count > 0) multiply_stages(at, notes, reader, place, thread, piece.count, lane == 0, refill);
         if (piece.is_cut && !add_up(thread, notes.tiles, piece, workspace, index)) continue;
+        // The corner is found again here, so that no register keeps it while sums want all there are.
         store_sums(at, map_c, sizes, notes.tiles.corner(piece.tile), warp, lane, thread);
     }
 }
