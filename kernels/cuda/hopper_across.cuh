@@ -1,39 +1,25 @@
-// An operand of words of 32 bits that lies across k, without a transposition before. Matrix instructions want it along
-// k in shared memory, but their first operand may come from registers, which threads may fill from anywhere. So of a
-// plain A·B, where B lies across k, Cᵀ = Bᵀ·Aᵀ is computed: Bᵀ is the first operand, and A's rows are its second.
+// An operand that lies across k, of words of 32 bits or of bytes, without a transposition before. Matrix instructions
+// want it along k in shared memory, but their first operand may come from registers, which threads may fill from
+// anywhere (hopper_fragments.cuh). So of a plain A·B, where B lies across k, Cᵀ = Bᵀ·Aᵀ is computed: Bᵀ is the first
+// operand, and A's rows are its second.
 //
-// A box of what is called A here is STEP rows of k by 128 bytes, 32 rows of A next to each other. Which of them is
-// which row of the instruction is free, as long as the way to C knows it. A thread takes two neighbours at once, as
-// rows g and g + 8 of its warp's 16, and pairs lie so that neither half a warp's reads nor its writes to C meet in a
-// bank.
+// Which column of B is which row of the instruction is free, as long as the way to C knows it. A thread has two
+// neighbours, as rows g and g + 8 of its warp's 16, and they lie so that neither reads nor writes to C meet in a bank.
 //
 // Idea: cuBLAS's kernels for TF32 take their first operand from registers where it lies across k.
 #pragma once
 
-#include "hopper_schedule.cuh"
-#include "hopper_stages.cuh"
+#include "hopper_fragments.cuh"
 
-static_assert(!FROM_REGISTERS || (sizeof(Element) == 4 && OUT_COLUMNS == A_BOX), "elements of both have 32 bits");
-
-// Of a thread: 8 bytes in a row of 128, permuted as the copy engine does in row 0 of eight. Two warps share such rows.
-// Chunks of 16 bytes: those of half a warp, 0 and 5 (or 1 and 4, or 2 more), differ in their upper bit, so that rows
-// lane % 4 keep them apart, and in their lowest, so that rows lane % 4 · 2 do.
-struct Pair {
-    int chunk, within;
-
-    __device__ __forceinline__ Pair(int warp, int lane)
-        : chunk(warp % 2 * 2 ^ lane / 8 % 2 * 5 ^ lane / 16), within(lane / 4 % 2 * 8) {}
-
-    __device__ __forceinline__ int place(int row) const { return row * SWIZZLE_BYTES + (chunk ^ row) * 16 + within; }
-};
+static_assert(!FROM_REGISTERS || (sizeof(Element) != 2 && sizeof(Product) == 4), "sums have 32 bits");
 
 #ifndef EMULATED  // an emulation on the CPU brings its own words
-__device__ __forceinline__ void read_two(unsigned int* to, unsigned int shared) {
-    asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(to[0]), "=r"(to[1]) : "r"(shared));
-}
-
 __device__ __forceinline__ void write_two(unsigned int shared, float first, float second) {
     asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(shared), "f"(first), "f"(second) : "memory");
+}
+
+__device__ __forceinline__ void write_two(unsigned int shared, int first, int second) {
+    asm volatile("st.shared.v2.s32 [%0], {%1, %2};" ::"r"(shared), "r"(first), "r"(second) : "memory");
 }
 
 // Two warps wait for each other; each two have a number of their own, from 1 on.
@@ -48,14 +34,10 @@ __device__ __forceinline__ void multiply_across(const Shared& at, int consumer, 
     constexpr int PARTS = SWIZZLE_BYTES / DEPTH_BYTES, DEPTH = DEPTH_BYTES / static_cast<int>(sizeof(Element));
     if (steps == 0) return;
     const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
-    const int box = consumer * (BOX / A_BOX) + warp / 2;
-    const int first = Pair(warp, lane).place(lane % 4) + box * A_BOX_BYTES;
-    const int second = (first ^ 64) + 4 * SWIZZLE_BYTES;  // rows 4 to 7 of eight: the chunk's upper bit is another
+    const Fragments<sizeof(Element)> fragments(consumer, warp, lane);
     unsigned int words[PARTS][4];
     const auto read = [&](int stage, int part) {
-        const unsigned int from = at.a(stage, 0) + part * DEPTH * SWIZZLE_BYTES;
-        read_two(words[part], from + first);
-        read_two(words[part] + 2, from + second);
+        fragments.read(words[part], at.a(stage, 0) + part * DEPTH * SWIZZLE_BYTES);
     };
     wait_barrier(at.full(place.stage), place.parity);
     read(place.stage, 0);
@@ -92,7 +74,7 @@ __device__ __forceinline__ void store_turned(const Shared& at, const TensorMap& 
                                              const HOPPER_SUM (&sums)[N / 2]) {
     constexpr int ROWS = OUT_BYTES / SWIZZLE_BYTES, BOXES_OF_TWO = 2 * OUT_BOXES;
     const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32, two = consumer * 2 + warp / 2;
-    const int column = work.row + two * A_BOX;
+    const int column = work.row + two * OUT_COLUMNS;
     if (column >= sizes.m) return;
     const unsigned int out = at.base + OUT_OFFSET + two * BOXES_OF_TWO * OUT_BYTES;
     const Pair pair(warp, lane);

@@ -27,24 +27,25 @@ def _shared_bytes(config: TileConfig, _dtype: DTypeName) -> int:
     return config["stages"] * (stage + 2 * BARRIER_BYTES) + out
 
 
-def _as_it_lies(problem: Problem) -> bool:
-    """Whether `hopper_tf32` multiplies B across k, out of registers: Cᵀ = Bᵀ·Aᵀ is computed then, tiles and all."""
-    return problem.dtype == "float32" and not problem.transpose_b
+def _as_it_lies(problem: Problem, config: TileConfig) -> bool:
+    """Whether B across k is multiplied out of registers: Cᵀ = Bᵀ·Aᵀ is computed then, tiles and all."""
+    able = {1: not config.get("turned", 1), 2: False, 4: True}[DTYPES[problem.dtype].itemsize]
+    return able and not problem.transpose_b
 
 
 def _resident_blocks(problem: Problem, config: TileConfig) -> Launch:
     """All tiles of the batch, which resident blocks share."""
-    m, n = (problem.n, problem.m) if _as_it_lies(problem) else (problem.m, problem.n)
+    m, n = (problem.n, problem.m) if _as_it_lies(problem, config) else (problem.m, problem.n)
     grid = (tiles(m, BLOCK_M) * tiles(n, config["block_n"]) * problem.batch, 1, 1)
     shared_bytes = _shared_bytes(config, problem.dtype)
     return Launch(grid, ((CONSUMERS + 1) * WARPGROUP, 1, 1), shared_bytes, resident=True, cluster=config["cluster"])
 
 
-def _boxes(problem: Problem, _: TileConfig) -> Boxes:
+def _boxes(problem: Problem, config: TileConfig) -> Boxes:
     """Rows of 128 bytes. 16-bit operands may lie along or across k; of others the instructions know no second way, but
     for a B that comes from registers, in boxes of as many steps of k as one of A has."""
     depth, columns = (ROW_BYTES // DTYPES[dtype].itemsize for dtype in (problem.dtype, problem.product_dtype))
-    as_it_lies = _as_it_lies(problem)
+    as_it_lies = _as_it_lies(problem, config)
     return Boxes(
         a=(BOX, depth),
         b=(depth, depth) if as_it_lies else (BOX, depth),
@@ -65,6 +66,9 @@ def _config(block_n: int, stages: int, cluster: int) -> TileConfig:
     return {"block_m": BLOCK_M, "block_n": block_n, "stages": stages, "cluster": cluster}
 
 
+TURNED = Parameter("turned", (0, 1), 1, "1: a B that lies across k is transposed before; 0: multiplied as it lies")
+
+
 def _warp_specialised(
     name: str,
     summary: str,
@@ -72,9 +76,10 @@ def _warp_specialised(
     origin: str,
     accuracy: tuple[DTypeName, AccuracyName],
     own: tuple[Parameter, ...] = (),
+    rules: tuple[Constraint, ...] = (),
 ) -> CudaKernel:
-    """One source for five element types: what differs is an instruction, and how sums are stored. `own`: parameters
-    that no other has."""
+    """One source for five element types: what differs is an instruction, and how sums are stored. `own` and `rules`:
+    parameters that not all have, and constraints on these."""
     dtype = accuracy[0]
     return CudaKernel(
         name=name,
@@ -96,6 +101,7 @@ def _warp_specialised(
                 lambda c: _shared_bytes(c, dtype) <= LARGEST_SHARED_BYTES,
                 "stages × block_n = {stages} × {block_n} must fit into shared memory.",
             ),
+            *rules,
         ),
         defaults=(
             Default(config=_config(256, 4, 2), buckets=("large",)),
@@ -140,6 +146,7 @@ INT8: tuple[Kernel, ...] = (
         "counts as the kernel's time. Sums are int32 and wrap, and are stored as they are.",
         f"{DESIGN} (fast.cu, 2024); cuBLAS, too, is fast for int8 along k alone.",
         ("int8", "exact"),
+        (TURNED,),
     ),
 )
 TF32: tuple[Kernel, ...] = (
@@ -170,6 +177,12 @@ FP8: tuple[Kernel, ...] = (
         "stay where they are, as in `cublas_fp8_fast`.",
         f"{DESIGN} (fast.cu, 2024); promotion from DeepSeek-V3's technical report (2024) and DeepGEMM.",
         ("float8_e4m3", "fp8"),
-        (Parameter("promote", (0, 1), 1, "1: partial sums of each 128 steps of k are added up in float32"),),
+        (Parameter("promote", (0, 1), 1, "1: partial sums of each 128 steps of k are added up in float32"), TURNED),
+        (
+            Constraint(
+                lambda c: c["turned"] >= c["promote"],
+                "turned = {turned} must be 1 where promote = {promote} is: registers do not hold both.",
+            ),
+        ),
     ),
 )

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from jobs.matrices import Array
+from jobs.matrices import STORAGE_DTYPES, Array
 from kernels.kernel import CudaKernel, TileConfig
 from kernels.numerics import Problem
 from tests.emulation.launches import Layout, Memory, Run
 from worker.elements import core
 
-GROUP = 4  # elements of 16 bytes, which rows begin at
+GROUP_BYTES = 16  # which rows begin at
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,9 @@ def run_of(kernel: CudaKernel, config: TileConfig, case: Case, pair: tuple[Array
     problem = case.problem
     assert kernel.boxes is not None
     a, b = (_memory(core(x, transposed=False), gap) for gap, x in enumerate(pair))
-    c = _memory(np.empty((problem.batch, problem.m, problem.n), np.float32), 1, is_result=True)
+    c = _memory(
+        np.empty((problem.batch, problem.m, problem.n), STORAGE_DTYPES[problem.product_dtype]), 1, is_result=True
+    )
     box = kernel.boxes(problem, config)
     maps = (*_map_numbers(a, box.a), *_map_numbers(b, box.b), *_map_numbers(c, box.c))
     sizes = (problem.m, problem.n, problem.k, problem.batch, a.shape[0], b.shape[0])
@@ -45,7 +47,8 @@ def _workspace(kernel: CudaKernel, problem: Problem, config: TileConfig) -> tupl
 def _memory(elements: Array, gap: int, *, is_result: bool = False) -> Memory:
     """Rows at multiples of 16 bytes, between which nobody reads or writes."""
     _, rows, columns = elements.shape
-    pitch = (columns // GROUP + 1 + gap) * GROUP
+    group = GROUP_BYTES // elements.itemsize
+    pitch = (columns // group + 1 + gap) * group
     contents = b"" if is_result else elements.tobytes()
     return Memory(elements.shape, elements.dtype, Layout(pitch, (rows + 1) * pitch), contents, is_result)
 
@@ -53,4 +56,4 @@ def _memory(elements: Array, gap: int, *, is_result: bool = False) -> Memory:
 def _map_numbers(matrix: Memory, box: tuple[int, int]) -> tuple[int, ...]:
     batch, rows, columns = matrix.shape
     pitches = matrix.layout.pitch * matrix.dtype.itemsize, matrix.layout.stride * matrix.dtype.itemsize
-    return columns, rows, batch, *pitches, *box
+    return columns, rows, batch, *pitches, *box, matrix.dtype.itemsize

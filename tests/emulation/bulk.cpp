@@ -14,7 +14,7 @@ namespace emulated {
 
 namespace {
 
-constexpr int ELEMENT = 4, CHUNK = 16, SWIZZLED = 128;  // bytes
+constexpr int CHUNK = 16, SWIZZLED = 128;  // bytes
 
 struct Barrier {
     int arrivals, pending;  // of a phase
@@ -28,7 +28,8 @@ struct Box {
     int x, y, z;
     unsigned int barrier = 0;
 
-    long long bytes() const { return map.box_rows * map.box_columns * ELEMENT; }
+    long long row_bytes() const { return map.box_columns * map.element_bytes; }
+    long long bytes() const { return map.box_rows * row_bytes(); }
 };
 
 struct Stores {
@@ -55,7 +56,7 @@ void end_phase(Barrier& barrier) {
 
 // Chunks of 16 bytes are permuted within groups of eight rows of 128 bytes, where rows are not longer.
 unsigned int swizzled(const Box& box, unsigned int at) {
-    return box.map.box_columns * ELEMENT <= SWIZZLED ? at ^ (at / SWIZZLED % 8 * CHUNK) : at;
+    return box.row_bytes() <= SWIZZLED ? at ^ (at / SWIZZLED % 8 * CHUNK) : at;
 }
 
 void touch(const Box& box, bool closed) {
@@ -67,8 +68,7 @@ void touch(const Box& box, bool closed) {
 }
 
 void check(const Box& box) {
-    require_multiple("A box's place in shared memory", box.shared,
-                     box.map.box_columns * ELEMENT <= SWIZZLED ? 1024 : 128);
+    require_multiple("A box's place in shared memory", box.shared, box.row_bytes() <= SWIZZLED ? 1024 : 128);
     require_multiple("A matrix's address", reinterpret_cast<unsigned long long>(box.map.memory), 16);
     require_multiple("A matrix's pitch", box.map.pitch, 16);
     for (long long at = 0; at < box.bytes(); ++at)
@@ -78,23 +78,24 @@ void check(const Box& box) {
 // For each element of the box its place in shared memory, and in the matrix: null outside.
 template <typename Visit>
 void for_each_element(const Box& box, Visit visit) {
+    const long long size = box.map.element_bytes;
     for (long long row = 0; row < box.map.box_rows; ++row)
         for (long long column = 0; column < box.map.box_columns; ++column) {
             const long long x = box.x + column, y = box.y + row;
-            const unsigned int at = box.shared + (row * box.map.box_columns + column) * ELEMENT;
+            const unsigned int at = box.shared + (row * box.map.box_columns + column) * size;
             const bool inside = x >= 0 && x < box.map.columns && y >= 0 && y < box.map.rows && box.z < box.map.items;
-            unsigned char* const there = box.map.memory + box.z * box.map.stride + y * box.map.pitch + x * ELEMENT;
+            unsigned char* const there = box.map.memory + box.z * box.map.stride + y * box.map.pitch + x * size;
             visit(at_address(swizzled(box, at)), inside ? there : nullptr);
         }
 }
 
 void complete_load(const Box& box) {
     touch(box, false);
-    for_each_element(box, [](unsigned char* shared, const unsigned char* there) {
+    for_each_element(box, [&box](unsigned char* shared, const unsigned char* there) {
         if (there)
-            memcpy(shared, there, ELEMENT);
+            memcpy(shared, there, box.map.element_bytes);
         else
-            memset(shared, 0, ELEMENT);
+            memset(shared, 0, box.map.element_bytes);
     });
     Barrier& barrier = known(box.barrier);
     barrier.bytes -= box.bytes();
@@ -158,8 +159,8 @@ void complete_stores(int pending) {
     for (; mine.groups.size() > static_cast<size_t>(pending); mine.groups.pop_front())
         for (const Box& box : mine.groups.front()) {
             touch(box, false);
-            for_each_element(box, [](const unsigned char* shared, unsigned char* there) {
-                if (there) memcpy(there, shared, ELEMENT);
+            for_each_element(box, [&box](const unsigned char* shared, unsigned char* there) {
+                if (there) memcpy(there, shared, box.map.element_bytes);
             });
         }
 }

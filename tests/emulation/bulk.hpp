@@ -6,13 +6,13 @@
 
 namespace emulated {
 
-// Of 32-bit elements; sizes in elements, pitches in bytes.
+// Sizes in elements, pitches in bytes.
 struct TensorMap {
     unsigned char* memory;
-    long long columns, rows, items, pitch, stride, box_rows, box_columns;
+    long long columns, rows, items, pitch, stride, box_rows, box_columns, element_bytes;
 
     static TensorMap of(Arguments& given) {
-        return {given.next_memory(), given.next_number(), given.next_number(), given.next_number(),
+        return {given.next_memory(), given.next_number(), given.next_number(), given.next_number(), given.next_number(),
                 given.next_number(), given.next_number(), given.next_number(), given.next_number()};
     }
 };

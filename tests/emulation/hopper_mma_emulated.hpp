@@ -1,6 +1,6 @@
 // The words of hopper.cuh and hopper_mma.cuh that kernels on tensor cores use, in plain C++: of those that take their
-// first operand from registers. A product is computed only when it is waited for, out of registers and shared memory as
-// they are then; registers must still hold what they held when it began. Clusters have one block.
+// first operand from registers, of words or of int8. A product is computed only when it is waited for, out of registers
+// and shared memory as they are then; registers must still hold what they held when it began. Clusters have one block.
 #pragma once
 #include "hopper_emulated.hpp"
 
@@ -8,8 +8,22 @@ namespace emulated {
 
 constexpr int MOST_THREADS = 1024, MOST_PENDING = 8, MOST_MEETINGS = 16, WORDS = 4, ROW_BYTES = 128, ROWS_OF_WARP = 8;
 
+#ifdef DTYPE_INT8
+typedef int Sum;
+inline Sum added(Sum sum, unsigned int a, unsigned int b) {  // four products, and a sum that wraps
+    for (int bits = 0; bits < 32; bits += 8)
+        sum = static_cast<int>(
+            static_cast<unsigned int>(sum) +
+            static_cast<unsigned int>(static_cast<signed char>(a >> bits) * static_cast<signed char>(b >> bits)));
+    return sum;
+}
+#else
+typedef float Sum;
+inline Sum added(Sum sum, unsigned int a, unsigned int b) { return fmaf(__uint_as_float(a), __uint_as_float(b), sum); }
+#endif
+
 struct Pending {
-    float* sums;
+    Sum* sums;
     const unsigned int* words;
     unsigned int held[WORDS];  // when it began
     unsigned int b;            // its place in shared memory
@@ -23,11 +37,11 @@ struct Issued {
 };
 
 inline Issued issued[MOST_THREADS];
-inline unsigned int put_down[MOST_THREADS][WORDS];
+inline unsigned int put_down[MOST_THREADS][WORDS], rows_at[MOST_THREADS];
 inline int here[MOST_MEETINGS], meetings[MOST_MEETINGS];
 
-inline float word_at(unsigned int at) {
-    return *reinterpret_cast<const float*>(at_address(at ^ at / ROW_BYTES % 8 * 16));
+inline unsigned int word_at(unsigned int at) {
+    return *reinterpret_cast<const unsigned int*>(at_address(at ^ at / ROW_BYTES % 8 * 16));
 }
 
 // Sums of rows lane / 4 and 8 more, of columns lane % 4 · 2 and the next of each eight. A's words: lane % 4 of both
@@ -41,16 +55,15 @@ inline void complete(const Pending& product) {
     wait_for_warp(0xFFFFFFFFu, Place::here());
     for (int i = 0; i < product.columns / 2; ++i) {
         const int column = i / 4 * 8 + lane % 4 * 2 + i % 2;
-        for (int step = 0; step < 8; ++step) {
-            const unsigned int a = put_down[first + step % 4][step / 4 * 2 + i / 2 % 2];
-            const float b = word_at(product.b + column * ROW_BYTES + step * 4);
-            product.sums[i] = fmaf(__uint_as_float(a), b, product.sums[i]);
+        for (int word = 0; word < 8; ++word) {
+            const unsigned int a = put_down[first + word % 4][word / 4 * 2 + i / 2 % 2];
+            product.sums[i] = added(product.sums[i], a, word_at(product.b + column * ROW_BYTES + word * 4));
         }
     }
     wait_for_warp(0xFFFFFFFFu, Place::here());  // until all have read, so that nobody puts down the next
 }
 
-inline void begin_product(float* sums, const unsigned int* words, unsigned long long b, int columns) {
+inline void begin_product(Sum* sums, const unsigned int* words, unsigned long long b, int columns) {
     Issued& mine = issued[threadIdx.x];
     if (!mine.fenced) fail("A product reads registers that were written after the last fence.");
     if (mine.count == MOST_PENDING) fail("More than %d products are under way.", MOST_PENDING);
@@ -90,13 +103,13 @@ void wait_products() {
     emulated::complete_products(PENDING);
 }
 template <int COUNT>
-void settle(float (&)[COUNT]) {}
+void settle(emulated::Sum (&)[COUNT]) {}
 
 template <int N>
 struct Mma;  // of two operands in shared memory: not emulated
 template <int N>
 struct RegisterMma {
-    static void add(float (&sums)[N / 2], const unsigned int (&a)[4], unsigned long long b) {
+    static void add(emulated::Sum (&sums)[N / 2], const unsigned int (&a)[4], unsigned long long b) {
         emulated::begin_product(sums, a, b, N);
     }
 };
@@ -105,8 +118,29 @@ inline void read_two(unsigned int* to, unsigned int shared) {
     emulated::issued[threadIdx.x].fenced = false;
     __builtin_memcpy(to, emulated::at_address(shared), 2 * sizeof(unsigned int));
 }
-inline void write_two(unsigned int shared, float first, float second) {
-    const float two[2] = {first, second};
+inline void read_matrices_turned(unsigned int (&to)[4], unsigned int shared) {
+    using namespace emulated;
+    const int lane = threadIdx.x % warpSize, first = threadIdx.x - lane;
+    rows_at[threadIdx.x] = shared;
+    wait_for_warp(0xFFFFFFFFu, Place::here());
+    for (int matrix = 0; matrix < 4; ++matrix) {
+        unsigned short two[2];
+        for (int i = 0; i < 2; ++i)
+            __builtin_memcpy(&two[i], at_address(rows_at[first + matrix * 8 + lane % 4 * 2 + i]) + lane / 4 * 2, 2);
+        to[matrix] = two[0] | static_cast<unsigned int>(two[1]) << 16;
+    }
+    wait_for_warp(0xFFFFFFFFu, Place::here());  // until all have read, so that nobody puts down the next
+}
+inline unsigned int picked(unsigned int first, unsigned int second, unsigned int which) {
+    const unsigned long long eight = static_cast<unsigned long long>(second) << 32 | first;
+    unsigned int bytes = 0;
+    emulated::issued[threadIdx.x].fenced = false;
+    for (int i = 0; i < 4; ++i)
+        bytes |= static_cast<unsigned int>(eight >> (which >> 4 * i & 7) * 8 & 0xFF) << 8 * i;
+    return bytes;
+}
+inline void write_two(unsigned int shared, emulated::Sum first, emulated::Sum second) {
+    const emulated::Sum two[2] = {first, second};
     __builtin_memcpy(emulated::at_address(shared), two, sizeof(two));
 }
 inline void meet(int number, emulated::Place at = emulated::Place::here()) {

@@ -1,5 +1,6 @@
-"""`hopper_tf32` with B as it lies, on the CPU under sanitizers: which words of B come into which registers, when they
-are free again, and where sums go in C. Matrix instructions and bulk copies come as late as they may."""
+"""Kernels for Hopper with B as it lies, on the CPU under sanitizers: which words or bytes of B come into which
+registers, when they are free again, and where sums go in C. Matrix instructions and bulk copies come as late as they
+may."""
 
 from __future__ import annotations
 
@@ -8,52 +9,60 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from kernels.entries.hopper import TF32
+from kernels.catalog import BY_NAME
 from kernels.kernel import CudaKernel, TileConfig
-from kernels.numerics import Problem
+from kernels.numerics import DTYPES, DTypeName, Problem
 from tests.emulation.boxed import Case, run_of
 from tests.emulation.launches import execute
 from tests.emulation.programs import Compiled, Emulator
-from tests.support.products import in_float64, operands
+from tests.support.products import exact, in_float64, operands
 from worker.sources import kernel_program
 
-(KERNEL,) = TF32
+Variant = tuple[str, DTypeName, TileConfig]
 TILES = [{"block_n": 64, "stages": 3}, {"block_n": 192, "stages": 4}, {"block_n": 256, "stages": 4}]
+KERNELS: list[Variant] = [("hopper_tf32", "float32", {}), ("hopper_int8", "int8", {"turned": 0})]
+VARIANTS: list[Variant] = [(name, dtype, {**own, **tile}) for name, dtype, own in KERNELS for tile in TILES]
 
 
-def some_cases() -> Iterator[Case]:
+def some_cases(dtype: DTypeName) -> Iterator[Case]:
     """Less than a box, and no k; one stage, as many as the ring has, and more; edges of boxes, of tiles and of halves
     of tiles, which are cut short; several tiles for a block; batches."""
-    yield Case(Problem(1, 1, 1, "float32"), 2)
-    yield Case(Problem(5, 6, 0, "float32"), 2)
-    yield Case(Problem(64, 128, 32, "float32"), 1)
-    yield Case(Problem(65, 33, 129, "float32"), 1)
-    yield Case(Problem(17, 129, 31, "float32"), 1)
-    yield Case(Problem(257, 96, 33, "float32"), 2)
-    yield Case(Problem(300, 200, 300, "float32"), 2)
-    yield Case(Problem(40, 70, 65, "float32", 3, b_batched=True), 1)
-    yield Case(Problem(33, 9, 70, "float32", 4, a_batched=True, b_batched=True), 3)
+    step = 128 // DTYPES[dtype].itemsize
+    yield Case(Problem(1, 1, 1, dtype), 2)
+    yield Case(Problem(5, 6, 0, dtype), 2)
+    yield Case(Problem(64, 128, step, dtype), 1)
+    yield Case(Problem(65, 33, 4 * step + 1, dtype), 1)
+    yield Case(Problem(17, 129, step - 1, dtype), 1)
+    yield Case(Problem(257, 96, step + 1, dtype), 2)
+    yield Case(Problem(300, 200, 9 * step + 12, dtype), 2)
+    yield Case(Problem(40, 70, 2 * step + 1, dtype, 3, b_batched=True), 1)
+    yield Case(Problem(33, 9, 2 * step + 6, dtype, 4, a_batched=True, b_batched=True), 3)
 
 
-@pytest.fixture(scope="module", params=TILES, ids=lambda config: "-".join(map(str, config.values())))
-def config(request: pytest.FixtureRequest) -> TileConfig:
-    return KERNEL.resolve_config({**request.param, "cluster": 1})
+@pytest.fixture(scope="module", params=VARIANTS, ids=lambda v: "-".join((v[0], *map(str, v[2].values()))))
+def variant(request: pytest.FixtureRequest) -> Variant:
+    name, dtype, settings = request.param
+    return name, dtype, BY_NAME[name].resolve_config({**settings, "cluster": 1})
 
 
 @pytest.fixture(scope="module")
-def compiled(config: TileConfig, emulator: Emulator) -> Compiled:
-    assert isinstance(KERNEL, CudaKernel)
-    return emulator.compile(kernel_program(KERNEL, config, Problem(1, 1, 1, "float32")), KERNEL.name)
+def compiled(variant: Variant, emulator: Emulator) -> Compiled:
+    name, dtype, config = variant
+    kernel = BY_NAME[name]
+    assert isinstance(kernel, CudaKernel)
+    return emulator.compile(kernel_program(kernel, config, Problem(1, 1, 1, dtype)), name)
 
 
-def test_products_to_the_last_bit(config: TileConfig, compiled: Compiled) -> None:
-    assert isinstance(KERNEL, CudaKernel)
-    rng = np.random.default_rng(7)
-    cases = list(some_cases())
-    pairs = [operands(case.problem, rng, "integers") for case in cases]
+def test_products_to_the_last_bit(variant: Variant, compiled: Compiled) -> None:
+    """Of float32 by small integers; of bytes by their whole range."""
+    name, dtype, config = variant
+    kernel, rng = BY_NAME[name], np.random.default_rng(7)
+    assert isinstance(kernel, CudaKernel)
+    cases = list(some_cases(dtype))
+    pairs = [operands(case.problem, rng, "integers" if dtype == "float32" else "normal") for case in cases]
     runs = [
-        run_of(KERNEL, config, case, pair, order) for order, (case, pair) in enumerate(zip(cases, pairs, strict=True))
+        run_of(kernel, config, case, pair, order) for order, (case, pair) in enumerate(zip(cases, pairs, strict=True))
     ]
     for case, pair, (found,) in zip(cases, pairs, execute(compiled, runs), strict=True):
-        expected = in_float64(case.problem, *pair)[0].reshape(found.shape)
-        np.testing.assert_array_equal(found, expected, err_msg=f"{config} {case}")
+        expected = in_float64(case.problem, *pair)[0] if dtype == "float32" else exact(case.problem, *pair)
+        np.testing.assert_array_equal(found, expected.reshape(found.shape), err_msg=f"{config} {case}")

@@ -24,6 +24,14 @@ CASES: list[tuple[str, DTypeName]] = [
     ("hopper_fp8", "float8_e4m3"),
 ]
 EACH = pytest.mark.parametrize(("name", "dtype"), CASES)
+ACROSS = pytest.mark.parametrize(
+    ("name", "dtype", "own"),
+    [
+        ("hopper_tf32", "float32", {}),
+        ("hopper_int8", "int8", {"turned": 0}),
+        ("hopper_fp8", "float8_e4m3", {"turned": 0, "promote": 0}),
+    ],
+)
 TRANSPOSES = list(itertools.product((False, True), repeat=2))
 
 
@@ -133,24 +141,33 @@ def test_a_box_s_rows_have_128_bytes(name: str, dtype: DTypeName) -> None:
     assert boxes.to_tf32 == (kernel.accuracy == {"float32": "tf32"})
 
 
-def test_a_b_that_lies_across_k_is_multiplied_as_it_lies() -> None:
+@ACROSS
+def test_a_b_that_lies_across_k_is_multiplied_as_it_lies(name: str, dtype: DTypeName, own: TileConfig) -> None:
     """An A that lies across k is transposed all the same. Blocks count turned tiles."""
-    kernel = kernel_of("hopper_tf32")
+    kernel, step = kernel_of(name), 128 // DTYPES[dtype].itemsize
     assert kernel.boxes is not None
-    config = kernel.resolve_config({"block_n": 256, "stages": 4, "cluster": 2})
+    config = kernel.resolve_config({"block_n": 256, "stages": 4, "cluster": 2, **own})
     for transpose_a, transpose_b in TRANSPOSES:
-        problem = Problem(129, 513, 90, "float32", 3, transpose_a, transpose_b)
+        problem = Problem(129, 513, 90, dtype, 3, transpose_a, transpose_b)
         assert kernel.as_launched(problem, config) == replace(problem, transpose_a=False)
-        assert kernel.boxes(problem, config).b == ((64, 32) if transpose_b else (32, 32))
+        assert kernel.boxes(problem, config).b == ((64, step) if transpose_b else (step, step))
         assert kernel.launch(problem, config).grid[0] == 3 * (2 * 3 if transpose_b else 1 * 5)
 
 
-def test_no_instruction_waits_where_an_operand_comes_from_registers() -> None:
-    kernel, problem = kernel_of("hopper_tf32"), Problem(1, 1, 1, "float32")
-    programs = [kernel_program(kernel, config, problem) for config in kernel.configs()]
-    for compiled in compile_all((program, H200.name) for program in programs):
+@ACROSS
+def test_no_instruction_waits_where_an_operand_comes_from_registers(
+    name: str, dtype: DTypeName, own: TileConfig
+) -> None:
+    kernel, problem = kernel_of(name), Problem(1, 1, 1, dtype)
+    configs = [config for config in kernel.configs() if {**config, **own} == config]
+    for compiled in compile_all((kernel_program(kernel, config, problem), H200.name) for config in configs):
         assert compiled.local_bytes == 0
         assert compiled.warnings == ()
+
+
+def test_bytes_are_not_promoted_out_of_registers() -> None:
+    with pytest.raises(ValueError, match=r"turned = 0 must be 1 where promote = 1 is"):
+        BY_NAME["hopper_fp8"].resolve_config({"turned": 0, "promote": 1})
 
 
 def test_the_api_says_that_no_newer_device_runs_it() -> None:
