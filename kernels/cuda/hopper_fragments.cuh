@@ -60,12 +60,12 @@ struct Fragments {
     }
 };
 
-// Of bytes. A warp has a chunk of its own, 16 columns. A matrix is that chunk in eight rows, of which a thread gets its
-// two columns from two rows next to each other: half a word of k for each. Two matrices make two words, eight k each,
-// in the order that the instruction wants: so no two threads need the same rows, and a thread's four lie together.
-// Those of lanes 0 and 1 modulo 4 begin where those of 2 and 3 do, modulo 8, and rows 8 apart lie in the same banks. So
-// one matrix has the first half of a word for the former and the second for the latter, the next has the others, and
-// bytes are picked by the lane.
+// Of bytes. A warp has a chunk of its own, 16 columns. A matrix is that chunk in eight rows of k, of which a thread
+// gets its two columns in two rows next to each other: half a word for each column. Two matrices thus make a word for
+// either, and four make what an instruction takes. Each thread's four rows lie together, as the instruction wants them,
+// and so those of lanes 2 and 3 modulo 4 begin 8 after those of 0 and 1; but rows 8 apart lie in the same banks. So one
+// matrix has the first half of a word for the former and the second for the latter, the next has the others, and bytes
+// are picked by the lane.
 template <>
 struct Fragments<1> {
     int place;

@@ -1,5 +1,5 @@
 // What the kernels share whose sums are stored as they are, 32 bits each: of operands of one byte or four, along k both
-// of them. The file that includes this names its instruction, as hopper_mma.cuh wants it.
+// of them, or one out of registers. The file that includes this names its instruction, as hopper_mma.cuh wants it.
 #pragma once
 
 #include "hopper.cuh"

@@ -143,7 +143,9 @@ INT8: tuple[Kernel, ...] = (
         "The source of `hopper_bf16` with another instruction: a box holds 128 steps of k in place of 64, so a tile of "
         "the same bytes is twice the work. For bytes the instruction reads both operands along k alone. One that lies "
         "across k, as B does in a plain A·B, is transposed first, in chunks of 16 bytes at the memory's speed; that "
-        "counts as the kernel's time. Sums are int32 and wrap, and are stored as they are.",
+        "counts as the kernel's time. Where `turned` is 0, B is taken as it lies: Cᵀ = Bᵀ·Aᵀ is computed, whose first "
+        "operand comes from registers, as in `hopper_tf32`, and bytes are transposed on their way there. Sums are "
+        "int32 and wrap, and are stored as they are.",
         f"{DESIGN} (fast.cu, 2024); cuBLAS, too, is fast for int8 along k alone.",
         ("int8", "exact"),
         (TURNED,),
@@ -170,11 +172,11 @@ FP8: tuple[Kernel, ...] = (
         "hopper_fp8",
         "8-bit floats on Hopper's tensor cores: operands brought along k, partial sums promoted to float32.",
         "The source of `hopper_int8` with another instruction, and float32 sums. An operand that lies across k is "
-        "transposed first, which counts as the kernel's time. The tensor cores keep about 14 bits of a sum of 8-bit "
-        "products and cut the rest, an error that grows with k. With `promote` their sums end with each 128 steps of "
-        "k, and threads add them up in float32, a part of the columns at a time, so that two sets of partial sums find "
-        "registers beside those of the whole tile: the tensor cores fill one while the other is added. Without it sums "
-        "stay where they are, as in `cublas_fp8_fast`.",
+        "transposed first, which counts as the kernel's time, unless `turned` is 0. The tensor cores keep about 14 "
+        "bits of a sum of 8-bit products and cut the rest, an error that grows with k. With `promote` their sums end "
+        "with each 128 steps of k, and threads add them up in float32, a part of the columns at a time, so that two "
+        "sets of partial sums find registers beside those of the whole tile: the tensor cores fill one while the "
+        "other is added. Without it sums stay where they are, as in `cublas_fp8_fast`.",
         f"{DESIGN} (fast.cu, 2024); promotion from DeepSeek-V3's technical report (2024) and DeepGEMM.",
         ("float8_e4m3", "fp8"),
         (Parameter("promote", (0, 1), 1, "1: partial sums of each 128 steps of k are added up in float32"), TURNED),
