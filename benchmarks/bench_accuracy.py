@@ -30,7 +30,7 @@ from worker.child import make_runner
 from worker.runner import HostOperand, Runner, gathered
 
 SIZES = (2048, 4096, 8192)
-EMULATED = ("fp32_emulated", "fp32_emulated:least=7", "fp32_emulated:least=8")
+EMULATED = ("fp32_emulated", *(f"fp32_emulated:least={least}" for least in (7, 8, 10)))
 KERNELS = ("cublas", "hopper_fp32", *EMULATED, "strassen")
 LIBRARIES = {"cpu": "cpu_blas", "gpu": "cublas"}
 PACKAGES = ("cupy-cuda13x", "numpy")

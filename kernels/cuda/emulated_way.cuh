@@ -5,7 +5,7 @@
 #include "hopper_schedule.cuh"
 
 enum Way { PLAIN, SIX, SEVEN, EIGHT, TEN };
-constexpr Way FEWEST = LEAST == 6 ? SIX : LEAST == 7 ? SEVEN : EIGHT;
+constexpr Way FEWEST = LEAST == 6 ? SIX : LEAST == 7 ? SEVEN : LEAST == 8 ? EIGHT : TEN;
 
 // What a tile takes, by what it is off by in the mean square, in units of 2^-24·√k·(root mean squares of its lines).
 //
@@ -22,14 +22,16 @@ constexpr Way FEWEST = LEAST == 6 ? SIX : LEAST == 7 ? SEVEN : EIGHT;
 // chance.
 //
 // A library that sums k in parts is off by half of that. There six are too many left out, and LEAST says how many a
-// tile takes that would do with six: with seven, one of the two products of digits 1 and 2 is left out, 0.33·s·s'.
+// tile takes that would do with six: with seven, one of the two products of digits 1 and 2 is left out, 0.33·s·s'. Of a
+// short and wide product it may sum so many parts that eight are too few; ten leave next to nothing but the last
+// rounding.
 __device__ __forceinline__ Way way_of(float spread_a, float spread_b, const unsigned int* exponents, int k) {
     const int gap = max(0, static_cast<int>(exponents[0] + exponents[1] - exponents[2]) - 1);
     const float granted = 0.27f * 0.27f * static_cast<float>(k), smaller = exp2f(2.0f * min(gap, 60));
     const float rounded = 0.34f * (spread_a + spread_b) * smaller, dropped = spread_a * spread_b * smaller;
     const float place = 1.0f / 65536;  // a 256th, squared
     if (0.22f * dropped + rounded <= granted) return FEWEST;
-    if (0.11f * place * dropped + rounded <= 0.4f * granted) return EIGHT;
+    if (0.11f * place * dropped + rounded <= 0.4f * granted) return FEWEST == TEN ? TEN : EIGHT;
     return place * (0.33f * dropped + rounded) <= granted ? TEN : PLAIN;
 }
 

@@ -18,7 +18,7 @@ __device__ __forceinline__ void produce(const Ring& ring, Place& place, const un
     const int rank = cluster_rank();
     for (int first = 0; first < all_steps; first += CHUNK) {
         const int steps = min(CHUNK, all_steps - first);
-        if (way == TEN)
+        if (FEWEST == TEN || way == TEN)
             bring<4>(ring, place, a, b, steps, rank);
         else
             bring<3>(ring, place, a, b, steps, rank);
@@ -54,7 +54,7 @@ __device__ __forceinline__ void consume(const Ring& ring, Place& place, Way way,
         multiply<3, 0, 2>(ring, place, consumer, steps, sets);
         return;
     }
-    if (way == TEN)
+    if (FEWEST == TEN || way == TEN)
         multiply<4, 2, 3>(ring, place, consumer, steps, sets);
     else if (FEWEST == SEVEN && way == SEVEN)
         multiply<3, 2, 3, false>(ring, place, consumer, steps, sets);

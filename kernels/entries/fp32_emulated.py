@@ -81,7 +81,7 @@ FP32_EMULATED: tuple[Kernel, ...] = (
         "without error. Rows of A and columns of B are scaled by a power of two each, rounded to integers of 32 "
         "bits, and these written in four digits to base 256; products of the first digits, added up exactly and "
         "put together in the end, are the product. Six of them are as right as float32 sums of ordinary data "
-        "in the order of k, and eight as those of a library that adds up parts of k; "
+        "in the order of k, eight as those of a library that adds up parts of k, and ten as any; "
         "where elements of a row or column differ much in size a tile takes eight or ten, and where that would "
         "not do, or there is an infinity or a NaN, CUDA cores multiply it in float32. Two passes before find each"
         " line's largest element and write digits in the order in which the tensor cores read them, B's "
@@ -97,7 +97,7 @@ FP32_EMULATED: tuple[Kernel, ...] = (
             Parameter("block_n", (LINES,), LINES, "its columns per thread block", compiled=False),
             Parameter("block_k", (DEPTH,), DEPTH, "steps of k in a place of the ring", compiled=False),
             Parameter("cluster", (1, 2), 1, "thread blocks below each other that share their tiles of B's digits"),
-            Parameter("least", (6, 7, 8), 6, "int8 products that a tile takes at the least"),
+            Parameter("least", (6, 7, 8, 10), 6, "int8 products that a tile takes at the least"),
         ),
         arrange=_resident_blocks,
         shared_bytes=lambda _config, _dtype: SHARED_BYTES,

@@ -112,17 +112,19 @@ def test_a_tile_takes_what_its_error_needs(
         assert off <= granted
 
 
-@pytest.mark.parametrize(("least", "fewest"), [(7, "seven"), (8, "eight")])
+@pytest.mark.parametrize(
+    ("least", "fewest", "spread_out"), [(7, "seven", "eight"), (8, "eight", "eight"), (10, "ten", "ten")]
+)
 def test_no_tile_takes_fewer_products_than_asked_for(
-    programs: Mapping[tuple[bool, bool], Programs], emulator: Emulator, least: int, fewest: Way
+    programs: Mapping[tuple[bool, bool], Programs], emulator: Emulator, least: int, fewest: Way, spread_out: Way
 ) -> None:
-    """Those that need more take more."""
+    """Those that need more take more, and infinities CUDA cores."""
     asked = dict(programs[False, False], ways=compiled(emulator, (False, False), "ways", {"least": least}))
     problem = Problem(256, 256, 512, "float32")
     a, b = operands(problem, np.random.default_rng(7), "uniform")
     a[128:] = np.ldexp(a[128:], np.arange(512) % 5).astype(np.float32)
     b[0, 200] = np.inf
-    assert run_passes(asked, problem, a, b).ways == [fewest, None, "eight", None]
+    assert run_passes(asked, problem, a, b).ways == [fewest, None, spread_out, None]
     assert run_passes(programs[False, False], problem, a, b).ways == ["six", None, "eight", None]
 
 

@@ -34,7 +34,7 @@ SHAPES = [
     (300, 301, 1000),
     (513, 100, 2048),
 ]
-WAYS: dict[int, Way] = {6: "six", 7: "seven", 8: "eight"}
+WAYS: dict[int, Way] = {6: "six", 7: "seven", 8: "eight", 10: "ten"}
 
 
 @EACH_CONFIG
@@ -74,6 +74,19 @@ def test_eight_products_where_cublas_sums_k_in_parts(
     library, _, _ = multiply(runner, "cublas", problem, a, b, rng)
     assert check.passed
     assert relative_error(ours[::8], true) <= relative_error(library[::8], true)
+
+
+@pytest.mark.parametrize("shape", [(249, 131, 1041), (868, 166, 422), (246, 728, 3908), (2100, 2100, 100)], ids=str)
+def test_ten_products_where_cublas_sums_many_parts_of_k_or_few_steps(
+    runner: CudaRunner, shape: tuple[int, int, int], rng: np.random.Generator
+) -> None:
+    problem = Problem(*shape, "float32")
+    a, b = operands(problem, rng)
+    true = in_float64(problem, a, b)[0]
+    ours, check, _ = multiply(runner, NAME, problem, a, b, rng, config={"least": 10})
+    library, _, _ = multiply(runner, "cublas", problem, a, b, rng)
+    assert check.passed
+    assert relative_error(ours, true) <= relative_error(library, true)
 
 
 @EACH_CONFIG

@@ -32,12 +32,12 @@ def entry(
 
 
 EMULATED = BY_NAME["fp32_emulated"]
-PRODUCTS = (6, 7, 8)  # that a tile takes at the least
-SPEEDS = {6: 400.0, 7: 350.0, 8: 300.0}
+PRODUCTS = (6, 7, 8, 10)  # that a tile takes at the least
+SPEEDS = {6: 400.0, 7: 350.0, 8: 300.0, 10: 250.0}
 
 
 def tried(n: int, *errors: float, library: float = 100.0) -> Entry:
-    """As a curve of `fp32_emulated` leaves it: errors over the library's with six, seven and eight products."""
+    """As a curve of `fp32_emulated` leaves it: errors over the library's with six, seven, eight and ten products."""
     given = dict(zip(PRODUCTS, errors, strict=False))
     trials = tuple(
         Trial(

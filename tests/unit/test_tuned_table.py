@@ -131,12 +131,12 @@ def tried(n: int, errors: Mapping[int, float], library: float = 6.6e-7) -> tuple
 
 
 def test_of_a_kernel_s_configs_the_fastest_is_ranked_that_is_as_exact_as_the_library() -> None:
-    errors = {6: 8.6e-7, 7: 6.0e-7, 8: 2.6e-7}
-    cases = ((6.6e-7, 7), (1.1e-6, 6), (4e-7, 8), (1e-7, None))
+    errors = {6: 8.6e-7, 7: 6.0e-7, 8: 2.6e-7, 10: 2.6e-8}
+    cases = ((6.6e-7, 7), (1.1e-6, 6), (4e-7, 8), (1e-7, 10), (1e-8, None))
     for library, least in cases:
         entry = only(results(*tried(4097, errors, library)))
         assert [row.config.get("least") for row in entry.ranking] == ([least, None] if least else [None])
-        assert [trial.config["least"] for trial in entry.trials] == [6, 7, 8]
+        assert [trial.config["least"] for trial in entry.trials] == [6, 7, 8, 10]
         assert all(type(row) is Row for row in entry.ranking)
 
 
