@@ -1,8 +1,10 @@
 """Measures what `auto` takes for random products beside every fast kernel, through the service.
 
     python -m benchmarks.bench_auto --out benchmarks/results/h200_auto.json
+    python -m benchmarks.bench_auto --rivals-only --shapes 400 --out benchmarks/results/h200_auto_learnt.json
 
 Shapes are drawn afresh in each run, by a seed that the file keeps. The file is written anew every few seconds.
+--rivals-only leaves out what `auto` takes: a sample for its tables to learn from.
 """
 
 from __future__ import annotations
@@ -54,6 +56,12 @@ def ours(name: str) -> bool:
     return isinstance(BY_NAME[name], CudaKernel)
 
 
+def asked_for(dtype: DTypeName, device_class: DeviceClass, *, rivals_only: bool) -> dict[str, Any]:
+    """Kernels of each benchmark, by its name."""
+    others = {"others": [with_configs(name) for name in rivals(dtype, device_class)]}
+    return others if rivals_only else {"auto": "best", **others}
+
+
 def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
@@ -63,6 +71,7 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--shapes", type=int, default=SHAPES)
     parser.add_argument("--most", type=int, default=MOST, help="the largest size")
     parser.add_argument("--seed", type=int, default=randbelow(2**31))
+    parser.add_argument("--rivals-only", action="store_true", help="without what auto takes")
     parser.add_argument("--budget-s", type=float, default=480.0, help="what is not done by then is cancelled")
     return parser.parse_args(arguments)
 
@@ -78,8 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         service(asked.url, asked.device) as url,
         httpx.Client(base_url=url, timeout=120, trust_env=False) as client,
     ):
-        others = [with_configs(name) for name in rivals(asked.dtype, device)]
-        for name, kernels in (("auto", "best"), ("others", others)):
+        for name, kernels in asked_for(asked.dtype, device, rivals_only=asked.rivals_only).items():
             spec = body | {"kernels": kernels, "title": f"random products: {name}"}
             job = run(client, name, spec, ends_at, partial(look, client, kept, name))
             print(f"{name}: {job['state']}", flush=True)

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from benchmarks.auto_sample import geometric_mean
-from kernels.choose import choose_from
+from kernels.choose import Choice, choose_from
 from kernels.kernel import DeviceTraits
-from kernels.tuned import TABLES, Entry, TunedTable
+from kernels.tuned import TABLES, Entry, Row, Trial, TunedTable
 
 SHOWN = 10
 
@@ -27,6 +27,7 @@ class Held:
     why: str
     of_best: float  # its speed over that of the fastest there
     of_library: float | None  # and over the library's
+    is_as_exact: bool  # as the library
 
 
 def validated(table: TunedTable) -> Iterator[Held]:
@@ -35,16 +36,29 @@ def validated(table: TunedTable) -> Iterator[Held]:
         table.device_class, table.compute_capability or (0, 0), 0, table.multiprocessors or 0, table.device
     )
     for entry in table.entries:
-        speeds = {row.kernel: row.gflops for row in entry.ranking}
-        if len(speeds) < 2:
+        if len(entry.ranking) < 2:
             continue
         rest = replace(table, entries=tuple(one for one in table.entries if one.shape != entry.shape))
         taken = choose_from([rest], entry.problem, entry.accuracy, device)
-        if (speed := speeds.get(taken.kernel.name)) is not None:
-            library = speeds.get(entry.baseline or "")
+        if (row := _measured(entry, taken)) is not None:
+            library = next((one.gflops for one in entry.ranking if one.kernel == entry.baseline), None)
             yield Held(
-                entry, taken.kernel.name, taken.why, speed / max(speeds.values()), speed / library if library else None
+                entry=entry,
+                kernel=taken.kernel.name,
+                why=taken.why,
+                of_best=min(row.gflops / entry.ranking[0].gflops, 1.0),
+                of_library=row.gflops / library if library else None,
+                is_as_exact=row.is_as_exact if isinstance(row, Trial) else True,
             )
+
+
+def _measured(entry: Entry, taken: Choice) -> Row | None:
+    """The kernel's best config; of one that is tried in each the very config, which may be less exact than the library
+    and so not ranked."""
+    if taken.kernel.made_of is None:
+        return next((row for row in entry.ranking if row.kernel == taken.kernel.name), None)
+    alike = (row for row in entry.trials if (row.kernel, row.config) == (taken.kernel.name, taken.config))
+    return next(alike, None)
 
 
 def main() -> None:
@@ -54,6 +68,7 @@ def main() -> None:
         print(f"{table.device}: {len(held)} shapes left out in turn")
         print(f"of the best: {geometric_mean([one.of_best for one in held]):.3f}")
         print(f"over the library: {geometric_mean(over):.3f}, worst {min(over):.3f}")
+        print(f"less exact than the library: {sum(not one.is_as_exact for one in held)}")
         for one in sorted(held, key=lambda one: one.of_best)[:SHOWN]:
             print(f"{one.of_best:.3f} {one.entry.dtype} {one.entry.shape} {one.kernel}: {one.why}")
 

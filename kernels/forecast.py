@@ -2,33 +2,40 @@
 
 A kernel's speed over the library's changes slowly with the shape, but for two jumps that arithmetic tells: a tile that
 is partly outside of the product costs as much as a whole one, and so does a wave of blocks that leaves multiprocessors
-idle. So of each measured shape the speed over the library's is taken, freed of the jumps there, averaged in doublings
-by nearness, and the jumps of the product at hand are put in again, in part: the library's tiles and waves jump as well.
+idle. So of each measured shape the speed over the library's is taken, freed of the jumps there, and the jumps of the
+product at hand are put in again, in part: the library's tiles and waves jump as well. What lies between is interpolated
+by kriging (Krige 1951, Matheron 1963): weights that are best where speeds at two shapes are the more alike the fewer
+doublings lie between, so that shapes close together count as one and trends go on. It also tells how far off it may be.
 
 A kernel that makes its products of another type's is not as exact as the library everywhere. Here its configs stand
-for themselves, and one counts only if it was as exact at every shape near the product that it was tried at.
+for themselves, and one counts only if it was as exact at each of the nearest shapes that it was tried at.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from math import exp, log
+from math import exp, log, sqrt
 
-from kernels.architectures import ARCHITECTURES
+import numpy as np
+
+from kernels.catalog import BY_NAME
+from kernels.fill import filled
 from kernels.kernel import ConfigError, CudaKernel, DeviceTraits, Kernel, LibraryKernel, TileConfig
-from kernels.numerics import DTypeName, Problem
-from kernels.resources import records_of
+from kernels.numerics import Problem
 from kernels.tuned import Entry, Row, Trial, doublings
 
 # By leaving out each shape of the recorded tables in turn (benchmarks/cross_validate.py).
-RISK = 0.06  # of a kernel's speed, for each doubling between the product and the nearest shape that it was measured at
-SEEN = 0.4  # of what fuller tiles and waves gain, by a power: the library's own speed has jumps too
-CROWD = 0.7  # blocks that share a multiprocessor take so much longer: to the power of how many there are
-SHAPES, POINTS = 18, 6  # of the nearest shapes so many are looked at, and of a kernel so many of them
-_Key = tuple[str, frozenset[tuple[str, int]]]
+REACH = 8.0  # doublings within which speeds are alike
+NOISE = 0.15  # of a speed at one shape, beside what speeds at far shapes differ by: the library's own jumps, mostly
+CAUTION = 0.15  # taken off the logarithm of a kernel's speed where nothing near was measured
+SEEN = 0.2  # of what fuller tiles and waves gain, by a power: the library's own speed has jumps too
+SHAPES, POINTS = 24, 12  # of the nearest shapes so many are looked at, and of a kernel so many of them
+TRIED = 8  # the nearest shapes at which a config was as exact as the library, if it counts
+_Shape = tuple[int, int, int, int]
+_Config = tuple[tuple[str, int], ...]
+_Key = tuple[str, _Config]  # of what is forecast as one
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +50,9 @@ class Point:
     distance: float  # in doublings from the product at hand
 
 
+_Together = dict[_Key, list[Point]]
+
+
 @dataclass(frozen=True, slots=True)
 class Forecast:
     """What a kernel should reach. `point` is the nearest shape that says so."""
@@ -50,65 +60,99 @@ class Forecast:
     point: Point
     speed: float  # over the fastest library's
     points: int
+    doubt: float = 0.0  # from 0, where it was measured, to about 1, far from all that was
 
     @property
     def cautious(self) -> float:
         """With what a guess may cost taken off; a library adapts to a shape."""
         ours = not isinstance(self.point.kernel, LibraryKernel)
-        return self.speed * (exp(-RISK * self.point.distance) if ours else 1.0)
+        return self.speed * (exp(-CAUTION * self.doubt) if ours else 1.0)
 
 
 def forecasts(
     entries: Iterable[Entry], fit: Mapping[str, Kernel], problem: Problem, device: DeviceTraits
 ) -> tuple[Forecast, ...]:
-    """One for each kernel that was measured at any of these shapes."""
-    together: dict[_Key, list[Point]] = {}
-    for point in _points(tuple(entries), fit, problem, device):
-        together.setdefault(_key(point.row), []).append(point)
+    """One for each kernel that was measured at any of these shapes; `entries`: the nearest first."""
     best: dict[str, Forecast] = {}
-    for points in together.values():
-        one, name = _forecast(points, problem, device), points[0].kernel.name
+    for (name, _), points in _points(entries, fit, problem, device).items():
+        one = _forecast(points, problem, device)
         if name not in best or one.cautious > best[name].cautious:
             best[name] = one
     return tuple(best.values())
 
 
 def _key(row: Row) -> _Key:
-    """Of what is forecast as one: a kernel in whichever config was best, or a config of one that was tried in each."""
-    return row.kernel, frozenset(row.config.items() if isinstance(row, Trial) else ())
+    """A kernel in whichever config was best, or a config of one that was tried in each."""
+    return row.kernel, _items(row) if isinstance(row, Trial) else ()
 
 
-def _rows(entry: Entry, fit: Mapping[str, Kernel], problem: Problem, inexact: Collection[_Key]) -> Iterator[Row]:
-    """What the entry says of kernels that fit: of its very shape, or of one near it."""
+def _items(row: Row) -> _Config:
+    return tuple(row.config.items())
+
+
+def _nearest(entries: Iterable[Entry]) -> tuple[tuple[Entry, ...], ...]:
+    """Of each of the nearest shapes its entries, in several classes."""
+    by_shape: dict[_Shape, tuple[Entry, ...]] = {}
+    for entry in entries:
+        if entry.shape not in by_shape and len(by_shape) == SHAPES:
+            break
+        by_shape[entry.shape] = (*by_shape.get(entry.shape, ()), entry)
+    return tuple(by_shape.values())
+
+
+def _points(entries: Iterable[Entry], fit: Mapping[str, Kernel], problem: Problem, device: DeviceTraits) -> _Together:
+    """The nearest first."""
+    points: _Together = {}
+    inexact: set[_Key] = set()
+    suited: dict[_Key, TileConfig | None] = {}
+    for together in _nearest(entries):
+        rows = [(entry, row) for entry in together for row in _rows(entry, fit, problem)]
+        libraries = [row.gflops for _, row in rows if isinstance(fit[row.kernel], LibraryKernel)]
+        known = max(libraries or [row.gflops for _, row in rows], default=0.0)
+        distance = doublings(together[0].problem, problem)
+        for entry, row in rows:
+            found = points.setdefault(key := _key(row), [])
+            if len(found) < TRIED and isinstance(row, Trial) and not row.is_as_exact:
+                inexact.add(key)
+            if len(found) == POINTS:
+                continue
+            if (asked := (row.kernel, _items(row))) not in suited:
+                suited[asked] = _suited(fit[row.kernel], row, problem, device)
+            if (config := suited[asked]) is not None:
+                found.append(Point(fit[row.kernel], config, row, entry, row.gflops / known, distance))
+    return {key: found for key, found in points.items() if found and key not in inexact}
+
+
+def _rows(entry: Entry, fit: Mapping[str, Kernel], problem: Problem) -> Iterator[Row]:
+    """What the entry says of kernels that fit: of its very shape, or of one near it.
+
+    There a config that was tried counts if it went the way that it would for the product at hand: small ones are made
+    without the other type.
+    """
     if entry.is_of(problem):
         yield from (row for row in entry.ranking if row.kernel in fit)
         return
     yield from (row for row in entry.ranking if row.kernel in fit and fit[row.kernel].made_of is None)
-    yield from (trial for trial in entry.trials if trial.kernel in fit and _key(trial) not in inexact)
+    there = entry.problem
+    for trial in entry.trials:
+        if trial.kernel in fit and _way(*_key(trial), there) == _way(*_key(trial), problem):
+            yield trial
 
 
-def _points(
-    entries: Collection[Entry], fit: Mapping[str, Kernel], problem: Problem, device: DeviceTraits
-) -> Iterator[Point]:
-    inexact = {_key(trial) for entry in entries for trial in entry.trials if not trial.is_as_exact}
-    by_shape: dict[tuple[int, ...], list[Entry]] = {}
-    for entry in sorted(entries, key=lambda entry: (doublings(entry.problem, problem), entry.shape)):
-        by_shape.setdefault(entry.shape, []).append(entry)
-    counted: Counter[_Key] = Counter()
-    for together in list(by_shape.values())[:SHAPES]:
-        rows = [(entry, row) for entry in together for row in _rows(entry, fit, problem, inexact)]
-        libraries = [row.gflops for _, row in rows if isinstance(fit[row.kernel], LibraryKernel)]
-        known = libraries or [row.gflops for _, row in rows]
-        for entry, row in rows:
-            if counted[_key(row)] == POINTS:
-                continue
-            try:
-                config = fit[row.kernel].resolve_config(row.config, problem, device)
-            except ConfigError:  # another device, or an entry that has changed since
-                continue
-            counted[_key(row)] += 1
-            distance = doublings(entry.problem, problem)
-            yield Point(fit[row.kernel], config, row, entry, row.gflops / max(known), distance)
+@lru_cache(maxsize=16_384)
+def _way(name: str, config: _Config, problem: Problem) -> tuple[str, ...]:
+    """Passes before the kernel, by name."""
+    kernel = BY_NAME[name]
+    passes = kernel.passes(problem, dict(config)) if isinstance(kernel, CudaKernel) and kernel.passes else ()
+    return tuple(each.name for each in passes)
+
+
+def _suited(kernel: Kernel, row: Row, problem: Problem, device: DeviceTraits) -> TileConfig | None:
+    """Its config as it is for the product at hand; None on another device, or for a kernel that has changed since."""
+    try:
+        return kernel.resolve_config(row.config, problem, device)
+    except ConfigError:
+        return None
 
 
 def _forecast(points: list[Point], problem: Problem, device: DeviceTraits) -> Forecast:
@@ -116,10 +160,26 @@ def _forecast(points: list[Point], problem: Problem, device: DeviceTraits) -> Fo
     nearest = points[0]
     if nearest.distance == 0.0:
         return Forecast(nearest, nearest.speed, 1)
-    weights = [1 / point.distance**2 for point in points]
+    shape = problem.m, problem.n, problem.k, problem.batch
+    weights, doubt = _weights(tuple(point.entry.shape for point in points), shape)
     here = [log(point.speed * _gain(point, problem, device)) for point in points]
-    total = sum(weight * each for weight, each in zip(weights, here, strict=True)) / sum(weights)
-    return Forecast(nearest, exp(total), len(points))
+    total = sum(weight * each for weight, each in zip(weights, here, strict=True))
+    return Forecast(nearest, exp(total), len(points), doubt)
+
+
+@lru_cache(maxsize=256)
+def _weights(measured: tuple[_Shape, ...], shape: _Shape) -> tuple[tuple[float, ...], float]:
+    """Of each measured shape, 1 in all; and how doubtful what they give is. Kernels measured at the same shapes share
+    them."""
+    count, at = len(measured), np.log2([*measured, shape])
+    apart = np.linalg.norm(at[:, np.newaxis] - at, axis=-1) * (sqrt(3) / REACH)
+    alike = (1 + apart) * np.exp(-apart)  # Matérn's, smooth once
+    system = np.ones((count + 1, count + 1))
+    system[:count, :count] = alike[:count, :count] + NOISE**2 * np.eye(count)
+    system[count, count] = 0.0
+    right = np.append(alike[count, :count], 1.0)
+    found = np.linalg.solve(system, right)
+    return tuple(found[:count].tolist()), sqrt(max(1 - float(found @ right), 0.0))
 
 
 def _gain(point: Point, problem: Problem, device: DeviceTraits) -> float:
@@ -128,39 +188,3 @@ def _gain(point: Point, problem: Problem, device: DeviceTraits) -> float:
         return 1.0
     here, there = (filled(point.kernel, point.config, each, device) for each in (problem, point.entry.problem))
     return float((here / there) ** SEEN)
-
-
-def filled(kernel: CudaKernel, config: TileConfig, problem: Problem, device: DeviceTraits) -> float:
-    """Elements of the product over the time that its blocks take, in units of one block alone: speed follows it where
-    only the shape changes."""
-    elements = problem.batch * problem.m * problem.n
-    launch, multiprocessors = kernel.launch(problem, config), max(device.multiprocessors, 1)
-    blocks = launch.grid[0] * launch.grid[1] * launch.grid[2]
-    if blocks < multiprocessors:  # a library leaves as many idle: speed over it follows what the tiles waste alone
-        return elements * multiprocessors / blocks
-    resident = 1 if launch.resident else _resident(kernel, config, problem, device)
-    together, rest = divmod(-(-blocks // multiprocessors), resident)
-    return float(elements / (together * resident**CROWD + rest**CROWD))
-
-
-def _resident(kernel: CudaKernel, config: TileConfig, problem: Problem, device: DeviceTraits) -> int:
-    launch = kernel.launch(problem, config)
-    registers = _registers(kernel.name, tuple(config.items()), problem.dtype, device.compute_capability)
-    shape = next((one for one in ARCHITECTURES.values() if one.compute_capability == device.compute_capability), None)
-    if registers is None or shape is None:
-        return 1
-    threads = launch.block[0] * launch.block[1] * launch.block[2]
-    shared_bytes = kernel.shared_bytes(config, problem.dtype)
-    return max(shape.resident_blocks(threads, registers, shared_bytes), 1)
-
-
-@lru_cache(maxsize=4096)
-def _registers(
-    kernel: str, config: tuple[tuple[str, int], ...], dtype: DTypeName, capability: tuple[int, int]
-) -> int | None:
-    """Of a thread, as it was compiled."""
-    records = records_of(kernel)
-    record = records.find(dict(config), dtype) if records else None
-    arch = f"sm_{capability[0]}{capability[1]}"
-    usage = record.usage.get(arch) if record else None
-    return usage.registers if usage else None

@@ -37,8 +37,8 @@ def _each_once(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 
 def _read(kind: Any, value: Any, where: str) -> Any:
     """`value` as `kind`: a dataclass, `X | None`, a tuple, a mapping, a Literal, or str, bool, int, float."""
-    origin, arguments = get_origin(kind), get_args(kind)
-    if is_dataclass(kind):
+    origin, arguments, is_object = _parts(kind)
+    if is_object:
         return _object(kind, _checked(dict, value, where), where)
     if origin in (Union, UnionType):
         return None if value is None else _read(arguments[0], value, where)
@@ -52,6 +52,11 @@ def _read(kind: Any, value: Any, where: str) -> Any:
             raise DataError(f"{where} is {value!r}; it must be one of: {', '.join(map(str, arguments))}.")
         return value
     return _number(value, where) if kind is float else _checked(kind, value, where)
+
+
+@cache
+def _parts(kind: Any) -> tuple[Any, tuple[Any, ...], bool]:
+    return get_origin(kind), get_args(kind), is_dataclass(kind)
 
 
 def _checked(kind: type[T], value: Any, where: str) -> T:

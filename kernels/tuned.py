@@ -9,8 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import dist, log2
 from pathlib import Path
+
+import numpy as np
 
 from kernels.kernel import DeviceClass, DeviceTraits
 from kernels.numerics import DTYPES, AccuracyName, DTypeName, Problem, meets
@@ -19,6 +22,7 @@ from kernels.strict_json import DataError, parse
 DIRECTORY = Path(__file__).parent / "tuned"
 RUN_BYTES = 16  # in runs of so many bytes kernels move rows that are whole runs; others take longer
 REACH = 2.5  # doublings: farther from a problem a measured shape says nothing of it
+Floats = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,9 +82,9 @@ class Source:
     versions: Mapping[str, str] = field(default_factory=dict)  # of driver, runtime and libraries
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class TunedTable:
-    """What one model of device was measured to do."""
+    """What one model of device was measured to do. Without slots, for what is worked out once."""
 
     device: str
     device_class: DeviceClass
@@ -89,13 +93,19 @@ class TunedTable:
     sources: tuple[Source, ...]
     entries: tuple[Entry, ...]
 
+    @cached_property
+    def logarithms(self) -> Floats:
+        """Of each entry's m, n, k and batch, to base 2."""
+        found: Floats = np.log2(np.array([entry.shape for entry in self.entries], float).reshape(-1, 4))
+        return found
+
 
 @dataclass(frozen=True, slots=True)
 class Nearby:
     """What was measured at shapes near to a problem; of several classes where several serve."""
 
     table: TunedTable
-    entries: tuple[Entry, ...]
+    entries: tuple[Entry, ...]  # the nearest first
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,15 +155,23 @@ def nearby(
 ) -> Nearby | None:
     """What was measured near to a problem in classes that meet `accuracy`; None where nothing near enough was.
 
-    Near are shapes at most REACH doublings away whose rows, like the problem's, are whole runs of 16 bytes or are not,
-    for kernels and libraries are far slower where they are not. Where the very shape was measured, that alone counts.
-    Tables hold products of operands as they are, so nothing is near to one of a transposed operand.
+    Near are shapes at most REACH doublings away. Rows must be, like the problem's, whole runs of 16 bytes or not, for
+    tensor cores are fed far slower where they are not; not so for fp32, which CUDA cores multiply element by element.
+    Where the very shape was measured, that alone counts. Tables hold products of operands as they are, so nothing is
+    near to one of a transposed operand.
     """
     table = table_for(device, tables)
     if table is None or problem.transpose_a or problem.transpose_b:
         return None
-    near = tuple(entry for entry in table.entries if _serves(entry, problem, accuracy))
+    near = tuple(entry for entry in _within_reach(table, problem) if _serves(entry, problem, accuracy))
     return Nearby(table, tuple(entry for entry in near if entry.is_of(problem)) or near) if near else None
+
+
+def _within_reach(table: TunedTable, problem: Problem) -> Iterator[Entry]:
+    """The nearest first."""
+    here = np.log2([problem.m, problem.n, problem.k, problem.batch])
+    apart = np.linalg.norm(table.logarithms - here, axis=1)
+    yield from (table.entries[at] for at in np.argsort(apart, kind="stable") if apart[at] <= REACH)
 
 
 def best_results(kernel: str, tables: Iterable[TunedTable] = TABLES) -> tuple[BestResult, ...]:
@@ -172,8 +190,7 @@ def _serves(entry: Entry, problem: Problem, accuracy: AccuracyName) -> bool:
         entry.dtype == problem.dtype
         and meets(entry.accuracy, accuracy)
         and (entry.batch > 1) == (problem.batch > 1)
-        and whole_runs(entry.problem) == whole_runs(problem)
-        and doublings(entry.problem, problem) <= REACH
+        and (accuracy == "fp32" or whole_runs(entry.problem) == whole_runs(problem))
     )
 
 

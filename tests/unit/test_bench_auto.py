@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from analysis.result_models import Results
 from analysis.results import from_json
 from benchmarks.auto_sample import LEAST, MOST, ODD_SHARE, choices, draw
-from benchmarks.bench_auto import rivals, with_configs
+from benchmarks.bench_auto import asked_for, rivals
 from benchmarks.exactness import is_as_exact
 from benchmarks.publish import RESULTS
 from benchmarks.tables_auto import auto_choices
@@ -101,4 +101,7 @@ def test_its_benchmark_is_valid(dtype: DTypeName) -> None:
     assert rivals(dtype, "cpu") == ["cpu_blas"]
     names = rivals(dtype, "gpu")
     assert names and "naive" not in names and "cublas" not in names
-    BenchmarkSpec.model_validate({"kernels": list(map(with_configs, names)), "shapes": [32], "dtypes": [dtype]})
+    both = asked_for(dtype, "gpu", rivals_only=False)
+    assert asked_for(dtype, "gpu", rivals_only=True) == {"others": both["others"]} and both["auto"] == "best"
+    for kernels in both.values():
+        BenchmarkSpec.model_validate({"kernels": kernels, "shapes": [32], "dtypes": [dtype]})

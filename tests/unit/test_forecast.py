@@ -12,7 +12,8 @@ from benchmarks.auto_sample import geometric_mean
 from benchmarks.cross_validate import validated
 from kernels import forecast
 from kernels.catalog import BY_NAME
-from kernels.forecast import filled, forecasts
+from kernels.fill import filled
+from kernels.forecast import forecasts
 from kernels.kernel import NO_CONFIG, CudaKernel, DeviceTraits
 from kernels.numerics import Problem
 from kernels.tuned import TABLES, TunedTable
@@ -61,6 +62,19 @@ def test_a_partial_wave_and_a_cut_tile_cost_what_arithmetic_says() -> None:
     assert filled(PIPELINED, LARGE_TILES, few, GPU) == pytest.approx(best), "a library leaves as many idle"
 
 
+def test_shapes_close_together_count_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forecast, "_gain", lambda *_: 1.0)
+    found = speeds(square(2048), both(4096, 50.0), both(4100, 50.0), both(4104, 50.0), both(1024, 200.0))
+    assert 0.9 < found["pipelined"] < 1.1
+
+
+def test_what_speeds_rise_to_is_not_their_mean(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond the measured shapes a trend goes on a little."""
+    monkeypatch.setattr(forecast, "_gain", lambda *_: 1.0)
+    rising = [both(n, 100.0 * (n / 1024) ** 0.5) for n in (4096, 3000, 2048, 1500, 1024)]
+    assert 2.0 < speeds(square(5000), *rising)["pipelined"] < 2.3
+
+
 @given(n=st.integers(300, 9000), ours=st.floats(0.2, 5.0))
 def test_caution_grows_with_distance_and_is_for_our_kernels_alone(n: int, ours: float) -> None:
     for one in forecasts([both(1024, 100 * ours)], FIT, square(n), GPU):  # type: ignore[list-item]
@@ -75,8 +89,9 @@ def test_caution_grows_with_distance_and_is_for_our_kernels_alone(n: int, ours: 
 def test_auto_is_close_to_the_best_at_shapes_that_it_has_not_seen(shipped: TunedTable) -> None:
     held = list(validated(shipped))
     over = [one.of_library for one in held if one.of_library is not None]
-    assert geometric_mean([one.of_best for one in held]) >= 0.965
-    assert geometric_mean(over) >= 1.2 and min(over) >= 0.75
+    assert geometric_mean([one.of_best for one in held]) >= 0.97
+    assert geometric_mean(over) >= 1.25 and min(over) >= 0.75
+    assert sum(not one.is_as_exact for one in held) <= len(held) / 100
 
 
 @pytest.mark.parametrize("shipped", TABLES, ids=lambda shipped: shipped.device)

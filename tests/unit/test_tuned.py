@@ -51,17 +51,31 @@ def test_a_device_that_nobody_named_has_none() -> None:
     [
         (1024, [1024]),  # the very shape: no other says more
         (1025, [1025]),
-        (1200, [512, 1024]),
-        (1000, [512, 1024]),  # rows of 4000 bytes are whole runs
-        (1001, [1025]),  # and these are not
+        (1200, [1025, 1024, 512]),
+        (1001, [1024, 1025, 512]),
         (200, [256, 512]),
         (4000, [4096]),
         (8192, [4096]),
+        (257, [256, 512]),
     ],
 )
-def test_near_are_shapes_of_the_same_alignment_within_reach(n: int, measured: list[int]) -> None:
-    tables = [table(entries=[entry(size) for size in SIZES])]
+def test_near_are_shapes_within_reach_and_the_nearest_come_first(n: int, measured: list[int]) -> None:
+    tables = [table(entries=[entry(size) for size in reversed(SIZES)])]
     assert near(square(n), tables) == measured
+
+
+@pytest.mark.parametrize(
+    ("n", "measured"),
+    [
+        (1200, [1024, 512]),
+        (1000, [1024, 512]),  # rows of 4000 bytes are whole runs
+        (1001, [1025]),  # and these are not
+        (257, []),
+    ],
+)
+def test_where_tensor_cores_multiply_near_shapes_are_of_the_same_alignment(n: int, measured: list[int]) -> None:
+    tables = [table(entries=[entry(size, accuracy="tf32") for size in SIZES])]
+    assert near(square(n), tables, "tf32") == measured
 
 
 @pytest.mark.parametrize(
@@ -71,7 +85,6 @@ def test_near_are_shapes_of_the_same_alignment_within_reach(n: int, measured: li
         square(40_000),
         Problem(16, 8192, 8192, "float32"),
         square(1024, "float64"),
-        square(257),  # rows of another alignment
         square(1024, transpose_a=True),
         square(1024, transpose_b=True),
         square(724, batch=2, a_batched=True),
