@@ -15,12 +15,14 @@ from typing import Literal
 
 from kernels.buckets import BUCKET_NAMES, BucketName, bucket_of
 from kernels.numerics import DTYPES, AccuracyName, DTypeName, Problem, meets
+from kernels.sentences import told, too_new, too_old
 
 TileConfig = Mapping[str, int]
 DeviceClass = Literal["cpu", "gpu"]
 SOURCE_DIR = Path(__file__).parent / "cuda"
 NO_CONFIG: TileConfig = MappingProxyType({})
 MAX_REGISTERS = 255  # of one thread, 32 bits each
+MULTIPROCESSORS = 132  # of a device that does not say
 SPARE_REGISTERS = 31  # least that addresses, loop counters and operand fragments take
 
 # What a sentence about one config fills in.
@@ -166,11 +168,11 @@ class Kernel:
         if device.device_class != self.device_class:
             return f"{self.name} runs on a {self.device_class.upper()}, not on a {device.device_class.upper()}."
         if device.compute_capability < self.min_compute_capability:
-            return _too_old(self.name, self.min_compute_capability, device)
+            return too_old(self.name, self.min_compute_capability, device.compute_capability)
         if self.architecture_specific and device.compute_capability != self.min_compute_capability:
-            return _too_new(self.name, self.min_compute_capability, device)
+            return too_new(self.name, self.min_compute_capability, device.compute_capability)
         if dtype is not None and device.compute_capability < self.dtype_compute_capability.get(dtype, (0, 0)):
-            return _too_old(f"{self.name} for {dtype}", self.dtype_compute_capability[dtype], device)
+            return too_old(f"{self.name} for {dtype}", self.dtype_compute_capability[dtype], device.compute_capability)
         return None
 
     def resolve_config(
@@ -214,10 +216,15 @@ class Kernel:
 
     def _starts(self, problem: Problem | None, device: DeviceTraits | None) -> Iterator[TileConfig]:
         """Configs to fill up from: those that suit first, then the parameters' defaults, then all others."""
-        suits = [d for d in self.defaults if problem is not None and device is not None and d.suits(problem, device)]
-        yield from (default.config for default in suits)
+        if problem is not None and device is not None:
+            suits = [default for default in self.defaults if default.suits(problem, device)]
+            yield from (default.config for default in self._ranked(suits, problem, device))
         yield NO_CONFIG
-        yield from (default.config for default in self.defaults if default not in suits)
+        yield from (default.config for default in self.defaults)
+
+    def _ranked(self, suits: list[Default], problem: Problem, device: DeviceTraits) -> list[Default]:
+        """The best first."""
+        return suits
 
     def configs(self) -> Iterator[TileConfig]:
         """Every config it takes."""
@@ -241,6 +248,10 @@ class CudaKernel(Kernel):
     passes: Callable[[Problem, TileConfig], tuple[Pass, ...]] | None = field(default=None, repr=False)
     # Where set, the kernel reads and writes matrices by bulk tensor copies: it is given tensor maps, not addresses.
     boxes: Callable[[Problem, TileConfig], Boxes] | None = field(default=None, repr=False)
+    # What is left of a product for the kernel, where a function apart computes a border of it.
+    inner: Callable[[Problem, TileConfig], Problem] = field(default=lambda problem, _config: problem, repr=False)
+    # About how many clocks a config takes on so many multiprocessors; the cheapest default that suits is taken.
+    clocks: Callable[[Problem, TileConfig, int], float] | None = field(default=None, repr=False)
 
     @property
     def source_path(self) -> Path:
@@ -255,26 +266,31 @@ class CudaKernel(Kernel):
         registers = self.accumulators(config) * -(-DTYPES[dtype].accumulator_bytes // 4)
         if registers > MAX_REGISTERS - SPARE_REGISTERS:
             return (
-                f"{self.name} with {_told(config)} keeps {registers} registers of {dtype} sums in a thread, which has "
+                f"{self.name} with {told(config)} keeps {registers} registers of {dtype} sums in a thread, which has "
                 f"{MAX_REGISTERS - SPARE_REGISTERS} for them; take smaller thread tiles."
             )
         need = self.shared_bytes(config, dtype)
         if device is not None and 0 < device.shared_bytes_per_block < need:
             return (
-                f"{self.name} with {_told(config)} needs {need} bytes of shared memory a block for {dtype}; the device "
+                f"{self.name} with {told(config)} needs {need} bytes of shared memory a block for {dtype}; the device "
                 f"has {device.shared_bytes_per_block}; take smaller tiles."
             )
         return None
 
     def as_launched(self, problem: Problem, config: TileConfig) -> Problem:
-        """The same product as the kernel's function finds it: with operands along or across k, if it wants them so."""
-        if self.boxes is None or (wanted := self.boxes(problem, config).wanted) is None:
-            return problem
-        return replace(problem, transpose_a=wanted[0], transpose_b=wanted[1])
+        """The product as the kernel's function finds it: without border, and with operands as it wants them."""
+        inner = self.inner(problem, config)
+        if self.boxes is None or (wanted := self.boxes(inner, config).wanted) is None:
+            return inner
+        return replace(inner, transpose_a=wanted[0], transpose_b=wanted[1])
 
     def launch(self, problem: Problem, config: TileConfig) -> Launch:
         """Grid, block and shared bytes. `config` is a full one, out of `resolve_config`."""
-        return self.arrange(problem, config)
+        return self.arrange(self.inner(problem, config), config)
+
+    def _ranked(self, suits: list[Default], problem: Problem, device: DeviceTraits) -> list[Default]:
+        clocks, count = self.clocks, device.multiprocessors or MULTIPROCESSORS
+        return sorted(suits, key=lambda default: clocks(problem, default.config, count)) if clocks else suits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -282,18 +298,3 @@ class LibraryKernel(Kernel):
     """A library's product, the baseline: no source of ours, no tile."""
 
     library: str  # as in "cuBLAS"
-
-
-def _told(config: TileConfig) -> str:
-    """As in `block_m=64, block_n=64`."""
-    return ", ".join(f"{name}={value}" for name, value in config.items())
-
-
-def _too_old(what: str, needed: tuple[int, int], device: DeviceTraits) -> str:
-    need, have = (".".join(map(str, capability)) for capability in (needed, device.compute_capability))
-    return f"{what} needs compute capability {need}; this device has {have}."
-
-
-def _too_new(what: str, needed: tuple[int, int], device: DeviceTraits) -> str:
-    need, have = (".".join(map(str, capability)) for capability in (needed, device.compute_capability))
-    return f"{what} needs compute capability {need} itself, whose instructions no other has; this device has {have}."

@@ -204,4 +204,10 @@ def defaults(kernel: Kernel) -> str:
         for default in kernel.defaults
     )
     head = ("Products", "Element types", "Compute capability from", "Config")
-    return "The first that suits and fits is what a request without config gets:\n\n" + table(head, rows)
+    by_clocks = isinstance(kernel, CudaKernel) and kernel.clocks is not None
+    which = (
+        "Of those that suit, the one of the fewest clocks, by arithmetic,"
+        if by_clocks
+        else "The first that suits and fits"
+    )
+    return f"{which} is what a request without config gets:\n\n" + table(head, rows)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import cupy
@@ -14,6 +14,7 @@ from jobs.errors import KernelUnavailable
 from jobs.matrices import Array
 from kernels.kernel import Boxes, CudaKernel, Launch, TileConfig
 from kernels.numerics import Problem
+from worker.border import border_function, multiply_border
 from worker.compile import Compiler
 from worker.device_memory import DeviceMatrix
 from worker.sources import kernel_program
@@ -29,11 +30,12 @@ MAX_DYNAMIC_SHARED_BYTES = 8  # the driver's number for that attribute of a func
 @dataclass(frozen=True, slots=True)
 class Functions:
     """A kernel's compiled function, those of its passes in their order, and, where it wants operands otherwise than
-    they lie, their transposition."""
+    they lie, their transposition; where it leaves a border, its product."""
 
     main: Any
     passes: tuple[Any, ...]
     turn: Any | None = None
+    border: Any | None = None
 
 
 def prepare(compiler: Compiler, kernel: CudaKernel, config: TileConfig, problem: Problem) -> Functions:
@@ -44,9 +46,10 @@ def prepare(compiler: Compiler, kernel: CudaKernel, config: TileConfig, problem:
     if shared_bytes > STATIC_SHARED_BYTES:
         driver.funcSetAttribute(main.ptr, MAX_DYNAMIC_SHARED_BYTES, shared_bytes)
     passes = kernel.passes(problem, config) if kernel.passes is not None else ()
-    is_turned = kernel.as_launched(problem, config) != problem
-    turning = turn_function(compiler, problem.dtype) if is_turned else None
-    return Functions(main, tuple(compiler.function(program, each.name) for each in passes), turning)
+    inner, launched = kernel.inner(problem, config), kernel.as_launched(problem, config)
+    turning = turn_function(compiler, problem.dtype) if launched != inner else None
+    border = border_function(compiler, replace(launched, m=problem.m, n=problem.n), launched)
+    return Functions(main, tuple(compiler.function(program, each.name) for each in passes), turning, border)
 
 
 def launch(
@@ -62,7 +65,10 @@ def launch(
     if kernel.boxes is not None:
         _launch_with_maps(functions, kernel, config, problem, kernel.boxes(problem, config), (a, b, c))
         return
-    arguments, workspace = _arguments(problem, a, b, c), _workspace(kernel, config, problem)
+    inner = kernel.inner(problem, config)
+    if functions.border is not None:
+        multiply_border(functions.border, problem, inner, a, b, c)
+    arguments, workspace = _arguments(inner, a, b, c), _workspace(kernel, config, problem)
     if workspace is not None:
         arguments = (*arguments, np.uint64(workspace.ptr))
     for function, shape in _in_order(functions, kernel, config, problem):
@@ -107,8 +113,10 @@ def _launch_with_maps(
     a = _within_reach(matrices[0], functions.turn if problem.transpose_a != launched.transpose_a else None)
     b = _within_reach(matrices[1], functions.turn if problem.transpose_b != launched.transpose_b else None)
     c = matrices[2] if is_aligned(matrices[2]) else room_for(matrices[2].layout)
+    if functions.border is not None:
+        multiply_border(functions.border, replace(launched, m=problem.m, n=problem.n), launched, a, b, c)
     of_a, of_b = tensor_map(a, boxes.a, to_tf32=boxes.to_tf32), tensor_map(b, boxes.b, to_tf32=boxes.to_tf32)
-    sizes = (problem.m, problem.n, problem.k, problem.batch, a.layout.batch, b.layout.batch)
+    sizes = (launched.m, launched.n, launched.k, launched.batch, a.layout.batch, b.layout.batch)
     arguments: tuple[np.generic | Array, ...] = (of_a, of_b, tensor_map(c, boxes.c), *map(np.int32, sizes))
     workspace = _workspace(kernel, config, problem)
     if workspace is not None:
@@ -136,7 +144,7 @@ def _workspace(kernel: CudaKernel, config: TileConfig, problem: Problem) -> Any:
     pool gives it to next is on that stream too."""
     if kernel.workspace is None:
         return None
-    need = kernel.workspace(problem, config)
+    need = kernel.workspace(kernel.inner(problem, config), config)
     memory = cupy.cuda.alloc(max(need.bytes, 1))
     if need.zeroed_bytes:
         memory.memset_async(0, need.zeroed_bytes)

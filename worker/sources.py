@@ -16,6 +16,7 @@ from kernels.numerics import DTypeName, Problem
 
 CHECK_SOURCE = Path(__file__).parent / "cuda" / "sums.cu"
 TURN_SOURCE = CHECK_SOURCE.with_name("turn.cu")
+BORDER_SOURCE = CHECK_SOURCE.with_name("border.cu")
 BENCHMARK_SOURCE = CHECK_SOURCE.with_name("benchmark.cu")
 RANDOM_SOURCE = CHECK_SOURCE.with_name("random.cu")
 TURN_TILES = {1: 128, 2: 64, 4: 64}  # rows and columns for a block, by bytes of an element, as in turn.cu
@@ -101,6 +102,12 @@ def check_program(dtype: DTypeName, *, transposed: bool) -> Program:
 def turn_program(itemsize: int) -> Program:
     """The transposition of matrices whose elements have so many bytes: 1, 2 or 4."""
     return Program(TURN_SOURCE, (LANGUAGE, f"-DITEM_BYTES={itemsize}"))
+
+
+def border_program(problem: Problem, vectors: int) -> Program:
+    """The product of so many rows or columns, 1, 2, 4 or 8, with operands as they lie."""
+    transposes = (f"-DTRANSPOSE_A={int(problem.transpose_a)}", f"-DTRANSPOSE_B={int(problem.transpose_b)}")
+    return Program(BORDER_SOURCE, (*_common(problem.dtype), *transposes, f"-DVECTORS={vectors}"))
 
 
 def benchmark_program() -> Program:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kernels.arrange import tiles
-from kernels.buckets import SKINNY
+from kernels.border import BORDER, border_clocks, core
 from kernels.kernel import Boxes, Constraint, CudaKernel, Default, Kernel, Launch, Parameter, TileConfig
 from kernels.numerics import DTYPES, OWN_ACCURACY, AccuracyName, DTypeName, Problem
 
@@ -18,6 +18,13 @@ OUT_ROWS, OUT_BYTES = 16, 16 * ROW_BYTES  # of C: what a warp writes at once
 OUT_BOXES = 2  # of each warp
 BARRIER_BYTES = 8
 LARGEST_SHARED_BYTES = 227 * 1024
+# What a tile takes, seen on an H200: each stage, by its columns (narrow tiles wait for copies, and take more energy), and
+# its end.
+STAGE_CLOCKS = {64: 490, 128: 560, 192: 790, 256: 1024}
+STAGE_CLOCKS_AS_IT_LIES = {64: 610, 128: 740, 192: 830, 256: 1024}
+END_CLOCKS = 20  # for each column
+THIN = 0.8  # of a turn, that one of thin tiles takes
+WIDTHS = ((256, 4, 2), (192, 4, 2), (128, 6, 2), (64, 6, 1))  # columns, stages and blocks of a cluster
 
 
 def _shared_bytes(config: TileConfig, _dtype: DTypeName) -> int:
@@ -33,9 +40,38 @@ def _as_it_lies(problem: Problem, config: TileConfig) -> bool:
     return able and not problem.transpose_b
 
 
+def _sides(problem: Problem, config: TileConfig) -> tuple[int, int]:
+    """Rows and columns of what is cut into tiles of block_m × block_n."""
+    return (problem.n, problem.m) if _as_it_lies(problem, config) else (problem.m, problem.n)
+
+
+def _cluster_tile(problem: Problem, config: TileConfig) -> tuple[int, int]:
+    """Rows and columns of C that a cluster computes."""
+    rows, columns = BLOCK_M * config["cluster"], config["block_n"]
+    return (columns, rows) if _as_it_lies(problem, config) else (rows, columns)
+
+
+def _inner(problem: Problem, config: TileConfig) -> Problem:
+    return core(problem, config, _cluster_tile(problem, config))
+
+
+def _clocks(problem: Problem, config: TileConfig, multiprocessors: int) -> float:
+    """Turns of whole tiles, then of thin ones, as far as idle clusters do not take them (hopper_schedule.cuh)."""
+    (m, n), rows, columns = _sides(_inner(problem, config), config), BLOCK_M * config["cluster"], config["block_n"]
+    clusters = multiprocessors // config["cluster"]
+    whole = problem.batch * (m // rows + (m % rows > BLOCK_M // 2)) * (n // columns + (n % columns > columns // 2))
+    thin = problem.batch * tiles(m, rows) * tiles(n, columns) - whole
+    turns = tiles(whole, clusters)
+    thin_turns = tiles(max(thin - (turns * clusters - whole), 0), clusters)
+    stages = tiles(problem.k * DTYPES[problem.dtype].itemsize, ROW_BYTES)
+    each = (STAGE_CLOCKS_AS_IT_LIES if _as_it_lies(problem, config) else STAGE_CLOCKS)[columns]
+    border = border_clocks(problem, config, _cluster_tile(problem, config))
+    return (turns + THIN * thin_turns) * (stages * each + columns * END_CLOCKS) + border
+
+
 def _resident_blocks(problem: Problem, config: TileConfig) -> Launch:
     """All tiles of the batch, which resident blocks share."""
-    m, n = (problem.n, problem.m) if _as_it_lies(problem, config) else (problem.m, problem.n)
+    m, n = _sides(problem, config)
     grid = (tiles(m, BLOCK_M) * tiles(n, config["block_n"]) * problem.batch, 1, 1)
     shared_bytes = _shared_bytes(config, problem.dtype)
     return Launch(grid, ((CONSUMERS + 1) * WARPGROUP, 1, 1), shared_bytes, resident=True, cluster=config["cluster"])
@@ -62,8 +98,8 @@ def _sums(config: TileConfig) -> int:
     return (columns + 2 * partial * config.get("promote", 0)) // 2
 
 
-def _config(block_n: int, stages: int, cluster: int) -> TileConfig:
-    return {"block_m": BLOCK_M, "block_n": block_n, "stages": stages, "cluster": cluster}
+def _config(block_n: int, stages: int, cluster: int, border: int) -> TileConfig:
+    return {"block_m": BLOCK_M, "block_n": block_n, "stages": stages, "cluster": cluster, "border": border}
 
 
 TURNED = Parameter("turned", (0, 1), 1, "1: a B that lies across k is transposed before; 0: multiplied as it lies")
@@ -94,6 +130,7 @@ def _warp_specialised(
             Parameter("block_n", (64, 128, 192, 256), 256, "columns of the product per thread block"),
             Parameter("stages", (3, 4, 5, 6), 4, "tiles in shared memory: one multiplied, the others on their way"),
             Parameter("cluster", (1, 2), 2, "thread blocks below each other that share their tiles of B"),
+            BORDER,
             *own,
         ),
         constraints=(
@@ -103,15 +140,13 @@ def _warp_specialised(
             ),
             *rules,
         ),
-        defaults=(
-            Default(config=_config(256, 4, 2), buckets=("large",)),
-            Default(config=_config(128, 5, 2), buckets=("medium",)),
-            Default(config=_config(64, 6, 1), buckets=("small", "batched", *SKINNY)),
-        ),
+        defaults=tuple(Default(config=_config(*width, border)) for width in WIDTHS for border in BORDER.values),
         arrange=_resident_blocks,
         shared_bytes=_shared_bytes,
         accumulators=_sums,
         boxes=_boxes,
+        inner=_inner,
+        clocks=_clocks,
     )
 
 

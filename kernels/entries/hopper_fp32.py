@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kernels.arrange import tiles
-from kernels.buckets import BUCKET_NAMES
+from kernels.border import BORDER, border_clocks, core
 from kernels.entries.hopper import BARRIER_BYTES, HOPPER, LARGEST_SHARED_BYTES, OUT_BOXES, OUT_BYTES, OUT_ROWS
 from kernels.kernel import (
     Boxes,
@@ -19,6 +19,7 @@ from kernels.numerics import DTypeName, Problem
 
 WARP = 32  # threads
 WARP_SIDE = 64  # rows and columns of a warp's tile
+LANES = 128  # multiply-adds of a multiprocessor in a clock
 WARPS = 8  # that 255 registers a thread leave room for on a multiprocessor
 SUMS = WARP_SIDE * WARP_SIDE // WARP  # of a thread
 BOX = 128  # rows of A, or columns of B
@@ -50,6 +51,17 @@ def _tiles(problem: Problem, config: TileConfig) -> int:
     return tiles(problem.m, config["block_m"]) * tiles(problem.n, config["block_n"]) * problem.batch
 
 
+def _inner(problem: Problem, config: TileConfig) -> Problem:
+    return core(problem, config, (config["block_m"], config["block_n"]))
+
+
+def _clocks(problem: Problem, config: TileConfig, multiprocessors: int) -> float:
+    """All tiles, shared evenly; small ones read more."""
+    sums = _tiles(_inner(problem, config), config) * config["block_m"] * config["block_n"]
+    share = sums * problem.k / (multiprocessors * LANES) * (1.01 if _warps(config) < WARPS else 1)
+    return share + border_clocks(problem, config, (config["block_m"], config["block_n"]))
+
+
 def _resident_blocks(problem: Problem, config: TileConfig) -> Launch:
     """All tiles of the batch, which resident blocks share; those that fill no turn are cut along k."""
     return Launch(
@@ -70,8 +82,9 @@ def _workspace(problem: Problem, config: TileConfig) -> Workspace:
     return Workspace(counters + pieces * config["block_m"] * config["block_n"] * ELEMENT_BYTES, counters)
 
 
-def _config(block_m: int, block_n: int, stages: int) -> TileConfig:
-    return {"block_m": block_m, "block_n": block_n, "block_k": BLOCK_K, "stretch": 4, "stages": stages}
+def _config(block_m: int, block_n: int, stages: int, border: int) -> TileConfig:
+    sizes = {"block_m": block_m, "block_n": block_n, "block_k": BLOCK_K}
+    return sizes | {"stretch": 4, "stages": stages, "border": border}
 
 
 HOPPER_FP32: tuple[CudaKernel, ...] = (
@@ -97,6 +110,7 @@ HOPPER_FP32: tuple[CudaKernel, ...] = (
             Parameter("block_k", (BLOCK_K,), BLOCK_K, "steps of k per stage"),
             Parameter("stretch", (4, 8), 4, "steps of k in one stretch of code without a branch"),
             Parameter("stages", (3, 4), 4, "tiles in shared memory: one multiplied, the others on their way"),
+            BORDER,
         ),
         constraints=(
             Constraint(
@@ -108,14 +122,17 @@ HOPPER_FP32: tuple[CudaKernel, ...] = (
                 "stages = {stages} of {block_m} × {block_n} must leave room for eight warps on a multiprocessor.",
             ),
         ),
-        defaults=(
-            Default(config=_config(128, 256, 4), buckets=("large",)),
-            Default(config=_config(128, 128, 3), buckets=tuple(name for name in BUCKET_NAMES if name != "large")),
+        defaults=tuple(
+            Default(config=_config(*shape, border))
+            for shape in ((128, 256, 4), (128, 128, 3))
+            for border in BORDER.values
         ),
         arrange=_resident_blocks,
         shared_bytes=_shared_bytes,
         accumulators=lambda _config: SUMS,
         workspace=_workspace,
+        inner=_inner,
+        clocks=_clocks,
         boxes=lambda _problem, _config: Boxes(
             a=(BLOCK_K, BOX), b=(BLOCK_K, BOX), c=(OUT_ROWS, BLOCK_K), wanted=(True, False)
         ),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from kernels.arrange import tile_grid
-from kernels.buckets import SKINNY
+from kernels.arrange import tile_grid, tiles
+from kernels.border import BORDER, border_clocks, core
+from kernels.buckets import SKINNY, BucketName
 from kernels.kernel import Constraint, CudaKernel, Default, Kernel, Launch, Parameter, TileConfig
 from kernels.numerics import OWN_ACCURACY, DTypeName, Problem
 
@@ -12,6 +13,8 @@ ELEMENT_BYTES = 8
 PADDING = 4  # elements, of a line in shared memory
 SHAPES = ((128, 128, 64), (128, 64, 64), (128, 64, 32), (64, 64, 32))  # rows, columns; rows of a warp's tile
 WARP_N = 32
+WARPS = 8  # that 255 registers a thread leave room for on a multiprocessor
+MULTIPLY_ADDS = 128  # of a multiprocessor's tensor cores in a clock
 
 
 def _warps(config: TileConfig) -> int:
@@ -29,18 +32,36 @@ def _warp_tiles(problem: Problem, config: TileConfig) -> Launch:
     return tile_grid(problem, tile, (_warps(config) * WARP, 1), shared_bytes=_shared_bytes(config, problem.dtype))
 
 
-def _config(shape: tuple[int, int, int], block_k: int, ahead: int, stages: int) -> TileConfig:
+def _inner(problem: Problem, config: TileConfig) -> Problem:
+    return core(problem, config, (config["block_m"], config["block_n"]))
+
+
+def _clocks(problem: Problem, config: TileConfig, multiprocessors: int) -> float:
+    """Turns of as many tiles as find room, all of them at the rate of the tensor cores."""
+    block_m, block_n = config["block_m"], config["block_n"]
+    inner, each = _inner(problem, config), WARPS // _warps(config)
+    count = tiles(inner.m, block_m) * tiles(inner.n, block_n) * problem.batch
+    turn = each * block_m * block_n * problem.k / MULTIPLY_ADDS
+    return tiles(count, multiprocessors * each) * turn + border_clocks(problem, config, (block_m, block_n))
+
+
+def _config(shape: tuple[int, int, int], ahead: int, stages: int, border: int) -> TileConfig:
     block_m, block_n, warp_m = shape
     return {
         "block_m": block_m,
         "block_n": block_n,
-        "block_k": block_k,
+        "block_k": 16,
         "warp_m": warp_m,
         "warp_n": WARP_N,
         "step": 8,
         "ahead": ahead,
         "stages": stages,
+        "border": border,
     }
+
+
+def _defaults(shape: tuple[int, int, int], ahead: int, stages: int, *buckets: BucketName) -> tuple[Default, ...]:
+    return tuple(Default(config=_config(shape, ahead, stages, border), buckets=buckets) for border in BORDER.values)
 
 
 TENSOR_FP64: tuple[Kernel, ...] = (
@@ -70,6 +91,7 @@ TENSOR_FP64: tuple[Kernel, ...] = (
             Parameter("step", (8, 16), 8, "steps of k per instruction"),
             Parameter("ahead", (1, 2), 2, "slabs of rows read before they are multiplied"),
             Parameter("stages", (3, 4), 4, "tiles in shared memory: one multiplied, the others on their way"),
+            BORDER,
         ),
         constraints=(
             Constraint(
@@ -91,13 +113,15 @@ TENSOR_FP64: tuple[Kernel, ...] = (
             ),
         ),
         defaults=(
-            Default(config=_config(SHAPES[0], 16, 2, 3), buckets=("large",)),
-            Default(config=_config(SHAPES[1], 16, 2, 3), buckets=("large",)),
-            Default(config=_config(SHAPES[3], 16, 1, 3), buckets=("medium",)),
-            Default(config=_config(SHAPES[3], 16, 2, 4), buckets=("small", "batched", *SKINNY)),
+            *_defaults(SHAPES[0], 2, 3, "large"),
+            *_defaults(SHAPES[1], 2, 3, "large"),
+            *_defaults(SHAPES[3], 1, 3, "medium"),
+            *_defaults(SHAPES[3], 2, 4, "small", "batched", *SKINNY),
         ),
         arrange=_warp_tiles,
         shared_bytes=_shared_bytes,
+        inner=_inner,
+        clocks=_clocks,
         accumulators=lambda config: config["warp_m"] * config["warp_n"] // WARP,
     ),
 )

@@ -73,10 +73,15 @@ def variants_of(kernel: CudaKernel) -> Iterator[Variant]:
 def _in_turn(
     kernel: CudaKernel, configs: list[TileConfig], dtype: DTypeName, *, first: int, at_least: int
 ) -> Iterator[Variant]:
-    distinct = list(dict.fromkeys(tuple(config.items()) for config in configs))
+    distinct = list(dict.fromkeys(tuple(_whole(config).items()) for config in configs))
     for index in range(max(at_least, len(distinct))):
         transposes = TRANSPOSES[(first + index) % len(TRANSPOSES)]
         yield Variant(kernel.name, distinct[index % len(distinct)], dtype, transposes)
+
+
+def _whole(config: TileConfig) -> TileConfig:
+    """With nothing left to a function apart."""
+    return {**config, "border": 0} if "border" in config else config
 
 
 def defaults_of(kernel: CudaKernel, dtype: DTypeName) -> list[TileConfig]:

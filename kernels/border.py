@@ -1,0 +1,51 @@
+"""The last few rows and columns of a product, which some kernels leave to a function apart (`worker/cuda/border.cu`).
+
+A product of 4,097 rows has a row of tiles that hold a single row of C each. They take a turn of their own, where that
+row is no more than a vector times a matrix.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kernels.arrange import MAX_GRID_Z, tiles
+from kernels.kernel import Launch, Parameter, TileConfig
+from kernels.numerics import DTYPES, Problem
+
+MOST = 8  # rows, or columns
+BORDER = Parameter(
+    "border", (0, MOST), MOST, "rows or columns past the last whole tile, at most, that are multiplied apart", False
+)
+THREADS, STRIP_BYTES, ROWS = 256, 64, 32  # of a block of border.cu
+START_CLOCKS = 3_500  # of the function that multiplies them: launched before the kernel, ended before it begins
+BYTES_A_CLOCK = 1_600  # of operands, which it reads once
+
+
+def core(problem: Problem, config: TileConfig, tile: tuple[int, int]) -> Problem:
+    """What is left for the kernel, whose thread blocks have tiles of (rows, columns)."""
+    most = config["border"]
+    return replace(problem, m=_whole(problem.m, tile[0], most), n=_whole(problem.n, tile[1], most))
+
+
+def _whole(extent: int, tile: int, most: int) -> int:
+    rest = extent % tile
+    return extent - rest if extent > tile and rest <= most else extent
+
+
+def border_clocks(problem: Problem, config: TileConfig, tile: tuple[int, int]) -> float:
+    """About what multiplying the border takes, 0 where there is none."""
+    inner = core(problem, config, tile)
+    rows, columns = inner.m < problem.m, inner.n < problem.n
+    if not rows and not columns:
+        return 0.0
+    size = problem.batch * problem.k * (problem.n * rows + inner.m * columns) * DTYPES[problem.dtype].itemsize
+    return START_CLOCKS + size / BYTES_A_CLOCK
+
+
+def border_launch(problem: Problem, inner: Problem) -> Launch:
+    """Of all that lies outside of `inner`: blocks of the rows, then of the columns above them. A block takes a strip of
+    the matrix that few vectors are multiplied by: columns of 64 bytes, or ROWS rows along k."""
+    strip = STRIP_BYTES // max(DTYPES[problem.dtype].itemsize, 2)
+    of_rows = tiles(problem.n, ROWS if problem.transpose_b else strip) if inner.m < problem.m else 0
+    of_columns = tiles(inner.m, strip if problem.transpose_a else ROWS) if inner.n < problem.n else 0
+    return Launch((of_rows + of_columns, 1, min(problem.batch, MAX_GRID_Z)), (THREADS, 1, 1))

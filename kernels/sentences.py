@@ -1,0 +1,25 @@
+"""What a caller reads where a kernel does not run, or a config does not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+
+def told(config: Mapping[str, int]) -> str:
+    """As in `block_m=64, block_n=64`."""
+    return ", ".join(f"{name}={value}" for name, value in config.items())
+
+
+def too_old(what: str, needed: tuple[int, int], had: tuple[int, int]) -> str:
+    return f"{what} needs compute capability {_dotted(needed)}; this device has {_dotted(had)}."
+
+
+def too_new(what: str, needed: tuple[int, int], had: tuple[int, int]) -> str:
+    return (
+        f"{what} needs compute capability {_dotted(needed)} itself, whose instructions no other has; this device has "
+        f"{_dotted(had)}."
+    )
+
+
+def _dotted(capability: tuple[int, int]) -> str:
+    return ".".join(map(str, capability))

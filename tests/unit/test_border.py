@@ -1,0 +1,81 @@
+"""Which rows and columns of a product are left to a function apart, and when that is worth it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kernels.border import MOST, border_clocks, border_launch, core
+from kernels.catalog import BY_NAME
+from kernels.kernel import CudaKernel, DeviceTraits
+from kernels.numerics import Problem
+
+TILE = (128, 256)
+H200 = DeviceTraits("gpu", (9, 0), 232_448, 132)
+WITH_BORDER = [kernel for kernel in BY_NAME.values() if any(p.name == "border" for p in kernel.parameters)]
+
+
+def our(name: str) -> CudaKernel:
+    kernel = BY_NAME[name]
+    assert isinstance(kernel, CudaKernel)
+    return kernel
+
+
+@given(st.integers(1, 2000), st.integers(1, 2000), st.sampled_from([0, MOST]))
+def test_the_kernel_keeps_whole_tiles_or_everything(m: int, n: int, most: int) -> None:
+    problem = Problem(m, n, 64, "float32")
+    inner = core(problem, {"border": most}, TILE)
+    assert replace(inner, m=m, n=n) == problem
+    for left, extent, tile in ((inner.m, m, TILE[0]), (inner.n, n, TILE[1])):
+        assert 0 < left <= extent <= left + most
+        assert left in (extent, extent // tile * tile)
+    assert (inner.m < m) == (most > 0 and m > TILE[0] and 0 < m % TILE[0] <= most)
+
+
+def test_blocks_cover_what_is_left() -> None:
+    """Strips of 64 bytes, or 32 rows along k; of the columns those above the last rows alone."""
+    problem = Problem(4097, 4098, 100, "float32", transpose_a=True)
+    inner = core(problem, {"border": MOST}, TILE)
+    assert (inner.m, inner.n) == (4096, 4096)
+    assert border_launch(problem, inner).grid == (257 + 256, 1, 1)
+    assert border_launch(problem, replace(inner, m=4097)).grid == (257, 1, 1)
+    turned = replace(problem, dtype="int8", transpose_a=False, transpose_b=True, batch=70_000)
+    assert border_launch(turned, inner).grid == (129 + 128, 1, 65_535)
+
+
+def test_what_it_costs_follows_what_it_reads() -> None:
+    thin, config = Problem(4097, 4096, 4096, "float32"), {"border": MOST}
+    assert border_clocks(replace(thin, m=4096), config, TILE) == 0.0
+    assert border_clocks(thin, {"border": 0}, TILE) == 0.0
+    assert 0 < border_clocks(thin, config, TILE) < border_clocks(replace(thin, n=4097), config, TILE)
+
+
+@pytest.mark.parametrize("kernel", WITH_BORDER, ids=lambda kernel: kernel.name)
+def test_one_row_too_many_goes_apart_where_it_saves_a_turn(kernel: CudaKernel) -> None:
+    dtype = kernel.dtypes[0]
+    config = kernel.resolve_config(problem=Problem(2049, 2049, 2049, dtype), device=H200)
+    assert config["border"] == MOST
+    problem = Problem(2049, 2049, 2049, dtype)
+    inner = kernel.inner(problem, config)
+    assert (inner.m, inner.n) == (2048, 2048)
+    assert kernel.launch(problem, config) == kernel.launch(replace(problem, m=2048, n=2048), config)
+
+
+def test_tiles_are_as_wide_as_fills_the_turns() -> None:
+    """By arithmetic alone: 3,072 takes three turns of either width, 1,536 one of 192 columns and two of 128."""
+    kernel = our("hopper_bf16")
+    widths = {
+        n: kernel.resolve_config(problem=Problem(n, n, n, "bfloat16"), device=H200)["block_n"]
+        for n in (1024, 1536, 1792, 2048, 3072, 4096, 8192)
+    }
+    assert widths == {1024: 64, 1536: 192, 1792: 256, 2048: 256, 3072: 192, 4096: 256, 8192: 256}
+    assert kernel.resolve_config({"block_n": 128}, Problem(4096, 4096, 64, "bfloat16"), H200)["block_n"] == 128
+
+
+def test_a_free_turn_is_better_than_a_function_apart() -> None:
+    """At 1,025 most multiprocessors have nothing to do: they take the thin tiles."""
+    config = our("hopper_bf16").resolve_config(problem=Problem(1025, 1025, 1025, "bfloat16"), device=H200)
+    assert config["border"] == 0
