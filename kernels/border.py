@@ -17,8 +17,8 @@ BORDER = Parameter(
     "border", (0, MOST), MOST, "rows or columns past the last whole tile, at most, that are multiplied apart", False
 )
 THREADS, STRIP_BYTES, ROWS = 256, 64, 32  # of a block of border.cu
-START_CLOCKS = 3_500  # of the function that multiplies them: launched before the kernel, ended before it begins
-BYTES_A_CLOCK = 1_600  # of operands, which it reads once
+START_CLOCKS = 8_000  # of the function that multiplies them: launched before the kernel, ended before it begins
+BYTES_A_CLOCK = 1_200  # of operands, which it reads once
 
 
 def core(problem: Problem, config: TileConfig, tile: tuple[int, int]) -> Problem:

@@ -23,6 +23,15 @@ if TYPE_CHECKING:
     from worker.cuda_runner import CudaRunner
 
 
+def borders_in_turn(configs: Iterable[TileConfig]) -> list[TileConfig]:
+    """Of configs that differ in nothing but the border, which is not compiled, one: each other one with."""
+    alike: dict[tuple[tuple[str, int], ...], list[TileConfig]] = {}
+    for config in configs:
+        key = tuple((name, value) for name, value in config.items() if name != "border")
+        alike.setdefault(key, []).append(config)
+    return [each[index % len(each)] for index, each in enumerate(alike.values())]
+
+
 def choice(runner: CudaRunner, name: str, problem: Problem, config: TileConfig = NO_CONFIG) -> Choice:
     """As for a job that asked for this kernel. Skips where the device cannot run it."""
     reason = BY_NAME[name].unsupported_because(runner.device.traits, problem.dtype)

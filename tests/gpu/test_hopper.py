@@ -14,7 +14,7 @@ from jobs.matrices import Array
 from kernels.catalog import BY_NAME
 from kernels.kernel import NO_CONFIG, CudaKernel, TileConfig
 from kernels.numerics import DTYPES, DTypeName, Problem
-from tests.gpu.products import choice, compile_all, multiply
+from tests.gpu.products import borders_in_turn, choice, compile_all, multiply
 from tests.support.products import in_float64, operands, stored
 from worker.elements import as_float64
 
@@ -36,7 +36,7 @@ SHAPES = [(1, 1, 1), (63, 65, 33), (129, 257, 65), (256, 512, 192), (255, 511, 2
 
 def chosen(name: str) -> list[TileConfig]:
     """Every block_n with its fewest and most stages, alone and in clusters, and each way to sum and to take B."""
-    configs = list(BY_NAME[name].configs())
+    configs = borders_in_turn(BY_NAME[name].configs())
     by_shape: dict[tuple[int, ...], list[TileConfig]] = {}
     for config in configs:
         kind = config["block_n"], config["cluster"], config.get("promote", 0), config.get("turned", 0)

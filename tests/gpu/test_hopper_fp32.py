@@ -13,7 +13,7 @@ import pytest
 from kernels.catalog import BY_NAME
 from kernels.kernel import NO_CONFIG, TileConfig
 from kernels.numerics import DTypeName, Problem
-from tests.gpu.products import compile_all, multiply
+from tests.gpu.products import borders_in_turn, compile_all, multiply
 from tests.support.products import assert_right, in_float64, operands
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 NAME = "hopper_fp32"
 DTYPE: DTypeName = "float32"
-CONFIGS = list(BY_NAME[NAME].configs())
+CONFIGS = borders_in_turn(BY_NAME[NAME].configs())
 BOTH: list[TileConfig] = [{"block_m": 128, "block_n": 256}, {"block_m": 128, "block_n": 128, "stages": 3}]
 TRANSPOSES = [(False, False), (False, True), (True, False), (True, True)]
 # Inside, at and past the edges of boxes, warps and tiles; thin last rows and columns; rows that begin anywhere.

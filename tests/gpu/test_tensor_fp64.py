@@ -11,14 +11,14 @@ import pytest
 from kernels.catalog import BY_NAME
 from kernels.kernel import TileConfig
 from kernels.numerics import Problem
-from tests.gpu.products import multiply
+from tests.gpu.products import borders_in_turn, multiply
 from tests.support.products import assert_right, in_float64, operands
 
 if TYPE_CHECKING:
     from worker.cuda_runner import CudaRunner
 
 NAME = "tensor_fp64"
-CONFIGS = list(BY_NAME[NAME].configs())
+CONFIGS = borders_in_turn(BY_NAME[NAME].configs())
 TRANSPOSES = [(False, False), (False, True), (True, False), (True, True)]
 # A lone element; rows of an odd and of an even number of elements; inside, at and past the edges of tiles and warps.
 SHAPES = [(1, 1, 1), (130, 70, 33), (33, 264, 264), (65, 33, 66), (256, 512, 192), (255, 511, 201), (257, 513, 193)]

@@ -13,13 +13,13 @@ constexpr int THREADS = 256, WARPS = THREADS / 32;
 constexpr int PACKED = sizeof(Element) == 1 ? 8 : 16 / sizeof(Element);  // elements that a thread reads at once
 constexpr int ACROSS = 4;                                                // threads next to each other on a line
 constexpr int STRIP = ACROSS * PACKED, LINES = THREADS / ACROSS;         // of the product; of k, a block's at once
-constexpr int UNROLLED = 4;
+constexpr int LINES_AHEAD = VECTORS == 8 ? 4 : 8, CHUNKS_AHEAD = 2;      // that a thread reads before it multiplies any
 constexpr int ROWS_OF_WARP = 4, ROWS = WARPS * ROWS_OF_WARP;
-constexpr int DEPTH = sizeof(Accumulator) == 8 ? 256 : 512;  // steps of k of the vectors, in shared memory
-constexpr int EACH = DEPTH / THREADS;
-constexpr int PACKED_BYTES = PACKED * sizeof(Element);
+constexpr int DEPTH = 16384 / (VECTORS * sizeof(Accumulator));  // steps of k of the vectors, in shared memory
+constexpr int PACKED_BYTES = PACKED * sizeof(Element), CHUNK = 32 * PACKED;
 static_assert(VECTORS == 1 || VECTORS == 2 || VECTORS == 4 || VECTORS == 8, "VECTORS is a power of two up to 8");
 static_assert(STRIP * VECTORS <= THREADS, "each thread of a block writes one element at most");
+static_assert(DEPTH % (CHUNKS_AHEAD * CHUNK) == 0 && DEPTH % THREADS == 0, "vectors are read in whole rounds");
 
 // Some rows of A or columns of B, and the matrix that they are multiplied by: what is at (i, step) and (step, j).
 struct Part {
@@ -40,49 +40,57 @@ __device__ __forceinline__ bool is_packed(const Part& part) {
     return (address | static_cast<unsigned long long>(part.pitch) * sizeof(Element)) % PACKED_BYTES == 0;
 }
 
-// PACKED elements of a line; zeros for those past its `count`.
 struct __align__(PACKED_BYTES) Packed {
     Element elements[PACKED];
-
-    __device__ __forceinline__ void read(const Element* from, Index count, bool packed) {
-        if (packed && count >= PACKED) {
-            *this = *reinterpret_cast<const Packed*>(from);
-            return;
-        }
-#pragma unroll
-        for (int i = 0; i < PACKED; ++i)
-            elements[i] = i < count ? from[i] : Element(0);
-    }
 };
 
-// ---- lines along the product ----
-__device__ __forceinline__ void add_lines(const Part& part, Index first, Accumulator (&sums)[VECTORS][PACKED]) {
-    const bool packed = is_packed(part);
-    const Index column = first + threadIdx.x % ACROSS * PACKED, left = part.extent - column;
-    for (Index line = threadIdx.x / ACROSS; line < part.k; line += UNROLLED * LINES) {
-        Packed read[UNROLLED];
+// Elements of a line, zeros for those past its `count`. Reads have no branches between them, so that many are on their
+// way at once: whether they are WHOLE, and begin where they may be read at once, is known for all of a block.
+template <bool WHOLE>
+__device__ __forceinline__ Packed read(const Element* from, Index count) {
+    if constexpr (WHOLE) {
+        return count > 0 ? *reinterpret_cast<const Packed*>(from) : Packed();
+    } else {
+        Packed packed;
 #pragma unroll
-        for (int i = 0; i < UNROLLED; ++i) {
+        for (int i = 0; i < PACKED; ++i)
+            packed.elements[i] = i < count ? from[i] : Element(0);
+        return packed;
+    }
+}
+
+// ---- lines along the product ----
+template <bool WHOLE>
+__device__ __forceinline__ void add_lines(const Part& part, Index first, Accumulator (&sums)[VECTORS][PACKED]) {
+    const Index column = first + threadIdx.x % ACROSS * PACKED, left = part.extent - column;
+    for (Index line = threadIdx.x / ACROSS; line < part.k; line += LINES_AHEAD * LINES) {
+        Packed ahead[LINES_AHEAD];
+        Accumulator factors[LINES_AHEAD][VECTORS];
+#pragma unroll
+        for (int i = 0; i < LINES_AHEAD; ++i) {
             const Index step = line + i * LINES;
-            const Index count = step < part.k && left > 0 ? left : 0;
-            read[i].read(count ? part.matrix + step * part.pitch + column : part.matrix, count, packed);
+            ahead[i] = read<WHOLE>(part.matrix + step * part.pitch + column, step < part.k ? left : 0);
+#pragma unroll
+            for (int v = 0; v < VECTORS; ++v)
+                factors[i][v] = part.of_vector(v, step);
         }
 #pragma unroll
-        for (int i = 0; i < UNROLLED; ++i)
+        for (int i = 0; i < LINES_AHEAD; ++i)
 #pragma unroll
-            for (int v = 0; v < VECTORS; ++v) {
-                const Accumulator factor = part.of_vector(v, line + i * LINES);
+            for (int v = 0; v < VECTORS; ++v)
 #pragma unroll
                 for (int j = 0; j < PACKED; ++j)
-                    sums[v][j] = multiply_add(factor, widen(read[i].elements[j]), sums[v][j]);
-            }
+                    sums[v][j] = multiply_add(factors[i][v], widen(ahead[i].elements[j]), sums[v][j]);
     }
 }
 
 __device__ __forceinline__ void across(const Part& part, Index first) {
     __shared__ Accumulator of_warps[WARPS][VECTORS * STRIP];
     Accumulator sums[VECTORS][PACKED] = {};
-    add_lines(part, first, sums);
+    if (is_packed(part) && first + STRIP <= part.extent)
+        add_lines<true>(part, first, sums);
+    else
+        add_lines<false>(part, first, sums);
     const int lane = threadIdx.x % 32;
 #pragma unroll
     for (int v = 0; v < VECTORS; ++v)
@@ -102,50 +110,54 @@ __device__ __forceinline__ void across(const Part& part, Index first) {
 }
 
 // ---- lines along k ----
-__device__ __forceinline__ void add_depth(const Part& part, const Accumulator (&vectors)[VECTORS][DEPTH], Index row,
-                                          Index depth, bool packed, Accumulator (&sums)[ROWS_OF_WARP][VECTORS]) {
-    const int lane = threadIdx.x % 32;
+typedef Accumulator Vectors[VECTORS][DEPTH];
+
+// Steps from `depth` on, as many as there are vectors in shared memory, of ROWS_OF_WARP lines. Those past the product
+// are the last one again, and go nowhere.
+template <bool WHOLE>
+__device__ __forceinline__ void add_depth(const Part& part, const Vectors& vectors, Index row, Index depth, int begin,
+                                          int end, Accumulator (&sums)[ROWS_OF_WARP][VECTORS]) {
+    for (int at = begin + threadIdx.x % 32 * PACKED; at < end; at += CHUNKS_AHEAD * CHUNK) {
+        Packed ahead[CHUNKS_AHEAD][ROWS_OF_WARP];
 #pragma unroll
-    for (int at = 0; at < DEPTH; at += 32 * PACKED) {
-        const int place = at + lane * PACKED;
-        const Index step = depth + place;
-        Packed read[ROWS_OF_WARP];
+        for (int chunk = 0; chunk < CHUNKS_AHEAD; ++chunk)
 #pragma unroll
-        for (int i = 0; i < ROWS_OF_WARP; ++i) {
-            const Index count = row + i < part.extent && step < part.k ? part.k - step : 0;
-            read[i].read(count ? part.matrix + (row + i) * part.pitch + step : part.matrix, count, packed);
-        }
-#pragma unroll
-        for (int v = 0; v < VECTORS; ++v)
-#pragma unroll
-            for (int j = 0; j < PACKED; ++j) {
-                const Accumulator factor = vectors[v][place + j];
-#pragma unroll
-                for (int i = 0; i < ROWS_OF_WARP; ++i)
-                    sums[i][v] = multiply_add(factor, widen(read[i].elements[j]), sums[i][v]);
+            for (int i = 0; i < ROWS_OF_WARP; ++i) {
+                const Index line = row + i < part.extent ? row + i : part.extent - 1;
+                const int step = at + chunk * CHUNK;
+                ahead[chunk][i] = read<WHOLE>(part.matrix + line * part.pitch + depth + step, end - step);
             }
+#pragma unroll
+        for (int chunk = 0; chunk < CHUNKS_AHEAD; ++chunk)
+#pragma unroll
+            for (int v = 0; v < VECTORS; ++v)
+#pragma unroll
+                for (int j = 0; j < PACKED; ++j) {
+                    const Accumulator factor = vectors[v][(at + chunk * CHUNK + j) % DEPTH];
+#pragma unroll
+                    for (int i = 0; i < ROWS_OF_WARP; ++i)
+                        sums[i][v] = multiply_add(factor, widen(ahead[chunk][i].elements[j]), sums[i][v]);
+                }
     }
 }
 
 __device__ __forceinline__ void along(const Part& part, Index first) {
-    __shared__ __align__(16) Accumulator vectors[VECTORS][DEPTH];
-    Accumulator sums[ROWS_OF_WARP][VECTORS] = {}, next[EACH][VECTORS];
+    __shared__ __align__(16) Vectors vectors;
+    Accumulator sums[ROWS_OF_WARP][VECTORS] = {};
     const Index row = first + threadIdx.x / 32 * ROWS_OF_WARP;
     const bool packed = is_packed(part);
-    for (Index depth = -DEPTH; depth < part.k; depth += DEPTH) {
-#pragma unroll
-        for (int i = 0; i < EACH; ++i)
-#pragma unroll
-            for (int v = 0; v < VECTORS; ++v)
-                next[i][v] = part.of_vector(v, depth + DEPTH + i * THREADS + threadIdx.x);
-        if (depth >= 0) add_depth(part, vectors, row, depth, packed, sums);
+    for (Index depth = 0; depth < part.k; depth += DEPTH) {
         __syncthreads();
 #pragma unroll
-        for (int i = 0; i < EACH; ++i)
+        for (int v = 0; v < VECTORS; ++v)
 #pragma unroll
-            for (int v = 0; v < VECTORS; ++v)
-                vectors[v][i * THREADS + threadIdx.x] = next[i][v];
+            for (int i = 0; i < DEPTH; i += THREADS)
+                vectors[v][i + threadIdx.x] = part.of_vector(v, depth + i + threadIdx.x);
         __syncthreads();
+        const int end = static_cast<int>(part.k - depth < DEPTH ? part.k - depth : DEPTH);
+        const int whole = packed ? end / PACKED * PACKED : 0;
+        add_depth<true>(part, vectors, row, depth, 0, whole, sums);
+        add_depth<false>(part, vectors, row, depth, whole, end, sums);
     }
 #pragma unroll
     for (int i = 0; i < ROWS_OF_WARP; ++i)
