@@ -126,4 +126,7 @@ struct Courier {
         if (GUARDED && !ALONG_K && COUNT == 2) copy_async_if<sizeof(double)>(asked && room == 1, to, run);
         if (share == SHARES - 1) from += ALONG_K ? BLOCK_K : SHARES * down;
     }
+
+    // Leaves out so many of the next tiles.
+    __device__ __forceinline__ void skip(int tiles) { from += tiles * (ALONG_K ? BLOCK_K : SHARES * down); }
 };

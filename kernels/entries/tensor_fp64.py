@@ -5,7 +5,7 @@ from __future__ import annotations
 from kernels.arrange import tile_grid, tiles
 from kernels.border import BORDER, border_clocks, core
 from kernels.buckets import SKINNY, BucketName
-from kernels.kernel import Constraint, CudaKernel, Default, Kernel, Launch, Parameter, TileConfig
+from kernels.kernel import Constraint, CudaKernel, Default, Kernel, Launch, Parameter, TileConfig, Workspace
 from kernels.numerics import OWN_ACCURACY, DTypeName, Problem
 
 WARP = 32  # threads
@@ -13,7 +13,11 @@ ELEMENT_BYTES = 8
 PADDING = 4  # elements, of a line in shared memory
 SHAPES = ((128, 128, 64), (128, 64, 64), (128, 64, 32), (64, 64, 32))  # rows, columns; rows of a warp's tile
 WARP_N = 32
-WARPS = 8  # that 255 registers a thread leave room for on a multiprocessor
+WARPS = 8  # of 64 × 32 sums, that a multiprocessor's registers are enough for
+GATE_BYTES = 8
+NOTES_BYTES = 128  # what resident blocks know of their turns
+SHORTEST = 8  # stages of a tile's part
+MULTIPROCESSORS = 192  # no device has more
 MULTIPLY_ADDS = 128  # of a multiprocessor's tensor cores in a clock
 
 
@@ -22,14 +26,40 @@ def _warps(config: TileConfig) -> int:
 
 
 def _shared_bytes(config: TileConfig, _dtype: DTypeName) -> int:
-    """Tiles of every stage, in the longer of their two orders."""
+    """Tiles of every stage, in the longer of their two orders, and two gates; what resident blocks know."""
     line = config["block_k"] + PADDING
-    return config["stages"] * (config["block_m"] + config["block_n"]) * line * ELEMENT_BYTES
+    stage = (config["block_m"] + config["block_n"]) * line * ELEMENT_BYTES + config["apart"] * 2 * GATE_BYTES
+    return config["stages"] * stage + config["resident"] * NOTES_BYTES
+
+
+def _tiles(problem: Problem, config: TileConfig) -> int:
+    return tiles(problem.m, config["block_m"]) * tiles(problem.n, config["block_n"]) * problem.batch
 
 
 def _warp_tiles(problem: Problem, config: TileConfig) -> Launch:
-    tile = config["block_m"], config["block_n"]
-    return tile_grid(problem, tile, (_warps(config) * WARP, 1), shared_bytes=_shared_bytes(config, problem.dtype))
+    """A block for each tile, or resident blocks that share all tiles of the batch."""
+    tile, block = (config["block_m"], config["block_n"]), (_warps(config) * WARP, 1)
+    shared_bytes = _shared_bytes(config, problem.dtype)
+    if not config["resident"]:
+        return tile_grid(problem, tile, block, shared_bytes=shared_bytes)
+    return Launch(
+        (_tiles(problem, config), 1, 1),
+        (*block, 1),
+        shared_bytes,
+        resident=True,
+        each=WARPS // _warps(config),
+        parts=max(problem.k // (SHORTEST * config["block_k"]), 1),
+    )
+
+
+def _workspace(problem: Problem, config: TileConfig) -> Workspace:
+    """A counter for each warp of a tile that is cut, and sums of its pieces: fewer than tiles and blocks."""
+    if not config["resident"]:
+        return Workspace(0, 0)
+    blocks = MULTIPROCESSORS * WARPS // _warps(config)
+    pieces = blocks + min(_tiles(problem, config), blocks)
+    counters = blocks * _warps(config) * 4
+    return Workspace(counters + pieces * config["block_m"] * config["block_n"] * ELEMENT_BYTES, counters)
 
 
 def _inner(problem: Problem, config: TileConfig) -> Problem:
@@ -57,6 +87,8 @@ def _config(shape: tuple[int, int, int], ahead: int, stages: int, border: int) -
         "ahead": ahead,
         "stages": stages,
         "border": border,
+        "apart": 0,
+        "resident": 0,
     }
 
 
@@ -92,6 +124,8 @@ TENSOR_FP64: tuple[Kernel, ...] = (
             Parameter("ahead", (1, 2), 2, "slabs of rows read before they are multiplied"),
             Parameter("stages", (3, 4), 4, "tiles in shared memory: one multiplied, the others on their way"),
             BORDER,
+            Parameter("apart", (0, 1), 0, "1: warps come to a tile's barriers well before they wait there"),
+            Parameter("resident", (0, 1), 0, "1: blocks stay, and share what fills no turn along k"),
         ),
         constraints=(
             Constraint(
@@ -111,6 +145,13 @@ TENSOR_FP64: tuple[Kernel, ...] = (
                 lambda c: c["block_k"] * c["stages"] <= 96,
                 "block_k × stages = {block_k} × {stages} must be at most 96 steps of k in shared memory.",
             ),
+            Constraint(
+                lambda c: (
+                    c["apart"] + c["resident"] == 0
+                    or (c["warp_m"], c["block_k"], c["step"], c["ahead"]) == (64, 16, 8, 2)
+                ),
+                "apart = {apart} and resident = {resident} must be 0 but for warp_m 64, block_k 16, step 8, ahead 2.",
+            ),
         ),
         defaults=(
             *_defaults(SHAPES[0], 2, 3, "large"),
@@ -123,5 +164,6 @@ TENSOR_FP64: tuple[Kernel, ...] = (
         inner=_inner,
         clocks=_clocks,
         accumulators=lambda config: config["warp_m"] * config["warp_n"] // WARP,
+        workspace=_workspace,
     ),
 )

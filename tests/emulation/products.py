@@ -43,6 +43,7 @@ class Case:
     layouts: tuple[LayoutName, LayoutName, LayoutName]  # of A, B and C
     data: DataName = "whole"
     grid_z: int | None = None  # fewer blocks than matrices, so that each does several
+    multiprocessors: int = 3  # for resident blocks
 
 
 def cases(kernel: CudaKernel, config: TileConfig, kind: Problem) -> Iterator[Case]:
@@ -133,6 +134,7 @@ def run_of(kernel: CudaKernel, config: TileConfig, case: Case, order: int) -> Ru
     strides = (one.stride if many else 0 for one, many in zip(at, batched, strict=True))
     sizes = (problem.m, problem.n, problem.k, *(one.pitch for one in at), *strides, problem.batch)
     launch = kernel.launch(problem, config)
+    launch = replace(launch, grid=launch.on(case.multiprocessors))
     if case.grid_z is not None:
         launch = replace(launch, grid=(*launch.grid[:2], min(case.grid_z, launch.grid[2])))
     return Run(launch, (*matrices, *_workspace(kernel, config, problem)), sizes, order, case)

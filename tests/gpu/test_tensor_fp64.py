@@ -108,3 +108,19 @@ def test_large_products_right_to_the_last_bit(runner: CudaRunner, rng: np.random
             c, check, _ = multiply(runner, NAME, problem, a, b, rng)
             assert check.passed, (problem, check)
             np.testing.assert_array_equal(c, in_float64(problem, a, b)[0], err_msg=str(problem))
+
+
+@pytest.mark.parametrize("config", [config for config in CONFIGS if config["resident"] or config["apart"]], ids=told)
+def test_turns_that_are_cut_along_k(runner: CudaRunner, config: TileConfig, rng: np.random.Generator) -> None:
+    """Fewer tiles than blocks, a turn and a bit, nearly two; rounded sums come out the same each time."""
+    need_a_device_for(runner, config)
+    for index, (m, n, k) in enumerate(((300, 520, 4001), (1536, 1536, 800), (2047, 2047, 1030))):
+        problem = Problem(m, n, k, "float64", 1, *TRANSPOSES[index])
+        a, b = operands(problem, rng, "integers")
+        c, _, _ = multiply(runner, NAME, problem, a, b, rng, config=config)
+        np.testing.assert_array_equal(c, in_float64(problem, a, b)[0], err_msg=str(problem))
+        a, b = operands(problem, rng)
+        first, *others = (multiply(runner, NAME, problem, a, b, rng, config=config)[0] for _ in range(3))
+        assert_right(problem, a, b, first)
+        for other in others:
+            np.testing.assert_array_equal(other, first, err_msg=str(problem))

@@ -1,0 +1,158 @@
+// Resident blocks that go from tile to tile of float64: a tile's first copies are under way while sums of the one
+// before are stored. What does not fill a last turn is cut along k, as dmma_sharing.cuh says.
+#pragma once
+#include "dmma_pipeline.cuh"
+#include "dmma_sharing.cuh"
+
+// What is known of a turn: looked up by one thread, while the turn before begins.
+struct Turn {
+    bool exists;
+    Piece piece;
+    Corner corner;
+};
+
+// In shared memory. A turn's place is taken again by the third after it, when all warps are past it.
+struct Notes {
+    static constexpr int KEPT = 3;
+    Sharing sharing;
+    Turn kept[KEPT];
+
+    __device__ __forceinline__ void look_up(Turn& turn) {
+        turn.exists = sharing.next(turn.piece);
+        if (turn.exists) turn.corner = sharing.corner(turn.piece.tile);
+    }
+};
+
+// The kernel's arguments.
+struct Matrices {
+    const double *a, *b;
+    double* c;
+    Index m, n, k, lda, ldb, ldc, stride_a, stride_b, stride_c;
+    bool aligned;  // operands, to 16 bytes
+
+    __device__ __forceinline__ Part part(const Turn& turn) const {
+        return {turn.corner.down, turn.corner.across, m, n};
+    }
+
+    __device__ __forceinline__ Operands operands(const Turn& turn, const Part& part) const {
+        const Index step = turn.piece.first * static_cast<Index>(BLOCK_K), left = k - step;
+        const Index most = turn.piece.count * static_cast<Index>(BLOCK_K);
+        return {a + turn.corner.item * stride_a + part.row * row_step_a(lda) + step * column_step_a(lda),
+                b + turn.corner.item * stride_b + part.column * column_step_b(ldb) + step * row_step_b(ldb),
+                left < most ? left : most, lda, ldb};
+    }
+};
+
+// A warp's sums of the pieces of a tile that is cut.
+struct Pieces {
+    static constexpr int RUNS = SLABS_M * SLABS_N * 4;  // of two sums of a thread
+    double2* sums;                                      // this thread's first of the first place
+
+    __device__ __forceinline__ double2* of(int sharer, int tile) const {
+        return sums + static_cast<Index>(Sharing::place_of(sharer, tile)) * (RUNS * THREADS);
+    }
+
+    __device__ __forceinline__ static void write(double2* place, const WarpProduct& warp) {
+#pragma unroll
+        for (int run = 0; run < RUNS; ++run) {
+            const double* const two = warp.sums[run / 4 / SLABS_N][run / 4 % SLABS_N].at[run % 4 / 2] + run % 2 * 2;
+            __stcg(place + run * THREADS, double2{two[0], two[1]});
+        }
+    }
+
+    __device__ __forceinline__ static void add(WarpProduct& warp, const double2* place) {
+#pragma unroll
+        for (int run = 0; run < RUNS; ++run) {
+            double* const two = warp.sums[run / 4 / SLABS_N][run / 4 % SLABS_N].at[run % 4 / 2] + run % 2 * 2;
+            const double2 more = __ldcg(place + run * THREADS);
+            two[0] += more.x, two[1] += more.y;
+        }
+    }
+};
+
+// How many of a tile's pieces this warp's part has been handed over of, and one more if asked.
+__device__ __forceinline__ int arrived(unsigned int* counter, unsigned int more) {
+    __threadfence();
+    __syncwarp();
+    unsigned int before = 0;
+    if (threadIdx.x % 32 == 0) before = atomicAdd(counter, more);
+    before = __shfl_sync(0xffffffffu, before, 0);
+    __threadfence();
+    return static_cast<int>(before);
+}
+
+// Adds up this warp's sums of all pieces of a tile, in the order of k; false where others are yet to come, the last of
+// whom does it. Nobody waits. Since a + b is b + a, whoever has the first piece or the second may add the other to its
+// own, and so need not hand over its own if it comes last. The workspace begins with a counter, zero at first, for each
+// warp of a tile that is cut.
+__device__ __forceinline__ bool add_up(WarpProduct& warp, const Sharing& sharing, int tile, unsigned char* workspace) {
+    constexpr int WARPS = THREADS / 32;
+    unsigned int* const counter = reinterpret_cast<unsigned int*>(workspace) + tile * WARPS + threadIdx.x / 32;
+    const Pieces pieces = {reinterpret_cast<double2*>(workspace + gridDim.x * WARPS * sizeof(unsigned int)) +
+                           threadIdx.x};
+    const Sharers sharers = sharing.sharers_of(tile);
+    const int mine = blockIdx.x, others = sharers.last - sharers.first;
+    const bool keeps = mine - sharers.first < 2;
+    if (!keeps || arrived(counter, 0) < others) {
+        Pieces::write(pieces.of(mine, tile), warp);
+        if (arrived(counter, 1) < others) return false;
+    }
+    if (!keeps) {
+#pragma unroll
+        for (int i = 0; i < SLABS_M * SLABS_N; ++i)
+            warp.sums[i / SLABS_N][i % SLABS_N] = SquareSums();
+    }
+    for (int sharer = sharers.first; sharer <= sharers.last; ++sharer)
+        if (!keeps || sharer != mine) Pieces::add(warp, pieces.of(sharer, tile));
+    return true;
+}
+
+// Stores a warp's sums of a turn in C, or hands them over.
+__device__ __forceinline__ void end_turn(WarpProduct& warp, const Matrices& of, const Notes& notes, const Turn& turn,
+                                         unsigned char* workspace) {
+    const Part part = of.part(turn);
+    const int rows = part.rows - part.warp_row, columns = part.columns - part.warp_column;
+    if (rows <= 0 || columns <= 0) return;
+    if (turn.piece.is_cut && !add_up(warp, notes.sharing, turn.piece.tile, workspace)) return;
+    double* const matrix = of.c + turn.corner.item * of.stride_c;
+    double* const corner = matrix + (part.row + part.warp_row) * of.ldc + part.column + part.warp_column;
+    warp.write(corner, of.ldc, rows, columns, is_aligned<2>(of.c, of.ldc, of.stride_c));
+}
+
+__device__ __forceinline__ void begin_turn(const Matrices& of, const Turn& turn, double* tiles, Ring ring) {
+    const Part part = of.part(turn);
+    const Operands operands = of.operands(turn, part);
+    in_its_way(of.aligned, part.whole(), [&](auto way) {
+        auto couriers = way.couriers(part, operands);
+        way.begin(couriers, operands, tiles, ring);
+    });
+}
+
+__device__ __forceinline__ void go_through_turns(const Matrices& of, Index batch, double* tiles, Notes& notes,
+                                                 unsigned char* workspace) {
+    if (threadIdx.x == 0) {
+        const int down = static_cast<int>((of.m + BLOCK_M - 1) / BLOCK_M);
+        const int across = static_cast<int>((of.n + BLOCK_N - 1) / BLOCK_N);
+        const int steps = static_cast<int>((of.k + BLOCK_K - 1) / BLOCK_K);
+        notes.sharing = Sharing(down, across, static_cast<int>(batch), steps);
+        notes.look_up(notes.kept[0]);
+    }
+    __syncthreads();
+    Ring ring;
+    if (notes.kept[0].exists) begin_turn(of, notes.kept[0], tiles, ring);
+#pragma unroll 1
+    for (int now = 0, next = 1; notes.kept[now].exists; now = next, next = (next + 1) % Notes::KEPT) {
+        if (threadIdx.x == 0) notes.look_up(notes.kept[next]);
+        const Turn& turn = notes.kept[now];
+        const Part part = of.part(turn);
+        const Operands operands = of.operands(turn, part);
+        WarpProduct warp(part.warp_row, part.warp_column);
+        in_its_way(of.aligned, part.whole(), [&](auto way) {
+            auto couriers = way.couriers(part, operands);
+            couriers.skip_first();
+            way.multiply(warp, couriers, part, turn.piece.count, tiles, ring);
+        });
+        if (notes.kept[next].exists) begin_turn(of, notes.kept[next], tiles, ring);
+        end_turn(warp, of, notes, turn, workspace);
+    }
+}

@@ -1,0 +1,26 @@
+// What resident blocks compute, as dmma_sharing.cuh says: input and output like sharing.cpp's.
+#include "dmma_sharing.cuh"
+
+#include <cstdio>
+
+#include "emulated.hpp"  // before the source: it has no other words
+
+Dim3 threadIdx, blockIdx, blockDim, gridDim;
+
+int main() {
+    int m, n, batch, steps;
+    while (std::scanf("%d %d %d %d %u", &m, &n, &batch, &steps, &gridDim.x) == 5) {
+        for (blockIdx.x = 0; blockIdx.x < gridDim.x; ++blockIdx.x) {
+            Sharing sharing((m - 1) / BLOCK_M + 1, (n - 1) / BLOCK_N + 1, batch, steps);
+            Piece piece;
+            while (sharing.next(piece)) {
+                const Corner corner = sharing.corner(piece.tile);
+                const Sharers sharers = piece.is_cut ? sharing.sharers_of(piece.tile) : Sharers{-1, -1};
+                const int place = piece.is_cut ? Sharing::place_of(blockIdx.x, piece.tile) : -1;
+                std::printf("%u %d %d %d %d %d %d %d %d\n", blockIdx.x, corner.item, corner.down * BLOCK_M,
+                            corner.across * BLOCK_N, piece.first, piece.count, place, sharers.first, sharers.last);
+            }
+        }
+        std::printf("\n");
+    }
+}
