@@ -19,10 +19,11 @@ struct Sharers {
 };
 
 struct Sharing {
-    static constexpr int RASTER = 8;            // rows of tiles that are taken together, for the second-level cache
-    static constexpr int SHORTEST = 8;          // steps: a shorter share costs more than it saves
-    static constexpr int COST = 6;              // steps in whose time cut tiles are put together
-    static constexpr long long MOST = 1 << 30;  // steps that may be cut
+    static constexpr int RASTER = 8;    // rows of tiles that are taken together, for the second-level cache
+    static constexpr int SHORTEST = 8;  // steps: a shorter share costs more than it saves
+    static constexpr int COST = 6;      // steps in whose time cut tiles are put together
+    static constexpr long long MOST_STEPS = 1 << 30;  // of all tiles that are cut
+    static constexpr int MOST_THREADS = 192 * 256;    // of all blocks that share them; no device has more
 
     int down, across, tiles, steps;
     int shares, length, longer;  // of cut tiles; all shares have so many steps, so many of them one more
@@ -34,7 +35,8 @@ struct Sharing {
         : down(down), across(across), tiles(down * across * batch), steps(steps) {
         const int blocks = gridDim.x, block = blockIdx.x, rest = tiles % blocks;
         const bool pays = static_cast<long long>(blocks - rest) * steps > static_cast<long long>(COST) * blocks;
-        const int cut = pays && static_cast<long long>(rest) * steps <= MOST ? rest : 0, cut_steps = cut * steps;
+        const bool fits = static_cast<long long>(rest) * steps <= MOST_STEPS && blocks * blockDim.x <= MOST_THREADS;
+        const int cut = pays && fits ? rest : 0, cut_steps = cut * steps;
         shares = max(cut, min(blocks, cut_steps / SHORTEST));
         length = cut > 0 ? cut_steps / shares : 0;
         longer = cut_steps - length * shares;

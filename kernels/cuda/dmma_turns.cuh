@@ -4,6 +4,8 @@
 #include "dmma_pipeline.cuh"
 #include "dmma_sharing.cuh"
 
+constexpr int MOST_BLOCKS = Sharing::MOST_THREADS / THREADS;  // that share tiles which are cut
+
 // What is known of a turn: looked up by one thread, while the turn before begins.
 struct Turn {
     bool exists;
@@ -22,6 +24,7 @@ struct Notes {
         if (turn.exists) turn.corner = sharing.corner(turn.piece.tile);
     }
 };
+static_assert(sizeof(Notes) <= 160, "what the launch leaves for notes");
 
 // The kernel's arguments.
 struct Matrices {
@@ -70,10 +73,12 @@ struct Pieces {
     }
 };
 
-// How many of a tile's pieces this warp's part has been handed over of, and one more if asked.
+// For each warp of a tile that is cut, how many of its pieces have been handed over. Who adds them up leaves zero, so
+// launches that follow each other on a stream need not clear anything before.
+__device__ unsigned int handed_over[MOST_BLOCKS * THREADS / 32];
+
+// What this counter was; so many more are added. What others wrote before they added may then be read.
 __device__ __forceinline__ int arrived(unsigned int* counter, unsigned int more) {
-    __threadfence();
-    __syncwarp();
     unsigned int before = 0;
     if (threadIdx.x % 32 == 0) before = atomicAdd(counter, more);
     before = __shfl_sync(0xffffffffu, before, 0);
@@ -83,18 +88,17 @@ __device__ __forceinline__ int arrived(unsigned int* counter, unsigned int more)
 
 // Adds up this warp's sums of all pieces of a tile, in the order of k; false where others are yet to come, the last of
 // whom does it. Nobody waits. Since a + b is b + a, whoever has the first piece or the second may add the other to its
-// own, and so need not hand over its own if it comes last. The workspace begins with a counter, zero at first, for each
-// warp of a tile that is cut.
-__device__ __forceinline__ bool add_up(WarpProduct& warp, const Sharing& sharing, int tile, unsigned char* workspace) {
-    constexpr int WARPS = THREADS / 32;
-    unsigned int* const counter = reinterpret_cast<unsigned int*>(workspace) + tile * WARPS + threadIdx.x / 32;
-    const Pieces pieces = {reinterpret_cast<double2*>(workspace + gridDim.x * WARPS * sizeof(unsigned int)) +
-                           threadIdx.x};
+// own, and so need not hand over its own if it comes last.
+__device__ __forceinline__ bool add_up(WarpProduct& warp, const Sharing& sharing, int tile, double2* workspace) {
+    unsigned int* const counter = handed_over + tile * (THREADS / 32) + threadIdx.x / 32;
+    const Pieces pieces = {workspace + threadIdx.x};
     const Sharers sharers = sharing.sharers_of(tile);
     const int mine = blockIdx.x, others = sharers.last - sharers.first;
     const bool keeps = mine - sharers.first < 2;
     if (!keeps || arrived(counter, 0) < others) {
         Pieces::write(pieces.of(mine, tile), warp);
+        __threadfence();
+        __syncwarp();
         if (arrived(counter, 1) < others) return false;
     }
     if (!keeps) {
@@ -104,12 +108,13 @@ __device__ __forceinline__ bool add_up(WarpProduct& warp, const Sharing& sharing
     }
     for (int sharer = sharers.first; sharer <= sharers.last; ++sharer)
         if (!keeps || sharer != mine) Pieces::add(warp, pieces.of(sharer, tile));
+    if (threadIdx.x % 32 == 0) *counter = 0;
     return true;
 }
 
 // Stores a warp's sums of a turn in C, or hands them over.
 __device__ __forceinline__ void end_turn(WarpProduct& warp, const Matrices& of, const Notes& notes, const Turn& turn,
-                                         unsigned char* workspace) {
+                                         double2* workspace) {
     const Part part = of.part(turn);
     const int rows = part.rows - part.warp_row, columns = part.columns - part.warp_column;
     if (rows <= 0 || columns <= 0) return;
@@ -129,7 +134,7 @@ __device__ __forceinline__ void begin_turn(const Matrices& of, const Turn& turn,
 }
 
 __device__ __forceinline__ void go_through_turns(const Matrices& of, Index batch, double* tiles, Notes& notes,
-                                                 unsigned char* workspace) {
+                                                 double2* workspace) {
     if (threadIdx.x == 0) {
         const int down = static_cast<int>((of.m + BLOCK_M - 1) / BLOCK_M);
         const int across = static_cast<int>((of.n + BLOCK_N - 1) / BLOCK_N);

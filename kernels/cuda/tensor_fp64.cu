@@ -24,7 +24,7 @@ struct TileNumber {
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     tensor_fp64(const Element* __restrict__ a, const Element* __restrict__ b, Product* __restrict__ c, Index m, Index n,
                 Index k, Index lda, Index ldb, Index ldc, Index stride_a, Index stride_b, Index stride_c, Index batch,
-                unsigned char* workspace) {
+                double2* workspace) {
     DYNAMIC_SHARED(shared);
     double* const tiles = reinterpret_cast<double*>(shared);
     set_up_gates(tiles);

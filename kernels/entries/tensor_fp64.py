@@ -15,7 +15,7 @@ SHAPES = ((128, 128, 64), (128, 64, 64), (128, 64, 32), (64, 64, 32))  # rows, c
 WARP_N = 32
 WARPS = 8  # of 64 × 32 sums, that a multiprocessor's registers are enough for
 GATE_BYTES = 8
-NOTES_BYTES = 128  # what resident blocks know of their turns
+NOTES_BYTES = 160  # what resident blocks know of their turns
 SHORTEST = 8  # stages of a tile's part
 MULTIPROCESSORS = 192  # no device has more
 MULTIPLY_ADDS = 128  # of a multiprocessor's tensor cores in a clock
@@ -53,13 +53,12 @@ def _warp_tiles(problem: Problem, config: TileConfig) -> Launch:
 
 
 def _workspace(problem: Problem, config: TileConfig) -> Workspace:
-    """A counter for each warp of a tile that is cut, and sums of its pieces: fewer than tiles and blocks."""
+    """Sums of the pieces of tiles that are cut: fewer than tiles and blocks."""
     if not config["resident"]:
         return Workspace(0, 0)
     blocks = MULTIPROCESSORS * WARPS // _warps(config)
     pieces = blocks + min(_tiles(problem, config), blocks)
-    counters = blocks * _warps(config) * 4
-    return Workspace(counters + pieces * config["block_m"] * config["block_n"] * ELEMENT_BYTES, counters)
+    return Workspace(pieces * config["block_m"] * config["block_n"] * ELEMENT_BYTES, 0)
 
 
 def _inner(problem: Problem, config: TileConfig) -> Problem:
@@ -111,7 +110,7 @@ TENSOR_FP64: tuple[Kernel, ...] = (
         "lies in registers as the instruction wants it. At the edges, what lies outside the product is neither copied "
         "nor multiplied. GPUs without fast float64 run it slowly, as they do all of float64.",
         origin="The warp-level float64 instructions of compute capability 8.0 and 9.0, known from CUTLASS; relabelling "
-        "k so that reads are wide is common practice.",
+        "k so that reads are wide is common practice. Stream-K (Osama and others, 2023).",
         accuracy={"float64": OWN_ACCURACY["float64"]},
         min_compute_capability=(8, 0),
         parameters=(
@@ -151,6 +150,10 @@ TENSOR_FP64: tuple[Kernel, ...] = (
                     or (c["warp_m"], c["block_k"], c["step"], c["ahead"]) == (64, 16, 8, 2)
                 ),
                 "apart = {apart} and resident = {resident} must be 0 but for warp_m 64, block_k 16, step 8, ahead 2.",
+            ),
+            Constraint(
+                lambda c: not c["resident"] or c["block_n"] == 128 or c["stages"] == 3,
+                "resident = {resident} with stages = {stages} must leave room for eight warps on a multiprocessor.",
             ),
         ),
         defaults=(

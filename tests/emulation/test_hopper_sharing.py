@@ -16,7 +16,7 @@ from kernels.kernel import SOURCE_DIR
 from tests.emulation.programs import ENVIRONMENT, FLAGS, HERE, compiler
 
 ROWS, COLUMNS = 128, 256
-LONGEST = {"sharing": 5, "dmma_sharing": 15}  # steps of a share that is the only one, by source: it is not cut again
+LONGEST = {"sharing": 5, "shares": 15}  # steps of a share that is the only one, by source: it is not cut again
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,10 +24,12 @@ def program(config: TileConfig, transposes: tuple[bool, bool] = (False, False)) 
     return kernel_program(KERNEL, config, Problem(1, 1, 1, "float64", 1, *transposes))
 
 
+@pytest.mark.parametrize("turns", [0, 1])
 @pytest.mark.parametrize("transposes", TRANSPOSES)
-def test_sums_and_slabs_stay_in_registers(transposes: tuple[bool, bool]) -> None:
+def test_sums_and_slabs_stay_in_registers(transposes: tuple[bool, bool], turns: int) -> None:
     traits = ARCHITECTURES["sm_90"].traits
-    config = KERNEL.resolve_config(NO_CONFIG, example("large", "float64"), traits)
+    asked = {"apart": turns, "resident": turns}
+    config = KERNEL.resolve_config(asked, example("large", "float64"), traits)
     compiled = compile_program(program(config, transposes), "sm_90")
     assert compiled.local_bytes == 0
 

@@ -1,9 +1,9 @@
 // What resident blocks compute, as dmma_sharing.cuh says: input and output like sharing.cpp's.
-#include "dmma_sharing.cuh"
-
 #include <cstdio>
 
 #include "emulated.hpp"  // before the source: it has no other words
+//
+#include "dmma_sharing.cuh"
 
 Dim3 threadIdx, blockIdx, blockDim, gridDim;
 
