@@ -57,8 +57,8 @@ def _measured(entry: Entry, taken: Choice) -> Row | None:
     and so not ranked."""
     if taken.kernel.made_of is None:
         return next((row for row in entry.ranking if row.kernel == taken.kernel.name), None)
-    alike = (row for row in entry.trials if (row.kernel, row.config) == (taken.kernel.name, taken.config))
-    return next(alike, None)
+    alike = (row for row in entry.trials if row.kernel == taken.kernel.name)
+    return next((row for row in alike if taken.kernel.resolve_config(row.config) == taken.config), None)
 
 
 def main() -> None:

@@ -35,7 +35,8 @@ SHAPES, POINTS = 24, 12  # of the nearest shapes so many are looked at, and of a
 TRIED = 8  # the nearest shapes at which a config was as exact as the library, if it counts
 _Shape = tuple[int, int, int, int]
 _Config = tuple[tuple[str, int], ...]
-_Key = tuple[str, _Config]  # of what is forecast as one
+# Of what is forecast as one: a kernel in whichever config was best, or a config of one that was tried in each.
+_Key = tuple[str, _Config]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +82,8 @@ def forecasts(
     return tuple(best.values())
 
 
-def _key(row: Row) -> _Key:
-    """A kernel in whichever config was best, or a config of one that was tried in each."""
-    return row.kernel, _items(row) if isinstance(row, Trial) else ()
-
-
-def _items(row: Row) -> _Config:
-    return tuple(row.config.items())
+def _items(config: TileConfig) -> _Config:
+    return tuple(config.items())
 
 
 def _nearest(entries: Iterable[Entry]) -> tuple[tuple[Entry, ...], ...]:
@@ -111,14 +107,15 @@ def _points(entries: Iterable[Entry], fit: Mapping[str, Kernel], problem: Proble
         known = max(libraries or [row.gflops for _, row in rows], default=0.0)
         distance = doublings(together[0].problem, problem)
         for entry, row in rows:
-            found = points.setdefault(key := _key(row), [])
+            if (asked := (row.kernel, _items(row.config))) not in suited:
+                suited[asked] = _suited(fit[row.kernel], row, problem, device)
+            if (config := suited[asked]) is None:
+                continue
+            key = row.kernel, _items(config) if isinstance(row, Trial) else ()
+            found = points.setdefault(key, [])
             if len(found) < TRIED and isinstance(row, Trial) and not row.is_as_exact:
                 inexact.add(key)
-            if len(found) == POINTS:
-                continue
-            if (asked := (row.kernel, _items(row))) not in suited:
-                suited[asked] = _suited(fit[row.kernel], row, problem, device)
-            if (config := suited[asked]) is not None:
+            if len(found) < POINTS:
                 found.append(Point(fit[row.kernel], config, row, entry, row.gflops / known, distance))
     return {key: found for key, found in points.items() if found and key not in inexact}
 
@@ -135,7 +132,8 @@ def _rows(entry: Entry, fit: Mapping[str, Kernel], problem: Problem) -> Iterator
     yield from (row for row in entry.ranking if row.kernel in fit and fit[row.kernel].made_of is None)
     there = entry.problem
     for trial in entry.trials:
-        if trial.kernel in fit and _way(*_key(trial), there) == _way(*_key(trial), problem):
+        asked = trial.kernel, _items(trial.config)
+        if trial.kernel in fit and _way(*asked, there) == _way(*asked, problem):
             yield trial
 
 

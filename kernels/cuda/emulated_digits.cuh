@@ -6,24 +6,26 @@
 #include "emulated_measure.cuh"
 #include "emulated_spread.cuh"
 
+constexpr unsigned int SECOND = STEPS == 1 ? INFINITE : INFINITE | 3u << 21;  // bits of a second scale
 constexpr int WARPS = PASS_THREADS / 32;
 constexpr int WARP_LINES = LINES / WARPS;
 constexpr int RUN = 16;                               // steps that a lane takes at a time
 constexpr int TURNS = WARP_LINES * DEPTH / RUN / 32;  // and how often it does
 static_assert(WARP_LINES == 16 && DEPTH == 64 && TURNS == 2, "runs are laid out for these");
 
-// 2^(31 - e) as two powers, since one may be out of range: bits of the first, and those of the second 8 places below.
-// Both are zero for a line that has no digits.
+// A line's scale as a power of two and what is left of it, since one number may be out of range: bits of the first, and
+// those of the second, of whose mantissa two may be set, 8 places below. Both are zero for a line that has no digits.
 __device__ __forceinline__ unsigned int scales_of(unsigned int peak) {
     if (peak >= INFINITE) return 0;
     const int power = 31 - line_exponent(peak), first = power >> 1;
-    return static_cast<unsigned int>(127 + first) << 23 | static_cast<unsigned int>(127 + power - first) << 15;
+    return static_cast<unsigned int>(127 + first) << 23 | static_cast<unsigned int>(127 + power - first) << 15 |
+           static_cast<unsigned int>(line_quarters(peak)) << 13;
 }
 
 // An element as q, halves rounded away from zero. Scaling loses bits only of what is nothing as an integer. Sums
 // towards zero never reach a whole number that the exact one does not, and a NaN is converted to zero.
 __device__ __forceinline__ int scaled_integer(float value, unsigned int scales) {
-    const float scaled = value * __uint_as_float(scales & INFINITE) * __uint_as_float(scales << 8 & INFINITE);
+    const float scaled = value * __uint_as_float(scales & INFINITE) * __uint_as_float(scales << 8 & SECOND);
     const float half = __uint_as_float((__float_as_uint(scaled) & 0x80000000u) | 0x3F000000u);
     return __float2int_rz(__fadd_rz(scaled, half));
 }

@@ -95,6 +95,19 @@ __device__ __forceinline__ int line_exponent(unsigned int peak) {
     return length + (biased ? biased : 1) - 150 + at_top;
 }
 
+// A line is scaled by (4 + quarters)/4 besides, so that its largest element comes near to the largest q: where that was
+// little above a power of two, all digits of the line would be half as fine. A scaled element is rounded to float32 as
+// it was one, which the bound keeps below the largest q.
+__device__ __forceinline__ int line_quarters(unsigned int peak) {
+    if (STEPS == 1 || peak >= INFINITE) return 0;
+    const int biased = peak >> 23;
+    const unsigned int mantissa = (peak & 0x7FFFFF) | (biased ? 0x800000 : 0);
+    if (mantissa == 0) return 0;
+    const unsigned int top = mantissa << __clz(mantissa) >> 1, q = top > 0x7F7F7F7Fu ? top >> 1 : top;
+    const unsigned int quarter = (q + 3) / 4;
+    return (quarter * 5 <= 0x7F7F7F00u) + (quarter * 6 <= 0x7F7F7F00u) + (quarter * 7 <= 0x7F7F7F00u);
+}
+
 // q's digits, the highest in the highest byte: adding 128 to the three lower bytes carries, taking it off again does
 // not.
 __device__ __forceinline__ unsigned int digits_of(int q) {

@@ -42,9 +42,8 @@ __device__ __forceinline__ void set_target(Target& to, const Findings& findings,
         to.columns = columns;
         to.aligned = reinterpret_cast<unsigned long long>(c) % 8 == 0 && ldc % 2 == 0;
     }
-    if (thread < LINES / CONSUMERS && thread < rows - skipped)
-        to.row_exponents[thread] = line_exponent(row_peaks[thread]);
-    to.column_exponents[thread] = line_exponent(column_peaks[thread]);
+    if (thread < LINES / CONSUMERS && thread < rows - skipped) to.rows_of[thread] = unit_of(row_peaks[thread]);
+    to.columns_of[thread] = unit_of(column_peaks[thread]);
     consumer_barrier(consumer);
 }
 

@@ -53,6 +53,31 @@ def test_digits_are_the_model_s(
         np.testing.assert_allclose(found.spreads[first : first + blocks], means, rtol=1e-5)
 
 
+@pytest.mark.parametrize("transposes", [(False, False), (True, False)], ids=str)
+def test_finer_scales_are_the_model_s(
+    programs: Mapping[tuple[bool, bool], Programs], emulator: Emulator, transposes: tuple[bool, bool]
+) -> None:
+    """Lines whose largest elements lie anywhere between two powers of two, one of them subnormal and one of zeros."""
+    finer = {name: compiled(emulator, transposes, name, {"steps": 4}) for name in PASSES if name != "emulated_measure"}
+    problem, rng = Problem(130, 67, 150, "float32", 1, *transposes), np.random.default_rng(8)
+    a, b = operands(problem, rng, "wide")
+    of_rows = a.T if transposes[0] else a
+    of_rows[:] = np.sign(of_rows) * rng.uniform(0, 1, of_rows.shape) * np.exp2(rng.uniform(-3, 3, (130, 1)))
+    of_rows[7], of_rows[8] = 0.0, of_rows[8] * 2.0**-140
+    of_rows[9, 3] = np.finfo(np.float32).max
+    found = run_passes({**programs[transposes], **finer}, problem, a, b)
+    for lines, first in zip(lines_of(problem, a, b), (0, 2), strict=True):
+        (of,) = lines
+        blocks = -(-len(of) // LINES)
+        given = found.digits[first : first + blocks].reshape(blocks * LINES, -1, DIGITS)
+        np.testing.assert_array_equal(
+            np.moveaxis(given[: len(of), : problem.k], -1, 0), digits(fixed_point(of, steps=4))
+        )
+        each = spreads(of, steps=4)
+        means = [part[part > 0].mean() for part in (each[at : at + LINES] for at in range(0, len(of), LINES))]
+        np.testing.assert_allclose(found.spreads[first : first + blocks], means, rtol=1e-5)
+
+
 def test_halves_are_rounded_away_from_zero_and_what_is_next_to_them_is_not(
     programs: Mapping[tuple[bool, bool], Programs],
 ) -> None:

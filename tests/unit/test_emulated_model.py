@@ -24,6 +24,7 @@ from tests.support.emulated import (
 FLOATS = st.floats(width=32, allow_nan=False, allow_infinity=False)
 LINE = arrays.arrays(np.float32, st.tuples(st.integers(1, 4), st.integers(1, 40)), elements=FLOATS)
 EACH = pytest.mark.parametrize("way", WAYS)
+STEPS = pytest.mark.parametrize("steps", [1, 4])
 CHUNK = 508 * 64  # steps of k between two times that sums are taken out of int32
 
 
@@ -35,6 +36,14 @@ def test_an_element_is_its_digits_but_for_one_rounding(lines: Array) -> None:
     np.testing.assert_array_equal(sum(of[i].astype(np.int64) << (24 - 8 * i) for i in range(4)), q)
     off = np.abs(np.ldexp(q.astype(np.float64), exponents - 31) - lines.astype(np.float64))
     assert np.all(off <= np.ldexp(0.5, exponents - 31))
+
+
+@given(LINE)
+def test_steps_between_powers_of_two_bring_peaks_near_to_the_largest_and_not_beyond(lines: Array) -> None:
+    peaks = np.abs(fixed_point(lines, 4)).max(axis=-1)
+    assert np.all(peaks <= LARGEST)
+    assert np.all((peaks >= 0.79 * LARGEST) | (np.abs(lines).max(axis=-1) == 0))
+    digits(fixed_point(lines, 4))
 
 
 @given(LINE)
@@ -62,23 +71,25 @@ def test_peaks_at_the_ends_of_their_range(peak: float) -> None:
 
 
 @EACH
+@STEPS
 @settings(max_examples=60)
 @given(st.data())
-def test_a_product_is_within_its_bound(way: Way, data: st.DataObject) -> None:
+def test_a_product_is_within_its_bound(way: Way, steps: int, data: st.DataObject) -> None:
     k = data.draw(st.integers(1, 30))
     moderate = st.floats(width=32, min_value=-(2.0**60), max_value=2.0**60)
     a = data.draw(arrays.arrays(np.float32, (3, k), elements=moderate))
     b = data.draw(arrays.arrays(np.float32, (4, k), elements=moderate))
     true = a.astype(np.float64) @ b.astype(np.float64).T
-    granted = error_bound(a, b, way) * (1 + 2.0**-23) + 2.0**-24 * np.abs(true) + 2.0**-149
-    assert np.all(np.abs(product(a, b, way).astype(np.float64) - true) <= granted)
+    granted = error_bound(a, b, way, steps) * (1 + 2.0**-23) + 2.0**-24 * np.abs(true) + 2.0**-149
+    assert np.all(np.abs(product(a, b, way, steps).astype(np.float64) - true) <= granted)
 
 
 @EACH
-def test_whole_numbers_come_out_to_the_last_bit(way: Way) -> None:
+@STEPS
+def test_whole_numbers_come_out_to_the_last_bit(way: Way, steps: int) -> None:
     rng = np.random.default_rng(1)
     a, b = rng.integers(-8, 9, (20, 300)).astype(np.float32), rng.integers(-8, 9, (30, 300)).astype(np.float32)
-    np.testing.assert_array_equal(product(a, b, way), (a.astype(np.float64) @ b.T.astype(np.float64)))
+    np.testing.assert_array_equal(product(a, b, way, steps), (a.astype(np.float64) @ b.T.astype(np.float64)))
 
 
 @EACH
