@@ -37,7 +37,8 @@ SHAPES = [
 WAYS: dict[int, Way] = {6: "six", 7: "seven", 8: "eight", 10: "ten"}
 
 
-@EACH_CONFIG
+# Short k takes ten products whatever is asked for, so that all of `least` would be compiled for nothing.
+@pytest.mark.parametrize("config", [one for one in CONFIGS if one["least"] == 6], ids=str)
 def test_shapes_and_transpositions(runner: CudaRunner, config: TileConfig, rng: np.random.Generator) -> None:
     for m, n, k in SHAPES:
         for transposes in TRANSPOSES:
