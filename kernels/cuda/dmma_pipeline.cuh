@@ -207,7 +207,8 @@ struct Way {
     }
 };
 
-// Calls `work` with the Way of a part.
+// Calls `work` with the Way of a part. Work is a struct rather than a lambda: NVRTC 13.0 takes a generic one for a
+// function of the host.
 template <typename Work>
 __device__ __forceinline__ void in_its_way(bool aligned, bool whole, const Work& work) {
     if (aligned && whole)

@@ -124,14 +124,40 @@ __device__ __forceinline__ void end_turn(WarpProduct& warp, const Matrices& of, 
     warp.write(corner, of.ldc, rows, columns, is_aligned<2>(of.c, of.ldc, of.stride_c));
 }
 
+struct BeginTurn {
+    const Part& part;
+    const Operands& of;
+    double* tiles;
+    Ring ring;
+
+    template <typename InWay>
+    __device__ __forceinline__ void operator()(InWay way) const {
+        auto couriers = way.couriers(part, of);
+        way.begin(couriers, of, tiles, ring);
+    }
+};
+
 __device__ __forceinline__ void begin_turn(const Matrices& of, const Turn& turn, double* tiles, Ring ring) {
     const Part part = of.part(turn);
     const Operands operands = of.operands(turn, part);
-    in_its_way(of.aligned, part.whole(), [&](auto way) {
-        auto couriers = way.couriers(part, operands);
-        way.begin(couriers, operands, tiles, ring);
-    });
+    in_its_way(of.aligned, part.whole(), BeginTurn{part, operands, tiles, ring});
 }
+
+struct GoOn {
+    WarpProduct& warp;
+    const Part& part;
+    const Operands& of;
+    int count;
+    double* tiles;
+    Ring& ring;
+
+    template <typename InWay>
+    __device__ __forceinline__ void operator()(InWay way) const {
+        auto couriers = way.couriers(part, of);
+        couriers.skip_first();
+        way.multiply(warp, couriers, part, count, tiles, ring);
+    }
+};
 
 __device__ __forceinline__ void go_through_turns(const Matrices& of, Index batch, double* tiles, Notes& notes,
                                                  double2* workspace) {
@@ -152,11 +178,7 @@ __device__ __forceinline__ void go_through_turns(const Matrices& of, Index batch
         const Part part = of.part(turn);
         const Operands operands = of.operands(turn, part);
         WarpProduct warp(part.warp_row, part.warp_column);
-        in_its_way(of.aligned, part.whole(), [&](auto way) {
-            auto couriers = way.couriers(part, operands);
-            couriers.skip_first();
-            way.multiply(warp, couriers, part, turn.piece.count, tiles, ring);
-        });
+        in_its_way(of.aligned, part.whole(), GoOn{warp, part, operands, turn.piece.count, tiles, ring});
         if (notes.kept[next].exists) begin_turn(of, notes.kept[next], tiles, ring);
         end_turn(warp, of, notes, turn, workspace);
     }

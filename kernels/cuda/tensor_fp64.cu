@@ -21,6 +21,21 @@ struct TileNumber {
     }
 };
 
+struct MultiplyTile {
+    WarpProduct& warp;
+    const Part& part;
+    const Operands& of;
+    double* tiles;
+    Ring& ring;
+
+    template <typename InWay>
+    __device__ __forceinline__ void operator()(InWay way) const {
+        auto couriers = way.couriers(part, of);
+        way.begin(couriers, of, tiles, ring);
+        way.multiply(warp, couriers, part, of.tiles(), tiles, ring);
+    }
+};
+
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     tensor_fp64(const Element* __restrict__ a, const Element* __restrict__ b, Product* __restrict__ c, Index m, Index n,
                 Index k, Index lda, Index ldb, Index ldc, Index stride_a, Index stride_b, Index stride_c, Index batch,
@@ -42,11 +57,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
                              b + item * stride_b + part.column * column_step_b(ldb), k, lda, ldb};
         const bool aligned = is_aligned<2>(a, lda, stride_a) && is_aligned<2>(b, ldb, stride_b);
         WarpProduct warp(part.warp_row, part.warp_column);
-        in_its_way(aligned, part.whole(), [&](auto way) {
-            auto couriers = way.couriers(part, of);
-            way.begin(couriers, of, tiles, ring);
-            way.multiply(warp, couriers, part, of.tiles(), tiles, ring);
-        });
+        in_its_way(aligned, part.whole(), MultiplyTile{warp, part, of, tiles, ring});
         const Part again(tile.down, tile.across, m, n);
         const int row = again.warp_row, column = again.warp_column;
         double* const corner = c + item * stride_c + (again.row + row) * ldc + again.column + column;
