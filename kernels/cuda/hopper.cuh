@@ -31,11 +31,6 @@ __device__ __forceinline__ void publish_barriers() {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
-// The barrier of the cluster in two halves, between which there is work for who comes first. Of what was written
-// before, only what `publish_barriers` was called for is sure to be seen after it.
-__device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory"); }
-__device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); }
-
 __device__ __forceinline__ void arrive(unsigned int barrier) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
@@ -126,11 +121,6 @@ __device__ __forceinline__ void commit_stores() { asm volatile("cp.async.bulk.co
 template <int PENDING>
 __device__ __forceinline__ void wait_stores_read() {
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(PENDING) : "memory");
-}
-
-// So many threads, of whole warps, wait for each other; those who meet have a number of their own, from 1 on.
-__device__ __forceinline__ void meet(int number, int threads) {
-    asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 
 // Orders what this thread wrote to shared memory before what the copy engine or the tensor cores read there.

@@ -21,6 +21,9 @@ __device__ __forceinline__ void write_two(unsigned int shared, float first, floa
 __device__ __forceinline__ void write_two(unsigned int shared, int first, int second) {
     asm volatile("st.shared.v2.s32 [%0], {%1, %2};" ::"r"(shared), "r"(first), "r"(second) : "memory");
 }
+
+// Two warps wait for each other; each two have a number of their own, from 1 on.
+__device__ __forceinline__ void meet(int number) { asm volatile("bar.sync %0, 64;" ::"r"(number) : "memory"); }
 #endif
 
 // A stage is multiplied in parts, each in a group of its own. While the last two run, what they do not read any more is
@@ -90,7 +93,7 @@ __device__ __forceinline__ void store_turned(const Shared& at, const TensorMap& 
         }
         fence_for_copies();
         wait_stores_read<BOXES_OF_TWO - 2>();
-        meet(1 + two, 64);  // two warps, each two with a number of their own
+        meet(1 + two);
         if (warp % 2 == 0 && lane == 0) store_box(shared, map, column, row, work.item);
         commit_stores();
     }

@@ -20,33 +20,22 @@
 
 #include "hopper.cuh"
 
-#ifndef EMULATED  // an emulation on the CPU brings its own word
 __device__ __forceinline__ unsigned int narrowed(HOPPER_SUM low, HOPPER_SUM high) {
     unsigned int pair;
     asm(HOPPER_NARROW " %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
     return pair;
 }
-#endif
 
-// 16 rows of 64 columns, rounded: pairs of neighbouring sums.
-constexpr int BOX_PAIRS = 16;
-
-__device__ __forceinline__ void write_pairs(unsigned int shared, const unsigned int* pairs, int lane) {
+// 16 rows of 64 columns, a pair of chunks at a time.
+__device__ __forceinline__ void write_box(unsigned int shared, const HOPPER_SUM* sums, int lane) {
     const int line = lane % 16, half = lane / 16;  // which row this lane gives the address of, and which chunk of two
 #pragma unroll
     for (int chunk = 0; chunk < 8; chunk += 2) {
-        const unsigned int four[4] = {pairs[2 * chunk], pairs[2 * chunk + 1], pairs[2 * chunk + 2],
-                                      pairs[2 * chunk + 3]};
-        store_matrices(shared + line * SWIZZLE_BYTES + ((chunk + half) ^ (line % 8)) * 16, four);
+        const HOPPER_SUM* const four = &sums[chunk * 4];
+        const unsigned int pairs[4] = {narrowed(four[0], four[1]), narrowed(four[2], four[3]),
+                                       narrowed(four[4], four[5]), narrowed(four[6], four[7])};
+        store_matrices(shared + line * SWIZZLE_BYTES + ((chunk + half) ^ (line % 8)) * 16, pairs);
     }
-}
-
-__device__ __forceinline__ void write_box(unsigned int shared, const HOPPER_SUM* sums, int lane) {
-    unsigned int pairs[BOX_PAIRS];
-#pragma unroll
-    for (int i = 0; i < BOX_PAIRS; ++i)
-        pairs[i] = narrowed(sums[2 * i], sums[2 * i + 1]);
-    write_pairs(shared, pairs, lane);
 }
 
 #include "hopper_product.cuh"

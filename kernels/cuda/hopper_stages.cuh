@@ -77,58 +77,28 @@ __device__ __forceinline__ int part_offset(bool along_k, int part) {
     return part * (along_k ? DEPTH_BYTES : DEPTH_BYTES / static_cast<int>(sizeof(Element)) * SWIZZLE_BYTES);
 }
 
-template <int COUNT>
-__device__ __forceinline__ void clear(HOPPER_SUM (&sums)[COUNT]) {
-#pragma unroll
-    for (int i = 0; i < COUNT; ++i)
-        sums[i] = 0;
-}
-
-// Begins to multiply a stage once it is there; BEGINS: sums are those of this stage alone.
-template <int N, bool BEGINS>
-__device__ __forceinline__ void start_stage(const Shared& at, int half, const Place& place, HOPPER_SUM (&sums)[N / 2]) {
-    const int stage = alike(place.stage);
-    wait_barrier(at.full(place.stage), place.parity);
-    const unsigned long long a = tile_descriptor(at.a(stage, half), BOX_BYTES);
-    const unsigned long long b = tile_descriptor(at.b(stage, 0), BOX_BYTES);
-    fence_sums();
-#pragma unroll
-    for (int part = 0; part < SWIZZLE_BYTES / DEPTH_BYTES; ++part) {
-        const unsigned long long of_a = moved(a, part_offset(A_ALONG_K, part));
-        const unsigned long long of_b = moved(b, part_offset(B_ALONG_K, part));
-        if (BEGINS && part == 0)
-            Mma<N>::begin(sums, of_a, of_b);
-        else
-            Mma<N>::add(sums, of_a, of_b);
-    }
-    commit_products();
-}
-
-// `meanwhile(0)` and, of more than one step, `meanwhile(1)` are what else there is to do while these two are
-// multiplied.
-template <int N, typename Meanwhile>
+template <int N>
 __device__ __forceinline__ void multiply_stages(const Shared& at, int consumer, int steps, Place& place,
-                                                HOPPER_SUM (&sums)[N / 2], Meanwhile meanwhile) {
-    if (steps == 0) {
-        clear(sums);
-        meanwhile(0);
-        return;
-    }
+                                                HOPPER_SUM (&sums)[N / 2]) {
+    int before = -1;
     const int half = alike(consumer);  // so that descriptors are computed once for a warp
-    start_stage<N, true>(at, half, place, sums);
-    meanwhile(0);
-    int before = place.stage;
-    place.advance();
-    for (int step = 1; step < steps; ++step, place.advance()) {
-        start_stage<N, false>(at, half, place, sums);
-        if (step == 1) meanwhile(1);
+    for (int step = 0; step < steps; ++step, place.advance()) {
+        const int stage = alike(place.stage);
+        wait_barrier(at.full(place.stage), place.parity);
+        const unsigned long long a = tile_descriptor(at.a(stage, half), BOX_BYTES);
+        const unsigned long long b = tile_descriptor(at.b(stage, 0), BOX_BYTES);
+        fence_sums();
+#pragma unroll
+        for (int part = 0; part < SWIZZLE_BYTES / DEPTH_BYTES; ++part)
+            Mma<N>::add(sums, moved(a, part_offset(A_ALONG_K, part)), moved(b, part_offset(B_ALONG_K, part)));
+        commit_products();
         wait_products<1>();  // the stage before
-        release(at, before);
+        if (before >= 0) release(at, before);
         before = place.stage;
     }
     wait_products<0>();
     settle(sums);
-    release(at, before);
+    if (before >= 0) release(at, before);
 }
 
 #include "hopper_promoted.cuh"

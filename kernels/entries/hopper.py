@@ -167,11 +167,6 @@ def _half(name: str, dtype: DTypeName) -> CudaKernel:
         "float32 sums are rounded once.",
         f"{DESIGN} (fast.cu, 2024).",
         (dtype, OWN_ACCURACY[dtype]),
-        (
-            Parameter("late", (0, 1), 0, "1: a tile is stored while the next one is multiplied"),
-            Parameter("hints", (0, 1, 2), 0, "what leaves the second-level cache first: 1, C; 2, B and C"),
-        ),
-        (Constraint(lambda c: c["hints"] == 0 or c["block_n"] == 256, "hints = {hints} needs block_n = 256."),),
     )
 
 

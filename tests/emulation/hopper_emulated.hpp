@@ -16,8 +16,6 @@ inline unsigned int shared_address(const void* pointer) {
 
 inline void init_barrier(unsigned int barrier, int arrivals) { emulated::begin_barrier(barrier, arrivals); }
 inline void publish_barriers() {}
-inline void cluster_arrive() {}  // both halves in the second, wherever that is called
-inline void cluster_wait() { emulated::wait_for_cluster(emulated::Place::here()); }
 inline void arrive(unsigned int barrier) { emulated::come_to_barrier(barrier, 0); }
 inline void arrive_expecting(unsigned int barrier, int bytes) { emulated::come_to_barrier(barrier, bytes); }
 inline bool has_ended(unsigned int barrier, unsigned int parity, emulated::Place at = emulated::Place::here()) {
@@ -26,7 +24,6 @@ inline bool has_ended(unsigned int barrier, unsigned int parity, emulated::Place
     return false;
 }
 
-inline void prefetch_map(const TensorMap&) {}
 inline void load_box(unsigned int shared, const TensorMap& map, unsigned int barrier, int x, int y, int z) {
     emulated::begin_load(shared, map, barrier, x, y, z);
 }

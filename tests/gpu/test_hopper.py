@@ -35,12 +35,11 @@ SHAPES = [(1, 1, 1), (63, 65, 33), (129, 257, 65), (256, 512, 192), (255, 511, 2
 
 
 def chosen(name: str) -> list[TileConfig]:
-    """Every block_n with its fewest and most stages, alone and in clusters, each way to sum, to take B and to store."""
+    """Every block_n with its fewest and most stages, alone and in clusters, and each way to sum and to take B."""
     configs = borders_in_turn(BY_NAME[name].configs())
     by_shape: dict[tuple[int, ...], list[TileConfig]] = {}
     for config in configs:
-        own = tuple(config.get(name, 0) for name in ("promote", "turned", "late"))
-        kind = (config["block_n"], config["cluster"], *own)
+        kind = config["block_n"], config["cluster"], config.get("promote", 0), config.get("turned", 0)
         by_shape.setdefault(kind, []).append(config)
     return [config for alike in by_shape.values() for config in (alike[0], alike[-1])]
 
@@ -94,19 +93,6 @@ def test_many_turns_of_every_block(runner: CudaRunner, name: str, dtype: DTypeNa
     for index, (m, n) in enumerate(((4097, 4095), (4096, 4097), (8193, 1025), (1, 40_001), (40_001, 1))):
         for config in (NO_CONFIG, small):
             assert_exact(runner, name, Problem(m, n, 130, dtype, 1, *TRANSPOSES[index % 4]), rng, config)
-
-
-@pytest.mark.parametrize(("name", "dtype"), CASES[:2])
-@pytest.mark.parametrize("late", [0, 1])
-@pytest.mark.parametrize("block_n", [64, 128, 192, 256])
-def test_tiles_that_follow_each_other(
-    runner: CudaRunner, name: str, dtype: DTypeName, late: int, block_n: int, rng: np.random.Generator
-) -> None:
-    """Several turns of one step of k, of two, and of more; whole tiles before thin ones, and before none."""
-    for m, n, k in ((8193, 4097, 64), (4096, 8192, 128), (8100, 4000, 65), (4000, 8065, 400)):
-        for cluster in (1, 2):
-            config: TileConfig = {"block_n": block_n, "stages": 3, "cluster": cluster, "late": late}
-            assert_exact(runner, name, Problem(m, n, k, dtype), rng, config)
 
 
 @EACH
