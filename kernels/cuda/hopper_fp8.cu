@@ -3,8 +3,7 @@
 // Parameter PROMOTE: 0, sums stay in the tensor cores, which keep about 14 bits of them; 1, those of each 128 steps of
 // k are added up in float32, as hopper_promoted.cuh says.
 //
-// Of sums that stay, B is multiplied along k, or as it lies in a plain A·B (hopper_across.cuh). Parameter TURNED: 1, it
-// was turned before.
+// Of sums that stay, B is multiplied along k, or as it lies in a plain A·B (hopper_across.cuh).
 #if !TRANSPOSE_B
 #define HOPPER_TURNED
 #endif

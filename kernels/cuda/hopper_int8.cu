@@ -1,6 +1,6 @@
 // C = A·B of int8 on Hopper's tensor cores, in int32 that wraps: hopper_product.cuh says how.
 //
-// B is multiplied along k, or as it lies in a plain A·B (hopper_across.cuh). Parameter TURNED: 1, it was turned before.
+// B is multiplied along k, or as it lies in a plain A·B (hopper_across.cuh).
 #if !TRANSPOSE_B
 #define HOPPER_TURNED
 #endif

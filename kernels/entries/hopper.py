@@ -18,10 +18,10 @@ OUT_ROWS, OUT_BYTES = 16, 16 * ROW_BYTES  # of C: what a warp writes at once
 OUT_BOXES = 2  # of each warp
 BARRIER_BYTES = 8
 LARGEST_SHARED_BYTES = 227 * 1024
-# What a tile takes, seen on an H200: each stage, by its columns (narrow tiles wait for copies, and take more energy), and
+# What a tile takes, seen on an H200: each stage, by its columns (narrow tiles wait for copies, at more energy), and
 # its end.
 STAGE_CLOCKS = {64: 490, 128: 560, 192: 790, 256: 1024}
-STAGE_CLOCKS_AS_IT_LIES = {64: 610, 128: 740, 192: 830, 256: 1024}
+STAGE_CLOCKS_OF_WORDS = {64: 610, 128: 740, 192: 830, 256: 1024}  # out of registers
 END_CLOCKS = 20  # for each column
 THIN = 0.8  # of a turn, that one of thin tiles takes
 WIDTHS = ((256, 4, 2), (192, 4, 2), (128, 6, 2), (64, 6, 1))  # columns, stages and blocks of a cluster
@@ -35,9 +35,9 @@ def _shared_bytes(config: TileConfig, _dtype: DTypeName) -> int:
 
 
 def _as_it_lies(problem: Problem, config: TileConfig) -> bool:
-    """Whether B across k is multiplied out of registers: Cᵀ = Bᵀ·Aᵀ is computed then, tiles and all."""
-    able = {1: not config.get("turned", 1), 2: False, 4: True}[DTYPES[problem.dtype].itemsize]
-    return able and not problem.transpose_b
+    """Whether B across k is multiplied out of registers: Cᵀ = Bᵀ·Aᵀ is computed then, tiles and all. Sums that are
+    promoted leave no registers for that."""
+    return DTYPES[problem.dtype].itemsize != 2 and not config.get("promote") and not problem.transpose_b
 
 
 def _sides(problem: Problem, config: TileConfig) -> tuple[int, int]:
@@ -64,7 +64,8 @@ def _clocks(problem: Problem, config: TileConfig, multiprocessors: int) -> float
     turns = tiles(whole, clusters)
     thin_turns = tiles(max(thin - (turns * clusters - whole), 0), clusters)
     stages = tiles(problem.k * DTYPES[problem.dtype].itemsize, ROW_BYTES)
-    each = (STAGE_CLOCKS_AS_IT_LIES if _as_it_lies(problem, config) else STAGE_CLOCKS)[columns]
+    of_words = problem.dtype == "float32" and _as_it_lies(problem, config)
+    each = (STAGE_CLOCKS_OF_WORDS if of_words else STAGE_CLOCKS)[columns]
     border = border_clocks(problem, config, _cluster_tile(problem, config))
     return (turns + THIN * thin_turns) * (stages * each + columns * END_CLOCKS) + border
 
@@ -98,11 +99,11 @@ def _sums(config: TileConfig) -> int:
     return (columns + 2 * partial * config.get("promote", 0)) // 2
 
 
-def _config(block_n: int, stages: int, cluster: int, border: int) -> TileConfig:
-    return {"block_m": BLOCK_M, "block_n": block_n, "stages": stages, "cluster": cluster, "border": border}
-
-
-TURNED = Parameter("turned", (0, 1), 1, "1: a B that lies across k is transposed before; 0: multiplied as it lies")
+def _defaults(own: tuple[Parameter, ...]) -> tuple[Default, ...]:
+    """Every width, with a border and without where there may be one."""
+    borders: list[TileConfig] = [{"border": value} for value in BORDER.values] if BORDER in own else [{}]
+    widths = [{"block_m": BLOCK_M, "block_n": n, "stages": stages, "cluster": blocks} for n, stages, blocks in WIDTHS]
+    return tuple(Default(config={**width, **border}) for width in widths for border in borders)
 
 
 def _warp_specialised(
@@ -112,10 +113,9 @@ def _warp_specialised(
     origin: str,
     accuracy: tuple[DTypeName, AccuracyName],
     own: tuple[Parameter, ...] = (),
-    rules: tuple[Constraint, ...] = (),
 ) -> CudaKernel:
-    """One source for five element types: what differs is an instruction, and how sums are stored. `own` and `rules`:
-    parameters that not all have, and constraints on these."""
+    """One source for five element types: what differs is an instruction, and how sums are stored. `own`: parameters
+    that not all have."""
     dtype = accuracy[0]
     return CudaKernel(
         name=name,
@@ -130,7 +130,6 @@ def _warp_specialised(
             Parameter("block_n", (64, 128, 192, 256), 256, "columns of the product per thread block"),
             Parameter("stages", (3, 4, 5, 6), 4, "tiles in shared memory: one multiplied, the others on their way"),
             Parameter("cluster", (1, 2), 2, "thread blocks below each other that share their tiles of B"),
-            BORDER,
             *own,
         ),
         constraints=(
@@ -138,9 +137,8 @@ def _warp_specialised(
                 lambda c: _shared_bytes(c, dtype) <= LARGEST_SHARED_BYTES,
                 "stages × block_n = {stages} × {block_n} must fit into shared memory.",
             ),
-            *rules,
         ),
-        defaults=tuple(Default(config=_config(*width, border)) for width in WIDTHS for border in BORDER.values),
+        defaults=_defaults(own),
         arrange=_resident_blocks,
         shared_bytes=_shared_bytes,
         accumulators=_sums,
@@ -174,16 +172,15 @@ HALF: tuple[Kernel, ...] = (_half("hopper_bf16", "bfloat16"), _half("hopper_fp16
 INT8: tuple[Kernel, ...] = (
     _warp_specialised(
         "hopper_int8",
-        "int8 on Hopper's tensor cores, exact: operands brought along k, then multiplied as the 16-bit floats are.",
+        "int8 on Hopper's tensor cores, exact; B is multiplied as it lies, its bytes transposed on their way there.",
         "The source of `hopper_bf16` with another instruction: a box holds 128 steps of k in place of 64, so a tile of "
-        "the same bytes is twice the work. For bytes the instruction reads both operands along k alone. One that lies "
-        "across k, as B does in a plain A·B, is transposed first, in chunks of 16 bytes at the memory's speed; that "
-        "counts as the kernel's time. Where `turned` is 0, B is taken as it lies: Cᵀ = Bᵀ·Aᵀ is computed, whose first "
-        "operand comes from registers, as in `hopper_tf32`, and bytes are transposed on their way there. Sums are "
-        "int32 and wrap, and are stored as they are.",
+        "the same bytes is twice the work. For bytes the instruction reads shared memory along k alone, but its first "
+        "operand may come from registers. So where B lies across k, as in a plain A·B, Cᵀ = Bᵀ·Aᵀ is computed, as in "
+        "`hopper_tf32`: a warp reads 16-bit pairs of B's rows of k transposed, and picks the bytes of two such pairs "
+        "into each register. An A that lies across k is transposed first, in chunks of 16 bytes at the memory's speed; "
+        "that counts as the kernel's time. Sums are int32 and wrap, and are stored as they are.",
         f"{DESIGN} (fast.cu, 2024); cuBLAS, too, is fast for int8 along k alone.",
         ("int8", "exact"),
-        (TURNED,),
     ),
 )
 TF32: tuple[Kernel, ...] = (
@@ -200,26 +197,21 @@ TF32: tuple[Kernel, ...] = (
         "caller asks for the accuracy `tf32` or `bf16`, or for it by name.",
         f"{DESIGN} (fast.cu, 2024); rounding by the tensor map as CUTLASS 3 has it.",
         ("float32", "tf32"),
+        (BORDER,),
     ),
 )
 FP8: tuple[Kernel, ...] = (
     _warp_specialised(
         "hopper_fp8",
         "8-bit floats on Hopper's tensor cores: operands brought along k, partial sums promoted to float32.",
-        "The source of `hopper_int8` with another instruction, and float32 sums. An operand that lies across k is "
-        "transposed first, which counts as the kernel's time, unless `turned` is 0. The tensor cores keep about 14 "
-        "bits of a sum of 8-bit products and cut the rest, an error that grows with k. With `promote` their sums end "
-        "with each 128 steps of k, and threads add them up in float32, a part of the columns at a time, so that two "
-        "sets of partial sums find registers beside those of the whole tile: the tensor cores fill one while the "
-        "other is added. Without it sums stay where they are, as in `cublas_fp8_fast`.",
+        "The source of `hopper_int8` with another instruction, and float32 sums. The tensor cores keep about 14 bits "
+        "of a sum of 8-bit products and cut the rest, an error that grows with k. With `promote` their sums end with "
+        "each 128 steps of k, and threads add them up in float32, a part of the columns at a time, so that two sets of "
+        "partial sums find registers beside those of the whole tile: the tensor cores fill one while the other is "
+        "added. None are left for B as it lies, so an operand that lies across k is transposed first, which counts as "
+        "the kernel's time. Without it sums stay where they are, as in `cublas_fp8_fast`, and B is taken as it lies.",
         f"{DESIGN} (fast.cu, 2024); promotion from DeepSeek-V3's technical report (2024) and DeepGEMM.",
         ("float8_e4m3", "fp8"),
-        (Parameter("promote", (0, 1), 1, "1: partial sums of each 128 steps of k are added up in float32"), TURNED),
-        (
-            Constraint(
-                lambda c: c["turned"] >= c["promote"],
-                "turned = {turned} must be 1 where promote = {promote} is: registers do not hold both.",
-            ),
-        ),
+        (Parameter("promote", (0, 1), 1, "1: partial sums of each 128 steps of k are added up in float32"),),
     ),
 )

@@ -20,7 +20,7 @@ from worker.sources import kernel_program
 
 Variant = tuple[str, DTypeName, TileConfig]
 TILES = [{"block_n": 64, "stages": 3}, {"block_n": 192, "stages": 4}, {"block_n": 256, "stages": 4}]
-KERNELS: list[Variant] = [("hopper_tf32", "float32", {}), ("hopper_int8", "int8", {"turned": 0})]
+KERNELS: list[Variant] = [("hopper_tf32", "float32", {}), ("hopper_int8", "int8", {})]
 VARIANTS: list[Variant] = [(name, dtype, {**own, **tile}) for name, dtype, own in KERNELS for tile in TILES]
 
 

@@ -35,11 +35,11 @@ SHAPES = [(1, 1, 1), (63, 65, 33), (129, 257, 65), (256, 512, 192), (255, 511, 2
 
 
 def chosen(name: str) -> list[TileConfig]:
-    """Every block_n with its fewest and most stages, alone and in clusters, and each way to sum and to take B."""
+    """Every block_n with its fewest and most stages, alone and in clusters, and each way to sum."""
     configs = borders_in_turn(BY_NAME[name].configs())
     by_shape: dict[tuple[int, ...], list[TileConfig]] = {}
     for config in configs:
-        kind = config["block_n"], config["cluster"], config.get("promote", 0), config.get("turned", 0)
+        kind = config["block_n"], config["cluster"], config.get("promote", 0)
         by_shape.setdefault(kind, []).append(config)
     return [config for alike in by_shape.values() for config in (alike[0], alike[-1])]
 

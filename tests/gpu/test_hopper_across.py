@@ -23,8 +23,8 @@ Variant = tuple[str, DTypeName, TileConfig]
 TILES = ((64, 3, 1), (256, 4, 2))
 KERNELS: list[Variant] = [
     ("hopper_tf32", "float32", {}),
-    ("hopper_int8", "int8", {"turned": 0}),
-    ("hopper_fp8", "float8_e4m3", {"turned": 0, "promote": 0}),
+    ("hopper_int8", "int8", {}),
+    ("hopper_fp8", "float8_e4m3", {"promote": 0}),
 ]
 
 

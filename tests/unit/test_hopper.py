@@ -27,9 +27,9 @@ EACH = pytest.mark.parametrize(("name", "dtype"), CASES)
 ACROSS = pytest.mark.parametrize(
     ("name", "dtype", "own"),
     [
-        ("hopper_tf32", "float32", {}),
-        ("hopper_int8", "int8", {"turned": 0}),
-        ("hopper_fp8", "float8_e4m3", {"turned": 0, "promote": 0}),
+        ("hopper_tf32", "float32", {"border": 0}),
+        ("hopper_int8", "int8", {}),
+        ("hopper_fp8", "float8_e4m3", {"promote": 0}),
     ],
 )
 TRANSPOSES = list(itertools.product((False, True), repeat=2))
@@ -121,11 +121,11 @@ def test_what_does_not_fit_is_refused_in_words(config: TileConfig) -> None:
 def test_other_operands_than_16_bit_ones_are_multiplied_along_k(
     name: str, dtype: DTypeName, transposes: tuple[bool, bool]
 ) -> None:
-    """One binary serves all transpositions; of words of 32 bits two do, since B is multiplied as it lies."""
+    """One binary serves all transpositions, or two where B is multiplied as it lies."""
     kernel, problem = kernel_of(name), Problem(70, 80, 90, dtype, 3, *transposes, b_batched=True)
     config = kernel.resolve_config()
     launched = kernel.as_launched(problem, config)
-    along = {1: (False, True), 2: transposes, 4: (False, transposes[1])}[DTYPES[dtype].itemsize]
+    along = transposes if DTYPES[dtype].itemsize == 2 else (False, dtype == "float8_e4m3" or transposes[1])
     assert launched == replace(problem, transpose_a=along[0], transpose_b=along[1])
     options = kernel_program(kernel, config, problem).options
     assert {f"-DTRANSPOSE_A={int(along[0])}", f"-DTRANSPOSE_B={int(along[1])}"} <= set(options)
@@ -146,7 +146,7 @@ def test_a_b_that_lies_across_k_is_multiplied_as_it_lies(name: str, dtype: DType
     """An A that lies across k is transposed all the same. Blocks count turned tiles."""
     kernel, step = kernel_of(name), 128 // DTYPES[dtype].itemsize
     assert kernel.boxes is not None
-    config = kernel.resolve_config({"block_n": 256, "stages": 4, "cluster": 2, "border": 0, **own})
+    config = kernel.resolve_config({"block_n": 256, "stages": 4, "cluster": 2, **own})
     for transpose_a, transpose_b in TRANSPOSES:
         problem = Problem(129, 513, 90, dtype, 3, transpose_a, transpose_b)
         assert kernel.as_launched(problem, config) == replace(problem, transpose_a=False)
@@ -165,9 +165,10 @@ def test_no_instruction_waits_where_an_operand_comes_from_registers(
         assert compiled.warnings == ()
 
 
-def test_bytes_are_not_promoted_out_of_registers() -> None:
-    with pytest.raises(ValueError, match=r"turned = 0 must be 1 where promote = 1 is"):
-        BY_NAME["hopper_fp8"].resolve_config({"turned": 0, "promote": 1})
+def test_bytes_whose_sums_are_promoted_lie_along_k() -> None:
+    """Registers do not hold both."""
+    kernel, problem = kernel_of("hopper_fp8"), Problem(129, 513, 90, "float8_e4m3")
+    assert kernel.as_launched(problem, kernel.resolve_config({"promote": 1})) == replace(problem, transpose_b=True)
 
 
 def test_the_api_says_that_no_newer_device_runs_it() -> None:

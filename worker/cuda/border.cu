@@ -10,13 +10,14 @@
 #include "common.cuh"
 
 constexpr int THREADS = 256, WARPS = THREADS / 32;
-constexpr int PACKED = sizeof(Element) == 1 ? 8 : 16 / sizeof(Element);  // elements that a thread reads at once
-constexpr int ACROSS = 4;                                                // threads next to each other on a line
-constexpr int STRIP = ACROSS * PACKED, LINES = THREADS / ACROSS;         // of the product; of k, a block's at once
-constexpr int LINES_AHEAD = VECTORS == 8 ? 4 : 8, CHUNKS_AHEAD = 2;      // that a thread reads before it multiplies any
+constexpr int PACKED = 16 / sizeof(Element);                         // elements that a thread reads at once
+constexpr int ACROSS = 4;                                            // threads next to each other on a line
+constexpr int STRIP = ACROSS * PACKED, LINES = THREADS / ACROSS;     // of the product; of k, a block's at once
+constexpr int LINES_AHEAD = VECTORS == 8 ? 4 : 8, CHUNKS_AHEAD = 2;  // that a thread reads before it multiplies any
 constexpr int ROWS_OF_WARP = 4, ROWS = WARPS * ROWS_OF_WARP;
 constexpr int DEPTH = 16384 / (VECTORS * sizeof(Accumulator));  // steps of k of the vectors, in shared memory
-constexpr int PACKED_BYTES = PACKED * sizeof(Element), CHUNK = 32 * PACKED;
+constexpr int PACKED_BYTES = 16, CHUNK = 32 * PACKED;
+static_assert(sizeof(Element) >= 4, "kernels of smaller elements leave no border");
 static_assert(VECTORS == 1 || VECTORS == 2 || VECTORS == 4 || VECTORS == 8, "VECTORS is a power of two up to 8");
 static_assert(STRIP * VECTORS <= THREADS, "each thread of a block writes one element at most");
 static_assert(DEPTH % (CHUNKS_AHEAD * CHUNK) == 0 && DEPTH % THREADS == 0, "vectors are read in whole rounds");
@@ -171,7 +172,7 @@ __device__ __forceinline__ void along(const Part& part, Index first) {
 }
 
 // Blocks: those of the rows, then those of the columns; the batch goes on z.
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
     border(const Element* __restrict__ a, const Element* __restrict__ b, Product* __restrict__ c, Index m, Index n,
            Index k, Index lda, Index ldb, Index ldc, Index stride_a, Index stride_b, Index stride_c, Index batch,
            Index rows, Index columns) {
