@@ -4,7 +4,8 @@
     python -m benchmarks.bench_auto --rivals-only --shapes 400 --out benchmarks/results/h200_auto_learnt.json
 
 Shapes are drawn afresh in each run, by a seed that the file keeps. The file is written anew every few seconds.
---rivals-only leaves out what `auto` takes: a sample for its tables to learn from.
+--rivals-only leaves out what `auto` takes: a sample for its tables to learn from. With --kernels besides, only these
+are measured beside the library: again, at the shapes of an earlier run by its --seed, once they have changed.
 """
 
 from __future__ import annotations
@@ -56,9 +57,11 @@ def ours(name: str) -> bool:
     return isinstance(BY_NAME[name], CudaKernel)
 
 
-def asked_for(dtype: DTypeName, device_class: DeviceClass, *, rivals_only: bool) -> dict[str, Any]:
-    """Kernels of each benchmark, by its name."""
-    others = {"others": [with_configs(name) for name in rivals(dtype, device_class)]}
+def asked_for(
+    dtype: DTypeName, device_class: DeviceClass, *, rivals_only: bool, kernels: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Kernels of each benchmark, by its name; of the rivals all, or these."""
+    others = {"others": [with_configs(name) for name in kernels or rivals(dtype, device_class)]}
     return others if rivals_only else {"auto": "best", **others}
 
 
@@ -72,22 +75,33 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--most", type=int, default=MOST, help="the largest size")
     parser.add_argument("--seed", type=int, default=randbelow(2**31))
     parser.add_argument("--rivals-only", action="store_true", help="without what auto takes")
+    parser.add_argument("--kernels", nargs="+", default=(), help="with --rivals-only: only these of the rivals")
     parser.add_argument("--budget-s", type=float, default=480.0, help="what is not done by then is cancelled")
-    return parser.parse_args(arguments)
+    asked = parser.parse_args(arguments)
+    if asked.kernels and not asked.rivals_only:
+        parser.error("what auto takes is held against all rivals: --kernels goes with --rivals-only")
+    if unknown := set(asked.kernels) - set(rivals(asked.dtype, device_class_of(asked))):
+        parser.error(f"no rivals of {asked.dtype} there: {', '.join(sorted(unknown))}")
+    return asked
+
+
+def device_class_of(asked: argparse.Namespace) -> DeviceClass:
+    return "cpu" if asked.device == "cpu" else "gpu"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     asked = parsed(arguments)
     ends_at = time.monotonic() + asked.budget_s
     shapes = [{"m": m, "n": n, "k": k} for m, n, k in draw(asked.shapes, asked.seed, asked.most)]
-    device: DeviceClass = "cpu" if asked.device == "cpu" else "gpu"
+    device = device_class_of(asked)
     body: dict[str, Any] = {"shapes": shapes, "dtypes": [asked.dtype], "timing": TIMING, "device": device}
     kept = Kept(asked.out, {"seed": asked.seed, "dtype": asked.dtype, "most": asked.most})
     with (
         service(asked.url, asked.device) as url,
         httpx.Client(base_url=url, timeout=120, trust_env=False) as client,
     ):
-        for name, kernels in asked_for(asked.dtype, device, rivals_only=asked.rivals_only).items():
+        benchmarks = asked_for(asked.dtype, device, rivals_only=asked.rivals_only, kernels=asked.kernels)
+        for name, kernels in benchmarks.items():
             spec = body | {"kernels": kernels, "title": f"random products: {name}"}
             job = run(client, name, spec, ends_at, partial(look, client, kept, name))
             print(f"{name}: {job['state']}", flush=True)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from analysis.result_models import Results
 from analysis.results import from_json
 from benchmarks.auto_sample import LEAST, MOST, ODD_SHARE, choices, draw
-from benchmarks.bench_auto import asked_for, rivals
+from benchmarks.bench_auto import asked_for, parsed, rivals
 from benchmarks.exactness import is_as_exact
 from benchmarks.publish import RESULTS
 from benchmarks.tables_auto import auto_choices
@@ -103,5 +103,31 @@ def test_its_benchmark_is_valid(dtype: DTypeName) -> None:
     assert names and "naive" not in names and "cublas" not in names
     both = asked_for(dtype, "gpu", rivals_only=False)
     assert asked_for(dtype, "gpu", rivals_only=True) == {"others": both["others"]} and both["auto"] == "best"
-    for kernels in both.values():
+    (again,) = asked_for(dtype, "gpu", rivals_only=True, kernels=names[:1])["others"]
+    assert again["kernel"] == names[0]
+    for kernels in (*both.values(), [again]):
         BenchmarkSpec.model_validate({"kernels": kernels, "shapes": [32], "dtypes": [dtype]})
+
+
+def test_named_kernels_are_measured_in_all_their_configs_and_nothing_else() -> None:
+    given = parsed(["--out", "x", "--rivals-only", "--seed", "7", "--kernels", "fp32_emulated"])
+    assert asked_for(given.dtype, "gpu", rivals_only=given.rivals_only, kernels=given.kernels) == {
+        "others": [{"kernel": "fp32_emulated", "configs": [{}, {"least": 7}, {"least": 8}, {"least": 10}]}]
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["--kernels", "fp32_emulated"], "goes with --rivals-only"),
+        (["--rivals-only", "--kernels", "naive", "hopper_fp32"], "no rivals of float32 there: naive"),
+        (["--rivals-only", "--dtype", "float16", "--kernels", "fp32_emulated"], "no rivals of float16"),
+        (["--rivals-only", "--device", "cpu", "--kernels", "fp32_emulated"], "no rivals of float32"),
+    ],
+)
+def test_kernels_that_are_no_rivals_are_told(
+    arguments: list[str], why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        parsed(["--out", "x", *arguments])
+    assert why in capsys.readouterr().err
