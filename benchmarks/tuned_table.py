@@ -3,7 +3,9 @@
     python -m benchmarks.tuned_table [--check] [RESULTS…]
 
 RESULTS are documents of GET /v1/benchmarks/{id}/results; by default all of them in `benchmarks/results/`. What was
-measured with a warm L2, beside other processes, or on a throttled device is left out.
+measured with a warm L2, beside other processes, or on a throttled device is left out. Of a kernel that several measured
+at a shape the best result counts; but of a config of one that makes its products of another type's the newest result
+alone, since it may have become more exact, or less.
 """
 
 from __future__ import annotations
@@ -12,8 +14,9 @@ import argparse
 import json
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -133,18 +136,9 @@ def compared(rows: Iterable[Row]) -> dict[str, Any]:
 
 
 def trials(rows: Iterable[Trial]) -> tuple[Trial, ...]:
-    """One for each config, in order: its best speed, and its largest error."""
-    alike: dict[tuple[Any, ...], list[Trial]] = defaultdict(list)
-    for row in rows:
-        alike[row.kernel, *sorted(row.config.items())].append(row)
-    return tuple(_as_one(alike[key]) for key in sorted(alike))
-
-
-def _as_one(rows: Sequence[Trial]) -> Trial:
-    errors = [row.error_of_baseline for row in rows]
-    known = [error for error in errors if error is not None]
-    largest = max(known) if len(known) == len(errors) else None
-    return replace(max(rows, key=lambda row: row.gflops), error_of_baseline=largest)
+    """One for each config, in order: of several the last."""
+    last = {(row.kernel, *sorted(row.config.items())): row for row in rows}
+    return tuple(last[key] for key in sorted(last))
 
 
 def ranked(rows: Iterable[Row]) -> tuple[Row, ...]:
@@ -157,7 +151,7 @@ def ranked(rows: Iterable[Row]) -> tuple[Row, ...]:
 
 
 def merged(found: Iterable[Entry]) -> tuple[Entry, ...]:
-    """Entries of several documents, in order; of a kernel that several measured at a shape, the best result."""
+    """Entries of several documents, the oldest first, in order of their shapes."""
     by_key: dict[tuple[Any, ...], Entry] = {}
     for entry in found:
         key = (DTYPE_NAMES.index(entry.dtype), entry.accuracy, entry.problem.flops, *entry.shape)
@@ -187,14 +181,20 @@ def tables(found: Iterable[tuple[str, Mapping[str, Any]]]) -> Iterator[TunedTabl
             multiprocessors=about["multiprocessors"],
             sources=tuple(source(name, document) for name, document in together),
             entries=merged(
-                entry for _, document in together for entry in entries(timed(document), about["device_class"])
+                entry
+                for _, document in sorted(together, key=lambda one: datetime.fromisoformat(_date(one[1])))
+                for entry in entries(timed(document), about["device_class"])
             ),
         )
 
 
 def source(name: str, document: Mapping[str, Any]) -> Source:
-    date = document["job"]["finished_at"] or document["job"]["created_at"]
-    return Source(file=name, date=date, versions=document["device"]["versions"])
+    return Source(file=name, date=_date(document), versions=document["device"]["versions"])
+
+
+def _date(document: Mapping[str, Any]) -> str:
+    date: str = document["job"]["finished_at"] or document["job"]["created_at"]
+    return date
 
 
 def text(table: TunedTable) -> str:

@@ -140,12 +140,26 @@ def test_of_a_kernel_s_configs_the_fastest_is_ranked_that_is_as_exact_as_the_lib
         assert all(type(row) is Row for row in entry.ranking)
 
 
-def test_of_two_runs_the_larger_error_counts() -> None:
-    first, second = results(*tried(4097, {6: 6.5e-7, 8: 2e-7})), results(*tried(4097, {6: 6.7e-7, 8: 3e-7}))
+@pytest.mark.parametrize(("least", "became"), [(6, 6.5e-7), (8, 6.7e-7)])
+def test_of_two_runs_the_newer_counts(least: int, became: float) -> None:
+    """Of each config, whichever file comes first: a kernel may have become more exact, or less; and slower."""
+    earlier = {"created_at": "2026-01-01T00:00:00Z", "finished_at": "2026-01-01T00:00:01.5Z"}
+    later = {"created_at": "2025-12-31T00:00:00Z", "finished_at": "2026-01-01T00:00:02Z"}
+    was = 13.2e-7 - became
+    first = results(*tried(4097, {6: was, 8: 3e-7}), job=earlier)
+    library, ours = tried(4097, {6: became})
+    second = results(library, ours | {"rounds": [{"round": 0, "kernel_ms": 0.35}]}, job=later)
     for order in ((first, second), (second, first)):
         entry = only(*order)
-        assert [row.config.get("least") for row in entry.ranking] == [8, None]
-        assert [trial.error_of_baseline for trial in entry.trials] == [1.0152, 0.4546]
+        assert [row.config.get("least") for row in entry.ranking] == [least, None]
+        assert [trial.error_of_baseline for trial in entry.trials] == [pytest.approx(became / 6.6e-7, abs=1e-4), 0.4546]
+        assert [trial.fraction_of_baseline for trial in entry.trials] == [round(1 / 0.35, 4), 2.5]
+
+
+def test_of_another_kernel_the_best_run_counts() -> None:
+    later = {"created_at": "2026-03-01T00:00:00Z", "finished_at": "2026-03-01T00:00:01Z"}
+    entry = only(results(result("naive", 2.0)), results(result("naive", 3.0), job=later))
+    assert [row.gflops for row in entry.ranking] == [round(2 * 512**3 / 2e6, 1)]
 
 
 def test_an_error_that_rounds_to_the_library_s_is_greater_all_the_same() -> None:
