@@ -4,7 +4,7 @@
 
 Without --url a stack of its own is started, with a worker on --device. Targets come first, then the sizes that only the
 plot shows. The file has the results of each benchmark by its name, and is written anew every few seconds: a run that is
-cut off has left what it measured.
+cut off has left what it measured. With --kernels the file's other benchmarks stay as they were recorded.
 """
 
 from __future__ import annotations
@@ -68,7 +68,8 @@ def main() -> None:
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # the stack is stopped on the way out
     ends_at = time.monotonic() + arguments.budget_s
-    kept = Kept(arguments.out)
+    before = json.loads(arguments.out.read_bytes()) if arguments.kernels and arguments.out.exists() else {}
+    kept = Kept(arguments.out, before)
     with (
         service(arguments.url, arguments.device) as url,
         httpx.Client(base_url=url, timeout=120, trust_env=False) as client,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 from analysis.result_models import CaseResult, Ratio, Results
@@ -112,7 +113,8 @@ def kernel_targets(runs: Mapping[str, Results], among: Sequence[Target] = TARGET
         return
     yield f"## Fast kernels beside the library, on an {runs[measured[0].name].device['name']}"
     yield (
-        "Recorded by `make bench-kernels`: kernel time, operands on the device; random normal operands, cold cache. "
+        f"Recorded by `make bench-kernels`, {_when([runs[target.name] for target in measured])}: kernel time, operands "
+        "on the device; random normal operands, cold cache. "
         "The baseline, in every round, is the library's kernel of the same element type and accuracy, but where "
         "another is named. Rows begin at a padded pitch, as the service lands them. Sizes whose rows are no "
         "multiple of 16 bytes are measured on dense rows too, where our kernel first copies them to a pitch, in the "
@@ -126,6 +128,17 @@ def kernel_targets(runs: Mapping[str, Results], among: Sequence[Target] = TARGET
         "time, where that was measured."
     )
     yield table(BESIDE, [row for target in measured for one in beside(target, runs) for row in _states(one)]).rstrip()
+
+
+def _when(runs: Sequence[Results]) -> str:
+    """From the first to the last, where they are not of one hour: kernels may be measured anew one by one."""
+    ended = sorted(run.job.finished_at for run in runs if run.job.finished_at is not None)
+    if not ended:
+        return "at a time that is not known"
+    first, last = (f"{moment:%Y-%m-%d %H:%M} UTC" for moment in (ended[0], ended[-1]))
+    if ended[-1] - ended[0] < timedelta(hours=1):
+        return f"until {last}"
+    return f"kernel by kernel, from {first} to {last}, each beside its baseline"
 
 
 def _speeds(target: Target, runs: Mapping[str, Results]) -> Iterator[tuple[str, ...]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -145,6 +146,18 @@ def _table(name: str, target: Target) -> str:
     return "\n".join(kernel_targets({name: LARGE}, [target]))
 
 
+def test_the_page_says_when_kernels_were_not_measured_together() -> None:
+    among = [Target(kernel="pipelined", dtype="float32", products=name, bounds={4096: (0.5, 1.0)}) for name in "ab"]
+    job = LARGE.job.model_copy(update={"finished_at": datetime(2026, 1, 2, 3, 4, tzinfo=UTC)})
+    later = job.model_copy(update={"finished_at": datetime(2026, 1, 2, 9, 4, tzinfo=UTC)})
+    runs = {
+        f"pipelined_{name}": LARGE.model_copy(update={"job": one}) for name, one in zip("ab", (job, later), strict=True)
+    }
+    apart, together = "from 2026-01-02 03:04 UTC to 2026-01-02 09:04 UTC", "until 2026-01-02 03:04 UTC"
+    assert apart in "\n".join(kernel_targets(runs, among))
+    assert together in "\n".join(kernel_targets(dict.fromkeys(runs, runs["pipelined_a"]), among))
+
+
 # ---- the run, and its picture ----
 def test_a_run_that_is_cut_off_has_left_what_it_measured(tmp_path: Path) -> None:
     path = tmp_path / "h200_vs_cublas.json"
@@ -156,6 +169,9 @@ def test_a_run_that_is_cut_off_has_left_what_it_measured(tmp_path: Path) -> None
     kept.keep("second", {"records": [2, 3]})
     assert json.loads(path.read_text()) == {"first": {"records": [1]}, "second": {"records": [2, 3]}}
     assert [one.name for one in tmp_path.iterdir()] == [path.name]
+    again = Kept(path, json.loads(path.read_text()))
+    again.keep("second", {"records": [4]})
+    assert json.loads(path.read_text()) == {"first": {"records": [1]}, "second": {"records": [4]}}
 
 
 def made_up() -> Mapping[str, Results]:
