@@ -19,7 +19,7 @@ from worker.sources import Program, kernel_program
 
 ROOT = Path(__file__).resolve().parent.parent
 RECORDER, EMULATION = ROOT / "scripts" / "trace", ROOT / "tests" / "emulation"
-RUNTIME = ("block", "bulk", "fiber", "shared")  # and what main.cpp and copies.cpp are there, recorder.cpp is here
+RUNTIME = ("block", "fiber", "shared")  # and what main.cpp and copies.cpp are there, recorder.cpp is here
 ROW_STEP = 1024  # elements from one row of a matrix to the next: rows share no line of memory
 LEAST_DEPTH = 128  # steps of k that are traced, at least
 WARP, SECTOR_BYTES, BANKS, BANK_BYTES = 32, 32, 32, 4

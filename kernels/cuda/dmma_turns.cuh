@@ -128,19 +128,18 @@ struct BeginTurn {
     const Part& part;
     const Operands& of;
     double* tiles;
-    Ring ring;
 
     template <typename InWay>
     __device__ __forceinline__ void operator()(InWay way) const {
         auto couriers = way.couriers(part, of);
-        way.begin(couriers, of, tiles, ring);
+        way.begin(couriers, of, tiles);
     }
 };
 
-__device__ __forceinline__ void begin_turn(const Matrices& of, const Turn& turn, double* tiles, Ring ring) {
+__device__ __forceinline__ void begin_turn(const Matrices& of, const Turn& turn, double* tiles) {
     const Part part = of.part(turn);
     const Operands operands = of.operands(turn, part);
-    in_its_way(of.aligned, part.whole(), BeginTurn{part, operands, tiles, ring});
+    in_its_way(of.aligned, part.whole(), BeginTurn{part, operands, tiles});
 }
 
 struct GoOn {
@@ -149,13 +148,12 @@ struct GoOn {
     const Operands& of;
     int count;
     double* tiles;
-    Ring& ring;
 
     template <typename InWay>
     __device__ __forceinline__ void operator()(InWay way) const {
         auto couriers = way.couriers(part, of);
         couriers.skip_first();
-        way.multiply(warp, couriers, part, count, tiles, ring);
+        way.multiply(warp, couriers, part, count, tiles);
     }
 };
 
@@ -169,8 +167,7 @@ __device__ __forceinline__ void go_through_turns(const Matrices& of, Index batch
         notes.look_up(notes.kept[0]);
     }
     __syncthreads();
-    Ring ring;
-    if (notes.kept[0].exists) begin_turn(of, notes.kept[0], tiles, ring);
+    if (notes.kept[0].exists) begin_turn(of, notes.kept[0], tiles);
 #pragma unroll 1
     for (int now = 0, next = 1; notes.kept[now].exists; now = next, next = (next + 1) % Notes::KEPT) {
         if (threadIdx.x == 0) notes.look_up(notes.kept[next]);
@@ -178,8 +175,8 @@ __device__ __forceinline__ void go_through_turns(const Matrices& of, Index batch
         const Part part = of.part(turn);
         const Operands operands = of.operands(turn, part);
         WarpProduct warp(part.warp_row, part.warp_column);
-        in_its_way(of.aligned, part.whole(), GoOn{warp, part, operands, turn.piece.count, tiles, ring});
-        if (notes.kept[next].exists) begin_turn(of, notes.kept[next], tiles, ring);
+        in_its_way(of.aligned, part.whole(), GoOn{warp, part, operands, turn.piece.count, tiles});
+        if (notes.kept[next].exists) begin_turn(of, notes.kept[next], tiles);
         end_turn(warp, of, notes, turn, workspace);
     }
 }

@@ -1,7 +1,7 @@
 // Tensor cores for float64: each warp multiplies slabs of 16 rows by slabs of 16 columns, out of tiles that
 // asynchronous copies bring into shared memory.
 //
-// Parameters: BLOCK_M, BLOCK_N, BLOCK_K, WARP_M, WARP_N, STEP, AHEAD, STAGES, APART, RESIDENT.
+// Parameters: BLOCK_M, BLOCK_N, BLOCK_K, WARP_M, WARP_N, STEP, AHEAD, STAGES, RESIDENT.
 #include "dmma_pipeline.cuh"
 #if RESIDENT
 #include "dmma_turns.cuh"
@@ -26,13 +26,12 @@ struct MultiplyTile {
     const Part& part;
     const Operands& of;
     double* tiles;
-    Ring& ring;
 
     template <typename InWay>
     __device__ __forceinline__ void operator()(InWay way) const {
         auto couriers = way.couriers(part, of);
-        way.begin(couriers, of, tiles, ring);
-        way.multiply(warp, couriers, part, of.tiles(), tiles, ring);
+        way.begin(couriers, of, tiles);
+        way.multiply(warp, couriers, part, of.tiles(), tiles);
     }
 };
 
@@ -42,22 +41,20 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
                 double2* workspace) {
     DYNAMIC_SHARED(shared);
     double* const tiles = reinterpret_cast<double*>(shared);
-    set_up_gates(tiles);
 #if RESIDENT
-    Notes& notes = *reinterpret_cast<Notes*>(tiles + STAGES * STAGE);
+    Notes& notes = *reinterpret_cast<Notes*>(tiles + STAGES * PAIR);
     const bool aligned = is_aligned<2>(a, lda, stride_a) && is_aligned<2>(b, ldb, stride_b);
     const Matrices matrices = {a, b, c, m, n, k, lda, ldb, ldc, stride_a, stride_b, stride_c, aligned};
     go_through_turns(matrices, batch, tiles, notes, workspace);
 #else
     const TileNumber tile(m, n);
-    Ring ring;
     for (Index item = blockIdx.z; item < batch; item += gridDim.z) {
         const Part part(tile.down, tile.across, m, n);
         const Operands of = {a + item * stride_a + part.row * row_step_a(lda),
                              b + item * stride_b + part.column * column_step_b(ldb), k, lda, ldb};
         const bool aligned = is_aligned<2>(a, lda, stride_a) && is_aligned<2>(b, ldb, stride_b);
         WarpProduct warp(part.warp_row, part.warp_column);
-        in_its_way(aligned, part.whole(), MultiplyTile{warp, part, of, tiles, ring});
+        in_its_way(aligned, part.whole(), MultiplyTile{warp, part, of, tiles});
         const Part again(tile.down, tile.across, m, n);
         const int row = again.warp_row, column = again.warp_column;
         double* const corner = c + item * stride_c + (again.row + row) * ldc + again.column + column;

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+
 from kernels.arrange import tile_grid, tiles
 from kernels.border import BORDER, border_clocks, core
 from kernels.buckets import SKINNY, BucketName
 from kernels.kernel import Constraint, CudaKernel, Default, Kernel, Launch, Parameter, TileConfig, Workspace
 from kernels.numerics import OWN_ACCURACY, DTypeName, Problem
 
+RESIDENT = Parameter("resident", (0, 1), 0, "1: blocks stay, and share what fills no turn along k")
 WARP = 32  # threads
 ELEMENT_BYTES = 8
 PADDING = 4  # elements, of a line in shared memory
 SHAPES = ((128, 128, 64), (128, 64, 64), (128, 64, 32), (64, 64, 32))  # rows, columns; rows of a warp's tile
 WARP_N = 32
 WARPS = 8  # of 64 × 32 sums, that a multiprocessor's registers are enough for
-GATE_BYTES = 8
 NOTES_BYTES = 160  # what resident blocks know of their turns
 SHORTEST = 8  # stages of a tile's part
 MULTIPROCESSORS = 192  # no device has more
 MULTIPLY_ADDS = 128  # of a multiprocessor's tensor cores in a clock
+# Seen on an H200: what tiles of 64 × 64 take beside larger ones, and blocks that stay beside others.
+SMALL_TILE, STAYING, SHARING_CLOCKS = 1.18, 1.03, 14_000
+LEAST_STAGES = 32  # of k, for blocks to stay: less is lost in handing over sums
 
 
 def _warps(config: TileConfig) -> int:
@@ -26,9 +32,9 @@ def _warps(config: TileConfig) -> int:
 
 
 def _shared_bytes(config: TileConfig, _dtype: DTypeName) -> int:
-    """Tiles of every stage, in the longer of their two orders, and two gates; what resident blocks know."""
+    """Tiles of every stage, in the longer of their two orders; what resident blocks know."""
     line = config["block_k"] + PADDING
-    stage = (config["block_m"] + config["block_n"]) * line * ELEMENT_BYTES + config["apart"] * 2 * GATE_BYTES
+    stage = (config["block_m"] + config["block_n"]) * line * ELEMENT_BYTES
     return config["stages"] * stage + config["resident"] * NOTES_BYTES
 
 
@@ -47,7 +53,6 @@ def _warp_tiles(problem: Problem, config: TileConfig) -> Launch:
         (*block, 1),
         shared_bytes,
         resident=True,
-        each=WARPS // _warps(config),
         parts=max(problem.k // (SHORTEST * config["block_k"]), 1),
     )
 
@@ -56,8 +61,7 @@ def _workspace(problem: Problem, config: TileConfig) -> Workspace:
     """Sums of the pieces of tiles that are cut: fewer than tiles and blocks."""
     if not config["resident"]:
         return Workspace(0, 0)
-    blocks = MULTIPROCESSORS * WARPS // _warps(config)
-    pieces = blocks + min(_tiles(problem, config), blocks)
+    pieces = MULTIPROCESSORS + min(_tiles(problem, config), MULTIPROCESSORS)
     return Workspace(pieces * config["block_m"] * config["block_n"] * ELEMENT_BYTES, 0)
 
 
@@ -66,15 +70,19 @@ def _inner(problem: Problem, config: TileConfig) -> Problem:
 
 
 def _clocks(problem: Problem, config: TileConfig, multiprocessors: int) -> float:
-    """Turns of as many tiles as find room, all of them at the rate of the tensor cores."""
+    """Turns of as many tiles as find room, at the rate of the tensor cores. Resident blocks share the last one."""
     block_m, block_n = config["block_m"], config["block_n"]
-    inner, each = _inner(problem, config), WARPS // _warps(config)
-    count = tiles(inner.m, block_m) * tiles(inner.n, block_n) * problem.batch
+    count, each = _tiles(_inner(problem, config), config), WARPS // _warps(config)
     turn = each * block_m * block_n * problem.k / MULTIPLY_ADDS
-    return tiles(count, multiprocessors * each) * turn + border_clocks(problem, config, (block_m, block_n))
+    border = border_clocks(problem, config, (block_m, block_n))
+    if not config["resident"]:
+        return tiles(count, multiprocessors * each) * turn * (SMALL_TILE if block_m == 64 else 1.0) + border
+    if problem.k < LEAST_STAGES * config["block_k"]:
+        return math.inf
+    return count / multiprocessors * turn * STAYING + SHARING_CLOCKS + border
 
 
-def _config(shape: tuple[int, int, int], ahead: int, stages: int, border: int) -> TileConfig:
+def _config(shape: tuple[int, int, int], ahead: int, stages: int, border: int, resident: int) -> TileConfig:
     block_m, block_n, warp_m = shape
     return {
         "block_m": block_m,
@@ -86,13 +94,16 @@ def _config(shape: tuple[int, int, int], ahead: int, stages: int, border: int) -
         "ahead": ahead,
         "stages": stages,
         "border": border,
-        "apart": 0,
-        "resident": 0,
+        "resident": resident,
     }
 
 
 def _defaults(shape: tuple[int, int, int], ahead: int, stages: int, *buckets: BucketName) -> tuple[Default, ...]:
-    return tuple(Default(config=_config(shape, ahead, stages, border), buckets=buckets) for border in BORDER.values)
+    staying = RESIDENT.values if shape == SHAPES[0] else (0,)
+    return tuple(
+        Default(config=_config(shape, ahead, stages, border, resident), buckets=buckets)
+        for border, resident in itertools.product(BORDER.values, staying)
+    )
 
 
 TENSOR_FP64: tuple[Kernel, ...] = (
@@ -108,7 +119,8 @@ TENSOR_FP64: tuple[Kernel, ...] = (
         "columns: all its reads of shared memory are 16 bytes wide, free of bank conflicts, and its part of C is "
         "written straight from registers. Which operand comes first in the instruction is chosen so that what is read "
         "lies in registers as the instruction wants it. At the edges, what lies outside the product is neither copied "
-        "nor multiplied. GPUs without fast float64 run it slowly, as they do all of float64.",
+        "nor multiplied. Where a last turn of tiles would be mostly empty, blocks stay and share its tiles along k. GPUs "
+        "without fast float64 run it slowly, as they do all of float64.",
         origin="The warp-level float64 instructions of compute capability 8.0 and 9.0, known from CUTLASS; relabelling "
         "k so that reads are wide is common practice. Stream-K (Osama and others, 2023).",
         accuracy={"float64": OWN_ACCURACY["float64"]},
@@ -123,8 +135,7 @@ TENSOR_FP64: tuple[Kernel, ...] = (
             Parameter("ahead", (1, 2), 2, "slabs of rows read before they are multiplied"),
             Parameter("stages", (3, 4), 4, "tiles in shared memory: one multiplied, the others on their way"),
             BORDER,
-            Parameter("apart", (0, 1), 0, "1: warps come to a tile's barriers well before they wait there"),
-            Parameter("resident", (0, 1), 0, "1: blocks stay, and share what fills no turn along k"),
+            RESIDENT,
         ),
         constraints=(
             Constraint(
@@ -146,18 +157,14 @@ TENSOR_FP64: tuple[Kernel, ...] = (
             ),
             Constraint(
                 lambda c: (
-                    c["apart"] + c["resident"] == 0
-                    or (c["warp_m"], c["block_k"], c["step"], c["ahead"]) == (64, 16, 8, 2)
+                    not c["resident"]
+                    or (c["block_m"], c["block_n"], c["block_k"], c["step"], c["ahead"]) == (128, 128, 16, 8, 2)
                 ),
-                "apart = {apart} and resident = {resident} must be 0 but for warp_m 64, block_k 16, step 8, ahead 2.",
-            ),
-            Constraint(
-                lambda c: not c["resident"] or c["block_n"] == 128 or c["stages"] == 3,
-                "resident = {resident} with stages = {stages} must leave room for eight warps on a multiprocessor.",
+                "resident = {resident} must be 0 but for tiles of 128 × 128 × 16 with step 8 and ahead 2.",
             ),
         ),
         defaults=(
-            *_defaults(SHAPES[0], 2, 3, "large"),
+            *_defaults(SHAPES[0], 2, 3, "large", "medium"),
             *_defaults(SHAPES[1], 2, 3, "large"),
             *_defaults(SHAPES[3], 1, 3, "medium"),
             *_defaults(SHAPES[3], 2, 4, "small", "batched", *SKINNY),

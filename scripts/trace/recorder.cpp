@@ -9,7 +9,6 @@
 #include <cstring>
 #include <vector>
 
-#include "bulk.hpp"
 #include "copies.hpp"
 #include "emulated.hpp"
 #include "launch.hpp"
@@ -79,9 +78,7 @@ void emulated::Copies::issue(const Copy& copy) {
     memcpy(copy.shared, copy.global, copy.taken);
 }
 void emulated::Copies::end_group() {}
-void emulated::Copies::end_group_at(unsigned int barrier) { come_to_barrier(barrier, 0); }
 void emulated::Copies::complete(int) {}
-void emulated::Copies::complete_for(unsigned int) {}
 void emulated::Copies::forget() {}
 
 void emulated::Arguments::wrong_count() { fail("The kernel takes another number of arguments than it was given."); }

@@ -243,12 +243,7 @@ void issue_copy(void* shared, const void* global, int bytes, int taken) {
     threads[current].copies.issue({shared, global, bytes, taken});
 }
 void end_group() { threads[current].copies.end_group(); }
-void end_group_at(unsigned int barrier) { threads[current].copies.end_group_at(barrier); }
 void complete_groups(int pending) { threads[current].copies.complete(pending); }
-void complete_groups_for(unsigned int barrier) {
-    for (int index = 0; index < count; ++index)
-        threads[index].copies.complete_for(barrier);
-}
 
 void run_grid(const Kernel& called, const Grid& grid, const Arguments& given) {
     kernel = &called;

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <cstring>
 
-#include "bulk.hpp"
 #include "emulated.hpp"
 #include "launch.hpp"
 #include "shared.hpp"
@@ -27,39 +26,23 @@ void Copies::issue(const Copy& copy) {
 }
 
 void Copies::end_group() {
-    groups.push_back({ungrouped});
-    ungrouped = 0;
-}
-
-void Copies::end_group_at(unsigned int barrier) {
-    groups.push_back({ungrouped, barrier, true});
+    groups.push_back(ungrouped);
     ungrouped = 0;
 }
 
 void Copies::complete(int pending) {
-    while (groups.size() > static_cast<size_t>(pending))
-        complete_oldest();
+    for (; groups.size() > static_cast<size_t>(pending); groups.pop_front())
+        complete_oldest(groups.front());
 }
 
-void Copies::complete_for(unsigned int barrier) {
-    size_t last = 0;
-    for (size_t index = 0; index < groups.size(); ++index)
-        if (groups[index].arrives && groups[index].barrier == barrier) last = index + 1;
-    for (; last > 0; --last)
-        complete_oldest();
-}
-
-void Copies::complete_oldest() {
-    const Group group = groups.front();
-    groups.pop_front();
-    for (size_t left = group.copies; left > 0; --left) {
+void Copies::complete_oldest(size_t count) {
+    for (; count > 0; --count) {
         const Copy copy = issued.front();
         issued.pop_front();
         __asan_unpoison_memory_region(copy.shared, copy.bytes);
         memset(copy.shared, 0, copy.bytes);
         memcpy(copy.shared, copy.global, copy.taken);
     }
-    if (group.arrives) come_to_barrier(group.barrier, 0);
 }
 
 void Copies::forget() {

@@ -18,21 +18,14 @@ class Copies {
 public:
     void issue(const Copy&);
     void end_group();
-    void end_group_at(unsigned int barrier);  // to which the thread comes when all copies up to here are done
-    void complete(int pending);               // all groups but the latest `pending`
-    void complete_for(unsigned int barrier);  // all that arrive there, and those before them
-    void forget();                            // the block is over
+    void complete(int pending);  // all groups but the latest `pending`
+    void forget();               // the block is over
 
 private:
-    struct Group {
-        size_t copies;
-        unsigned int barrier = 0;
-        bool arrives = false;  // at the barrier
-    };
-    void complete_oldest();
+    void complete_oldest(size_t);
 
     std::deque<Copy> issued;
-    std::deque<Group> groups;  // oldest first
+    std::deque<size_t> groups;  // how many copies each has, oldest first
     size_t ungrouped = 0;
 };
 

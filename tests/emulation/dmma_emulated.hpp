@@ -1,10 +1,9 @@
-// For kernels that include dmma.cuh, in plain C++: the tensor cores' instruction for float64, the copy of
-// dmma_tiles.cuh that may be left out, and the barriers of gates.cuh. Each lane puts down what it holds of A and B, by
-// the numbers of PTX's fragments; then each takes its sums' rows and columns out of all that.
+// The tensor cores' instruction for float64 in plain C++, for kernels that include dmma.cuh, and the copy of
+// dmma_tiles.cuh that may be left out. Each lane puts down what it holds of A and B, by the numbers of PTX's fragments;
+// then each takes its sums' rows and columns out of all that.
 #pragma once
 #include "emulated.hpp"
 //
-#include "bulk.hpp"
 #include "dmma.cuh"
 
 namespace emulated {
@@ -47,23 +46,4 @@ inline void multiply_on_tensor_core(double (&sums)[4], const Slab& a, const doub
 template <int BYTES>
 void copy_async_if(bool asked, void* shared, const void* global) {
     if (asked) copy_part_async<BYTES>(shared, global, BYTES);
-}
-
-// ---- barriers that count arrivals (gates.cuh): copies are done only when somebody looks at theirs ----
-inline unsigned int gate_address(const unsigned long long* gate) {
-    emulated::require_multiple("A gate's address", reinterpret_cast<unsigned long long>(gate), sizeof(*gate));
-    return static_cast<unsigned int>(reinterpret_cast<const unsigned char*>(gate) - emulated::dynamic_shared());
-}
-inline void set_up_gate(unsigned long long* gate, int arrivals) {
-    *gate = 0;  // it lies where nothing else does
-    emulated::begin_barrier(gate_address(gate), arrivals);
-}
-inline void arrive_at(unsigned long long* gate) { emulated::come_to_barrier(gate_address(gate), 0); }
-inline void arrive_when_copied(unsigned long long* gate) { emulated::end_group_at(gate_address(gate)); }
-inline bool has_ended(const unsigned long long* gate, unsigned int parity,
-                      emulated::Place at = emulated::Place::here()) {
-    emulated::complete_groups_for(gate_address(gate));
-    if (emulated::phase_has_ended(gate_address(gate), parity)) return true;
-    emulated::look_again(at);
-    return false;
 }

@@ -58,9 +58,7 @@ void come_together(Place);  // all threads of the warp do, or it fails later; no
 void issue_copy(void* shared, const void* global, int bytes, int taken);
 void require_multiple(const char* what, unsigned long long number, unsigned long long of);  // else fails
 void end_group();
-void end_group_at(unsigned int barrier);  // to which this thread comes when its copies up to here are done
 void complete_groups(int pending);
-void complete_groups_for(unsigned int barrier);  // those of all threads that arrive there
 
 }  // namespace emulated
 

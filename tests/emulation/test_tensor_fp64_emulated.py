@@ -1,5 +1,5 @@
-"""What of `tensor_fp64` no small product shows: the order of many tiles, warps without a part of the product, those
-that come to barriers early, and what resident blocks share out among them."""
+"""What of `tensor_fp64` no small product shows: the order of many tiles, warps without a part of the product, and
+what resident blocks share out among them."""
 
 from __future__ import annotations
 
@@ -33,28 +33,27 @@ def test_every_tile_is_multiplied(transposes: tuple[bool, bool], emulator: Emula
         np.testing.assert_array_equal(found, product(case.problem, case.data), str(case))
 
 
-def variant_of(transposes: tuple[bool, bool], **asked: int) -> Variant:
-    config = KERNEL.resolve_config({"block_k": 16, "warp_m": 64, "step": 8, "ahead": 2, **asked})
+def variant_of(transposes: tuple[bool, bool], stages: int) -> Variant:
+    config = KERNEL.resolve_config({"stages": stages, "border": 0, "resident": 1})
     return Variant(KERNEL.name, tuple(config.items()), "float64", transposes)
 
 
 def shared_out(kind: Problem) -> list[Case]:
-    """On tiles of 128 × 64: a turn and a half, cut among two blocks a tile; tiles cut among four; a tile each and none
+    """A turn and a half, cut among two blocks a tile; tiles cut among four; a tile each and none
     for others; matrices one after the other; no k."""
     return [
-        Case(replace(kind, m=130, n=130, k=325), ("odd",) * 3, multiprocessors=2),
-        Case(replace(kind, m=256, n=66, k=1024), ("aligned",) * 3, multiprocessors=7),
-        Case(replace(kind, m=128, n=64, k=100), ("aligned", "odd", "odd"), multiprocessors=3),
-        Case(replace(kind, m=20, n=70, k=150, batch=5, a_batched=True), ("odd",) * 3, multiprocessors=2),
+        Case(replace(kind, m=130, n=260, k=325), ("odd",) * 3, multiprocessors=4),
+        Case(replace(kind, m=256, n=130, k=1024), ("aligned",) * 3, multiprocessors=14),
+        Case(replace(kind, m=128, n=128, k=100), ("aligned", "odd", "odd"), multiprocessors=3),
+        Case(replace(kind, m=20, n=130, k=150, batch=5, a_batched=True), ("odd",) * 3, multiprocessors=4),
         Case(replace(kind, m=5, n=6, k=0), ("odd",) * 3),
     ]
 
 
-@pytest.mark.parametrize(("apart", "resident", "stages"), [(1, 0, 4), (0, 1, 3), (1, 1, 3)])
-def test_blocks_that_stay_and_warps_that_come_early(apart: int, resident: int, stages: int, emulator: Emulator) -> None:
+@pytest.mark.parametrize(("stages", "transposes"), [(3, TRANSPOSES[1]), (4, TRANSPOSES[2])])
+def test_blocks_that_stay(stages: int, transposes: tuple[bool, bool], emulator: Emulator) -> None:
     assert isinstance(KERNEL, CudaKernel)
-    transposes = TRANSPOSES[apart + resident]
-    variant = variant_of(transposes, block_n=64, apart=apart, resident=resident, stages=stages)
+    variant = variant_of(transposes, stages)
     cases = shared_out(variant.kind)
     runs = [run_of(KERNEL, variant.config, case, order) for order, case in enumerate(cases)]
     for case, (found,) in zip(cases, execute(emulator.compile(variant.program, variant.name), runs), strict=True):
@@ -64,7 +63,7 @@ def test_blocks_that_stay_and_warps_that_come_early(apart: int, resident: int, s
 def test_the_order_of_blocks_changes_no_bit(emulator: Emulator) -> None:
     """Two tiles for seven blocks: each is cut among four, of whom one has a piece of both."""
     assert isinstance(KERNEL, CudaKernel)
-    variant = variant_of((False, False), block_n=128, apart=1, resident=1, stages=3)
+    variant = variant_of((False, False), 3)
     case = Case(replace(variant.kind, m=150, n=90, k=970), ("aligned",) * 3, "normal", multiprocessors=7)
     runs = [run_of(KERNEL, variant.config, case, order) for order in range(3)]
     (first,), *others = execute(emulator.compile(variant.program, variant.name), runs)

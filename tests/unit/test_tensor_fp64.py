@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from kernels.architectures import ARCHITECTURES
+from kernels.architectures import ARCHITECTURES, H200, H200_MULTIPROCESSORS
 from kernels.catalog import BY_NAME
 from kernels.choose import NoKernelError, choose
 from kernels.defaults import example
@@ -16,6 +16,7 @@ from scripts.nvrtc import CompileError, compile_program
 from worker.sources import Program, kernel_program
 
 KERNEL = BY_NAME["tensor_fp64"]
+H200_TRAITS = replace(H200.traits, multiprocessors=H200_MULTIPROCESSORS)
 TRANSPOSES = [(False, False), (False, True), (True, False), (True, True)]
 
 
@@ -24,12 +25,11 @@ def program(config: TileConfig, transposes: tuple[bool, bool] = (False, False)) 
     return kernel_program(KERNEL, config, Problem(1, 1, 1, "float64", 1, *transposes))
 
 
-@pytest.mark.parametrize("turns", [0, 1])
+@pytest.mark.parametrize("resident", [0, 1])
 @pytest.mark.parametrize("transposes", TRANSPOSES)
-def test_sums_and_slabs_stay_in_registers(transposes: tuple[bool, bool], turns: int) -> None:
+def test_sums_and_slabs_stay_in_registers(transposes: tuple[bool, bool], resident: int) -> None:
     traits = ARCHITECTURES["sm_90"].traits
-    asked = {"apart": turns, "resident": turns}
-    config = KERNEL.resolve_config(asked, example("large", "float64"), traits)
+    config = KERNEL.resolve_config({"resident": resident}, example("large", "float64"), traits)
     compiled = compile_program(program(config, transposes), "sm_90")
     assert compiled.local_bytes == 0
 
@@ -39,6 +39,31 @@ def test_it_multiplies_float64_on_devices_that_have_the_instruction() -> None:
     assert choose("tensor_fp64", NO_CONFIG, problem, "fp64", ARCHITECTURES["sm_80"].traits).kernel is KERNEL
     with pytest.raises(NoKernelError, match=r"tensor_fp64 needs compute capability 8\.0; this device has 7\.5\."):
         choose("tensor_fp64", NO_CONFIG, problem, "fp64", ARCHITECTURES["sm_75"].traits)
+
+
+@pytest.mark.parametrize(
+    ("n", "block", "border", "resident"),
+    [
+        (1024, 64, 0, 0),
+        (1025, 128, 0, 1),
+        (2047, 128, 0, 0),
+        (2048, 128, 0, 0),
+        (2304, 128, 0, 1),
+        (3000, 128, 0, 1),
+        (4096, 128, 0, 0),
+        (4097, 128, 8, 0),
+    ],
+)
+def test_blocks_stay_where_a_last_turn_would_be_mostly_empty(n: int, block: int, border: int, resident: int) -> None:
+    """As was seen on an H200."""
+    config = KERNEL.resolve_config(NO_CONFIG, Problem(n, n, n, "float64"), H200_TRAITS)
+    assert (config["block_m"], config["block_n"]) == (block, block)
+    assert (config["border"], config["resident"]) == (border, resident)
+
+
+def test_blocks_do_not_stay_where_k_is_short() -> None:
+    for k, resident in ((511, 0), (512, 1)):
+        assert KERNEL.resolve_config(NO_CONFIG, Problem(2304, 2304, k, "float64"), H200_TRAITS)["resident"] == resident
 
 
 def test_the_largest_tile_goes_where_its_shared_memory_is() -> None:
