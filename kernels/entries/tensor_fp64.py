@@ -22,8 +22,9 @@ NOTES_BYTES = 160  # what resident blocks know of their turns
 SHORTEST = 8  # stages of a tile's part
 MULTIPROCESSORS = 192  # no device has more
 MULTIPLY_ADDS = 128  # of a multiprocessor's tensor cores in a clock
-# Seen on an H200: what tiles of 64 × 64 take beside larger ones, and blocks that stay beside others.
-SMALL_TILE, STAYING, SHARING_CLOCKS = 1.18, 1.03, 14_000
+# Seen on an H200: how much longer an element takes, by those of a tile, and blocks that stay beside others.
+SLOWER = {128 * 128: 1.0, 128 * 64: 1.1, 64 * 64: 1.18}
+STAYING, SHARING_CLOCKS = 1.035, 14_000
 LEAST_STAGES = 32  # of k, for blocks to stay: less is lost in handing over sums
 
 
@@ -76,7 +77,7 @@ def _clocks(problem: Problem, config: TileConfig, multiprocessors: int) -> float
     turn = each * block_m * block_n * problem.k / MULTIPLY_ADDS
     border = border_clocks(problem, config, (block_m, block_n))
     if not config["resident"]:
-        return tiles(count, multiprocessors * each) * turn * (SMALL_TILE if block_m == 64 else 1.0) + border
+        return tiles(count, multiprocessors * each) * turn * SLOWER[block_m * block_n] + border
     if problem.k < LEAST_STAGES * config["block_k"]:
         return math.inf
     return count / multiprocessors * turn * STAYING + SHARING_CLOCKS + border
@@ -119,8 +120,8 @@ TENSOR_FP64: tuple[Kernel, ...] = (
         "columns: all its reads of shared memory are 16 bytes wide, free of bank conflicts, and its part of C is "
         "written straight from registers. Which operand comes first in the instruction is chosen so that what is read "
         "lies in registers as the instruction wants it. At the edges, what lies outside the product is neither copied "
-        "nor multiplied. Where a last turn of tiles would be mostly empty, blocks stay and share its tiles along k. GPUs "
-        "without fast float64 run it slowly, as they do all of float64.",
+        "nor multiplied. Where a last turn of tiles would be mostly empty, blocks stay and share its tiles along k. "
+        "GPUs without fast float64 run it slowly, as they do all of float64.",
         origin="The warp-level float64 instructions of compute capability 8.0 and 9.0, known from CUTLASS; relabelling "
         "k so that reads are wide is common practice. Stream-K (Osama and others, 2023).",
         accuracy={"float64": OWN_ACCURACY["float64"]},
