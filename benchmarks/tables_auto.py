@@ -26,9 +26,10 @@ def auto_choices(path: Path) -> Iterator[str]:
         return
     yield f"## What `auto` takes, on an {auto.device['name']}"
     yield (
-        f"Recorded by `make bench-auto`: {len(found)} random {record['dtype']} products (seed {record['seed']}; sizes "
-        f"log-uniform from {LEAST} to {record['most']:,}, a third of them odd), each with every fast kernel of ours "
-        "and the library. Speeds are over the library's in the same round."
+        f"Recorded by `make bench-auto`, ended {_when(others)}, with the tables of that time: {len(found)} random "
+        f"{record['dtype']} products (seed {record['seed']}; sizes log-uniform from {LEAST} to {record['most']:,}, a "
+        "third of them odd), each with every fast kernel of ours and the library. Speeds are over the library's in the "
+        "same round."
     )
     yield table(("what", "bound", "this run", ""), _bounds(found)).rstrip()
     if ratios := [one.error for one in found if one.error is not None]:
@@ -40,6 +41,10 @@ def auto_choices(path: Path) -> Iterator[str]:
     taken = ", ".join(f"`{kernel}` {count}" for kernel, count in Counter(one.kernel for one in found).most_common())
     yield f"Taken: {taken}. Its worst choices:"
     yield table(("m×n×k", "taken", "over cuBLAS", "best", "over cuBLAS", "of the best"), _worst(found)).rstrip()
+
+
+def _when(run: Results) -> str:
+    return f"{run.job.finished_at:%Y-%m-%d %H:%M} UTC" if run.job.finished_at else "at a time that is not known"
 
 
 def _bounds(found: tuple[Choice, ...]) -> list[tuple[str, ...]]:
