@@ -29,8 +29,6 @@ from kernels.numerics import DTYPE_NAMES, AccuracyName, DTypeName, Problem, gflo
 from kernels.tuned import DIRECTORY, Entry, Row, Source, Trial, TunedTable, file_name
 
 RESULTS = Path(__file__).parent / "results"
-# Kernels that became faster or more exact: what was recorded before says nothing of them.
-CHANGED = {"fp32_emulated": "2026-11-22T10:20:00+00:00"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +68,11 @@ def timed(document: Mapping[str, Any]) -> Iterator[Timed]:
     data = document["spec"]["data"]
     if data["distribution"] == "zeros" or data.get("layout") == "dense":
         return
-    rounds, date = document["spec"]["timing"]["rounds"], _moment(document)
-    outdated = {name for name, changed in CHANGED.items() if date < datetime.fromisoformat(changed)}
+    rounds = document["spec"]["timing"]["rounds"]
     errors = {record.get("case"): record.get("error_vs_float64") for record in document["records"]}
     for record in document["records"]:
         clean = record["cache"] == "cold" and not (record["contended"] or record["throttled"])
-        if clean and record["status"] == "ok" and record["kernel"] in BY_NAME and record["kernel"] not in outdated:
+        if clean and record["status"] == "ok" and record["kernel"] in BY_NAME:
             problem = Problem(record["m"], record["n"], record["k"], record["dtype"], record["batch"])
             # Later rounds are a tuner's heats: a few samples each, and of many configs.
             taken = [(one["round"], one["kernel_ms"]) for one in record["rounds"]]
@@ -185,7 +182,7 @@ def tables(found: Iterable[tuple[str, Mapping[str, Any]]]) -> Iterator[TunedTabl
             sources=tuple(source(name, document) for name, document in together),
             entries=merged(
                 entry
-                for _, document in sorted(together, key=lambda one: _moment(one[1]))
+                for _, document in sorted(together, key=lambda one: datetime.fromisoformat(_date(one[1])))
                 for entry in entries(timed(document), about["device_class"])
             ),
         )
@@ -198,10 +195,6 @@ def source(name: str, document: Mapping[str, Any]) -> Source:
 def _date(document: Mapping[str, Any]) -> str:
     date: str = document["job"]["finished_at"] or document["job"]["created_at"]
     return date
-
-
-def _moment(document: Mapping[str, Any]) -> datetime:
-    return datetime.fromisoformat(_date(document))
 
 
 def text(table: TunedTable) -> str:

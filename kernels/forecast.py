@@ -31,8 +31,8 @@ REACH = 8.0  # doublings within which speeds are alike
 NOISE = 0.15  # of a speed at one shape, beside what speeds at far shapes differ by: the library's own jumps, mostly
 CAUTION = 0.15  # taken off the logarithm of a kernel's speed where nothing near was measured
 SEEN = 0.2  # of what fuller tiles and waves gain, by a power: the library's own speed has jumps too
-SHAPES, POINTS = 24, 12  # of the nearest shapes so many are looked at, and of a kernel so many of them
-TRIED = 8  # the nearest shapes at which a config was as exact as the library, if it counts
+SHAPES, POINTS = 32, 16  # of the nearest shapes so many are looked at, and of a kernel so many of them
+TRIED = 12  # the nearest shapes at which a config was as exact as the library, if it counts
 _Shape = tuple[int, int, int, int]
 _Config = tuple[tuple[str, int], ...]
 # Of what is forecast as one: a kernel in whichever config was best, or a config of one that was tried in each.

@@ -90,8 +90,9 @@ def test_auto_is_close_to_the_best_at_shapes_that_it_has_not_seen(shipped: Tuned
     held = list(validated(shipped))
     over = [one.of_library for one in held if one.of_library is not None]
     assert geometric_mean([one.of_best for one in held]) >= 0.97
-    assert geometric_mean(over) >= 1.25 and min(over) >= 0.75
-    assert sum(not one.is_as_exact for one in held) <= len(held) / 100
+    assert geometric_mean(over) >= 1.25 and min(over) >= 0.7
+    assert sum(ratio < 0.9 for ratio in over) <= len(over) / 100
+    assert all(one.is_as_exact for one in held)
 
 
 @pytest.mark.parametrize("shipped", TABLES, ids=lambda shipped: shipped.device)
