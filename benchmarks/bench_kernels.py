@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import signal
 import time
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -66,7 +65,6 @@ def main() -> None:
     parser.add_argument("--budget-s", type=float, default=420.0, help="what is not done by then is cancelled")
     parser.add_argument("--kernels", nargs="*", help="only these of the kernels that have targets")
     arguments = parser.parse_args()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # the stack is stopped on the way out
     ends_at = time.monotonic() + arguments.budget_s
     before = json.loads(arguments.out.read_bytes()) if arguments.kernels and arguments.out.exists() else {}
     kept = Kept(arguments.out, before)

@@ -12,9 +12,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -30,15 +33,20 @@ ENDED = ("succeeded", "failed", "cancelled")
 
 @contextmanager
 def service(url: str | None, device: str) -> Iterator[str]:
-    """Where the API is."""
+    """Where the API is. A stack of its own is stopped on the way out, also where this process is told to end: a worker
+    left behind would go on measuring beside whatever comes next."""
     if url is not None:
         yield url
         return
-    with TemporaryDirectory() as name, Stack(Path(name), devices=(device,)) as stack:
-        try:
-            yield stack.url
-        finally:
-            print(stack.logs(tail_bytes=1500))
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with TemporaryDirectory() as name, Stack(Path(name), devices=(device,)) as stack:
+            try:
+                yield stack.url
+            finally:
+                print(stack.logs(tail_bytes=1500))
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def run(
@@ -73,14 +81,21 @@ def run(
 
 
 def save(client: httpx.Client, job_id: str, stem: Path) -> None:
-    base = f"/v1/benchmarks/{job_id}"
-    for suffix, path, media_type in (
-        (".json", "results", "application/json"),
-        (".md", "report", "text/markdown"),
-        (".html", "report", "text/html"),
-    ):
-        reply = client.get(f"{base}/{path}", headers={"accept": media_type}).raise_for_status()
-        stem.with_suffix(suffix).write_bytes(reply.content)
+    save_results(client, stem, job_id)
+    for suffix, media_type in ((".md", "text/markdown"), (".html", "text/html")):
+        _save(client, f"/v1/benchmarks/{job_id}/report", media_type, stem.with_suffix(suffix))
+
+
+def save_results(client: httpx.Client, stem: Path, job_id: str) -> None:
+    """As far as they are there: a run that is cut off leaves what it measured."""
+    _save(client, f"/v1/benchmarks/{job_id}/results", "application/json", stem.with_suffix(".json"))
+
+
+def _save(client: httpx.Client, path: str, media_type: str, file: Path) -> None:
+    """The file is whole at any moment."""
+    partial_file = file.with_name(f"{file.name}.partial")
+    partial_file.write_bytes(client.get(path, headers={"accept": media_type}).raise_for_status().content)
+    os.replace(partial_file, file)
 
 
 def tell(job: dict[str, Any], stem: Path, seconds: float) -> None:
@@ -116,8 +131,9 @@ def main() -> None:
             if started > ends_at:
                 print(f"{preset}: no time left", flush=True)
                 continue
-            job = run(client, name, {"preset": preset} | overrides.get(name, {}), ends_at)
             stem = arguments.out / name
+            look = partial(save_results, client, stem)
+            job = run(client, name, {"preset": preset} | overrides.get(name, {}), ends_at, look)
             save(client, job["id"], stem)
             tell(job, stem, time.monotonic() - started)
 
