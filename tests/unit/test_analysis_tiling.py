@@ -29,7 +29,7 @@ def test_the_tile_of_every_kernel(kernel: CudaKernel) -> None:
     assert tile is not None and tile.threads
     side = config.get("tile", 0)
     sides = config.get("block_m", side), config.get("block_n", side * config.get("thread_n", 1))
-    turned = kernel.name == "hopper_tf32"  # it computes Cᵀ where B lies across k
+    turned = kernel.name in ("hopper_tf32", "hopper_int8")  # they compute Cᵀ where B lies across k
     assert (tile.rows, tile.columns) == (sides[::-1] if turned else sides)
     assert tile.splits == config.get("cluster" if kernel.name == "cluster_split_k" else "splits", 1)
     assert tile.shared is (kernel.shared_bytes(config, dtype) > 0)
