@@ -12,6 +12,7 @@ from jobs.embedded import EmbeddedServer
 from jobs.models import new_id
 from tests.support.api import Api, http_client, running_api
 from tests.support.ledgers import Bench, memory_bench, redis_bench
+from tests.support.servers import DURABLE
 from tests.support.stack import Stack
 from tests.support.stores import MakeStores, StoreBench, StoreKind, make_bench
 
@@ -80,7 +81,7 @@ def quiet(api: Api) -> Iterator[httpx.Client]:
 @pytest.fixture
 def own_server(tmp_path: Path) -> Iterator[EmbeddedServer]:
     """A server that the test may stop, kill and fill."""
-    server = EmbeddedServer(tmp_path / "redis")
+    server = EmbeddedServer(tmp_path / "redis", options=DURABLE)
     server.start()
     yield server
     server.stop()

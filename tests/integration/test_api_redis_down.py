@@ -17,6 +17,7 @@ from jobs.embedded import EmbeddedServer
 from jobs.models import new_id
 from tests.integration.test_api_jobs import PRODUCT, SEEDED, newer_than, newest, problem, submit
 from tests.support.api import FAKE_TTL_S, Api, npy, running_api, until, worker_info
+from tests.support.servers import DURABLE
 
 WITHIN_S = 1.0
 SLACK_S = 0.5  # of a machine that does other things meanwhile
@@ -25,7 +26,7 @@ SLACK_S = 0.5  # of a machine that does other things meanwhile
 @pytest.fixture
 def own_valkey(tmp_path: Path) -> Iterator[EmbeddedServer]:
     """A server that the test may stop."""
-    server = EmbeddedServer(tmp_path / "valkey")
+    server = EmbeddedServer(tmp_path / "valkey", options=DURABLE)
     server.start()
     yield server
     if server.running:

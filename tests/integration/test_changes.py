@@ -16,6 +16,7 @@ from jobs.embedded import EmbeddedServer
 from jobs.settings import Settings
 from service import changes
 from service.changes import ChangeHub
+from tests.support.servers import DURABLE
 
 pytestmark = pytest.mark.anyio
 JOB = "job_" + "1" * 32
@@ -104,7 +105,7 @@ async def test_it_comes_back_after_silence_and_death(
 ) -> None:
     """A frozen server is found out by asking; one that died, by its connection. What was missed is looked up."""
     monkeypatch.setattr(changes, "SILENCE_S", 0.2)
-    server = EmbeddedServer(tmp_path)
+    server = EmbeddedServer(tmp_path, options=DURABLE)
     server.start()
     try:
         async with listening(server.url, key_prefix) as hub:

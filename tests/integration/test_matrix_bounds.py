@@ -12,6 +12,7 @@ import pytest
 
 from jobs.embedded import EmbeddedServer
 from jobs.errors import BodyTooLarge, MatrixNotFound, StoreFull, StoreUnavailable
+from tests.support.servers import DURABLE
 from tests.support.stores import LARGE, MakeStores, StoreBench, fresh_name, nothing_is_left, numbers
 
 
@@ -140,7 +141,7 @@ def test_a_name_written_again_after_its_time_begins_anew(stores: StoreBench) -> 
 
 # ---- Redis in trouble ----
 def test_redis_away_is_said_at_once_and_forgotten_when_it_is_back(make_stores: MakeStores, tmp_path: Path) -> None:
-    server = EmbeddedServer(tmp_path / "redis")
+    server = EmbeddedServer(tmp_path / "redis", options=DURABLE)
     server.start()
     try:
         stores = make_stores(url=server.url)
