@@ -83,3 +83,15 @@ def test_what_is_outside_and_nothing_else(dtype: DTypeName, transposes: tuple[bo
 def core_of(problem: Problem, a: Array, b: Array) -> Array:
     """Right elements for the kernel's part, so that the whole can be checked."""
     return core(cpu_blas.multiply(problem, a, b), transposed=False).reshape(problem.batch, problem.m, problem.n)
+
+
+@pytest.mark.parametrize("transpose_b", [False, True])
+def test_what_is_infinite_stays_so(transpose_b: bool, emulator: Emulator) -> None:
+    """Steps past a chunk's end are left out: zero times infinity would be no number."""
+    problem = Problem(2, 3, 161, "float32", transpose_b=transpose_b)
+    inner = replace(problem, m=1)
+    a, b = np.ones((2, 161), np.float32), np.ones((3, 161) if transpose_b else (161, 3), np.float32)
+    a[1, -1] = np.inf
+    run, _ = product_run(problem, inner, a, b, 3, 0)
+    ((found,),) = execute(emulator.compile(border_program(problem, 1), "border"), [run])
+    np.testing.assert_array_equal(found[0, 1], np.inf)

@@ -134,7 +134,8 @@ __device__ __forceinline__ void add_depth(const Part& part, const Vectors& vecto
             for (int v = 0; v < VECTORS; ++v)
 #pragma unroll
                 for (int j = 0; j < PACKED; ++j) {
-                    const Accumulator factor = vectors[v][(at + chunk * CHUNK + j) % DEPTH];
+                    const int step = at + chunk * CHUNK + j;
+                    const Accumulator factor = step < end ? vectors[v][step] : Accumulator(0);  // it may be infinite
 #pragma unroll
                     for (int i = 0; i < ROWS_OF_WARP; ++i)
                         sums[i][v] = multiply_add(factor, widen(ahead[chunk][i].elements[j]), sums[i][v]);
