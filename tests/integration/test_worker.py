@@ -118,7 +118,7 @@ def test_a_running_job_is_cancelled_within_a_second(bench: WorkerBench) -> None:
 
 def test_a_job_whose_child_is_killed_runs_again(bench: WorkerBench) -> None:
     job_id = bench.of_depth(poison.HANGS_ONCE)
-    bench.until_state(job_id, JobState.RUNNING)
+    until((bench.directory / poison.RAN).exists, timeout_s=10.0, what="the first run")  # it is running before it hangs
     bench.child().kill()
     job = bench.ended(job_id)
     assert (job.record.state, job.record.attempt) == (JobState.SUCCEEDED, 2)

@@ -20,6 +20,7 @@ __all__ = ["tasks"]
 
 KILLS, HANGS, HANGS_ONCE, IS_WRONG, FAULTS, TAKES_2_S, HAS_A_BUG = range(1001, 1008)  # depths
 SLEEP_S = 60.0
+RAN = "ran"  # a file beside the store, once a job that hangs once has begun to
 
 
 def poisoned(problem: Problem, a: Array, b: Array) -> Array:
@@ -46,7 +47,7 @@ def _hang() -> None:
 
 
 def _is_first_run() -> bool:
-    mark = get_settings().store_dir.parent / "ran"
+    mark = get_settings().store_dir.parent / RAN
     try:
         mark.touch(exist_ok=False)
     except FileExistsError:
