@@ -19,7 +19,7 @@ from jobs.states import JobState
 from kernels.numerics import DTYPE_NAMES, DTypeName, Problem
 from tests.support import poison
 from tests.support.products import assert_right, operands
-from tests.support.workers import WorkerBench, is_dead, running_worker, until
+from tests.support.workers import END_TIMEOUT_S, WorkerBench, is_dead, running_worker, until
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +118,8 @@ def test_a_running_job_is_cancelled_within_a_second(bench: WorkerBench) -> None:
 
 def test_a_job_whose_child_is_killed_runs_again(bench: WorkerBench) -> None:
     job_id = bench.of_depth(poison.HANGS_ONCE)
-    until((bench.directory / poison.RAN).exists, timeout_s=10.0, what="the first run")  # it is running before it hangs
+    # A job is running before it hangs: killed in between, it would hang in its second run.
+    until((bench.directory / poison.RAN).exists, timeout_s=END_TIMEOUT_S, what="the first run")
     bench.child().kill()
     job = bench.ended(job_id)
     assert (job.record.state, job.record.attempt) == (JobState.SUCCEEDED, 2)
