@@ -6,7 +6,7 @@
 #include "emulated_measure.cuh"
 #include "emulated_spread.cuh"
 
-constexpr unsigned int SECOND = STEPS == 1 ? INFINITE : INFINITE | 3u << 21;  // bits of a second scale
+constexpr unsigned int SECOND = INFINITE | 3u << 21;  // bits that a second scale may have
 constexpr int WARPS = PASS_THREADS / 32;
 constexpr int WARP_LINES = LINES / WARPS;
 constexpr int RUN = 16;                               // steps that a lane takes at a time
@@ -14,7 +14,8 @@ constexpr int TURNS = WARP_LINES * DEPTH / RUN / 32;  // and how often it does
 static_assert(WARP_LINES == 16 && DEPTH == 64 && TURNS == 2, "runs are laid out for these");
 
 // A line's scale as a power of two and what is left of it, since one number may be out of range: bits of the first, and
-// those of the second, of whose mantissa two may be set, 8 places below. Both are zero for a line that has no digits.
+// those of the second, whose mantissa has the line's quarters, 8 places below. Both are zero for a line that has no
+// digits.
 __device__ __forceinline__ unsigned int scales_of(unsigned int peak) {
     if (peak >= INFINITE) return 0;
     const int power = 31 - line_exponent(peak), first = power >> 1;

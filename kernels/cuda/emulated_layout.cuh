@@ -1,10 +1,11 @@
 // An fp32 product as int8 products: what a digit is, and where passes leave what the next one needs.
 //
-// A line is a row of A or a column of B. With 2^e a power of two that no element of the line reaches, an element is
-// rounded to q·2^(e - 31), q an integer of 32 bits, and q written in balanced digits to base 256: four bytes of -128 to
-// 127, the highest first, `q = Σ digit_d · 256^(3 - d)`. A product of lines is the sum of products of digits i and j
-// over 256^(i + j), each exact in int32. After K. Ozaki et al., "Error-free transformations of matrix multiplication"
-// (2012), and H. Ootomo et al., "DGEMM on integer matrix multiplication unit" (2024).
+// A line is a row of A or a column of B. With 2^e a power of two that no element of the line reaches, and as many
+// quarters as leave room below it, an element is scaled by 2^(31 - e)·(4 + quarters)/4 and rounded to q, an integer of
+// 32 bits, and q written in balanced digits to base 256: four bytes of -128 to 127, the highest first,
+// `q = Σ digit_d · 256^(3 - d)`. A product of lines is the sum of products of digits i and j over 256^(i + j), each
+// exact in int32. After K. Ozaki et al., "Error-free transformations of matrix multiplication" (2012), and H. Ootomo et
+// al., "DGEMM on integer matrix multiplication unit" (2024).
 //
 // Digits lie as the tensor cores read them: tile by tile of LINES × DEPTH, the digits of a tile one after another, each
 // a plane of bytes whose 16-byte chunks are permuted within 128 bytes (the 64-byte swizzle of a bulk tensor copy).
@@ -61,7 +62,7 @@ struct Findings {
     unsigned int* depth_peaks;    // the same across lines, of each step of k, of A's items and then B's
     unsigned int* arrivals;       // of each block of lines: tiles that are split
     unsigned int* exponents;      // of each product of the batch: the largest of A, of B, of two that meet, and none
-    float* spreads;  // of each block of lines: mean of (2^e / root mean square)², infinity if it has no digits
+    float* spreads;  // of each block of lines: mean of (2^31 / root mean square of q)², infinity if it has no digits
     unsigned char* digits;
     int steps;  // of DEPTH
 
@@ -99,7 +100,7 @@ __device__ __forceinline__ int line_exponent(unsigned int peak) {
 // little above a power of two, all digits of the line would be half as fine. A scaled element is rounded to float32 as
 // it was one, which the bound keeps below the largest q.
 __device__ __forceinline__ int line_quarters(unsigned int peak) {
-    if (STEPS == 1 || peak >= INFINITE) return 0;
+    if (peak >= INFINITE) return 0;
     const int biased = peak >> 23;
     const unsigned int mantissa = (peak & 0x7FFFFF) | (biased ? 0x800000 : 0);
     if (mantissa == 0) return 0;

@@ -147,42 +147,32 @@ __device__ __forceinline__ void put_together(int (&sets)[SETS][SUMS]) {
     }
 }
 
-// What a line's sums are to be scaled by: a power of two by its exponent, or else the number itself.
-#if STEPS == 1
-typedef int Unit;
-__device__ __forceinline__ Unit unit_of(unsigned int peak) { return line_exponent(peak); }
-__device__ __forceinline__ Unit both(Unit row, Unit column) { return row + column; }
-__device__ __forceinline__ double factor(Unit unit) { return __hiloint2double((1023 + unit - 30) << 20, 0); }
-#else
-typedef double Unit;
-__device__ __forceinline__ Unit unit_of(unsigned int peak) {
+// What a line's sums are to be scaled by.
+__device__ __forceinline__ double unit_of(unsigned int peak) {
     return __hiloint2double((1023 + line_exponent(peak) - 15) << 20, 0) * (4.0 / (4 + line_quarters(peak)));
 }
-__device__ __forceinline__ Unit both(Unit row, Unit column) { return row * column; }
-__device__ __forceinline__ double factor(Unit unit) { return unit; }
-#endif
 
 // Where a warpgroup's sums go, and what scales them. In shared memory: registers are for the sums.
 struct Target {
     float* corner;  // C's element at the first of the warpgroup's rows and the tile's first column
     Index pitch;
-    int rows, columns;  // that lie in C
-    int aligned;        // pairs of neighbours can be written at once
-    Unit rows_of[LINES / CONSUMERS], columns_of[LINES];
+    int rows, columns;                                     // that lie in C
+    int aligned;                                           // pairs of neighbours can be written at once
+    double rows_of[LINES / CONSUMERS], columns_of[LINES];  // units
 };
 
-static_assert(sizeof(Target) == (STEPS == 1 ? 800 : 1568), "as the catalogue's entry has it");
+static_assert(sizeof(Target) == 1568, "as the catalogue's entry has it");
 
 // A barrier of one consumer's warps.
 __device__ __forceinline__ void consumer_barrier(int consumer) {
     asm volatile("bar.sync %0, %1;" ::"r"(consumer + 2), "n"(WARPGROUP) : "memory");
 }
 
-// Σ set_s · 256^(2 - s) is exact in float64, and its product with the factor as good as that: it is rounded once.
-__device__ __forceinline__ float scaled(Unit unit, long long sum) {
+// Σ set_s · 256^(2 - s) is exact in float64, and its product with the unit as good as that: it is rounded once.
+__device__ __forceinline__ float scaled(double unit, long long sum) {
     const double magic = 6755399441055744.0;  // 1.5·2^52, whose last place is 1
     const double exact = __longlong_as_double(__double_as_longlong(magic) + sum) - magic;
-    return static_cast<float>(exact * factor(unit));
+    return static_cast<float>(exact * unit);
 }
 
 __device__ __forceinline__ long long sum_of(const int (&sets)[SETS][SUMS], int i) {
@@ -198,9 +188,9 @@ __device__ __forceinline__ void store(const Target& to, const int (&sets)[SETS][
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
             const int row = first + half * 8, i = run * 4 + half * 2;
-            const Unit unit = to.rows_of[row];
-            float low = scaled(both(unit, to.columns_of[column]), sum_of(sets, i));
-            float high = scaled(both(unit, to.columns_of[column + 1]), sum_of(sets, i + 1));
+            const double unit = to.rows_of[row];
+            float low = scaled(unit * to.columns_of[column], sum_of(sets, i));
+            float high = scaled(unit * to.columns_of[column + 1], sum_of(sets, i + 1));
             if (row >= to.rows || column >= to.columns) continue;
             float* const at = to.corner + row * to.pitch + column;
             const bool pair = column + 1 < to.columns;

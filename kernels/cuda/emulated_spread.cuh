@@ -4,8 +4,8 @@
 
 #include "emulated_layout.cuh"
 
-// (2^e / root mean square)² of a line, infinity if it has no digits; `counted` is 0 for a line of zeros, which has
-// none.
+// (2^31 / root mean square of q)² of a line, infinity if it has no digits; `counted` is 0 for a line of zeros, which
+// has none.
 __device__ __forceinline__ float line_spread(const Findings& findings, Index line, int depth, float& counted) {
     const unsigned long long squares = __ldcg(findings.squares + line);
     const float scale = static_cast<float>(1 << (62 - 2 * SQUARE_SHIFT));

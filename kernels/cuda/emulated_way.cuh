@@ -9,9 +9,9 @@ constexpr Way FEWEST = LEAST == 6 ? SIX : LEAST == 7 ? SEVEN : LEAST == 8 ? EIGH
 
 // What a tile takes, by what it is off by in the mean square, in units of 2^-24·√k·(root mean squares of its lines).
 //
-// Let s = 2^e / root mean square of a line. Digits after the third, if three are taken, and the rounding of q leave
-// errors spread evenly over a place of theirs: 0.58·s from each operand at three digits, a 256th of it at four. Of
-// products left out, those of digits 1 and 2 come to 0.47·s·s', of 2 and 2 to 0.333/256·s·s', and the three of digit
+// Let s = 2^31 / root mean square of a line's q. Digits after the third, if three are taken, and the rounding of q
+// leave errors spread evenly over a place of theirs: 0.58·s from each operand at three digits, a 256th of it at four.
+// Of products left out, those of digits 1 and 2 come to 0.47·s·s', of 2 and 2 to 0.333/256·s·s', and the three of digit
 // sum 4 to 0.577/256·s·s'. Sums in float32 are off by 0.3·√k (cuBLAS, measured; a random walk's rounding gives 0.41).
 //
 // Elements that lie far apart, so that eight or ten are asked for, leave a float32 sum many terms too small to be

@@ -10,13 +10,10 @@ from kernels.numerics import Problem
 LINES, DEPTH, DIGITS = 128, 64, 4  # of a tile of digits: rows of A or columns of B, steps of k, bytes of an element
 SMALLEST_SIDE = 64  # a product with a shorter side is multiplied on CUDA cores
 PLACES, BARRIER_BYTES = 12, 8  # of the ring: a digit of a tile of A and one of B in each
-TARGET_BYTES = {1: 800, 4: 1568}  # of a consumer: where its sums go; by steps
+TARGET_BYTES = 1568  # of a consumer: where its sums go
 PASS_THREADS = 256
 MEASURED_ROWS, MEASURED_COLUMNS = 32, 512  # of a matrix as it is stored, for a block
-
-
-def _shared_bytes(config: TileConfig) -> int:
-    return PLACES * (2 * LINES * DEPTH + 2 * BARRIER_BYTES) + CONSUMERS * TARGET_BYTES[config["steps"]]
+SHARED_BYTES = PLACES * (2 * LINES * DEPTH + 2 * BARRIER_BYTES) + CONSUMERS * TARGET_BYTES
 
 
 def is_direct(problem: Problem) -> bool:
@@ -73,8 +70,8 @@ def _resident_blocks(problem: Problem, config: TileConfig) -> Launch:
     cluster = config["cluster"]
     tall, across = tiles(problem.m, config["block_m"] * cluster), tiles(problem.n, config["block_n"])
     threads = (CONSUMERS + 1) * WARPGROUP
-    blocks, shared_bytes = tall * across * problem.batch, _shared_bytes(config)
-    return Launch((blocks, 1, 1), (threads, 1, 1), shared_bytes, resident=True, cluster=cluster)
+    blocks = tall * across * problem.batch
+    return Launch((blocks, 1, 1), (threads, 1, 1), SHARED_BYTES, resident=True, cluster=cluster)
 
 
 FP32_EMULATED: tuple[Kernel, ...] = (
@@ -82,10 +79,10 @@ FP32_EMULATED: tuple[Kernel, ...] = (
         name="fp32_emulated",
         summary="float32 as sums of int8 products on Hopper's tensor cores: fp32-accurate emulation.",
         idea="Tensor cores multiply bytes some thirty times as fast as CUDA cores multiply float32, and add them "
-        "without error. Rows of A and columns of B are scaled by a power of two each, rounded to integers of 32 "
-        "bits, and these written in four digits to base 256; products of the first digits, added up exactly and "
-        "put together in the end, are the product. Six of them are as right as float32 sums of ordinary data "
-        "in the order of k, eight as those of a library that adds up parts of k, and ten as any; "
+        "without error. Rows of A and columns of B are scaled by a number each, a power of two or some quarters "
+        "more, rounded to integers of 32 bits, and these written in four digits to base 256; products of the first "
+        "digits, added up exactly and put together in the end, are the product. Six of them are as right as float32 "
+        "sums of ordinary data in the order of k, eight as those of a library that adds up parts of k, and ten as any; "
         "where elements of a row or column differ much in size a tile takes eight or ten, and where that would "
         "not do, or there is an infinity or a NaN, CUDA cores multiply it in float32. Two passes before find each"
         " line's largest element and write digits in the order in which the tensor cores read them, B's "
@@ -102,10 +99,9 @@ FP32_EMULATED: tuple[Kernel, ...] = (
             Parameter("block_k", (DEPTH,), DEPTH, "steps of k in a place of the ring", compiled=False),
             Parameter("cluster", (1, 2), 1, "thread blocks below each other that share their tiles of B's digits"),
             Parameter("least", (6, 7, 8, 10), 6, "int8 products that a tile takes at the least"),
-            Parameter("steps", (1, 4), 1, "scales that a line may have between two powers of two"),
         ),
         arrange=_resident_blocks,
-        shared_bytes=lambda config, _dtype: _shared_bytes(config),
+        shared_bytes=lambda _config, _dtype: SHARED_BYTES,
         accumulators=lambda _config: 3 * LINES // 2,
         workspace=_workspace,
         passes=_passes,

@@ -56,11 +56,10 @@ def test_no_further_off_than_cublas(runner: CudaRunner, kind: str, size: int, rn
     a, b = KINDS[kind](size, rng)
     true = a.astype(np.float64) @ b
     library, _, _ = multiply(runner, "cublas", problem, a, b, rng)
-    for steps in (1, 4):
-        ours, check, _ = multiply(runner, NAME, problem, a, b, rng, config={"steps": steps})
-        assert check.passed
-        # Tiles on CUDA cores sum as cuBLAS does, in another order.
-        assert relative_error(ours, true) <= relative_error(library, true) * (1.05 if kind == FAR else 1.0)
+    ours, check, _ = multiply(runner, NAME, problem, a, b, rng)
+    assert check.passed
+    # Tiles on CUDA cores sum as cuBLAS does, in another order.
+    assert relative_error(ours, true) <= relative_error(library, true) * (1.05 if kind == FAR else 1.0)
 
 
 @pytest.mark.parametrize("kind", ["normal", "uniform(0, 1)", "cancelling halves"])
@@ -97,7 +96,7 @@ def test_the_fewest_products_to_the_last_bit(runner: CudaRunner, config: TileCon
     problem = Problem(256, 128, 4096, "float32")
     a, b = operands(problem, rng, "uniform")
     c, _, _ = multiply(runner, NAME, problem, a, b, rng, config=config)
-    np.testing.assert_array_equal(c, product(a, b.T, WAYS[config["least"]], config["steps"]))
+    np.testing.assert_array_equal(c, product(a, b.T, WAYS[config["least"]]))
 
 
 def test_ten_products_to_the_last_bit(runner: CudaRunner, rng: np.random.Generator) -> None:
@@ -120,13 +119,12 @@ def test_infinities_and_nan_follow_ieee(runner: CudaRunner, rng: np.random.Gener
 
 
 @pytest.mark.parametrize(("of_a", "of_b"), [(-145, 0), (120, -120), (-70, -70), (70, 60)])
-@pytest.mark.parametrize("steps", [1, 4])
-def test_the_ends_of_the_range(runner: CudaRunner, of_a: int, of_b: int, steps: int, rng: np.random.Generator) -> None:
+def test_the_ends_of_the_range(runner: CudaRunner, of_a: int, of_b: int, rng: np.random.Generator) -> None:
     """Subnormal numbers are kept, and a product underflows and overflows as float32 does."""
     problem = Problem(140, 130, 200, "float32")
     a = np.ldexp(rng.integers(1, 9, (140, 200)).astype(np.float32), of_a)
     b = np.ldexp(rng.integers(1, 9, (200, 130)).astype(np.float32), of_b)
-    c, _, _ = multiply(runner, NAME, problem, a, b, rng, config={"steps": steps})
+    c, _, _ = multiply(runner, NAME, problem, a, b, rng)
     with np.errstate(over="ignore"):
         np.testing.assert_array_equal(c, in_float64(problem, a, b)[0].astype(np.float32))
 

@@ -27,27 +27,26 @@ def line_exponents(lines: Array) -> Array:
     return found
 
 
-def line_quarters(lines: Array, steps: int) -> Array:
-    """By how many quarters a line's scale is more than its power of two; 0 where there are no steps between powers."""
+def line_quarters(lines: Array) -> Array:
+    """By how many quarters a line's scale is more than its power of two."""
     peaks = np.abs(lines.astype(np.float64)).max(axis=-1, initial=0.0)
     q = np.ldexp(peaks, 31 - line_exponents(lines))
-    room = [q * (4 + more) / 4 <= LARGEST_FLOAT for more in range(1, steps)]
-    found: Array = np.sum(room, axis=0, dtype=np.int64) * (peaks > 0) if room else np.zeros(peaks.shape, np.int64)
+    room = [q * (4 + more) / 4 <= LARGEST_FLOAT for more in (1, 2, 3)]
+    found: Array = np.sum(room, axis=0, dtype=np.int64) * (peaks > 0)
     return found
 
 
-def units(lines: Array, steps: int) -> Array:
+def units(lines: Array) -> Array:
     """What sums of a line are scaled by, but for 2^-15."""
-    found: Array = np.ldexp(4.0 / (4 + line_quarters(lines, steps)), line_exponents(lines) - 15)
+    found: Array = np.ldexp(4.0 / (4 + line_quarters(lines)), line_exponents(lines) - 15)
     return found
 
 
-def fixed_point(lines: Array, steps: int = 1) -> Array:
-    """q of each element, int64; halves are rounded away from zero."""
-    scaled = np.ldexp(lines.astype(np.float64), 31 - line_exponents(lines)[..., np.newaxis])
-    if steps > 1:
-        more = 1 + line_quarters(lines, steps)[..., np.newaxis] / 4
-        scaled = (scaled * more).astype(np.float32).astype(np.float64)
+def fixed_point(lines: Array) -> Array:
+    """q of each element, int64: scaled, rounded to float32, then to integers with halves away from zero."""
+    more = 1 + line_quarters(lines)[..., np.newaxis] / 4
+    exact = np.ldexp(lines.astype(np.float64), 31 - line_exponents(lines)[..., np.newaxis]) * more
+    scaled = exact.astype(np.float32).astype(np.float64)
     rounded: Array = (np.sign(scaled) * np.floor(np.abs(scaled) + 0.5)).astype(np.int64)
     return rounded
 
@@ -68,10 +67,10 @@ def is_taken(way: Way, i: int, j: int) -> bool:
     return i + j < WAYS[way][1] and not (way == "seven" and (i, j) == (1, 2))
 
 
-def sums_of(a: Array, b: Array, way: Way, steps: int = 1) -> Array:
+def sums_of(a: Array, b: Array, way: Way) -> Array:
     """Products of digits i and j by i + j, added up over k: int64 (sums, m, n). `a` and `b` are lines' elements."""
     taken, sums = WAYS[way]
-    of_a, of_b = (digits(fixed_point(lines, steps)).astype(np.float64) for lines in (a, b))  # exact: below 2^53
+    of_a, of_b = (digits(fixed_point(lines)).astype(np.float64) for lines in (a, b))  # exact: below 2^53
     total = np.zeros((sums, len(a), len(b)))
     for i in range(taken):
         for j in range(taken):
@@ -81,35 +80,35 @@ def sums_of(a: Array, b: Array, way: Way, steps: int = 1) -> Array:
     return whole
 
 
-def product(a: Array, b: Array, way: Way, steps: int = 1) -> Array:
+def product(a: Array, b: Array, way: Way) -> Array:
     """A·B in float32, rounded once; B is given by its columns."""
-    sums = sums_of(a, b, way, steps)
+    sums = sums_of(a, b, way)
     if len(sums) == 4:
         sums[2] += (sums[3] + 128) >> 8
     whole = (sums[0] << 16) + (sums[1] << 8) + sums[2]
-    factors = units(a, steps)[:, np.newaxis] * units(b, steps)[np.newaxis]
+    factors = units(a)[:, np.newaxis] * units(b)[np.newaxis]
     with np.errstate(over="ignore"):  # an infinity is the right product then
         rounded: Array = (whole.astype(np.float64) * factors).astype(np.float32)
     return rounded
 
 
-def error_bound(a: Array, b: Array, way: Way, steps: int = 1) -> Array:
+def error_bound(a: Array, b: Array, way: Way) -> Array:
     """What digits may be off by, element for element, before the one rounding to float32.
 
-    In places of 2^(e + e'), the largest that a term can be: the rounding of both operands to the digits taken, and what
-    products of digits are left out, at most 256^-(i + j) each; and half a place of the sum of 2 for putting together.
-    With steps between powers of two an element is rounded to float32 before.
+    In places of 2^(e + e'), the largest that a term can be: the rounding of both operands to float32 as they are scaled
+    and to the digits taken, and what products of digits are left out, at most 256^-(i + j) each; and half a place of
+    the sum of 2 for putting together.
     """
     taken, _ = WAYS[way]
-    rounded = 2 * (2.0 ** -(8 * taken) + (2.0**-24 if steps > 1 else 0.0)) * (1 + 2.0**-8)
+    rounded = 2 * (2.0 ** -(8 * taken) + 2.0**-24) * (1 + 2.0**-8)
     dropped = sum(256.0 ** -(i + j) for i in range(taken) for j in range(taken) if not is_taken(way, i, j))
     exponents = line_exponents(a)[:, np.newaxis] + line_exponents(b)[np.newaxis]
     bound: Array = np.ldexp(a.shape[-1] * (rounded + dropped) + 2.0**-31, exponents)
     return bound
 
 
-def spreads(lines: Array, steps: int = 1) -> Array:
-    """(2^e / root mean square)² of each line as it is scaled, by its elements' 13 highest bits; 0 for one of zeros."""
-    squares = ((fixed_point(lines, steps) >> 19) ** 2).sum(axis=-1)
+def spreads(lines: Array) -> Array:
+    """(2^31 / root mean square of q)² of each line, by the 13 highest bits of each q; 0 for one of zeros."""
+    squares = ((fixed_point(lines) >> 19) ** 2).sum(axis=-1)
     found: Array = np.divide(lines.shape[-1] * 2.0**24, squares, out=np.zeros(len(lines)), where=squares > 0)
     return found
