@@ -10,7 +10,7 @@
 constexpr int BARRIERS_OFFSET = PLACES * PLACE_BYTES;
 constexpr int TARGETS_OFFSET = BARRIERS_OFFSET + 2 * PLACES * 8;
 constexpr int GROUP_M = 12;  // rows of tiles, in clusters, that are computed together
-typedef Schedule<LINES, LINES, CLUSTER, GROUP_M> TileSchedule;
+typedef Schedule<LINES, LINES, CLUSTER, GROUP_M, 0> TileSchedule;
 
 // All digits that a tile takes; `a` and `b` are those of its lines.
 __device__ __forceinline__ void produce(const Ring& ring, Place& place, const unsigned char* a, const unsigned char* b,

@@ -81,8 +81,8 @@ __device__ __forceinline__ void store_turned(const Shared& at, const TensorMap& 
     const int even = pair.place(lane % 4 * 2), odd = pair.place(lane % 4 * 2 + 1);
 #pragma unroll
     for (int box = 0; box < N / ROWS; ++box) {
+        if (box * ROWS >= work.columns) break;
         const int row = work.column + box * ROWS;
-        if (row >= sizes.n) break;
         const unsigned int shared = out + boxes_stored++ % BOXES_OF_TWO * OUT_BYTES;
 #pragma unroll
         for (int eight = 0; eight < ROWS / 8; ++eight) {

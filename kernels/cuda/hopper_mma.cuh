@@ -23,6 +23,9 @@ __device__ __forceinline__ int alike(int value) { return __shfl_sync(0xffffffffu
 #define SUMS_96                                                                                                   \
     ",%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111,%112,%113,%114,%115,%116,%117," \
     "%118,%119,%120,%121,%122,%123,%124,%125,%126,%127"
+#define SUMS_96_TO_120                                                                                            \
+    ",%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111,%112,%113,%114,%115,%116,%117," \
+    "%118,%119"
 #define SUMS_8(kind, sums, i)                                                                                     \
     kind(sums[i]), kind(sums[i + 1]), kind(sums[i + 2]), kind(sums[i + 3]), kind(sums[i + 4]), kind(sums[i + 5]), \
         kind(sums[i + 6]), kind(sums[i + 7])
@@ -91,6 +94,10 @@ DEFINE_MMA(96, SUMS_0 SUMS_32_TO_48, 48, 49, SUMS_OF(HOPPER_SUM_REGISTER, sums, 
 DEFINE_MMA(128, SUMS_0 SUMS_32, 64, 65, SUMS_OF(HOPPER_SUM_REGISTER, sums, 0), SUMS_OF(HOPPER_SUM_REGISTER, sums, 32))
 DEFINE_MMA(192, SUMS_0 SUMS_32 SUMS_64, 96, 97, SUMS_OF(HOPPER_SUM_REGISTER, sums, 0),
            SUMS_OF(HOPPER_SUM_REGISTER, sums, 32), SUMS_OF(HOPPER_SUM_REGISTER, sums, 64))
+DEFINE_MMA(240, SUMS_0 SUMS_32 SUMS_64 SUMS_96_TO_120, 120, 121, SUMS_OF(HOPPER_SUM_REGISTER, sums, 0),
+           SUMS_OF(HOPPER_SUM_REGISTER, sums, 32), SUMS_OF(HOPPER_SUM_REGISTER, sums, 64),
+           SUMS_8(HOPPER_SUM_REGISTER, sums, 96), SUMS_8(HOPPER_SUM_REGISTER, sums, 104),
+           SUMS_8(HOPPER_SUM_REGISTER, sums, 112))
 DEFINE_MMA(256, SUMS_0 SUMS_32 SUMS_64 SUMS_96, 128, 129, SUMS_OF(HOPPER_SUM_REGISTER, sums, 0),
            SUMS_OF(HOPPER_SUM_REGISTER, sums, 32), SUMS_OF(HOPPER_SUM_REGISTER, sums, 64),
            SUMS_OF(HOPPER_SUM_REGISTER, sums, 96))
@@ -100,6 +107,10 @@ DEFINE_REGISTER_MMA(128, SUMS_0 SUMS_32, "{%64, %65, %66, %67}, %68", SUMS_OF(HO
                     SUMS_OF(HOPPER_SUM_REGISTER, sums, 32))
 DEFINE_REGISTER_MMA(192, SUMS_0 SUMS_32 SUMS_64, "{%96, %97, %98, %99}, %100", SUMS_OF(HOPPER_SUM_REGISTER, sums, 0),
                     SUMS_OF(HOPPER_SUM_REGISTER, sums, 32), SUMS_OF(HOPPER_SUM_REGISTER, sums, 64))
+DEFINE_REGISTER_MMA(240, SUMS_0 SUMS_32 SUMS_64 SUMS_96_TO_120, "{%120, %121, %122, %123}, %124",
+                    SUMS_OF(HOPPER_SUM_REGISTER, sums, 0), SUMS_OF(HOPPER_SUM_REGISTER, sums, 32),
+                    SUMS_OF(HOPPER_SUM_REGISTER, sums, 64), SUMS_8(HOPPER_SUM_REGISTER, sums, 96),
+                    SUMS_8(HOPPER_SUM_REGISTER, sums, 104), SUMS_8(HOPPER_SUM_REGISTER, sums, 112))
 DEFINE_REGISTER_MMA(256, SUMS_0 SUMS_32 SUMS_64 SUMS_96, "{%128, %129, %130, %131}, %132",
                     SUMS_OF(HOPPER_SUM_REGISTER, sums, 0), SUMS_OF(HOPPER_SUM_REGISTER, sums, 32),
                     SUMS_OF(HOPPER_SUM_REGISTER, sums, 64), SUMS_OF(HOPPER_SUM_REGISTER, sums, 96))

@@ -17,7 +17,7 @@
 
 constexpr int GROUP_M = 8;  // rows of clusters whose tiles are computed at about the same time
 
-typedef Schedule<BLOCK_M, BLOCK_N, CLUSTER, GROUP_M> TileSchedule;
+typedef Schedule<BLOCK_M, BLOCK_N, CLUSTER, GROUP_M, LESS> TileSchedule;
 
 // ---- the producer: one thread ----
 __device__ __forceinline__ void load_b(const Shared& at, const TensorMap& map, const Work& work, int item, int depth,
@@ -37,7 +37,7 @@ __device__ __forceinline__ void produce(const Shared& at, const TileSchedule& sc
     Work work;
     for (int turn = 0; schedule.find(turn, work); ++turn) {
         const int boxes_a = min(A_BOXES, max(0, (sizes.m - work.row + A_BOX - 1) / A_BOX));
-        const int boxes_b = min(BOXES, (sizes.n - work.column + BOX - 1) / BOX);
+        const int boxes_b = (work.columns + BOX - 1) / BOX;
         const int item_a = sizes.items_a > 1 ? work.item : 0, item_b = sizes.items_b > 1 ? work.item : 0;
         for (int depth = 0; depth < sizes.k; depth += STEP, place.advance()) {
             wait_barrier(at.empty(place.stage), place.parity ^ 1);
@@ -62,13 +62,14 @@ __device__ __forceinline__ void store_sums(const Shared& at, const TensorMap& ma
     if (row >= sizes.m) return;
     const unsigned int out = at.base + OUT_OFFSET + (consumer * 4 + warp) * OUT_BOXES * OUT_BYTES;
 #pragma unroll
-    for (int box = 0; box < N / OUT_COLUMNS; ++box) {
-        const int column = work.column + box * OUT_COLUMNS;
-        if (column >= sizes.n) break;
+    for (int box = 0; box < (N + OUT_COLUMNS - 1) / OUT_COLUMNS; ++box) {
+        if (box * OUT_COLUMNS >= work.columns) break;
+        const int first = min(box * OUT_COLUMNS, N - OUT_COLUMNS);  // the last may lie on the one before
+        const int column = work.column + first;
         const unsigned int shared = out + boxes_stored++ % OUT_BOXES * OUT_BYTES;
         wait_stores_read<OUT_BOXES - 1>();
         __syncwarp();
-        write_box(shared, &sums[box * OUT_COLUMNS / 2], lane);
+        write_box(shared, &sums[first / 2], lane);
         fence_for_copies();
         __syncwarp();
         if (lane == 0) store_box(shared, map, column, row, work.item);
@@ -106,13 +107,15 @@ __device__ __forceinline__ void consume(const Shared& at, const TileSchedule& sc
     Work work;
     int boxes_stored = 0;
     for (int turn = 0; schedule.find(turn, work); ++turn) {
-        const int columns = sizes.n - work.column;
+        const int columns = work.columns;
         if (work.row + consumer * BOX >= sizes.m)
             pass_tile(at, sizes.steps(), place);
         else if (BLOCK_N > 64 && columns <= 64)
             consume_tile<64>(at, map, sizes, work, consumer, place, boxes_stored);
         else if (BLOCK_N > 128 && columns <= 128)
             consume_tile<128>(at, map, sizes, work, consumer, place, boxes_stored);
+        else if (LESS > 0 && columns <= BLOCK_N - LESS)
+            consume_tile<BLOCK_N - LESS>(at, map, sizes, work, consumer, place, boxes_stored);
         else
             consume_tile<BLOCK_N>(at, map, sizes, work, consumer, place, boxes_stored);
     }

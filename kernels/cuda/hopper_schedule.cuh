@@ -3,20 +3,26 @@
 //
 // Tiles of which little lies inside C come last: they are quick, and fill the turn in which some clusters have nothing
 // left to do. So a matrix one row or column larger costs little more.
+//
+// Where the last turn of whole tiles would leave clusters idle, groups of rows are cut into a column of tiles more,
+// each some columns narrower: 4,096 rows and columns are 256 pairs of tiles of 256 columns, which 66 clusters take in
+// four turns, and 264 of which half have 240 are four turns that are full and end sooner.
 #pragma once
 
 struct Work {
     int row, column, item;  // of the tile's first element in C, and which product of the batch
+    int columns;            // of the tile inside C
 };
 
-template <int TILE_ROWS, int TILE_COLUMNS, int CLUSTER_BLOCKS, int GROUP>
+// FEWER: columns that a tile may have less than others.
+template <int TILE_ROWS, int TILE_COLUMNS, int CLUSTER_BLOCKS, int GROUP, int FEWER>
 struct Schedule {
     static constexpr int THIN_TURNS = 3;  // thin tiles that a cluster computes in the time of about one other
 
-    int tall, across, whole_rows, whole_columns, whole, thin, id, clusters, rank;
+    int n, tall, across, whole_rows, whole_columns, fuller, whole, thin, id, clusters, rank;
 
     // The launch sees to it that the batch has fewer than 2^31 tiles.
-    __device__ __forceinline__ Schedule(int m, int n, int batch, int rank) : rank(rank) {
+    __device__ __forceinline__ Schedule(int m, int n, int batch, int rank) : n(n), rank(rank) {
         const int rows = TILE_ROWS * CLUSTER_BLOCKS, last_rows = m % rows, last_columns = n % TILE_COLUMNS;
         tall = (m - 1) / rows + 1;
         across = (n - 1) / TILE_COLUMNS + 1;
@@ -26,6 +32,8 @@ struct Schedule {
         clusters = static_cast<int>(gridDim.x) / CLUSTER_BLOCKS;
         whole = batch * whole_rows * whole_columns;
         thin = batch * tall * across - whole;
+        fuller = thin == 0 ? groups_made_fuller(batch) : 0;
+        whole += batch * fuller * GROUP;
     }
 
     // False where this block has no such turn, and no later one.
@@ -41,11 +49,21 @@ struct Schedule {
     }
 
 private:
+    // How many groups of rows get another column of tiles: as many as fit into the last turn.
+    __device__ __forceinline__ int groups_made_fuller(int batch) const {
+        if (FEWER == 0 || whole % clusters == 0 || n < (whole_columns + 1) * (TILE_COLUMNS - FEWER)) return 0;
+        return min((clusters - whole % clusters) / (GROUP * batch), whole_rows / GROUP);
+    }
+
     __device__ __forceinline__ void whole_tile(int index, Work& work) const {
-        const int of_item = whole_rows * whole_columns, item = index / of_item, within = index % of_item;
-        const int first = within / (GROUP * whole_columns) * GROUP;
-        const int height = min(GROUP, whole_rows - first), place = within - first * whole_columns;
-        set(first + place % height, place / height, item, work);
+        const int of_item = whole_rows * whole_columns + fuller * GROUP, item = index / of_item;
+        const int within = index - item * of_item, in_fuller = fuller * GROUP * (whole_columns + 1);
+        const bool is_fuller = within < in_fuller;
+        const int columns = whole_columns + is_fuller, rest = is_fuller ? within : within - in_fuller;
+        const int group = rest / (GROUP * columns), first = (group + (is_fuller ? 0 : fuller)) * GROUP;
+        const int height = min(GROUP, whole_rows - first), place = rest - group * GROUP * columns;
+        const int column = place / height;
+        set(first + place - column * height, column, columns, item, work);
     }
 
     // Clusters that the last turn of whole tiles leaves idle take some first, and all take turns with the rest.
@@ -62,12 +80,18 @@ private:
         const int of_item = of_column + (tall > whole_rows ? whole_columns : 0);
         const int item = index / of_item, place = index % of_item;
         if (place < of_column)
-            set(place, across - 1, item, work);
+            set(place, across - 1, whole_columns, item, work);
         else
-            set(tall - 1, place - of_column, item, work);
+            set(tall - 1, place - of_column, whole_columns, item, work);
     }
 
-    __device__ __forceinline__ void set(int row, int column, int item, Work& work) const {
-        work = {(row * CLUSTER_BLOCKS + rank) * TILE_ROWS, column * TILE_COLUMNS, item};
+    // Of so many columns of tiles, thin ones not counted, the first are as wide as can be and the others narrower,
+    // unless even so the last one would not be full.
+    __device__ __forceinline__ void set(int row, int column, int columns, int item, Work& work) const {
+        constexpr int NARROW = TILE_COLUMNS - FEWER, UNIT = FEWER > 0 ? FEWER : 1;
+        const int over = n - columns * NARROW, wide = over < 0 ? columns : min(columns, (over + UNIT - 1) / UNIT);
+        const int first = column * NARROW + min(column, wide) * FEWER;
+        const int width = min(column < wide ? TILE_COLUMNS : NARROW, n - first);
+        work = {(row * CLUSTER_BLOCKS + rank) * TILE_ROWS, first, item, width};
     }
 };

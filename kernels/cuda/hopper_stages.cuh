@@ -36,6 +36,8 @@ constexpr bool PROMOTED = PROMOTE;
 #else
 constexpr bool PROMOTED = false;
 #endif
+// Columns that some tiles have less (hopper_schedule.cuh); of two sets of partial sums, no registers are left for that.
+constexpr int LESS = BLOCK_N == 256 && !PROMOTED ? 16 : 0;
 static_assert(STEP == BOX || ((A_ALONG_K || FROM_REGISTERS) && B_ALONG_K),
               "only 16-bit operands may lie across k in shared memory");
 static_assert(!PROMOTED || (A_ALONG_K && B_ALONG_K), "sums are promoted of operands along k");

@@ -24,6 +24,8 @@ STAGE_CLOCKS = {64: 490, 128: 560, 192: 810, 256: 1024}
 STAGE_CLOCKS_OF_WORDS = {64: 610, 128: 740, 192: 850, 256: 1024}  # out of registers
 END_CLOCKS = 20  # for each column
 WIDTHS = ((256, 4, 2), (192, 4, 2), (128, 6, 2), (64, 6, 1))  # columns, stages and blocks of a cluster
+GROUP = 8  # rows of clusters whose tiles are computed at about the same time, and cut into a column of tiles more
+NARROWER = {256: 240}  # columns that some tiles of so many have where that fills a last turn
 
 
 def _shared_bytes(config: TileConfig, _dtype: DTypeName) -> int:
@@ -55,14 +57,18 @@ def _inner(problem: Problem, config: TileConfig) -> Problem:
 
 
 def _clocks(problem: Problem, config: TileConfig, multiprocessors: int) -> float:
-    """Turns of whole tiles, then of thin ones, as far as idle clusters do not take them (hopper_schedule.cuh). A thin
-    tile takes as long as another: it has as many stages."""
+    """Turns of whole tiles, of which some may be narrower, then of thin ones, as far as idle clusters do not take them
+    (hopper_schedule.cuh). A thin tile takes as long as another: it has as many stages."""
     (m, n), rows, columns = _sides(_inner(problem, config), config), BLOCK_M * config["cluster"], config["block_n"]
     clusters = multiprocessors // config["cluster"]
-    whole = problem.batch * (m // rows + (m % rows > BLOCK_M // 2)) * (n // columns + (n % columns > columns // 2))
+    down, across = m // rows + (m % rows > BLOCK_M // 2), n // columns + (n % columns > columns // 2)
+    whole = problem.batch * down * across
     thin = problem.batch * tiles(m, rows) * tiles(n, columns) - whole
-    turns = tiles(whole, clusters)
-    thin_turns = tiles(max(thin - (turns * clusters - whole), 0), clusters)
+    idle, more = -whole % clusters, 0
+    if thin == 0 and columns in NARROWER and not config.get("promote") and n >= (across + 1) * NARROWER[columns]:
+        more = min(idle // (GROUP * problem.batch), down // GROUP) * GROUP * problem.batch
+    turns = tiles(whole, clusters) * (1 - more / max(whole + more, 1))
+    thin_turns = tiles(max(thin - idle, 0), clusters)
     stages = tiles(problem.k * DTYPES[problem.dtype].itemsize, ROW_BYTES)
     of_words = problem.dtype == "float32" and _as_it_lies(problem, config)
     each = (STAGE_CLOCKS_OF_WORDS if of_words else STAGE_CLOCKS)[columns]

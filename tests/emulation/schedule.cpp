@@ -1,5 +1,5 @@
 // The tiles that resident blocks compute, as hopper_schedule.cuh says: for each line "m n batch clusters" of the input,
-// lines "block turn row column item", then an empty one.
+// lines "block turn row column item columns", then an empty one.
 #include <cstdio>
 
 #include "emulated.hpp"  // before the source: it has no other words
@@ -13,10 +13,10 @@ int main() {
     while (std::scanf("%d %d %d %d", &m, &n, &batch, &clusters) == 4) {
         gridDim = {static_cast<unsigned int>(clusters * CLUSTER), 1, 1};
         for (blockIdx.x = 0; blockIdx.x < gridDim.x; ++blockIdx.x) {
-            const Schedule<BLOCK_M, BLOCK_N, CLUSTER, GROUP_M> schedule(m, n, batch, blockIdx.x % CLUSTER);
+            const Schedule<BLOCK_M, BLOCK_N, CLUSTER, GROUP_M, LESS> schedule(m, n, batch, blockIdx.x % CLUSTER);
             Work work;
             for (int turn = 0; schedule.find(turn, work); ++turn)
-                std::printf("%u %d %d %d %d\n", blockIdx.x, turn, work.row, work.column, work.item);
+                std::printf("%u %d %d %d %d %d\n", blockIdx.x, turn, work.row, work.column, work.item, work.columns);
         }
         std::printf("\n");
     }

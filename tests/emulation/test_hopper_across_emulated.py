@@ -35,6 +35,7 @@ def some_cases(dtype: DTypeName) -> Iterator[Case]:
     yield Case(Problem(17, 129, step - 1, dtype), 1)
     yield Case(Problem(257, 96, step + 1, dtype), 2)
     yield Case(Problem(300, 200, 9 * step + 12, dtype), 2)
+    yield Case(Problem(490, 40, step + 1, dtype), 1)  # two tiles, neither of which is as wide as can be
     yield Case(Problem(40, 70, 2 * step + 1, dtype, 3, b_batched=True), 1)
     yield Case(Problem(33, 9, 2 * step + 6, dtype, 4, a_batched=True, b_batched=True), 3)
 
