@@ -17,7 +17,8 @@ BORDER = Parameter(
     "border", (0, MOST), MOST, "rows or columns past the last whole tile, at most, that are multiplied apart", False
 )
 THREADS, STRIP_BYTES, ROWS = 256, 64, 32  # of a block of border.cu
-START_CLOCKS = 14_000  # of the function that multiplies them: launched before the kernel, ended before it begins
+FEW_BLOCKS = 264  # so few leave a device idle
+START_CLOCKS = 10_000  # by which it holds up the kernel that it runs beside, seen on an H200
 BYTES_A_CLOCK = 1_500  # of operands, which it reads once
 
 
@@ -42,10 +43,17 @@ def border_clocks(problem: Problem, config: TileConfig, tile: tuple[int, int]) -
     return START_CLOCKS + size / BYTES_A_CLOCK
 
 
-def border_launch(problem: Problem, inner: Problem) -> Launch:
+def is_small(problem: Problem, inner: Problem) -> bool:
+    """Whether blocks as wide as elsewhere would be too few for a device, so that they are narrow."""
+    return border_launch(problem, inner, narrow=False).grid[0] * problem.batch <= FEW_BLOCKS
+
+
+def border_launch(problem: Problem, inner: Problem, *, narrow: bool) -> Launch:
     """Of all that lies outside of `inner`: blocks of the rows, then of the columns above them. A block takes a strip of
-    the matrix that few vectors are multiplied by: columns of 64 bytes, or ROWS rows along k."""
-    strip = STRIP_BYTES // DTYPES[problem.dtype].itemsize
-    of_rows = tiles(problem.n, ROWS if problem.transpose_b else strip) if inner.m < problem.m else 0
-    of_columns = tiles(inner.m, strip if problem.transpose_a else ROWS) if inner.n < problem.n else 0
+    the matrix that few vectors are multiplied by: columns of 64 bytes, or ROWS rows along k; a narrow one half of that
+    and a quarter."""
+    strip_bytes, rows = (STRIP_BYTES // 2, ROWS // 4) if narrow else (STRIP_BYTES, ROWS)
+    strip = strip_bytes // DTYPES[problem.dtype].itemsize
+    of_rows = tiles(problem.n, rows if problem.transpose_b else strip) if inner.m < problem.m else 0
+    of_columns = tiles(inner.m, strip if problem.transpose_a else rows) if inner.n < problem.n else 0
     return Launch((of_rows + of_columns, 1, min(problem.batch, MAX_GRID_Z)), (THREADS, 1, 1))

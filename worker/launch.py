@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 import cupy
@@ -14,7 +15,7 @@ from jobs.errors import KernelUnavailable
 from jobs.matrices import Array
 from kernels.kernel import Boxes, CudaKernel, Launch, TileConfig
 from kernels.numerics import Problem
-from worker.border import border_function, multiply_border
+from worker.border import Border, make_border
 from worker.compile import Compiler
 from worker.device_memory import DeviceMatrix
 from worker.sources import kernel_program
@@ -35,7 +36,11 @@ class Functions:
     main: Any
     passes: tuple[Any, ...]
     turn: Any | None = None
-    border: Any | None = None
+    border: Border | None = None
+
+    def beside(self, a: DeviceMatrix, b: DeviceMatrix, c: DeviceMatrix) -> AbstractContextManager[None]:
+        """C's border is multiplied beside what is put on the current stream inside of this."""
+        return nullcontext() if self.border is None else self.border.beside(a, b, c)
 
 
 def prepare(compiler: Compiler, kernel: CudaKernel, config: TileConfig, problem: Problem) -> Functions:
@@ -48,7 +53,7 @@ def prepare(compiler: Compiler, kernel: CudaKernel, config: TileConfig, problem:
     passes = kernel.passes(problem, config) if kernel.passes is not None else ()
     inner, launched = kernel.inner(problem, config), kernel.as_launched(problem, config)
     turning = turn_function(compiler, problem.dtype) if launched != inner else None
-    border = border_function(compiler, replace(launched, m=problem.m, n=problem.n), launched)
+    border = make_border(compiler, problem, inner)
     return Functions(main, tuple(compiler.function(program, each.name) for each in passes), turning, border)
 
 
@@ -65,14 +70,12 @@ def launch(
     if kernel.boxes is not None:
         _launch_with_maps(functions, kernel, config, problem, kernel.boxes(problem, config), (a, b, c))
         return
-    inner = kernel.inner(problem, config)
-    if functions.border is not None:
-        multiply_border(functions.border, problem, inner, a, b, c)
-    arguments, workspace = _arguments(inner, a, b, c), _workspace(kernel, config, problem)
+    arguments, workspace = _arguments(kernel.inner(problem, config), a, b, c), _workspace(kernel, config, problem)
     if workspace is not None:
         arguments = (*arguments, np.uint64(workspace.ptr))
-    for function, shape in _in_order(functions, kernel, config, problem):
-        _put(function, kernel, shape, arguments)
+    with functions.beside(a, b, c):
+        for function, shape in _in_order(functions, kernel, config, problem):
+            _put(function, kernel, shape, arguments)
 
 
 def _in_order(
@@ -109,19 +112,18 @@ def _launch_with_maps(
     """Operands that do not lie as the kernel wants them are transposed. Rows that begin where bulk tensor copies do not
     reach are copied to where they do, before and after."""
     _check_sizes(kernel, problem)
-    launched = kernel.as_launched(problem, config)
-    a = _within_reach(matrices[0], functions.turn if problem.transpose_a != launched.transpose_a else None)
-    b = _within_reach(matrices[1], functions.turn if problem.transpose_b != launched.transpose_b else None)
     c = matrices[2] if is_aligned(matrices[2]) else room_for(matrices[2].layout)
-    if functions.border is not None:
-        multiply_border(functions.border, replace(launched, m=problem.m, n=problem.n), launched, a, b, c)
-    of_a, of_b = tensor_map(a, boxes.a, to_tf32=boxes.to_tf32), tensor_map(b, boxes.b, to_tf32=boxes.to_tf32)
-    sizes = (launched.m, launched.n, launched.k, launched.batch, a.layout.batch, b.layout.batch)
-    arguments: tuple[np.generic | Array, ...] = (of_a, of_b, tensor_map(c, boxes.c), *map(np.int32, sizes))
-    workspace = _workspace(kernel, config, problem)
-    if workspace is not None:
-        arguments = (*arguments, np.uint64(workspace.ptr))
-    _put(functions.main, kernel, kernel.launch(problem, config), arguments)
+    with functions.beside(matrices[0], matrices[1], c):
+        launched = kernel.as_launched(problem, config)
+        a = _within_reach(matrices[0], functions.turn if problem.transpose_a != launched.transpose_a else None)
+        b = _within_reach(matrices[1], functions.turn if problem.transpose_b != launched.transpose_b else None)
+        of_a, of_b = tensor_map(a, boxes.a, to_tf32=boxes.to_tf32), tensor_map(b, boxes.b, to_tf32=boxes.to_tf32)
+        sizes = (launched.m, launched.n, launched.k, launched.batch, a.layout.batch, b.layout.batch)
+        arguments: tuple[np.generic | Array, ...] = (of_a, of_b, tensor_map(c, boxes.c), *map(np.int32, sizes))
+        workspace = _workspace(kernel, config, problem)
+        if workspace is not None:
+            arguments = (*arguments, np.uint64(workspace.ptr))
+        _put(functions.main, kernel, kernel.launch(problem, config), arguments)
     if c is not matrices[2]:
         copy_rows(c, matrices[2])
 

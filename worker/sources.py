@@ -104,10 +104,11 @@ def turn_program(itemsize: int) -> Program:
     return Program(TURN_SOURCE, (LANGUAGE, f"-DITEM_BYTES={itemsize}"))
 
 
-def border_program(problem: Problem, vectors: int) -> Program:
+def border_program(problem: Problem, vectors: int, *, narrow: bool) -> Program:
     """The product of so many rows or columns, 1, 2, 4 or 8, with operands as they lie."""
     transposes = (f"-DTRANSPOSE_A={int(problem.transpose_a)}", f"-DTRANSPOSE_B={int(problem.transpose_b)}")
-    return Program(BORDER_SOURCE, (*_common(problem.dtype), *transposes, f"-DVECTORS={vectors}"))
+    own = (f"-DVECTORS={vectors}", f"-DNARROW={int(narrow)}")
+    return Program(BORDER_SOURCE, (*_common(problem.dtype), *transposes, *own))
 
 
 def benchmark_program() -> Program:

@@ -1,10 +1,9 @@
 // Resident blocks that go from tile to tile of float64: a tile's first copies are under way while sums of the one
-// before are stored. What does not fill a last turn is cut along k, as dmma_sharing.cuh says.
+// before are stored. What does not fill a last turn is cut along k, as sharing.cuh says.
 #pragma once
 #include "dmma_pipeline.cuh"
 #include "dmma_sharing.cuh"
-
-constexpr int MOST_BLOCKS = Sharing::MOST_THREADS / THREADS;  // that share tiles which are cut
+#include "sharing_sums.cuh"
 
 // What is known of a turn: looked up by one thread, while the turn before begins.
 struct Turn {
@@ -16,12 +15,12 @@ struct Turn {
 // In shared memory. A turn's place is taken again by the third after it, when all warps are past it.
 struct Notes {
     static constexpr int KEPT = 3;
-    Sharing sharing;
+    Share share;
     Turn kept[KEPT];
 
     __device__ __forceinline__ void look_up(Turn& turn) {
-        turn.exists = sharing.next(turn.piece);
-        if (turn.exists) turn.corner = sharing.corner(turn.piece.tile);
+        turn.exists = share.next(turn.piece);
+        if (turn.exists) turn.corner = share.corner(turn.piece.tile);
     }
 };
 static_assert(sizeof(Notes) <= 160, "what the launch leaves for notes");
@@ -46,71 +45,43 @@ struct Matrices {
     }
 };
 
-// A warp's sums of the pieces of a tile that is cut.
-struct Pieces {
+// A warp's sums of a piece of a tile that is cut.
+struct Handed {
     static constexpr int RUNS = SLABS_M * SLABS_N * 4;  // of two sums of a thread
-    double2* sums;                                      // this thread's first of the first place
+    WarpProduct& warp;
+    double2* workspace;
+    int tile;
 
-    __device__ __forceinline__ double2* of(int sharer, int tile) const {
-        return sums + static_cast<Index>(Sharing::place_of(sharer, tile)) * (RUNS * THREADS);
+    __device__ __forceinline__ double2* of(int sharer) const {
+        return workspace + static_cast<Index>(Tiles::place_of(sharer, tile)) * (RUNS * THREADS) + threadIdx.x;
     }
 
-    __device__ __forceinline__ static void write(double2* place, const WarpProduct& warp) {
-#pragma unroll
-        for (int run = 0; run < RUNS; ++run) {
-            const double* const two = warp.sums[run / 4 / SLABS_N][run / 4 % SLABS_N].at[run % 4 / 2] + run % 2 * 2;
-            __stcg(place + run * THREADS, double2{two[0], two[1]});
-        }
+    __device__ __forceinline__ double* two(int run) const {
+        return warp.sums[run / 4 / SLABS_N][run / 4 % SLABS_N].at[run % 4 / 2] + run % 2 * 2;
     }
 
-    __device__ __forceinline__ static void add(WarpProduct& warp, const double2* place) {
+    __device__ __forceinline__ void write(int sharer) const {
+        double2* const place = of(sharer);
+#pragma unroll
+        for (int run = 0; run < RUNS; ++run)
+            __stcg(place + run * THREADS, double2{two(run)[0], two(run)[1]});
+    }
+
+    __device__ __forceinline__ void add(int sharer) const {
+        const double2* const place = of(sharer);
 #pragma unroll
         for (int run = 0; run < RUNS; ++run) {
-            double* const two = warp.sums[run / 4 / SLABS_N][run / 4 % SLABS_N].at[run % 4 / 2] + run % 2 * 2;
             const double2 more = __ldcg(place + run * THREADS);
-            two[0] += more.x, two[1] += more.y;
+            two(run)[0] += more.x, two(run)[1] += more.y;
         }
     }
-};
 
-// For each warp of a tile that is cut, how many of its pieces have been handed over. Who adds them up leaves zero, so
-// launches that follow each other on a stream need not clear anything before.
-__device__ unsigned int handed_over[MOST_BLOCKS * THREADS / 32];
-
-// What this counter was; so many more are added. What others wrote before they added may then be read.
-__device__ __forceinline__ int arrived(unsigned int* counter, unsigned int more) {
-    unsigned int before = 0;
-    if (threadIdx.x % 32 == 0) before = atomicAdd(counter, more);
-    before = __shfl_sync(0xffffffffu, before, 0);
-    __threadfence();
-    return static_cast<int>(before);
-}
-
-// Adds up this warp's sums of all pieces of a tile, in the order of k; false where others are yet to come, the last of
-// whom does it. Nobody waits. Since a + b is b + a, whoever has the first piece or the second may add the other to its
-// own, and so need not hand over its own if it comes last.
-__device__ __forceinline__ bool add_up(WarpProduct& warp, const Sharing& sharing, int tile, double2* workspace) {
-    unsigned int* const counter = handed_over + tile * (THREADS / 32) + threadIdx.x / 32;
-    const Pieces pieces = {workspace + threadIdx.x};
-    const Sharers sharers = sharing.sharers_of(tile);
-    const int mine = blockIdx.x, others = sharers.last - sharers.first;
-    const bool keeps = mine - sharers.first < 2;
-    if (!keeps || arrived(counter, 0) < others) {
-        Pieces::write(pieces.of(mine, tile), warp);
-        __threadfence();
-        __syncwarp();
-        if (arrived(counter, 1) < others) return false;
-    }
-    if (!keeps) {
+    __device__ __forceinline__ void clear() const {
 #pragma unroll
         for (int i = 0; i < SLABS_M * SLABS_N; ++i)
             warp.sums[i / SLABS_N][i % SLABS_N] = SquareSums();
     }
-    for (int sharer = sharers.first; sharer <= sharers.last; ++sharer)
-        if (!keeps || sharer != mine) Pieces::add(warp, pieces.of(sharer, tile));
-    if (threadIdx.x % 32 == 0) *counter = 0;
-    return true;
-}
+};
 
 // Stores a warp's sums of a turn in C, or hands them over.
 __device__ __forceinline__ void end_turn(WarpProduct& warp, const Matrices& of, const Notes& notes, const Turn& turn,
@@ -118,7 +89,8 @@ __device__ __forceinline__ void end_turn(WarpProduct& warp, const Matrices& of, 
     const Part part = of.part(turn);
     const int rows = part.rows - part.warp_row, columns = part.columns - part.warp_column;
     if (rows <= 0 || columns <= 0) return;
-    if (turn.piece.is_cut && !add_up(warp, notes.sharing, turn.piece.tile, workspace)) return;
+    const int tile = turn.piece.tile;
+    if (turn.piece.is_cut && !add_up(Handed{warp, workspace, tile}, notes.share.sharers_of(tile), tile)) return;
     double* const matrix = of.c + turn.corner.item * of.stride_c;
     double* const corner = matrix + (part.row + part.warp_row) * of.ldc + part.column + part.warp_column;
     warp.write(corner, of.ldc, rows, columns, is_aligned<2>(of.c, of.ldc, of.stride_c));
@@ -163,7 +135,7 @@ __device__ __forceinline__ void go_through_turns(const Matrices& of, Index batch
         const int down = static_cast<int>((of.m + BLOCK_M - 1) / BLOCK_M);
         const int across = static_cast<int>((of.n + BLOCK_N - 1) / BLOCK_N);
         const int steps = static_cast<int>((of.k + BLOCK_K - 1) / BLOCK_K);
-        notes.sharing = Sharing(down, across, static_cast<int>(batch), steps);
+        notes.share = Share(down, across, static_cast<int>(batch), steps);
         notes.look_up(notes.kept[0]);
     }
     __syncthreads();

@@ -22,8 +22,8 @@ __device__ __forceinline__ bool next_piece(const Tiles& tiles, const Sizes& size
     ++feed.turn;
     feed.depth = piece.first * BLOCK_K;
     feed.left = piece.count;
-    feed.row = corner.row;
-    feed.column = corner.column;
+    feed.row = corner.down * BLOCK_M;
+    feed.column = corner.across * BLOCK_N;
     feed.item_a = sizes.items_a > 1 ? corner.item : 0;
     feed.item_b = sizes.items_b > 1 ? corner.item : 0;
     return true;

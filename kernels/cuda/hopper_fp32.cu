@@ -10,7 +10,7 @@
 // Parameters: BLOCK_M, BLOCK_N, BLOCK_K, STRETCH, STAGES.
 #include "common.cuh"
 #include "hopper.cuh"
-#include "hopper_sharing.cuh"
+#include "sharing_sums.cuh"
 
 constexpr int WARP_M = 64, WARP_N = 64, WARPS_N = BLOCK_N / WARP_N;
 constexpr int WARPS = BLOCK_M / WARP_M * WARPS_N, THREADS = WARPS * 32;
@@ -19,7 +19,8 @@ constexpr int WARPS = BLOCK_M / WARP_M * WARPS_N, THREADS = WARPS * 32;
 constexpr int MOST_REGISTERS = 216;
 constexpr int ROWS = 16, COLUMNS = 8;  // of a thread
 constexpr int SUMS = ROWS * COLUMNS;
-constexpr int BOX = 128;  // rows of A, or columns of B
+constexpr int STRETCHES = BLOCK_K / STRETCH;  // of a stage
+constexpr int BOX = 128;                      // rows of A, or columns of B
 constexpr int ROW_BYTES = BOX * 4, BOX_BYTES = BLOCK_K * ROW_BYTES;
 constexpr int A_BOXES = BLOCK_M / BOX, B_BOXES = BLOCK_N / BOX;
 constexpr int STAGE_BYTES = (A_BOXES + B_BOXES) * BOX_BYTES;
@@ -32,7 +33,7 @@ static_assert(TRANSPOSE_A && !TRANSPOSE_B, "operands come across k: as rows of k
 static_assert(WARPS == 4 || WARPS == 8, "a block's tile is four or eight of 64×64");
 static_assert(BLOCK_K % STRETCH == 0 && STRETCH % 2 == 0, "steps take turns in two sets of operands");
 
-typedef Sharing<BLOCK_M, BLOCK_N> Tiles;
+typedef Sharing<4, 2, 1> Tiles;
 
 struct Sizes {
     int m, n, k, batch;
@@ -57,7 +58,7 @@ static_assert(sizeof(Notes) <= NOTES_BYTES, "what the launch leaves for notes");
 extern "C" __global__ void __maxnreg__(MOST_REGISTERS)
     hopper_fp32(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
                 const __grid_constant__ TensorMap map_c, int m, int n, int k, int batch, int items_a, int items_b,
-                unsigned char* workspace) {
+                float4* workspace) {
     DYNAMIC_TILES(shared);
     const Shared at = {shared_address(shared)};
     const Sizes sizes = {m, n, k, batch, items_a, items_b};
@@ -70,7 +71,9 @@ extern "C" __global__ void __maxnreg__(MOST_REGISTERS)
             init_barrier(at.fed(stage), 1);
         }
         publish_barriers();
-        notes = {Tiles(m, n, batch, (k + BLOCK_K - 1) / BLOCK_K), Feed(), {}};
+        const int steps = (k + BLOCK_K - 1) / BLOCK_K, rest = k % BLOCK_K;
+        const bool light = 0 < rest && rest <= BLOCK_K / 4;
+        notes = {Tiles((m - 1) / BLOCK_M + 1, (n - 1) / BLOCK_N + 1, batch, steps, light), Feed(), {}};
         for (int stage = 0; k > 0 && stage < STAGES - 1; ++stage)
             feed_stage(notes, at, map_a, map_b, sizes);
     }
@@ -81,13 +84,16 @@ extern "C" __global__ void __maxnreg__(MOST_REGISTERS)
     Piece piece;
     for (int turn = 0; notes.tiles.find(turn, piece); ++turn) {
         const Corner corner = notes.tiles.corner(piece.tile);
-        if (corner.row + warp / WARPS_N * WARP_M >= m || corner.column + warp % WARPS_N * WARP_N >= n) {
+        const int row = corner.down * BLOCK_M + warp / WARPS_N * WARP_M;
+        if (row >= m || corner.across * BLOCK_N + warp % WARPS_N * WARP_N >= n) {
             pass_stages(at, notes, place, piece.count, lane == 0, refill);
             continue;
         }
         Thread thread = {};
-        if (piece.count > 0) multiply_stages(at, notes, reader, place, thread, piece.count, lane == 0, refill);
-        if (piece.is_cut && !add_up(thread, notes.tiles, piece, workspace, index)) continue;
+        const int last = piece.first + piece.count == notes.tiles.steps ? (k - 1) % BLOCK_K / STRETCH + 1 : STRETCHES;
+        if (piece.count > 0) multiply_stages(at, notes, reader, place, thread, piece.count, last, lane == 0, refill);
+        const Handed handed = {thread, workspace, piece.tile};
+        if (piece.is_cut && !add_up(handed, notes.tiles.sharers_of(piece.tile), piece.tile)) continue;
         // The corner is found again here, so that no register keeps it while sums want all there are.
         store_sums(at, map_c, sizes, notes.tiles.corner(piece.tile), warp, lane, thread);
     }

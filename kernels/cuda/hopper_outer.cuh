@@ -65,17 +65,18 @@ __device__ __forceinline__ void multiply_stretch(Thread& thread, unsigned int a,
     }
 }
 
-// Multiplies `count` stages, at least one. All that is to be decided comes before a stage's last stretch, or after it.
+// Multiplies `count` stages, at least one, of the last one so many stretches. All that is to be decided comes before a
+// stage's last stretch, or after it.
 template <class Refill>
 __device__ __forceinline__ void multiply_stages(const Shared& at, Notes& notes, const Reader& reader,
-                                                RingPlace<STAGES>& place, Thread& thread, int count, bool speaks,
-                                                Refill refill) {
+                                                RingPlace<STAGES>& place, Thread& thread, int count, int last,
+                                                bool speaks, Refill refill) {
     wait_barrier(at.full(place.stage), place.parity);
     unsigned int a = reader.a + place.stage * STAGE_BYTES, b = reader.b + place.stage * STAGE_BYTES;
     thread.begin(a, b);
     for (; count > 0; --count) {
 #pragma unroll 1
-        for (int left = BLOCK_K / STRETCH - 1; left > 0; --left) {
+        for (int left = (count > 1 ? STRETCHES : last) - 1; left > 0; --left) {
             multiply_stretch(thread, a, b, a + STRETCH * ROW_BYTES, b + STRETCH * ROW_BYTES);
             a += STRETCH * ROW_BYTES;
             b += STRETCH * ROW_BYTES;
@@ -92,6 +93,7 @@ __device__ __forceinline__ void multiply_stages(const Shared& at, Notes& notes, 
         __syncwarp();
         if (speaks) arrive(at.empty(present.stage));
         if (feeds) refill(present);
+        __syncwarp();  // or else the lane that fed might go on alone, and all be multiplied twice
     }
 }
 

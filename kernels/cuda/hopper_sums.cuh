@@ -5,7 +5,8 @@
 __device__ __forceinline__ void store_sums(const Shared& at, const TensorMap& map, const Sizes& sizes,
                                            const Corner& corner, int warp, int lane, const Thread& thread) {
     const unsigned int out = at.base + OUT_OFFSET + warp * OUT_BOXES * OUT_BYTES;
-    const int first_row = corner.row + warp / WARPS_N * WARP_M, first_column = corner.column + warp % WARPS_N * WARP_N;
+    const int first_row = corner.down * BLOCK_M + warp / WARPS_N * WARP_M;
+    const int first_column = corner.across * BLOCK_N + warp % WARPS_N * WARP_N;
 #pragma unroll
     for (int box = 0; box < WARP_M / OUT_ROWS * (WARP_N / OUT_COLUMNS); ++box) {
         const int group = box / 2, row = first_row + group * OUT_ROWS, column = first_column + box % 2 * OUT_COLUMNS;
@@ -29,38 +30,34 @@ __device__ __forceinline__ void store_sums(const Shared& at, const TensorMap& ma
     __syncwarp();
 }
 
-// Hands over this warp's sums of a piece; true in the warp that comes last, with the sums of all pieces, added in the
-// order of k. Nobody waits for another: who is last does the rest. Warps of a tile do so independently, since a warp's
-// part of C is the same in every block. The workspace begins with a counter, zero at first, for each of them.
-__device__ __forceinline__ bool add_up(Thread& thread, const Tiles& tiles, const Piece& piece, unsigned char* workspace,
-                                       int index) {
-    unsigned int* const arrived = reinterpret_cast<unsigned int*>(workspace) + piece.tile * WARPS + index / 32;
-    float4* const sums = reinterpret_cast<float4*>(workspace + gridDim.x * WARPS * sizeof(unsigned int)) + index;
-    const auto of_sharer = [&](int sharer) {
-        return sums + Tiles::place_of(sharer, piece.tile) * (SUMS / 4 * THREADS);
-    };
-    const Sharers sharers = tiles.sharers_of(piece.tile);
-    float4* const mine = of_sharer(blockIdx.x);
-#pragma unroll
-    for (int i = 0; i < SUMS / 4; ++i) {
-        const float* const four = thread.sums[i / 2] + i % 2 * 4;
-        __stcg(mine + i * THREADS, float4{four[0], four[1], four[2], four[3]});
+// A warp's sums of a piece of a tile that is cut.
+struct Handed {
+    Thread& thread;
+    float4* workspace;
+    int tile;
+
+    __device__ __forceinline__ float4* of(int sharer) const {
+        return workspace + Tiles::place_of(sharer, tile) * (SUMS / 4 * THREADS) + threadIdx.x;
     }
-    __threadfence();
-    __syncwarp();
-    unsigned int before = 0;
-    if (index % 32 == 0) before = atomicAdd(arrived, 1u);
-    if (__shfl_sync(0xffffffffu, before, 0) != static_cast<unsigned int>(sharers.last - sharers.first)) return false;
-    __threadfence();
-    thread = Thread();
-    for (int sharer = sharers.first; sharer <= sharers.last; ++sharer) {
-        const float4* const its = of_sharer(sharer);
+
+    __device__ __forceinline__ void write(int sharer) const {
+        float4* const place = of(sharer);
+#pragma unroll
+        for (int i = 0; i < SUMS / 4; ++i) {
+            const float* const four = thread.sums[i / 2] + i % 2 * 4;
+            __stcg(place + i * THREADS, float4{four[0], four[1], four[2], four[3]});
+        }
+    }
+
+    __device__ __forceinline__ void add(int sharer) const {
+        const float4* const place = of(sharer);
 #pragma unroll
         for (int i = 0; i < SUMS / 4; ++i) {
             float* const four = thread.sums[i / 2] + i % 2 * 4;
-            const float4 more = __ldcg(its + i * THREADS);
+            const float4 more = __ldcg(place + i * THREADS);
             four[0] += more.x, four[1] += more.y, four[2] += more.z, four[3] += more.w;
         }
     }
-    return true;
-}
+
+    __device__ __forceinline__ void clear() const { thread = Thread(); }
+};

@@ -8,15 +8,15 @@
 Dim3 threadIdx, blockIdx, blockDim, gridDim;
 
 int main() {
-    int m, n, batch, steps;
-    while (std::scanf("%d %d %d %d %u", &m, &n, &batch, &steps, &gridDim.x) == 5) {
+    int m, n, batch, steps, light;
+    while (std::scanf("%d %d %d %d %u %d", &m, &n, &batch, &steps, &gridDim.x, &light) == 6) {
         for (blockIdx.x = 0; blockIdx.x < gridDim.x; ++blockIdx.x) {
-            Sharing sharing((m - 1) / BLOCK_M + 1, (n - 1) / BLOCK_N + 1, batch, steps);
+            Share share((m - 1) / BLOCK_M + 1, (n - 1) / BLOCK_N + 1, batch, steps);
             Piece piece;
-            while (sharing.next(piece)) {
-                const Corner corner = sharing.corner(piece.tile);
-                const Sharers sharers = piece.is_cut ? sharing.sharers_of(piece.tile) : Sharers{-1, -1};
-                const int place = piece.is_cut ? Sharing::place_of(blockIdx.x, piece.tile) : -1;
+            while (share.next(piece)) {
+                const Corner corner = share.corner(piece.tile);
+                const Sharers sharers = piece.is_cut ? share.sharers_of(piece.tile) : Sharers{-1, -1};
+                const int place = piece.is_cut ? Tiles::place_of(blockIdx.x, piece.tile) : -1;
                 std::printf("%u %d %d %d %d %d %d %d %d\n", blockIdx.x, corner.item, corner.down * BLOCK_M,
                             corner.across * BLOCK_N, piece.first, piece.count, place, sharers.first, sharers.last);
             }

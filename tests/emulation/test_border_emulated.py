@@ -38,7 +38,9 @@ def spaced(elements: Array, gap: int) -> Memory:
     return Memory(matrices.shape, elements.dtype, Layout(pitch, stride), matrices.tobytes())
 
 
-def product_run(problem: Problem, inner: Problem, a: Array, b: Array, gap: int, order: int) -> tuple[Run, Array]:
+def product_run(
+    problem: Problem, inner: Problem, a: Array, b: Array, gap: int, order: int, *, narrow: bool
+) -> tuple[Run, Array]:
     """And what C holds before."""
     shape = (problem.batch, problem.m, problem.n)
     before = np.full(shape, 7, STORAGE_DTYPES[problem.product_dtype])
@@ -47,7 +49,7 @@ def product_run(problem: Problem, inner: Problem, a: Array, b: Array, gap: int, 
     memories = (spaced(a, gap), spaced(b, gap), c)
     strides = [each.layout.stride for each in memories]
     numbers = (problem.m, problem.n, problem.k, *(each.layout.pitch for each in memories), *strides)
-    launch = border_launch(problem, inner)
+    launch = border_launch(problem, inner, narrow=narrow)
     launch = replace(launch, grid=(launch.grid[0], 1, min(problem.batch, 2)))
     return Run(launch, memories, (*numbers, problem.batch, inner.m, inner.n), order, problem), before
 
@@ -58,19 +60,22 @@ def check(problem: Problem, found: Array, a: Array, b: Array) -> None:
     assert np.all(np.abs(found - expected.reshape(found.shape)) <= roundoff * scale.reshape(found.shape))
 
 
+@pytest.mark.parametrize("narrow", [False, True])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("transposes", TRANSPOSES)
-def test_what_is_outside_and_nothing_else(dtype: DTypeName, transposes: tuple[bool, bool], emulator: Emulator) -> None:
+def test_what_is_outside_and_nothing_else(
+    dtype: DTypeName, transposes: tuple[bool, bool], narrow: bool, emulator: Emulator
+) -> None:
     for vectors, of_these in ((1, SHAPES[:2]), (4, SHAPES[2:3]), (8, SHAPES[3:])):
         todo, runs = [], []
         for order, ((m, n), (rows, columns), k, batch, gap) in enumerate(of_these):
             problem = Problem(m, n, k, dtype, batch, *transposes, a_batched=batch > 1, b_batched=batch > 2)
             inner = replace(problem, m=rows, n=columns)
             a, b = operands(problem, np.random.default_rng(order))
-            run, before = product_run(problem, inner, a, b, gap, order)
+            run, before = product_run(problem, inner, a, b, gap, order, narrow=narrow)
             todo.append((problem, inner, a, b, before))
             runs.append(run)
-        compiled = emulator.compile(border_program(todo[0][0], vectors), "border")
+        compiled = emulator.compile(border_program(todo[0][0], vectors, narrow=narrow), "border")
         for (found,), (problem, inner, a, b, before) in zip(execute(compiled, runs), todo, strict=True):
             within = np.zeros(found.shape, bool)
             within[:, : inner.m, : inner.n] = True
@@ -85,13 +90,14 @@ def core_of(problem: Problem, a: Array, b: Array) -> Array:
     return core(cpu_blas.multiply(problem, a, b), transposed=False).reshape(problem.batch, problem.m, problem.n)
 
 
+@pytest.mark.parametrize("narrow", [False, True])
 @pytest.mark.parametrize("transpose_b", [False, True])
-def test_what_is_infinite_stays_so(transpose_b: bool, emulator: Emulator) -> None:
+def test_what_is_infinite_stays_so(transpose_b: bool, narrow: bool, emulator: Emulator) -> None:
     """Steps past a chunk's end are left out: zero times infinity would be no number."""
     problem = Problem(2, 3, 161, "float32", transpose_b=transpose_b)
     inner = replace(problem, m=1)
     a, b = np.ones((2, 161), np.float32), np.ones((3, 161) if transpose_b else (161, 3), np.float32)
     a[1, -1] = np.inf
-    run, _ = product_run(problem, inner, a, b, 3, 0)
-    ((found,),) = execute(emulator.compile(border_program(problem, 1), "border"), [run])
+    run, _ = product_run(problem, inner, a, b, 3, 0, narrow=narrow)
+    ((found,),) = execute(emulator.compile(border_program(problem, 1, narrow=narrow), "border"), [run])
     np.testing.assert_array_equal(found[0, 1], np.inf)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernels.border import MOST, border_clocks, border_launch, core
+from kernels.border import MOST, border_clocks, border_launch, core, is_small
 from kernels.catalog import BY_NAME
 from kernels.kernel import CudaKernel, DeviceTraits
 from kernels.numerics import Problem
@@ -36,14 +36,23 @@ def test_the_kernel_keeps_whole_tiles_or_everything(m: int, n: int, most: int) -
 
 
 def test_blocks_cover_what_is_left() -> None:
-    """Strips of 64 bytes, or 32 rows along k; of the columns those above the last rows alone."""
+    """Strips of 64 bytes, or 32 rows along k; of the columns those above the last rows alone. Narrow ones have half
+    and a quarter of these."""
     problem = Problem(4097, 4098, 100, "float32", transpose_a=True)
     inner = core(problem, {"border": MOST}, TILE)
     assert (inner.m, inner.n) == (4096, 4096)
-    assert border_launch(problem, inner).grid == (257 + 256, 1, 1)
-    assert border_launch(problem, replace(inner, m=4097)).grid == (257, 1, 1)
+    assert border_launch(problem, inner, narrow=False).grid == (257 + 256, 1, 1)
+    assert border_launch(problem, replace(inner, m=4097), narrow=False).grid == (257, 1, 1)
+    assert border_launch(problem, inner, narrow=True).grid == (513 + 512, 1, 1)
     turned = replace(problem, dtype="float64", transpose_a=False, transpose_b=True, batch=70_000)
-    assert border_launch(turned, inner).grid == (129 + 128, 1, 65_535)
+    assert border_launch(turned, inner, narrow=False).grid == (129 + 128, 1, 65_535)
+    assert border_launch(turned, inner, narrow=True).grid == (513 + 512, 1, 65_535)
+
+
+@pytest.mark.parametrize(("n", "batch", "small"), [(1025, 1, True), (1025, 4, False), (4097, 1, False)])
+def test_blocks_of_a_small_product_are_narrow(n: int, batch: int, small: bool) -> None:
+    problem = Problem(n, n, n, "float32", batch)
+    assert is_small(problem, core(problem, {"border": MOST}, TILE)) == small
 
 
 def test_what_it_costs_follows_what_it_reads() -> None:

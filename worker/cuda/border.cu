@@ -6,17 +6,20 @@
 // along the product, threads next to each other take neighbouring elements of a line, and the block's lines of k meet
 // at its end. Sums are added in an order that is the same in each run.
 //
-// VECTORS: how many there are at most, 1, 2, 4 or 8.
+// VECTORS: how many there are at most, 1, 2, 4 or 8. NARROW: blocks of few lines, many enough to ask for a small matrix
+// at once; else of more, which share what they read of the vectors.
 #include "common.cuh"
 
 constexpr int THREADS = 256, WARPS = THREADS / 32;
-constexpr int PACKED = 16 / sizeof(Element);                         // elements that a thread reads at once
-constexpr int ACROSS = 4;                                            // threads next to each other on a line
-constexpr int STRIP = ACROSS * PACKED, LINES = THREADS / ACROSS;     // of the product; of k, a block's at once
-constexpr int LINES_AHEAD = VECTORS == 8 ? 4 : 8, CHUNKS_AHEAD = 2;  // that a thread reads before it multiplies any
-constexpr int ROWS_OF_WARP = 4, ROWS = WARPS * ROWS_OF_WARP;
+constexpr int PACKED = 16 / sizeof(Element);                      // elements that a thread reads at once
+constexpr int ACROSS = NARROW ? 2 : 4;                            // threads next to each other on a line
+constexpr int STRIP = ACROSS * PACKED, LINES = THREADS / ACROSS;  // of the product; of k, a block's at once
+constexpr int ROWS_OF_WARP = NARROW ? 1 : 4, ROWS = WARPS * ROWS_OF_WARP;
 constexpr int DEPTH = 16384 / (VECTORS * sizeof(Accumulator));  // steps of k of the vectors, in shared memory
 constexpr int PACKED_BYTES = 16, CHUNK = 32 * PACKED;
+// What a thread reads before it multiplies any.
+constexpr int LINES_AHEAD = VECTORS == 8 ? 4 : 8;
+constexpr int CHUNKS_AHEAD = 8 / ROWS_OF_WARP * CHUNK < DEPTH ? 8 / ROWS_OF_WARP : DEPTH / CHUNK;
 static_assert(sizeof(Element) >= 4, "kernels of smaller elements leave no border");
 static_assert(VECTORS == 1 || VECTORS == 2 || VECTORS == 4 || VECTORS == 8, "VECTORS is a power of two up to 8");
 static_assert(STRIP * VECTORS <= THREADS, "each thread of a block writes one element at most");
@@ -113,21 +116,25 @@ __device__ __forceinline__ void across(const Part& part, Index first) {
 // ---- lines along k ----
 typedef Accumulator Vectors[VECTORS][DEPTH];
 
-// Steps from `depth` on, as many as there are vectors in shared memory, of ROWS_OF_WARP lines. Those past the product
+// Steps of ROWS_OF_WARP lines from `depth` on, as many as there are vectors in shared memory. Lines past the product
 // are the last one again, and go nowhere.
 template <bool WHOLE>
-__device__ __forceinline__ void add_depth(const Part& part, const Vectors& vectors, Index row, Index depth, int begin,
-                                          int end, Accumulator (&sums)[ROWS_OF_WARP][VECTORS]) {
-    for (int at = begin + threadIdx.x % 32 * PACKED; at < end; at += CHUNKS_AHEAD * CHUNK) {
-        Packed ahead[CHUNKS_AHEAD][ROWS_OF_WARP];
+struct Ahead {
+    Packed packed[CHUNKS_AHEAD][ROWS_OF_WARP];
+
+    __device__ __forceinline__ void read_lines(const Part& part, Index row, Index depth, int at, int end) {
 #pragma unroll
         for (int chunk = 0; chunk < CHUNKS_AHEAD; ++chunk)
 #pragma unroll
             for (int i = 0; i < ROWS_OF_WARP; ++i) {
                 const Index line = row + i < part.extent ? row + i : part.extent - 1;
                 const int step = at + chunk * CHUNK;
-                ahead[chunk][i] = read<WHOLE>(part.matrix + line * part.pitch + depth + step, end - step);
+                packed[chunk][i] = read<WHOLE>(part.matrix + line * part.pitch + depth + step, end - step);
             }
+    }
+
+    __device__ __forceinline__ void add(const Vectors& vectors, int at, int end,
+                                        Accumulator (&sums)[ROWS_OF_WARP][VECTORS]) const {
 #pragma unroll
         for (int chunk = 0; chunk < CHUNKS_AHEAD; ++chunk)
 #pragma unroll
@@ -138,28 +145,44 @@ __device__ __forceinline__ void add_depth(const Part& part, const Vectors& vecto
                     const Accumulator factor = step < end ? vectors[v][step] : Accumulator(0);  // it may be infinite
 #pragma unroll
                     for (int i = 0; i < ROWS_OF_WARP; ++i)
-                        sums[i][v] = multiply_add(factor, widen(ahead[chunk][i].elements[j]), sums[i][v]);
+                        sums[i][v] = multiply_add(factor, widen(packed[chunk][i].elements[j]), sums[i][v]);
                 }
     }
+};
+
+__device__ __forceinline__ void read_vectors(const Part& part, Vectors& vectors, Index depth) {
+#pragma unroll
+    for (int v = 0; v < VECTORS; ++v)
+#pragma unroll
+        for (int i = 0; i < DEPTH; i += THREADS)
+            if (depth + i < part.k) vectors[v][i + threadIdx.x] = part.of_vector(v, depth + i + threadIdx.x);
 }
 
+// What comes first of the lines is read before the vectors, so that both are on their way at once.
 __device__ __forceinline__ void along(const Part& part, Index first) {
     __shared__ __align__(16) Vectors vectors;
     Accumulator sums[ROWS_OF_WARP][VECTORS] = {};
     const Index row = first + threadIdx.x / 32 * ROWS_OF_WARP;
+    const int of_lane = threadIdx.x % 32 * PACKED;
     const bool packed = is_packed(part);
     for (Index depth = 0; depth < part.k; depth += DEPTH) {
-        __syncthreads();
-#pragma unroll
-        for (int v = 0; v < VECTORS; ++v)
-#pragma unroll
-            for (int i = 0; i < DEPTH; i += THREADS)
-                vectors[v][i + threadIdx.x] = part.of_vector(v, depth + i + threadIdx.x);
-        __syncthreads();
         const int end = static_cast<int>(part.k - depth < DEPTH ? part.k - depth : DEPTH);
         const int whole = packed ? end / PACKED * PACKED : 0;
-        add_depth<true>(part, vectors, row, depth, 0, whole, sums);
-        add_depth<false>(part, vectors, row, depth, whole, end, sums);
+        Ahead<true> ahead;
+        Ahead<false> rest;
+        if (of_lane < whole) ahead.read_lines(part, row, depth, of_lane, whole);
+        __syncthreads();
+        read_vectors(part, vectors, depth);
+        __syncthreads();
+        for (int at = of_lane; at < whole;) {
+            ahead.add(vectors, at, whole, sums);
+            at += CHUNKS_AHEAD * CHUNK;
+            if (at < whole) ahead.read_lines(part, row, depth, at, whole);
+        }
+        for (int at = whole + of_lane; at < end; at += CHUNKS_AHEAD * CHUNK) {
+            rest.read_lines(part, row, depth, at, end);
+            rest.add(vectors, at, end, sums);
+        }
     }
 #pragma unroll
     for (int i = 0; i < ROWS_OF_WARP; ++i)
@@ -182,31 +205,16 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     for (Index item = blockIdx.z; item < batch; item += gridDim.z) {
         const Element *const of_a = a + item * stride_a, *const of_b = b + item * stride_b;
         Product* const of_c = c + item * stride_c;
+        const int more_rows = static_cast<int>(m - rows), more_columns = static_cast<int>(n - columns);
         if (block < blocks) {
-            const Part part = {of_a + rows * row_step_a(lda),
-                               of_b,
-                               row_step_a(lda),
-                               column_step_a(lda),
-                               ldb,
-                               static_cast<int>(m - rows),
-                               n,
-                               k,
-                               of_c + rows * ldc,
-                               ldc,
-                               1};
+            const Index step = row_step_a(lda);
+            Product* const out = of_c + rows * ldc;
+            const Part part = {of_a + rows * step, of_b, step, column_step_a(lda), ldb, more_rows, n, k, out, ldc, 1};
             TRANSPOSE_B ? along(part, block * STRIP_B) : across(part, block * STRIP_B);
         } else {
-            const Part part = {of_b + columns * column_step_b(ldb),
-                               of_a,
-                               column_step_b(ldb),
-                               row_step_b(ldb),
-                               lda,
-                               static_cast<int>(n - columns),
-                               rows,
-                               k,
-                               of_c + columns,
-                               1,
-                               ldc};
+            const Index step = column_step_b(ldb), k_step = row_step_b(ldb);
+            Product* const out = of_c + columns;
+            const Part part = {of_b + columns * step, of_a, step, k_step, lda, more_columns, rows, k, out, 1, ldc};
             TRANSPOSE_A ? across(part, (block - blocks) * STRIP_A) : along(part, (block - blocks) * STRIP_A);
         }
         __syncthreads();  // nobody writes the next item's sums while others still read these

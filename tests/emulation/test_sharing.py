@@ -26,6 +26,7 @@ class Case:
     batch: int
     steps: int
     blocks: int
+    light: bool = False
 
     @property
     def tiles(self) -> int:
@@ -48,13 +49,17 @@ class Piece(NamedTuple):
         return self.item, self.row, self.column
 
 
+EVEN = Case(1024, 2048, 1, 33, 264, light=True)
+
+
 def some_cases() -> Iterator[Case]:
     for m, n in ((1, 1), (1025, 1025), (4096, 4096), (4097, 4097), (8193, 1), (257, 30_000)):
         yield from (Case(m, n, 1, steps, blocks) for steps in (0, 1, 3, 33, 128) for blocks in (1, 7, 132, 264))
     rng = np.random.default_rng(8)
     for _ in range(80):
         m, n, steps = (int(size) for size in np.exp(rng.uniform(0, np.log(5000), 3)))
-        yield Case(m, n, int(rng.integers(1, 6)), steps, int(rng.integers(1, 265)))
+        yield Case(m, n, int(rng.integers(1, 6)), steps, int(rng.integers(1, 265)), bool(rng.integers(2)))
+    yield EVEN
     yield Case(1, 1, 131, 2**25, 132)  # more steps than 32 bits count
 
 
@@ -66,7 +71,7 @@ def shared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     subprocess.run(
         [compiler(), *FLAGS, *macros, "-o", program, HERE / f"{request.param}.cpp"], check=True, env=ENVIRONMENT
     )
-    given = "".join(f"{case.m} {case.n} {case.batch} {case.steps} {case.blocks}\n" for case in cases)
+    given = "".join(f"{case.m} {case.n} {case.batch} {case.steps} {case.blocks} {case.light:d}\n" for case in cases)
     done = subprocess.run([program], input=given, capture_output=True, text=True, check=True, env=ENVIRONMENT)
     return dict(zip(cases, map(pieces_of, done.stdout.split("\n\n")), strict=False))
 
@@ -124,3 +129,10 @@ def test_what_the_cut_gains(shared: dict[Case, list[Piece]]) -> None:
         pieces = shared[Case(side, side, 1, 128, 132)]
         busiest = max(sum(piece.length for piece in pieces if piece.block == block) for block in range(132))
         assert turns <= busiest / 128 < turns + 0.01
+
+
+def test_shares_end_with_their_tiles_where_that_is_hardly_slower(shared: dict[Case, list[Piece]]) -> None:
+    """33 steps, of which the last is light: four shares of a tile, and the last has it."""
+    pieces = shared[EVEN]
+    assert len(pieces) == len({piece.block for piece in pieces}) == 4 * EVEN.tiles == 256
+    assert all(piece.length == (9 if piece.first == 24 else 8) for piece in pieces)
