@@ -5,12 +5,14 @@
 
 Shapes are drawn afresh in each run, by a seed that the file keeps. The file is written anew every few seconds.
 --rivals-only leaves out what `auto` takes: a sample for its tables to learn from. With --kernels besides, only these
-are measured beside the library: again, at the shapes of an earlier run by its --seed, once they have changed.
+are measured beside the library: again, at the shapes of an earlier run by its --seed, once they have changed. With
+--but, what a run that was cut off had measured is left out.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -20,7 +22,7 @@ from typing import Any
 
 import httpx
 
-from benchmarks.auto_sample import MOST, draw
+from benchmarks.auto_sample import MOST, Shape, draw
 from benchmarks.bench_kernels import Kept, look
 from benchmarks.kernel_targets import MORE_EXACT
 from benchmarks.presets import run, service
@@ -72,6 +74,7 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--device", default="gpu:0")
     parser.add_argument("--dtype", default="float32", choices=DTYPE_NAMES)
     parser.add_argument("--shapes", type=int, default=SHAPES)
+    parser.add_argument("--but", type=Path, help="without the shapes whose rivals this file has")
     parser.add_argument("--most", type=int, default=MOST, help="the largest size")
     parser.add_argument("--seed", type=int, default=randbelow(2**31))
     parser.add_argument("--rivals-only", action="store_true", help="without what auto takes")
@@ -85,6 +88,12 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     return asked
 
 
+def had(path: Path) -> frozenset[Shape]:
+    """Rows, columns and depth of the products whose rivals a run measured."""
+    records = json.loads(path.read_text("utf-8"))["others"]["records"]
+    return frozenset((one["m"], one["n"], one["k"]) for one in records)
+
+
 def device_class_of(asked: argparse.Namespace) -> DeviceClass:
     return "cpu" if asked.device == "cpu" else "gpu"
 
@@ -92,7 +101,9 @@ def device_class_of(asked: argparse.Namespace) -> DeviceClass:
 def main(arguments: Sequence[str] | None = None) -> None:
     asked = parsed(arguments)
     ends_at = time.monotonic() + asked.budget_s
-    shapes = [{"m": m, "n": n, "k": k} for m, n, k in draw(asked.shapes, asked.seed, asked.most)]
+    left_out = had(asked.but) if asked.but else frozenset()
+    drawn = draw(asked.shapes, asked.seed, asked.most)
+    shapes = [{"m": m, "n": n, "k": k} for m, n, k in drawn if (m, n, k) not in left_out]
     device = device_class_of(asked)
     body: dict[str, Any] = {"shapes": shapes, "dtypes": [asked.dtype], "timing": TIMING, "device": device}
     kept = Kept(asked.out, {"seed": asked.seed, "dtype": asked.dtype, "most": asked.most})

@@ -180,12 +180,20 @@ def tables(found: Iterable[tuple[str, Mapping[str, Any]]]) -> Iterator[TunedTabl
             compute_capability=tuple(capability) if capability else None,
             multiprocessors=about["multiprocessors"],
             sources=tuple(source(name, document) for name, document in together),
-            entries=merged(
-                entry
-                for _, document in sorted(together, key=lambda one: datetime.fromisoformat(_date(one[1])))
-                for entry in entries(timed(document), about["device_class"])
+            entries=with_library(
+                merged(
+                    entry
+                    for _, document in sorted(together, key=lambda one: datetime.fromisoformat(_date(one[1])))
+                    for entry in entries(timed(document), about["device_class"])
+                ),
+                about["device_class"],
             ),
         )
+
+
+def with_library(found: Iterable[Entry], device_class: DeviceClass) -> tuple[Entry, ...]:
+    """Where the library takes part, but what was measured of it does not count, kernels are the best of too few."""
+    return tuple(one for one in found if one.baseline or library_for(one.dtype, one.accuracy, device_class) is None)
 
 
 def source(name: str, document: Mapping[str, Any]) -> Source:

@@ -157,7 +157,7 @@ def _expected(race: _Race, where: str) -> str:
     shapes = "the shape" if race.chosen.points == 1 else f"{race.chosen.points} shapes"
     by = f"by its speed at {shapes} measured nearest, the first of them on {where}, and by how it fills tiles and waves"
     if race.chosen.point.kernel.made_of is not None:
-        by += ", and at no shape near this one was its error greater than the library's"
+        by += "; by its errors there, it should be no less exact than the library"
     if race.count == 1:
         return f"of the kernels measured near this shape {chosen.name} alone fits here, {by}."
     if chosen is fastest:

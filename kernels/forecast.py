@@ -8,7 +8,8 @@ by kriging (Krige 1951, Matheron 1963): weights that are best where speeds at tw
 doublings lie between, so that shapes close together count as one and trends go on. It also tells how far off it may be.
 
 A kernel that makes its products of another type's is not as exact as the library everywhere. Here its configs stand
-for themselves, and one counts only if it was as exact at each of the nearest shapes that it was tried at.
+for themselves, and one counts only if its error over the library's should be well below one here, by kriging too, and
+was so at the nearest shapes that it was tried at.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ NOISE = 0.15  # of a speed at one shape, beside what speeds at far shapes differ
 CAUTION = 0.15  # taken off the logarithm of a kernel's speed where nothing near was measured
 SEEN = 0.2  # of what fuller tiles and waves gain, by a power: the library's own speed has jumps too
 SHAPES, POINTS = 32, 16  # of the nearest shapes so many are looked at, and of a kernel so many of them
-TRIED = 12  # the nearest shapes at which a config was as exact as the library, if it counts
+TRIED = 8  # the nearest shapes at which a config was as exact as the library, but for one, if it counts
+EXACT = 0.55  # and so much of the library's error is the most it should have: that falls where the library cuts k
+LEAST_ERROR = 1e-3  # over the library's: what is exact has no logarithm
 _Shape = tuple[int, int, int, int]
 _Config = tuple[tuple[str, int], ...]
 # Of what is forecast as one: a kernel in whichever config was best, or a config of one that was tried in each.
@@ -99,7 +102,6 @@ def _nearest(entries: Iterable[Entry]) -> tuple[tuple[Entry, ...], ...]:
 def _points(entries: Iterable[Entry], fit: Mapping[str, Kernel], problem: Problem, device: DeviceTraits) -> _Together:
     """The nearest first."""
     points: _Together = {}
-    inexact: set[_Key] = set()
     suited: dict[_Key, TileConfig | None] = {}
     for together in _nearest(entries):
         rows = [(entry, row) for entry in together for row in _rows(entry, fit, problem)]
@@ -113,11 +115,20 @@ def _points(entries: Iterable[Entry], fit: Mapping[str, Kernel], problem: Proble
                 continue
             key = row.kernel, _items(config) if isinstance(row, Trial) else ()
             found = points.setdefault(key, [])
-            if len(found) < TRIED and isinstance(row, Trial) and not row.is_as_exact:
-                inexact.add(key)
             if len(found) < POINTS:
                 found.append(Point(fit[row.kernel], config, row, entry, row.gflops / known, distance))
-    return {key: found for key, found in points.items() if found and key not in inexact}
+    return {key: found for key, found in points.items() if found and _is_as_exact(found, problem)}
+
+
+def _is_as_exact(points: list[Point], problem: Problem) -> bool:
+    """Whether a config that was tried at these shapes, the nearest first, should be no less exact than the library."""
+    errors = [point.row.error_of_baseline for point in points if isinstance(point.row, Trial)]
+    known = [log(max(error, LEAST_ERROR)) for error in errors if error is not None]
+    if len(known) < len(errors) or sum(error > 0.0 for error in known[:TRIED]) > 1:
+        return False
+    shape = problem.m, problem.n, problem.k, problem.batch
+    weights, _ = _weights(tuple(point.entry.shape for point in points), shape)
+    return not errors or sum(weight * error for weight, error in zip(weights, known, strict=True)) <= log(EXACT)
 
 
 def _rows(entry: Entry, fit: Mapping[str, Kernel], problem: Problem) -> Iterator[Row]:

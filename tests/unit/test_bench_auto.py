@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from analysis.result_models import Results
 from analysis.results import from_json
 from benchmarks.auto_sample import LEAST, MOST, ODD_SHARE, choices, draw
-from benchmarks.bench_auto import asked_for, parsed, rivals
+from benchmarks.bench_auto import asked_for, had, parsed, rivals
 from benchmarks.exactness import is_as_exact
 from benchmarks.publish import RESULTS
 from benchmarks.tables_auto import auto_choices
@@ -94,6 +94,14 @@ def test_the_section_says_what_was_reached_and_the_worst_choices(tmp_path: Path)
     assert bounds.count("missed") == 3
     assert taken.startswith("Taken: `vectorized` 2.")
     assert worst.count("`vectorized`") == 2
+
+
+def test_what_a_run_that_was_cut_off_had_measured_may_be_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "h200_auto_learnt.json"
+    path.write_text(json.dumps({"seed": 7, "others": only("pipelined", "cublas").model_dump(mode="json")}))
+    shapes = had(path)
+    assert shapes and shapes == {(case.m, case.n, case.k) for case in only("cublas").records}
+    assert parsed(["--out", "x", "--but", str(path)]).but == path
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8"])

@@ -88,8 +88,16 @@ def test_rounds_are_paired_and_heats_left_out() -> None:
 
 
 def test_a_kernel_is_ranked_by_its_best_config() -> None:
-    entry = only(results(*(result("shared_tiled", ms, config={"tile": tile}) for tile, ms in ((8, 3.0), (16, 2.0)))))
-    assert [row.config for row in entry.ranking] == [{"tile": 16}]
+    tried = (result("shared_tiled", ms, config={"tile": tile}) for tile, ms in ((8, 3.0), (16, 2.0)))
+    entry = only(results(result("cublas", 4.0), *tried))
+    assert [row.config for row in entry.ranking] == [{"tile": 16}, {}]
+
+
+def test_where_the_library_s_own_time_does_not_count_nothing_does() -> None:
+    """But where the library does not multiply the type, others are the best of themselves."""
+    naive = result("naive", 1.0)
+    assert made(results(result("cublas", 1.0, throttled=True), naive)).entries == ()
+    entry = only(results(naive | {"dtype": "int32"}))
     assert (entry.baseline, entry.ranking[0].fraction_of_baseline) == (None, None)
 
 
@@ -158,7 +166,7 @@ def test_of_two_runs_the_newer_counts(least: int, became: float) -> None:
 
 def test_of_another_kernel_the_best_run_counts() -> None:
     later = {"created_at": "2026-03-01T00:00:00Z", "finished_at": "2026-03-01T00:00:01Z"}
-    entry = only(results(result("naive", 2.0)), results(result("naive", 3.0), job=later))
+    entry = only(results(result("cublas", 2.0)), results(result("cublas", 3.0), job=later))
     assert [row.gflops for row in entry.ranking] == [round(2 * 512**3 / 2e6, 1)]
 
 
@@ -173,7 +181,7 @@ def test_what_was_tried_and_is_nowhere_as_exact_is_no_entry() -> None:
 
 
 def test_a_file_that_holds_several_benchmarks_is_read(tmp_path: Path) -> None:
-    several = {"one": results(result("cublas", 1.0)), "other": results(result("naive", 2.0, n=256)), "seed": 7}
+    several = {"one": results(result("cublas", 1.0)), "other": results(result("cublas", 2.0, n=256)), "seed": 7}
     path = tmp_path / "h200_vs_cublas.json"
     path.write_text(json.dumps(several))
     found = list(documents([path]))
