@@ -174,3 +174,19 @@ def test_bytes_whose_sums_are_promoted_lie_along_k() -> None:
 def test_the_api_says_that_no_newer_device_runs_it() -> None:
     assert view(BY_NAME["hopper_bf16"], []).architecture_specific
     assert not view(BY_NAME["tensor_wmma"], []).architecture_specific
+
+
+@EACH
+def test_a_last_turn_that_tiles_do_not_fill_gets_more_and_narrower_ones(name: str, dtype: DTypeName) -> None:
+    """256 pairs of tiles on 66 clusters are four turns, and so are 264. Where sums are promoted none are narrower;
+    3,840 columns are 15 tiles, and 16 of 240 as well."""
+    kernel = kernel_of(name)
+    config = kernel.resolve_config(
+        {"block_n": 256, "cluster": 2, "border": 0} if dtype == "float32" else {"block_n": 256}
+    )
+    assert kernel.clocks is not None
+    at = {n: kernel.clocks(Problem(n, n, 4096, dtype), config, H200_MULTIPROCESSORS) for n in (2048, 3584, 3840, 4096)}
+    turns = {n: clocks / at[2048] for n, clocks in at.items()}  # 64 pairs of tiles are one turn
+    narrower = {3840: 225 / 233, 4096: 256 / 264} if not config.get("promote") else {3840: 1.0, 4096: 1.0}
+    assert turns[3584] == pytest.approx(3)
+    assert {n: turns[n] / 4 for n in narrower} == pytest.approx(narrower)
