@@ -3,9 +3,9 @@
     python -m benchmarks.tuned_table [--check] [RESULTS…]
 
 RESULTS are documents of GET /v1/benchmarks/{id}/results; by default all of them in `benchmarks/results/`. What was
-measured with a warm L2, beside other processes, or on a throttled device is left out. Of a kernel that several measured
-at a shape the best result counts; but of a config of one that makes its products of another type's the newest result
-alone, since it may have become more exact, or less.
+measured with a warm L2, beside other processes, or on a throttled device is left out, and a shape where that is all
+there is of the library. Of a kernel that several measured at a shape the best result counts; but of a config of one
+that makes its products of another type's the newest result alone, since it may have become more exact, or less.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ def tables(found: Iterable[tuple[str, Mapping[str, Any]]]) -> Iterator[TunedTabl
 
 
 def with_library(found: Iterable[Entry], device_class: DeviceClass) -> tuple[Entry, ...]:
-    """Where the library takes part, but what was measured of it does not count, kernels are the best of too few."""
+    """Without shapes where the library takes the type, but what was measured of it does not count."""
     return tuple(one for one in found if one.baseline or library_for(one.dtype, one.accuracy, device_class) is None)
 
 

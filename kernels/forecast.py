@@ -123,12 +123,12 @@ def _points(entries: Iterable[Entry], fit: Mapping[str, Kernel], problem: Proble
 def _is_as_exact(points: list[Point], problem: Problem) -> bool:
     """Whether a config that was tried at these shapes, the nearest first, should be no less exact than the library."""
     errors = [point.row.error_of_baseline for point in points if isinstance(point.row, Trial)]
+    if not errors:  # its products are of the type itself
+        return True
     known = [log(max(error, LEAST_ERROR)) for error in errors if error is not None]
     if len(known) < len(errors) or sum(error > 0.0 for error in known[:TRIED]) > 1:
         return False
-    shape = problem.m, problem.n, problem.k, problem.batch
-    weights, _ = _weights(tuple(point.entry.shape for point in points), shape)
-    return not errors or sum(weight * error for weight, error in zip(weights, known, strict=True)) <= log(EXACT)
+    return _interpolated(points, known, problem)[0] <= log(EXACT)
 
 
 def _rows(entry: Entry, fit: Mapping[str, Kernel], problem: Problem) -> Iterator[Row]:
@@ -169,11 +169,16 @@ def _forecast(points: list[Point], problem: Problem, device: DeviceTraits) -> Fo
     nearest = points[0]
     if nearest.distance == 0.0:
         return Forecast(nearest, nearest.speed, 1)
+    here = [log(point.speed * _gain(point, problem, device)) for point in points]
+    total, doubt = _interpolated(points, here, problem)
+    return Forecast(nearest, exp(total), len(points), doubt)
+
+
+def _interpolated(points: list[Point], values: list[float], problem: Problem) -> tuple[float, float]:
+    """Of values at these points that at the product at hand, and how doubtful it is."""
     shape = problem.m, problem.n, problem.k, problem.batch
     weights, doubt = _weights(tuple(point.entry.shape for point in points), shape)
-    here = [log(point.speed * _gain(point, problem, device)) for point in points]
-    total = sum(weight * each for weight, each in zip(weights, here, strict=True))
-    return Forecast(nearest, exp(total), len(points), doubt)
+    return sum(weight * each for weight, each in zip(weights, values, strict=True)), doubt
 
 
 @lru_cache(maxsize=256)

@@ -47,8 +47,10 @@ class Border:
         with self._stream:
             self._multiply(a, b, c)
         self._done.record(self._stream)
-        yield
-        current.wait_event(self._done)
+        try:
+            yield
+        finally:  # else memory of an operand might be given away while it is still read
+            current.wait_event(self._done)
 
     def _multiply(self, a: DeviceMatrix, b: DeviceMatrix, c: DeviceMatrix) -> None:
         matrices, problem = (a, b, c), self._problem

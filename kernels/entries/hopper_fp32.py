@@ -56,7 +56,7 @@ def _inner(problem: Problem, config: TileConfig) -> Problem:
 
 
 def _clocks(problem: Problem, config: TileConfig, multiprocessors: int) -> float:
-    """All tiles, shared evenly. Of two blocks on a multiprocessor one multiplies while the other waits for its feed."""
+    """All tiles, shared evenly. One block of eight warps was 1 to 2 % slower than two of four, seen on an H200."""
     sums = _tiles(_inner(problem, config), config) * config["block_m"] * config["block_n"]
     share = sums * problem.k / (multiprocessors * LANES) * (1.015 if _warps(config) == WARPS else 1)
     return share + border_clocks(problem, config, (config["block_m"], config["block_n"]))
