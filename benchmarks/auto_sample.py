@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import exp, log
 from random import Random
+from typing import Any
 
 from analysis.result_models import CaseResult, Results
 from benchmarks.exactness import is_as_exact, over_library
@@ -53,31 +54,67 @@ class Choice:
         return self.speed / self.best_speed
 
 
-def choices(auto: Results, others: Results) -> tuple[Choice, ...]:
-    """For the shapes measured in both; `auto` is a benchmark of `best`, `others` of kernels by name. What is further
+def by_tables(auto: Results) -> dict[Shape, CaseResult]:
+    """What was taken for each shape in a benchmark of `best`."""
+    taken: dict[Shape, CaseResult] = {}
+    for case in auto.cases:
+        # The library's own case is there as the baseline; it is what auto took where nothing else is.
+        if _speed(case) is not None and (_shape(case) not in taken or case.case != case.baseline):
+            taken[_shape(case)] = case
+    return taken
+
+
+def as_served(records: Iterable[Mapping[str, Any]], measured: Iterable[Results]) -> dict[Shape, CaseResult]:
+    """What the service took for a product of each shape, as it was measured in that very config."""
+    cases = {_asked(_shape(case), case.kernel, case.config): case for run in measured for case in run.cases}
+    told = {(one["m"], one["n"], one["k"]): (one["kernel"], one["config"]) for one in records}
+    found = {shape: cases.get(_asked(shape, kernel, config)) for shape, (kernel, config) in told.items()}
+    return {shape: case for shape, case in found.items() if case is not None and _speed(case) is not None}
+
+
+def not_measured(
+    records: Iterable[Mapping[str, Any]], measured: Iterable[Results]
+) -> dict[tuple[str, tuple[tuple[str, int], ...]], list[Shape]]:
+    """Of what the service took, the kernels and configs that were not measured, each with its shapes."""
+    known = {_asked(_shape(case), case.kernel, case.config) for run in measured for case in run.cases}
+    missing: dict[tuple[str, tuple[tuple[str, int], ...]], list[Shape]] = {}
+    for one in records:
+        shape, kernel, config = asked = _asked((one["m"], one["n"], one["k"]), one["kernel"], one["config"])
+        if asked not in known:
+            missing.setdefault((kernel, config), []).append(shape)
+    return missing
+
+
+def choices(taken: Mapping[Shape, CaseResult], others: Results, besides: Iterable[Results] = ()) -> tuple[Choice, ...]:
+    """For the shapes where something was taken and `others` has rivals; those in `besides` count too. What is further
     off than the library, though taken for its equal, is no rival."""
     rivals: dict[Shape, list[CaseResult]] = {}
-    errors = {case.case: case.error_vs_float64 for case in others.cases}
-    for case in others.cases:
-        if is_as_exact(case, errors):
-            rivals.setdefault((case.m, case.n, case.k), []).append(case)
-    return tuple(_choices(auto, rivals))
+    errors: dict[str, float | None] = {}
+    for run in (others, *besides):
+        of_run = {case.case: case.error_vs_float64 for case in run.cases}
+        errors = of_run | errors
+        for case in run.cases:
+            if is_as_exact(case, of_run) and _speed(case) is not None:
+                rivals.setdefault(_shape(case), []).append(case)
+    held = {_shape(case) for case in others.cases} & rivals.keys()
+    return tuple(_choice(shape, case, rivals[shape], errors) for shape, case in taken.items() if shape in held)
 
 
-def _choices(auto: Results, rivals: Mapping[Shape, Sequence[CaseResult]]) -> Iterator[Choice]:
-    shapes = dict.fromkeys((case.m, case.n, case.k) for case in auto.cases)
-    errors = {case.case: case.error_vs_float64 for case in auto.cases}
-    for shape in shapes:
-        mine = [case for case in auto.cases if (case.m, case.n, case.k) == shape and _speed(case) is not None]
-        # The library's own case is there as the baseline; it is what auto took where nothing else is.
-        taken = next((case for case in mine if case.case != case.baseline), mine[0] if mine else None)
-        rival = max(rivals.get(shape, ()), key=lambda case: _speed(case) or 0.0, default=None)
-        speed, best = _speed(taken) if taken else None, _speed(rival) if rival else None
-        if taken is None or rival is None or speed is None or best is None:
-            continue
-        faster = best > speed
-        best_kernel = rival.kernel if faster else taken.kernel
-        yield Choice(shape, taken.kernel, speed, best_kernel, max(speed, best), over_library(taken, errors))
+def _choice(
+    shape: Shape, taken: CaseResult, rivals: Sequence[CaseResult], errors: Mapping[str, float | None]
+) -> Choice:
+    speed = _speed(taken) or 0.0
+    best = max(rivals, key=lambda case: _speed(case) or 0.0)
+    best = best if (_speed(best) or 0.0) > speed else taken
+    return Choice(shape, taken.kernel, speed, best.kernel, _speed(best) or 0.0, over_library(taken, errors))
+
+
+def _shape(case: CaseResult) -> Shape:
+    return case.m, case.n, case.k
+
+
+def _asked(shape: Shape, kernel: str, config: Mapping[str, int]) -> tuple[Shape, str, tuple[tuple[str, int], ...]]:
+    return shape, kernel, tuple(sorted(config.items()))
 
 
 def _speed(case: CaseResult) -> float | None:

@@ -3,7 +3,9 @@
     python -m benchmarks.bench_auto --out benchmarks/results/h200_auto.json
     python -m benchmarks.bench_auto --rivals-only --shapes 400 --out benchmarks/results/h200_auto_learnt.json
 
-Shapes are drawn afresh in each run, by a seed that the file keeps. The file is written anew every few seconds.
+Shapes are drawn afresh in each run, by a seed that the file keeps. The file is written anew every few seconds: `auto`,
+what its tables take; `others`, its rivals; `served`, what the service took for a product of each shape, since a worker
+measures a few kernels where its tables know nothing; and what of that was not measured yet.
 --rivals-only leaves out what `auto` takes: a sample for its tables to learn from. With --kernels besides, only these
 are measured beside the library: again, at the shapes of an earlier run by its --seed, once they have changed. With
 --but, what a run that was cut off had measured is left out.
@@ -14,7 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from secrets import randbelow
@@ -22,10 +24,11 @@ from typing import Any
 
 import httpx
 
-from benchmarks.auto_sample import MOST, Shape, draw
+from analysis.result_models import Results
+from benchmarks.auto_sample import MOST, Shape, draw, not_measured
 from benchmarks.bench_kernels import Kept, look
 from benchmarks.kernel_targets import MORE_EXACT
-from benchmarks.presets import run, service
+from benchmarks.presets import ENDED, POLL_S, run, service
 from kernels.catalog import BY_NAME, CATALOG
 from kernels.kernel import CudaKernel, DeviceClass
 from kernels.numerics import DTYPE_NAMES, DTypeName
@@ -88,6 +91,33 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     return asked
 
 
+def served(client: httpx.Client, shapes: Iterable[Shape], dtype: DTypeName, ends_at: float) -> Iterator[dict[str, Any]]:
+    """What `auto` took, and why, for a product of random operands of each shape, one after another."""
+    for m, n, k in shapes:
+        if time.monotonic() > ends_at:
+            return
+        operands = {"a": random_operand((m, k), dtype, 2 * m), "b": random_operand((k, n), dtype, 2 * n + 1)}
+        reply = client.post("/v1/matmul", json=operands | {"dtype": dtype}, headers={"prefer": "respond-async"})
+        location = reply.raise_for_status().headers["location"]
+        job = ended(client, location)
+        yield {"m": m, "n": n, "k": k, **{name: job[name] for name in ("kernel", "config", "why", "timing")}}
+        client.delete(location)
+
+
+def random_operand(shape: tuple[int, int], dtype: DTypeName, seed: int) -> dict[str, Any]:
+    return {"random": {"shape": shape, "dtype": dtype, "seed": seed}}
+
+
+def ended(client: httpx.Client, location: str) -> dict[str, Any]:
+    """The job's record, once it has succeeded. Raises RuntimeError where it did not."""
+    while True:
+        job: dict[str, Any] = client.get(location, headers={"prefer": f"wait={POLL_S:g}"}).raise_for_status().json()
+        if job["state"] in ENDED:
+            if job["state"] != "succeeded":
+                raise RuntimeError(f"a product {job['state']}: {job['error']}")
+            return job
+
+
 def had(path: Path) -> frozenset[Shape]:
     """Rows, columns and depth of the products whose rivals a run measured."""
     records = json.loads(path.read_text("utf-8"))["others"]["records"]
@@ -116,6 +146,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
             spec = body | {"kernels": kernels, "title": f"random products: {name}"}
             job = run(client, name, spec, ends_at, partial(look, client, kept, name))
             print(f"{name}: {job['state']}", flush=True)
+        if not asked.rivals_only:
+            records = list(served(client, drawn, asked.dtype, ends_at))
+            kept.keep("served", {"records": records})
+            measured = [Results.model_validate(json.loads(asked.out.read_bytes())[name]) for name in benchmarks]
+            for number, ((kernel, config), where) in enumerate(not_measured(records, measured).items(), start=1):
+                axis = {"kernel": kernel, "configs": [dict(config)]}
+                spec = body | {"kernels": [axis], "shapes": [{"m": m, "n": n, "k": k} for m, n, k in where]}
+                name = f"served {number}"
+                run(client, name, spec, ends_at, partial(look, client, kept, name))
 
 
 if __name__ == "__main__":

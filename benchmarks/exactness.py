@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import ceil
 
 from analysis.result_models import CaseResult
 from kernels.catalog import BY_NAME
-
-
-def error_ratio(own: float | None, library: float | None) -> float | None:
-    """In ten-thousandths, and above 1 where it is at all; None where either is unknown or there is no ratio."""
-    if own is None or library is None or (library == 0.0 and own > 0.0):
-        return None
-    return ceil(own / library * 1e4) / 1e4 if library else 1.0
+from kernels.ranking import error_ratio
 
 
 def over_library(case: CaseResult, errors: Mapping[str, float | None]) -> float | None:

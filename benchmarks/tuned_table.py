@@ -21,12 +21,12 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks.exactness import error_ratio
 from jobs.benchmark_cases import LIBRARY_OF_ACCURACY
 from kernels.catalog import BY_NAME
 from kernels.kernel import DeviceClass
 from kernels.numerics import DTYPE_NAMES, AccuracyName, DTypeName, Problem, gflops
-from kernels.tuned import DIRECTORY, Entry, Row, Source, Trial, TunedTable, file_name
+from kernels.ranking import compared, error_ratio
+from kernels.tuned import DIRECTORY, Entry, Source, Trial, TunedTable, file_name
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -81,12 +81,6 @@ def timed(document: Mapping[str, Any]) -> Iterator[Timed]:
                 yield Timed(record["kernel"], record["config"], problem, round_ms, over)
 
 
-def is_tried(row: Row) -> bool:
-    """Whether its kernel makes its products of another type's: it is to be taken for the library's equal, so it is
-    ranked only in configs, and at shapes, where it is one."""
-    return BY_NAME[row.kernel].made_of is not None
-
-
 def library_for(dtype: DTypeName, accuracy: AccuracyName, device_class: DeviceClass) -> str | None:
     """The baseline of a class; None where the library does not multiply that type."""
     reduced = LIBRARY_OF_ACCURACY.get(accuracy) if dtype == "float32" else None
@@ -125,29 +119,6 @@ def _trial(case: Timed, baseline: Timed | None) -> Trial:
         fraction_of_baseline=round(median(ratios), 4) if ratios else None,
         error_of_baseline=case.error_of_baseline,
     )
-
-
-def compared(rows: Iterable[Row]) -> dict[str, Any]:
-    """An entry's ranking and trials."""
-    rows = tuple(rows)
-    tried = trials(row for row in rows if isinstance(row, Trial) and is_tried(row))
-    exact = [row for row in tried if row.is_as_exact]
-    return {"ranking": ranked((*(row for row in rows if not is_tried(row)), *exact)), "trials": tried}
-
-
-def trials(rows: Iterable[Trial]) -> tuple[Trial, ...]:
-    """One for each config, in order: of several the last."""
-    last = {(row.kernel, *sorted(row.config.items())): row for row in rows}
-    return tuple(last[key] for key in sorted(last))
-
-
-def ranked(rows: Iterable[Row]) -> tuple[Row, ...]:
-    """Each kernel's best, fastest first."""
-    best: dict[str, Row] = {}
-    for row in (Row(**{name: getattr(row, name) for name in Row.__slots__}) for row in rows):
-        if row.kernel not in best or row.gflops > best[row.kernel].gflops:
-            best[row.kernel] = row
-    return tuple(sorted(best.values(), key=lambda row: (-row.gflops, row.kernel)))
 
 
 def merged(found: Iterable[Entry]) -> tuple[Entry, ...]:

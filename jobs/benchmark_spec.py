@@ -250,7 +250,7 @@ class BenchmarkSpec(Strict):
     kernels: Kernels = Field(
         "ladder",
         description="Names from GET /v1/kernels, each alone or with configs of its own; `all` that run there; "
-        "`ladder`: this project's own from the simplest on, with the library's; `best`: what `auto` takes.",
+        "`ladder`: this project's own from the simplest on, with the library's; `best`: what `auto` takes by tables.",
     )
     shapes: tuple[ShapeItem, ...] = Field(
         (),

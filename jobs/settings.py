@@ -97,6 +97,11 @@ class Settings(BaseSettings):
     kernel_cache_dir: Path = Field(
         Path.home() / ".cache" / "matmul-service" / "kernels", description="Compiled kernels are kept here."
     )
+    auto_probes: bool = Field(
+        True,
+        description="Whether a GPU worker measures a few kernels, once, at a shape that `auto` is asked for and no "
+        "table has. Off, the same request takes the same kernel in every process.",
+    )
     device_cache_bytes: int = Field(2 * GIB, ge=0, description="Device memory for operands kept between jobs.")
 
     log_format: Literal["console", "json"] = Field("console", description="Form of log lines.")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from kernels.catalog import BY_NAME, CATALOG
-from kernels.forecast import Forecast, Point, forecasts
+from kernels.forecast import Forecast, Point, forecasts, promising
 from kernels.kernel import NO_CONFIG, DeviceTraits, Kernel, LibraryKernel, TileConfig
 from kernels.numerics import ACCURACY_RANGE, ACCURACY_UNIT_ROUNDOFF, AccuracyName, DTypeName, Problem
 from kernels.tuned import TABLES, Nearby, TunedTable, nearby
@@ -86,7 +86,7 @@ def _of_shipped(problem: Problem, accuracy: AccuracyName, device: DeviceTraits) 
 def choose_from(tables: Iterable[TunedTable], problem: Problem, accuracy: AccuracyName, device: DeviceTraits) -> Choice:
     """What `auto` takes by these tables. Raises NoKernelError, ConfigError."""
     fit = {kernel.name: kernel for kernel in candidates(problem, accuracy, device)}
-    preferred = next((fit[name] for name in _PREFERENCE if name in fit), None)
+    preferred = _preferred(fit)
     if preferred is None:
         raise NoKernelError(f"no kernel multiplies {problem.dtype} operands to {accuracy} accuracy on this device.")
     near = nearby(problem, accuracy, device, tables)
@@ -95,6 +95,24 @@ def choose_from(tables: Iterable[TunedTable], problem: Problem, accuracy: Accura
     others = f"the first of {len(fit)} kernels that take {problem.dtype} to {accuracy} here, in order of preference"
     config = preferred.resolve_config(NO_CONFIG, problem, device)
     return Choice(preferred, config, f"auto: {preferred.name} is {others}.")
+
+
+def _preferred(fit: Mapping[str, Kernel]) -> Kernel | None:
+    return next((fit[name] for name in _PREFERENCE if name in fit), None)
+
+
+def contenders(
+    problem: Problem, accuracy: AccuracyName, device: DeviceTraits, tables: Iterable[TunedTable] = TABLES
+) -> tuple[Forecast, ...]:
+    """What is worth measuring before `auto` takes something for this product: what may well be the fastest, and the
+    kernel that is preferred without figures. Nothing where its very shape was measured, or none near it."""
+    near = nearby(problem, accuracy, device, tables)
+    if near is None or near.entries[0].is_of(problem):
+        return ()
+    fit = {kernel.name: kernel for kernel in candidates(problem, accuracy, device)}
+    preferred = [one for one in forecasts(near.entries, fit, problem, device) if one.point.kernel is _preferred(fit)]
+    likely = promising(near.entries, fit, problem, device)
+    return likely if any(one in likely for one in preferred) else (*likely, *preferred)
 
 
 def _measured(
@@ -106,7 +124,7 @@ def _measured(
     fastest = max(contenders, key=lambda contender: contender.cautious)
     as_fast = [one for one in contenders if one.cautious >= AS_FAST * fastest.cautious]
     chosen = min(as_fast, key=lambda contender: _precedence(contender, problem.dtype))
-    said = _why(_Race(chosen, fastest, len(contenders), near.table.device), problem)
+    said = _why(_Race(chosen, fastest, len(contenders), near.table), problem)
     if near.table.device != device.name:
         said = f"{said.removesuffix('.')}; this is {_a(device.name)}, of the same compute capability."
     return Choice(chosen.point.kernel, chosen.point.config, f"auto: {said}")
@@ -122,25 +140,29 @@ def _precedence(one: Forecast, dtype: DTypeName) -> tuple[bool, float, bool, flo
 
 @dataclass(frozen=True, slots=True)
 class _Race:
-    """Who was chosen, who was the fastest, of how many, on which model of device."""
+    """Who was chosen, who was the fastest, of how many, by which table."""
 
     chosen: Forecast
     fastest: Forecast
     count: int
-    device: str
+    table: TunedTable
+
+    def measured_at(self, point: Point) -> str:
+        """Where, and on what."""
+        verb = "probed here" if self.table.is_probed else f"measured on {_a(self.table.device)}"
+        return f"{verb} at {_shape(point)}"
 
 
 def _why(race: _Race, problem: Problem) -> str:
     chosen, fastest = race.chosen.point, race.fastest.point
-    where = f"{_a(race.device)} at {_shape(chosen)}"
     if not chosen.entry.is_of(problem):
-        return _expected(race, where)
-    kernels = f"{race.count} kernels measured on {where}"
+        return _expected(race)
+    kernels = f"{race.count} kernels {race.measured_at(chosen)}"
     speed = f"{chosen.row.gflops:.0f} GFLOPS"
     if chosen.row.fraction_of_baseline is not None and chosen.entry.baseline != chosen.kernel.name:
         speed += f", {chosen.row.fraction_of_baseline:.2f} times {chosen.entry.baseline}"
     if race.count == 1:
-        return f"of the kernels measured on {where} {chosen.kernel.name} alone fits here ({speed})."
+        return f"of the kernels {race.measured_at(chosen)} {chosen.kernel.name} alone fits here ({speed})."
     if chosen is fastest:
         return f"{chosen.kernel.name} was the fastest of {kernels} ({speed})."
     return (
@@ -149,13 +171,14 @@ def _why(race: _Race, problem: Problem) -> str:
     )
 
 
-def _expected(race: _Race, where: str) -> str:
+def _expected(race: _Race) -> str:
     """Of a shape that was not measured itself."""
     chosen, fastest = race.chosen.point.kernel, race.fastest.point.kernel
     ours = not isinstance(chosen, LibraryKernel)
     speed = f", at {race.chosen.speed:.2f} times the library's speed" if ours else ""
     shapes = "the shape" if race.chosen.points == 1 else f"{race.chosen.points} shapes"
-    by = f"by its speed at {shapes} measured nearest, the first of them on {where}, and by how it fills tiles and waves"
+    where = f"on {_a(race.table.device)} at {_shape(race.chosen.point)}"
+    by = f"by its speed at {shapes} measured nearest, the first of them {where}, and by how it fills tiles and waves"
     if race.chosen.point.kernel.made_of is not None:
         by += "; by its errors there, it should be no less exact than the library"
     if race.count == 1:

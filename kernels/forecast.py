@@ -36,6 +36,7 @@ SHAPES, POINTS = 32, 16  # of the nearest shapes so many are looked at, and of a
 TRIED = 8  # the nearest shapes at which a config was as exact as the library, but for one, if it counts
 EXACT = 0.55  # and so much of the library's error is the most it should have: that falls where the library cuts k
 LEAST_ERROR = 1e-3  # over the library's: what is exact has no logarithm
+PROMISING, MOST_PROMISING = 0.8, 5  # of the fastest's speed; so many are worth a probe
 _Shape = tuple[int, int, int, int]
 _Config = tuple[tuple[str, int], ...]
 # Of what is forecast as one: a kernel in whichever config was best, or a config of one that was tried in each.
@@ -79,10 +80,22 @@ def forecasts(
     """One for each kernel that was measured at any of these shapes; `entries`: the nearest first."""
     best: dict[str, Forecast] = {}
     for (name, _), points in _points(entries, fit, problem, device).items():
+        if not _is_as_exact(points, problem):
+            continue
         one = _forecast(points, problem, device)
         if name not in best or one.cautious > best[name].cautious:
             best[name] = one
     return tuple(best.values())
+
+
+def promising(
+    entries: Iterable[Entry], fit: Mapping[str, Kernel], problem: Problem, device: DeviceTraits
+) -> tuple[Forecast, ...]:
+    """What may well be the fastest: kernels, and each config of those that make their products of another type's,
+    whether it should be as exact as the library or not."""
+    together = _points(entries, fit, problem, device)
+    found = sorted((_forecast(points, problem, device) for points in together.values()), key=lambda one: -one.cautious)
+    return tuple(one for one in found[:MOST_PROMISING] if one.cautious >= PROMISING * found[0].cautious)
 
 
 def _items(config: TileConfig) -> _Config:
@@ -117,7 +130,7 @@ def _points(entries: Iterable[Entry], fit: Mapping[str, Kernel], problem: Proble
             found = points.setdefault(key, [])
             if len(found) < POINTS:
                 found.append(Point(fit[row.kernel], config, row, entry, row.gflops / known, distance))
-    return {key: found for key, found in points.items() if found and _is_as_exact(found, problem)}
+    return points
 
 
 def _is_as_exact(points: list[Point], problem: Problem) -> bool:

@@ -90,8 +90,12 @@ class TunedTable:
     device_class: DeviceClass
     compute_capability: tuple[int, int] | None
     multiprocessors: int | None
-    sources: tuple[Source, ...]
+    sources: tuple[Source, ...]  # none: a worker probed it for a product
     entries: tuple[Entry, ...]
+
+    @property
+    def is_probed(self) -> bool:
+        return not self.sources
 
     @cached_property
     def logarithms(self) -> Floats:

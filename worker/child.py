@@ -40,6 +40,7 @@ from worker.heartbeat import Heartbeat
 from worker.lease import EXIT_FAULT, EXIT_NOT_READY, LeaseKeeper, end_process
 from worker.multiply import multiply
 from worker.patience import patiently
+from worker.probe import Probes
 from worker.readiness import prove
 from worker.runner import CpuRunner, Runner
 
@@ -59,6 +60,7 @@ class Child:
         self._runner = runner
         self._ledger = ledger
         self._store = store
+        self._probes = Probes(runner) if settings.auto_probes else None
         self._rng = np.random.default_rng()  # seeded by the operating system: the check's signs must not be known
         self._lease = LeaseKeeper(ledger, settings)
         self._registry = WorkerRegistry(connect(settings), prefix=settings.key_prefix)
@@ -112,6 +114,7 @@ class Child:
             claimed,
             self._store,
             self._runner,
+            probes=self._probes,
             rng=self._rng,
             product_ttl_s=self._settings.product_ttl_s,
             check_ownership=self._lease.check,

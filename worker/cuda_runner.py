@@ -73,8 +73,8 @@ class CudaRunner(Runner):
             yield product
 
     @contextmanager
-    def bench(self, problem: Problem, data: DataSpec) -> Iterator[Bench]:
-        with device_faults(), self._device_alone():
+    def bench(self, problem: Problem, data: DataSpec, *, alone: bool = True) -> Iterator[Bench]:
+        with device_faults(), self._device_alone() if alone else _stream_of_its_own():
             bench = CudaBench(self.compiler, self._cublas, self.device, problem, data)
             try:
                 yield bench
@@ -93,13 +93,11 @@ class CudaRunner(Runner):
 
     @contextmanager
     def _device_alone(self) -> Iterator[None]:
-        """A stream that waits for no other, and all memory: operands kept for products are dropped first."""
+        """A stream of its own, and all memory: operands kept for products are dropped first."""
         self._free_all()
-        stream = cupy.cuda.Stream(non_blocking=True)
         try:
-            with stream:
+            with _stream_of_its_own():
                 yield
-            stream.synchronize()
         finally:
             self._free_all()
             cupy.get_default_pinned_memory_pool().free_all_blocks()
@@ -169,6 +167,18 @@ class CudaRunner(Runner):
     def _free_all(self) -> None:
         self.cache.clear()
         cupy.get_default_memory_pool().free_all_blocks()
+
+
+@contextmanager
+def _stream_of_its_own() -> Iterator[None]:
+    """It waits for no other. At its end the memory that was used on it is free for others."""
+    stream = cupy.cuda.Stream(non_blocking=True)
+    try:
+        with stream:
+            yield
+        stream.synchronize()
+    finally:
+        cupy.get_default_memory_pool().free_all_blocks(stream)
 
 
 def _free_bytes() -> int:

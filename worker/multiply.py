@@ -27,6 +27,7 @@ from jobs.random_matrices import generate
 from kernels.choose import Choice, NoKernelError, choose
 from kernels.kernel import ConfigError
 from kernels.numerics import ACCURACY_RANGE, Problem, gflops
+from worker.probe import Probes
 from worker.runner import HostOperand, Product, Runner
 from worker.verify import NOT_CHECKED, check
 
@@ -36,11 +37,13 @@ def multiply(
     store: MatrixStore,
     runner: Runner,
     *,
+    probes: Probes | None = None,
     rng: np.random.Generator,
     product_ttl_s: float,
     check_ownership: Callable[[], None],
 ) -> Outcome:
-    """The product is in `store` when this returns. `check_ownership` raises StaleAttempt once the job is lost.
+    """The product is in `store` when this returns. `check_ownership` raises StaleAttempt once the job is lost. Without
+    `probes` what `auto` takes is by measured tables alone.
 
     Raises JobFailed and its kin, StoreUnavailable, StaleAttempt.
     """
@@ -48,7 +51,7 @@ def multiply(
     request = job.record.request
     assert isinstance(request, MatmulRequest), "benchmarks go another way"
     problem = problem_of(request)
-    choice = _choice(request, problem, runner)
+    choice = _choice(request, problem, runner, probes, check_ownership)
     try:
         with (
             _operand(request.a, store) as a,
@@ -93,8 +96,12 @@ def problem_of(request: MatmulRequest) -> Problem:
     )
 
 
-def _choice(request: MatmulRequest, problem: Problem, runner: Runner) -> Choice:
+def _choice(
+    request: MatmulRequest, problem: Problem, runner: Runner, probes: Probes | None, check_ownership: Callable[[], None]
+) -> Choice:
     try:
+        if request.kernel == "auto" and probes is not None:
+            return probes.choose(problem, request.accuracy, check_ownership)
         return choose(request.kernel, request.config, problem, request.accuracy, runner.device.traits)
     except (NoKernelError, ConfigError) as error:
         raise KernelUnavailable(str(error)) from error

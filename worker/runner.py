@@ -88,8 +88,9 @@ class Runner(ABC):
         """The device's state now. For use by any thread."""
 
     @abstractmethod
-    def bench(self, problem: Problem, data: DataSpec) -> AbstractContextManager[Bench]:
-        """The problem's operands, made there, to have kernels timed on; as long as the context lasts.
+    def bench(self, problem: Problem, data: DataSpec, *, alone: bool = True) -> AbstractContextManager[Bench]:
+        """The problem's operands, made there, to have kernels timed on; as long as the context lasts. `alone`: what is
+        kept there for other products goes first.
 
         Raises OutOfDeviceMemory, KernelUnavailable, DeviceFault.
         """
@@ -135,7 +136,7 @@ class CpuRunner(Runner):
         return Telemetry()
 
     @contextmanager
-    def bench(self, problem: Problem, data: DataSpec) -> Iterator[Bench]:
+    def bench(self, problem: Problem, data: DataSpec, *, alone: bool = True) -> Iterator[Bench]:
         _admit(problem, operands=True)
         self._use_threads(self._threads if problem.flops >= ONE_THREAD_FLOPS else 1)
         yield CpuBench(problem, data)

@@ -99,7 +99,7 @@ class SimulatedRunner(CpuRunner):
         self.behaviour = behaviour or Behaviour()
 
     @contextmanager
-    def bench(self, problem: Problem, data: DataSpec) -> Iterator[Bench]:
+    def bench(self, problem: Problem, data: DataSpec, *, alone: bool = True) -> Iterator[Bench]:
         self.behaviour.benches += 1
         yield SimulatedBench(problem, data, self.behaviour)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from analysis.result_models import Results
 from analysis.results import from_json
-from benchmarks.auto_sample import LEAST, MOST, ODD_SHARE, choices, draw
+from benchmarks.auto_sample import LEAST, MOST, ODD_SHARE, as_served, by_tables, choices, draw, not_measured
 from benchmarks.bench_auto import asked_for, had, parsed, rivals
 from benchmarks.exactness import is_as_exact
 from benchmarks.publish import RESULTS
@@ -43,12 +44,15 @@ def test_sizes_are_spread_over_doublings() -> None:
 
 
 def test_a_slow_choice_is_held_against_the_fastest_and_the_best_against_itself() -> None:
-    slow = {one.shape: one for one in choices(only("vectorized", "cublas"), only("vectorized", "pipelined", "cublas"))}
+    slow = {
+        one.shape: one
+        for one in choices(by_tables(only("vectorized", "cublas")), only("vectorized", "pipelined", "cublas"))
+    }
     assert len(slow) == 2
     at_4096 = slow[4096, 4096, 4096]
     assert at_4096.kernel == "vectorized" and at_4096.best_kernel == "cublas"
     assert at_4096.speed < at_4096.best_speed == 1.0 and at_4096.of_best == at_4096.speed
-    for one in choices(only("cublas"), only("vectorized", "pipelined", "cublas")):
+    for one in choices(by_tables(only("cublas")), only("vectorized", "pipelined", "cublas")):
         assert one.kernel == one.best_kernel == "cublas" and one.of_best == 1.0
 
 
@@ -67,9 +71,35 @@ def test_what_is_further_off_than_the_library_is_no_rival_and_told_where_taken(r
         else:
             changed.append(case)
     emulated = both.model_copy(update={"records": tuple(changed)})
-    best = {one.best_kernel for one in choices(only("vectorized", "cublas"), emulated)}
+    best = {one.best_kernel for one in choices(by_tables(only("vectorized", "cublas")), emulated)}
     assert best == {"fp32_emulated" if counts else "cublas"}
-    assert [one.error for one in choices(emulated, only("cublas"))] == pytest.approx([ratio, ratio])
+    of_emulated = choices(by_tables(emulated), only("cublas"), (emulated,))
+    assert [one.error for one in of_emulated] == pytest.approx([ratio, ratio])
+
+
+def served(*kernels: str) -> list[dict[str, Any]]:
+    """As the service tells of a product of each shape, with the first of these kernels at the first of them."""
+    cases = [next(case for case in only(kernel).records) for kernel in kernels]
+    shapes = list(dict.fromkeys((case.m, case.n, case.k) for case in only(kernels[0]).records))
+    return [
+        {"m": m, "n": n, "k": k, "kernel": case.kernel, "config": dict(case.config), "why": "auto: it was probed here"}
+        for (m, n, k), case in zip(shapes, cases, strict=True)
+    ]
+
+
+def test_what_was_served_is_held_against_all_that_was_measured_and_the_rest_is_to_be_measured() -> None:
+    auto, others = only("vectorized", "cublas"), only("pipelined", "cublas")
+    told = served("vectorized", "pipelined")
+    assert not_measured(told, [auto, others]) == {}
+    found = as_served(told, [auto, others])
+    assert [case.kernel for case in found.values()] == ["vectorized", "pipelined"]
+    both = choices(found, others, (auto,))
+    assert [one.kernel for one in both] == ["vectorized", "pipelined"]
+    assert both[0].of_best < 1.0
+    changed = [told[0] | {"config": {"block_m": 1}}, told[1]]
+    assert list(as_served(changed, [auto, others])) == [(told[1]["m"], told[1]["n"], told[1]["k"])]
+    (missing,) = not_measured(changed, [auto, others]).items()
+    assert missing == (("vectorized", (("block_m", 1),)), [(told[0]["m"], told[0]["n"], told[0]["k"])])
 
 
 def test_an_error_that_is_not_known_makes_a_kernel_no_equal() -> None:
@@ -94,6 +124,18 @@ def test_the_section_says_what_was_reached_and_the_worst_choices(tmp_path: Path)
     assert bounds.count("missed") == 3
     assert taken.startswith("Taken: `vectorized` 2.")
     assert worst.count("`vectorized`") == 2
+
+
+def test_the_section_has_what_was_served_beside_what_tables_alone_say(tmp_path: Path) -> None:
+    auto, others = only("vectorized", "cublas"), only("pipelined", "cublas")
+    runs = {name: each.model_dump(mode="json") for name, each in (("auto", auto), ("others", others))}
+    record = {"seed": 7, "dtype": "float32", "most": 12_288, "served": {"records": served("pipelined", "pipelined")}}
+    path = tmp_path / "h200_auto.json"
+    path.write_text(json.dumps(record | runs))
+    _, _, how, bounds, taken, _ = auto_choices(path)
+    assert "each of 2 shapes. At 2 of them" in how
+    assert "| as served | " in bounds and bounds.count("missed") >= 3
+    assert taken.startswith("Taken: `pipelined` 2.")
 
 
 def test_what_a_run_that_was_cut_off_had_measured_may_be_left_out(tmp_path: Path) -> None:

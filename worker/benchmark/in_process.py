@@ -18,10 +18,10 @@ NO_MEMORY = "Operands and product do not fit in the worker's memory."
 
 
 class InProcess:
-    """A context: at its end the last problem's operands go."""
+    """A context: at its end the last problem's operands go. `alone`: as `Runner.bench` has it."""
 
-    def __init__(self, runner: Runner) -> None:
-        self._runner = runner
+    def __init__(self, runner: Runner, *, alone: bool = True) -> None:
+        self._runner, self._alone = runner, alone
         self._problem: tuple[Problem, DataSpec] | None = None
         self._context: AbstractContextManager[Bench] | None = None
         self._bench: Bench | None = None
@@ -51,7 +51,7 @@ class InProcess:
     def _bench_for(self, problem: Problem, data: DataSpec) -> Bench:
         if self._bench is None or self._problem != (problem, data):
             self._close(None)
-            context = self._runner.bench(problem, data)
+            context = self._runner.bench(problem, data, alone=self._alone)
             self._bench = context.__enter__()
             self._problem, self._context = (problem, data), context
         return self._bench
