@@ -4,7 +4,8 @@
 
 Without --url a stack of its own is started, with a worker on --device. Targets come first, then the sizes that only the
 plot shows. The file has the results of each benchmark by its name, and is written anew every few seconds: a run that is
-cut off has left what it measured. With --kernels the file's other benchmarks stay as they were recorded.
+cut off has left what it measured, and --resume measures the rest. With --kernels the file's other benchmarks stay as
+they were recorded.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ import argparse
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import httpx
@@ -50,11 +52,16 @@ def look(client: httpx.Client, kept: Kept, name: str, job_id: str) -> None:
     kept.keep(name, results(client, job_id))
 
 
-def specs(kernels: list[str] | None) -> Iterator[tuple[str, dict[str, Any]]]:
-    """By name, in the order in which they are measured; of all kernels, or of these."""
+def specs(
+    kernels: Sequence[str] | None, measured: Mapping[str, Any] = MappingProxyType({})
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """By name, in the order in which they are measured; of all kernels, or of these; without what was measured in
+    full."""
     for target in (*TARGETS, *CURVES):
         if not kernels or target.kernel in kernels:
-            yield from target.specs.items()
+            for name, spec in target.specs.items():
+                if not measured.get(name, {}).get("complete"):
+                    yield name, spec
 
 
 def main() -> None:
@@ -64,15 +71,17 @@ def main() -> None:
     parser.add_argument("--device", default="gpu:0")
     parser.add_argument("--budget-s", type=float, default=420.0, help="what is not done by then is cancelled")
     parser.add_argument("--kernels", nargs="*", help="only these of the kernels that have targets")
+    parser.add_argument("--resume", action="store_true", help="without what the file has in full")
     arguments = parser.parse_args()
     ends_at = time.monotonic() + arguments.budget_s
-    before = json.loads(arguments.out.read_bytes()) if arguments.kernels and arguments.out.exists() else {}
+    keeps = (arguments.kernels or arguments.resume) and arguments.out.exists()
+    before = json.loads(arguments.out.read_bytes()) if keeps else {}
     kept = Kept(arguments.out, before)
     with (
         service(arguments.url, arguments.device) as url,
         httpx.Client(base_url=url, timeout=120, trust_env=False) as client,
     ):
-        for name, spec in specs(arguments.kernels):
+        for name, spec in specs(arguments.kernels, before if arguments.resume else {}):
             if time.monotonic() > ends_at:
                 print(f"{name}: no time left", flush=True)
                 continue

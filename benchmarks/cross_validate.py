@@ -2,16 +2,18 @@
 
     python -m benchmarks.cross_validate
 
-What `auto` takes for the shape from the rest of the table is held against what was measured there.
+What `auto` takes for the shape from the rest of the table is held against what was measured there; and what a worker
+would take that probes its contenders.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from benchmarks.auto_sample import geometric_mean
-from kernels.choose import Choice, choose_from
+from kernels.choose import Choice, choose_from, contenders
+from kernels.forecast import Forecast, Point
 from kernels.kernel import DeviceTraits
 from kernels.tuned import TABLES, Entry, Row, Trial, TunedTable
 
@@ -28,6 +30,7 @@ class Held:
     of_best: float  # its speed over that of the fastest there
     of_library: float | None  # and over the library's
     is_as_exact: bool  # as the library
+    probed: float  # of the fastest's speed, if the contenders were measured first
 
 
 def validated(table: TunedTable) -> Iterator[Held]:
@@ -42,17 +45,30 @@ def validated(table: TunedTable) -> Iterator[Held]:
         taken = choose_from([rest], entry.problem, entry.accuracy, device)
         if (row := _measured(entry, taken)) is not None:
             library = next((one.gflops for one in entry.ranking if one.kernel == entry.baseline), None)
+            likely = contenders(entry.problem, entry.accuracy, device, [rest])
             yield Held(
                 entry=entry,
                 kernel=taken.kernel.name,
                 why=taken.why,
                 of_best=min(row.gflops / entry.ranking[0].gflops, 1.0),
                 of_library=row.gflops / library if library else None,
-                is_as_exact=row.is_as_exact if isinstance(row, Trial) else True,
+                is_as_exact=_is_as_exact(row),
+                probed=_probed(entry, row, likely),
             )
 
 
-def _measured(entry: Entry, taken: Choice) -> Row | None:
+def _probed(entry: Entry, taken: Row, likely: Iterable[Forecast]) -> float:
+    """`taken` is what tables alone say."""
+    rows = [row for one in likely if (row := _measured(entry, one.point)) is not None]
+    rows += [taken, *(row for row in entry.ranking if row.kernel == entry.baseline)]
+    return min(max(row.gflops for row in rows if _is_as_exact(row)) / entry.ranking[0].gflops, 1.0)
+
+
+def _is_as_exact(row: Row) -> bool:
+    return row.is_as_exact if isinstance(row, Trial) else True
+
+
+def _measured(entry: Entry, taken: Choice | Point) -> Row | None:
     """The kernel's best config; of one that is tried in each the very config, which may be less exact than the library
     and so not ranked."""
     if taken.kernel.made_of is None:
@@ -69,6 +85,7 @@ def main() -> None:
         print(f"of the best: {geometric_mean([one.of_best for one in held]):.3f}")
         print(f"over the library: {geometric_mean(over):.3f}, worst {min(over):.3f}")
         print(f"less exact than the library: {sum(not one.is_as_exact for one in held)}")
+        print(f"of the best, probed: {geometric_mean([one.probed for one in held]):.3f}")
         for one in sorted(held, key=lambda one: one.of_best)[:SHOWN]:
             print(f"{one.of_best:.3f} {one.entry.dtype} {one.entry.shape} {one.kernel}: {one.why}")
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from math import log2
 
 from kernels.arrange import MAX_GRID_Z, tile_grid, tiles
+from kernels.buckets import BUCKET_NAMES
 from kernels.kernel import Constraint, CudaKernel, Default, Kernel, Launch, Parameter, TileConfig
 from kernels.numerics import DTYPES, OWN_ACCURACY, DTypeName, Problem
 
@@ -21,6 +24,17 @@ WIDE: Shape = (16, 128, 8, 4, 4)
 TALL: Shape = (128, 16, 4, 8, 4)
 SHAPES: tuple[Shape, ...] = (FINE, TINY, WHOLE, (32, 64, 4, 4, 2), SQUARE, SLICED, (64, 64, 8, 4, 4), WIDE, TALL)
 NAMES = ("block_m", "block_n", "thread_m", "thread_n", "slices")
+# Clocks of a block in these tiles: a step of k where nothing hides its latency, one where others do, and all besides.
+# Fitted to 1,134 times recorded on an H200 (docs/notes/cluster_split_k.md).
+CLOCKS: Mapping[tuple[int, ...], tuple[float, float, float]] = {
+    TINY: (22.0, 8.2, 940.0),
+    FINE: (32.0, 24.5, 2210.0),
+    SLICED: (20.0, 64.5, 2400.0),
+    WIDE: (49.5, 47.5, 2570.0),
+    TALL: (33.0, 42.0, 3140.0),
+}
+MEET_CLOCKS = 1_600.0  # each time that a cluster's size doubles
+NOT_BATCHED = tuple(name for name in BUCKET_NAMES if name != "batched")
 
 
 def _config(shape: Shape, block_k: int, cluster: int, items: int = 1) -> TileConfig:
@@ -48,6 +62,17 @@ def _clusters(problem: Problem, config: TileConfig) -> Launch:
     flat = tile_grid(problem, tile, block, shared_bytes=shared_bytes, splits=config["cluster"])
     deep = min(tiles(problem.batch, config["items"]), MAX_GRID_Z)
     return replace(flat, grid=(*flat.grid[:2], deep), cluster=config["cluster"])
+
+
+def _clocks(problem: Problem, config: TileConfig, multiprocessors: int) -> float:
+    """The longest way through a block, or all that a multiprocessor has to do, whichever takes longer."""
+    cluster, shape = config["cluster"], tuple(config[name] for name in NAMES)
+    latency, work, besides = CLOCKS.get(shape, CLOCKS[FINE])  # others are alone in their bucket
+    of_product = tiles(problem.m, config["block_m"]) * tiles(problem.n, config["block_n"])
+    blocks = of_product * tiles(problem.batch, config["items"]) * cluster
+    steps = tiles(problem.k, config["block_k"] * cluster) * config["block_k"] * config["items"]
+    shared_out = tiles(blocks, multiprocessors) * (steps * work + besides)
+    return MEET_CLOCKS * log2(cluster) + max(steps * latency + besides, shared_out)
 
 
 def _values(place: int) -> tuple[int, ...]:
@@ -90,13 +115,17 @@ CLUSTER_SPLIT_K: tuple[Kernel, ...] = (
             ),
         ),
         defaults=(
-            Default(config=_config(WIDE, 32, 4), buckets=("wide",)),
-            Default(config=_config(TALL, 64, 4), buckets=("tall",)),
-            Default(config=_config(TINY, 64, 8), buckets=("deep",), dtypes=("float32", "float64")),
-            Default(config=_config(FINE, 32, 2), buckets=("small", "deep")),  # integers in tiny tiles would spill
             Default(config=_config(WHOLE, 32, 1, items=4), buckets=("batched",)),
-            Default(config=_config(SLICED, 32, 1)),
+            # Integers in tiny tiles would spill.
+            Default(config=_config(TINY, 64, 1), buckets=NOT_BATCHED, dtypes=("float32", "float64")),
+            Default(config=_config(TINY, 64, 8), buckets=NOT_BATCHED, dtypes=("float32", "float64")),
+            Default(config=_config(FINE, 32, 2), buckets=NOT_BATCHED),
+            Default(config=_config(SLICED, 32, 1), buckets=NOT_BATCHED),
+            Default(config=_config(SLICED, 32, 2), buckets=NOT_BATCHED),
+            Default(config=_config(WIDE, 32, 8), buckets=NOT_BATCHED),
+            Default(config=_config(TALL, 64, 8), buckets=NOT_BATCHED),
         ),
+        clocks=_clocks,
         arrange=_clusters,
         shared_bytes=_shared_bytes,
         accumulators=lambda config: config["thread_m"] * config["thread_n"],

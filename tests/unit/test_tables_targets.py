@@ -63,6 +63,8 @@ def test_targets_have_bounds_and_energy_and_come_before_the_curves() -> None:
     assert names[: len(names) // 2] == [name for target in TARGETS for name in target.specs][: len(names) // 2]
     assert names[-1].endswith("curve_dense")
     assert [name for name, _ in specs(["fp32_emulated"])][:2] == ["fp32_emulated", "fp32_emulated_curve"]
+    measured = {"hopper_bf16": {"complete": True}, "hopper_fp16": {"complete": False}}
+    assert [name for name, _ in specs(None, measured)] == [name for name in names if name != "hopper_bf16"]
 
 
 def test_a_curve_has_every_config_that_auto_may_want_beside_the_library() -> None:
