@@ -13,6 +13,7 @@ from kernels.numerics import ACCURACY_RANGE, ACCURACY_UNIT_ROUNDOFF, AccuracyNam
 from kernels.tuned import TABLES, Nearby, TunedTable, nearby
 
 AS_FAST = 0.98  # of the fastest: runs of one kernel differ by so much
+PROBE_REACH = 6.0  # doublings: so far away shapes say what is worth measuring, though not what is the fastest
 
 
 class NoKernelError(ValueError):
@@ -105,8 +106,8 @@ def contenders(
     problem: Problem, accuracy: AccuracyName, device: DeviceTraits, tables: Iterable[TunedTable] = TABLES
 ) -> tuple[Forecast, ...]:
     """What is worth measuring before `auto` takes something for this product: what may well be the fastest, and the
-    kernel that is preferred without figures. Nothing where its very shape was measured, or none near it."""
-    near = nearby(problem, accuracy, device, tables)
+    kernel that is preferred without figures. Nothing where its very shape was measured, or none within PROBE_REACH."""
+    near = nearby(problem, accuracy, device, tables, PROBE_REACH)
     if near is None or near.entries[0].is_of(problem):
         return ()
     fit = {kernel.name: kernel for kernel in candidates(problem, accuracy, device)}

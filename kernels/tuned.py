@@ -155,11 +155,15 @@ def table_for(device: DeviceTraits, tables: Iterable[TunedTable] = TABLES) -> Tu
 
 
 def nearby(
-    problem: Problem, accuracy: AccuracyName, device: DeviceTraits, tables: Iterable[TunedTable] = TABLES
+    problem: Problem,
+    accuracy: AccuracyName,
+    device: DeviceTraits,
+    tables: Iterable[TunedTable] = TABLES,
+    reach: float = REACH,
 ) -> Nearby | None:
     """What was measured near to a problem in classes that meet `accuracy`; None where nothing near enough was.
 
-    Near are shapes at most REACH doublings away. Rows must be, like the problem's, whole runs of 16 bytes or not, for
+    Near are shapes at most `reach` doublings away. Rows must be, like the problem's, whole runs of 16 bytes or not, for
     tensor cores are fed far slower where they are not; not so for fp32, which CUDA cores multiply element by element.
     Where the very shape was measured, that alone counts. Tables hold products of operands as they are, so nothing is
     near to one of a transposed operand.
@@ -167,15 +171,15 @@ def nearby(
     table = table_for(device, tables)
     if table is None or problem.transpose_a or problem.transpose_b:
         return None
-    near = tuple(entry for entry in _within_reach(table, problem) if _serves(entry, problem, accuracy))
+    near = tuple(entry for entry in _within(reach, table, problem) if _serves(entry, problem, accuracy))
     return Nearby(table, tuple(entry for entry in near if entry.is_of(problem)) or near) if near else None
 
 
-def _within_reach(table: TunedTable, problem: Problem) -> Iterator[Entry]:
+def _within(reach: float, table: TunedTable, problem: Problem) -> Iterator[Entry]:
     """The nearest first."""
     here = np.log2([problem.m, problem.n, problem.k, problem.batch])
     apart = np.linalg.norm(table.logarithms - here, axis=1)
-    yield from (table.entries[at] for at in np.argsort(apart, kind="stable") if apart[at] <= REACH)
+    yield from (table.entries[at] for at in np.argsort(apart, kind="stable") if apart[at] <= reach)
 
 
 def best_results(kernel: str, tables: Iterable[TunedTable] = TABLES) -> tuple[BestResult, ...]:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import cupy
 import numpy as np
 import pytest
 
 from kernels.choose import contenders
 from kernels.kernel import LibraryKernel
 from kernels.numerics import AccuracyName, DTypeName, Problem
-from worker.benchmark import cuda_watch
 from worker.probe import Probes
 from worker.runner import HostOperand
 
@@ -22,13 +20,20 @@ NEW = Problem(1303, 1507, 2111, "float32")
 
 
 @pytest.fixture(autouse=True)
-def uncontended(monkeypatch: pytest.MonkeyPatch) -> None:
+def uncontended(gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests in other processes may use the device meanwhile: what is measured is not the point here."""
-    monkeypatch.setattr(cuda_watch, "is_contended", lambda *_: False)
+    monkeypatch.setattr("worker.benchmark.cuda_watch.is_contended", lambda *_: False)
 
 
 def nothing() -> None:
     """The job is still this attempt's."""
+
+
+def kept_bytes() -> int:
+    """Of the device, by CuPy's pool, used or not."""
+    import cupy
+
+    return int(cupy.get_default_memory_pool().total_bytes())
 
 
 @pytest.mark.parametrize(
@@ -38,6 +43,7 @@ def nothing() -> None:
         (Problem(98, 75, 1302, "float32"), "fp32"),
         (Problem(5003, 411, 1111, "float32"), "tf32"),
         (Problem(2222, 1111, 3333, "bfloat16"), "bf16"),
+        (Problem(41, 1003, 201, "bfloat16"), "bf16"),
         (Problem(777, 1555, 999, "float64"), "fp64"),
         (Problem(1414, 2323, 999, "int8"), "exact"),
     ],
@@ -62,9 +68,9 @@ def test_kept_operands_stay_and_its_own_memory_goes(runner: CudaRunner) -> None:
         small, probes.choose(small, "fp32", nothing), HostOperand(elements, "kept"), HostOperand(elements)
     ):
         pass
-    used = cupy.get_default_memory_pool().total_bytes()
+    used = kept_bytes()
     again = Problem(NEW.m + 2, NEW.n, NEW.k, dtype)
     assert probes.choose(again, "fp32", nothing).kernel is not None
     assert probes.choose(NEW, "fp32", nothing) is first
     assert runner.cache.get("kept") is not None
-    assert cupy.get_default_memory_pool().total_bytes() <= used
+    assert kept_bytes() <= used

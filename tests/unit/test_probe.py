@@ -13,7 +13,7 @@ from jobs.errors import KernelUnavailable, StaleAttempt
 from kernels.choose import choose, contenders
 from kernels.kernel import NO_CONFIG
 from kernels.numerics import Problem
-from kernels.tuned import TABLES, Entry
+from kernels.tuned import TABLES, Entry, nearby
 from tests.support.simulated import Behaviour, SimulatedBench, SimulatedRunner
 from worker import probe
 from worker.benchmark.bench import Bench, Watched
@@ -115,6 +115,15 @@ def test_what_is_preferred_without_figures_is_measured_besides() -> None:
     assert "cublas_tf32" in {case.kernel for case in runner.cases}
 
 
+def test_far_from_all_that_was_measured_it_is_settled_by_measuring_too() -> None:
+    """Squares from 1,024 on were measured in bfloat16. What was fastest there is worth a try on a thin product."""
+    problem = Problem(41, 1003, 201, "bfloat16")
+    runner = Timed(only("hopper_bf16"))
+    assert nearby(problem, "bf16", runner.device.traits) is None
+    assert choose("auto", NO_CONFIG, problem, "bf16", runner.device.traits).kernel.name == "cublas"
+    assert Probes(runner).choose(problem, "bf16", nothing).kernel.name == "hopper_bf16"
+
+
 @pytest.mark.parametrize("what", ["contended", "throttled", "refused"])
 def test_where_measuring_says_nothing_the_tables_decide(what: str) -> None:
     watched = Watched(contended=what == "contended", throttled=what == "throttled")
@@ -141,7 +150,7 @@ def recorded() -> Entry:
         Problem(30_001, 30_001, 30_001, "float32"),
         Problem(64, 64, 64, "int32"),
     ],
-    ids=["measured", "clear", "long", "far from all that was measured"],
+    ids=["measured", "clear", "long", "of a type that was not measured"],
 )
 def test_there_is_no_probe_without_a_doubt_or_without_the_time_to_settle_it(problem: Problem) -> None:
     runner = Timed(only("cublas"))
