@@ -94,6 +94,7 @@ def test_files_are_chosen_without_scripts(plain: Tab, http: httpx.Client) -> Non
     for name, array in (("a", A), ("b", B)):
         page.set_input_files(f"#file_{name}", {"name": f"{name}.npy", "mimeType": "", "buffer": npy(array)})
     page.get_by_role("button", name="Multiply").click()
+    page.wait_for_url("**/ui/jobs/job_*")  # until it has loaded: what is on its way cannot be loaded again
     job_id = page.url.rpartition("/")[2]
     http.get(f"/v1/jobs/{job_id}", headers={"prefer": "wait=10"}).raise_for_status()
     page.reload()
