@@ -87,7 +87,7 @@ def _of_shipped(problem: Problem, accuracy: AccuracyName, device: DeviceTraits) 
 def choose_from(tables: Iterable[TunedTable], problem: Problem, accuracy: AccuracyName, device: DeviceTraits) -> Choice:
     """What `auto` takes by these tables. Raises NoKernelError, ConfigError."""
     fit = {kernel.name: kernel for kernel in candidates(problem, accuracy, device)}
-    preferred = _preferred(fit)
+    preferred = preferred_of(fit.values())
     if preferred is None:
         raise NoKernelError(f"no kernel multiplies {problem.dtype} operands to {accuracy} accuracy on this device.")
     near = nearby(problem, accuracy, device, tables)
@@ -98,34 +98,35 @@ def choose_from(tables: Iterable[TunedTable], problem: Problem, accuracy: Accura
     return Choice(preferred, config, f"auto: {preferred.name} is {others}.")
 
 
-def _preferred(fit: Mapping[str, Kernel]) -> Kernel | None:
-    return next((fit[name] for name in _PREFERENCE if name in fit), None)
+def preferred_of(fit: Iterable[Kernel]) -> Kernel | None:
+    """Of kernels that fit, the one that is taken without figures; where it was not measured, figures of others decide
+    nothing."""
+    by_name = {kernel.name: kernel for kernel in fit}
+    return next((by_name[name] for name in _PREFERENCE if name in by_name), None)
 
 
 def contenders(
     problem: Problem, accuracy: AccuracyName, device: DeviceTraits, tables: Iterable[TunedTable] = TABLES
 ) -> tuple[Forecast, ...]:
-    """What is worth measuring before `auto` takes something for this product: what may well be the fastest, and the
-    kernel that is preferred without figures. Nothing where its very shape was measured, or none within PROBE_REACH."""
+    """What is worth measuring before `auto` takes something. Nothing where the product's very shape was measured, or
+    none within PROBE_REACH of it."""
     near = nearby(problem, accuracy, device, tables, PROBE_REACH)
     if near is None or near.entries[0].is_of(problem):
         return ()
     fit = {kernel.name: kernel for kernel in candidates(problem, accuracy, device)}
-    preferred = [one for one in forecasts(near.entries, fit, problem, device) if one.point.kernel is _preferred(fit)]
-    likely = promising(near.entries, fit, problem, device)
-    return likely if any(one in likely for one in preferred) else (*likely, *preferred)
+    return promising(near.entries, fit, problem, device)
 
 
 def _measured(
     near: Nearby, fit: Mapping[str, Kernel], preferred: Kernel, problem: Problem, device: DeviceTraits
 ) -> Choice | None:
-    contenders = forecasts(near.entries, fit, problem, device)
-    if not any(contender.point.kernel is preferred for contender in contenders):
+    rivals = forecasts(near.entries, fit, problem, device)
+    if not any(contender.point.kernel is preferred for contender in rivals):
         return None
-    fastest = max(contenders, key=lambda contender: contender.cautious)
-    as_fast = [one for one in contenders if one.cautious >= AS_FAST * fastest.cautious]
+    fastest = max(rivals, key=lambda contender: contender.cautious)
+    as_fast = [one for one in rivals if one.cautious >= AS_FAST * fastest.cautious]
     chosen = min(as_fast, key=lambda contender: _precedence(contender, problem.dtype))
-    said = _why(_Race(chosen, fastest, len(contenders), near.table), problem)
+    said = _why(_Race(chosen, fastest, len(rivals), near.table), problem)
     if near.table.device != device.name:
         said = f"{said.removesuffix('.')}; this is {_a(device.name)}, of the same compute capability."
     return Choice(chosen.point.kernel, chosen.point.config, f"auto: {said}")

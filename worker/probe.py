@@ -14,9 +14,9 @@ import structlog
 from jobs.benchmark_cases import expand
 from jobs.benchmark_records import CaseRecord
 from jobs.benchmark_spec import BenchmarkSpec, KernelAxis, Shape, TimingSpec
-from kernels.choose import Choice, choose, choose_from, contenders
+from kernels.choose import Choice, candidates, choose, choose_from, contenders, preferred_of
 from kernels.forecast import Forecast
-from kernels.kernel import NO_CONFIG
+from kernels.kernel import NO_CONFIG, Kernel
 from kernels.numerics import AccuracyName, Problem
 from kernels.ranking import compared, error_ratio
 from kernels.tuned import Entry, Trial, TunedTable
@@ -56,11 +56,12 @@ class Probes:
     def _chosen(self, problem: Problem, accuracy: AccuracyName, check: Check) -> Choice:
         traits = self._runner.device.traits
         expected = choose("auto", NO_CONFIG, problem, accuracy, traits)
-        likely = contenders(problem, accuracy, traits)
-        if not _is_worth_it(likely, expected, problem):
+        likely, preferred = contenders(problem, accuracy, traits), preferred_of(candidates(problem, accuracy, traits))
+        if preferred is None or not _is_worth_it(likely, expected, preferred, problem):
             return expected
         started = time.monotonic()
-        table = self._measured(_spec(likely, expected, problem), check)
+        besides = {preferred.name: {}, expected.kernel.name: dict(expected.config)}
+        table = self._measured(_spec(likely, besides, problem), check)
         chosen = choose_from([table], problem, accuracy, traits) if table is not None else expected
         seconds = round(time.monotonic() - started, 3)
         log.info("probed", shape=(problem.m, problem.n, problem.k), kernel=chosen.kernel.name, seconds=seconds)
@@ -86,18 +87,20 @@ class Probes:
         )
 
 
-def _is_worth_it(likely: Sequence[Forecast], expected: Choice, problem: Problem) -> bool:
+def _is_worth_it(likely: Sequence[Forecast], expected: Choice, preferred: Kernel, problem: Problem) -> bool:
     """Whether there is a doubt, and time to settle it."""
-    rivals = [one for one in likely if one.point.kernel is not expected.kernel or one.point.config != expected.config]
+    if not likely:
+        return False
+    alone = all(one.point.kernel is expected.kernel and one.point.config == expected.config for one in likely)
     launches_s = (problem.flops / (one.point.row.gflops * 1e9) for one in likely)
-    return bool(rivals) and LAUNCHES * sum(launches_s) <= LONGEST_S
+    return not (alone and expected.kernel is preferred) and LAUNCHES * sum(launches_s) <= LONGEST_S
 
 
-def _spec(likely: Sequence[Forecast], expected: Choice, problem: Problem) -> BenchmarkSpec:
+def _spec(likely: Sequence[Forecast], besides: Mapping[str, dict[str, int]], problem: Problem) -> BenchmarkSpec:
     """Each kernel in the config that was best nearby and in its default one here. One whose configs differ in how exact
     they are stands for each of them."""
     axes = [KernelAxis(kernel=one.point.kernel.name, configs=_configs(one)) for one in likely]
-    axes.append(KernelAxis(kernel=expected.kernel.name, configs=(dict(expected.config),)))
+    axes += [KernelAxis(kernel=name, configs=(config,)) for name, config in besides.items()]
     shape = Shape(m=problem.m, n=problem.n, k=problem.k, batch=problem.batch)
     return BenchmarkSpec(kernels=tuple(axes), shapes=(shape,), dtypes=(problem.dtype,), timing=TIMING)
 

@@ -10,7 +10,8 @@ import pytest
 from jobs.benchmark_cases import Case
 from jobs.benchmark_spec import DataSpec
 from jobs.errors import KernelUnavailable, StaleAttempt
-from kernels.choose import choose, contenders
+from kernels.catalog import BY_NAME
+from kernels.choose import Choice, choose, contenders
 from kernels.kernel import NO_CONFIG
 from kernels.numerics import Problem
 from kernels.tuned import TABLES, Entry, nearby
@@ -113,6 +114,26 @@ def test_what_is_preferred_without_figures_is_measured_besides() -> None:
     assert "cublas_tf32" not in [one.point.kernel.name for one in contenders(problem, "tf32", runner.device.traits)]
     assert Probes(runner).choose(problem, "tf32", nothing).kernel.name == "cluster_split_k"
     assert "cublas_tf32" in {case.kernel for case in runner.cases}
+
+
+def test_so_it_is_where_tables_say_that_another_is_faster() -> None:
+    """float32 to bf16: TF32 of ours leads, and its baseline is the library's TF32."""
+    problem = Problem(703, 411, 1111, "float32")
+    runner = Timed(only("hopper_tf32"))
+    chosen = Probes(runner).choose(problem, "bf16", nothing)
+    assert chosen.kernel.name == "hopper_tf32" and "probed here" in chosen.why
+    assert "cublas_bf16" in {case.kernel for case in runner.cases}
+
+
+def test_what_tables_would_take_is_measured_besides(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that is likely may be less exact than the library there."""
+    runner = Timed(only("hopper_fp32", 50.0), lambda case: LIBRARY_ERROR * (2.0 if "least" in case.config else 1.0))
+    likely = [one for one in contenders(NEW, "fp32", runner.device.traits) if "least" in one.point.config]
+    kernel = BY_NAME["hopper_fp32"]
+    expected = Choice(kernel, kernel.resolve_config(NO_CONFIG, NEW, runner.device.traits), "by tables")
+    monkeypatch.setattr(probe, "contenders", lambda *_: likely)
+    monkeypatch.setattr(probe, "choose", lambda *_: expected)
+    assert Probes(runner).choose(NEW, "fp32", nothing).kernel is kernel
 
 
 def test_far_from_all_that_was_measured_it_is_settled_by_measuring_too() -> None:
