@@ -61,21 +61,22 @@ class Probes:
             return expected
         started = time.monotonic()
         besides = {preferred.name: {}, expected.kernel.name: dict(expected.config)}
-        table = self._measured(_spec(likely, besides, problem), check)
+        table = self._measured(_spec(likely, besides, problem), preferred, check)
         chosen = choose_from([table], problem, accuracy, traits) if table is not None else expected
         seconds = round(time.monotonic() - started, 3)
         log.info("probed", shape=(problem.m, problem.n, problem.k), kernel=chosen.kernel.name, seconds=seconds)
         return chosen
 
-    def _measured(self, spec: BenchmarkSpec, check: Check) -> TunedTable | None:
-        """None where a library could not be measured: nothing can be held against it."""
+    def _measured(self, spec: BenchmarkSpec, preferred: Kernel, check: Check) -> TunedTable | None:
+        """None where a library, or what is preferred, could not be measured: nothing can be held against it."""
         device = self._runner.device
         cases = [case for case in expand(spec, device) if case.skip is None]
         with InProcess(self._runner, alone=False) as measurer:
             turns = (Turn(case, 0, 1, spec, spec.timing, device) for case in cases)
             records = [measurer.measure(turn, check)[0] for turn in turns]
         counted = {record.case: record for record in records if _counts(record)}
-        if not all(case.id in counted for case in cases if case.is_baseline):
+        needed = {preferred.name, *(case.kernel for case in cases if case.is_baseline)}
+        if not needed <= {record.kernel for record in counted.values()}:
             return None
         return TunedTable(
             device=device.name,

@@ -157,6 +157,22 @@ def test_where_measuring_says_nothing_the_tables_decide(what: str) -> None:
     assert runner.behaviour.benches == 1, "a device that others use is not asked again and again"
 
 
+def test_where_what_is_preferred_cannot_be_measured_the_tables_decide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """int32, which the library does not multiply: no baseline is missing then."""
+    runner = Timed(only("warp_tiled"), watched=Watched(contended=True))
+    likely = contenders(Problem(1100, 900, 600, "int32"), "exact", runner.device.traits)
+    assert {"pipelined", "warp_tiled"} <= {one.point.kernel.name for one in likely}
+    small = Problem(64, 64, 64, "int32")
+    kernel = BY_NAME["warp_tiled"]
+    expected = Choice(kernel, kernel.resolve_config(NO_CONFIG, small, runner.device.traits), "by tables")
+    monkeypatch.setattr(probe, "contenders", lambda *_: likely)
+    monkeypatch.setattr(probe, "choose", lambda *_: expected)
+    assert Probes(runner).choose(small, "exact", nothing) is expected
+    assert runner.behaviour.benches == 1
+    runner.behaviour.watched = Watched()
+    assert "probed here" in Probes(runner).choose(small, "exact", nothing).why
+
+
 def recorded() -> Entry:
     return next(
         one for table in TABLES for one in table.entries if one.dtype == "float32" and 200 < min(one.shape[:3]) < 400
