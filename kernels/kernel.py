@@ -13,6 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
+from kernels.boxes import Boxes
 from kernels.buckets import BUCKET_NAMES, BucketName, bucket_of
 from kernels.numerics import DTYPES, AccuracyName, DTypeName, Problem, meets
 from kernels.sentences import told, too_new, too_old
@@ -101,18 +102,6 @@ class Pass:
 
     name: str
     launch: Launch
-
-
-@dataclass(frozen=True, slots=True)
-class Boxes:
-    """What one bulk tensor copy moves of each matrix, swizzled where rows have at most 128 bytes: (rows, columns) in
-    elements, as it is stored; where operands are wanted along or across k, once those that lie otherwise are turned."""
-
-    a: tuple[int, int]
-    b: tuple[int, int]
-    c: tuple[int, int]
-    wanted: tuple[bool, bool] | None = None  # transpose_a and transpose_b as the kernel needs them; None: as they come
-    to_tf32: bool = False  # copies of float32 operands round them on their way
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,8 @@ from cupy_backends.cuda.api import driver
 
 from jobs.errors import KernelUnavailable
 from jobs.matrices import Array
-from kernels.kernel import Boxes, CudaKernel, Launch, TileConfig
+from kernels.boxes import Boxes
+from kernels.kernel import CudaKernel, Launch, TileConfig
 from kernels.numerics import Problem
 from worker.border import Border, make_border
 from worker.compile import Compiler
@@ -118,8 +119,12 @@ def _launch_with_maps(
         a = _within_reach(matrices[0], functions.turn if problem.transpose_a != launched.transpose_a else None)
         b = _within_reach(matrices[1], functions.turn if problem.transpose_b != launched.transpose_b else None)
         of_a, of_b = tensor_map(a, boxes.a, to_tf32=boxes.to_tf32), tensor_map(b, boxes.b, to_tf32=boxes.to_tf32)
-        sizes = (launched.m, launched.n, launched.k, launched.batch, a.layout.batch, b.layout.batch)
-        arguments: tuple[np.generic | Array, ...] = (of_a, of_b, tensor_map(c, boxes.c), *map(np.int32, sizes))
+        sizes: tuple[int, ...] = (launched.m, launched.n, launched.k, launched.batch, a.layout.batch, b.layout.batch)
+        maps: tuple[Array, ...] = (of_a, of_b, tensor_map(c, boxes.c))
+        if (thin := boxes.thin) is not None:
+            maps = (*maps, tensor_map(a, thin.box), tensor_map(b, thin.box))
+            sizes = (*sizes, thin.row, thin.column)
+        arguments: tuple[np.generic | Array, ...] = (*maps, *map(np.int32, sizes))
         workspace = _workspace(kernel, config, problem)
         if workspace is not None:
             arguments = (*arguments, np.uint64(workspace.ptr))

@@ -29,13 +29,13 @@ MAP = np.dtype([("words", f"V{MAP_BYTES}")])
 ELEMENT_TYPES = {1: 0, 2: 1, 4: 2}  # by bytes
 TFLOAT32 = 11
 NOT_INTERLEAVED, NOT_SWIZZLED, SWIZZLE_128_BYTES, PROMOTE_TO_256_BYTES, ZEROS_OUTSIDE = 0, 0, 3, 3, 0
-SWIZZLED_BYTES = 128  # of a box's row, at most
+SWIZZLED_BYTES = 128  # of a box's row
 KEPT = 1024
 
 
 def tensor_map(matrix: DeviceMatrix, box: tuple[int, int], *, to_tf32: bool = False) -> Array:
     """Of a matrix with ALIGNMENT_BYTES, for copies of `box` (rows, columns), with the 128-byte swizzle where its rows
-    are not longer; the third coordinate is the matrix of the batch. An argument for a
+    have so many bytes; the third coordinate is the matrix of the batch. An argument for a
     `const __grid_constant__ TensorMap`.
 
     With `to_tf32` copies into shared memory round float32 to TF32. Raises DeviceFault where the driver refuses.
@@ -60,7 +60,7 @@ def _encoded(address: int, layout: Layout, box: tuple[int, int], element_type: i
         _numbers(ctypes.c_uint32, (box[1], box[0], 1)),
         _numbers(ctypes.c_uint32, (1, 1, 1)),  # every element
         NOT_INTERLEAVED,
-        SWIZZLE_128_BYTES if box[1] * layout.itemsize <= SWIZZLED_BYTES else NOT_SWIZZLED,
+        SWIZZLE_128_BYTES if box[1] * layout.itemsize == SWIZZLED_BYTES else NOT_SWIZZLED,
         PROMOTE_TO_256_BYTES,
         ZEROS_OUTSIDE,
     )

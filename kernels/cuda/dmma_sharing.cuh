@@ -12,7 +12,6 @@ struct Share : Tiles {
 
     __device__ __forceinline__ Share(int down, int across, int batch, int steps)
         : Tiles(down, across, batch, steps, false) {
-        const int block = blockIdx.x;
         begin = block < shares ? begin_of(block) : 0;
         end = block < shares ? begin_of(block + 1) : 0;
         cut_tile = cut > 0 ? begin / steps : 0;

@@ -90,7 +90,9 @@ __device__ __forceinline__ void end_turn(WarpProduct& warp, const Matrices& of, 
     const int rows = part.rows - part.warp_row, columns = part.columns - part.warp_column;
     if (rows <= 0 || columns <= 0) return;
     const int tile = turn.piece.tile;
-    if (turn.piece.is_cut && !add_up(Handed{warp, workspace, tile}, notes.share.sharers_of(tile), tile)) return;
+    if (turn.piece.is_cut &&
+        !add_up(Handed{warp, workspace, tile}, notes.share.sharers_of(tile), tile, notes.share.block))
+        return;
     double* const matrix = of.c + turn.corner.item * of.stride_c;
     double* const corner = matrix + (part.row + part.warp_row) * of.ldc + part.column + part.warp_column;
     warp.write(corner, of.ldc, rows, columns, is_aligned<2>(of.c, of.ldc, of.stride_c));

@@ -15,8 +15,9 @@
 constexpr int WARP_M = 64, WARP_N = 64, WARPS_N = BLOCK_N / WARP_N;
 constexpr int WARPS = BLOCK_M / WARP_M * WARPS_N, THREADS = WARPS * 32;
 // Of a thread: enough for the sums, and for operands of a step and a half. With the 254 that there is room for, the
-// compiler reads a whole step ahead, six reads in a row, which hold up the scheduler.
-constexpr int MOST_REGISTERS = 216;
+// compiler reads a whole step ahead, six reads in a row, which hold up the scheduler; so it does with some numbers near
+// this one (docs/notes/hopper_fp32.md).
+constexpr int MOST_REGISTERS = 206;
 constexpr int ROWS = 16, COLUMNS = 8;  // of a thread
 constexpr int SUMS = ROWS * COLUMNS;
 constexpr int STRETCHES = BLOCK_K / STRETCH;  // of a stage
@@ -28,16 +29,18 @@ constexpr int OUT_ROWS = 16, OUT_COLUMNS = SWIZZLE_BYTES / 4, OUT_BYTES = OUT_RO
 constexpr int OUT_BOXES = 2;                                                                         // of each warp
 constexpr int OUT_OFFSET = STAGES * STAGE_BYTES;
 constexpr int BARRIERS_OFFSET = OUT_OFFSET + WARPS * OUT_BOXES * OUT_BYTES;
-constexpr int NOTES_OFFSET = BARRIERS_OFFSET + STAGES * 24, NOTES_BYTES = 96;
+constexpr int NOTES_OFFSET = BARRIERS_OFFSET + STAGES * 24, NOTES_BYTES = 120;
+constexpr int SLOT_BOXES = A_BOXES > B_BOXES ? A_BOXES : B_BOXES;  // of thin tiles' ring, which leaves a box over
+constexpr int THIN_SLOTS = (STAGES * (A_BOXES + B_BOXES) - 1) / SLOT_BOXES, THIN_OFFSET = NOTES_OFFSET + NOTES_BYTES;
+constexpr int FEW = 8, FEW_BYTES = FEW * 4;  // rows or columns of a thin tile, at most
 static_assert(TRANSPOSE_A && !TRANSPOSE_B, "operands come across k: as rows of k");
 static_assert(WARPS == 4 || WARPS == 8, "a block's tile is four or eight of 64×64");
 static_assert(BLOCK_K % STRETCH == 0 && STRETCH % 2 == 0, "steps take turns in two sets of operands");
 
-typedef Sharing<4, 2, 1> Tiles;
-
 struct Sizes {
     int m, n, k, batch;
     int items_a, items_b;  // matrices in an operand: one may serve the whole batch
+    int whole_m, whole_n;  // rows and columns of C without those of thin tiles
 };
 
 struct Shared {
@@ -50,18 +53,23 @@ struct Shared {
     __device__ __forceinline__ unsigned int fed(int stage) const { return full(2 * STAGES + stage); }
 };
 
+#include "hopper_thin.cuh"
+// What follows uses `Tiles`.
 #include "hopper_feed.cuh"
 #include "hopper_outer.cuh"
 #include "hopper_sums.cuh"
+#include "hopper_thin_sums.cuh"
+#include "hopper_thin_tiles.cuh"
 static_assert(sizeof(Notes) <= NOTES_BYTES, "what the launch leaves for notes");
 
 extern "C" __global__ void __maxnreg__(MOST_REGISTERS)
     hopper_fp32(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
-                const __grid_constant__ TensorMap map_c, int m, int n, int k, int batch, int items_a, int items_b,
-                float4* workspace) {
+                const __grid_constant__ TensorMap map_c, const __grid_constant__ TensorMap few_a,
+                const __grid_constant__ TensorMap few_b, int m, int n, int k, int batch, int items_a, int items_b,
+                int whole_m, int whole_n, float4* workspace) {
     DYNAMIC_TILES(shared);
     const Shared at = {shared_address(shared)};
-    const Sizes sizes = {m, n, k, batch, items_a, items_b};
+    const Sizes sizes = {m, n, k, batch, items_a, items_b, whole_m, whole_n};
     Notes& notes = *reinterpret_cast<Notes*>(shared + NOTES_OFFSET);
     const int index = threadIdx.x, warp = index / 32, lane = index % 32;
     if (index == 0) {
@@ -73,7 +81,7 @@ extern "C" __global__ void __maxnreg__(MOST_REGISTERS)
         publish_barriers();
         const int steps = (k + BLOCK_K - 1) / BLOCK_K, rest = k % BLOCK_K;
         const bool light = 0 < rest && rest <= BLOCK_K / 4;
-        notes = {Tiles((m - 1) / BLOCK_M + 1, (n - 1) / BLOCK_N + 1, batch, steps, light), Feed(), {}};
+        notes = {Tiles(TileGrid(sizes), batch, steps, light), Feed(), {}};
         for (int stage = 0; k > 0 && stage < STAGES - 1; ++stage)
             feed_stage(notes, at, map_a, map_b, sizes);
     }
@@ -93,8 +101,11 @@ extern "C" __global__ void __maxnreg__(MOST_REGISTERS)
         const int last = piece.first + piece.count == notes.tiles.steps ? (k - 1) % BLOCK_K / STRETCH + 1 : STRETCHES;
         if (piece.count > 0) multiply_stages(at, notes, reader, place, thread, piece.count, last, lane == 0, refill);
         const Handed handed = {thread, workspace, piece.tile};
-        if (piece.is_cut && !add_up(handed, notes.tiles.sharers_of(piece.tile), piece.tile)) continue;
+        if (piece.is_cut && !add_up(handed, notes.tiles.sharers_of(piece.tile), piece.tile, notes.tiles.block))
+            continue;
         // The corner is found again here, so that no register keeps it while sums want all there are.
         store_sums(at, map_c, sizes, notes.tiles.corner(piece.tile), warp, lane, thread);
     }
+    if (notes.tiles.begin_thin() < notes.tiles.thin)
+        multiply_thin_tiles(ThinRing{at}, notes.tiles, {map_a, map_b, few_a, few_b}, map_c, sizes);
 }

@@ -25,32 +25,36 @@ struct Sharers {
 };
 
 // SHORTEST: steps of a share, below which it costs more than it saves. COST: steps in whose time cut tiles are put
-// together. SECOND: those in whose time a block hands over a second piece.
-template <int SHORTEST, int COST, int SECOND>
+// together. SECOND: those in whose time a block hands over a second piece. EACH: blocks that a multiprocessor has room
+// for, which are numbered one after the other here: so the last ones have multiprocessors to themselves.
+template <int SHORTEST, int COST, int SECOND, int EACH = 1>
 struct Sharing {
     static constexpr int RASTER = 8;                  // rows of tiles that are taken together, for the L2
     static constexpr long long MOST_STEPS = 1 << 30;  // of all tiles that are cut
 
+    int block;  // this one's number
     int down, across, tiles, steps;
     int cut, shares;                // the first tiles, and what they are cut into
     int span, each, length, fewer;  // steps that are cut alike, into so many shares, of so many steps or, after
                                     // `fewer`, one more
 
-    // The launch sees to it that the batch has fewer than 2^31 tiles. LIGHT: a tile's last step is hardly one.
-    __device__ __forceinline__ Sharing(int down, int across, int batch, int steps, bool light)
-        : down(down), across(across), tiles(down * across * batch), steps(steps) {
+    // The launch sees to it that the batch has fewer than 2^31 tiles. LIGHT: a tile's last step is hardly one. ASIDE:
+    // steps in whose time blocks do what is none of these tiles. Where tiles are cut, blocks are left for it that have
+    // no share, so many that it takes about as long as one.
+    __device__ __forceinline__ Sharing(int down, int across, int batch, int steps, bool light, float aside = 0)
+        : block(number_of_block()), down(down), across(across), tiles(down * across * batch), steps(steps) {
         const int blocks = gridDim.x, rest = tiles % blocks;
         const bool pays = static_cast<long long>(blocks - rest) * steps > static_cast<long long>(COST) * blocks;
         const bool fits =
             static_cast<long long>(rest) * steps <= MOST_STEPS && blocks * blockDim.x <= MOST_SHARING_THREADS;
         cut = pays && fits ? rest : 0;
         shares = span = each = length = fewer = 0;
-        if (cut > 0) share_out(blocks, light);
+        if (cut > 0) share_out(blocks - left_for(aside), light);
     }
 
     // This block's piece of this turn; false where it has no such turn, and no later one.
     __device__ __forceinline__ bool find(int turn, Piece& piece) const {
-        const int block = blockIdx.x, pieces = block < shares ? pieces_of(block) : 0;
+        const int pieces = block < shares ? pieces_of(block) : 0;
         if (turn < pieces) {
             const int begin = begin_of(block), end = begin_of(block + 1), tile = begin / steps + turn;
             const int first = max(begin - tile * steps, 0), count = min(end - tile * steps, steps) - first;
@@ -83,6 +87,21 @@ struct Sharing {
     }
 
 private:
+    // The device begins with one block for each multiprocessor, and goes on with a second.
+    static __device__ __forceinline__ int number_of_block() {
+        const int index = blockIdx.x, multiprocessors = gridDim.x / EACH;
+        if (EACH == 1 || gridDim.x % EACH != 0) return index;
+        return index % multiprocessors * EACH + index / multiprocessors;
+    }
+
+    __device__ __forceinline__ int left_for(float aside) const {
+        if (aside == 0) return 0;
+        const int blocks = gridDim.x;
+        const float all = static_cast<float>(cut) * static_cast<float>(steps) + aside;
+        const int least = static_cast<int>(static_cast<float>(blocks) * aside / all) / EACH * EACH + EACH;
+        return min(blocks - 1, least);
+    }
+
     // One for each block, or, where that is hardly slower, as many as end with their tiles.
     __device__ __forceinline__ void share_out(int blocks, bool light) {
         const int all = cut * steps, most = max(cut, min(blocks, all / SHORTEST)), of_tile = most / cut;

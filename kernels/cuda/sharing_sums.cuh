@@ -21,12 +21,12 @@ __device__ __forceinline__ int arrived(unsigned int* counter, unsigned int more)
 }
 
 // True in the warp that comes last, with all sums. `Sums` are a warp's: write(sharer) hands them over, add(sharer) adds
-// what a sharer handed over, clear() makes them zero. Since a + b is b + a, whoever has the first piece or the second
-// may add the other to its own, and so need not hand over its own if it comes last.
+// what a sharer handed over, clear() makes them zero. `mine` is this sharer. Since a + b is b + a, whoever has the
+// first piece or the second may add the other to its own, and so need not hand over its own if it comes last.
 template <class Sums>
-__device__ __forceinline__ bool add_up(Sums sums, const Sharers& sharers, int tile) {
+__device__ __forceinline__ bool add_up(Sums sums, const Sharers& sharers, int tile, int mine) {
     unsigned int* const counter = handed_over + tile * static_cast<int>(blockDim.x / 32) + threadIdx.x / 32;
-    const int mine = blockIdx.x, others = sharers.last - sharers.first;
+    const int others = sharers.last - sharers.first;
     const bool keeps = mine - sharers.first < 2;
     if (!keeps || arrived(counter, 0) < others) {
         sums.write(mine);

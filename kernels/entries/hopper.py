@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from kernels.arrange import tiles
 from kernels.border import BORDER, border_clocks, core
-from kernels.kernel import Boxes, Constraint, CudaKernel, Default, Kernel, Launch, Parameter, TileConfig
+from kernels.boxes import Boxes
+from kernels.kernel import Constraint, CudaKernel, Default, Kernel, Launch, Parameter, TileConfig
 from kernels.numerics import DTYPES, OWN_ACCURACY, AccuracyName, DTypeName, Problem
 
 HOPPER = (9, 0)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from kernels.arrange import tiles
-from kernels.border import BORDER, border_clocks, core
+from kernels.border import BORDER, MOST, core
+from kernels.boxes import Boxes, Thin
 from kernels.entries.hopper import BARRIER_BYTES, HOPPER, LARGEST_SHARED_BYTES, OUT_BOXES, OUT_BYTES, OUT_ROWS
 from kernels.kernel import (
-    Boxes,
     Constraint,
     CudaKernel,
     Default,
@@ -25,9 +25,11 @@ SUMS = WARP_SIDE * WARP_SIDE // WARP  # of a thread
 BOX = 128  # rows of A, or columns of B
 BLOCK_K = 32
 ELEMENT_BYTES = 4
-NOTES_BYTES = 96  # what feeding threads keep in shared memory
+NOTES_BYTES = 120  # what feeding threads keep in shared memory
+THIN_SLOTS = 5  # of thin tiles' own ring at most: two barriers each
 SHORTEST = 4 * BLOCK_K  # steps of k of a tile's part
 MULTIPROCESSORS = 144  # of the full chip: no device of this compute capability has more
+THIN_STEPS = 14  # of a tile of the last few rows or columns, in the time of one of a whole tile, as in hopper_thin.cuh
 RESERVED_BYTES = 1024  # of shared memory for each block
 
 
@@ -36,10 +38,10 @@ def _warps(config: TileConfig) -> int:
 
 
 def _shared_bytes(config: TileConfig, _dtype: DTypeName) -> int:
-    """Stages, boxes of C on their way out, three barriers for each stage, and notes."""
+    """Stages, boxes of C on their way out, three barriers for each stage, notes, and barriers of thin tiles."""
     stage = (config["block_m"] + config["block_n"]) * config["block_k"] * ELEMENT_BYTES
     out = _warps(config) * OUT_BOXES * OUT_BYTES
-    return config["stages"] * (stage + 3 * BARRIER_BYTES) + out + NOTES_BYTES
+    return config["stages"] * (stage + 3 * BARRIER_BYTES) + out + NOTES_BYTES + 2 * THIN_SLOTS * BARRIER_BYTES
 
 
 def _largest_shared_bytes(config: TileConfig) -> int:
@@ -57,15 +59,23 @@ def _inner(problem: Problem, config: TileConfig) -> Problem:
 
 def _clocks(problem: Problem, config: TileConfig, multiprocessors: int) -> float:
     """All tiles, shared evenly. One block of eight warps was 1 to 2 % slower than two of four, seen on an H200."""
-    sums = _tiles(_inner(problem, config), config) * config["block_m"] * config["block_n"]
-    share = sums * problem.k / (multiprocessors * LANES) * (1.015 if _warps(config) == WARPS else 1)
-    return share + border_clocks(problem, config, (config["block_m"], config["block_n"]))
+    inner = _inner(problem, config)
+    steps = _tiles(inner, config) + _thin_tiles(problem, inner, config) / THIN_STEPS
+    sums = steps * config["block_m"] * config["block_n"]
+    return sums * problem.k / (multiprocessors * LANES) * (1.015 if _warps(config) == WARPS else 1)
+
+
+def _thin_tiles(problem: Problem, inner: Problem, config: TileConfig) -> int:
+    """Of the last few rows, and of the last few columns above them."""
+    wide = tiles(problem.n, config["block_n"]) if inner.m < problem.m else 0
+    tall = tiles(inner.m, config["block_m"]) if inner.n < problem.n else 0
+    return (wide + tall) * problem.batch
 
 
 def _resident_blocks(problem: Problem, config: TileConfig) -> Launch:
     """All tiles of the batch, which resident blocks share; those that fill no turn are cut along k."""
     return Launch(
-        (_tiles(problem, config), 1, 1),
+        (_tiles(_inner(problem, config), config), 1, 1),
         (_warps(config) * WARP, 1, 1),
         _shared_bytes(config, problem.dtype),
         resident=True,
@@ -77,8 +87,19 @@ def _resident_blocks(problem: Problem, config: TileConfig) -> Launch:
 def _workspace(problem: Problem, config: TileConfig) -> Workspace:
     """Sums of the pieces of tiles that are cut: fewer than tiles and blocks."""
     blocks = MULTIPROCESSORS * WARPS // _warps(config)
-    pieces = blocks + min(_tiles(problem, config), blocks)
+    pieces = blocks + min(_tiles(_inner(problem, config), config), blocks)
     return Workspace(pieces * config["block_m"] * config["block_n"] * ELEMENT_BYTES, 0)
+
+
+def _boxes(problem: Problem, config: TileConfig) -> Boxes:
+    inner = _inner(problem, config)
+    return Boxes(
+        a=(BLOCK_K, BOX),
+        b=(BLOCK_K, BOX),
+        c=(OUT_ROWS, BLOCK_K),
+        wanted=(True, False),
+        thin=Thin((BLOCK_K, MOST), inner.m, inner.n),
+    )
 
 
 def _config(block_m: int, block_n: int, stages: int, border: int) -> TileConfig:
@@ -97,7 +118,8 @@ HOPPER_FP32: tuple[CudaKernel, ...] = (
         "the register file gives no more in a clock. A is wanted with rows of k, as B lies in a plain A·B: an operand "
         "that lies otherwise is transposed first, within the kernel's time. Blocks stay on their multiprocessor; tiles "
         "that would fill only part of a last turn are cut along k into equal shares, and whoever comes last to a tile "
-        "adds its pieces up in the order of k, so the same operands give the same bits.",
+        "adds its pieces up in the order of k, so the same operands give the same bits. The last few rows and columns "
+        "are thin tiles, which wait for memory rather than for multipliers: a few blocks do them in place of a share.",
         origin="Stream-K (Osama and others, 2023); TMA-fed CUDA-core kernels as known for Hopper; the order of "
         "multiply-adds as maxas has it (Gray, 2014).",
         accuracy={"float32": "fp32"},
@@ -130,10 +152,7 @@ HOPPER_FP32: tuple[CudaKernel, ...] = (
         shared_bytes=_shared_bytes,
         accumulators=lambda _config: SUMS,
         workspace=_workspace,
-        inner=_inner,
         clocks=_clocks,
-        boxes=lambda _problem, _config: Boxes(
-            a=(BLOCK_K, BOX), b=(BLOCK_K, BOX), c=(OUT_ROWS, BLOCK_K), wanted=(True, False)
-        ),
+        boxes=_boxes,
     ),
 )

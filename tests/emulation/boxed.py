@@ -30,11 +30,16 @@ def run_of(kernel: CudaKernel, config: TileConfig, case: Case, pair: tuple[Array
         np.empty((problem.batch, problem.m, problem.n), STORAGE_DTYPES[problem.product_dtype]), 1, is_result=True
     )
     box = kernel.boxes(problem, config)
-    maps = (*_map_numbers(a, box.a), *_map_numbers(b, box.b), *_map_numbers(c, box.c))
-    sizes = (problem.m, problem.n, problem.k, problem.batch, a.shape[0], b.shape[0])
+    maps: tuple[int, ...] = (*_map_numbers(a, box.a), *_map_numbers(b, box.b), *_map_numbers(c, box.c))
+    memories = [a, b, c]
+    sizes: tuple[int, ...] = (problem.m, problem.n, problem.k, problem.batch, a.shape[0], b.shape[0])
+    if (thin := box.thin) is not None:
+        maps += (*_map_numbers(a, thin.box), *_map_numbers(b, thin.box))
+        memories += [a, b]
+        sizes += (thin.row, thin.column)
     launch = kernel.launch(problem, config)
     launch = replace(launch, grid=launch.on(case.multiprocessors))
-    return Run(launch, (a, b, c, *_workspace(kernel, problem, config)), (*maps, *sizes), order, case)
+    return Run(launch, (*memories, *_workspace(kernel, problem, config)), (*maps, *sizes), order, case)
 
 
 def _workspace(kernel: CudaKernel, problem: Problem, config: TileConfig) -> tuple[Memory, ...]:

@@ -54,9 +54,9 @@ void end_phase(Barrier& barrier) {
     ++barrier.phase;
 }
 
-// Chunks of 16 bytes are permuted within groups of eight rows of 128 bytes, where rows are not longer.
+// Chunks of 16 bytes are permuted within groups of eight rows, where these have 128 bytes.
 unsigned int swizzled(const Box& box, unsigned int at) {
-    return box.row_bytes() <= SWIZZLED ? at ^ (at / SWIZZLED % 8 * CHUNK) : at;
+    return box.row_bytes() == SWIZZLED ? at ^ (at / SWIZZLED % 8 * CHUNK) : at;
 }
 
 void touch(const Box& box, bool closed) {
@@ -68,7 +68,7 @@ void touch(const Box& box, bool closed) {
 }
 
 void check(const Box& box) {
-    require_multiple("A box's place in shared memory", box.shared, box.row_bytes() <= SWIZZLED ? 1024 : 128);
+    require_multiple("A box's place in shared memory", box.shared, box.row_bytes() == SWIZZLED ? 1024 : 128);
     require_multiple("A matrix's address", reinterpret_cast<unsigned long long>(box.map.memory), 16);
     require_multiple("A matrix's pitch", box.map.pitch, 16);
     for (long long at = 0; at < box.bytes(); ++at)

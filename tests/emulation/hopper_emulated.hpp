@@ -37,6 +37,14 @@ void wait_stores_read() {
 }
 inline void fence_for_copies() {}  // one thread runs at a time
 
+inline float read_one(unsigned int shared) {
+    float value;
+    __builtin_memcpy(&value, emulated::at_address(shared), sizeof value);
+    return value;
+}
+inline void write_one(unsigned int shared, float value) {
+    __builtin_memcpy(emulated::at_address(shared), &value, sizeof value);
+}
 inline void read_four(float* to, unsigned int shared) {
     __builtin_memcpy(to, emulated::at_address(shared), 4 * sizeof(float));
 }

@@ -13,8 +13,8 @@ int main() {
     int m, n, batch, steps, light;
     while (std::scanf("%d %d %d %d %u %d", &m, &n, &batch, &steps, &gridDim.x, &light) == 6) {
         typedef Sharing<4, 2, 1> Tiles;
-        const Tiles tiles((m - 1) / BLOCK_M + 1, (n - 1) / BLOCK_N + 1, batch, steps, light);
         for (blockIdx.x = 0; blockIdx.x < gridDim.x; ++blockIdx.x) {
+            const Tiles tiles((m - 1) / BLOCK_M + 1, (n - 1) / BLOCK_N + 1, batch, steps, light);
             Piece piece;
             for (int turn = 0; tiles.find(turn, piece); ++turn) {
                 const Corner corner = tiles.corner(piece.tile);

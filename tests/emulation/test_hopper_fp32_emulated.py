@@ -22,6 +22,7 @@ TILES: list[TileConfig] = [
     {"block_m": 128, "block_n": 128, "stretch": 4, "stages": 3},
     {"block_m": 128, "block_n": 256, "stretch": 8, "stages": 4},
     {"block_m": 256, "block_n": 128, "stretch": 4, "stages": 4},
+    {"block_m": 128, "block_n": 128, "stretch": 4, "stages": 3, "border": 0},
 ]
 
 
@@ -41,6 +42,23 @@ def some_cases() -> Iterator[Case]:
     yield Case(product(257, 300, 161), 5)
     yield Case(product(9, 34, 200, 7, a_batched=True), 3)
     yield Case(product(33, 9, 170, 5, a_batched=True, b_batched=True), 3)
+    yield from thin_cases()
+
+
+def thin_cases() -> Iterator[Case]:
+    """Rows, columns or both that fill no more than a thin tile: one to eight of them, and one too many; blocks left for
+    them, blocks that have whole tiles before, and all blocks; without k."""
+    yield Case(product(129, 129, 90), 1)
+    yield Case(product(264, 388, 150), 2)
+    yield Case(product(260, 520, 33), 3)
+    yield Case(product(133, 127, 300), 4)
+    yield Case(product(100, 261, 70), 3)
+    yield Case(product(265, 257, 64), 2)
+    yield Case(product(257, 136, 0), 2)
+    yield Case(product(257, 261, 100, 5, a_batched=True, b_batched=True), 2)
+    yield Case(product(130, 133, 40, 3, a_batched=True), 2)
+    yield Case(product(130, 133, 40, 3, b_batched=True), 2)
+    yield Case(product(136, 1160, 20), 1)
 
 
 def told(config: TileConfig) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from kernels.border import MOST
 from kernels.catalog import CATALOG
 from kernels.defaults import example, main_dtype
 from kernels.kernel import NO_CONFIG, CudaKernel, DeviceTraits, TileConfig
@@ -30,7 +31,8 @@ def on_gpu(traits: DeviceTraits) -> tuple[CudaKernel, ...]:
 
 
 def cases(traits: DeviceTraits, names: Collection[str]) -> Iterator[Case]:
-    """The defaults for large and small products in the main element type, for medium ones in the others.
+    """The defaults for large and small products in the main element type, for medium ones in the others; with a border
+    where there may be one.
 
     Kernels whose passes look at the operands meet numbers too that they leave to another way.
     """
@@ -47,7 +49,8 @@ def cases(traits: DeviceTraits, names: Collection[str]) -> Iterator[Case]:
 def _launches(kernel: CudaKernel, dtype: DTypeName, traits: DeviceTraits) -> Iterator[tuple[TileConfig, Problem]]:
     is_main = dtype == main_dtype(kernel)
     for bucket in ("large", "small") if is_main else ("medium",):
-        config = kernel.resolve_config(NO_CONFIG, example(bucket, dtype), traits)
+        asked = {"border": MOST} if any(p.name == "border" for p in kernel.parameters) else NO_CONFIG
+        config = kernel.resolve_config(asked, example(bucket, dtype), traits)
         for transposes in TRANSPOSES if is_main else TRANSPOSES[:1]:
             yield config, Problem(*LARGER[:3], dtype, 1, *transposes)
         m, n, k, batch = BATCHED

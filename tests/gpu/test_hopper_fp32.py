@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from kernels.border import MOST
 from kernels.catalog import BY_NAME
 from kernels.kernel import NO_CONFIG, TileConfig
 from kernels.numerics import DTypeName, Problem
@@ -71,6 +72,17 @@ def test_tiles_that_are_cut(runner: CudaRunner, config: TileConfig, rng: np.rand
     """One tile among all blocks, a few among all, and a turn that is nearly full after several that are."""
     for index, (m, n, k) in enumerate(((100, 200, 40_000), (300, 500, 9_001), (1025, 1025, 1025), (2049, 4000, 700))):
         assert_exact(runner, Problem(m, n, k, DTYPE, 1, *TRANSPOSES[index]), rng, config)
+
+
+@pytest.mark.parametrize("config", BOTH, ids=told)
+def test_thin_tiles(runner: CudaRunner, config: TileConfig, rng: np.random.Generator) -> None:
+    """Few rows and columns past the last whole tile: for blocks that have no share, for all blocks, in batches."""
+    with_border = {**config, "border": MOST}
+    for index, (m, n, k) in enumerate(
+        ((129, 264, 65), (1025, 1025, 1025), (2049, 2056, 130), (8, 5, 3), (136, 9000, 33))
+    ):
+        assert_exact(runner, Problem(m, n, k, DTYPE, 1, *TRANSPOSES[index % 4]), rng, with_border)
+    assert_exact(runner, Problem(133, 257, 90, DTYPE, 50, *TRANSPOSES[1], True, True), rng, with_border)
 
 
 @pytest.mark.parametrize("config", BOTH, ids=told)

@@ -1,0 +1,28 @@
+"""What kernels that read and write matrices by bulk tensor copies say about these."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Thin:
+    """The last few rows and columns of C, where a kernel itself multiplies them in another way than its tiles. It is
+    given maps of both operands for this box, after those of the matrices, and after the sizes where these begin."""
+
+    box: tuple[int, int]
+    row: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class Boxes:
+    """What one bulk tensor copy moves of each matrix, swizzled where rows have 128 bytes: (rows, columns) in elements,
+    as it is stored; where operands are wanted along or across k, once those that lie otherwise are turned."""
+
+    a: tuple[int, int]
+    b: tuple[int, int]
+    c: tuple[int, int]
+    wanted: tuple[bool, bool] | None = None  # transpose_a and transpose_b as the kernel needs them; None: as they come
+    to_tf32: bool = False  # copies of float32 operands round them on their way
+    thin: Thin | None = None
