@@ -1,6 +1,5 @@
 // Included by hopper_fp32.cu: the last few rows and columns of C, which would leave most of a tile empty. Their tiles
-// are thin: copies bring what they bring of any tile, and zeros for what lies outside, but no more than FEW rows, or
-// columns, are multiplied.
+// are thin: a tile's lines of one operand, and no more than FEW vectors of the other, are copied and multiplied.
 //
 // A thin tile waits for memory where a whole one waits for multipliers. So a few blocks do all thin tiles, and have no
 // share of those tiles that all others cut up among them.
