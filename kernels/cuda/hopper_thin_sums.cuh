@@ -1,6 +1,6 @@
 // Included by hopper_fp32.cu: the sums of a thin tile (hopper_thin.cuh): lines of one operand by a few vectors of the
-// other. A warp that shares its scheduler with one that multiplies all the time is given few instructions to issue, so
-// each takes four lines at once, and some steps of each stage; the warps' sums meet at the tile's end.
+// other. A thread has four lines and a warp some steps of each stage, a quarter of the instructions that a line for
+// each thread would take; the warps' sums meet at the tile's end.
 #pragma once
 
 #ifndef EMULATED  // an emulation on the CPU brings its own words

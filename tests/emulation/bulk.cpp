@@ -14,7 +14,7 @@ namespace emulated {
 
 namespace {
 
-constexpr int CHUNK = 16, SWIZZLED = 128;  // bytes
+constexpr int CHUNK = 16, SWIZZLED = 128, BARRIER = 8;  // bytes
 
 struct Barrier {
     int arrivals, pending;  // of a phase
@@ -110,6 +110,8 @@ unsigned char* at_address(unsigned int shared) { return dynamic_shared() + (shar
 
 void begin_barrier(unsigned int barrier, int arrivals) {
     if (!loads.empty()) fail("A block ended with copies under way.");
+    require_multiple("A barrier's place", barrier, BARRIER);
+    memset(at_address(barrier), 0, BARRIER);  // it has to lie in what the launch gives
     barriers[barrier] = {arrivals, arrivals};
 }
 

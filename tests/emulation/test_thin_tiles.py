@@ -70,7 +70,7 @@ def tile(request: pytest.FixtureRequest) -> tuple[int, int]:
 @pytest.fixture(scope="module")
 def shared(tile: tuple[int, int], tmp_path_factory: pytest.TempPathFactory) -> dict[Case, list[Piece]]:
     program, cases = tmp_path_factory.mktemp("thin") / "thin", list(some_cases(tile))
-    macros = [f"-DBLOCK_M={tile[0]}", f"-DBLOCK_N={tile[1]}", f"-I{SOURCE_DIR}"]
+    macros = [f"-DBLOCK_M={tile[0]}", f"-DBLOCK_N={tile[1]}", f"-DRECKONED={THIN_STEPS}", f"-I{SOURCE_DIR}"]
     subprocess.run([compiler(), *FLAGS, *macros, "-o", program, HERE / "thin.cpp"], check=True, env=ENVIRONMENT)
     given = "".join(f"{case.m} {case.n} {' '.join(map(str, given_to(case, tile)))}\n" for case in cases)
     done = subprocess.run([program], input=given, capture_output=True, text=True, check=True, env=ENVIRONMENT)

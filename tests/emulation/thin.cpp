@@ -13,6 +13,7 @@ struct Sizes {
 };
 
 #include "hopper_thin.cuh"
+static_assert(THIN_STEPS == RECKONED, "what a config is chosen by");
 
 Dim3 threadIdx, blockIdx, blockDim, gridDim;
 
