@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import httpx
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.support.browser import Tab, stopped
 from tests.support.stack import Stack
@@ -117,6 +117,22 @@ def test_chosen_fields_are_in_the_address_and_survive_a_reload(tab: Tab, two: tu
     expect(page.get_by_label("Upwards", exact=True)).to_have_value("kernel_ms")
     expect(page.locator("caption", has_text="kernel_ms by flops, coloured by n")).to_be_visible()
     assert query(page) == chosen
+
+
+def test_the_latest_choice_counts_whichever_reply_comes_first(tab: Tab, two: tuple[str, str]) -> None:
+    page = opened(tab, f"/ui/benchmarks/{two[0]}")
+    held: list[Route] = []
+    page.route(lambda url: "y=kernel_ms" in url and "colour=n" not in url, lambda route: held.append(route))
+    page.get_by_label("Upwards", exact=True).select_option("kernel_ms")
+    page.wait_for_function("location.search.includes('y=kernel_ms')")
+    page.get_by_label("Colour", exact=True).select_option("n")
+    expect(legend(page)).to_have_text(["n 1024", "n 256", "n 64"], use_inner_text=True)
+    assert len(held) == 1
+    with page.expect_event("requestfinished", lambda request: request.url == held[0].request.url):
+        held[0].continue_()
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
+    expect(page.locator("caption", has_text="kernel_ms by n, coloured by n")).to_be_visible()
+    expect(legend(page)).to_have_text(["n 1024", "n 256", "n 64"], use_inner_text=True)
 
 
 def test_the_legend_hides_lines_by_keyboard(tab: Tab) -> None:

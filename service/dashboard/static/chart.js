@@ -67,6 +67,7 @@ function start(page, fields) {
   /** @type {Map<string, Style>} */
   const styles = new Map();
   let turn = 0; // of what was asked last: answers may overtake each other
+  let chosen = 0; // so may those to what the form asked for
 
   async function draw() {
     const mine = ++turn;
@@ -113,8 +114,10 @@ function start(page, fields) {
     for (const [name, value] of new FormData(fields)) if (value !== "") query.append(name, String(value));
     for (const label of new URLSearchParams(location.search).getAll("hide")) query.append("hide", label);
     history.replaceState(null, "", addressOf(query));
+    const mine = ++chosen;
     const reply = await fetch(location.href, { cache: "no-store" });
     const now = new DOMParser().parseFromString(await reply.text(), "text/html");
+    if (mine !== chosen) return;
     for (const id of PARTS) {
       const fresh = now.getElementById(id);
       if (fresh) document.getElementById(id)?.replaceWith(fresh);
