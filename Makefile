@@ -34,7 +34,7 @@ test: env-dev ## every test that needs no GPU, on a real Valkey and real workers
 test-gpu: $(if $(PYTHON),,env-dev) ## the tests that need an NVIDIA GPU; without one they fail
 	MATMUL_REQUIRE_GPU=1 $(or $(PYTHON),$(BIN)/python) -m pytest tests/gpu $(ARGS)
 
-sanitize: $(if $(PYTHON),,env-dev) ## every CUDA kernel under compute-sanitizer's memcheck, racecheck and initcheck: ARGS="--kernels naive --seconds 60"
+sanitize: $(if $(PYTHON),,env-dev) ## every CUDA kernel under compute-sanitizer's memcheck, racecheck, initcheck and synccheck: ARGS="--kernels naive --seconds 60"
 	$(or $(PYTHON),$(BIN)/python) -m tests.gpu.sanitize $(ARGS)
 
 stress: $(if $(PYTHON),,env-dev) ## random products by every kernel, every element checked: ARGS="--count 10000 --processes 4 --seconds 480"

@@ -18,7 +18,7 @@ BORDER = Parameter(
 )
 THREADS, STRIP_BYTES, ROWS = 256, 64, 32  # of a block of border.cu
 FEW_BLOCKS = 264  # so few leave a device idle
-START_CLOCKS = 10_000  # by which it holds up the kernel that it runs beside, seen on an H200
+START_CLOCKS = 10_000  # besides its reads, seen on an H200
 BYTES_A_CLOCK = 1_500  # of operands, which it reads once
 
 

@@ -237,6 +237,8 @@ class CudaKernel(Kernel):
     passes: Callable[[Problem, TileConfig], tuple[Pass, ...]] | None = field(default=None, repr=False)
     # Where set, the kernel reads and writes matrices by bulk tensor copies: it is given tensor maps, not addresses.
     boxes: Callable[[Problem, TileConfig], Boxes] | None = field(default=None, repr=False)
+    # True: its function waits by itself for a transposition before it, and so may begin while that one ends.
+    follows: bool = False
     # What is left of a product for the kernel, where a function apart computes a border of it.
     inner: Callable[[Problem, TileConfig], Problem] = field(default=lambda problem, _config: problem, repr=False)
     # About how many clocks a config takes on so many multiprocessors; the cheapest default that suits is taken.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +18,7 @@ from kernels.numerics import Problem
 from worker.border import Border, make_border
 from worker.compile import Compiler
 from worker.device_memory import DeviceMatrix
+from worker.follow import follow
 from worker.sources import kernel_program
 from worker.tensor_maps import copy_rows, is_aligned, room_for, tensor_map
 from worker.turn import turn, turn_function, turned_layout
@@ -39,9 +39,10 @@ class Functions:
     turn: Any | None = None
     border: Border | None = None
 
-    def beside(self, a: DeviceMatrix, b: DeviceMatrix, c: DeviceMatrix) -> AbstractContextManager[None]:
-        """C's border is multiplied beside what is put on the current stream inside of this."""
-        return nullcontext() if self.border is None else self.border.beside(a, b, c)
+    def multiply_border(self, a: DeviceMatrix, b: DeviceMatrix, c: DeviceMatrix) -> None:
+        """Behind the kernel, as multiprocessors become idle."""
+        if self.border is not None:
+            self.border.multiply(a, b, c)
 
 
 def prepare(compiler: Compiler, kernel: CudaKernel, config: TileConfig, problem: Problem) -> Functions:
@@ -74,9 +75,9 @@ def launch(
     arguments, workspace = _arguments(kernel.inner(problem, config), a, b, c), _workspace(kernel, config, problem)
     if workspace is not None:
         arguments = (*arguments, np.uint64(workspace.ptr))
-    with functions.beside(a, b, c):
-        for function, shape in _in_order(functions, kernel, config, problem):
-            _put(function, kernel, shape, arguments)
+    for function, shape in _in_order(functions, kernel, config, problem):
+        _put(function, kernel, shape, arguments)
+    functions.multiply_border(a, b, c)
 
 
 def _in_order(
@@ -95,11 +96,23 @@ def _check_sizes(kernel: CudaKernel, problem: Problem) -> None:
         raise KernelUnavailable(f"{kernel.name} takes sizes up to {LARGEST_COORDINATE}; use another kernel.")
 
 
-def _put(function: Any, kernel: CudaKernel, shape: Launch, arguments: tuple[np.generic | Array, ...]) -> None:
+def _put(
+    function: Any,
+    kernel: CudaKernel,
+    shape: Launch,
+    arguments: tuple[np.generic | Array, ...],
+    *,
+    follows: bool = False,
+) -> None:
+    """`follows`: it may begin while what is before it on the stream ends."""
     if shape.grid[0] > LARGEST_GRID:
         raise KernelUnavailable(f"{kernel.name} would need {shape.grid[0]} blocks; take larger tiles.")
     multiprocessors = cupy.cuda.Device().attributes["MultiProcessorCount"] if shape.resident else 0
-    function(shape.on(multiprocessors), shape.block, arguments, shared_mem=shape.shared_bytes)
+    grid = shape.on(multiprocessors)
+    if follows:
+        follow(function, grid, shape.block, arguments, shape.shared_bytes)
+    else:
+        function(grid, shape.block, arguments, shared_mem=shape.shared_bytes)
 
 
 def _launch_with_maps(
@@ -114,21 +127,22 @@ def _launch_with_maps(
     reach are copied to where they do, before and after."""
     _check_sizes(kernel, problem)
     c = matrices[2] if is_aligned(matrices[2]) else room_for(matrices[2].layout)
-    with functions.beside(matrices[0], matrices[1], c):
-        launched = kernel.as_launched(problem, config)
-        a = _within_reach(matrices[0], functions.turn if problem.transpose_a != launched.transpose_a else None)
-        b = _within_reach(matrices[1], functions.turn if problem.transpose_b != launched.transpose_b else None)
-        of_a, of_b = tensor_map(a, boxes.a, to_tf32=boxes.to_tf32), tensor_map(b, boxes.b, to_tf32=boxes.to_tf32)
-        sizes: tuple[int, ...] = (launched.m, launched.n, launched.k, launched.batch, a.layout.batch, b.layout.batch)
-        maps: tuple[Array, ...] = (of_a, of_b, tensor_map(c, boxes.c))
-        if (thin := boxes.thin) is not None:
-            maps = (*maps, tensor_map(a, thin.box), tensor_map(b, thin.box))
-            sizes = (*sizes, thin.row, thin.column)
-        arguments: tuple[np.generic | Array, ...] = (*maps, *map(np.int32, sizes))
-        workspace = _workspace(kernel, config, problem)
-        if workspace is not None:
-            arguments = (*arguments, np.uint64(workspace.ptr))
-        _put(functions.main, kernel, kernel.launch(problem, config), arguments)
+    launched = kernel.as_launched(problem, config)
+    a = _within_reach(matrices[0], functions.turn if problem.transpose_a != launched.transpose_a else None)
+    b = _within_reach(matrices[1], functions.turn if problem.transpose_b != launched.transpose_b else None)
+    of_a, of_b = tensor_map(a, boxes.a, to_tf32=boxes.to_tf32), tensor_map(b, boxes.b, to_tf32=boxes.to_tf32)
+    sizes: tuple[int, ...] = (launched.m, launched.n, launched.k, launched.batch, a.layout.batch, b.layout.batch)
+    maps: tuple[Array, ...] = (of_a, of_b, tensor_map(c, boxes.c))
+    if (thin := boxes.thin) is not None:
+        maps = (*maps, tensor_map(a, thin.box), tensor_map(b, thin.box))
+        sizes = (*sizes, thin.row, thin.column)
+    arguments: tuple[np.generic | Array, ...] = (*maps, *map(np.int32, sizes))
+    workspace = _workspace(kernel, config, problem)
+    if workspace is not None:
+        arguments = (*arguments, np.uint64(workspace.ptr))
+    follows = kernel.follows and functions.turn is not None
+    _put(functions.main, kernel, kernel.launch(problem, config), arguments, follows=follows)
+    functions.multiply_border(matrices[0], matrices[1], c)
     if c is not matrices[2]:
         copy_rows(c, matrices[2])
 

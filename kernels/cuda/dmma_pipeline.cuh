@@ -51,6 +51,16 @@ struct Couriers {
     }
 };
 
+// All of the block's warps meet, whichever form of the loop below each is in: __syncthreads() is for one place of the
+// code.
+__device__ __forceinline__ void meet_block() {
+#ifdef EMULATED
+    __syncthreads();
+#else
+    asm volatile("bar.sync 1, %0;" ::"n"(THREADS) : "memory");
+#endif
+}
+
 // Multiplies one product, `count` tiles of k. A warp leaves out slabs that lie outside C. Between the barrier and the
 // end of a tile, what is left to be multiplied of it has been read already: the first slabs of the next one come in the
 // meantime.
@@ -59,7 +69,7 @@ __device__ __forceinline__ void multiply_tiles(WarpProduct& warp, Slabs there, C
                                                int count) {
     int reading = 0, vacant = (STAGES - 1) * PAIR;  // where stages begin
     wait_copies<STAGES - 2>();
-    __syncthreads();
+    meet_block();
 #pragma unroll
     for (int item = 0; item < AHEAD; ++item)
         warp.template read<ALL>(tiles, item, there);
@@ -72,7 +82,7 @@ __device__ __forceinline__ void multiply_tiles(WarpProduct& warp, Slabs there, C
                 reading = next_stage(present);
                 commit_copies();
                 wait_copies<STAGES - 2>();
-                __syncthreads();  // the next tile is there for all, and none reads the present one any more
+                meet_block();  // the next tile is there for all, and none reads the present one any more
                 vacant = present;
             }
             warp.template read<ALL>(tiles + reading, item + AHEAD, there);  // garbage past the last tile
@@ -84,7 +94,7 @@ __device__ __forceinline__ void multiply_tiles(WarpProduct& warp, Slabs there, C
         }
     }
     wait_copies<0>();
-    __syncthreads();  // the next product begins with all stages vacant
+    meet_block();  // the next product begins with all stages vacant
 }
 
 // A block's part of C, and its warp's. It is asked for anew where it is needed: sums and slabs leave no registers to

@@ -9,6 +9,7 @@
 //
 // Parameters: BLOCK_M, BLOCK_N, BLOCK_K, STRETCH, STAGES.
 #include "common.cuh"
+#include "follow.cuh"
 #include "hopper.cuh"
 #include "sharing_sums.cuh"
 
@@ -82,6 +83,7 @@ extern "C" __global__ void __maxnreg__(MOST_REGISTERS)
         const int steps = (k + BLOCK_K - 1) / BLOCK_K, rest = k % BLOCK_K;
         const bool light = 0 < rest && rest <= BLOCK_K / 4;
         notes = {Tiles(TileGrid(sizes), batch, steps, light), Feed(), {}};
+        wait_for_previous();
         for (int stage = 0; k > 0 && stage < STAGES - 1; ++stage)
             feed_stage(notes, at, map_a, map_b, sizes);
     }

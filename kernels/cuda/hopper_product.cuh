@@ -11,6 +11,7 @@
 // persistent kernels for sm_90, and P. Shah's "Outperforming cuBLAS on H100" (2024).
 #pragma once
 
+#include "follow.cuh"
 #include "hopper_across.cuh"
 #include "hopper_schedule.cuh"
 #include "hopper_stages.cuh"
@@ -35,6 +36,7 @@ __device__ __forceinline__ void produce(const Shared& at, const TileSchedule& sc
                                         const TensorMap& map_b, const Sizes& sizes) {
     Place place;
     Work work;
+    wait_for_previous();
     for (int turn = 0; schedule.find(turn, work); ++turn) {
         const int boxes_a = min(A_BOXES, max(0, (sizes.m - work.row + A_BOX - 1) / A_BOX));
         const int boxes_b = (work.columns + BOX - 1) / BOX;
@@ -141,6 +143,7 @@ __device__ __forceinline__ void multiply_tiles(unsigned char* shared, const Tens
     } else {
         take_registers<CONSUMER_REGISTERS>();
         consume(at, schedule, c, sizes, warpgroup);
+        let_next_begin();  // not before: a border beside the last turn costs it more than it gains
     }
     cluster_barrier();  // no block ends while others of its cluster still write or arrive in its shared memory
 }

@@ -3,6 +3,7 @@
 //
 // Parameters: BLOCK_M, BLOCK_N, BLOCK_K, WARP_M, WARP_N, STEP, AHEAD, STAGES, RESIDENT.
 #include "dmma_pipeline.cuh"
+#include "follow.cuh"
 #if RESIDENT
 #include "dmma_turns.cuh"
 #endif
@@ -39,6 +40,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     tensor_fp64(const Element* __restrict__ a, const Element* __restrict__ b, Product* __restrict__ c, Index m, Index n,
                 Index k, Index lda, Index ldb, Index ldc, Index stride_a, Index stride_b, Index stride_c, Index batch,
                 double2* workspace) {
+    let_next_begin();
     DYNAMIC_SHARED(shared);
     double* const tiles = reinterpret_cast<double*>(shared);
 #if RESIDENT

@@ -20,9 +20,12 @@ from typing import Literal
 from kernels.kernel import CudaKernel, DeviceTraits
 from tests.gpu.sanitized_sweep import on_gpu
 
-TOOLS = ("memcheck", "racecheck", "initcheck")
+TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 # It does not see what bulk copies write, and would take a product that is read back for uninitialised memory.
 OPTIONS = {"initcheck": ("--check-api-memory-access", "no")}
+# synccheck wants all threads of a block at one barrier instruction. Warps of tensor_fp64 meet at one barrier from two
+# (`meet_block` in dmma_pipeline.cuh), as PTX allows.
+LEFT_OUT = {"synccheck": ("tensor_fp64",)}
 DIRECTORY = ".matmul/kernels"
 FOUND = 9  # exit status of the tool where it found something
 SHOWN = 4000  # last letters of what it said
@@ -84,7 +87,7 @@ def main() -> int:
     wanted = [one for one in on_gpu(traits()) if not asked.kernels or one.name in asked.kernels]
     failed = False
     for tool in asked.tools:
-        for group in groups(wanted):
+        for group in groups([one for one in wanted if one.name not in LEFT_OUT.get(tool, ())]):
             began = time.monotonic()
             verdict, said = swept(tool, group, asked.seconds)
             print(f"{tool}, {group}: {verdict}, {time.monotonic() - began:.0f} s", flush=True)

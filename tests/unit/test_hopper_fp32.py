@@ -81,3 +81,13 @@ def test_other_architectures_take_another_kernel() -> None:
         choose(
             "hopper_fp32", NO_CONFIG, LARGE, BY_NAME["hopper_fp32"].accuracy["float32"], ARCHITECTURES["sm_89"].traits
         )
+
+
+@pytest.mark.parametrize(
+    ("size", "transpose_a", "columns"),
+    [(512, False, 128), (1025, False, 256), (4096, False, 256), (4096, True, 128), (5000, False, 128)],
+)
+def test_tiles_are_as_wide_as_was_fastest(size: int, transpose_a: bool, columns: int) -> None:
+    """Too few tiles leave multiprocessors idle; an A that is transposed before favours blocks alone on theirs."""
+    problem = Problem(size, size, size, "float32", 1, transpose_a)
+    assert KERNEL.resolve_config(problem=problem, device=H200.traits)["block_n"] == columns

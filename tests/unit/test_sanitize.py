@@ -76,8 +76,14 @@ def test_it_says_what_each_tool_came_to(
     tool.write_text('#!/bin/sh\n[ "$2" != racecheck ] || { echo hazard; exit 9; }\n')
     tool.chmod(tool.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setattr(sanitize, "traits", lambda: H200)
-    monkeypatch.setattr(sys, "argv", ["sanitize", "--kernels", "naive", "hopper_bf16"])
+    monkeypatch.setattr(sys, "argv", ["sanitize", "--kernels", "tensor_fp64", "naive", "hopper_bf16"])
     assert sanitize.main() == 1
     told = capsys.readouterr().out
-    for line in ("memcheck, naive: clean", "racecheck, hopper_bf16: found", "hazard", "initcheck, hopper_bf16: clean"):
+    for line in (
+        "memcheck, 2 kernels: clean",
+        "racecheck, hopper_bf16: found",
+        "hazard",
+        "initcheck, hopper_bf16: clean",
+        "synccheck, naive: clean",
+    ):
         assert line in told

@@ -9,6 +9,7 @@
 // VECTORS: how many there are at most, 1, 2, 4 or 8. NARROW: blocks of few lines, many enough to ask for a small matrix
 // at once; else of more, which share what they read of the vectors.
 #include "common.cuh"
+#include "follow.cuh"
 
 constexpr int THREADS = 256, WARPS = THREADS / 32;
 constexpr int PACKED = 16 / sizeof(Element);                      // elements that a thread reads at once
@@ -219,4 +220,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         }
         __syncthreads();  // nobody writes the next item's sums while others still read these
     }
+    // Whoever waits for this launch waits for the kernel before it too. The other blocks make room.
+    if (blockIdx.x == gridDim.x - 1 && blockIdx.z == gridDim.z - 1) wait_for_previous();
 }

@@ -5,6 +5,8 @@
 // rows, of the matrix in and of the turned one out; a chunk that goes out is picked from as many rows of the tile as it
 // has elements. A row's chunks are permuted by the number of its group of so many rows, so that neither these picks nor
 // the chunks that come in meet in a bank (but by twos for 4 bytes).
+#include "follow.cuh"
+
 typedef long long Index;
 
 #if ITEM_BYTES == 1
@@ -89,6 +91,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     turn(const Element* __restrict__ matrix, Element* __restrict__ turned, Index rows, Index columns, Index pitch,
          Index turned_pitch, Index stride, Index turned_stride, Index batch) {
     __shared__ __align__(16) Element tile[TILE * TILE];
+    let_next_begin();
     const Index across = (columns + TILE - 1) / TILE;
     const Index row = blockIdx.x / across * TILE, column = blockIdx.x % across * TILE;
     const int tall = at_most_a_tile(rows - row), wide = at_most_a_tile(columns - column);
