@@ -1,0 +1,32 @@
+"""Who says that a launch may overlap another has a source that waits for what it needs of it."""
+
+from __future__ import annotations
+
+from kernels.architectures import H200
+from kernels.catalog import CATALOG
+from kernels.defaults import default_config, main_dtype
+from kernels.kernel import CudaKernel
+from kernels.numerics import Problem
+from worker.sources import Program, border_program, kernel_program, turn_program
+
+WAITS, LETS = "wait_for_previous();", "let_next_begin();"
+
+
+def says(program: Program, words: str) -> bool:
+    """In a source or header of it, but for the one that explains these words."""
+    texts = [program.source, *(text for name, text in program.headers.items() if name != "follow.cuh")]
+    return any(words in text for text in texts)
+
+
+def test_a_kernel_follows_if_and_only_if_it_waits() -> None:
+    following = set()
+    for kernel in (one for one in CATALOG if isinstance(one, CudaKernel)):
+        program = kernel_program(kernel, default_config(kernel, H200.traits), Problem(1, 1, 1, main_dtype(kernel)))
+        assert kernel.follows == says(program, WAITS), kernel.name
+        following |= {kernel.name} if kernel.follows else set()
+    assert {"hopper_fp32", "hopper_tf32", "hopper_fp8"} <= following
+
+
+def test_what_it_follows_lets_it_begin_and_a_border_waits_for_its_kernel() -> None:
+    assert all(says(turn_program(itemsize), LETS) for itemsize in (1, 2, 4))
+    assert says(border_program(Problem(9, 9, 9, "float32"), 1, narrow=True), WAITS)
