@@ -93,6 +93,12 @@ class MatrixNotFound(NotFound):
     type = "matrix_not_found"
 
 
+class MatrixDamaged(MatmulError):
+    """The stored bytes are no longer those that came in, so they are not sent; upload the matrix again."""
+
+    type = "matrix_damaged"
+
+
 class ProductExpired(MatmulError):
     """The product was kept for its time and is gone; submit the job again."""
 
@@ -209,6 +215,13 @@ class OperandMissing(JobFailed):
     """An operand was deleted or expired before the job ran; upload it again and submit a new job."""
 
     type = "operand_missing"
+
+
+class OperandDamaged(JobFailed):
+    """An operand's bytes are not those that were sent; upload it again and submit a new job."""
+
+    type = "operand_damaged"
+    retryable = True
 
 
 class OutOfDeviceMemory(JobFailed):

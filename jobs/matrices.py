@@ -1,8 +1,9 @@
 """The interface of the matrix stores. `FileMatrixStore` and `RedisMatrixStore` are its two implementations; both keep
 their books (who owns what, sizes, expiry) in Redis, so that the bounds hold over all processes.
 
-A stored matrix is its elements alone: little-endian, row-major (C order). bfloat16 and float8_e4m3 travel as bit
-patterns, uint16 and uint8, because numpy has no such types. An id is either the sha256 of dtype, shape and contents (64
+A stored matrix is its elements, little-endian, row-major (C order), and the digests of their parts (`jobs/digest.py`),
+taken as the elements came in. bfloat16 and float8_e4m3 travel as bit patterns, uint16 and uint8, because numpy has no
+such types. An id is either the sha256 of dtype, shape and contents (64
 hex digits: uploaded once, used in many products) or a name that the service gives (inline operands `op_…`, products
 `c_…`).
 """
@@ -20,6 +21,8 @@ from typing import Any, Self
 
 import numpy as np
 
+from jobs.digest import PART_DIGEST_BYTES, as_bytes, digest_of, digest_of_parts, part_begin, part_count, part_digests
+from jobs.errors import MatrixDamaged
 from kernels.numerics import DTYPES, DTypeName
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -62,12 +65,53 @@ class MatrixInfo:
         return matrix_bytes(self.dtype, self.shape)
 
 
+@dataclass(frozen=True, slots=True)
+class StoredMatrix:
+    """A matrix as a store has it. Nothing has been compared yet: `verify` does."""
+
+    elements: Array  # read-only, C order, in STORAGE_DTYPES
+    parts: Array  # uint64: the digests of the parts of the bytes that came in
+
+    @property
+    def digest(self) -> int:
+        """The digest of the bytes that came in."""
+        return digest_of_parts(self.parts)
+
+    def verify(self) -> None:
+        """Raises MatrixDamaged where the elements are not those that came in."""
+        if digest_of(self.elements) != self.digest:
+            raise MatrixDamaged
+
+    def verify_parts(self, chosen: Array) -> None:
+        """The same for some parts only, by their numbers."""
+        view = as_bytes(self.elements)
+        for part in chosen.tolist():
+            piece = view[part_begin(part, view.nbytes) : part_begin(part + 1, view.nbytes)]
+            check_parts(piece, self.parts[part : part + 1])
+
+
+def check_parts(piece: memoryview, parts: Array) -> None:
+    """Raises MatrixDamaged where these successive parts do not have these digests."""
+    if part_digests(piece, len(parts)) != parts.tobytes():
+        raise MatrixDamaged
+
+
+def parts_bytes(size: int) -> int:
+    """What the digests of a matrix's parts take."""
+    return PART_DIGEST_BYTES * part_count(size)
+
+
 class MatrixWriter(ABC):
     """Takes the elements in order, in pieces of any size. Left without a `commit`, it leaves nothing behind."""
 
     @abstractmethod
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Raises InvalidMatrix once more bytes come than the shape has."""
+
+    @property
+    @abstractmethod
+    def digest(self) -> int:
+        """The digest of all bytes written. To be asked for once all came."""
 
     @abstractmethod
     def commit(self) -> MatrixInfo:
@@ -115,14 +159,22 @@ class MatrixStore(ABC):
         """Gives the owner's claim up; the last one takes the elements along. Raises MatrixNotFound."""
 
     @abstractmethod
-    def chunks(self, matrix_id: str, start: int = 0, stop: int | None = None) -> Iterator[bytes]:
-        """The bytes from `start` to `stop` in pieces of at most READ_CHUNK_BYTES. Raises MatrixNotFound.
+    def chunks(self, matrix_id: str, size: int, start: int = 0, stop: int | None = None) -> Iterator[memoryview]:
+        """The bytes from `start` to `stop` of a matrix of `size` bytes, in pieces of about READ_CHUNK_BYTES.
 
-        Trusts its caller that the owner was checked (`info`)."""
+        Each piece was held against its digests. The first one is read at once, so that this raises MatrixNotFound
+        (also where another size is found) and MatrixDamaged; damage further on is raised in place of the piece.
+        Trusts its caller that the owner was checked (`info`).
+        """
+
+    def load(self, matrix_id: str, dtype: DTypeName, shape: tuple[int, ...]) -> Array:
+        """A copy of the matrix in memory, held against its digests. Raises MatrixNotFound, MatrixDamaged."""
+        raw = b"".join(self.chunks(matrix_id, matrix_bytes(dtype, shape)))
+        return np.frombuffer(raw, STORAGE_DTYPES[dtype]).reshape(shape)
 
     @abstractmethod
-    def open(self, matrix_id: str, dtype: DTypeName, shape: tuple[int, ...]) -> AbstractContextManager[Array]:
-        """A read-only C-order array over the elements, in `STORAGE_DTYPES`: mapped where the store can. For workers.
+    def open(self, matrix_id: str, dtype: DTypeName, shape: tuple[int, ...]) -> AbstractContextManager[StoredMatrix]:
+        """The matrix, mapped where the store can. For workers, which compare the digest after they have used it.
 
         Raises MatrixNotFound, also where the size found is not that of dtype and shape."""
 

@@ -8,16 +8,28 @@ claim for one on the contents.
 from __future__ import annotations
 
 import re
-from abc import abstractmethod
-from contextlib import suppress
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
+from itertools import chain
 
+from jobs.digest import PART, Digest, part_begin, part_of
 from jobs.errors import BodyTooLarge, DigestMismatch, InvalidMatrix, InvalidRequest, MatrixNotFound, StoreUnavailable
-from jobs.matrices import MatrixInfo, MatrixStore, MatrixWriter, content_hasher
+from jobs.matrices import (
+    READ_CHUNK_BYTES,
+    Array,
+    MatrixInfo,
+    MatrixStore,
+    MatrixWriter,
+    check_parts,
+    content_hasher,
+)
 from jobs.matrix_index import Claim, Elements, MatrixIndex
 from jobs.models import new_id
 from kernels.numerics import DTypeName
 
+READ_PARTS = READ_CHUNK_BYTES // PART  # read at a time
 UPLOAD_LEASE_S = 3600.0  # how long the room of a writer that died stays reserved
 LEASED_FROM_BYTES = 1 << 20  # a smaller named matrix is claimed for its full time at once, which saves a round trip
 UPLOAD = "up_"  # ids of uploads begin so; they are known to no one
@@ -37,6 +49,16 @@ def check_id(matrix_id: str) -> str:
     return matrix_id
 
 
+class Source(ABC):
+    """One matrix, open to be read."""
+
+    parts: Array  # uint64, as in StoredMatrix
+
+    @abstractmethod
+    def read(self, start: int, stop: int) -> bytes:
+        """Exactly these bytes of the elements. Raises MatrixNotFound where they are gone."""
+
+
 class BookedMatrixStore(MatrixStore):
     """Matrices of at most `max_matrix_bytes`, their books in `index`."""
 
@@ -54,6 +76,28 @@ class BookedMatrixStore(MatrixStore):
     @abstractmethod
     def _sweep_leftovers(self, limit: int) -> int:
         """Removes what writers and removers that died left behind; how many."""
+
+    @abstractmethod
+    def _source(self, matrix_id: str, size: int) -> AbstractContextManager[Source]:
+        """A matrix of `size` bytes to be read. Raises MatrixNotFound, also where another size is found."""
+
+    def chunks(self, matrix_id: str, size: int, start: int = 0, stop: int | None = None) -> Iterator[memoryview]:
+        pieces = self._pieces(check_id(matrix_id), size, start, size if stop is None else min(stop, size))
+        return chain([next(pieces)], pieces)
+
+    def _pieces(self, matrix_id: str, size: int, start: int, stop: int) -> Iterator[memoryview]:
+        """Never none: an empty range gives one empty piece. Whole parts are read, compared, and cut to the range."""
+        with self._source(matrix_id, size) as source:
+            if start >= stop:
+                yield memoryview(b"")
+                return
+            end = part_of(stop - 1, size) + 1
+            for first in range(part_of(start, size), end, READ_PARTS):
+                after = min(first + READ_PARTS, end)
+                begin = part_begin(first, size)
+                piece = memoryview(source.read(begin, part_begin(after, size)))
+                check_parts(piece, source.parts[first:after])
+                yield piece[max(0, start - begin) : stop - begin]
 
     def create(
         self,
@@ -99,7 +143,7 @@ class BookedMatrixStore(MatrixStore):
 
 
 class BookedWriter(MatrixWriter):
-    """Counts the bytes, hashes them where the contents give the id, and keeps the books.
+    """Counts the bytes, takes their digests, hashes them where the contents give the id, and keeps the books.
 
     Two attempts of a job may write the same product at once. Each takes back only the claim it made itself.
     """
@@ -107,6 +151,7 @@ class BookedWriter(MatrixWriter):
     def __init__(self, store: BookedMatrixStore, claim: Claim, expected_id: str | None) -> None:
         self._store = store
         self._claim = claim  # the one to stay; of an upload, its id and data are the contents' in the end
+        self._digest = Digest(claim.bytes)
         self._hasher = content_hasher(claim.dtype, claim.shape) if claim.id.startswith(UPLOAD) else None
         self._expected_id = expected_id
         self._missing_bytes = claim.bytes
@@ -129,8 +174,11 @@ class BookedWriter(MatrixWriter):
         """Keeps the next bytes; never none."""
 
     @abstractmethod
-    def _settle(self, matrix_id: str) -> str:
-        """All bytes came: makes them readable. Returns the name they are kept under."""
+    def _settle(self, matrix_id: str, parts: bytes) -> str:
+        """All bytes came: keeps the digests of their parts with them and makes them readable.
+
+        Returns the name they are kept under.
+        """
 
     @abstractmethod
     def _merge(self, data: str, kept_data: str) -> None:
@@ -157,15 +205,20 @@ class BookedWriter(MatrixWriter):
         if view.nbytes > self._missing_bytes:
             raise InvalidMatrix(f"More bytes came than the {self._claim.bytes} that the matrix's shape has.")
         self._missing_bytes -= view.nbytes
+        self._digest.update(view)
         if self._hasher is not None:
             self._hasher.update(view)
         self._put(view)
+
+    @property
+    def digest(self) -> int:
+        return self._digest.value()
 
     def commit(self) -> MatrixInfo:
         if self._missing_bytes:
             raise InvalidMatrix(f"{self._missing_bytes} bytes of the matrix are missing.")
         claim = self._claim if self._hasher is None else self._addressed(self._hasher.hexdigest())
-        self._data = self._settle(claim.id)
+        self._data = self._settle(claim.id, self._digest.parts())
         claim = replace(claim, data=self._data)
         if self._is_leased:
             self._info, kept_data = self._store.index.claim(claim)

@@ -1,8 +1,9 @@
 """The `file` store: one file per matrix, in a directory that the API and the workers of one host share.
 
-Elements are written to `<random>.part`, and renamed when they are whole: to the matrix's name, or to
-`<sha256>.<random>` for a content address. That random part is why contents can be deleted and uploaded again at the
-same time: the books say which file is the one, and a remover only knows the name of its own.
+A file holds the elements, and after them the digests of their parts (`jobs/digest.py`), 8 bytes for each 16 KiB. It is
+written as `<random>.part`, and renamed when it is whole: to the matrix's name, or to `<sha256>.<random>` for a content
+address. That random part is why contents can be deleted and uploaded again at the same time: the books say which file
+is the one, and a remover only knows the name of its own.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ import numpy as np
 
 from jobs.disk import translated_disk, write_all
 from jobs.errors import InvalidSettings, MatrixNotFound
-from jobs.matrices import READ_CHUNK_BYTES, STORAGE_DTYPES, Array, MatrixWriter, matrix_bytes
-from jobs.matrix_booked import BookedMatrixStore, BookedWriter, check_id, is_address
+from jobs.matrices import STORAGE_DTYPES, MatrixWriter, StoredMatrix, matrix_bytes, parts_bytes
+from jobs.matrix_booked import BookedMatrixStore, BookedWriter, Source, check_id, is_address
 from jobs.matrix_index import Claim, Elements, MatrixIndex
 from jobs.models import new_id
 from kernels.numerics import DTypeName
@@ -59,41 +60,36 @@ class FileMatrixStore(BookedMatrixStore):
         """A named matrix is kept under its name, which saves the books a question."""
         return self.index.elements(matrix_id).data if is_address(check_id(matrix_id)) else matrix_id
 
-    def chunks(self, matrix_id: str, start: int = 0, stop: int | None = None) -> Iterator[bytes]:
-        pieces = self._pieces(self._data_name(matrix_id), start, stop)
-        next(pieces)  # opens the file: what is missing is told now, and what is deleted from now on is still read
-        return pieces
-
-    def _pieces(self, data: str, start: int, stop: int | None) -> Iterator[bytes]:
-        with self._opened(data) as fd:
-            yield b""
-            end = os.fstat(fd).st_size if stop is None else min(stop, os.fstat(fd).st_size)
-            while start < end:
-                with translated_disk():
-                    piece = os.pread(fd, min(READ_CHUNK_BYTES, end - start), start)
-                start += len(piece)
-                yield piece
+    @contextmanager
+    def _source(self, matrix_id: str, size: int) -> Iterator[Source]:
+        with self._opened(self._data_name(matrix_id), size) as fd:
+            yield _FileSource(fd, size)
 
     @contextmanager
-    def _opened(self, data: str) -> Iterator[int]:
+    def _opened(self, data: str, size: int) -> Iterator[int]:
+        """A descriptor of the file that holds a matrix of `size` bytes. Raises MatrixNotFound, also for another size.
+
+        What is deleted from now on can still be read.
+        """
         try:
             fd = os.open(self.path(data), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         except FileNotFoundError:
             raise MatrixNotFound from None
         try:
+            if os.fstat(fd).st_size != size + parts_bytes(size):
+                raise MatrixNotFound
             yield fd
         finally:
             os.close(fd)
 
     @contextmanager
-    def open(self, matrix_id: str, dtype: DTypeName, shape: tuple[int, ...]) -> Iterator[Array]:
+    def open(self, matrix_id: str, dtype: DTypeName, shape: tuple[int, ...]) -> Iterator[StoredMatrix]:
         size = matrix_bytes(dtype, shape)
-        with self._opened(self._data_name(matrix_id)) as fd:
-            if os.fstat(fd).st_size != size:
-                raise MatrixNotFound
+        with self._opened(self._data_name(matrix_id), size) as fd:
+            parts = _FileSource(fd, size).parts
             flags = mmap.MAP_SHARED | POPULATE
-            elements = mmap.mmap(fd, size, flags=flags, prot=mmap.PROT_READ) if size else b""
-        yield np.frombuffer(elements, STORAGE_DTYPES[dtype]).reshape(shape)
+            raw = mmap.mmap(fd, size, flags=flags, prot=mmap.PROT_READ) if size else b""
+        yield StoredMatrix(np.frombuffer(raw, STORAGE_DTYPES[dtype]).reshape(shape), parts)
 
     def _sweep_leftovers(self, limit: int) -> int:
         """Reads the directory through every LOOK_ROUND_S, and looks at `limit` of its files at a time."""
@@ -116,6 +112,26 @@ class FileMatrixStore(BookedMatrixStore):
             return False
 
 
+class _FileSource(Source):
+    """An open file of the right size."""
+
+    def __init__(self, fd: int, size: int) -> None:
+        self._fd = fd
+        self.parts = np.frombuffer(self.read(size, size + parts_bytes(size)), "<u8")
+
+    def read(self, start: int, stop: int) -> bytes:
+        """One `pread` gives at most 2 GiB, and no more than the file has."""
+        pieces: list[bytes] = []
+        while start < stop:
+            with translated_disk():
+                piece = os.pread(self._fd, stop - start, start)
+            if not piece:
+                raise MatrixNotFound
+            pieces.append(piece)
+            start += len(piece)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
 class _FileWriter(BookedWriter):
     def __init__(self, store: FileMatrixStore, claim: Claim, expected_id: str | None) -> None:
         self._files = store
@@ -132,9 +148,10 @@ class _FileWriter(BookedWriter):
         with translated_disk():
             write_all(self._fd, view)
 
-    def _settle(self, matrix_id: str) -> str:
+    def _settle(self, matrix_id: str, parts: bytes) -> str:
         data = matrix_id if self._hasher is None else f"{matrix_id}.{self._random}"
         with translated_disk():
+            write_all(self._fd, parts)
             self._close()
             os.rename(self._part, self._files.path(data))
         return data

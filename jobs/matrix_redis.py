@@ -1,22 +1,22 @@
 """The `redis` store: matrices as chunks in Redis, for an API and workers on several hosts.
 
-Chunk i of a matrix is `chunk:<data>:<i>`, all of CHUNK_BYTES but the last; an empty matrix is one empty chunk. Each has
-a time to live somewhat beyond the claims, so that what a writer or remover leaves behind goes by itself.
+Chunk i of a matrix is `chunk:<data>:<i>`, all of CHUNK_BYTES but the last, which has the rest, and after it the digests
+of the matrix's parts (`jobs/digest.py`), 8 bytes for each 16 KiB. Each chunk has a time to live somewhat beyond the
+claims, so that what a writer or remover leaves behind goes by itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import chain
 from typing import cast
 
 import numpy as np
 import redis
 
 from jobs.errors import MatrixNotFound
-from jobs.matrices import READ_CHUNK_BYTES, STORAGE_DTYPES, Array, MatrixWriter, matrix_bytes
-from jobs.matrix_booked import UPLOAD_LEASE_S, BookedMatrixStore, BookedWriter, check_id
+from jobs.matrices import READ_CHUNK_BYTES, STORAGE_DTYPES, MatrixWriter, StoredMatrix, matrix_bytes, parts_bytes
+from jobs.matrix_booked import UPLOAD_LEASE_S, BookedMatrixStore, BookedWriter, Source, check_id
 from jobs.matrix_index import Claim, Elements, MatrixIndex
 from jobs.redis_client import translated
 from kernels.numerics import DTypeName
@@ -48,13 +48,13 @@ class RedisMatrixStore(BookedMatrixStore):
         self.client.unlink(*(self.key(orphan.data, chunk) for chunk in range(chunk_count(orphan.bytes))))
 
     @translated()
-    def put(self, key: str, chunk: memoryview, ttl_ms: int) -> None:
-        """SET without a copy of the chunk: redis-py would first pack it into a command, at a fifth of the speed."""
-        command = f"*5\r\n$3\r\nSET\r\n${len(key)}\r\n{key}\r\n${len(chunk)}\r\n"
+    def put(self, key: str, chunk: memoryview, parts: bytes, ttl_ms: int) -> None:
+        """SET to `chunk` and `parts`, without a copy: redis-py would first pack a command, at a fifth of the speed."""
+        command = f"*5\r\n$3\r\nSET\r\n${len(key)}\r\n{key}\r\n${len(chunk) + len(parts)}\r\n"
         expiry = f"\r\n$2\r\nPX\r\n${len(str(ttl_ms))}\r\n{ttl_ms}\r\n"
         connection = self.client.connection_pool.get_connection()
         try:
-            connection.send_packed_command([command.encode(), chunk, expiry.encode()])  # type: ignore[no-untyped-call]
+            connection.send_packed_command([command.encode(), chunk, parts, expiry.encode()])  # type: ignore[no-untyped-call]
             connection.read_response()
         finally:
             self.client.connection_pool.release(connection)
@@ -62,41 +62,58 @@ class RedisMatrixStore(BookedMatrixStore):
     def _sweep_leftovers(self, limit: int) -> int:
         return 0  # they have a time to live
 
-    def chunks(self, matrix_id: str, start: int = 0, stop: int | None = None) -> Iterator[bytes]:
+    @contextmanager
+    def _source(self, matrix_id: str, size: int) -> Iterator[Source]:
         elements = self.index.elements(check_id(matrix_id))
-        stop = elements.bytes if stop is None else min(stop, elements.bytes)
-        pieces = self._pieces(elements, start, stop)
-        return chain([next(pieces)], pieces)  # the first now: what is missing is told before anything is sent
-
-    def _pieces(self, elements: Elements, start: int, stop: int) -> Iterator[bytes]:
-        """Never none: an empty range gives one empty piece."""
-        if start >= stop:
-            yield b""
-        while start < stop:
-            chunk, skip = divmod(start, CHUNK_BYTES)
-            piece = self._chunk(elements, chunk)[skip : stop - chunk * CHUNK_BYTES]
-            start += len(piece)
-            yield piece
-
-    @translated()
-    def _chunk(self, elements: Elements, chunk: int) -> bytes:
-        """Raises MatrixNotFound where it is not there, or not whole."""
-        piece = cast(bytes | None, self.client.get(self.key(elements.data, chunk)))
-        if piece is None or len(piece) != min(CHUNK_BYTES, elements.bytes - chunk * CHUNK_BYTES):
+        if elements.bytes != size:
             raise MatrixNotFound
-        return piece
+        yield _ChunkSource(self, elements)
 
     @contextmanager
-    def open(self, matrix_id: str, dtype: DTypeName, shape: tuple[int, ...]) -> Iterator[Array]:
-        elements = self.index.elements(check_id(matrix_id))
-        if elements.bytes != matrix_bytes(dtype, shape):
-            raise MatrixNotFound
-        raw = np.empty(elements.bytes, np.uint8)
-        for chunk in range(chunk_count(elements.bytes)):
-            piece = np.frombuffer(self._chunk(elements, chunk), np.uint8)
-            raw[chunk * CHUNK_BYTES : chunk * CHUNK_BYTES + piece.size] = piece
+    def open(self, matrix_id: str, dtype: DTypeName, shape: tuple[int, ...]) -> Iterator[StoredMatrix]:
+        with self._source(matrix_id, matrix_bytes(dtype, shape)) as source:
+            raw = np.empty(matrix_bytes(dtype, shape), np.uint8)
+            for start in range(0, raw.size, CHUNK_BYTES):
+                stop = min(start + CHUNK_BYTES, raw.size)
+                raw[start:stop] = np.frombuffer(source.read(start, stop), np.uint8)
         raw.flags.writeable = False
-        yield raw.view(STORAGE_DTYPES[dtype]).reshape(shape)
+        yield StoredMatrix(raw.view(STORAGE_DTYPES[dtype]).reshape(shape), source.parts)
+
+
+class _ChunkSource(Source):
+    """One matrix's chunks. Of the last one, all or only the digests are read at once, and kept."""
+
+    def __init__(self, store: RedisMatrixStore, elements: Elements) -> None:
+        self._chunks = store
+        self._data = elements.data
+        self._last = chunk_count(elements.bytes) - 1
+        self._rest_bytes = elements.bytes - self._last * CHUNK_BYTES
+        self._rest: bytes | None = None
+        if self._last == 0:
+            tail = self._get(0, 0, self._rest_bytes + parts_bytes(elements.bytes))
+            self._rest, parts = tail[: self._rest_bytes], tail[self._rest_bytes :]
+        else:
+            parts = self._get(self._last, self._rest_bytes, self._rest_bytes + parts_bytes(elements.bytes))
+        self.parts = np.frombuffer(parts, "<u8")
+
+    def read(self, start: int, stop: int) -> bytes:
+        pieces: list[bytes] = []
+        while start < stop:
+            chunk, begin = divmod(start, CHUNK_BYTES)
+            end = min(stop - chunk * CHUNK_BYTES, CHUNK_BYTES)
+            whole = self._rest if chunk == self._last else None
+            pieces.append(self._get(chunk, begin, end) if whole is None else whole[begin:end])
+            start += end - begin
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    @translated()
+    def _get(self, chunk: int, begin: int, end: int) -> bytes:
+        """These bytes of a chunk. Raises MatrixNotFound where it does not have them."""
+        key = self._chunks.key(self._data, chunk)
+        piece = cast(bytes, self._chunks.client.getrange(key, begin, end - 1))
+        if len(piece) != end - begin:
+            raise MatrixNotFound
+        return piece
 
 
 class _ChunkWriter(BookedWriter):
@@ -112,8 +129,13 @@ class _ChunkWriter(BookedWriter):
         pass
 
     def _put(self, view: memoryview) -> None:
+        """The last chunk waits for the digests, even where it is full."""
         while view.nbytes:
-            if not self._filled and view.nbytes >= CHUNK_BYTES:
+            if self._filled == CHUNK_BYTES:
+                self._send(self._buffer)
+                self._filled = 0
+            is_last = view.nbytes == CHUNK_BYTES and not self._missing_bytes
+            if not self._filled and view.nbytes >= CHUNK_BYTES and not is_last:
                 self._send(view[:CHUNK_BYTES])
                 view = view[CHUNK_BYTES:]
                 continue
@@ -121,22 +143,17 @@ class _ChunkWriter(BookedWriter):
             taken = end - self._filled
             self._buffer[self._filled : end] = view[:taken]
             self._filled, view = end, view[taken:]
-            if end == CHUNK_BYTES:
-                self._send(self._buffer)
-                self._filled = 0
 
-    def _send(self, chunk: memoryview) -> None:
-        self._chunks.put(self._chunks.key(self._claim.data, self._sent), chunk, self._ttl_ms)
+    def _send(self, chunk: memoryview, parts: bytes = b"") -> None:
+        self._chunks.put(self._chunks.key(self._claim.data, self._sent), chunk, parts, self._ttl_ms)
         self._sent += 1
 
-    def _settle(self, matrix_id: str) -> str:
-        if self._filled or not self._sent:
-            self._send(self._buffer[: self._filled])
-        self._filled = 0
+    def _settle(self, matrix_id: str, parts: bytes) -> str:
+        self._send(self._buffer[: self._filled], parts)
         return self._claim.data
 
     def _merge(self, data: str, kept_data: str) -> None:
-        self._chunks.remove(Elements(data, self._claim.bytes))
+        """The claim has moved these chunks to where the others were: see `jobs/lua/matrices/claim.lua`."""
 
     def _drop(self) -> None:
         self._buffer = memoryview(b"")

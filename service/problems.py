@@ -144,6 +144,8 @@ STATUS: Mapping[type[MatmulError], int] = {
     errors.WorkerLost: 500,
     errors.DeviceFault: 500,
     errors.VerificationFailed: 500,
+    errors.OperandDamaged: 500,
+    errors.MatrixDamaged: 500,  # not 503: the same bytes will not heal; not 410: nothing took them away on purpose
     errors.InvalidSettings: 500,
     errors.ExtraMissing: 501,
     TooManyConnections: 503,

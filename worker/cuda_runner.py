@@ -7,14 +7,11 @@ from contextlib import contextmanager
 from typing import Any
 
 import cupy
-import numpy as np
 import structlog
 
 from jobs.benchmark_records import Ceiling
 from jobs.benchmark_spec import DataSpec
 from jobs.errors import OutOfDeviceMemory
-from jobs.matrices import STORAGE_DTYPES, Array
-from jobs.models import Measured
 from jobs.settings import Settings
 from jobs.workers import Telemetry
 from kernels.choose import Choice
@@ -28,15 +25,13 @@ from worker.benchmark.cuda_library_ceilings import LibraryRoofs
 from worker.compile import Compiler
 from worker.cublas import Cublas
 from worker.cuda_device import cuda_info
-from worker.device_memory import DeviceMatrix, OperandCache, Staging, StopWatch, allocate, upload
-from worker.device_sums import MatrixOnDevice
-from worker.elements import core
-from worker.explain import Operands
+from worker.cuda_product import ProductBroughtBack, ProductOnDevice, Times
+from worker.device_memory import DeviceMatrix, Staging, StopWatch, allocate, upload
 from worker.faults import device_faults
 from worker.launch import launch, prepare
+from worker.operand_cache import Copies, OperandCache
 from worker.pitch import operand_layout, product_layout
-from worker.runner import HostOperand, Product, Runner, gathered, host_operands
-from worker.sums import HostMatrix
+from worker.runner import HostOperand, Product, Runner
 from worker.telemetry import GpuTelemetry
 
 # Below so many elements in all three matrices the check is quicker on the CPU than three launches and copies are.
@@ -56,7 +51,7 @@ class CudaRunner(Runner):
             self.compiler = Compiler(settings.kernel_cache_dir)
             self._cublas = Cublas(self.compiler)
             self._staging = Staging()
-            self.cache = OperandCache(settings.device_cache_bytes)
+            self.cache: OperandCache[DeviceMatrix] = OperandCache(settings.device_cache_bytes)
             self._telemetry = GpuTelemetry(self.device.uuid)
 
     def telemetry(self) -> Telemetry:
@@ -112,14 +107,17 @@ class CudaRunner(Runner):
     def _compute(self, problem: Problem, choice: Choice, a: HostOperand, b: HostOperand) -> Product:
         self._admit(problem, (a, b))
         copying, computing = StopWatch(), StopWatch()
-        on_a, on_b = self._on_device(problem, a, copying), self._on_device(problem, b, copying)
+        on_a = self._on_device(problem, a, copying)
+        on_b = on_a if a.id is not None and a.id == b.id else self._on_device(problem, b, copying)
         on_c = allocate(product_layout(problem))
         self._multiply(problem, choice, (on_a, on_b, on_c), computing)
-        times = _Times(h2d_ms=copying.total_ms(), kernel_ms=computing.total_ms())
+        times = Times(h2d_ms=copying.total_ms(), kernel_ms=computing.total_ms())
+        copies = Copies(self.cache, (a.id, b.id), (on_a, on_b))
         elements = problem.batch * problem.m * problem.n + a.elements.size + b.elements.size
         if elements <= HOST_CHECK_ELEMENTS:
-            return _ProductBroughtBack(problem, a.elements, b.elements, on_c, self._staging, times)
-        return _ProductOnDevice(problem, (a, b), (on_a, on_b, on_c), self._staging, self.compiler, times)
+            return ProductBroughtBack(problem, (a, b), copies, on_c, self._staging, times)
+        matrices = on_a, on_b, on_c
+        return ProductOnDevice(problem, (a, b), copies, matrices, self._staging, self.compiler, times)
 
     def _multiply(
         self,
@@ -144,8 +142,6 @@ class CudaRunner(Runner):
         matrix = allocate(operand_layout(problem.dtype, operand.elements.shape))
         with copying:
             upload(operand.elements, matrix)
-        if operand.id is not None:
-            self.cache.keep(operand.id, matrix)
         return matrix
 
     def _admit(self, problem: Problem, operands: tuple[HostOperand, HostOperand]) -> None:
@@ -185,63 +181,3 @@ def _free_bytes() -> int:
     """What the driver has free, and what CuPy's pool holds unused."""
     free, _ = cupy.cuda.runtime.memGetInfo()
     return int(free + cupy.get_default_memory_pool().free_bytes())
-
-
-class _Times:
-    """Device times of a product, of which the copy back is known last."""
-
-    def __init__(self, h2d_ms: float, kernel_ms: float) -> None:
-        self._h2d_ms, self._kernel_ms = h2d_ms, kernel_ms
-        self.back = StopWatch()
-
-    def measured(self) -> Measured:
-        return Measured(h2d_ms=self._h2d_ms, kernel_ms=self._kernel_ms, d2h_ms=self.back.total_ms())
-
-
-class _ProductBroughtBack(Product):
-    """A small one: copied back at once, and checked on the CPU."""
-
-    def __init__(self, problem: Problem, a: Array, b: Array, c: DeviceMatrix, staging: Staging, times: _Times) -> None:
-        self._times = times
-        self._bytes = gathered(staging.download(c, times.back))
-        dtype = STORAGE_DTYPES[problem.product_dtype]
-        elements = np.frombuffer(self._bytes, dtype).reshape(problem.batch, problem.m, problem.n)
-        self.matrices = host_operands(problem, a, b, elements)
-
-    def chunks(self) -> Iterator[memoryview]:
-        yield memoryview(self._bytes)
-
-    @property
-    def measured(self) -> Measured:
-        return self._times.measured()
-
-
-class _ProductOnDevice(Product):
-    """Checked where it lies, and copied back piece by piece: this process never holds it whole."""
-
-    def __init__(
-        self,
-        problem: Problem,
-        operands: tuple[HostOperand, HostOperand],
-        matrices: tuple[DeviceMatrix, DeviceMatrix, DeviceMatrix],
-        staging: Staging,
-        compiler: Compiler,
-        times: _Times,
-    ) -> None:
-        self._c = matrices[2]
-        self._staging = staging
-        self._times = times
-        host_a = HostMatrix(core(operands[0].elements, transposed=problem.transpose_a), problem.dtype)
-        host_b = HostMatrix(core(operands[1].elements, transposed=problem.transpose_b), problem.dtype)
-        self.matrices = Operands(
-            MatrixOnDevice(compiler, matrices[0], 0, host_a.shape, problem.transpose_a, host_a),
-            MatrixOnDevice(compiler, matrices[1], 0, host_b.shape, problem.transpose_b, host_b),
-            MatrixOnDevice(compiler, matrices[2], 0, (problem.batch, problem.m, problem.n), False),
-        )
-
-    def chunks(self) -> Iterator[memoryview]:
-        return self._staging.download(self._c, self._times.back)
-
-    @property
-    def measured(self) -> Measured:
-        return self._times.measured()

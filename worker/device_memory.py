@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -105,33 +104,3 @@ def _arrived(waiting: tuple[Any, memoryview]) -> memoryview:
     done, view = waiting
     done.synchronize()
     return view
-
-
-class OperandCache:
-    """Recently used operands by content address, at most `limit_bytes` of them."""
-
-    def __init__(self, limit_bytes: int) -> None:
-        self._limit_bytes = limit_bytes
-        self._kept: OrderedDict[str, DeviceMatrix] = OrderedDict()
-        self.bytes = 0
-
-    def get(self, matrix_id: str) -> DeviceMatrix | None:
-        matrix = self._kept.get(matrix_id)
-        if matrix is not None:
-            self._kept.move_to_end(matrix_id)
-        return matrix
-
-    def keep(self, matrix_id: str, matrix: DeviceMatrix) -> None:
-        """Makes room by forgetting those not used for longest; one that alone is too large is not kept."""
-        size = matrix.layout.bytes
-        if size > self._limit_bytes or matrix_id in self._kept:
-            return
-        while self.bytes + size > self._limit_bytes:
-            _, oldest = self._kept.popitem(last=False)
-            self.bytes -= oldest.layout.bytes
-        self._kept[matrix_id] = matrix
-        self.bytes += size
-
-    def clear(self) -> None:
-        self._kept.clear()
-        self.bytes = 0

@@ -7,12 +7,14 @@ from contextlib import ExitStack, contextmanager
 
 import numpy as np
 
+from jobs.digest import digest_of
 from jobs.errors import (
     BodyTooLarge,
     JobFailed,
     KernelUnavailable,
     MatrixNotFound,
     NoRoomForProduct,
+    OperandDamaged,
     OperandMissing,
     OperandOutOfRange,
     OutOfDeviceMemory,
@@ -59,9 +61,10 @@ def multiply(
             runner.compute(problem, choice, a, b) as product,
         ):
             check_ownership()
-            verification = _verified(request, problem, choice, product, rng)
-            check_ownership()
-            info = _stored(claimed, problem, product, store, product_ttl_s)
+            with _copies_dropped_on_damage(product):
+                verification = _verified(request, problem, choice, product, rng)
+                check_ownership()
+                info = _stored(claimed, problem, product, store, product_ttl_s)
             measured = product.measured
     except MemoryError:
         raise OutOfDeviceMemory("The product does not fit in the worker's memory; make it smaller.") from None
@@ -110,26 +113,41 @@ def _choice(
 @contextmanager
 def _operand(ref: OperandRef, store: MatrixStore) -> Iterator[HostOperand]:
     if ref.random is not None:
-        yield HostOperand(generate(ref.random, ref.dtype))
+        elements = generate(ref.random, ref.dtype)
+        yield HostOperand(elements, digest=digest_of(elements))
         return
     assert ref.matrix is not None, "an operand is random or has an id"
     with ExitStack() as stack:
         try:
-            elements = stack.enter_context(store.open(ref.matrix, ref.dtype, ref.shape))
+            stored = stack.enter_context(store.open(ref.matrix, ref.dtype, ref.shape))
         except MatrixNotFound as error:
             raise OperandMissing from error
-        yield HostOperand(elements, ref.matrix if is_address(ref.matrix) else None)
+        yield HostOperand(stored.elements, ref.matrix if is_address(ref.matrix) else None, stored.digest)
 
 
 def _verified(
     request: MatmulRequest, problem: Problem, choice: Choice, product: Product, rng: np.random.Generator
 ) -> Verification:
+    """The operands' digests come after the check: what changed while it read them is seen too."""
     if request.verify == "off":
+        product.verify_operands()
         return NOT_CHECKED
     verification = check(problem, choice.kernel.accuracy[problem.dtype], product.matrices, rng)
+    product.verify_operands()
     if not verification.passed:
         raise _failed_check(choice, problem, product, verification)
+    product.keep_operands()
     return verification
+
+
+@contextmanager
+def _copies_dropped_on_damage(product: Product) -> Iterator[None]:
+    """No other job uses copies of operands that took part in a product that is not right."""
+    try:
+        yield
+    except (OperandDamaged, OperandOutOfRange, VerificationFailed):
+        product.drop_operands()
+        raise
 
 
 def _failed_check(choice: Choice, problem: Problem, product: Product, verification: Verification) -> JobFailed:
@@ -156,6 +174,8 @@ def _stored(claimed: Claimed, problem: Problem, product: Product, store: MatrixS
         with store.create(dtype, shape, owner=job.owner, ttl_s=ttl_s, name=name) as writer:
             for chunk in product.chunks():
                 writer.write(chunk)
+            if writer.digest != product.digest:
+                raise VerificationFailed("The product changed on its way into the store, so it is not kept.")
             writer.commit()
     except (StoreFull, BodyTooLarge) as error:
         raise NoRoomForProduct(error.detail) from error

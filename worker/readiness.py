@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from jobs.digest import digest_of
 from jobs.errors import MatmulError
 from jobs.matrices import STORAGE_DTYPES, Array
 from kernels.catalog import BY_NAME
@@ -29,7 +30,10 @@ class NotReady(MatmulError):
 
 
 def prove(runner: Runner, rng: np.random.Generator) -> int:
-    """Computes and checks one product by each kernel and element type; how many. Raises NotReady, DeviceFault."""
+    """Computes and checks one product by each kernel and element type; how many.
+
+    Raises NotReady, OperandDamaged, DeviceFault.
+    """
     traits = runner.device.traits
     fit = [(name, dtype) for name in runner.kernels for dtype in BY_NAME[name].dtypes if _runs(name, dtype, traits)]
     for name, dtype in fit:
@@ -49,10 +53,12 @@ def _prove_one(runner: Runner, name: str, problem: Problem, rng: np.random.Gener
     a, b = _integers(rng, (problem.m, problem.k), dtype), _integers(rng, (problem.k, problem.n), dtype)
     with runner.compute(problem, choice, HostOperand(a), HostOperand(b)) as product:
         verification = check(problem, accuracy, product.matrices, rng)
-        given = gathered(product.chunks())
+        product.verify_operands()
+        digest, given = product.digest, gathered(product.chunks())
     c = np.frombuffer(given, STORAGE_DTYPES[problem.product_dtype]).reshape(problem.product_shape)
     exact = as_float64(a, dtype) @ as_float64(b, dtype)
-    if not verification.passed or not np.array_equal(widen(c, problem.product_dtype), exact):
+    is_right = np.array_equal(widen(c, problem.product_dtype), exact) and digest == digest_of(given)
+    if not verification.passed or not is_right:
         raise NotReady(f"{name} multiplies {dtype} wrongly on {runner.device.name}, so this worker does not start.")
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +17,8 @@ from threadpoolctl import ThreadpoolController
 
 from jobs.benchmark_records import Ceiling
 from jobs.benchmark_spec import DataSpec
-from jobs.errors import OutOfDeviceMemory
+from jobs.digest import digest_of
+from jobs.errors import OperandDamaged, OutOfDeviceMemory
 from jobs.matrices import Array
 from jobs.models import Measured
 from jobs.settings import Settings
@@ -38,16 +39,45 @@ from worker.sums import HostMatrix
 
 @dataclass(frozen=True, slots=True)
 class HostOperand:
-    """An operand as it is stored. `id` is its content address, where a device may keep it for the next job."""
+    """An operand as it is stored. `id` is its content address, where a device may keep it for the next job.
+
+    `digest` is that of the bytes that were sent (`jobs/digest.py`); None where no one sent any.
+    """
 
     elements: Array
     id: str | None = None
+    digest: int | None = None
+
+    @property
+    def expected_digest(self) -> int:
+        """What a copy of the operand must have."""
+        return digest_of(self.elements) if self.digest is None else self.digest
 
 
 class Product(ABC):
     """A product on its device, with its operands still at hand for the check."""
 
     matrices: Operands
+
+    @property
+    @abstractmethod
+    def digest(self) -> int:
+        """The digest of the product's bytes, taken before the check begins: what reaches the store must have it."""
+
+    @abstractmethod
+    def verify_operands(self) -> None:
+        """Compares the operands that were multiplied with the digests of what was sent. To be called after the check.
+
+        Raises OperandDamaged.
+        """
+
+    @abstractmethod
+    def keep_operands(self) -> None:
+        """The product is right, so a device may keep its copies of the operands for other jobs."""
+
+    @abstractmethod
+    def drop_operands(self) -> None:
+        """Something is wrong, so no copy of the operands on the device is used again."""
 
     @abstractmethod
     def chunks(self) -> Iterator[memoryview]:
@@ -130,7 +160,7 @@ class CpuRunner(Runner):
         self._use_threads(self._threads if problem.flops >= ONE_THREAD_FLOPS else 1)
         started = time.perf_counter()
         c = multiply(problem, a.elements, b.elements)
-        yield _HostProduct(problem, a.elements, b.elements, c, kernel_ms=(time.perf_counter() - started) * 1e3)
+        yield _HostProduct(problem, a, b, c, kernel_ms=(time.perf_counter() - started) * 1e3)
 
     def telemetry(self) -> Telemetry:
         return Telemetry()
@@ -165,10 +195,25 @@ def _admit(problem: Problem, *, operands: bool = False) -> None:
 
 
 class _HostProduct(Product):
-    def __init__(self, problem: Problem, a: Array, b: Array, c: Array, *, kernel_ms: float) -> None:
+    def __init__(self, problem: Problem, a: HostOperand, b: HostOperand, c: Array, *, kernel_ms: float) -> None:
+        self._operands = a, b
         self._c = c
+        self._digest = digest_of(c)
         self._kernel_ms = kernel_ms
-        self.matrices = host_operands(problem, a, b, c)
+        self.matrices = host_operands(problem, a.elements, b.elements, c)
+
+    @property
+    def digest(self) -> int:
+        return self._digest
+
+    def verify_operands(self) -> None:
+        verify_on_host(self._operands)
+
+    def keep_operands(self) -> None:
+        """They lie in the store, mapped: there are no copies."""
+
+    def drop_operands(self) -> None:
+        """As above."""
 
     def chunks(self) -> Iterator[memoryview]:
         yield self._c.reshape(-1).view(np.uint8).data
@@ -176,6 +221,13 @@ class _HostProduct(Product):
     @property
     def measured(self) -> Measured:
         return Measured(h2d_ms=0.0, kernel_ms=self._kernel_ms, d2h_ms=0.0)
+
+
+def verify_on_host(operands: Iterable[HostOperand]) -> None:
+    """Raises OperandDamaged where elements are not those that were sent."""
+    for operand in operands:
+        if operand.digest is not None and digest_of(operand.elements) != operand.digest:
+            raise OperandDamaged
 
 
 def host_operands(problem: Problem, a: Array, b: Array, c: Array) -> Operands:

@@ -205,8 +205,7 @@ def test_a_cancelled_job_with_inline_operands_can_be_retried(api: Api, quiet: ht
     assert quiet.post(f"/v1/jobs/{job_id}/retry").status_code == 202
     operand = api.ledger.get(job_id).record.operands[0]
     assert operand.matrix is not None
-    with api.store.open(operand.matrix, operand.dtype, operand.shape) as array:
-        np.testing.assert_array_equal(array, [[1, 2]])
+    np.testing.assert_array_equal(api.store.load(operand.matrix, operand.dtype, operand.shape), [[1, 2]])
 
 
 def test_a_retry_without_its_operands_is_refused(api: Api, quiet: httpx.Client) -> None:

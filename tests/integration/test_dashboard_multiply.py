@@ -74,8 +74,7 @@ def test_pasted_operands(api: Api, quiet: httpx.Client) -> None:
     operands = []
     for operand in job.record.operands:
         assert operand.matrix is not None
-        with api.store.open(operand.matrix, operand.dtype, operand.shape) as array:
-            operands.append(array.tolist())
+        operands.append(api.store.load(operand.matrix, operand.dtype, operand.shape).tolist())
     assert operands == [[[1, 2], [3, 4]], [[5, 6], [7, 8]]]
     assert job.record.operands[0].dtype == "int32"
 
@@ -93,8 +92,7 @@ def test_files(api: Api, quiet: httpx.Client, files: Files) -> None:
     record = job_of(quiet, post(quiet, {"source": "files"}, files))
     for operand, sent in zip(api.claim(record["id"]).record.operands, (A, B), strict=True):
         assert operand.matrix is not None
-        with api.store.open(operand.matrix, operand.dtype, operand.shape) as array:
-            assert np.array_equal(array, sent)
+        assert np.array_equal(api.store.load(operand.matrix, operand.dtype, operand.shape), sent)
 
 
 def test_large_files_come_in_pieces(quiet: httpx.Client) -> None:

@@ -105,10 +105,10 @@ def test_a_directory_that_is_gone_is_said(bench: StoreBench) -> None:
 def test_a_reader_keeps_what_is_deleted_under_it(bench: StoreBench) -> None:
     array = numbers((2000, 1000))
     info = bench.put(array)
-    pieces = bench.store.chunks(info.id)
+    pieces = bench.store.chunks(info.id, info.bytes)
     first = next(pieces)
     bench.store.delete(info.id, owner="ada")
-    assert first + b"".join(pieces) == array.tobytes()
+    assert b"".join([first, *pieces]) == array.tobytes()
 
 
 def test_a_reader_keeps_what_is_written_again_under_it(bench: StoreBench) -> None:
@@ -117,4 +117,4 @@ def test_a_reader_keeps_what_is_written_again_under_it(bench: StoreBench) -> Non
     bench.put(numbers((9, 9), seed=1), name=name)
     with bench.store.open(name, "float32", (9, 9)) as read:
         bench.put(numbers((9, 9), seed=2), name=name)
-        np.testing.assert_array_equal(read, numbers((9, 9), seed=1))
+        np.testing.assert_array_equal(read.elements, numbers((9, 9), seed=1))

@@ -7,8 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
+from jobs.digest import PART, digest_of
 from jobs.errors import DigestMismatch, InvalidMatrix, InvalidRequest, MatrixNotFound
-from jobs.matrices import READ_CHUNK_BYTES, STORAGE_DTYPES, MatrixInfo, content_hasher
+from jobs.matrices import READ_CHUNK_BYTES, STORAGE_DTYPES, MatrixInfo, content_hasher, matrix_bytes
 from kernels.numerics import DTYPE_NAMES, DTypeName
 from tests.support.stores import LARGE, MakeStores, StoreBench, fresh_name, nothing_is_left, numbers
 
@@ -23,10 +24,13 @@ def test_what_goes_in_comes_out(stores: StoreBench, dtype: DTypeName, shape: tup
     assert (info.dtype, info.shape, info.bytes) == (dtype, shape, array.nbytes)
     assert stores.store.info(info.id, owner="ada") == info
     with stores.store.open(info.id, dtype, shape) as read:
-        assert read.dtype == STORAGE_DTYPES[dtype]
-        assert not read.flags.writeable
-        np.testing.assert_array_equal(read, array)
-    assert b"".join(stores.store.chunks(info.id)) == array.tobytes()
+        assert read.elements.dtype == STORAGE_DTYPES[dtype]
+        assert not read.elements.flags.writeable
+        np.testing.assert_array_equal(read.elements, array)
+        assert read.digest == digest_of(array)
+        read.verify()
+    assert b"".join(stores.store.chunks(info.id, info.bytes)) == array.tobytes()
+    np.testing.assert_array_equal(stores.store.load(info.id, dtype, shape), array)
 
 
 @pytest.mark.parametrize("named", [True, False])
@@ -48,9 +52,9 @@ def test_ranges(stores: StoreBench) -> None:
     info = stores.put(array)
     edge = READ_CHUNK_BYTES
     for start, stop in [(0, 1), (5, 5), (3, 100), (edge - 2, edge + 2), (edge, None), (len(raw) - 1, None), (0, 10**9)]:
-        pieces = list(stores.store.chunks(info.id, start, stop))
+        pieces = list(stores.store.chunks(info.id, len(raw), start, stop))
         assert b"".join(pieces) == raw[start:stop]
-        assert max(map(len, pieces), default=0) <= READ_CHUNK_BYTES
+        assert max(map(len, pieces)) < READ_CHUNK_BYTES + PART
 
 
 def test_an_array_outlives_its_context(stores: StoreBench) -> None:
@@ -59,13 +63,29 @@ def test_an_array_outlives_its_context(stores: StoreBench) -> None:
     with stores.store.open(info.id, "float32", (30, 40)) as read:
         pass
     stores.store.delete(info.id, owner="ada")
-    np.testing.assert_array_equal(read, array)
+    np.testing.assert_array_equal(read.elements, array)
+
+
+@pytest.mark.parametrize(
+    "size", [READ_CHUNK_BYTES, READ_CHUNK_BYTES + 5, 2 * READ_CHUNK_BYTES, 2 * READ_CHUNK_BYTES - 1]
+)
+@pytest.mark.parametrize("piece", [READ_CHUNK_BYTES, 300_007])
+def test_the_last_part_may_lie_in_two_chunks(stores: StoreBench, size: int, piece: int) -> None:
+    raw = memoryview(numbers((1, size), "int8").tobytes())
+    with stores.store.create("int8", (1, size), owner="ada", ttl_s=60, name=fresh_name()) as writer:
+        for start in range(0, size, piece):
+            writer.write(raw[start : start + piece])
+        assert writer.digest == digest_of(raw)
+        info = writer.commit()
+    assert stores.get(info).tobytes() == raw
+    for start in (0, size - PART - 5, size - 3):
+        assert b"".join(stores.store.chunks(info.id, size, start)) == raw[start:]
 
 
 def test_what_is_missing_is_told_before_the_first_byte(stores: StoreBench) -> None:
     for matrix_id in (fresh_name(), "0" * 64):
         with pytest.raises(MatrixNotFound):
-            stores.store.chunks(matrix_id)
+            stores.store.chunks(matrix_id, 16)
         with pytest.raises(MatrixNotFound), stores.store.open(matrix_id, "float32", (2, 2)):
             pass
 
@@ -75,6 +95,8 @@ def test_another_size_than_asked_for_is_not_found(stores: StoreBench) -> None:
     for shape in [(2047, 512), (4096, 512), (2048, 513)]:
         with pytest.raises(MatrixNotFound), stores.store.open(info.id, "float32", shape):
             pass
+        with pytest.raises(MatrixNotFound):
+            stores.store.chunks(info.id, matrix_bytes("float32", shape))
 
 
 @pytest.mark.parametrize(
@@ -87,7 +109,7 @@ def test_only_ids_are_looked_for(stores: StoreBench, matrix_id: str) -> None:
         lambda: store.info(matrix_id, owner="ada"),
         lambda: store.touch(matrix_id, owner="ada", ttl_s=1),
         lambda: store.delete(matrix_id, owner="ada"),
-        lambda: store.chunks(matrix_id),
+        lambda: store.chunks(matrix_id, 16),
         lambda: store.open(matrix_id, "float32", (1, 1)).__enter__(),
         lambda: store.create("float32", (1, 1), owner="ada", ttl_s=1, name=matrix_id),
     ):

@@ -11,7 +11,7 @@ import numpy as np
 import redis
 from pydantic import SecretStr
 
-from jobs.matrices import STORAGE_DTYPES, Array, MatrixInfo, MatrixStore
+from jobs.matrices import READ_CHUNK_BYTES, STORAGE_DTYPES, Array, MatrixInfo, MatrixStore
 from jobs.matrix_stores import make_matrix_store
 from jobs.models import new_id
 from jobs.redis_client import connect
@@ -39,8 +39,9 @@ class StoreBench:
             return writer.commit()
 
     def get(self, info: MatrixInfo) -> Array:
-        with self.store.open(info.id, info.dtype, info.shape) as array:
-            return array.copy()
+        with self.store.open(info.id, info.dtype, info.shape) as stored:
+            stored.verify()
+            return stored.elements.copy()
 
     def kept(self) -> list[str]:
         """The names of all elements there are: files, or keys of chunks."""
@@ -48,6 +49,29 @@ class StoreBench:
             return sorted(path.name for path in self.settings.store_dir.iterdir())
         keys = cast(list[bytes], self.client.keys(f"{self.settings.key_prefix}chunk:*"))
         return sorted(key.decode() for key in keys)
+
+    def raw(self, name: str) -> bytes:
+        """What lies under one of the names of `kept`."""
+        if self.kind == "file":
+            return (self.settings.store_dir / name).read_bytes()
+        return cast(bytes, self.client.get(name))
+
+    def replace(self, name: str, raw: bytes) -> None:
+        """Puts other bytes in their place, as a fault would: in the same file."""
+        if self.kind == "file":
+            with open(self.settings.store_dir / name, "r+b") as file:
+                file.write(raw)
+                file.truncate()
+        else:
+            self.client.set(name, raw)
+
+    def flip(self, position: int, matrix_id: str = "") -> None:
+        """Flips the lowest bit of one byte of the one matrix kept whose name has `matrix_id` in it."""
+        names = [name for name in self.kept() if matrix_id in name]
+        chunk, offset = (0, position) if self.kind == "file" else divmod(position, READ_CHUNK_BYTES)
+        raw = bytearray(self.raw(names[chunk]))
+        raw[offset] ^= 1
+        self.replace(names[chunk], bytes(raw))
 
     def lose_elements(self) -> None:
         """Removes all elements, and leaves the books as they are."""

@@ -83,11 +83,12 @@ def stream(bench: StoreBench, order: str, shape: tuple[int, int]) -> int:
 
 def check(bench: StoreBench, matrix_id: str, order: str, shape: tuple[int, int]) -> None:
     rows, columns = shape
-    with bench.store.open(matrix_id, "float32", shape) as array:
+    with bench.store.open(matrix_id, "float32", shape) as stored:
+        stored.verify()
         for row in (0, 1, rows // 2, rows - 1):
             column = np.arange(columns, dtype=np.int64)
             place = row * columns + column if order == "C" else row + column * rows
-            np.testing.assert_array_equal(array[row], (place % CYCLE).astype(np.float32))
+            np.testing.assert_array_equal(stored.elements[row], (place % CYCLE).astype(np.float32))
 
 
 if __name__ == "__main__":

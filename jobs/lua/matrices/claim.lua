@@ -34,12 +34,12 @@ if not claim then
 end
 set_claim(id, owner, made, ends, known[4])
 
--- The elements that were there stay. Where the store has lost them, those just uploaded take their place.
+-- Contents that were there already get the chunks just uploaded: they are equal, and whole even where those that were
+-- there are lost or damaged.
 local kept_data = known_data or data
-if upload ~= '' and not keep_chunks(id, kept_data, bytes, chunk_bytes) then
-  kept_data = data
-  redis.call('HSET', key, 'data', data)
-  if not keep_chunks(id, data, bytes, chunk_bytes) then
+if upload ~= '' then
+  move_chunks(data, kept_data, bytes, chunk_bytes)
+  if not keep_chunks(id, kept_data, bytes, chunk_bytes) then
     drop_claim(id, owner)
     return {'lost'}
   end

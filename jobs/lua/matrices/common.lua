@@ -4,7 +4,7 @@
 --                            until: the latest end of a claim; claim:<owner>: "<made>:<ends>"
 --   matrices:claims    zset  "<id> <owner>" by the end of the claim
 --   matrices:bytes     hash  all: bytes of all elements kept, each once; of:<owner>: of all the owner's claims
---   chunk:<data>:<i>   the elements, in pieces; only in the redis store
+--   chunk:<data>:<i>   the elements, in pieces, and after the last the digests of their parts; only in the redis store
 -- A room that a writer has reserved is a claim as well. Times are microseconds of the server's clock.
 local prefix = ARGV[1]
 local claims, bytes_kept = prefix .. 'matrices:claims', prefix .. 'matrices:bytes'
@@ -61,6 +61,26 @@ local function drop_claim(id, owner)
   return {data, bytes}
 end
 
+local function chunk_key(data, i)
+  return prefix .. 'chunk:' .. data .. ':' .. i
+end
+
+local function chunk_count(bytes, chunk_bytes)
+  return math.max(1, math.ceil(bytes / chunk_bytes))
+end
+
+-- Puts the chunks of `data` in the place of those of `kept_data`; a chunk that is not there leaves the other's.
+local function move_chunks(data, kept_data, bytes, chunk_bytes)
+  if chunk_bytes == 0 or data == kept_data then
+    return
+  end
+  for i = 0, chunk_count(bytes, chunk_bytes) - 1 do
+    if redis.call('EXISTS', chunk_key(data, i)) == 1 then
+      redis.call('RENAME', chunk_key(data, i), chunk_key(kept_data, i))
+    end
+  end
+end
+
 -- Keeps the chunks of `data` until the latest claim on the matrix ends; whether all of them are there.
 -- `chunk_bytes` is 0 for a store without chunks: there is nothing to keep, and all of it is there.
 local function keep_chunks(id, data, bytes, chunk_bytes)
@@ -68,10 +88,10 @@ local function keep_chunks(id, data, bytes, chunk_bytes)
     return true
   end
   local ends_ms = math.ceil(redis.call('HGET', matrix_key(id), 'until') / 1000) + CHUNK_GRACE_MS
-  local count = math.max(1, math.ceil(bytes / chunk_bytes))
+  local count = chunk_count(bytes, chunk_bytes)
   local kept = 0
   for i = 0, count - 1 do
-    kept = kept + redis.call('PEXPIREAT', prefix .. 'chunk:' .. data .. ':' .. i, int(ends_ms))
+    kept = kept + redis.call('PEXPIREAT', chunk_key(data, i), int(ends_ms))
   end
   return kept == count
 end

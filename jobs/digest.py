@@ -1,0 +1,101 @@
+"""The digest of a matrix's stored bytes: how the service notices that they are not the bytes it was given.
+
+The bytes are cut into parts of PART; what is left over at the end belongs to the last part, so a matrix of `size` bytes
+has max(1, size // PART) of them. The digest of a part is XXH3-64 with seed 0 (https://xxhash.com); the digest of the
+matrix is XXH3-64 of those numbers, 64 bits little-endian, one after another. Parts can be taken in any order and at the
+same time, which is what a GPU needs, and a range can be checked without the rest of the matrix.
+
+XXH3 is not cryptographic: the digest stands against faults, not against forgery.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import numpy as np
+from xxhash import xxh3_64, xxh3_64_intdigest
+
+PART = 16384  # bytes
+PART_DIGEST_BYTES = 8
+
+Buffer = bytes | bytearray | memoryview
+
+
+def part_count(size: int) -> int:
+    """Parts of a matrix of `size` bytes; an empty matrix has one empty part."""
+    return max(1, size // PART)
+
+
+def part_of(position: int, size: int) -> int:
+    """The part that the byte at `position` belongs to."""
+    return min(position // PART, part_count(size) - 1)
+
+
+def part_begin(part: int, size: int) -> int:
+    """Where a part begins; for the part after the last one, where the matrix ends."""
+    return size if part >= part_count(size) else part * PART
+
+
+class Digest:
+    """Takes the `size` bytes of a matrix in order, in pieces of any size."""
+
+    def __init__(self, size: int) -> None:
+        self._last_begins = (part_count(size) - 1) * PART
+        self._seen = 0
+        self._open = xxh3_64()  # the part that has begun
+        self._closed = bytearray()  # digests of the parts before it
+
+    def update(self, data: Buffer) -> None:
+        """Raises TypeError for a buffer that is not contiguous."""
+        view = memoryview(data)
+        if not view.nbytes:
+            return
+        view = view.cast("B")
+        before_last = max(0, min(view.nbytes, self._last_begins - self._seen))
+        head = min(-self._seen % PART, before_last)
+        whole = (before_last - head) // PART
+        tail = head + whole * PART
+        if head:
+            self._open.update(view[:head])
+            if (self._seen + head) % PART == 0:
+                self._closed += struct.pack("<Q", self._open.intdigest())
+                self._open.reset()
+        if whole:
+            self._closed += part_digests(view[head:tail], whole)
+        if tail < view.nbytes:
+            self._open.update(view[tail:])
+        self._seen += view.nbytes
+
+    def parts(self) -> bytes:
+        """The parts' digests, 8 bytes each, little-endian. To be asked for once all bytes came."""
+        return bytes(self._closed) + struct.pack("<Q", self._open.intdigest())
+
+    def value(self) -> int:
+        """The matrix's digest. To be asked for once all bytes came."""
+        return xxh3_64_intdigest(self.parts())
+
+
+def part_digests(view: memoryview, count: int) -> bytes:
+    """Digests of `count` successive parts, 8 bytes each, little-endian; the last part goes on to the end of `view`."""
+    ends = [*range(PART, count * PART, PART), view.nbytes]
+    return struct.pack(f"<{count}Q", *[xxh3_64_intdigest(view[i * PART : end]) for i, end in enumerate(ends)])
+
+
+def digest_of_parts(parts: np.ndarray[Any, np.dtype[np.uint64]]) -> int:
+    """A matrix's digest from those of its parts."""
+    return xxh3_64_intdigest(parts.astype("<u8").tobytes())
+
+
+def digest_of(data: Buffer | np.ndarray[Any, np.dtype[Any]]) -> int:
+    """The digest of a whole matrix; of an array's elements in C order."""
+    view = as_bytes(data)
+    return xxh3_64_intdigest(part_digests(view, part_count(view.nbytes)))
+
+
+def as_bytes(data: Buffer | np.ndarray[Any, np.dtype[Any]]) -> memoryview:
+    """The bytes of a buffer, or of an array's elements in C order; copied only where they do not lie that way."""
+    if isinstance(data, np.ndarray):
+        return np.ascontiguousarray(data).reshape(-1).view(np.uint8).data
+    view = memoryview(data)
+    return view.cast("B") if view.nbytes else memoryview(b"")
