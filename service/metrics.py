@@ -20,7 +20,7 @@ LATENCY_BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.
 
 
 class HttpMetrics:
-    """Requests and their latency, by route."""
+    """Requests and their latency, by route; stored matrices that were found damaged."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -31,6 +31,12 @@ class HttpMetrics:
             "Time to answer a request, in seconds.",
             ("method", "route"),
             buckets=LATENCY_BUCKETS_S,
+            registry=self.registry,
+        )
+
+        self.damaged = Counter(
+            "matmul_damaged_matrices",
+            "Reads that found stored bytes to be no longer those that came in; nothing of them was sent.",
             registry=self.registry,
         )
 

@@ -10,15 +10,17 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Scope
 
-from jobs.errors import MatmulError, MatrixNotFound, ProductExpired, WrongState
+from jobs.errors import MatmulError, MatrixDamaged, MatrixNotFound, ProductExpired, WrongState
 from jobs.models import JobRecord, ProductInfo, product_id
 from jobs.states import JobState
 from service.context import Context
+from service.damage import damage_reported
 from service.negotiation import JSON, PRODUCT_OFFERS, choose_type, offers_for
 from service.nested import to_json
 from service.problems import JobCancelled, job_failure, problem_response
 from service.representations import UNCONDITIONAL, Conditions, Matrix, represent, send
 
+PRODUCT_DAMAGED = "The stored bytes are no longer those of the product, so they are not sent; submit the job again."
 NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
@@ -37,24 +39,27 @@ def product_reply(
     asked: Conditions = UNCONDITIONAL,
     extra: Mapping[str, str] = NO_HEADERS,
 ) -> Response:
-    """The product of a succeeded job. Raises ProductExpired, RangeNotSatisfiable."""
+    """The product of a succeeded job. Raises ProductExpired, MatrixDamaged, RangeNotSatisfiable."""
     assert record.product is not None
     headers = {**job_location(record.id), "server-timing": server_timing(record), **extra}
     try:
         if media_type == JSON:
             return Response(_json_reply(context, record, record.product), 200, headers, JSON)
         matrix = Matrix(product_id(record.id, record.attempt), record.product.dtype, record.product.shape)
-        return send(context.store, represent(matrix, media_type), asked, headers)
+        return send(context, represent(matrix, media_type), asked, headers)
     except MatrixNotFound:
         raise ProductExpired from None
+    except MatrixDamaged:
+        raise MatrixDamaged(PRODUCT_DAMAGED) from None
 
 
 def _json_reply(context: Context, record: JobRecord, product: ProductInfo) -> bytes:
     """`c` is null where there are more elements than JSON carries here."""
     c = b"null"
     if prod(product.shape) <= context.settings.max_json_elements:
-        with context.store.open(product_id(record.id, record.attempt), product.dtype, product.shape) as array:
-            c = to_json(array, product.dtype)
+        name = product_id(record.id, record.attempt)
+        with damage_reported(context, name):
+            c = to_json(context.store.load(name, product.dtype, product.shape), product.dtype)
     return b'{"job":' + record_json(record) + b',"c":' + c + b"}"
 
 

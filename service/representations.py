@@ -6,17 +6,22 @@ Nothing is put together in memory: any range of the virtual file is read from th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, islice
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Send
 
+from jobs.errors import MatrixDamaged
 from jobs.format_npy import npy_header
 from jobs.format_safetensors import safetensors_header
-from jobs.matrices import MatrixStore, matrix_bytes
+from jobs.matrices import matrix_bytes
 from kernels.numerics import DTypeName
 from service.conditions import none_match, range_applies
+from service.context import Context
+from service.damage import damage_reported
 from service.negotiation import NPY, OCTETS, SAFETENSORS
 from service.ranges import parse_range
 
@@ -54,13 +59,15 @@ class Representation:
         shape = ",".join(map(str, self.matrix.shape))
         return {"x-matmul-dtype": self.matrix.dtype, "x-matmul-shape": shape}
 
-    def pieces(self, store: MatrixStore, start: int, stop: int) -> Iterator[bytes]:
-        """The bytes from `start` to `stop`. Raises MatrixNotFound."""
+    def pieces(self, context: Context, start: int, stop: int) -> Iterator[bytes | memoryview]:
+        """The bytes from `start` to `stop`. Raises MatrixNotFound, MatrixDamaged."""
         head_bytes = len(self.head)
         if start < head_bytes:
             yield self.head[start:stop]
         if stop > head_bytes:
-            yield from store.chunks(self.matrix.id, max(0, start - head_bytes), stop - head_bytes)
+            begin, size = max(0, start - head_bytes), self.total_bytes - head_bytes
+            with damage_reported(context, self.matrix.id):
+                yield from context.store.chunks(self.matrix.id, size, begin, stop - head_bytes)
 
 
 def represent(matrix: Matrix, media_type: str, *, tensor: str = "c") -> Representation:
@@ -93,8 +100,20 @@ class Conditions:
 UNCONDITIONAL = Conditions()
 
 
-def send(store: MatrixStore, shown: Representation, asked: Conditions, headers: Mapping[str, str]) -> Response:
-    """200, 206 or 304. To be called in a worker thread. Raises MatrixNotFound, RangeNotSatisfiable."""
+class _PiecewiseResponse(StreamingResponse):
+    """Ends short of its Content-Length where a piece is damaged. The server closes the connection then."""
+
+    async def stream_response(self, send: Send) -> None:
+        with suppress(MatrixDamaged):  # it was reported where it was met
+            await super().stream_response(send)
+
+
+def send(context: Context, shown: Representation, asked: Conditions, headers: Mapping[str, str]) -> Response:
+    """200, 206 or 304. To be called in a worker thread.
+
+    Raises MatrixNotFound, MatrixDamaged, RangeNotSatisfiable. Where damage lies further on in a large matrix, what
+    comes before it has been sent by then: the connection is cut off, short of its Content-Length.
+    """
     all_headers = {**shown.headers, **headers, "etag": shown.etag, "accept-ranges": "bytes", "vary": "accept"}
     if none_match(asked.if_none_match, shown.etag):
         return Response(None, 304, all_headers)
@@ -104,8 +123,8 @@ def send(store: MatrixStore, shown: Representation, asked: Conditions, headers: 
         status, (start, stop) = 206, wanted
         all_headers["content-range"] = f"bytes {start}-{stop - 1}/{shown.total_bytes}"
     all_headers["content-length"] = str(stop - start)
-    pieces = iter(()) if asked.is_head else shown.pieces(store, start, stop)
+    pieces = iter(()) if asked.is_head else shown.pieces(context, start, stop)
     if asked.is_head or stop - start <= WHOLE_BYTES:
         return Response(b"".join(pieces), status, all_headers, shown.media_type)
-    first = list(islice(pieces, 2))  # read now, so that a missing matrix is still a proper answer
-    return StreamingResponse(chain(first, pieces), status, all_headers, shown.media_type)
+    first = list(islice(pieces, 2))  # read now, so that a missing or damaged matrix is still a proper answer
+    return _PiecewiseResponse(chain(first, pieces), status, all_headers, shown.media_type)

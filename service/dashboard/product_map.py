@@ -10,10 +10,12 @@ from math import isfinite
 import numpy as np
 
 from jobs.bit_floats import widen
-from jobs.errors import MatrixNotFound
+from jobs.digest import PART, part_count
+from jobs.errors import MatrixDamaged, MatrixNotFound
 from jobs.matrices import Array
 from jobs.models import JobRecord, product_id
 from service.context import Context
+from service.damage import damage_reported
 
 CELLS = 24  # along each side, at most
 SAMPLED = 24  # elements of a cell that are looked at, along each side: all of a small product, some of a large one
@@ -48,17 +50,19 @@ class ProductMap:
 
 
 def map_of(context: Context, record: JobRecord, owner: str) -> ProductMap | None:
-    """None where there is no product, or it is kept no longer. Raises StoreUnavailable."""
+    """None where there is no product, or it is kept no longer, or is damaged. Raises StoreUnavailable."""
     product = record.product
     if product is None or (context.settings.store != "file" and product.bytes > READ_BYTES):
         return None
     name = product_id(record.id, record.attempt)
     try:
         context.store.info(name, owner=owner)
-        with context.store.open(name, product.dtype, product.shape) as array:
-            first = array[0] if array.ndim == 3 else array
-            return mapped(first, partial(widen, dtype=product.dtype))
-    except MatrixNotFound:
+        with damage_reported(context, name), context.store.open(name, product.dtype, product.shape) as stored:
+            first = stored.elements[0] if stored.elements.ndim == 3 else stored.elements
+            made = mapped(first, partial(widen, dtype=product.dtype))
+            stored.verify_parts(_parts_sampled(first, product.bytes))
+            return made
+    except (MatrixNotFound, MatrixDamaged):
         return None
 
 
@@ -80,8 +84,20 @@ def _edges(extent: int) -> Array:
     return np.linspace(0, extent, min(extent, CELLS) + 1).astype(np.int64)
 
 
+def _parts_sampled(first: Array, size: int) -> Array:
+    """The parts (`jobs/digest.py`) of a matrix of `size` bytes that its map reads; `first` is what is mapped of it."""
+    rows, columns = (np.concatenate(axis) for axis in _places([_edges(extent) for extent in first.shape]))
+    positions = (rows[:, np.newaxis] * first.shape[1] + columns) * first.itemsize
+    return np.unique(np.minimum(positions // PART, part_count(size) - 1))
+
+
+def _places(edges: Sequence[Array]) -> list[list[Array]]:
+    """Which rows, and which columns, are looked at for each cell."""
+    return [[_sample(edge[i], edge[i + 1]) for i in range(len(edge) - 1)] for edge in edges]
+
+
 def _means(array: Array, edges: Sequence[Array], read: Callable[[Array], Array]) -> Array:
-    places = [[_sample(edge[i], edge[i + 1]) for i in range(len(edge) - 1)] for edge in edges]
+    places = _places(edges)
     picked = read(array[np.ix_(*(np.concatenate(axis) for axis in places))]).astype(np.float64)
     starts, counts = [], []
     for axis in places:

@@ -70,7 +70,9 @@ PRODUCT: Piece = {
     "operation_id": "get_product",
     "summary": "Fetch a job's product",
     "description": "As the media type that Accept asks for; npy has no bfloat16 or float8_e4m3, and JSON carries "
-    "products up to MATMUL_MAX_JSON_ELEMENTS elements. Binary types can be fetched in ranges.",
+    "products up to MATMUL_MAX_JSON_ELEMENTS elements. Binary types can be fetched in ranges. What is sent was "
+    "held against the digests taken when the product was stored; where damage is found further on in a large product, "
+    "the connection is cut off before it.",
     "responses": {
         200: {
             "description": "The product.",
@@ -87,6 +89,7 @@ PRODUCT: Piece = {
             errors.JobNotFound,
             errors.WrongState,
             errors.ProductExpired,
+            errors.MatrixDamaged,
             edge.NotAcceptable,
             edge.RangeNotSatisfiable,
             errors.InvalidRequest,

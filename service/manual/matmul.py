@@ -136,6 +136,8 @@ JOB_ERRORS = (
     errors.WorkerLost,
     errors.DeviceFault,
     errors.VerificationFailed,
+    errors.OperandDamaged,
+    errors.MatrixDamaged,
     errors.TimeLimitExceeded,
     errors.OutOfDeviceMemory,
     errors.NoRoomForProduct,

@@ -114,7 +114,8 @@ GET: Piece = {
     "operation_id": "get_matrix",
     "summary": "Fetch a matrix",
     "description": "As the media type that Accept asks for: its contents, or in JSON what is known of it. "
-    "npy has no bfloat16 or float8_e4m3.",
+    "npy has no bfloat16 or float8_e4m3. What is sent was held against the digests taken when the matrix came in; "
+    "where damage is found further on in a large matrix, the connection is cut off before it.",
     "responses": {
         200: {
             "description": "The matrix.",
@@ -127,7 +128,13 @@ GET: Piece = {
             "headers": headers_out(*FILE_HEADERS, "Content-Range"),
         },
         304: no_answer("It is the one that If-None-Match names.", "ETag"),
-        **problems(errors.MatrixNotFound, edge.NotAcceptable, edge.RangeNotSatisfiable, errors.InvalidRequest),
+        **problems(
+            errors.MatrixNotFound,
+            errors.MatrixDamaged,
+            edge.NotAcceptable,
+            edge.RangeNotSatisfiable,
+            errors.InvalidRequest,
+        ),
     },
     "openapi_extra": {"parameters": [accept(FILE_OFFERS), RANGE, IF_RANGE, IF_NONE_MATCH]},
 }

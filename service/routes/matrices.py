@@ -97,7 +97,7 @@ async def get_matrix(request: Request, matrix_id: manual.MatrixId) -> Response:
         if media_type == JSON:
             return Response(info_json(info), 200, {"cache-control": "no-cache", "vary": "accept"}, JSON)
         shown = represent(Matrix(info.id, info.dtype, info.shape), media_type, tensor="matrix")
-        return send(context.store, shown, Conditions.of(request), {})
+        return send(context, shown, Conditions.of(request), {})
 
     return await context.call(look)
 
