@@ -1,0 +1,102 @@
+"""Runners for one child in the test's process: with a fault at a chosen place, and with copies as a GPU keeps them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+
+from jobs.matrices import Array
+from jobs.settings import Settings
+from kernels.choose import Choice
+from kernels.numerics import Problem
+from worker.cpu_blas import multiply
+from worker.operand_cache import Copies, OperandCache
+from worker.runner import CpuRunner, HostOperand, Product, _HostProduct
+
+
+def flip(array: Array, *, position: int = 0) -> None:
+    """Flips the lowest bit of one byte, where the array lies: of a float, a change far below any tolerance."""
+    array.reshape(-1).view(np.uint8)[position] ^= 1
+
+
+class FaultyRunner(CpuRunner):
+    """A fault happens once the product is made, before its check; or once it was checked, on its way out."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        after_product: Callable[[Array], None] = lambda c: None,
+        after_check: Callable[[Array], None] = lambda c: None,
+    ) -> None:
+        super().__init__(settings)
+        self._after_product, self._after_check = after_product, after_check
+
+    @contextmanager
+    def compute(self, problem: Problem, choice: Choice, a: HostOperand, b: HostOperand) -> Iterator[Product]:
+        with super().compute(problem, choice, a, b) as product:
+            assert isinstance(product, _HostProduct)
+            c, chunks = product._c, product.chunks
+            self._after_product(c)
+
+            def changed() -> Iterator[memoryview]:
+                self._after_check(c)
+                return chunks()
+
+            product.chunks = changed  # type: ignore[method-assign]
+            yield product
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class HostCopy:
+    """Stands in for memory of a device."""
+
+    elements: Array
+    layout: _Layout
+
+
+class CopyingRunner(CpuRunner):
+    """Multiplies copies of the operands, and keeps them, with the cache that the GPU worker has."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self.cache: OperandCache[HostCopy] = OperandCache(1 << 20)
+        self.uploads = 0
+        self.upload: Callable[[Array], Array] = np.array
+
+    @contextmanager
+    def compute(self, problem: Problem, choice: Choice, a: HostOperand, b: HostOperand) -> Iterator[Product]:
+        copies = [self._copy(operand) for operand in (a, b)]
+        c = multiply(problem, copies[0].elements, copies[1].elements)
+        sent = [
+            HostOperand(copy.elements, operand.id, operand.expected_digest)
+            for operand, copy in zip((a, b), copies, strict=True)
+        ]
+        yield _CopiedProduct(problem, sent[0], sent[1], c, Copies(self.cache, (a.id, b.id), copies))
+
+    def _copy(self, operand: HostOperand) -> HostCopy:
+        kept = None if operand.id is None else self.cache.get(operand.id)
+        if kept is not None:
+            return kept
+        self.uploads += 1
+        return HostCopy(self.upload(operand.elements), _Layout(operand.elements.nbytes))
+
+
+class _CopiedProduct(_HostProduct):
+    def __init__(self, problem: Problem, a: HostOperand, b: HostOperand, c: Array, copies: Copies[HostCopy]) -> None:
+        super().__init__(problem, a, b, c, kernel_ms=1.0)
+        self._copies = copies
+
+    def keep_operands(self) -> None:
+        self._copies.keep()
+
+    def drop_operands(self) -> None:
+        self._copies.drop()
