@@ -15,13 +15,16 @@ import pytest
 from jobs.embedded import EmbeddedServer
 from jobs.errors import MatrixNotFound
 from jobs.matrices import Array
-from jobs.models import ANONYMOUS, JobRecord, OperandRef, product_id
+from jobs.models import ANONYMOUS, JobRecord, OperandRef, Verification, product_id
 from jobs.states import JobState
+from kernels.numerics import Problem
 from tests.support.copying import CopyingRunner, FaultyRunner, flip
 from tests.support.stores import StoreBench, StoreKind
 from tests.support.workers import WorkerBench, running_worker
 from worker.child import Child
+from worker.cpu_blas import multiply
 from worker.runner import CpuRunner, Runner
+from worker.verify import check
 
 A = np.random.default_rng(1).standard_normal((40, 50)).astype(np.float32)
 B = np.random.default_rng(2).standard_normal((50, 60)).astype(np.float32)
@@ -90,14 +93,30 @@ def test_a_product_that_changed_in_the_store_is_no_operand(bench: WorkerBench) -
 
 
 @pytest.mark.parametrize("bench", ["file"], indirect=True)
-def test_an_operand_that_changes_while_the_product_is_checked_fails_the_attempt(bench: WorkerBench) -> None:
+@pytest.mark.parametrize("moment", ["before the check", "during the check"])
+def test_an_operand_that_changes_under_the_worker_fails_the_attempt(
+    bench: WorkerBench, moment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Of the file store, whose files are mapped. The Redis store's operands are this process's own by then."""
     job_id = bench.submit(A, B)
     operand = bench.ledger.get(job_id).record.operands[1].matrix
     assert operand is not None
-    faults = iter([lambda: stored(bench).flip(1234, operand)])
-    runner = FaultyRunner(bench.settings, after_product=lambda c: next(faults, lambda: None)())
-    assert error_of(attempts(bench, runner, job_id)[-1]) == "operand_damaged"
+    faults = iter([lambda: stored(bench).flip(1236, operand)])  # a change far below the tolerance
+
+    def fault(*_: object) -> None:
+        next(faults, lambda: None)()
+
+    def checked(*arguments: Any) -> Verification:
+        fault()
+        return check(*arguments)
+
+    if moment == "during the check":
+        monkeypatch.setattr("worker.multiply.check", checked)
+        runner: Runner = CpuRunner(bench.settings)
+    else:
+        runner = FaultyRunner(bench.settings, after_product=fault)
+    runs = attempts(bench, runner, job_id)
+    assert runs[0].state is JobState.QUEUED and error_of(runs[1]) == "operand_damaged"
     assert_nothing_kept(bench, job_id)
 
 
@@ -183,7 +202,13 @@ def test_copies_that_gave_a_wrong_product_are_dropped(
 ) -> None:
     _, ids = submit(bench)
     assert attempts(bench, runner, submit(bench)[0])[-1].state is JobState.SUCCEEDED
-    monkeypatch.setattr("tests.support.copying.multiply", lambda problem, a, b: (a @ b)[np.newaxis] + np.float32(1))
+
+    def wrong(problem: Problem, a: Array, b: Array) -> Array:
+        c = multiply(problem, a, b)
+        c.reshape(-1)[77] += 1
+        return c
+
+    monkeypatch.setattr("tests.support.copying.multiply", wrong)
     assert error_of(attempts(bench, runner, submit(bench)[0])[-1]) == "verification_failed"
     assert not any(runner.cache.get(each) for each in ids)
 
