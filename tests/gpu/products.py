@@ -51,10 +51,13 @@ def multiply(
     config: TileConfig = NO_CONFIG,
     ids: tuple[str | None, str | None] = (None, None),
 ) -> tuple[Array, Verification, Measured]:
-    """The product, its check, and its times."""
+    """The product, its check, and its times. Operands with an id stay on the device where the check passes."""
     operands = HostOperand(a, ids[0]), HostOperand(b, ids[1])
     with runner.compute(problem, choice(runner, name, problem, config), *operands) as product:
         verification = check(problem, BY_NAME[name].accuracy[problem.dtype], product.matrices, rng)
+        product.verify_operands()
+        if verification.passed:
+            product.keep_operands()
         given = gathered(product.chunks())
         measured = product.measured
     c = np.frombuffer(given, STORAGE_DTYPES[problem.product_dtype]).reshape(problem.product_shape)

@@ -66,8 +66,8 @@ def test_kept_operands_stay_and_its_own_memory_goes(runner: CudaRunner) -> None:
     small = Problem(300, 300, 300, dtype)
     with runner.compute(
         small, probes.choose(small, "fp32", nothing), HostOperand(elements, "kept"), HostOperand(elements)
-    ):
-        pass
+    ) as product:
+        product.keep_operands()
     used = kept_bytes()
     again = Problem(NEW.m + 2, NEW.n, NEW.k, dtype)
     assert probes.choose(again, "fp32", nothing).kernel is not None

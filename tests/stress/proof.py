@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from jobs.digest import digest_of
 from jobs.matrices import STORAGE_DTYPES, Array
 from kernels.choose import choose
 from tests.stress.cases import Case
@@ -26,7 +27,10 @@ def wrong(runner: Runner, case: Case, seed: int) -> str | None:
     choice = choose(case.kernel.name, case.config, problem, accuracy, runner.device.traits)
     with runner.compute(problem, choice, HostOperand(a), HostOperand(b)) as product:
         verified = check(problem, accuracy, product.matrices, rng)
-        bits = gathered(product.chunks())
+        product.verify_operands()
+        digest, bits = product.digest, gathered(product.chunks())
+    if digest != digest_of(bits):
+        return "its bytes are not those that were checked."
     if not verified.passed:
         return f"the check fails: {verified.residual} is above {verified.threshold}."
     c = np.frombuffer(bits, STORAGE_DTYPES[problem.product_dtype]).reshape(problem.product_shape)

@@ -1,0 +1,112 @@
+"""Bits that flip on a GPU: in the copy of an operand, and which copies stay."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from jobs.digest import digest_of
+from jobs.errors import OperandDamaged
+from jobs.matrices import Array
+from kernels.numerics import DTYPE_NAMES, DTypeName, Problem
+from tests.gpu.products import choice
+from tests.support.products import operands
+from worker.runner import HostOperand, gathered
+
+if TYPE_CHECKING:
+    from worker.cuda_runner import CudaRunner
+
+IDS = "a" * 64, "b" * 64
+LARGE = Problem(700, 601, 503, "float32")  # checked on the device
+SMALL = Problem(70, 61, 53, "float32")  # checked on the CPU
+
+
+def sent(a: Array, b: Array) -> tuple[HostOperand, HostOperand]:
+    """Operands as a job has them: with an address, and with the digests of what was sent."""
+    return HostOperand(a, IDS[0], digest_of(a)), HostOperand(b, IDS[1], digest_of(b))
+
+
+def flip_on_device(matrix: Any, position: int) -> None:
+    """The lowest bit of a byte of the first row."""
+    import cupy
+
+    byte = cupy.ndarray((1,), np.uint8, matrix.memory + position)
+    byte ^= 1
+
+
+@pytest.mark.parametrize("dtype", DTYPE_NAMES)
+@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize("columns", [601, 640])
+def test_the_product_s_digest_is_that_of_the_bytes_that_come_back(
+    runner: CudaRunner, dtype: DTypeName, batch: int, columns: int, rng: np.random.Generator
+) -> None:
+    for rows in (33, 700):
+        problem = Problem(rows, columns, 503, dtype, batch=batch, a_batched=batch > 1, b_batched=batch > 1)
+        a, b = operands(problem, rng)
+        with runner.compute(problem, choice(runner, "naive", problem), *sent(a, b)) as product:
+            product.verify_operands()
+            assert product.digest == digest_of(gathered(product.chunks()))
+
+
+@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("position", [0, 1000])
+def test_a_bit_that_flips_in_a_copy_is_found(
+    runner: CudaRunner, which: int, position: int, rng: np.random.Generator
+) -> None:
+    a, b = operands(LARGE, rng)
+    with runner.compute(LARGE, choice(runner, "naive", LARGE), *sent(a, b)) as product:
+        product.verify_operands()
+        copy = (product.matrices.a, product.matrices.b)[which].matrix  # type: ignore[attr-defined]  # on the device
+        flip_on_device(copy, position)
+        with pytest.raises(OperandDamaged):
+            product.verify_operands()
+
+
+def test_operands_that_changed_before_the_upload_are_found(runner: CudaRunner, rng: np.random.Generator) -> None:
+    for problem in (SMALL, LARGE):
+        a, b = operands(problem, rng)
+        pair = sent(a, b)
+        b.reshape(-1).view(np.uint8)[-4] ^= 1
+        with (
+            runner.compute(problem, choice(runner, "naive", problem), *pair) as product,
+            pytest.raises(OperandDamaged),
+        ):
+            product.verify_operands()
+
+
+@pytest.mark.parametrize("problem", [SMALL, LARGE], ids=["small", "large"])
+def test_copies_count_once_they_are_kept_and_go_together(
+    runner: CudaRunner, problem: Problem, rng: np.random.Generator
+) -> None:
+    a, b = operands(problem, rng)
+    naive = choice(runner, "naive", problem)
+    with runner.compute(problem, naive, *sent(a, b)) as product:
+        assert not any(runner.cache.get(each) for each in IDS)
+        product.keep_operands()
+    assert all(runner.cache.get(each) for each in IDS)
+    with runner.compute(problem, naive, *sent(a, b)) as product:
+        assert product.measured.h2d_ms == 0
+        product.drop_operands()
+    assert not any(runner.cache.get(each) for each in IDS) and runner.cache.bytes == 0
+
+
+def test_a_kept_copy_that_changed_is_found_at_its_next_use(runner: CudaRunner, rng: np.random.Generator) -> None:
+    a, b = operands(LARGE, rng)
+    naive = choice(runner, "naive", LARGE)
+    with runner.compute(LARGE, naive, *sent(a, b)) as product:
+        product.keep_operands()
+    flip_on_device(runner.cache.get(IDS[0]), 4)
+    with runner.compute(LARGE, naive, *sent(a, b)) as product, pytest.raises(OperandDamaged):
+        product.verify_operands()
+
+
+def test_one_copy_serves_a_matrix_times_itself(runner: CudaRunner, rng: np.random.Generator) -> None:
+    problem = Problem(500, 500, 500, "float32")
+    a, _ = operands(problem, rng)
+    twice = HostOperand(a, IDS[0], digest_of(a))
+    with runner.compute(problem, choice(runner, "naive", problem), twice, twice) as product:
+        product.verify_operands()
+        product.keep_operands()
+    assert runner.cache.bytes == runner.cache.get(IDS[0]).layout.bytes  # type: ignore[union-attr]  # it is kept
