@@ -29,11 +29,11 @@ from worker.benchmark.bench import Bench
 from worker.benchmark.cpu_bench import CpuBench
 from worker.benchmark.cpu_ceilings import cpu_ceilings
 from worker.benchmark.environment import host_environment
+from worker.checked import Checkable, HostProduct
 from worker.cpu_blas import multiply
 from worker.cpu_device import available_bytes, cpu_info, usable_cores
 from worker.elements import core
-from worker.explain import Operands
-from worker.sums import HostMatrix
+from worker.host_matrix import HostMatrix
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class HostOperand:
 class Product(ABC):
     """A product on its device, with its operands still at hand for the check."""
 
-    matrices: Operands
+    matrices: Checkable
 
     @abstractmethod
     def chunks(self) -> Iterator[memoryview]:
@@ -178,9 +178,9 @@ class _HostProduct(Product):
         return Measured(h2d_ms=0.0, kernel_ms=self._kernel_ms, d2h_ms=0.0)
 
 
-def host_operands(problem: Problem, a: Array, b: Array, c: Array) -> Operands:
+def host_operands(problem: Problem, a: Array, b: Array, c: Array) -> HostProduct:
     """Matrices in this process's memory, as the check reads them. `a` and `b` are as stored, not yet transposed."""
-    return Operands(
+    return HostProduct(
         HostMatrix(core(a, transposed=problem.transpose_a), problem.dtype),
         HostMatrix(core(b, transposed=problem.transpose_b), problem.dtype),
         HostMatrix(core(c, transposed=False), problem.product_dtype),
