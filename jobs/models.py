@@ -123,7 +123,8 @@ class Verification(Strict):
     """How the product was checked. Residual and threshold are relative to the size of the rows compared."""
 
     method: VerifyName = Field(
-        description="`freivalds`: C·x against A·(B·x) for a random ±1 vector x. `off`: not checked."
+        description="`freivalds`: C·x against A·(B·x) for eight random vectors x, and every element of "
+        "what they point at. `off`: not checked."
     )
     residual: float | None = Field(
         description="Largest relative disagreement seen; null where not checked.", examples=[2.1e-8]

@@ -61,7 +61,7 @@ class Child:
         self._ledger = ledger
         self._store = store
         self._probes = Probes(runner) if settings.auto_probes else None
-        self._rng = np.random.default_rng()  # seeded by the operating system: the check's signs must not be known
+        self._rng = np.random.default_rng()  # seeded by the operating system: the check's vectors must not be known
         self._lease = LeaseKeeper(ledger, settings)
         self._registry = WorkerRegistry(connect(settings), prefix=settings.key_prefix)
         self.heartbeat = Heartbeat(self._registry, runner, settings)

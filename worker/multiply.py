@@ -155,7 +155,8 @@ def _failed_check(choice: Choice, problem: Problem, product: Product, verificati
     accuracy = choice.kernel.accuracy[problem.dtype]
     if accuracy in ACCURACY_RANGE:
         limit = ACCURACY_RANGE[accuracy][1]
-        largest = max(product.matrices.a.largest(), product.matrices.b.largest())
+        elements = product.matrices.elementwise
+        largest = max(elements.a.largest(), elements.b.largest())
         if largest > limit:
             return OperandOutOfRange(
                 f"{choice.kernel.name} computes in {accuracy}, which ends at {limit:g}, and an operand has elements of "

@@ -1,10 +1,13 @@
-"""How far rounding alone may take a product from the true one: the figures behind a check's threshold."""
+"""How far rounding alone may take a product from the true one: the figures behind a check's tolerances."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import sqrt
 
+import numpy as np
+
+from jobs.matrices import Array
 from kernels.numerics import (
     ACCURACY_RANGE,
     ACCURACY_SUM_ROUNDOFF,
@@ -17,7 +20,9 @@ from kernels.numerics import (
 )
 
 CONFIDENCE = 5.0  # standard deviations; a row that passes it by chance is looked at again, so it may be sharp
-CHECK_STEPS = 8.0  # variance of the check's own rounding, in steps of the type it counts in (measured: below 3)
+CHECK_STEPS = 256.0  # of the check's own sums: as many as it adds up in the element type
+# Of a class's bound for every element (docs/accuracy.md).
+SUM_FACTOR, OPERAND_FACTOR, CUT_FACTOR = 4.0, 6.0, 2.0
 
 SMALLEST: dict[DTypeName, float] = {  # positive, subnormals counted
     "float16": 2.0**-24,
@@ -41,14 +46,36 @@ class Rounding:
     largest_sum: float  # beyond it the accumulator overflows
     largest_output: float
     normwise: bool = False  # in proportion to the largest rows of A and columns of B
-    confidence: float = CONFIDENCE
+    is_float64: bool = False
 
     @property
     def threshold(self) -> float:
-        """Largest residual that rounding explains, relative to `scale` in `worker/verify.py`, which derives it."""
-        output = self.output**2 / (1 + self.k / 3)
-        steps = self.accumulate**2 + CHECK_STEPS * self.check**2
-        return self.confidence / sqrt(3) * sqrt(steps + 2 * self.operand**2 + output)
+        """Tolerance of a row over √(k·Q), as for terms of random signs; it depends on element types and k alone."""
+        return sqrt(self._of_terms / max(self.k, 1))
+
+    @property
+    def _of_terms(self) -> float:
+        steps = self.accumulate**2 * self.k + CHECK_STEPS * self.check**2
+        return CONFIDENCE**2 / 3 * (steps + 2 * self.operand**2)
+
+    @property
+    def _of_sums(self) -> float:
+        steps = self.accumulate**2 * self.k + CHECK_STEPS * self.check**2
+        return CONFIDENCE**2 / 3 * (steps / 3 + 4 * self.operand**2 + self.output**2)
+
+    def tolerance(self, q: Array, r: Array, underflow: Array) -> Array:
+        """T of rows and groups. `worker/verify.py` derives it; `underflow` is that of a row's projection."""
+        floor = np.square(CONFIDENCE * underflow)
+        tolerance: Array = np.sqrt(self._of_terms * q + self._of_sums * r + floor)
+        return tolerance
+
+    def element_bound(self, size: Array, root: Array, value: Array) -> Array:
+        """What the class promises of each element. `size` is (|A|·|B|)ᵢⱼ; `root` that of Σ of squared terms, with
+        operands' magnitudes at least `operand_floor`; `value` |AB|ᵢⱼ."""
+        inner = SUM_FACTOR * sqrt(self.k) * self.accumulate * size
+        inner = inner + self.operand * (OPERAND_FACTOR * root + CUT_FACTOR * value)
+        bound: Array = inner + self.output * (value + inner) + self.underflow
+        return bound
 
 
 def rounding_of(problem: Problem, accuracy: AccuracyName) -> Rounding:
@@ -70,4 +97,5 @@ def rounding_of(problem: Problem, accuracy: AccuracyName) -> Rounding:
         largest_sum=accumulator.largest,
         largest_output=product.largest,
         normwise=accuracy in NORMWISE,
+        is_float64=problem.dtype == "float64",
     )

@@ -30,11 +30,11 @@ from worker.benchmark.bench import Bench
 from worker.benchmark.cpu_bench import CpuBench
 from worker.benchmark.cpu_ceilings import cpu_ceilings
 from worker.benchmark.environment import host_environment
+from worker.checked import Checkable, HostProduct
 from worker.cpu_blas import multiply
 from worker.cpu_device import available_bytes, cpu_info, usable_cores
 from worker.elements import core
-from worker.explain import Operands
-from worker.sums import HostMatrix
+from worker.host_matrix import HostMatrix
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class HostOperand:
 class Product(ABC):
     """A product on its device, with its operands still at hand for the check."""
 
-    matrices: Operands
+    matrices: Checkable
 
     @property
     @abstractmethod
@@ -230,9 +230,9 @@ def verify_on_host(operands: Iterable[HostOperand]) -> None:
             raise OperandDamaged
 
 
-def host_operands(problem: Problem, a: Array, b: Array, c: Array) -> Operands:
+def host_operands(problem: Problem, a: Array, b: Array, c: Array) -> HostProduct:
     """Matrices in this process's memory, as the check reads them. `a` and `b` are as stored, not yet transposed."""
-    return Operands(
+    return HostProduct(
         HostMatrix(core(a, transposed=problem.transpose_a), problem.dtype),
         HostMatrix(core(b, transposed=problem.transpose_b), problem.dtype),
         HostMatrix(core(c, transposed=False), problem.product_dtype),

@@ -1,165 +1,140 @@
-"""The check that every product passes before it is returned: Freivalds' test with a threshold that fits rounding.
+"""The check that every product passes before it is returned: random projections of its rows, compared with those of its
+operands, and every element of what they point at computed again.
 
-For a random vector x of ±1, C·x is compared with A·(B·x): three passes over the matrices, O(n²) beside the product's
-O(n³). A wrong element d changes its row by exactly ±d, so the vector cannot hide it; only rounding noise can.
+Freivalds' test (R. Freivalds, "Probabilistic machines can use less running time", 1977) compares C·x with A·(B·x) for a
+random vector x: O(n²) beside the product's O(n³). The classical x of ±1 is blind to equal and opposite errors half of
+the time, and rounding noise hides whatever is smaller than the largest column makes it. So here:
 
-**How much noise.** Let e be the rounding errors of row i of C. Because the signs x are drawn apart from e, the row's
-residual Σⱼ xⱼeⱼ passes λ·√(Σⱼ eⱼ²) with probability below 2·exp(−λ²/2), whatever the errors look like. Step t of a sum
-rounds its partial sum sₜ by at most u·|sₜ|, about u·|sₜ|/√3 in the mean square, so eⱼ² ≈ u²/3 · Σₜ sₜ². Two kinds of
-data give Σₜ sₜ². Terms of random signs: sₜ² grows as t/k · ‖aᵢ‖²‖bⱼ‖²/k, and the sum is half of ‖aᵢ‖²‖bⱼ‖². Terms of
-one sign: sₜ = t/k · cᵢⱼ, and the sum is k/3 · cᵢⱼ². Added up over the row,
+**Vectors.** Column j has the exponent eⱼ of ‖bⱼ‖. Eight vectors are drawn after the product was made, by
+xⱼ = ±(1 + r)·2^-eⱼ with r uniform in [0, 1); wⱼ = 7/3·4^-eⱼ is the mean of xⱼ². All columns weigh alike, whatever their
+units. Columns are taken in groups of at most k, so that the noise of a long row does not grow over what one element
+may be off by. In each group and row, with Y = B·x, P = A·Y and S = C·x, the residual is |S − P|.
 
-    scaleᵢ² = ‖aᵢ‖²·‖B‖² + k/3·‖cᵢ‖²        (and n·(underflow/u)² for elements below the normal range)
+**How large rounding makes it.** Let e be the rounding errors of row i of C. As x is drawn apart from e, the residual
+is a sum of terms of random sign with variance Σⱼ wⱼeⱼ². Step t of a sum rounds its partial sum sₜ by at most u·|sₜ|,
+about u·|sₜ|/√3 in the mean square, so eⱼ² ≈ u²/3·Σₜ sₜ². Terms pₜ = aᵢₜbₜⱼ of random signs give Σₜ sₜ² ≤ k·Σₜ pₜ², and
+terms of one sign sₜ = t/k·cᵢⱼ, so Σₜ sₜ² = k/3·cᵢⱼ². Summed over the group, with Z_t = Σⱼ wⱼbₜⱼ², Q = Σₜ aᵢₜ²Z_t and
+R = Σⱼ wⱼcᵢⱼ², the variance is u²/3·(k·Q + k/3·R). Operands that are rounded first move each term by 2/3·u_op² of its
+square, independently: 2/3·u_op²·Q, with no factor k. The rounding to the product's type adds u_out²/3·R. The row is
+suspicious beyond T, five times the root of it all (`Rounding.tolerance`). Q follows each row and each step of k, so a
+row whose large element meets zeros is held to what is left of it. Where squares would cost a pass of their own, Q and R
+are estimated by the means of eight random projections.
 
-covers both, and residual = maxᵢ |C·x − A·(B·x)|ᵢ / scaleᵢ is compared with λ/√3·u, to which the one rounding to the
-product's type adds u_out·‖cᵢ‖ ≤ u_out·scaleᵢ/√(1 + k/3), and the check's own arithmetic a few u. So the threshold
-depends on element type and depth alone (`Rounding.threshold`).
+**What can pass.** Let a fault D change row i, and let ρ be the largest |Dᵢⱼ|·2^-eⱼ/T in a group.
+- One wrong element of a group is caught for certain from ρ = 2 on: |xⱼ| ≥ 2^-eⱼ, and noise stays below T. T is about
+  0.9·√(width/k) of the class's bound for normal data, so that an element beyond its bound is caught.
+- Any other fault passes one vector with a probability of at most 1/ρ, whatever else is wrong in the row: given all
+  other weights, xⱼ must fall into an interval of length 2T/|Dᵢⱼ|, where its density is at most 2^eⱼ/2. Vectors are
+  independent: ρ^-8 for all eight, below 2^-40 from ρ = 32 on. A fault of several rows must pass in each.
+- Two columns swapped, or rows, a stale row, a tile off by a constant: ρ is of the order of 1/(u·√k), above 1,000.
 
-Operands that are first rounded to float16 change by up to f·u where they are smaller than its least normal number f.
-To scaleᵢ² that adds k/2·f²·(‖B‖² + n·‖aᵢ‖²).
+**What is beyond the tolerance** may be right: sums that rise and fall, or drift. Each suspicious row is therefore
+computed again in float64, every element, and compared with its class's bound (`worker/elementwise.py`). Only an element
+beyond that is a wrong product. Where k is small, and the product too, every element is, without any vector.
 
-Where errors are in proportion to norms (`fp32_normwise`), the largest row of A, and of C, takes the place of row i.
+**NaN, infinity, overflow.** Rows of A and columns of B with such elements leave the vectors, and so does a column of C
+with an element that overflowed; all are computed again element by element. What is left is tested as ever, so one
+overflow hides nothing else. float64 matrices have exponents of rows and columns taken out first, so terms near either
+end of the range neither over- nor underflow.
 
-**What that leaves out.** Data may be worse than random: terms that rise and fall again (large partial sums, small
-result), or constants, which round the same way each time. Such rows pass the threshold without being wrong. The
-few worst rows are therefore summed again in float64, term by term, and each element compared with a bound built from
-its own partial sums (`worker/explain.py`). Only what that bound cannot explain is a wrong product.
-
-**NaN, infinity, overflow.** An element of C is finite exactly where its row of A and column of B are and its value
-fits the type. The passes count what is not finite, so that is held for every element; rows and columns with such
-elements leave the vector test, and a sample of their elements is judged one by one. Integers are checked exactly,
-modulo 2³².
+**Integers** are compared exactly, with eight vectors of random integers. A fault D passes a vector of integers drawn
+from 4,096 with a probability of at most 2^-12, as given the others one xⱼ alone is right: 2^-96 for eight. Where sums
+may pass 2³¹ only residues modulo 2³² are known. There a fault of 2³¹ is seen through the lowest bit of x alone, so the
+test is made four times over: 2^-32 for such, and less for all others.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import frexp
+from math import inf
 
 import numpy as np
 
 from jobs.matrices import Array
 from jobs.models import Verification
 from kernels.numerics import AccuracyName, Problem
-from worker.explain import Operands, worst_of_rows, worst_of_sample
+from worker.checked import Checkable
+from worker.elementwise import Operands, worst_of_columns, worst_of_rows
 from worker.rounding import Rounding, rounding_of
-from worker.sums import Sums
+from worker.sketch import RUN, Sketch
 
 NOT_CHECKED = Verification(method="off", residual=None, threshold=None, passed=None)
-WORST_ROWS = 4  # of those that pass the threshold, summed again term by term
-SAFE_SQUARES = (1e-140, 1e140)  # sums of squares outside it are taken again, scaled by a power of two
+SHORT_SUMS = 64  # products of so small k are computed again
+MOST_DIRECT = 1 << 17  # elements of C that the host computes again at once
+LARGEST_INT8_DEPTH = (1 << 17) - 1  # of sums that stay below 2³¹
+WRAPPED_ROUNDS = 4
 
 
-def check(problem: Problem, accuracy: AccuracyName, operands: Operands, rng: np.random.Generator) -> Verification:
-    """Checks a product computed in the class `accuracy`. `rng` must be fresh: known signs could be fooled."""
-    signs = rng.integers(0, 2, size=(1, problem.n)) * 2 - 1
+def check(problem: Problem, accuracy: AccuracyName, operands: Checkable, rng: np.random.Generator) -> Verification:
+    """Checks a product computed in the class `accuracy`. `rng` must be fresh: known vectors could be fooled."""
     if problem.product_dtype == "int32":
-        return _verification(_integer_residual(operands, signs), 0.0)
+        return _verification(_integer_residual(problem, operands, rng), 0.0)
     rounding = rounding_of(problem, accuracy)
-    with np.errstate(all="ignore"):  # what overflows here is seen and met
-        residual = _float_residual(operands, signs.astype(np.float64), rounding, rng)
-    return _verification(residual, rounding.threshold)
+    return _verification(_float_ratio(problem, operands, rounding, rng) * rounding.threshold, rounding.threshold)
 
 
 def _verification(residual: float, threshold: float) -> Verification:
     return Verification(method="freivalds", residual=residual, threshold=threshold, passed=residual <= threshold)
 
 
-def _integer_residual(operands: Operands, signs: Array) -> float:
-    expected = operands.a.times_modulo(operands.b.times_modulo(signs))
-    wrong = (operands.c.times_modulo(signs) - expected).astype(np.int32)  # modulo 2³²
-    return float(np.abs(wrong.astype(np.int64)).max(initial=0))
+def _integer_residual(problem: Problem, operands: Checkable, rng: np.random.Generator) -> float:
+    """How many rows are wrong."""
+    wraps = problem.dtype == "int32" or problem.k > LARGEST_INT8_DEPTH
+    rounds = WRAPPED_ROUNDS if wraps else 1
+    wrong = operands.wrong_rows(wraps=wraps, rng=rng)
+    for _ in range(rounds - 1):
+        wrong |= operands.wrong_rows(wraps=wraps, rng=rng)
+    return float(np.count_nonzero(wrong))
 
 
-def _float_residual(operands: Operands, signs: Array, rounding: Rounding, rng: np.random.Generator) -> float:
-    passes = _three_passes(operands, signs)
-    if operands.a.dtype == "float64" and not passes.are_safe:
-        passes = _three_passes(operands, signs, _exponent(operands.a.largest()), _exponent(operands.b.largest()))
-    bad = _not_finite(passes)
-    if bad.missing:
-        return float("inf")  # a finite element where a NaN or an infinity goes in
-    ratios = np.where(bad.rows, 0.0, passes.ratios(rounding))
-    residual = _explained(operands, ratios, rounding)
-    if bad.rows.any() or bad.columns.any():
-        sample = worst_of_sample(operands, bad.rows, bad.columns, rounding, rng)
-        residual = max(residual, sample * rounding.threshold)
-    return residual
+def group_width(k: int) -> int:
+    """Columns of a group: no more than k, and whole runs of the host's sums."""
+    return max(k, 1) if k < RUN else k // RUN * RUN
 
 
-def _explained(operands: Operands, ratios: Array, rounding: Rounding) -> float:
-    """The largest ratio; where rows pass the threshold, that of the worst element among the worst rows."""
-    passing = ratios > rounding.threshold
-    if not passing.any():
-        return float(ratios.max(initial=0.0))
-    worst = np.argsort(ratios, axis=None)[-WORST_ROWS:]
-    rows = [(int(item), int(row)) for item, row in zip(*np.unravel_index(worst, ratios.shape), strict=True)]
-    element = worst_of_rows(operands, [at for at in rows if passing[at]], rounding)
-    if element > 1.0:
-        return float(ratios.max())
-    return max(float(ratios[~passing].max(initial=0.0)), element * rounding.threshold)
+def _float_ratio(problem: Problem, operands: Checkable, rounding: Rounding, rng: np.random.Generator) -> float:
+    """The largest error over its tolerance."""
+    elements = problem.batch * problem.m * problem.n
+    if problem.k == 0 or (problem.k <= SHORT_SUMS and elements <= MOST_DIRECT):
+        return _direct(problem, operands.elementwise, rounding)
+    floor = rounding.operand_floor if rounding.operand else 0.0
+    width = group_width(max(problem.k, SHORT_SUMS))
+    sketch = operands.sketch(width=width, floor=floor, common=rounding.normwise, excluded=None, rng=rng)
+    left_out = np.broadcast_to(sketch.odd_columns | sketch.bad_columns, (problem.batch, problem.n))
+    if sketch.odd_columns.any():
+        sketch = operands.sketch(width=width, floor=floor, common=rounding.normwise, excluded=left_out, rng=rng)
+    ratios = _ratios(sketch, rounding)
+    rows = np.broadcast_to((ratios > 1.0) | sketch.bad_rows, (problem.batch, problem.m))
+    worst = float(ratios[~rows].max(initial=0.0))
+    return max(worst, _again(operands.elementwise, rows, left_out, rounding))
 
 
-def _exponent(magnitude: float) -> int:
-    return frexp(magnitude)[1]
+def _direct(problem: Problem, operands: Operands, rounding: Rounding) -> float:
+    rows = np.arange(problem.m)
+    return max((worst_of_rows(operands, item, rows, rounding) for item in range(problem.batch)), default=0.0)
 
 
-@dataclass(frozen=True, slots=True)
-class _Passes:
-    """Sums of the three passes, all times 2^-exponent."""
-
-    a: Sums
-    b: Sums
-    c: Sums
-    bad_columns: Array  # bool (batch or 1, n): columns of B with a NaN or an infinity; left out of the vector
-    exponent: int
-
-    @property
-    def are_safe(self) -> bool:
-        """Whether no square over- or underflowed; only float64 has elements that large or small."""
-        low, high = SAFE_SQUARES
-        totals = self.a.squares.sum(), self.b.squares.sum(), self.c.squares.sum()
-        return all(total == 0.0 or low < total < high for total in totals) and bool(totals[0] and totals[1])
-
-    def ratios(self, rounding: Rounding) -> Array:
-        """|C·x − A·(B·x)| of each row relative to its scale: (batch, m)."""
-        n = self.bad_columns.shape[-1]
-        unit = rounding.threshold / rounding.confidence
-        rows = self.a.squares, self.c.squares
-        floor = n * np.square(np.ldexp(rounding.underflow, -self.exponent) / unit)
-        whole_b = self.b.squares.sum(axis=-1, keepdims=True)
-        of_a, of_c = (each.max(axis=-1, keepdims=True, initial=0.0) if rounding.normwise else each for each in rows)
-        small = rounding.k / 2 * rounding.operand_floor**2 * (whole_b + n * of_a)
-        scale = np.sqrt(of_a * whole_b + rounding.k / 3 * of_c + floor + small)
-        difference = np.abs(self.c.products - self.a.products)
-        ratios = np.where(difference == 0.0, 0.0, difference / scale)
-        beyond = np.isnan(ratios) | (np.isinf(scale) & np.isfinite(floor))  # an element too large to be squared
-        return np.where(beyond, np.inf, ratios)
+def _again(operands: Operands, rows: Array, columns: Array, rounding: Rounding) -> float:
+    """The worst element of these rows and columns, bool (batch, m) and (batch, n)."""
+    worst = 0.0
+    for item in np.flatnonzero(rows.any(axis=1) | columns.any(axis=1)):
+        of_rows, of_columns = np.flatnonzero(rows[item]), np.flatnonzero(columns[item])
+        if len(of_rows):
+            worst = max(worst, worst_of_rows(operands, int(item), of_rows, rounding))
+        if len(of_columns) and worst <= 1.0:
+            worst = max(worst, worst_of_columns(operands, int(item), of_columns, rounding))
+        if worst > 1.0:
+            break
+    return worst
 
 
-def _three_passes(operands: Operands, signs: Array, exponent_a: int = 0, exponent_b: int = 0) -> _Passes:
-    b = operands.b.times(signs, exponent_b)
-    bad_columns = np.zeros(signs.shape, dtype=bool)
-    if b.bad.any():
-        bad_columns = operands.b.transposed().times(np.ones((1, operands.b.shape[1]))).bad > 0
-        signs = np.where(bad_columns, 0.0, signs)
-        b = operands.b.times(signs, exponent_b)
-    a = operands.a.times(b.products, exponent_a)
-    c = operands.c.times(signs, exponent_a + exponent_b)
-    return _Passes(a, b, c, bad_columns, exponent_a + exponent_b)
-
-
-@dataclass(frozen=True, slots=True)
-class _NotFinite:
-    """Where the vector test does not look."""
-
-    missing: bool  # some element of C is finite though its row of A or its column of B is not
-    rows: Array  # bool (batch, m): their row of A is not finite, or elements of C overflowed
-    columns: Array  # bool (batch or 1, n)
-
-
-def _not_finite(passes: _Passes) -> _NotFinite:
-    n = passes.bad_columns.shape[-1]
-    in_columns = passes.bad_columns.sum(axis=-1, keepdims=True)
-    expected = np.where(passes.a.bad > 0, n, in_columns)
-    rows = (passes.a.bad > 0) | (passes.c.bad > expected)
-    return _NotFinite(bool(np.any(passes.c.bad < expected)), rows, passes.bad_columns)
+def _ratios(sketch: Sketch, rounding: Rounding) -> Array:
+    """Each row's worst residual over its tolerance: (batch, m)."""
+    q, r = sketch.q, sketch.r
+    if rounding.normwise:
+        q, r = (np.broadcast_to(each.max(axis=1, keepdims=True, initial=0.0), each.shape) for each in (q, r))
+    with np.errstate(all="ignore"):
+        underflow = np.ldexp(rounding.underflow, -sketch.exponents)[..., np.newaxis] * sketch.unit[:, np.newaxis, :]
+        tolerance = rounding.tolerance(q, r, underflow)
+        ratios = np.where(sketch.difference == 0.0, 0.0, sketch.difference / tolerance)
+    worst: Array = np.where(np.isnan(ratios), inf, ratios).max(axis=-1, initial=0.0)
+    return worst

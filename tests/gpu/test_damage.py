@@ -58,8 +58,7 @@ def test_a_bit_that_flips_in_a_copy_is_found(
     a, b = operands(LARGE, rng)
     with runner.compute(LARGE, choice(runner, "naive", LARGE), *sent(a, b)) as product:
         product.verify_operands()
-        copy = (product.matrices.a, product.matrices.b)[which].matrix  # type: ignore[attr-defined]  # on the device
-        flip_on_device(copy, position)
+        flip_on_device(product._on_device[which], position)  # type: ignore[attr-defined]  # a product on a device
         with pytest.raises(OperandDamaged):
             product.verify_operands()
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from jobs.benchmark_cases import Case
 from jobs.benchmark_records import CopyFigures, DeviceState, LaunchFigures
 from jobs.benchmark_spec import CacheState
-from worker.explain import Operands
+from worker.checked import Checkable
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Bench(ABC):
         """Fills the product with what no kernel computes: NaN, for integers the lowest value."""
 
     @abstractmethod
-    def matrices(self) -> Operands:
+    def matrices(self) -> Checkable:
         """Operands and product for the check of `worker/verify.py`."""
 
     @abstractmethod

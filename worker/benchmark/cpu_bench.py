@@ -21,11 +21,11 @@ from kernels.numerics import DTYPES, Problem
 from worker.benchmark.bench import Bench, Prepared, Sample, Watched
 from worker.benchmark.cpu_data import operand, stored
 from worker.benchmark.cpu_use import ProcessorTimes, last_cache_bytes
+from worker.checked import HostProduct
 from worker.cpu_blas import multiply
 from worker.elements import as_float64, core
-from worker.explain import Operands
+from worker.host_matrix import HostMatrix
 from worker.rounding import rounding_of
-from worker.sums import HostMatrix
 
 CPU = DeviceTraits("cpu")
 LEAST_FLUSH_BYTES = 64 << 20
@@ -61,9 +61,9 @@ class CpuBench(Bench):
         else:
             self.c[...] = stored(np.array(np.nan), self.problem.product_dtype)
 
-    def matrices(self) -> Operands:
+    def matrices(self) -> HostProduct:
         problem = self.problem
-        return Operands(
+        return HostProduct(
             HostMatrix(core(self.a, transposed=False), problem.dtype),
             HostMatrix(core(self.b, transposed=False), problem.dtype),
             HostMatrix(core(self.c, transposed=False), problem.product_dtype),

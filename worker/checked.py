@@ -1,0 +1,50 @@
+"""A product with its operands, as its check asks for it: one class for matrices in this process's memory, and one for
+matrices on a GPU (`worker/device_checked.py`)."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from jobs.matrices import Array
+from worker.elementwise import Operands
+from worker.host_matrix import HostMatrix
+from worker.integer_sketch import wrong_rows
+from worker.sketch import Sketch, float_sketch
+
+
+class Checkable(Protocol):
+    """Shapes are those after transposition: a (·, m, k), b (·, k, n), c (batch, m, n)."""
+
+    @property
+    def elementwise(self) -> Operands:
+        """Single elements of the three matrices."""
+
+    def sketch(
+        self, *, width: int, floor: float, common: bool, excluded: Array | None, rng: np.random.Generator
+    ) -> Sketch:
+        """Floats. As `worker.sketch.float_sketch`."""
+
+    def wrong_rows(self, *, wraps: bool, rng: np.random.Generator) -> Array:
+        """Integers. As `worker.integer_sketch.wrong_rows`."""
+
+
+class HostProduct:
+    """Everything in this process's memory."""
+
+    def __init__(self, a: HostMatrix, b: HostMatrix, c: HostMatrix) -> None:
+        self._a, self._b, self._c = a, b, c
+
+    @property
+    def elementwise(self) -> Operands:
+        return Operands(self._a, self._b, self._c)
+
+    def sketch(
+        self, *, width: int, floor: float, common: bool, excluded: Array | None, rng: np.random.Generator
+    ) -> Sketch:
+        three = self._a, self._b, self._c
+        return float_sketch(*three, width=width, floor=floor, common=common, excluded=excluded, rng=rng)
+
+    def wrong_rows(self, *, wraps: bool, rng: np.random.Generator) -> Array:
+        return wrong_rows(self._a, self._b, self._c, wraps=wraps, rng=rng)
