@@ -1,13 +1,6 @@
 // The sketch's kernels behind one function, so that the emulation compiles them once; and what the emulation has to add.
 #include <stddef.h>
 
-struct alignas(8) uint2 {
-    unsigned int x, y;
-};
-
-inline long long __double_as_longlong(double value) { return __builtin_bit_cast(long long, value); }
-inline double __longlong_as_double(long long value) { return __builtin_bit_cast(double, value); }
-
 // The tensor cores' m8n8k4 for float64, by PTX's numbers of fragments: lane 4g + t has of the first factor row g at step
 // t, of the second step t of column g, and of the sums row g and columns 2t and 2t + 1.
 inline void multiply_fragments(double (&sums)[2], double a, double b) {
