@@ -98,22 +98,22 @@ def plan(geometry: Geometry) -> Plan:
         end += _up(int(np.prod(field.shape)) * np.dtype(field.dtype).itemsize, ALIGNMENT_BYTES)
         zeroed = end if field.zeroed else zeroed
     results = [index for index, field in enumerate(fields) if field.is_result]
-    first = (Step("draw", -(-g.items_x * g.n // THREADS), 1),)
-    if not g.is_integer:
-        first = (Step("columns", columns.strips * columns.ranges, g.items_b),)
-    if g.dtype == "float64":
-        first = (Step("rows", rows.strips * rows.ranges, g.items_a), *first)
+    of_rows = [Step("rows", rows.strips * rows.ranges, g.items_a)] if g.dtype == "float64" else []
+    of_columns = Step("columns", columns.strips * columns.ranges, g.items_b)
     steps = (
-        *first,
+        *of_rows,
+        Step("draw", -(-g.items_x * g.n // THREADS), 1) if g.is_integer else of_columns,
         Step("project_b", b.chunks * b.ranges, g.items_x),
         Step("project_a", a.chunks * a.ranges, g.batch),
         Step("project_c", c.chunks * c.ranges, g.batch),
     )
-    numbers = (g.items_a, g.items_b, g.items_x, g.batch, g.width, g.groups, columns.each, rows.each)
-    numbers += (b.each, a.each, c.each, counters_of_columns)
+    items = (g.items_a, g.items_b, g.items_x, g.batch)
+    shares = (columns.each, rows.each, b.each, a.each, c.each)
     ends = offsets[results[0]], offsets[results[-1] + 1]
     limited = tuple(step._replace(items=min(step.items, MAX_GRID_Z)) for step in steps)
-    return Plan(fields, tuple(offsets), end, zeroed, ends, limited, numbers)
+    return Plan(
+        fields, tuple(offsets), end, zeroed, ends, limited, (*items, g.width, g.groups, *shares, counters_of_columns)
+    )
 
 
 def _fields(g: Geometry, counters: int) -> tuple[Field, ...]:

@@ -18,6 +18,7 @@ from worker.sources import SKETCH_SOURCE, Program, sketch_program
 
 CHUNK = 64  # so small that small products have several
 MULTIPROCESSORS = 1
+GROUP = 16  # elements that have a multiple of 16 bytes in every type
 STAGES = {"columns": 0, "draw": 0, "rows": 1, "project_b": 2, "project_a": 3, "project_c": 4}
 
 
@@ -28,11 +29,11 @@ def compiled(emulator: Emulator, dtype: DTypeName, transposed: tuple[bool, bool]
     return emulator.compile(Program(source, (*options, *own)), "sketch_stage")
 
 
-def stored_memory(elements: Array, gap: int) -> Memory:
-    """Rows `gap` elements apart and matrices a row and some more, from a multiple of 16 bytes on."""
+def stored_memory(elements: Array, gap: int | None) -> Memory:
+    """Rows `gap` elements apart, or at multiples of 16 bytes; matrices a row apart."""
     matrices = core(elements, transposed=False)
-    batch, rows, columns = matrices.shape
-    pitch = columns + gap
+    _, rows, columns = matrices.shape
+    pitch = -(-columns // GROUP) * GROUP if gap is None else columns + gap
     return Memory(matrices.shape, matrices.dtype, Layout(pitch, (rows + 1) * pitch), matrices.tobytes())
 
 
@@ -46,7 +47,7 @@ def sketched(
     floor2: float = 0.0,
     excluded: Array | None = None,
     wraps: bool = False,
-    gap: int = 0,
+    gap: int | None = None,
     order: int = 0,
 ) -> dict[str, Array]:
     """Every array by its name, after the last launch."""
@@ -65,7 +66,7 @@ def sketched(
     pitches = [each.layout.pitch for each in memories]
     strides = [each.layout.stride if each.shape[0] > 1 else 0 for each in memories]
     sizes = (problem.m, problem.n, problem.k, *pitches, *strides, *planned.numbers, int(wraps))
-    numbers = (*sizes, *_signed(*seed), *_signed(np.float64(floor2).view(np.uint64)))
+    numbers = (*sizes, *_signed(*seed), *_signed(int(np.float64(floor2).view(np.uint64))))
     state = {field.name: _initial(field) for field in planned.fields}
     for step in planned.steps:
         arrays = [Memory.flat(state[field.name].reshape(-1), is_result=True) for field in planned.fields]

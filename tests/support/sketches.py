@@ -37,8 +37,9 @@ def expected_sketch(
     values.append(as_float64(core(b, transposed=problem.transpose_b), problem.dtype))
     values.append(as_float64(core(c, transposed=False), problem.product_dtype))
     bad_rows = ~np.isfinite(values[0]).all(axis=2)
-    bad_columns = ~np.isfinite(values[1]).all(axis=1)
-    out = bad_columns | (np.zeros((1, problem.n), bool) if excluded is None else excluded.astype(bool))
+    bad_columns: Array = ~np.isfinite(values[1]).all(axis=1)
+    mask = np.zeros((1, problem.n), bool) if excluded is None else excluded.astype(bool)
+    out: Array = bad_columns | mask
     finite_c = np.isfinite(values[2])
     odd = (~finite_c & ~bad_rows[:, :, np.newaxis]).any(axis=1) & ~out
     of_a, of_b, of_c = (np.where(np.isfinite(each), each, 0.0) for each in values)
@@ -53,11 +54,11 @@ def expected_sketch(
     found = []
     for begin in range(0, problem.n, width):
         at = slice(begin, begin + width)
-        floor = floor2 * (w[:, at] * np.ldexp(1.0, -2 * column_exponents[:, at])).sum(axis=1)
+        floor = (w[:, at] * _floor(floor2, column_exponents[:, at])).sum(axis=1)
         y = of_b[:, :, at] @ x[:, at]
         z = (np.square(of_b[:, :, at]) * w[:, np.newaxis, at]).sum(axis=2) + floor[:, np.newaxis]
         p, s = of_a @ y, of_c[:, :, at] @ x[:, at]
-        floor_a = floor2 * np.ldexp(1.0, -2 * row_exponents)[:, :, np.newaxis]
+        floor_a = _floor(floor2, row_exponents)[:, :, np.newaxis]
         size = np.abs(of_a) @ (np.abs(of_b[:, :, at]) @ np.abs(x[:, at])) + np.abs(of_c[:, :, at]) @ np.abs(x[:, at])
         unit = w[:, at] * np.ldexp(1.0, -2 * np.maximum(column_exponents[:, at], -500))
         found.append(
@@ -73,12 +74,17 @@ def expected_sketch(
     shape = (problem.batch, problem.m)
     return Expected(
         *(np.broadcast_to(each, (*shape, each.shape[-1])) for each in (difference, q, r, size)),
-        unit=unit,
-        row_exponents=np.broadcast_to(row_exponents, shape),
-        bad_rows=np.broadcast_to(bad_rows, shape),
-        bad_columns=bad_columns,
-        odd_columns=np.broadcast_to(odd, (problem.batch, problem.n)),
+        unit,
+        np.broadcast_to(row_exponents, shape),
+        np.broadcast_to(bad_rows, shape),
+        bad_columns,
+        np.broadcast_to(odd, (problem.batch, problem.n)),
     )
+
+
+def _floor(floor2: float, exponents: Array) -> Array:
+    """In the units of a row or column."""
+    return np.zeros(exponents.shape) if floor2 == 0.0 else np.ldexp(floor2, -2 * exponents)
 
 
 def _scaled(values: Array, exponents: Array) -> Array:
@@ -91,7 +97,8 @@ def _column_exponents(of_b: Array, dtype: DTypeName) -> Array:
     """Of norms, but for float64 of the largest magnitudes."""
     if dtype == "float64":
         return _exponents(np.abs(of_b).max(axis=1, initial=0.0), dtype)
-    return np.clip(np.frexp(np.sqrt(np.square(of_b).sum(axis=1)))[1], -500, 500)
+    exponents: Array = np.clip(np.frexp(np.sqrt(np.square(of_b).sum(axis=1)))[1], -500, 500)
+    return exponents
 
 
 def _exponents(magnitudes: Array, dtype: DTypeName) -> Array:
@@ -108,3 +115,17 @@ def wrong_rows(problem: Problem, a: Array, b: Array, c: Array, seed: Seed, *, wr
         difference = difference.astype(np.uint32)
     found: Array = (difference != 0).any(axis=2)
     return found
+
+
+def assert_sketch(found: dict[str, Array], expected: Expected) -> None:
+    """`found` has the device's arrays by their names; sums there are in another order."""
+    assert np.all(np.abs(found["difference"] - expected.difference) <= 1e-13 * expected.size)
+    np.testing.assert_allclose(found["q"], expected.q, rtol=1e-12)
+    assert np.all(np.abs(found["r"] - expected.r) <= 1e-11 * (expected.r + expected.q))
+    np.testing.assert_allclose(np.sqrt(found["unit"]), expected.unit, rtol=1e-12)
+    if found["row_peaks"].size:
+        exponents = np.frexp(found["row_peaks"].view(np.float64))[1]
+        np.testing.assert_array_equal(np.broadcast_to(exponents, expected.row_exponents.shape), expected.row_exponents)
+    np.testing.assert_array_equal(found["bad_rows"] != 0, expected.bad_rows)
+    np.testing.assert_array_equal(found["bad_columns"] != 0, expected.bad_columns)
+    np.testing.assert_array_equal(found["odd_columns"] != 0, expected.odd_columns)
