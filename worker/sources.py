@@ -19,6 +19,11 @@ TURN_SOURCE = CHECK_SOURCE.with_name("turn.cu")
 BORDER_SOURCE = CHECK_SOURCE.with_name("border.cu")
 BENCHMARK_SOURCE = CHECK_SOURCE.with_name("benchmark.cu")
 RANDOM_SOURCE = CHECK_SOURCE.with_name("random.cu")
+SKETCH_SOURCE = CHECK_SOURCE.with_name("sketch.cu")
+DIRECT_SOURCE = CHECK_SOURCE.with_name("direct.cu")
+DIGEST_SOURCE = CHECK_SOURCE.with_name("digest.cu")
+GATHER_SOURCE = CHECK_SOURCE.with_name("gather.cu")
+SKETCH_CHUNK = 512  # columns whose random vectors a block keeps in shared memory
 TURN_TILES = {1: 128, 2: 64, 4: 64}  # rows and columns for a block, by bytes of an element, as in turn.cu
 TURN_THREADS = 256
 LANGUAGE = "--std=c++17"
@@ -74,7 +79,8 @@ def _headers(path: Path) -> dict[str, str]:
     while waiting:
         name = waiting.pop()
         if name not in found:
-            found[name] = _text(SOURCE_DIR / name)
+            beside = path.parent / name
+            found[name] = _text(beside if beside.exists() else SOURCE_DIR / name)
             waiting += _INCLUDE.findall(found[name])
     return dict(sorted(found.items()))
 
@@ -87,7 +93,7 @@ def _text(path: Path) -> str:
 def kernel_program(kernel: CudaKernel, config: TileConfig, problem: Problem) -> Program:
     """A kernel of the catalogue for a problem's element type and transpositions, as its function finds them."""
     problem = kernel.as_launched(problem, config)
-    transposes = (f"-DTRANSPOSE_A={int(problem.transpose_a)}", f"-DTRANSPOSE_B={int(problem.transpose_b)}")
+    transposes = _transposes((problem.transpose_a, problem.transpose_b))
     options = (*_common(problem.dtype), *transposes, *kernel.defines(config))
     return Program(kernel.source_path, options, kernel.architecture_specific)
 
@@ -99,6 +105,26 @@ def check_program(dtype: DTypeName, *, transposed: bool) -> Program:
     return Program(CHECK_SOURCE, (*_common(dtype), *sizes))
 
 
+def sketch_program(dtype: DTypeName, transposed: tuple[bool, bool], chunk: int = SKETCH_CHUNK) -> Program:
+    """The check's projections of a product whose operands are stored transposed or not."""
+    return Program(SKETCH_SOURCE, (*_common(dtype), *_transposes(transposed), f"-DCHUNK={chunk}"))
+
+
+def direct_program(dtype: DTypeName, transposed: tuple[bool, bool]) -> Program:
+    """The comparison of every element of a product with its sum in float64."""
+    return Program(DIRECT_SOURCE, (*_common(dtype), *_transposes(transposed)))
+
+
+def digest_program() -> Program:
+    """XXH3-64 of parts of a matrix."""
+    return Program(DIGEST_SOURCE, (LANGUAGE,))
+
+
+def gather_program(dtype: DTypeName) -> Program:
+    """Single elements of a matrix as float64."""
+    return Program(GATHER_SOURCE, (*_common(dtype), *_transposes((False, False))))
+
+
 def turn_program(itemsize: int) -> Program:
     """The transposition of matrices whose elements have so many bytes: 1, 2 or 4."""
     return Program(TURN_SOURCE, (LANGUAGE, f"-DITEM_BYTES={itemsize}"))
@@ -106,7 +132,7 @@ def turn_program(itemsize: int) -> Program:
 
 def border_program(problem: Problem, vectors: int, *, narrow: bool) -> Program:
     """The product of so many rows or columns, 1, 2, 4 or 8, with operands as they lie."""
-    transposes = (f"-DTRANSPOSE_A={int(problem.transpose_a)}", f"-DTRANSPOSE_B={int(problem.transpose_b)}")
+    transposes = _transposes((problem.transpose_a, problem.transpose_b))
     own = (f"-DVECTORS={vectors}", f"-DNARROW={int(narrow)}")
     return Program(BORDER_SOURCE, (*_common(problem.dtype), *transposes, *own))
 
@@ -119,6 +145,10 @@ def benchmark_program() -> Program:
 def random_program(dtype: DTypeName) -> Program:
     """Operands out of a seed."""
     return Program(RANDOM_SOURCE, _common(dtype))
+
+
+def _transposes(transposed: tuple[bool, bool]) -> tuple[str, str]:
+    return f"-DTRANSPOSE_A={int(transposed[0])}", f"-DTRANSPOSE_B={int(transposed[1])}"
 
 
 def _common(dtype: DTypeName) -> tuple[str, ...]:

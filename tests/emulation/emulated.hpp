@@ -28,6 +28,9 @@ struct alignas(16) float4 {
 struct alignas(16) double2 {
     double x, y;
 };
+struct alignas(8) uint2 {
+    unsigned int x, y;
+};
 struct alignas(16) uint4 {
     unsigned int x, y, z, w;
 };
@@ -135,6 +138,8 @@ constexpr auto max(One one, Other other) {
 inline float fmaf(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 inline double fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
 inline double ldexp(double value, int exponent) { return __builtin_ldexp(value, exponent); }
+inline double sqrt(double value) { return __builtin_sqrt(value); }
+inline double fabs(double value) { return __builtin_fabs(value); }
 inline bool isfinite(double value) { return __builtin_isfinite(value); }
 template <typename Value>
 Value __ldg(const Value* place) {
@@ -152,6 +157,14 @@ void __stcg(Value* place, Value value) {
 // ---- bits ----
 inline float __uint_as_float(unsigned int bits) { return __builtin_bit_cast(float, bits); }
 inline unsigned int __float_as_uint(float value) { return __builtin_bit_cast(unsigned int, value); }
+inline long long __double_as_longlong(double value) { return __builtin_bit_cast(long long, value); }
+inline double __longlong_as_double(long long bits) { return __builtin_bit_cast(double, bits); }
+inline unsigned long long __umul64hi(unsigned long long one, unsigned long long other) {
+    return static_cast<unsigned long long>(static_cast<unsigned __int128>(one) * other >> 64);
+}
+inline unsigned int __funnelshift_r(unsigned int low, unsigned int high, unsigned int shift) {
+    return static_cast<unsigned int>((static_cast<unsigned long long>(high) << 32 | low) >> (shift & 31));
+}
 #if defined(__aarch64__)
 typedef __fp16 HalfOfCompiler;  // which this compiler knew before the other name
 #else

@@ -13,7 +13,7 @@ import pytest
 from kernels.architectures import ARCHITECTURES
 from kernels.catalog import BY_NAME, CATALOG
 from kernels.kernel import SOURCE_DIR, CudaKernel, TileConfig
-from kernels.numerics import DTYPE_NAMES, DTypeName, Problem
+from kernels.numerics import DTYPE_NAMES, DTYPES, DTypeName, Problem
 from scripts.nvrtc import CompileError, architectures, compile_all, compile_program
 from worker.sources import (
     CHECK_SOURCE,
@@ -21,7 +21,11 @@ from worker.sources import (
     TURN_TILES,
     Program,
     check_program,
+    digest_program,
+    direct_program,
+    gather_program,
     kernel_program,
+    sketch_program,
     turn_program,
 )
 
@@ -55,6 +59,30 @@ def test_the_check_compiles(dtype: DTypeName) -> None:
     for transposed, arch in ((False, "sm_75"), (True, "sm_90")):
         binary = compile_program(check_program(dtype, transposed=transposed), arch).binary
         assert b"sums" in binary and b"gather" in binary
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_the_check_of_a_product_compiles(arch: str) -> None:
+    """Each element type for some architectures, and every way to lie; the main type without registers on the stack."""
+    index = ARCHS.index(arch)
+    dtypes = {"float32": TRANSPOSES[index % 4], DTYPE_NAMES[index]: TRANSPOSES[-1 - index % 4]}
+    compiled = compile_all((sketch_program(dtype, transposes), arch) for dtype, transposes in dtypes.items())
+    for dtype, each in zip(dtypes, compiled, strict=True):
+        first = b"draw" if DTYPES[dtype].is_integer else b"columns"
+        assert all(name in each.binary for name in (first, b"project_a", b"project_b", b"project_c"))
+        assert each.static_shared_bytes <= 48 << 10
+        assert not each.warnings
+    others = [gather_program(DTYPE_NAMES[index]), digest_program()]
+    others += [direct_program(dtype, how) for dtype, how in dtypes.items() if not DTYPES[dtype].is_integer]
+    for each in compile_all((one, arch) for one in others):
+        assert each.local_bytes <= 32 and not each.warnings
+
+
+@pytest.mark.parametrize("transposes", TRANSPOSES)
+def test_a_sketch_on_tensor_cores_leaves_room_for_two_blocks(transposes: tuple[bool, bool]) -> None:
+    compiled = compile_program(sketch_program("float32", transposes), "sm_90")
+    assert compiled.registers <= 128 and compiled.local_bytes <= 16
+    assert 2 * compiled.static_shared_bytes <= ARCHITECTURES["sm_90"].shared_bytes
 
 
 @pytest.mark.parametrize("arch", ARCHS)

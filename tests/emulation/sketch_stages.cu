@@ -1,0 +1,50 @@
+// The sketch's kernels behind one function, so that the emulation compiles them once; and what the emulation has to add.
+#include <stddef.h>
+
+// The tensor cores' m8n8k4 for float64, by PTX's numbers of fragments: lane 4g + t has of the first factor row g at step
+// t, of the second step t of column g, and of the sums row g and columns 2t and 2t + 1.
+inline void multiply_fragments(double (&sums)[2], double a, double b) {
+    const int lane = emulated::lane();
+    for (int step = 0; step < 4; ++step) {
+        const double of_a = __shfl_sync(0xFFFFFFFFu, a, lane / 4 * 4 + step);
+        for (int i = 0; i < 2; ++i)
+            sums[i] = fma(of_a, __shfl_sync(0xFFFFFFFFu, b, (lane % 4 * 2 + i) * 4 + step), sums[i]);
+    }
+}
+
+#include SKETCH
+
+// Check, word by word: its first members are arrays, the others are numbers.
+constexpr int ARRAYS = offsetof(Check, m) / sizeof(Word);
+struct Given : Check {
+    template <typename Arguments>
+    static Given of(Arguments& given) {
+        struct {
+            Word at[sizeof(Check) / sizeof(Word)];
+        } words;
+        int i = 0;
+        for (Word& word : words.at)
+            word = i++ < ARRAYS ? reinterpret_cast<Word>(given.next_memory()) : static_cast<Word>(given.next_number());
+        return {__builtin_bit_cast(Check, words)};
+    }
+};
+
+extern "C" __global__ void sketch_stage(const Given check, int number) {
+#if FLOATS
+    if (number == 0) columns(check);
+#else
+    if (number == 0) draw(check);
+#endif
+#if SCALED
+    if (number == 1) rows(check);
+#endif
+    if (number == 2) project_b(check);
+    if (number == 3) project_a(check);
+    if (number == 4) project_c(check);
+}
+
+// One block of Philox's numbers: counter and key come as 32-bit words.
+extern "C" __global__ void philox_words(const unsigned int* counter, const unsigned int* key, unsigned int* words) {
+    const Philox found = philox({{counter[0], counter[1], counter[2], counter[3]}}, key[0], key[1]);
+    words[threadIdx.x] = found.at[threadIdx.x];
+}

@@ -1,0 +1,164 @@
+"""The check's sketch of a product on the device: random projections, and what bounds their rounding.
+
+docs/decisions/0017 has the mathematics, `worker/cuda/sketch.cu` the kernels. Everything is launched on the current
+stream, with one allocation and one copy back; `result` waits for it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import cupy
+import numpy as np
+
+from jobs.matrices import Array
+from kernels.numerics import DTypeName
+from worker.compile import Compiler
+from worker.device_matrix import MatrixOnDevice
+from worker.device_results import Results, as_parameter, float_word
+from worker.sketch_plan import THREADS, Geometry, Plan, plan
+from worker.sources import sketch_program
+
+WORD = (1 << 64) - 1
+Matrices = tuple[MatrixOnDevice, MatrixOnDevice, MatrixOnDevice]  # A, B and C
+
+
+@dataclass(frozen=True, slots=True)
+class Sketch:
+    """Of a float product. Rows of float64 products are in units of 2^row_exponents; others have exponents 0.
+
+    Where a row of A, a column of B or an element of C is not finite, the element counts as 0; bad and excluded columns
+    have weight 0.
+    """
+
+    difference: Array  # float64 (batch, m, groups): max over v of |S − P|; infinite where that is not a number
+    q: Array  # float64 (batch, m, groups)
+    r: Array  # float64 (batch, m, groups): mean over v of P²
+    unit: Array  # float64 (batch or 1, groups): √Σⱼ wⱼ, exponents below −500 taken as −500
+    row_exponents: Array  # int32 (batch or 1, m)
+    bad_rows: Array  # bool (batch, m): rows of A with a NaN or an infinity
+    bad_columns: Array  # bool (batch or 1, n): such columns of B
+    odd_columns: Array  # bool (batch, n): not finite in C in some row, though A's row and B's column are
+
+
+@dataclass(frozen=True, slots=True)
+class PendingSketch:
+    """Launched; its arrays come with `result`."""
+
+    _plan: Plan
+    _results: Results
+
+    def result(self) -> Sketch:
+        """Waits for the device."""
+        found = _arrays(self._plan, self._results.wait())
+        peaks = found["row_peaks"]
+        exponents = np.frexp(peaks.view(np.float64))[1] if peaks.size else np.zeros((1, found["q"].shape[1]), np.int32)
+        flags = (found[name].view(np.bool_) for name in ("bad_rows", "bad_columns", "odd_columns"))
+        return Sketch(found["difference"], found["q"], found["r"], np.sqrt(found["unit"]), exponents, *flags)
+
+
+@dataclass(frozen=True, slots=True)
+class PendingRows:
+    """The sketch of an integer product, launched."""
+
+    _plan: Plan
+    _results: Results
+
+    def result(self) -> Array:
+        """bool (batch, m): rows in which some projection differs. Waits for the device."""
+        return _arrays(self._plan, self._results.wait())["bad_rows"].view(np.bool_)
+
+
+def launch_float_sketch(
+    compiler: Compiler,
+    matrices: Matrices,
+    *,
+    width: int,
+    seed: int,
+    floor2: float = 0.0,
+    excluded: Array | None = None,
+) -> PendingSketch:
+    """`seed` has 128 random bits. `excluded` is uint8 or bool, (batch or 1, n). m, n and k are at least 1."""
+    return PendingSketch(*_launch(compiler, matrices, width, seed, floor2, excluded, wraps=False))
+
+
+def float_sketch(
+    compiler: Compiler,
+    matrices: Matrices,
+    *,
+    width: int,
+    seed: int,
+    floor2: float = 0.0,
+    excluded: Array | None = None,
+) -> Sketch:
+    """`launch_float_sketch` and its result."""
+    pending = launch_float_sketch(compiler, matrices, width=width, seed=seed, floor2=floor2, excluded=excluded)
+    return pending.result()
+
+
+def launch_integer_sketch(compiler: Compiler, matrices: Matrices, *, seed: int, wraps: bool) -> PendingRows:
+    """`wraps`: sums may pass 32 bits, so projections are compared modulo 2³². m, n and k are at least 1."""
+    return PendingRows(*_launch(compiler, matrices, matrices[2].shape[2], seed, 0.0, None, wraps=wraps))
+
+
+def integer_sketch(compiler: Compiler, matrices: Matrices, *, seed: int, wraps: bool) -> Array:
+    """`launch_integer_sketch` and its result."""
+    return launch_integer_sketch(compiler, matrices, seed=seed, wraps=wraps).result()
+
+
+def _launch(
+    compiler: Compiler, matrices: Matrices, width: int, seed: int, floor2: float, excluded: Array | None, *, wraps: bool
+) -> tuple[Plan, Results]:
+    a, b, c = matrices
+    transposed = (a.turned, b.turned)
+    items_x = max(b.shape[0], 1 if excluded is None else len(excluded))
+    (batch, m, n), k = c.shape, a.shape[2]
+    items = (batch, a.shape[0], b.shape[0], items_x)
+    planned = plan(Geometry(a.dtype, transposed, m, n, k, *items, min(width, n), multiprocessors()))
+    memory = cupy.cuda.alloc(planned.bytes)
+    memory.memset_async(0, planned.zeroed_bytes)
+    mask = None if excluded is None else cupy.asarray(np.ascontiguousarray(excluded, dtype=np.uint8))
+    pointers = [each.address for each in matrices] + [0 if mask is None else mask.data.ptr]
+    pointers += [memory.ptr + offset for offset in planned.offsets]
+    sizes = [m, n, k, *(each.pitch for each in matrices), *(each.stride for each in matrices)]
+    numbers = [*planned.numbers, int(wraps), seed & WORD, seed >> 64 & WORD, float_word(floor2)]
+    parameter = as_parameter(pointers + sizes + numbers)
+    functions = _functions(compiler, a.dtype, transposed)
+    for step in planned.steps:
+        functions[step.function]((step.blocks, 1, step.items), (THREADS, 1, 1), (parameter,))
+    return planned, Results(memory, *planned.results)
+
+
+class _Functions(dict[str, Any]):
+    """Loaded when first asked for: a program has those of its element type alone."""
+
+    def __init__(self, compiler: Compiler, dtype: DTypeName, transposed: tuple[bool, bool]) -> None:
+        self._compiler, self._program = compiler, sketch_program(dtype, transposed)
+
+    def __missing__(self, name: str) -> Any:
+        function = self[name] = self._compiler.function(self._program, name)
+        return function
+
+
+@lru_cache(maxsize=64)
+def _functions(compiler: Compiler, dtype: DTypeName, transposed: tuple[bool, bool]) -> _Functions:
+    return _Functions(compiler, dtype, transposed)
+
+
+def _arrays(planned: Plan, data: Array) -> dict[str, Array]:
+    """The results by their names: views of the bytes."""
+    found = {}
+    for field, offset in zip(planned.fields, planned.offsets, strict=True):
+        if field.is_result:
+            count = int(np.prod(field.shape))
+            begin = offset - planned.results[0]
+            found[field.name] = np.frombuffer(data, field.dtype, count, begin).reshape(field.shape)
+    return found
+
+
+@lru_cache(maxsize=1)
+def multiprocessors() -> int:
+    """Of the device that this process has."""
+    return int(cupy.cuda.Device().attributes["MultiProcessorCount"])
