@@ -3,6 +3,7 @@ matrices on a GPU (`worker/device_checked.py`)."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -11,7 +12,19 @@ from jobs.matrices import Array
 from worker.elementwise import Operands
 from worker.host_matrix import HostMatrix
 from worker.integer_sketch import wrong_rows
+from worker.rounding import Rounding
 from worker.sketch import Sketch, float_sketch
+
+
+@dataclass(frozen=True, slots=True)
+class RowErrors:
+    """Of each row, its worst element's error over its class's bound, (batch, m); the flags are those of `Sketch`, and
+    elements under them are left out."""
+
+    worst: Array
+    bad_rows: Array
+    bad_columns: Array
+    odd_columns: Array
 
 
 class Checkable(Protocol):
@@ -20,6 +33,9 @@ class Checkable(Protocol):
     @property
     def elementwise(self) -> Operands:
         """Single elements of the three matrices."""
+
+    def direct(self, rounding: Rounding) -> RowErrors | None:
+        """Floats: every element computed again, where that costs no more than a sketch. None where it does."""
 
     def sketch(
         self, *, width: int, floor: float, common: bool, excluded: Array | None, rng: np.random.Generator
@@ -39,6 +55,9 @@ class HostProduct:
     @property
     def elementwise(self) -> Operands:
         return Operands(self._a, self._b, self._c)
+
+    def direct(self, rounding: Rounding) -> RowErrors | None:
+        return None
 
     def sketch(
         self, *, width: int, floor: float, common: bool, excluded: Array | None, rng: np.random.Generator

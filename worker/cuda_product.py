@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from jobs.digest import Digest, digest_of
+from jobs.digest import Digest, digest_of, digest_of_parts
 from jobs.errors import OperandDamaged
 from jobs.matrices import STORAGE_DTYPES
 from jobs.models import Measured
 from kernels.numerics import Problem
 from worker.compile import Compiler
 from worker.device_memory import DeviceMatrix, Staging, StopWatch
-from worker.device_sums import MatrixOnDevice
+from worker.device_checked import DeviceProduct
+from worker.device_digest import PendingDigests, launch_digests
+from worker.device_matrix import MatrixOnDevice
+from worker.digest_plan import LEAST_BYTES, stored_bytes
 from worker.elements import core
-from worker.explain import Operands
+from worker.host_matrix import HostMatrix
 from worker.operand_cache import Copies
 from worker.runner import HostOperand, Product, gathered, host_operands, verify_on_host
-from worker.sums import HostMatrix
 
 
 class Times:
@@ -96,29 +98,48 @@ class ProductOnDevice(CudaProduct):
         times: Times,
     ) -> None:
         super().__init__(operands, copies, times)
-        self._on_device = matrices[:2]
         self._c = matrices[2]
         self._staging = staging
-        self._digest = _digest_of_copy(self._c, staging)
+        self._digests = _Digests(compiler, matrices, staging)
         host_a = HostMatrix(core(operands[0].elements, transposed=problem.transpose_a), problem.dtype)
         host_b = HostMatrix(core(operands[1].elements, transposed=problem.transpose_b), problem.dtype)
-        self.matrices = Operands(
-            MatrixOnDevice(compiler, matrices[0], 0, host_a.shape, problem.transpose_a, host_a),
-            MatrixOnDevice(compiler, matrices[1], 0, host_b.shape, problem.transpose_b, host_b),
-            MatrixOnDevice(compiler, matrices[2], 0, (problem.batch, problem.m, problem.n), False),
+        on_device = (
+            MatrixOnDevice(compiler, matrices[0], host_a.shape, problem.transpose_a),
+            MatrixOnDevice(compiler, matrices[1], host_b.shape, problem.transpose_b),
+            MatrixOnDevice(compiler, matrices[2], (problem.batch, problem.m, problem.n)),
         )
+        self.matrices = DeviceProduct(compiler, on_device, (host_a, host_b))
 
     @property
     def digest(self) -> int:
-        return self._digest
+        return self._digests.of(2)
 
     def verify_operands(self) -> None:
-        for operand, copy in zip(self._operands, self._on_device, strict=True):
-            if _digest_of_copy(copy, self._staging) != operand.expected_digest:
+        for index, operand in enumerate(self._operands):
+            if self._digests.of(index) != operand.expected_digest:
                 raise OperandDamaged
 
     def chunks(self) -> Iterator[memoryview]:
         return self._staging.download(self._c, self._times.back)
+
+
+class _Digests:
+    """Of matrices on the device: taken there, on the current stream, from now on. Small ones are brought back."""
+
+    def __init__(self, compiler: Compiler, matrices: Sequence[DeviceMatrix], staging: Staging) -> None:
+        self._known: dict[int, int] = {}
+        self._launched = [i for i, each in enumerate(matrices) if stored_bytes(each.layout) >= LEAST_BYTES]
+        self._pending: PendingDigests | None = launch_digests(compiler, [matrices[i] for i in self._launched])
+        for index in set(range(len(matrices))) - set(self._launched):
+            self._known[index] = _digest_of_copy(matrices[index], staging)
+
+    def of(self, index: int) -> int:
+        """Waits for the device the first time."""
+        if self._pending is not None:
+            parts = self._pending.result()
+            self._known |= {at: digest_of_parts(each) for at, each in zip(self._launched, parts, strict=True)}
+            self._pending = None
+        return self._known[index]
 
 
 def _digest_of_copy(matrix: DeviceMatrix, staging: Staging) -> int:

@@ -18,29 +18,12 @@ from kernels.numerics import DTypeName
 from worker.compile import Compiler
 from worker.device_matrix import MatrixOnDevice
 from worker.device_results import Results, as_parameter, float_word
+from worker.sketch import Sketch
 from worker.sketch_plan import THREADS, Geometry, Plan, plan
 from worker.sources import sketch_program
 
 WORD = (1 << 64) - 1
 Matrices = tuple[MatrixOnDevice, MatrixOnDevice, MatrixOnDevice]  # A, B and C
-
-
-@dataclass(frozen=True, slots=True)
-class Sketch:
-    """Of a float product. Rows of float64 products are in units of 2^row_exponents; others have exponents 0.
-
-    Where a row of A, a column of B or an element of C is not finite, the element counts as 0; bad and excluded columns
-    have weight 0.
-    """
-
-    difference: Array  # float64 (batch, m, groups): max over v of |S − P|; infinite where that is not a number
-    q: Array  # float64 (batch, m, groups)
-    r: Array  # float64 (batch, m, groups): mean over v of P²
-    unit: Array  # float64 (batch or 1, groups): √Σⱼ wⱼ, exponents below −500 taken as −500
-    row_exponents: Array  # int32 (batch or 1, m)
-    bad_rows: Array  # bool (batch, m): rows of A with a NaN or an infinity
-    bad_columns: Array  # bool (batch or 1, n): such columns of B
-    odd_columns: Array  # bool (batch, n): not finite in C in some row, though A's row and B's column are
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +38,9 @@ class PendingSketch:
         found = _arrays(self._plan, self._results.wait())
         peaks = found["row_peaks"]
         exponents = np.frexp(peaks.view(np.float64))[1] if peaks.size else np.zeros((1, found["q"].shape[1]), np.int32)
-        flags = (found[name].view(np.bool_) for name in ("bad_rows", "bad_columns", "odd_columns"))
-        return Sketch(found["difference"], found["q"], found["r"], np.sqrt(found["unit"]), exponents, *flags)
+        flags = {name: found[name].view(np.bool_) for name in ("bad_rows", "bad_columns", "odd_columns")}
+        unit = np.sqrt(found["unit"])
+        return Sketch(found["difference"], found["q"], found["r"], unit, **flags, exponents=exponents)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +62,11 @@ def launch_float_sketch(
     width: int,
     seed: int,
     floor2: float = 0.0,
+    common: bool = False,
     excluded: Array | None = None,
 ) -> PendingSketch:
-    """`seed` has 128 random bits. `excluded` is uint8 or bool, (batch or 1, n). m, n and k are at least 1."""
-    return PendingSketch(*_launch(compiler, matrices, width, seed, floor2, excluded, wraps=False))
+    """`seed` has 128 random bits. `common`: columns of B are scaled alike, by the largest; not for float64. `excluded` is uint8 or bool, (batch or 1, n). m, n and k are at least 1."""
+    return PendingSketch(*_launch(compiler, matrices, width, seed, floor2, excluded, common=common))
 
 
 def float_sketch(
@@ -91,10 +76,13 @@ def float_sketch(
     width: int,
     seed: int,
     floor2: float = 0.0,
+    common: bool = False,
     excluded: Array | None = None,
 ) -> Sketch:
     """`launch_float_sketch` and its result."""
-    pending = launch_float_sketch(compiler, matrices, width=width, seed=seed, floor2=floor2, excluded=excluded)
+    pending = launch_float_sketch(
+        compiler, matrices, width=width, seed=seed, floor2=floor2, common=common, excluded=excluded
+    )
     return pending.result()
 
 
@@ -109,14 +97,22 @@ def integer_sketch(compiler: Compiler, matrices: Matrices, *, seed: int, wraps: 
 
 
 def _launch(
-    compiler: Compiler, matrices: Matrices, width: int, seed: int, floor2: float, excluded: Array | None, *, wraps: bool
+    compiler: Compiler,
+    matrices: Matrices,
+    width: int,
+    seed: int,
+    floor2: float,
+    excluded: Array | None,
+    *,
+    wraps: bool = False,
+    common: bool = False,
 ) -> tuple[Plan, Results]:
     a, b, c = matrices
     transposed = (a.turned, b.turned)
     items_x = max(b.shape[0], 1 if excluded is None else len(excluded))
     (batch, m, n), k = c.shape, a.shape[2]
     items = (batch, a.shape[0], b.shape[0], items_x)
-    planned = plan(Geometry(a.dtype, transposed, m, n, k, *items, min(width, n), multiprocessors()))
+    planned = plan(Geometry(a.dtype, transposed, m, n, k, *items, min(width, n), multiprocessors(), common))
     memory = cupy.cuda.alloc(planned.bytes)
     memory.memset_async(0, planned.zeroed_bytes)
     mask = None if excluded is None else cupy.asarray(np.ascontiguousarray(excluded, dtype=np.uint8))

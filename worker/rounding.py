@@ -69,12 +69,19 @@ class Rounding:
         tolerance: Array = np.sqrt(self._of_terms * q + self._of_sums * r + floor)
         return tolerance
 
+    @property
+    def element_factors(self) -> tuple[float, float, float, float]:
+        """`element_bound` as factors of `size`, `root` and `value`, and what is left where all are 0."""
+        outer = 1.0 + self.output
+        of_size = SUM_FACTOR * sqrt(self.k) * self.accumulate * outer
+        of_value = CUT_FACTOR * self.operand * outer + self.output
+        return of_size, OPERAND_FACTOR * self.operand * outer, of_value, self.underflow
+
     def element_bound(self, size: Array, root: Array, value: Array) -> Array:
         """What the class promises of each element. `size` is (|A|·|B|)ᵢⱼ; `root` that of Σ of squared terms, with
         operands' magnitudes at least `operand_floor`; `value` |AB|ᵢⱼ."""
-        inner = SUM_FACTOR * sqrt(self.k) * self.accumulate * size
-        inner = inner + self.operand * (OPERAND_FACTOR * root + CUT_FACTOR * value)
-        bound: Array = inner + self.output * (value + inner) + self.underflow
+        of_size, of_root, of_value, rest = self.element_factors
+        bound: Array = of_size * size + of_root * root + of_value * value + rest
         return bound
 
 

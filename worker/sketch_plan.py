@@ -39,6 +39,7 @@ class Geometry:
     items_x: int
     width: int
     multiprocessors: int
+    common: bool = False  # columns of B are scaled alike
     chunk: int = SKETCH_CHUNK
 
     @property
@@ -129,13 +130,13 @@ def _fields(g: Geometry, counters: int) -> tuple[Field, ...]:
         Field("p", word, (g.batch, g.m, g.groups, VECTORS), True, False),
         Field("s", word, (g.batch, g.m, g.groups, VECTORS), True, False),
         Field("q", np.float64, in_groups, True, True),
+        Field("r", np.float64, in_groups, True, True),
         Field("unit", np.float64, (g.items_x * floats, g.groups), True, True),
         Field("row_peaks", peak, (g.items_a * doubles, g.m), True, True),
         Field("bad_rows", np.uint8, (g.batch, g.m), True, True),
         Field("bad_columns", np.uint8, (g.items_b * floats, g.n), True, True),
         Field("odd_columns", np.uint8, (g.batch * floats, g.n), True, True),
         Field("difference", np.float64, in_groups, False, True),
-        Field("r", np.float64, in_groups, False, True),
         Field("x", word, (g.items_x, g.n, VECTORS), False, False),
         Field("w", np.float64, (g.items_x * floats, g.n), False, False),
         Field("exponents", np.int64, (g.items_b * doubles, g.n), False, False),

@@ -14,23 +14,19 @@ from pathlib import Path
 from kernels.kernel import SOURCE_DIR, CudaKernel, TileConfig
 from kernels.numerics import DTypeName, Problem
 
-CHECK_SOURCE = Path(__file__).parent / "cuda" / "sums.cu"
-TURN_SOURCE = CHECK_SOURCE.with_name("turn.cu")
-BORDER_SOURCE = CHECK_SOURCE.with_name("border.cu")
-BENCHMARK_SOURCE = CHECK_SOURCE.with_name("benchmark.cu")
-RANDOM_SOURCE = CHECK_SOURCE.with_name("random.cu")
-SKETCH_SOURCE = CHECK_SOURCE.with_name("sketch.cu")
-DIRECT_SOURCE = CHECK_SOURCE.with_name("direct.cu")
-DIGEST_SOURCE = CHECK_SOURCE.with_name("digest.cu")
-GATHER_SOURCE = CHECK_SOURCE.with_name("gather.cu")
+TURN_SOURCE = Path(__file__).parent / "cuda" / "turn.cu"
+BORDER_SOURCE = TURN_SOURCE.with_name("border.cu")
+BENCHMARK_SOURCE = TURN_SOURCE.with_name("benchmark.cu")
+RANDOM_SOURCE = TURN_SOURCE.with_name("random.cu")
+SKETCH_SOURCE = TURN_SOURCE.with_name("sketch.cu")
+DIRECT_SOURCE = TURN_SOURCE.with_name("direct.cu")
+DIGEST_SOURCE = TURN_SOURCE.with_name("digest.cu")
+GATHER_SOURCE = TURN_SOURCE.with_name("gather.cu")
 SKETCH_CHUNK = 512  # columns whose random vectors a block keeps in shared memory
 TURN_TILES = {1: 128, 2: 64, 4: 64}  # rows and columns for a block, by bytes of an element, as in turn.cu
 TURN_THREADS = 256
 LANGUAGE = "--std=c++17"
 _INCLUDE = re.compile(r'^\s*#include "([^"]+)"', re.MULTILINE)
-CHECK_THREADS = 256  # of a block of the check's kernels
-# Columns that one warp (or, where the matrix lies transposed, one thread) sums.
-CHECK_CHUNK, CHECK_CHUNK_TRANSPOSED = 2048, 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +92,6 @@ def kernel_program(kernel: CudaKernel, config: TileConfig, problem: Problem) -> 
     transposes = _transposes((problem.transpose_a, problem.transpose_b))
     options = (*_common(problem.dtype), *transposes, *kernel.defines(config))
     return Program(kernel.source_path, options, kernel.architecture_specific)
-
-
-def check_program(dtype: DTypeName, *, transposed: bool) -> Program:
-    """The check's kernels for a matrix that lies row-major, or transposed."""
-    chunk = CHECK_CHUNK_TRANSPOSED if transposed else CHECK_CHUNK
-    sizes = (f"-DTRANSPOSED={int(transposed)}", f"-DTHREADS={CHECK_THREADS}", f"-DCHUNK={chunk}")
-    return Program(CHECK_SOURCE, (*_common(dtype), *sizes))
 
 
 def sketch_program(dtype: DTypeName, transposed: tuple[bool, bool], chunk: int = SKETCH_CHUNK) -> Program:

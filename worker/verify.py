@@ -52,7 +52,7 @@ import numpy as np
 from jobs.matrices import Array
 from jobs.models import Verification
 from kernels.numerics import AccuracyName, Problem
-from worker.checked import Checkable
+from worker.checked import Checkable, RowErrors
 from worker.elementwise import Operands, worst_of_columns, worst_of_rows
 from worker.rounding import Rounding, rounding_of
 from worker.sketch import RUN, Sketch
@@ -96,16 +96,24 @@ def _float_ratio(problem: Problem, operands: Checkable, rounding: Rounding, rng:
     elements = problem.batch * problem.m * problem.n
     if problem.k == 0 or (problem.k <= SHORT_SUMS and elements <= MOST_DIRECT):
         return _direct(problem, operands.elementwise, rounding)
+    direct = operands.direct(rounding) if problem.k <= SHORT_SUMS else None
+    found = direct or _sketched(problem, operands, rounding, rng)
+    rows = np.broadcast_to((found.worst > 1.0) | found.bad_rows, (problem.batch, problem.m))
+    columns = np.broadcast_to(found.odd_columns | found.bad_columns, (problem.batch, problem.n))
+    worst = float(found.worst[~rows].max(initial=0.0))
+    return max(worst, _again(operands.elementwise, rows, columns, rounding))
+
+
+def _sketched(problem: Problem, operands: Checkable, rounding: Rounding, rng: np.random.Generator) -> RowErrors:
+    """Each row's worst residual over its tolerance. Columns of C that overflowed are left out of a second sketch."""
     floor = rounding.operand_floor if rounding.operand else 0.0
     width = group_width(max(problem.k, SHORT_SUMS))
     sketch = operands.sketch(width=width, floor=floor, common=rounding.normwise, excluded=None, rng=rng)
-    left_out = np.broadcast_to(sketch.odd_columns | sketch.bad_columns, (problem.batch, problem.n))
-    if sketch.odd_columns.any():
+    odd = sketch.odd_columns
+    if odd.any():
+        left_out = np.broadcast_to(odd | sketch.bad_columns, (problem.batch, problem.n))
         sketch = operands.sketch(width=width, floor=floor, common=rounding.normwise, excluded=left_out, rng=rng)
-    ratios = _ratios(sketch, rounding)
-    rows = np.broadcast_to((ratios > 1.0) | sketch.bad_rows, (problem.batch, problem.m))
-    worst = float(ratios[~rows].max(initial=0.0))
-    return max(worst, _again(operands.elementwise, rows, left_out, rounding))
+    return RowErrors(_ratios(sketch, rounding), sketch.bad_rows, sketch.bad_columns, odd)
 
 
 def _direct(problem: Problem, operands: Operands, rounding: Rounding) -> float:

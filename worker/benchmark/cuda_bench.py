@@ -27,7 +27,7 @@ from worker.benchmark.cuda_watch import watched
 from worker.benchmark.nvml import Nvml
 from worker.compile import Compiler
 from worker.cublas import Cublas
-from worker.explain import Operands
+from worker.checked import Checkable
 from worker.faults import device_faults
 from worker.launch import launch, prepare
 
@@ -92,7 +92,7 @@ class CudaBench(Bench):
         for each in self._sets:
             each.poison()
 
-    def matrices(self) -> Operands:
+    def matrices(self) -> Checkable:
         return as_operands(self._compiler, self._problem, self._sets[0])
 
     @device_faults()

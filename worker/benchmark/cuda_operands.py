@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import cupy
 import numpy as np
@@ -15,8 +15,8 @@ from kernels.numerics import DTypeName, Problem
 from worker.benchmark.cuda_plan import DISTRIBUTIONS, drawn
 from worker.compile import Compiler
 from worker.device_memory import DeviceMatrix, allocate
-from worker.device_sums import MatrixOnDevice
-from worker.explain import Operands
+from worker.device_checked import DeviceProduct
+from worker.device_matrix import MatrixOnDevice
 from worker.pitch import operand_layout, product_layout
 from worker.sources import random_program
 
@@ -114,18 +114,10 @@ class MadeOnDevice(MatrixOnDevice):
             peak = max(peak, float(cupy.where(cupy.isfinite(values), values, 0.0).max()))
         return peak
 
-    def transposed(self) -> MadeOnDevice:
-        return cast(MadeOnDevice, MatrixOnDevice.transposed(self))
 
-    def item(self, index: int) -> MadeOnDevice:
-        return cast(MadeOnDevice, MatrixOnDevice.item(self, index))
-
-
-def as_operands(compiler: Compiler, problem: Problem, at: OperandSet) -> Operands:
+def as_operands(compiler: Compiler, problem: Problem, at: OperandSet) -> DeviceProduct:
     """As the check of a product reads them."""
     m, n, k, batch = problem.m, problem.n, problem.k, problem.batch
-    return Operands(
-        MadeOnDevice(compiler, at.a, 0, (batch, m, k), False),
-        MadeOnDevice(compiler, at.b, 0, (batch, k, n), False),
-        MadeOnDevice(compiler, at.c, 0, (batch, m, n), False),
-    )
+    a = MadeOnDevice(compiler, at.a, (batch, m, k))
+    b = MadeOnDevice(compiler, at.b, (batch, k, n))
+    return DeviceProduct(compiler, (a, b, MatrixOnDevice(compiler, at.c, (batch, m, n))), (a, b))

@@ -80,20 +80,18 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) project_a(const 
     }
 }
 
-// Of a row in a group, whose first is `at`: the largest difference of projections, and the mean square.
+// Of a row in a group, whose first is `at`: the largest difference of projections.
 __device__ __forceinline__ void compare(const Check& check, Index at, Index row) {
 #if FLOATS
-    double largest = 0.0, squares = 0.0;
+    double largest = 0.0;
     for (int v = 0; v < VECTORS; ++v) {
         const double p = __ldcg(check.p + at * VECTORS + v);
         double difference = __ldcg(check.s + at * VECTORS + v) - p;
         difference = difference < 0.0 ? -difference : difference;
         if (difference != difference) difference = of_bits(INFINITE_BITS);
         largest = max(largest, difference);
-        squares = fma(p, p, squares);
     }
     check.difference[at] = largest;
-    check.r[at] = squares / VECTORS;
 #else
     bool wrong = false;
     for (int v = 0; v < VECTORS; ++v) {
@@ -114,7 +112,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) project_c(const 
         const Index of_x = only_if(check.items_x > 1, item);
         const Number* const x = check.x + (of_x * check.n + part.first_column) * VECTORS;
         __syncthreads();
-        stage<T::COLUMNS>(staged, columns, x, nullptr, 1,
+        const double* const w = FLOATS ? check.w + of_x * check.n + part.first_column : nullptr;
+        stage<T::COLUMNS>(staged, columns, x, w, 1,
                           SCALED ? check.exponents + of_b * check.n + part.first_column : nullptr);
         __syncthreads();
         Task<Product> task = {
@@ -125,7 +124,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) project_c(const 
         task.w = check.w + of_x * check.n;
         const Index first = item * check.m * check.groups;
         project_sets<Role::C, false>(task, part.first_set, part.last_set, staged, check.groups,
-                                     check.s + (first + part.group) * VECTORS, static_cast<double*>(nullptr));
+                                     check.s + (first + part.group) * VECTORS, check.r + first + part.group);
         const Index ranges = gridDim.x / part.chunks;
         unsigned int* const counter = check.counters + check.counters_c + item * ranges + part.range;
         if (!comes_last(counter, part.chunks, staged.last)) continue;

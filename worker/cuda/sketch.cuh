@@ -52,16 +52,16 @@ struct Check {
     Number* y;                                 // (items_x, k, groups, VECTORS)
     double* z;                                 // (items_x, k, groups)
     Number *p, *s;                             // (batch, m, groups, VECTORS)
-    double* q;                                 // (batch, m, groups)
+    double *q, *r;                             // (batch, m, groups)
     double* unit;                              // (items_x, groups)
     Peak* row_peaks;                           // (items_a, m), float64 only
     unsigned char* bad_rows;                   // (batch, m); of integers, the rows that are wrong
     unsigned char *bad_columns, *odd_columns;  // (items_b, n), (batch, n)
     // Written before they are read:
-    double *difference, *r;  // (batch, m, groups)
-    Number* x;               // (items_x, n, VECTORS)
-    double* w;               // (items_x, n)
-    Index* exponents;        // (items_b, n), float64 only
+    double* difference;  // (batch, m, groups)
+    Number* x;           // (items_x, n, VECTORS)
+    double* w;           // (items_x, n)
+    Index* exponents;    // (items_b, n), float64 only
 
     Index m, n, k;
     Index lda, ldb, ldc, stride_a, stride_b, stride_c;

@@ -127,6 +127,13 @@ __device__ __forceinline__ Index find_peaks(const Lines& matrix, Index each, Pea
 }
 
 // ---- weights ----
+#if !SCALED
+// Half of that of a sum of squares.
+__device__ __forceinline__ int column_exponent(double squares) {
+    return max(min((exponent_of(bits_of(squares)) + 1) >> 1, 500), -500);
+}
+#endif
+
 // x and w of a column, and what it adds to its group's unit.
 __device__ __forceinline__ double weigh(const Check& check, Index of_b, Index item, Index column) {
     const Peak peak = __ldcg(check.peaks + of_b * check.n + column);
@@ -135,9 +142,8 @@ __device__ __forceinline__ double weigh(const Check& check, Index of_b, Index it
     const int exponent = bad ? 0 : exponent_of(peak), within = 0;
     check.exponents[of_b * check.n + column] = exponent;
 #else
-    const bool bad = !isfinite(peak);  // the exponent is half that of the sum of squares
-    const int twice = bad ? 0 : exponent_of(bits_of(peak));
-    const int exponent = max(min((twice + 1) >> 1, 500), -500), within = exponent;
+    const bool bad = !isfinite(peak);
+    const int exponent = bad ? 0 : column_exponent(peak), within = exponent;
 #endif
     if (bad) check.bad_columns[of_b * check.n + column] = 1;
     const Index at = item * check.n + column;
@@ -189,6 +195,33 @@ extern "C" __global__ void __launch_bounds__(THREADS) columns(const Check check)
         __syncthreads();
     }
 }
+
+#if !SCALED
+// Scales all columns of an item by the exponent of the largest, where errors are in proportion to that.
+extern "C" __global__ void __launch_bounds__(THREADS) level(const Check check) {
+    __shared__ double largest[WARPS];
+    for (Index item = blockIdx.z; item < check.items_x; item += gridDim.z) {
+        const Peak* const peaks = check.peaks + (check.items_b > 1 ? item : 0) * check.n;
+        double peak = 0.0;
+        for (Index column = threadIdx.x; column < check.n; column += THREADS)
+            peak = fmax(peak, isfinite(peaks[column]) ? peaks[column] : 0.0);
+        for (int lanes = 16; lanes > 0; lanes /= 2)
+            peak = fmax(peak, __shfl_xor_sync(0xFFFFFFFFu, peak, lanes));
+        __syncthreads();
+        if (threadIdx.x % 32 == 0) largest[threadIdx.x / 32] = peak;
+        __syncthreads();
+        for (int warp = 0; warp < WARPS; ++warp)
+            peak = fmax(peak, largest[warp]);
+        const Index column = static_cast<Index>(blockIdx.x) * THREADS + threadIdx.x;
+        if (column >= check.n || !isfinite(peaks[column])) continue;
+        const int down = column_exponent(peak) - column_exponent(peaks[column]);
+        const Index at = item * check.n + column;
+        for (int v = 0; v < VECTORS; ++v)
+            check.x[at * VECTORS + v] = scaled_down(check.x[at * VECTORS + v], down);
+        check.w[at] = scaled_down(check.w[at], 2 * down);
+    }
+}
+#endif
 
 #if SCALED
 extern "C" __global__ void __launch_bounds__(THREADS) rows(const Check check) {

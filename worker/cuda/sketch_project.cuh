@@ -25,7 +25,7 @@ struct Projection {
     RowSums sums[T::ROWS] = {};
     double squares[T::ROWS] = {};
     int scale[T::ROWS] = {};  // exponents of rows
-    static constexpr bool SQUARES = FLOATS && ROLE != Role::C;
+    static constexpr bool SQUARES = FLOATS;
 
     __device__ __forceinline__ Projection(const Task<Stored>& task) {
         if constexpr (SCALED && ROLE != Role::B)

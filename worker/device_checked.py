@@ -1,0 +1,63 @@
+"""A product on the device with its operands, as its check asks for it. The twin of `worker.checked.HostProduct`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jobs.matrices import Array
+from worker.checked import RowErrors
+from worker.compile import Compiler
+from worker.device_direct import Grants, launch_direct
+from worker.device_matrix import MatrixOnDevice
+from worker.device_sketch import float_sketch, integer_sketch
+from worker.elementwise import Operands
+from worker.host_matrix import OperandMatrix
+from worker.rounding import Rounding
+from worker.sketch import Sketch
+
+
+class DeviceProduct:
+    """All three matrices lie on the device. Single elements of operands are read from `host`, where they lie in this
+    process's memory too."""
+
+    def __init__(
+        self,
+        compiler: Compiler,
+        matrices: tuple[MatrixOnDevice, MatrixOnDevice, MatrixOnDevice],
+        host: tuple[OperandMatrix, OperandMatrix],
+    ) -> None:
+        self._compiler = compiler
+        self._matrices = matrices
+        self._host = host
+
+    @property
+    def elementwise(self) -> Operands:
+        return Operands(*self._host, self._matrices[2])
+
+    def direct(self, rounding: Rounding) -> RowErrors | None:
+        if rounding.normwise or rounding.operand_floor:
+            return None
+        grants = Grants(*rounding.element_factors)
+        found = launch_direct(self._compiler, self._matrices, grants).result()
+        return RowErrors(found.worst, found.bad_rows, found.bad_columns, found.odd_columns)
+
+    def sketch(
+        self, *, width: int, floor: float, common: bool, excluded: Array | None, rng: np.random.Generator
+    ) -> Sketch:
+        return float_sketch(
+            self._compiler,
+            self._matrices,
+            width=width,
+            seed=_seed(rng),
+            floor2=floor**2,
+            common=common,
+            excluded=excluded,
+        )
+
+    def wrong_rows(self, *, wraps: bool, rng: np.random.Generator) -> Array:
+        return integer_sketch(self._compiler, self._matrices, seed=_seed(rng), wraps=wraps).copy()
+
+
+def _seed(rng: np.random.Generator) -> int:
+    """128 random bits."""
+    return int.from_bytes(rng.bytes(16), "little")
