@@ -12,10 +12,10 @@ from jobs.matrices import STORAGE_DTYPES
 from jobs.models import Measured
 from kernels.numerics import Problem
 from worker.compile import Compiler
-from worker.device_memory import DeviceMatrix, Staging, StopWatch
 from worker.device_checked import DeviceProduct
 from worker.device_digest import PendingDigests, launch_digests
 from worker.device_matrix import MatrixOnDevice
+from worker.device_memory import DeviceMatrix, Staging, StopWatch
 from worker.digest_plan import LEAST_BYTES, stored_bytes
 from worker.elements import core
 from worker.host_matrix import HostMatrix

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Self
 
 import cupy
 import numpy as np
@@ -46,7 +47,7 @@ class MatrixOnDevice:
         """Elements from one item to the next; 0 where there is one."""
         return self.matrix.layout.stride if self.shape[0] > 1 else 0
 
-    def item(self, index: int) -> MatrixOnDevice:
+    def item(self, index: int) -> Self:
         """One matrix of the batch; one that serves the whole batch, for any index."""
         return replace(self, first=self.first + index % self.shape[0], shape=(1, *self.shape[1:]))
 

@@ -65,7 +65,8 @@ def launch_float_sketch(
     common: bool = False,
     excluded: Array | None = None,
 ) -> PendingSketch:
-    """`seed` has 128 random bits. `common`: columns of B are scaled alike, by the largest; not for float64. `excluded` is uint8 or bool, (batch or 1, n). m, n and k are at least 1."""
+    """`seed` has 128 random bits. `common`: columns of B are scaled alike, by the largest; not for float64. `excluded`
+    is uint8 or bool, (batch or 1, n). m, n and k are at least 1."""
     return PendingSketch(*_launch(compiler, matrices, width, seed, floor2, excluded, common=common))
 
 

@@ -1,4 +1,4 @@
-"""The worker's own kernels, in the emulation: the check's pass over a matrix, and the transposition of operands."""
+"""The worker's own kernels, in the emulation: single elements for the check, and the transposition of operands."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from tests.emulation.launches import Layout, Memory, Run, execute
 from tests.emulation.programs import Emulator
 from tests.support.products import matrix, stored
 from worker.elements import core
-from worker.sources import TURN_THREADS, TURN_TILES, Program, check_program, turn_program
-from worker.sums import HostMatrix
+from worker.host_matrix import HostMatrix
+from worker.sources import TURN_THREADS, TURN_TILES, gather_program, turn_program
 
-THREADS, CHUNK = 64, 16
+THREADS = 64
 CHECKED: list[tuple[DTypeName, bool]] = [
     ("float16", False),
     ("bfloat16", True),
@@ -45,13 +45,6 @@ def spaced(matrices: Array, gap: int = 3) -> Memory:
     return Memory((batch, rows, columns), matrices.dtype, Layout(pitch, (rows + 1) * pitch), matrices.tobytes())
 
 
-def small_check(dtype: DTypeName, transposed: bool) -> Program:
-    """With blocks and pieces of rows so small that small matrices have several."""
-    program = check_program(dtype, transposed=transposed)
-    kept = tuple(option for option in program.options if not option.startswith(("-DTHREADS", "-DCHUNK")))
-    return Program(program.path, (*kept, f"-DTHREADS={THREADS}", f"-DCHUNK={CHUNK}"))
-
-
 def elements_of(batch: int, rows: int, columns: int, dtype: DTypeName, transposed: bool) -> Array:
     """As the matrix is stored, a NaN among them."""
     elements = matrix((batch, columns, rows) if transposed else (batch, rows, columns), dtype, np.random.default_rng(1))
@@ -60,44 +53,16 @@ def elements_of(batch: int, rows: int, columns: int, dtype: DTypeName, transpose
     return elements
 
 
-def sums_run(elements: Array, vector: Array, transposed: bool, order: int) -> Run:
-    memory = spaced(elements)
-    batch, rows, columns = core(elements, transposed=transposed).shape
-    at_once = THREADS if transposed else THREADS // 32
-    launch = Launch((-(-rows // at_once) * -(-columns // CHUNK), 1, min(batch, 2)), (THREADS, 1, 1))
-    results = [Memory.flat(np.zeros(batch * rows, np.uint64), is_result=True) for _ in range(3)]
-    numbers = (rows, columns, memory.layout.pitch, memory.layout.stride, columns, 0, batch)
-    return Run(launch, (memory, Memory.flat(vector), *results), numbers, order)
-
-
-@pytest.mark.parametrize(("dtype", "transposed"), CHECKED)
-def test_the_check_s_pass(dtype: DTypeName, transposed: bool, emulator: Emulator) -> None:
-    compiled = emulator.compile(small_check(dtype, transposed), "sums")
-    for order, (batch, rows, columns) in enumerate(((1, 1, 1), (2, 5, 40), (3, 70, 3))):
-        elements = elements_of(batch, rows, columns, dtype, transposed)
-        vector = np.random.default_rng(2).integers(-9, 9, (batch, columns))
-        factors = vector.astype(np.int64 if "int" in dtype else np.float64)
-        (found,) = execute(compiled, [sums_run(elements, factors, transposed, order)])
-        products, squares, bad = (result.reshape(batch, rows) for result in found)
-        host = HostMatrix(core(elements, transposed=transposed), dtype)
-        if "int" in dtype:
-            np.testing.assert_array_equal(products.astype(np.int32), host.times_modulo(vector))
-            continue
-        expected = host.times(factors)
-        np.testing.assert_allclose(products.view(np.float64), expected.products, rtol=1e-5, atol=1e-5)
-        np.testing.assert_allclose(squares.view(np.float64), expected.squares, rtol=1e-5)
-        np.testing.assert_array_equal(bad, expected.bad)
-
-
 @pytest.mark.parametrize(("dtype", "transposed"), CHECKED)
 def test_the_check_s_single_elements(dtype: DTypeName, transposed: bool, emulator: Emulator) -> None:
-    compiled = emulator.compile(small_check(dtype, transposed), "gather")
+    compiled = emulator.compile(gather_program(dtype), "gather")
     elements = elements_of(1, 9, 14, dtype, transposed)
     rows, columns = (np.random.default_rng(3).integers(0, size, 100) for size in (9, 14))
     memory = spaced(elements)
+    steps = (1, memory.layout.pitch) if transposed else (memory.layout.pitch, 1)
     memories = (memory, Memory.flat(rows), Memory.flat(columns), Memory.flat(np.zeros(100), is_result=True))
     launch = Launch((-(-100 // THREADS), 1, 1), (THREADS, 1, 1))
-    ((found,),) = execute(compiled, [Run(launch, memories, (memory.layout.pitch, 100))])
+    ((found,),) = execute(compiled, [Run(launch, memories, (*steps, 100))])
     expected = HostMatrix(core(elements, transposed=transposed), dtype).elements(0, rows, columns)
     np.testing.assert_array_equal(found.reshape(-1), expected)
 

@@ -125,7 +125,7 @@ def test_a_launch_costs_the_host_little_and_says_what_it_takes(runner: CudaRunne
 # ---- operands ----
 def operand(runner: CudaRunner, problem: Problem, data: DataSpec) -> Array:
     with runner.bench(problem, data) as bench:
-        found: Array = bench.matrices().a.elements(0, np.arange(problem.m)[:, None], np.arange(problem.k))
+        found: Array = bench.matrices().elementwise.a.elements(0, np.arange(problem.m)[:, None], np.arange(problem.k))
         return found
 
 

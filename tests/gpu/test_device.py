@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from worker.sums import HostMatrix
 
 from jobs.errors import KernelUnavailable, OutOfDeviceMemory
 from jobs.matrices import Array
@@ -20,7 +21,6 @@ from worker.elements import core
 from worker.readiness import prove
 from worker.runner import HostOperand, Product
 from worker.sources import Program, kernel_program
-from worker.sums import HostMatrix
 from worker.verify import check
 
 if TYPE_CHECKING:
@@ -105,8 +105,9 @@ def still_works(runner: CudaRunner, rng: np.random.Generator) -> None:
 def test_passes_on_the_device_are_those_on_the_cpu(
     runner: CudaRunner, dtype: DTypeName, transposed: bool, shape: tuple[int, int, int], rng: np.random.Generator
 ) -> None:
-    from worker.device_memory import DeviceMatrix, allocate, upload
     from worker.device_sums import MatrixOnDevice
+
+    from worker.device_memory import DeviceMatrix, allocate, upload
     from worker.pitch import operand_layout
 
     batch, rows, columns = shape

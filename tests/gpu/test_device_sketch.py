@@ -21,7 +21,8 @@ from worker.pitch import Layout, operand_layout
 if TYPE_CHECKING:
     from worker.cuda_runner import CudaRunner
     from worker.device_matrix import MatrixOnDevice
-    from worker.device_sketch import Matrices, Sketch
+    from worker.device_sketch import Matrices
+    from worker.sketch import Sketch
 
 FLOATS = [dtype for dtype in DTYPE_NAMES if not DTYPES[dtype].is_integer]
 INTEGERS = [dtype for dtype in DTYPE_NAMES if DTYPES[dtype].is_integer]
@@ -84,7 +85,7 @@ def compare(runner: CudaRunner, problem: Problem, width: int, rng: np.random.Gen
         found = float_sketch(runner.compiler, matrices, width=width, seed=seed, floor2=floor2, excluded=mask)
         expected = expected_sketch(problem, a, b, c, width, floor2, words, mask)
         assert_sketch(arrays_of(found), expected)
-        exponents = np.broadcast_to(found.row_exponents, expected.row_exponents.shape)
+        exponents = np.broadcast_to(found.exponents, expected.row_exponents.shape)
         np.testing.assert_array_equal(exponents, expected.row_exponents)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from jobs.matrices import Array
 from kernels.numerics import Problem
+from tests.support.sketches import not_finite_along
 from worker.elements import as_float64, core
 
 
@@ -29,7 +30,7 @@ def expected_direct(
     of_a = as_float64(core(a, transposed=problem.transpose_a), problem.dtype)
     of_b = as_float64(core(b, transposed=problem.transpose_b), problem.dtype)
     of_c = as_float64(core(c, transposed=False), problem.product_dtype)
-    bad_rows, bad_columns = ~np.isfinite(of_a).all(axis=2), ~np.isfinite(of_b).all(axis=1)
+    bad_rows, bad_columns = not_finite_along(of_a, 2), not_finite_along(of_b, 1)
     judged = ~(bad_rows[:, :, np.newaxis] | bad_columns[:, np.newaxis, :])
     of_a, of_b = (np.where(np.isfinite(each), each, 0.0) for each in (of_a, of_b))
     with np.errstate(all="ignore"):
@@ -43,7 +44,7 @@ def expected_direct(
         slack = np.where(known, 1e-14 * sizes / granted, 0.0)
     finite = np.isfinite(of_c)
     ratios = np.where(judged & finite, ratios, 0.0)
-    odd = (judged & ~finite).any(axis=1)
+    odd = np.asarray((judged & ~finite).any(axis=1))
     return ExpectedDirect(ratios.max(axis=2), slack.max(axis=2), bad_rows, bad_columns, odd)
 
 

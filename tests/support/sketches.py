@@ -36,8 +36,8 @@ def expected_sketch(
     values = [as_float64(core(a, transposed=problem.transpose_a), problem.dtype)]
     values.append(as_float64(core(b, transposed=problem.transpose_b), problem.dtype))
     values.append(as_float64(core(c, transposed=False), problem.product_dtype))
-    bad_rows = ~np.isfinite(values[0]).all(axis=2)
-    bad_columns: Array = ~np.isfinite(values[1]).all(axis=1)
+    bad_rows = not_finite_along(values[0], 2)
+    bad_columns = not_finite_along(values[1], 1)
     mask = np.zeros((1, problem.n), bool) if excluded is None else excluded.astype(bool)
     out: Array = bad_columns | mask
     finite_c = np.isfinite(values[2])
@@ -48,38 +48,49 @@ def expected_sketch(
     of_a = np.ldexp(of_a, -row_exponents[:, :, np.newaxis])
     of_b = np.ldexp(of_b, -column_exponents[:, np.newaxis, :])
     of_c = _scaled(of_c, -(row_exponents[:, :, np.newaxis] + column_exponents[:, np.newaxis, :]))
-    items = len(out)
-    x = np.where(out[:, :, np.newaxis], 0.0, random_factors(items, problem.n, seed))
+    x = np.where(out[:, :, np.newaxis], 0.0, random_factors(len(out), problem.n, seed))
     w = np.where(out, 0.0, 7 / 3)
-    found = []
-    for begin in range(0, problem.n, width):
-        at = slice(begin, begin + width)
-        floor = (w[:, at] * _floor(floor2, column_exponents[:, at])).sum(axis=1)
-        y = of_b[:, :, at] @ x[:, at]
-        z = (np.square(of_b[:, :, at]) * w[:, np.newaxis, at]).sum(axis=2) + floor[:, np.newaxis]
-        p, s = of_a @ y, of_c[:, :, at] @ x[:, at]
-        floor_a = _floor(floor2, row_exponents)[:, :, np.newaxis]
-        size = np.abs(of_a) @ (np.abs(of_b[:, :, at]) @ np.abs(x[:, at])) + np.abs(of_c[:, :, at]) @ np.abs(x[:, at])
-        unit = w[:, at] * np.ldexp(1.0, -2 * np.maximum(column_exponents[:, at], -500))
-        found.append(
-            (
-                np.abs(s - p).max(axis=2),
-                ((np.square(of_a) + floor_a) @ z[:, :, np.newaxis])[..., 0],
-                (np.square(of_c[:, :, at]) * w[:, np.newaxis, at]).sum(axis=2),
-                size.max(axis=2),
-                np.broadcast_to(np.sqrt(unit.sum(axis=1)), items),
-            )
-        )
+    scaled = _Scaled(of_a, of_b, of_c, x, w, row_exponents, column_exponents, floor2)
+    found = [scaled.group(slice(begin, begin + width)) for begin in range(0, problem.n, width)]
     difference, q, r, size, unit = (np.stack(each, axis=-1) for each in zip(*found, strict=True))
     shape = (problem.batch, problem.m)
-    return Expected(
-        *(np.broadcast_to(each, (*shape, each.shape[-1])) for each in (difference, q, r, size)),
-        unit,
-        np.broadcast_to(row_exponents, shape),
-        np.broadcast_to(bad_rows, shape),
-        bad_columns,
-        np.broadcast_to(odd, (problem.batch, problem.n)),
-    )
+    difference, q, r, size = (np.broadcast_to(each, (*shape, each.shape[-1])) for each in (difference, q, r, size))
+    exponents, flags = np.broadcast_to(row_exponents, shape), np.broadcast_to(bad_rows, shape)
+    columns = np.broadcast_to(odd, (problem.batch, problem.n))
+    return Expected(difference, q, r, size, unit, exponents, flags, bad_columns, columns)
+
+
+@dataclass(frozen=True, slots=True)
+class _Scaled:
+    """Matrices in the units of their rows and columns, and the vectors."""
+
+    a: Array
+    b: Array
+    c: Array
+    x: Array
+    w: Array
+    row_exponents: Array
+    column_exponents: Array
+    floor2: float
+
+    def group(self, at: slice) -> tuple[Array, Array, Array, Array, Array]:
+        """Difference, Q, R and size of a group's columns, and its unit."""
+        b, c, x, w, exponents = self.b[:, :, at], self.c[:, :, at], self.x[:, at], self.w[:, at], self.column_exponents
+        y = b @ x
+        floor = (w * _floor(self.floor2, exponents[:, at])).sum(axis=1)
+        z = (np.square(b) * w[:, np.newaxis]).sum(axis=2) + floor[:, np.newaxis]
+        p, s = self.a @ y, c @ x
+        floor_a = _floor(self.floor2, self.row_exponents)[:, :, np.newaxis]
+        size = np.abs(self.a) @ (np.abs(b) @ np.abs(x)) + np.abs(c) @ np.abs(x)
+        unit = np.sqrt((w * np.ldexp(1.0, -2 * np.maximum(exponents[:, at], -500))).sum(axis=1))
+        q = ((np.square(self.a) + floor_a) @ z[:, :, np.newaxis])[..., 0]
+        r = (np.square(c) * w[:, np.newaxis]).sum(axis=2)
+        return np.abs(s - p).max(axis=2), q, r, size.max(axis=2), np.broadcast_to(unit, len(x))
+
+
+def not_finite_along(values: Array, axis: int) -> Array:
+    """Where some element along the axis is NaN or infinite."""
+    return np.asarray((~np.isfinite(values)).any(axis=axis))
 
 
 def _floor(floor2: float, exponents: Array) -> Array:

@@ -16,11 +16,9 @@ from kernels.kernel import SOURCE_DIR, CudaKernel, TileConfig
 from kernels.numerics import DTYPE_NAMES, DTYPES, DTypeName, Problem
 from scripts.nvrtc import CompileError, architectures, compile_all, compile_program
 from worker.sources import (
-    CHECK_SOURCE,
     TURN_THREADS,
     TURN_TILES,
     Program,
-    check_program,
     digest_program,
     direct_program,
     gather_program,
@@ -52,13 +50,6 @@ def test_a_kernel_compiles_for_every_type_and_transposition(kernel: CudaKernel) 
 
 def test_this_compiler_knows_every_architecture() -> None:
     assert set(ARCHS) <= architectures()
-
-
-@pytest.mark.parametrize("dtype", DTYPE_NAMES)
-def test_the_check_compiles(dtype: DTypeName) -> None:
-    for transposed, arch in ((False, "sm_75"), (True, "sm_90")):
-        binary = compile_program(check_program(dtype, transposed=transposed), arch).binary
-        assert b"sums" in binary and b"gather" in binary
 
 
 @pytest.mark.parametrize("arch", ARCHS)
@@ -98,7 +89,6 @@ def test_every_source_is_in_the_catalogue_and_every_entry_has_its_source() -> No
     assert {path.stem for path in SOURCE_DIR.glob("*.cu")} == {kernel.name for kernel in KERNELS}
     programs = [program(kernel, kernel.dtypes[0], (False, False), kernel.resolve_config()) for kernel in KERNELS]
     assert {path.name for path in SOURCE_DIR.glob("*.cuh")} == {name for each in programs for name in each.headers}
-    assert CHECK_SOURCE.exists()
 
 
 @pytest.mark.parametrize(

@@ -25,9 +25,9 @@ from worker.benchmark.cuda_reference import Reference
 from worker.benchmark.cuda_sampler import Sampler
 from worker.benchmark.cuda_watch import watched
 from worker.benchmark.nvml import Nvml
+from worker.checked import Checkable
 from worker.compile import Compiler
 from worker.cublas import Cublas
-from worker.checked import Checkable
 from worker.faults import device_faults
 from worker.launch import launch, prepare
 

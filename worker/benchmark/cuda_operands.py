@@ -14,9 +14,9 @@ from jobs.matrices import STORAGE_DTYPES
 from kernels.numerics import DTypeName, Problem
 from worker.benchmark.cuda_plan import DISTRIBUTIONS, drawn
 from worker.compile import Compiler
-from worker.device_memory import DeviceMatrix, allocate
 from worker.device_checked import DeviceProduct
 from worker.device_matrix import MatrixOnDevice
+from worker.device_memory import DeviceMatrix, allocate
 from worker.pitch import operand_layout, product_layout
 from worker.sources import random_program
 
