@@ -37,7 +37,7 @@ class PendingSketch:
         """Waits for the device."""
         found = _arrays(self._plan, self._results.wait())
         peaks = found["row_peaks"]
-        exponents = np.frexp(peaks.view(np.float64))[1] if peaks.size else np.zeros((1, found["q"].shape[1]), np.int32)
+        exponents = np.frexp(peaks.view(np.float64))[1] if peaks.size else np.zeros((1, 1), np.int32)
         flags = {name: found[name].view(np.bool_) for name in ("bad_rows", "bad_columns", "odd_columns")}
         unit = np.sqrt(found["unit"])
         return Sketch(found["difference"], found["q"], found["r"], unit, **flags, exponents=exponents)

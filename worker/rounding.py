@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import sqrt
 
 import numpy as np
@@ -63,11 +64,12 @@ class Rounding:
         steps = self.accumulate**2 * self.k + CHECK_STEPS * self.check**2
         return CONFIDENCE**2 / 3 * (steps / 3 + 4 * self.operand**2 + self.output**2)
 
-    def tolerance(self, q: Array, r: Array, underflow: Array) -> Array:
-        """T of rows and groups. `worker/verify.py` derives it; `underflow` is that of a row's projection."""
-        floor = np.square(CONFIDENCE * underflow)
-        tolerance: Array = np.sqrt(self._of_terms * q + self._of_sums * r + floor)
-        return tolerance
+    def squared_tolerance(self, q: Array, r: Array, underflow: Array) -> Array:
+        """T² of rows and groups. `worker/verify.py` derives it; `underflow` is that of a row's projection."""
+        total: Array = q * self._of_terms
+        total += r * self._of_sums
+        total += np.square(CONFIDENCE * underflow)
+        return total
 
     @property
     def element_factors(self) -> tuple[float, float, float, float]:
@@ -85,6 +87,7 @@ class Rounding:
         return bound
 
 
+@lru_cache(maxsize=1024)
 def rounding_of(problem: Problem, accuracy: AccuracyName) -> Rounding:
     """For float operands multiplied in the class `accuracy`."""
     product = DTYPES[problem.product_dtype]

@@ -36,7 +36,7 @@ class Sketch:
     bad_rows: Array  # bool (batch or 1, m): of A, with a NaN or an infinity
     bad_columns: Array  # bool (batch or 1, n): of B
     odd_columns: Array  # bool (batch, n): of C, with elements that are not finite though their row and column are
-    exponents: Array  # int (batch or 1, m): 2^exponent was taken out of each row of A and C
+    exponents: Array  # int (batch or 1, m or 1): 2^exponent was taken out of each row of A and C
 
 
 def group_starts(n: int, width: int) -> Array:
@@ -164,7 +164,7 @@ class _Quick:
             np.broadcast_to(none, (1, self._c.shape[1])),
             np.broadcast_to(none, (1, n)),
             np.broadcast_to(none, (self._c.shape[0], n)),
-            np.broadcast_to(np.int64(0), (1, self._c.shape[1])),
+            np.zeros((1, 1), np.int64),
         )
 
     def _exponents(self) -> Array | None:

@@ -98,6 +98,9 @@ def _float_ratio(problem: Problem, operands: Checkable, rounding: Rounding, rng:
         return _direct(problem, operands.elementwise, rounding)
     direct = operands.direct(rounding) if problem.k <= SHORT_SUMS else None
     found = direct or _sketched(problem, operands, rounding, rng)
+    worst = float(found.worst.max(initial=0.0))
+    if worst <= 1.0 and not (found.bad_rows.any() or found.bad_columns.any() or found.odd_columns.any()):
+        return worst
     rows = np.broadcast_to((found.worst > 1.0) | found.bad_rows, (problem.batch, problem.m))
     columns = np.broadcast_to(found.odd_columns | found.bad_columns, (problem.batch, problem.n))
     worst = float(found.worst[~rows].max(initial=0.0))
@@ -142,7 +145,9 @@ def _ratios(sketch: Sketch, rounding: Rounding) -> Array:
         q, r = (np.broadcast_to(each.max(axis=1, keepdims=True, initial=0.0), each.shape) for each in (q, r))
     with np.errstate(all="ignore"):
         underflow = np.ldexp(rounding.underflow, -sketch.exponents)[..., np.newaxis] * sketch.unit[:, np.newaxis, :]
-        tolerance = rounding.tolerance(q, r, underflow)
-        ratios = np.where(sketch.difference == 0.0, 0.0, sketch.difference / tolerance)
-    worst: Array = np.where(np.isnan(ratios), inf, ratios).max(axis=-1, initial=0.0)
+        squares = np.square(sketch.difference)
+        squares /= rounding.squared_tolerance(q, r, underflow)
+        if not np.isfinite(squares).all():  # 0 over 0 is no difference; a NaN is one
+            squares = np.where(sketch.difference == 0.0, 0.0, np.nan_to_num(squares, nan=inf))
+        worst: Array = np.sqrt(squares.max(axis=-1, initial=0.0))
     return worst

@@ -10,10 +10,11 @@ import pytest
 from jobs.digest import digest_of
 from jobs.errors import OperandDamaged
 from jobs.matrices import Array
-from kernels.numerics import DTYPE_NAMES, DTypeName, Problem
+from kernels.numerics import OWN_ACCURACY, DTypeName, Problem
 from tests.gpu.products import choice
 from tests.support.products import operands
 from worker.runner import HostOperand, gathered
+from worker.verify import check
 
 if TYPE_CHECKING:
     from worker.cuda_runner import CudaRunner
@@ -28,15 +29,15 @@ def sent(a: Array, b: Array) -> tuple[HostOperand, HostOperand]:
     return HostOperand(a, IDS[0], digest_of(a)), HostOperand(b, IDS[1], digest_of(b))
 
 
-def flip_on_device(matrix: Any, position: int) -> None:
-    """The lowest bit of a byte of the first row."""
+def flip_on_device(matrix: Any, position: int, bit: int = 0) -> None:
+    """A bit of a byte of the first row."""
     import cupy
 
     byte = cupy.ndarray((1,), np.uint8, matrix.memory + position)
-    byte ^= 1
+    byte ^= 1 << bit
 
 
-@pytest.mark.parametrize("dtype", DTYPE_NAMES)
+@pytest.mark.parametrize("dtype", OWN_ACCURACY)
 @pytest.mark.parametrize("batch", [1, 3])
 @pytest.mark.parametrize("columns", [601, 640])
 def test_the_product_s_digest_is_that_of_the_bytes_that_come_back(
@@ -52,15 +53,46 @@ def test_the_product_s_digest_is_that_of_the_bytes_that_come_back(
 
 @pytest.mark.parametrize("which", [0, 1])
 @pytest.mark.parametrize("position", [0, 1000])
-def test_a_bit_that_flips_in_a_copy_is_found(
-    runner: CudaRunner, which: int, position: int, rng: np.random.Generator
+def test_a_bit_that_flips_in_an_upload_is_found(
+    runner: CudaRunner, which: int, position: int, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The product is that of the damaged operand, so the check alone would pass."""
+    from worker import cuda_runner
+    from worker.device_memory import DeviceMatrix, upload
+
+    uploads = iter(range(2))
+
+    def damaged_upload(elements: Array, matrix: DeviceMatrix) -> None:
+        upload(elements, matrix)
+        if next(uploads) == which:
+            flip_on_device(matrix, position)
+
+    monkeypatch.setattr(cuda_runner, "upload", damaged_upload)
+    a, b = operands(LARGE, rng)
+    with runner.compute(LARGE, choice(runner, "naive", LARGE), *sent(a, b)) as product:
+        assert check(LARGE, "fp32", product.matrices, rng).passed
+        with pytest.raises(OperandDamaged):
+            product.verify_operands()
+
+
+def test_a_bit_that_flips_in_an_operand_once_it_was_multiplied_is_found(
+    runner: CudaRunner, rng: np.random.Generator
 ) -> None:
     a, b = operands(LARGE, rng)
     with runner.compute(LARGE, choice(runner, "naive", LARGE), *sent(a, b)) as product:
-        product.verify_operands()
-        flip_on_device(product._on_device[which], position)  # type: ignore[attr-defined]  # a product on a device
-        with pytest.raises(OperandDamaged):
-            product.verify_operands()
+        copy = product.matrices._matrices[1].matrix  # type: ignore[attr-defined]  # it lies on the device
+        flip_on_device(copy, 3, bit=6)  # of the highest byte: an exponent
+        assert not check(LARGE, "fp32", product.matrices, rng).passed
+
+
+def test_a_product_that_changes_after_its_check_has_another_digest(
+    runner: CudaRunner, rng: np.random.Generator
+) -> None:
+    a, b = operands(LARGE, rng)
+    with runner.compute(LARGE, choice(runner, "naive", LARGE), *sent(a, b)) as product:
+        assert check(LARGE, "fp32", product.matrices, rng).passed
+        flip_on_device(product.matrices.elementwise.c.matrix, 5)  # type: ignore[attr-defined]  # as above
+        assert digest_of(gathered(product.chunks())) != product.digest
 
 
 def test_operands_that_changed_before_the_upload_are_found(runner: CudaRunner, rng: np.random.Generator) -> None:

@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from worker.sums import HostMatrix
 
 from jobs.errors import KernelUnavailable, OutOfDeviceMemory
 from jobs.matrices import Array
 from kernels.catalog import BY_NAME, CATALOG
 from kernels.kernel import CudaKernel
-from kernels.numerics import DTYPE_NAMES, DTypeName, Problem
+from kernels.numerics import Problem
 from tests.gpu.products import choice, multiply
-from tests.support.products import assert_right, matrix, operands, stored
-from worker.elements import core
+from tests.support.products import assert_right, operands
 from worker.readiness import prove
 from worker.runner import HostOperand, Product
 from worker.sources import Program, kernel_program
@@ -99,45 +97,6 @@ def still_works(runner: CudaRunner, rng: np.random.Generator) -> None:
 
 
 # ---- the check on the device ----
-@pytest.mark.parametrize("dtype", DTYPE_NAMES)
-@pytest.mark.parametrize("transposed", [False, True])
-@pytest.mark.parametrize("shape", [(1, 700, 900), (3, 5, 9000), (3, 9000, 5), (2, 33, 31)])
-def test_passes_on_the_device_are_those_on_the_cpu(
-    runner: CudaRunner, dtype: DTypeName, transposed: bool, shape: tuple[int, int, int], rng: np.random.Generator
-) -> None:
-    from worker.device_sums import MatrixOnDevice
-
-    from worker.device_memory import DeviceMatrix, allocate, upload
-    from worker.pitch import operand_layout
-
-    batch, rows, columns = shape
-    elements = matrix((batch, columns, rows) if transposed else shape, dtype, rng)
-    if "int" not in dtype:
-        elements[-1, 3, 2] = stored(np.array(np.nan), dtype)
-        elements[0, 1, 4] = stored(np.array(-np.inf), dtype)
-    kept: DeviceMatrix = allocate(operand_layout(dtype, elements.shape))
-    upload(elements, kept)
-    on_device = MatrixOnDevice(runner.compiler, kept, 0, shape, transposed)
-    on_host = HostMatrix(core(elements, transposed=transposed), dtype)
-    for vectors in (1, batch):
-        if "int" in dtype:
-            whole = rng.integers(-(2**31), 2**31, size=(vectors, columns))
-            np.testing.assert_array_equal(on_device.times_modulo(whole), on_host.times_modulo(whole))
-        else:
-            vector = rng.standard_normal((vectors, columns))
-            for exponent in (0, 3):
-                found, expected = on_device.times(vector, exponent), on_host.times(vector, exponent)
-                np.testing.assert_array_equal(found.bad, expected.bad)
-                np.testing.assert_allclose(found.squares, expected.squares, rtol=1e-4)
-                size = np.sqrt(expected.squares * np.square(vector).sum(axis=-1, keepdims=True))
-                assert np.all(np.abs(found.products - expected.products) <= 1e-6 * size)
-    places = rng.integers(0, rows, size=20), rng.integers(0, columns, size=20)
-    np.testing.assert_array_equal(on_device.elements(batch - 1, *places), on_host.elements(batch - 1, *places))
-    one, other = on_device.item(batch - 1), on_host.item(batch - 1)
-    np.testing.assert_array_equal(one.elements(0, *places), other.elements(0, *places))
-    assert one.transposed().shape == (1, columns, rows)
-
-
 @pytest.mark.parametrize("bit", [30, 26, 23, 21])
 def test_a_bit_flipped_on_the_device_is_found(runner: CudaRunner, bit: int, rng: np.random.Generator) -> None:
     import cupy
@@ -146,7 +105,7 @@ def test_a_bit_flipped_on_the_device_is_found(runner: CudaRunner, bit: int, rng:
     a, b = operands(problem, rng)
     with runner.compute(problem, choice(runner, "naive", problem), HostOperand(a), HostOperand(b)) as product:
         assert check(problem, "fp32", product.matrices, rng).passed
-        c = product.matrices.c.matrix  # type: ignore[attr-defined]  # it lies on the device
+        c = product.matrices.elementwise.c.matrix  # type: ignore[attr-defined]  # it lies on the device
         place = (int(rng.integers(700)) * c.layout.pitch + int(rng.integers(600))) * 4
         word = cupy.ndarray((1,), np.uint32, c.memory + place)
         word[...] = int(word.get()[0]) ^ (1 << bit)
