@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Executor
 from pathlib import Path
 
 import numpy as np
 
 from jobs.matrices import Array
 from kernels.kernel import Launch
-from kernels.numerics import DTypeName, Problem
+from kernels.numerics import DTYPES, DTypeName, Problem
 from tests.emulation.launches import Layout, Memory, Run, execute
 from tests.emulation.programs import Compiled, Emulator
 from worker.elements import core
 from worker.sketch_plan import THREADS, Field, Geometry, plan
 from worker.sources import SKETCH_SOURCE, Program, sketch_program
 
-CHUNK = 64  # so small that small products have several
+CHUNK, BYTES_CHUNK = 64, 128  # of elements of a byte: so small that small products have several, of several steps
 MULTIPROCESSORS = 1
 GROUP = 16  # elements that have a multiple of 16 bytes in every type
 STAGES = {"columns": 0, "draw": 0, "rows": 1, "project_b": 2, "project_a": 3, "project_c": 4}
 
 
 def compiled(emulator: Emulator, dtype: DTypeName, transposed: tuple[bool, bool], *, tensor: bool) -> Compiled:
-    options = sketch_program(dtype, transposed, CHUNK).options
+    options = sketch_program(dtype, transposed, chunk_of(dtype)).options
     source = Path(__file__).with_name("sketch_stages.cu")
     own = (f"-DTENSOR={int(tensor)}", f'-DSKETCH="{SKETCH_SOURCE}"')
     return emulator.compile(Program(source, (*options, *own)), "sketch_stage")
+
+
+def chunk_of(dtype: DTypeName) -> int:
+    return BYTES_CHUNK if DTYPES[dtype].itemsize == 1 else CHUNK
 
 
 def stored_memory(elements: Array, gap: int | None) -> Memory:
@@ -59,7 +62,7 @@ def sketched(
         (problem.transpose_a, problem.transpose_b),
         *(problem.m, problem.n, problem.k, problem.batch, items_a, items_b, items_x, width),
         multiprocessors=MULTIPROCESSORS,
-        chunk=CHUNK,
+        chunk=chunk_of(problem.dtype),
     )
     planned = plan(geometry)
     mask = np.zeros((items_x, problem.n), np.uint8) if excluded is None else excluded
@@ -88,9 +91,3 @@ def _initial(field: Field) -> Array:
 
 def _signed(*words: int) -> tuple[int, ...]:
     return tuple(int(np.uint64(word).view(np.int64)) for word in words)
-
-
-def all_compiled(
-    emulator: Emulator, pool: Executor, kinds: list[tuple[DTypeName, tuple[bool, bool], bool]]
-) -> list[Compiled]:
-    return list(pool.map(lambda kind: compiled(emulator, kind[0], kind[1], tensor=kind[2]), kinds))
