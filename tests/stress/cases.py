@@ -59,6 +59,10 @@ class Deck:
         self._seed, self._device = seed, device
         self._ways = {kernel.name: tuple(_ways(kernel, seed, device)) for kernel in self.kernels}
 
+    def ways(self, kernel: Kernel) -> Sequence[Way]:
+        """Those in which a kernel of the deck is called."""
+        return self._ways[kernel.name]
+
     def case(self, number: int) -> Case:
         """Kernels by turns, so that each has its share of any run."""
         kernel = self.kernels[number % len(self.kernels)]
