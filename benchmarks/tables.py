@@ -1,4 +1,5 @@
-"""Writes docs/performance.md, and the picture of README.md, from recorded results: no figure in them is typed by hand.
+"""Writes docs/performance.md, and parts of docs/accuracy.md and README.md, from recorded results: no figure in them is
+typed by hand.
 
 python -m benchmarks.tables [--check]
 """
@@ -18,6 +19,7 @@ from benchmarks.tables_accuracy import accuracy
 from benchmarks.tables_auto import auto_choices
 from benchmarks.tables_dashboard import dashboard
 from benchmarks.tables_gpu import benchmarks, cross_check
+from benchmarks.tables_prove import prove
 from benchmarks.tables_stress import stress
 from benchmarks.tables_targets import kernel_targets, read
 from scripts.markdown import table
@@ -27,7 +29,9 @@ RESULTS = ROOT / "benchmarks" / "results"
 PAGE = ROOT / "docs" / "performance.md"
 README = ROOT / "README.md"
 IMAGES = ROOT / "docs" / "images"
+ACCURACY = ROOT / "docs" / "accuracy.md"
 PART = re.compile(r"(<!-- recorded: beside cuBLAS -->\n).*?(<!-- end -->)", re.DOTALL)
+PARTS = re.compile(r"(<!-- recorded: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 HEAD = """# Performance, as recorded
 
@@ -145,8 +149,6 @@ def page() -> str:
     parts += [end_to_end(json.loads(path.read_text())) for path in sorted(RESULTS.glob("*_end_to_end.json"))]
     for path in sorted(RESULTS.glob("*_vs_cublas.json")):
         parts += kernel_targets(read(path))
-    for path in sorted(RESULTS.glob("*_accuracy.json")):
-        parts += accuracy(path)
     for path in sorted(RESULTS.glob("*_auto.json")):
         parts += auto_choices(path)
     for path in sorted(RESULTS.glob("*_stress.json")):
@@ -156,6 +158,17 @@ def page() -> str:
         for path in folder.glob("cross_check.json"):
             parts += cross_check(json.loads(path.read_text()))
     return "\n\n".join(part.strip() for part in parts) + "\n"
+
+
+def accuracy_page(text: str, results: Path = RESULTS) -> str:
+    """docs/accuracy.md with its recorded parts written anew. Raises KeyError for a part that nothing makes."""
+    recorded = (part for path in sorted(results.glob("*_accuracy.json")) for part in accuracy(path))
+    parts = {"prove": "\n\n".join(prove(results)), "errors": "\n\n".join(recorded)}
+
+    def filled(part: re.Match[str]) -> str:
+        return f"{part[1]}\n{parts[part[2]] or 'Nothing is recorded yet.'}\n\n{part[3]}"
+
+    return PARTS.sub(filled, text)
 
 
 def pictures(results: Path = RESULTS) -> dict[str, bytes]:
@@ -175,6 +188,7 @@ def written() -> dict[Path, bytes]:
     found = pictures()
     return {
         PAGE: page().encode(),
+        ACCURACY: accuracy_page(ACCURACY.read_text("utf-8")).encode(),
         README: readme(README.read_text("utf-8"), found).encode(),
         **{IMAGES / name: svg for name, svg in found.items()},
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
 ENOUGH = 0.9999  # of the faults above the class's bound are to be caught
@@ -94,7 +94,16 @@ class Result:
 def _rounded(tally: Tally) -> dict[str, Any]:
     """As JSON has it: a worst error that is infinite is the text "inf"."""
     worst = tally.worst_missed
-    return asdict(tally) | {"missed": tally.missed, "worst_missed": float(f"{worst:.3g}") if worst < 1e300 else "inf"}
+    return {
+        "injected": tally.injected,
+        "above": tally.above,
+        "caught": tally.caught,
+        "missed": tally.missed,
+        "worst_missed": float(f"{worst:.3g}") if worst < 1e300 else "inf",
+        "missed_by_class": dict(sorted(tally.missed_by_class.items())),
+        "within_refused": tally.within_refused,
+        "described": tally.described,
+    }
 
 
 def total(results: Iterable[Result]) -> Result:

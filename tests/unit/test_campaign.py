@@ -108,7 +108,8 @@ def test_an_elements_bound_is_that_of_its_own_row_and_column() -> None:
     truth = truth_of(problem, "fp32", a, b)
     sizes = abs(a.astype(float)) @ abs(b.astype(float))
     granted = 4 * 10 * 2.0**-24 * sizes
-    np.testing.assert_allclose(truth.bound[0], granted + 2.0**-24 * abs(a.astype(float) @ b), rtol=1e-4)
+    ratios = truth.bound[0] / (granted + 2.0**-24 * abs(a.astype(float) @ b))
+    assert ratios.min() == pytest.approx(1.0, rel=1e-5) == np.median(ratios)  # partial sums of a few grow further
     assert truth.bound[0, 0, 0] > 1e6 * truth.bound[0, 0, 1]
 
 
