@@ -167,9 +167,7 @@ class JobRecord(Strict):
     device: str | None = Field(None, description="Device that ran it; null before.", examples=["NVIDIA H200"])
     product: ProductInfo | None = Field(None, description="The product's type and size, once it succeeded.")
     timing: Timing | None = Field(None, description="Where the time went, once it succeeded.")
-    gflops: float | None = Field(
-        None, description="2·m·n·k·batch / `kernel_ms` / 10⁶: with the time of launching in it.", examples=[36000.0]
-    )
+    gflops: float | None = Field(None, description="2·m·n·k·batch / `kernel_ms` / 10⁶, which see.", examples=[36000.0])
     verification: Verification | None = Field(None, description="How the product was checked, once it succeeded.")
     benchmark: BenchmarkSummary | None = Field(None, description="What became of a benchmark, once it succeeded.")
     error: JobError | None = Field(None, description="Why it failed; null otherwise.")

@@ -36,24 +36,26 @@ class Truth:
         return float(np.where(finite, ratios, np.where(explained, 0.0, np.inf)).max(initial=0.0))
 
 
-def truth_of(problem: Problem, accuracy: AccuracyName, a: Array, b: Array) -> Truth:
-    """`a` and `b` as stored, before transposition."""
+def truth_of(problem: Problem, accuracy: AccuracyName, a: Array, b: Array, *, quick: bool = False) -> Truth:
+    """`a` and `b` as stored, before transposition. `quick`: by BLAS alone, for large products of data on which partial
+    sums do not drift; float64 operands are then multiplied in float64."""
     a, b = core(a, transposed=problem.transpose_a), core(b, transposed=problem.transpose_b)
     if DTYPES[problem.dtype].is_integer:
         exact = np.matmul(a.astype(np.int64), b.astype(np.int64)).astype(np.int32).astype(np.int64)  # modulo 2³²
         nothing = np.zeros(exact.shape)
         return Truth(exact, nothing, nothing > 0, problem.product_dtype)
-    wide = np.longdouble if problem.dtype == "float64" else np.float64
+    wide = np.longdouble if problem.dtype == "float64" and not quick else np.float64
+    a, b = (as_float64(each, problem.dtype).astype(wide, copy=False) for each in (a, b))
     with np.errstate(all="ignore"):
-        return _of_floats(problem, accuracy, *(as_float64(each, problem.dtype).astype(wide) for each in (a, b)))
+        return _of_floats(problem, accuracy, a, b, quick)
 
 
-def _of_floats(problem: Problem, accuracy: AccuracyName, a: Array, b: Array) -> Truth:
+def _of_floats(problem: Problem, accuracy: AccuracyName, a: Array, b: Array, quick: bool) -> Truth:
     limits = element_bound(accuracy, problem.dtype, problem.k)
     value, magnitudes = np.matmul(a, b), np.matmul(np.abs(a), np.abs(b))
-    granted = np.maximum(
-        limits.sum * _sizes(a, b, magnitudes, limits), DRIFT_FACTOR * limits.sum_roundoff * _walks(a, b)
-    )
+    granted = limits.sum * _sizes(a, b, magnitudes, limits)
+    if not quick:
+        granted = np.maximum(granted, DRIFT_FACTOR * limits.sum_roundoff * _walks(a, b))
     granted = granted + _of_operands(a, b, magnitudes, limits)
     bound = granted + limits.output * (np.abs(value) + granted) + limits.underflow
     product = DTYPES[problem.product_dtype]
