@@ -19,6 +19,7 @@ from benchmarks.tables_accuracy import accuracy
 from benchmarks.tables_auto import auto_choices
 from benchmarks.tables_dashboard import dashboard
 from benchmarks.tables_gpu import benchmarks, cross_check
+from benchmarks.tables_library import library
 from benchmarks.tables_prove import prove
 from benchmarks.tables_stress import stress
 from benchmarks.tables_targets import kernel_targets, read
@@ -150,6 +151,8 @@ def page() -> str:
     parts += [end_to_end(json.loads(path.read_text())) for path in sorted(RESULTS.glob("*_end_to_end.json"))]
     for path in sorted(RESULTS.glob("*_vs_cublas.json")):
         parts += kernel_targets(read(path))
+    for path in sorted(RESULTS.glob("*_library.json")):
+        parts += library(path)
     for path in sorted(RESULTS.glob("*_auto.json")):
         parts += auto_choices(path)
     for path in sorted(RESULTS.glob("*_stress.json")):

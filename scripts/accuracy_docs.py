@@ -16,7 +16,7 @@ DEPTH = 4096  # at which the bound is shown as a number
 def pairs() -> Iterator[tuple[AccuracyName, DTypeName]]:
     """Classes with the element types that some kernel multiplies in them, strict ones first."""
     offered = {(accuracy, dtype) for kernel in CATALOG for dtype, accuracy in kernel.accuracy.items()}
-    order = ("exact", "fp64", "fp32", "fp32_normwise", "tf32", "fp16", "bf16", "fp8")
+    order: tuple[AccuracyName, ...] = ("exact", "fp64", "fp32", "fp32_normwise", "tf32", "fp16", "bf16", "fp8")
     assert sorted(order) == sorted(ACCURACY_NAMES), "a class is missing here"
     return ((accuracy, dtype) for accuracy in order for dtype in DTYPE_NAMES if (accuracy, dtype) in offered)
 
