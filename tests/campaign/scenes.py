@@ -21,7 +21,7 @@ TILE = 128  # of the largest tile that is spoilt
 CLEAN_EXTENT, CLEAN_DEPTH = 48, 256
 Sort = Literal["plain", "large", "deep", "overflow"]
 SORTS: tuple[Sort, ...] = ("plain",) * 5 + ("large", "deep", "overflow")
-EXTREME_SHARE, DEEP_SHARE = 0.05, 0.002  # of clean products
+EXTREME_SHARE, DEEP_SHARE = 0.15, 0.002  # of clean products
 BATCHED = 0.15
 
 
