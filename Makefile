@@ -1,7 +1,7 @@
 # One target per intention; `make help` lists them. What a target needs is set up first: `.venv` is made from the
 # hash-locked constraints/ when it is missing or out of date.
 .DEFAULT_GOAL := help
-.PHONY: help run worker test test-gpu sanitize stress test-images check fix docs kernel-resources recorded constraints audit bench-service bench-dashboard bench-kernels bench-accuracy bench-auto bench-presets images clean env-run env-dev
+.PHONY: help run worker test test-gpu sanitize stress prove test-images check fix docs kernel-resources recorded constraints audit bench-service bench-dashboard bench-kernels bench-library bench-accuracy bench-auto bench-presets images clean env-run env-dev
 
 BIN := .venv/bin
 ARGS ?=
@@ -39,6 +39,9 @@ sanitize: $(if $(PYTHON),,env-dev) ## every CUDA kernel under compute-sanitizer'
 
 stress: $(if $(PYTHON),,env-dev) ## random products by every kernel, every element checked: ARGS="--count 10000 --processes 4 --seconds 480"
 	$(or $(PYTHON),$(BIN)/python) -m tests.stress $(ARGS)
+
+prove: $(if $(PYTHON),,env-dev) ## faults of every kind, and clean products, for the check of products: ARGS="--out benchmarks/results/prove_cpu.json"
+	$(or $(PYTHON),$(BIN)/python) -m tests.campaign $(ARGS)
 
 test-images: env-dev ## build both container images and multiply with them (root, Debian)
 	PATH="$(CURDIR)/$(BIN):$$PATH" bash docker/test-images
@@ -100,6 +103,9 @@ images: env-dev ## write docs/images/ anew: screenshots of the service on record
 
 bench-kernels: $(if $(PYTHON),,env-dev) ## measure the fast kernels beside cuBLAS on a GPU: ARGS="--out benchmarks/results/h200_vs_cublas.json"
 	$(or $(PYTHON),$(BIN)/python) -m benchmarks.bench_kernels $(ARGS)
+
+bench-library: $(if $(PYTHON),,env-dev) ## measure cuBLAS tuned and on zero-padded operands: ARGS="--out benchmarks/results/h200_library.json"
+	$(or $(PYTHON),$(BIN)/python) -m benchmarks.bench_library $(ARGS)
 
 bench-accuracy: $(if $(PYTHON),,env-dev) ## record how far float32 kernels are off on operands of every kind: ARGS="--out benchmarks/results/h200_accuracy.json"
 	$(or $(PYTHON),$(BIN)/python) -m benchmarks.bench_accuracy $(ARGS)

@@ -7,10 +7,13 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, NamedTuple
 
+from jobs.benchmark_cases import library_of
+from kernels.catalog import BY_NAME
 from kernels.numerics import DTYPES, DTypeName, Problem
 from kernels.tuned import whole_runs
 
 Bounds = tuple[float, float]  # what a ratio must reach, and what it aims at
+PADDED_TO = 64
 AUTO = "auto"  # in a kernel's place: what `auto` takes
 
 
@@ -26,6 +29,12 @@ class Shape(NamedTuple):
         """As in 64×64×64 in batches of 1024; a square by its N."""
         extents = str(self.n) if self.m == self.n == self.k else f"{self.m}×{self.n}×{self.k}"
         return extents if self.batch == 1 else f"{self.batch} of {extents}"
+
+    @property
+    def padded(self) -> Shape:
+        """With m, n and k at the next multiples of PADDED_TO."""
+        m, n, k = (-(-size // PADDED_TO) * PADDED_TO for size in self[:3])
+        return Shape(m, n, k, self.batch)
 
     @property
     def as_asked(self) -> dict[str, int]:
@@ -96,11 +105,36 @@ class Target:
     def specs(self) -> Mapping[str, dict[str, Any]]:
         """The benchmarks that measure it, by name: on landed rows, and then on dense ones where that is another thing.
 
-        Each has its baseline in every round.
+        Each has its baseline in every round. Of shapes that a caller might pad for the library, the library
+        alone is measured at the padded ones too.
         """
         landed, dense = list(self.by_shape), [shape for shape in self.by_shape if self._is_ragged(shape)]
         found = {self.name: self._spec(self.name, "landed", landed)}
-        return found | ({self.dense_name: self._spec(self.dense_name, "dense", dense)} if dense else {})
+        if dense:
+            found[self.dense_name] = self._spec(self.dense_name, "dense", dense)
+        if padded := self.padded_shapes:
+            alone = {"kernels": [self.library], "baseline": "none", "title": f"{self.library} at padded sizes"}
+            found[self.padded_name] = self._spec(self.padded_name, "landed", sorted(set(padded.values()))) | alone
+        return found
+
+    @property
+    def padded_name(self) -> str:
+        """Name of the benchmark of the library at padded sizes."""
+        return f"{self.name}_padded"
+
+    @property
+    def padded_shapes(self) -> Mapping[Shape, Shape]:
+        """Shapes that a caller might pad with zeros for the library, as wide loads do not fit their rows; and what they
+        are padded to."""
+        if self.baseline != "auto":
+            return {}
+        return {shape: shape.padded for shape in self.by_shape if self._is_ragged(shape)}
+
+    @property
+    def library(self) -> str:
+        """The library's kernel of the same element type and accuracy."""
+        accuracy = DTYPES[self.dtype].accuracy if self.kernel == AUTO else BY_NAME[self.kernel].accuracy[self.dtype]
+        return library_of(self.dtype, accuracy, promoted=self.config.get("promote") != 0)
 
     def _is_ragged(self, shape: Shape) -> bool:
         """Whether rows that lie dense begin where wide loads do not."""

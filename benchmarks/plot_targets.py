@@ -10,6 +10,7 @@ from analysis.plots_style import COLOURS, FAINT, GRID, INK, rendered, sizes_axis
 from analysis.result_models import CaseResult, Results
 from benchmarks.exactness import is_as_exact
 from benchmarks.kernel_targets import AUTO, CURVES, TARGETS, Target
+from benchmarks.tables_targets import beside
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,8 +24,9 @@ STYLES = {
     "ours": (OURS, "-", "o"),
     "ours, odd N": (OURS, (0, (4, 1.5)), "s"),
     "cuBLAS": (INK, "-", "o"),
-    "cuBLAS, odd N, padded rows": (DROP, (0, (4, 1.5)), "s"),
-    "cuBLAS, odd N, dense rows": (FAINT, (0, (1.5, 1.2)), "^"),
+    "cuBLAS as operands lie, odd N, padded rows": (DROP, (0, (4, 1.5)), "s"),
+    "cuBLAS as operands lie, odd N, dense rows": (FAINT, (0, (1.5, 1.2)), "^"),
+    "cuBLAS on zero-padded operands, odd N": (COLOURS[2], (0, (4, 1.5)), "D"),
 }
 Line = tuple[tuple[int, float], ...]  # N and TFLOPS
 
@@ -38,8 +40,9 @@ def lines(kernel: str, runs: Mapping[str, Results], among: Sequence[Target]) -> 
         "ours": _line(landed, kernel, odd=False),
         "ours, odd N": _line(landed, kernel, odd=True),
         "cuBLAS": _line(landed, None, odd=False),
-        "cuBLAS, odd N, padded rows": _line(landed, None, odd=True),
-        "cuBLAS, odd N, dense rows": _line(dense, None, odd=True),
+        "cuBLAS as operands lie, odd N, padded rows": _line(landed, None, odd=True),
+        "cuBLAS as operands lie, odd N, dense rows": _line(dense, None, odd=True),
+        "cuBLAS on zero-padded operands, odd N": _padded_line(mine, runs),
     }
     return {name: line for name, line in found.items() if len(line) > 1}
 
@@ -53,6 +56,17 @@ def _line(cases: Sequence[CaseResult], kernel: str | None, *, odd: bool) -> Line
         mine = case.case == case.baseline if kernel is None else case.kernel == kernel and is_as_exact(case, errors)
         if square and mine and case.gflops:
             points[case.n] = max(points.get(case.n, 0.0), case.gflops / 1e3)
+    return tuple(sorted(points.items()))
+
+
+def _padded_line(among: Sequence[Target], runs: Mapping[str, Results]) -> Line:
+    """The library's speed on padded operands, by the useful operations alone."""
+    found = (one for target in among if target.name in runs for one in beside(target, runs))
+    points = {
+        one.shape.n: one.ours.flops / one.library_padded.kernel_ms / 1e9
+        for one in found
+        if one.shape.n % 2 and one.library_padded and one.library_padded.kernel_ms
+    }
     return tuple(sorted(points.items()))
 
 

@@ -52,7 +52,10 @@ def _row(path: Path, results: Results) -> tuple[str, ...]:
 
 def _ladder(results: Results) -> Iterator[str]:
     yield f"### {results.job.title}"
-    yield "Kernel time with operands on the device; with copies: in and out from page-locked memory, not overlapped."
+    yield (
+        "Kernel time with operands on the device; with copies: in and out from page-locked memory, not overlapped. "
+        "Error: relative Frobenius norm against float64."
+    )
     columns = ("kernel", "config", "type", "N", "GFLOPS", "of the baseline", "GFLOPS with copies", "error")
     timed = [one for one in results.records if one.gflops is not None]
     yield table(columns, [_rung(one) for one in timed]).rstrip()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from scripts.markdown import table
 
@@ -18,8 +19,8 @@ def stress(path: Path) -> Iterator[str]:
         f"Recorded by `make stress` (seed {record['seed']}): {record['products']:,} products with "
         f"{record['elements']:,} elements; {wrong or 'none'} of the products wrong. Sizes log-uniform from 1 to 1500, "
         "some to 4096, ragged and whole; tile configs at random; memory poisoned beforehand. Exact: of small integers, "
-        "where every element is compared to the last bit. The others are of normal numbers, checked as every product "
-        "of the service is."
+        "where every element is compared to the last bit. The others are checked as every product of the service is"
+        f"{_others(record)}."
     )
     columns = ("kernel", "products", "exact", "batched", "transposed")
     rows = [
@@ -28,3 +29,11 @@ def stress(path: Path) -> Iterator[str]:
     yield table(columns, rows).rstrip()
     if record["failures"]:
         yield "\n".join(f"- {told}" for told in record["failures"])
+
+
+def _others(record: dict[str, Any]) -> str:
+    """What else is known of products that are rounded; earlier records had normal numbers alone."""
+    if "by_data" not in record:
+        return "; they are of normal numbers"
+    kinds = sum(count > 0 for count in record["by_data"].values()) - 1
+    return f", and each element is held to the bound of its class; their operands are of {kinds} kinds"

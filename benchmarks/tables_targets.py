@@ -10,7 +10,7 @@ from pathlib import Path
 
 from analysis.result_models import CaseResult, Ratio, Results
 from benchmarks.auto_sample import geometric_mean
-from benchmarks.kernel_targets import AUTO, TARGETS, Bounds, Shape, Target
+from benchmarks.kernel_targets import AUTO, PADDED_TO, TARGETS, Bounds, Shape, Target
 from scripts.markdown import table
 
 COLUMNS = (
@@ -20,12 +20,15 @@ COLUMNS = (
     "dense rows",
     "baseline",
     "baseline, dense rows",
+    "baseline, zero-padded",
     "ratio",
     "interval",
+    "ratio to zero-padded",
     "must",
     "aim",
     "",
 )
+NOT_RECORDED = "not recorded"
 BESIDE = ("kernel", "size", "error", "SM clock, MHz", "W", "°C", "baseline's error", "SM clock, MHz", "W", "°C")
 
 
@@ -36,7 +39,10 @@ def read(path: Path) -> dict[str, Results]:
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """A target at a shape: our case and the library's, on landed rows and, where they were measured, on dense ones."""
+    """A target at a shape: our case and the library's, on landed rows and, where they were measured, on dense ones.
+
+    `library_padded` is the library on operands that are padded with zeros to whole multiples: the same useful work.
+    """
 
     target: Target
     shape: Shape
@@ -44,6 +50,7 @@ class Beside:
     library: CaseResult | None
     dense: CaseResult | None
     library_dense: CaseResult | None
+    library_padded: CaseResult | None = None
 
     @property
     def named(self) -> str:
@@ -65,6 +72,11 @@ class Beside:
             return self.ours.fraction_of_baseline
         return _unpaired(self.ours, self.better)
 
+    @property
+    def ratio_to_padded(self) -> Ratio | None:
+        """Our speed over the library's on padded operands, both by the useful operations alone."""
+        return _unpaired(self.ours, self.library_padded) if self.library_padded else None
+
 
 def _unpaired(ours: CaseResult, other: CaseResult) -> Ratio | None:
     """Of cases of two benchmarks: of their medians, and of the far ends of the intervals of both."""
@@ -84,17 +96,25 @@ def _ends_ms(case: CaseResult) -> tuple[float, float]:
 
 def beside(target: Target, runs: Mapping[str, Results]) -> Iterator[Beside]:
     """The target's shapes that were measured on landed rows."""
-    landed, dense = runs[target.name], runs.get(target.dense_name)
+    landed, dense, padded = (runs.get(name) for name in (target.name, target.dense_name, target.padded_name))
+    if landed is None:
+        return
     for shape in target.by_shape:
         if (ours := _case(target, shape, landed)) is not None:
             ours_dense = _case(target, shape, dense) if dense else None
             libraries = _library(ours, landed), _library(ours_dense, dense)
-            yield Beside(target, shape, ours, libraries[0], ours_dense, libraries[1])
+            whole = target.padded_shapes.get(shape)
+            at_whole = _at(whole, padded)[:1] if whole and padded else ()
+            yield Beside(target, shape, ours, libraries[0], ours_dense, libraries[1], *at_whole)
+
+
+def _at(shape: Shape, run: Results) -> list[CaseResult]:
+    return [case for case in run.cases if (case.m, case.n, case.k, case.batch) == shape]
 
 
 def _case(target: Target, shape: Shape, run: Results) -> CaseResult | None:
     """Its own case, or the library's where that is what `auto` took."""
-    at = [case for case in run.cases if (case.m, case.n, case.k, case.batch) == shape]
+    at = _at(shape, run)
     if target.kernel == AUTO:
         return next((case for case in at if case.case != case.baseline), at[0] if at else None)
     return next((case for case in at if case.kernel == target.kernel), None)
@@ -118,8 +138,11 @@ def kernel_targets(runs: Mapping[str, Results], among: Sequence[Target] = TARGET
         "The baseline, in every round, is the library's kernel of the same element type and accuracy, but where "
         "another is named. Rows begin at a padded pitch, as the service lands them. Sizes whose rows are no "
         "multiple of 16 bytes are measured on dense rows too, where our kernel first copies them to a pitch, in the "
-        "time shown. Ratio: our speed on landed rows over the baseline's on those rows that it is faster on, with "
-        "its 95 % interval; rounds are paired where both are on landed rows."
+        "time shown. Ratio: our speed on landed rows over that of the baseline, which is the library at its default "
+        "heuristic on the operands as they lie, on those of both kinds of rows that it is faster on, with its 95 % "
+        "interval; rounds are paired where both are on landed rows. A bound is reached where the interval's lower end "
+        f"reaches it. Zero-padded: the library on operands padded to multiples of {PADDED_TO} in m, n and k, copies "
+        "not counted, by the useful operations alone; at odd sizes that can be much faster."
     )
     yield table(COLUMNS, [row for target in measured for row in _speeds(target, runs)]).rstrip()
     yield (
@@ -148,22 +171,26 @@ def _speeds(target: Target, runs: Mapping[str, Results]) -> Iterator[tuple[str, 
             yield _speed(by_shape[shape])
         else:
             yield _padded(f"`{target.kernel}`", str(shape), "not measured")
-    ratios = [one.ratio.value for one in by_shape.values() if one.ratio]
+    ratios = [one.ratio for one in by_shape.values() if one.ratio]
     if target.mean is not None and len(ratios) == len(target.by_shape):
-        mean = geometric_mean(ratios)
+        mean, least = geometric_mean([one.value for one in ratios]), geometric_mean([one.lo for one in ratios])
         blank = ("",) * (COLUMNS.index("ratio") - 2)
-        yield _padded(f"`{target.kernel}`", "geometric mean", *blank, f"{mean:.3f}", "", *_held(mean, target.mean))
+        figures = f"{mean:.3f}", f"{least:.3f} at least", ""
+        yield _padded(f"`{target.kernel}`", "geometric mean", *blank, *figures, *_held(least, target.mean))
 
 
 def _speed(one: Beside) -> tuple[str, ...]:
-    ratio = one.ratio
+    ratio, to_padded = one.ratio, one.ratio_to_padded
+    unknown = NOT_RECORDED if one.shape in one.target.padded_shapes else ""
     return (
         one.named,
         str(one.shape),
         *(_tflops(case) for case in (one.ours, one.dense, one.library, one.library_dense)),
+        _useful_tflops(one) or unknown,
         _figure(ratio.value if ratio else None, ".3f"),
         f"{ratio.lo:.3f} to {ratio.hi:.3f}" if ratio else "",
-        *_held(ratio.value if ratio else None, one.target.by_shape[one.shape]),
+        _figure(to_padded.value if to_padded else None, ".3f") or unknown,
+        *_held(ratio.lo if ratio else None, one.target.by_shape[one.shape]),
     )
 
 
@@ -191,8 +218,14 @@ def _tflops(case: CaseResult | None) -> str:
     return f"{case.gflops / 1e3:.1f}" if case.gflops else case.status
 
 
+def _useful_tflops(one: Beside) -> str:
+    """Speed of the library on padded operands, padding not counted as work."""
+    padded = one.library_padded
+    return f"{one.ours.flops / padded.kernel_ms / 1e9:.1f}" if padded and padded.kernel_ms else ""
+
+
 def _held(ratio: float | None, bounds: Bounds | None) -> tuple[str, str, str]:
-    """What it must reach, what it aims at, and what it did."""
+    """What it must reach, what it aims at, and what the lower end of the ratio's interval did."""
     if bounds is None:
         return "", "", ""
     must, aim = bounds

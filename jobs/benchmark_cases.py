@@ -167,15 +167,18 @@ def _baseline(spec: BenchmarkSpec, case: Case, device: DeviceTraits) -> Case | N
     return Case(kernel.name, config, case.problem)
 
 
-def _library_for(case: Case, device: DeviceTraits) -> str | None:
-    """The library's kernel of the same accuracy class. float32 operands alone have other classes than their own. Sums
-    of 8-bit floats that nobody promotes stand beside the library's of that kind."""
+def _library_for(case: Case, device: DeviceTraits) -> str:
     if device.device_class == "cpu":
         return "cpu_blas"
-    if case.config.get("promote") == 0:
+    return library_of(case.problem.dtype, case.accuracy, promoted=case.config.get("promote") != 0)
+
+
+def library_of(dtype: DTypeName, accuracy: AccuracyName | None, *, promoted: bool = True) -> str:
+    """A GPU library's kernel of an accuracy class. Only float32 operands have other classes than their own. Sums of
+    8-bit floats that are not `promoted` to float32 have a kernel of their own."""
+    if not promoted:
         return "cublas_fp8_fast"
-    accuracy = case.accuracy
-    if case.problem.dtype == "float32" and accuracy in LIBRARY_OF_ACCURACY:
+    if dtype == "float32" and accuracy in LIBRARY_OF_ACCURACY:
         return LIBRARY_OF_ACCURACY[accuracy]
     return "cublas"
 

@@ -19,7 +19,7 @@ from pydantic import SecretStr
 from jobs.benchmark_presets import PRESETS
 from jobs.errors import JobFailed
 from jobs.settings import GIB, KIB, MIB, Settings
-from scripts import kernel_docs
+from scripts import accuracy_docs, kernel_docs
 from scripts.kernel_pictures import pictures
 from scripts.markdown import table
 from service.problems import BY_TYPE, STATUS, title_of
@@ -92,6 +92,9 @@ PARTS = {
     "buckets": kernel_docs.buckets,
     "ladder": kernel_docs.ladder,
     "kernels": kernel_docs.kernels,
+    "accuracy_factors": accuracy_docs.factors,
+    "accuracy_classes": accuracy_docs.classes,
+    "accuracy_kernels": accuracy_docs.kernels,
 }
 
 

@@ -28,7 +28,7 @@ WORKSPACE_BYTES = 32 << 20  # what NVIDIA recommends for Hopper
 KEPT = 64  # products that are known already
 
 
-class _Found(ctypes.Structure):
+class Found(ctypes.Structure):
     """cublasLtMatmulHeuristicResult_t."""
 
     _fields_ = (
@@ -60,7 +60,7 @@ class _Plan:
 
     product: Any
     matrices: tuple[Any, Any, Any]
-    found: _Found
+    found: Found
 
 
 class CublasLt:
@@ -120,9 +120,9 @@ class CublasLt:
         self._set("MatrixLayout", layout, BATCH_STRIDE, ctypes.c_int64(product.strides[which]))
         return layout
 
-    def _found(self, product: Product, description: Any, matrices: tuple[Any, Any, Any]) -> _Found:
+    def _found(self, product: Product, description: Any, matrices: tuple[Any, Any, Any]) -> Found:
         """The way that the library thinks best. Raises KernelUnavailable where it has none."""
-        wanted, found, count = ctypes.c_void_p(), _Found(), ctypes.c_int()
+        wanted, found, count = ctypes.c_void_p(), Found(), ctypes.c_int()
         self._call("cublasLtMatmulPreferenceCreate", ctypes.byref(wanted))
         self._set("MatmulPreference", wanted, WORKSPACE, ctypes.c_uint64(WORKSPACE_BYTES))
         results = ctypes.byref(found), ctypes.byref(count)

@@ -5,8 +5,7 @@ The bound is `Rounding.element_bound`: 4·√k·u·(|A|·|B|)ᵢⱼ for the sum,
 docs/accuracy.md). It takes the roundings of a sum to be independent. Where terms are alike they are not: a sum of
 constants may drift the same way at every step. No element may be beyond the worst case of any summation (Higham,
 Accuracy and Stability of Numerical Algorithms, section 3.5). Those that are beyond the bound and within that, the
-farthest of them, are summed again term by term, and granted u·(2·Σₜ|sₜ| + 8·√k·Σₜ|pₜ|), with sₜ the partial sums and
-pₜ the terms.
+farthest of them, are summed again term by term, and granted 2·u·Σₜ|sₜ| for the sum, with sₜ the partial sums.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ from math import log2, sqrt
 import numpy as np
 
 from jobs.matrices import Array
+from kernels.accuracy import DRIFT_FACTOR
 from worker.host_matrix import Matrix, OperandMatrix
 from worker.rounding import Rounding
 
-RANDOM_WALK = 8.0
 MOST_TERMWISE = 256  # elements of a block of rows that are summed term by term
 BLOCK = 1 << 21  # elements of a block of an operand or of the product, in float64
 TERMS = 1 << 20  # summed at a time
@@ -107,8 +106,7 @@ class _Block:
                 finite_size = np.maximum(finite_size, self._norms.product)
             underflow = np.ldexp(self._rounding.underflow, shift) - self._rounding.underflow
             bound = self._rounding.element_bound(finite_size, self._root, np.abs(true)) + underflow
-            steps = 2.0 * self._rounding.k + RANDOM_WALK * sqrt(self._rounding.k)
-            most = bound + self._rounding.accumulate * steps * finite_size
+            most = bound + self._rounding.accumulate * DRIFT_FACTOR * self._rounding.k * finite_size
             off, may_overflow = np.abs(given - true), self._may_overflow(true, finite_size, bound, shift)
             is_equal = (given == true) | (np.isnan(given) & np.isnan(true)) | may_overflow
             ratios, at_worst = (np.where(is_equal, 0.0, off / each) for each in (bound, most))
@@ -179,9 +177,10 @@ class _Block:
         if self._norms is not None:
             size = max(size, self._norms.product)
         rounding, true = self._rounding, sums[-1] if len(sums) else 0.0
-        steps = 2.0 * np.abs(sums).sum() + RANDOM_WALK * sqrt(rounding.k) * size
-        rest = rounding.element_bound(np.zeros(1), np.array([root]), np.abs(true))
-        return float(abs(given - true) / (rounding.accumulate * steps + rest[0]))
+        drift = DRIFT_FACTOR * rounding.accumulate * np.abs(sums).sum()
+        of_size, of_root, of_value, rest = rounding.element_factors
+        granted = max(of_size * size, drift) + of_root * root + of_value * abs(true) + rest
+        return float(abs(given - true) / granted)
 
 
 def _lowered(values: Array, rounding: Rounding, to_whole: Callable[[Array], Array]) -> Array:

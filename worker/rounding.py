@@ -9,28 +9,11 @@ from math import sqrt
 import numpy as np
 
 from jobs.matrices import Array
-from kernels.numerics import (
-    ACCURACY_RANGE,
-    ACCURACY_SUM_ROUNDOFF,
-    ACCURACY_UNIT_ROUNDOFF,
-    DTYPES,
-    NORMWISE,
-    AccuracyName,
-    DTypeName,
-    Problem,
-)
+from kernels.accuracy import element_bound
+from kernels.numerics import DTYPES, AccuracyName, Problem
 
 CONFIDENCE = 5.0  # standard deviations; a row that passes it by chance is looked at again, so it may be sharp
 CHECK_STEPS = 256.0  # of the check's own sums: as many as it adds up in the element type
-# Of a class's bound for every element (docs/accuracy.md).
-SUM_FACTOR, OPERAND_FACTOR, CUT_FACTOR = 4.0, 6.0, 2.0
-
-SMALLEST: dict[DTypeName, float] = {  # positive, subnormals counted
-    "float16": 2.0**-24,
-    "bfloat16": 2.0**-133,
-    "float32": 2.0**-149,
-    "float64": 2.0**-1074,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +29,7 @@ class Rounding:
     underflow: float  # absolute error of an element whose terms lie below the normal range
     largest_sum: float  # beyond it the accumulator overflows
     largest_output: float
+    element_factors: tuple[float, float, float, float]  # of the class's bound, as `ElementBound` has them
     normwise: bool = False  # in proportion to the largest rows of A and columns of B
     is_float64: bool = False
 
@@ -71,14 +55,6 @@ class Rounding:
         total += np.square(CONFIDENCE * underflow)
         return total
 
-    @property
-    def element_factors(self) -> tuple[float, float, float, float]:
-        """`element_bound` as factors of `size`, `root` and `value`, and what is left where all are 0."""
-        outer = 1.0 + self.output
-        of_size = SUM_FACTOR * sqrt(self.k) * self.accumulate * outer
-        of_value = CUT_FACTOR * self.operand * outer + self.output
-        return of_size, OPERAND_FACTOR * self.operand * outer, of_value, self.underflow
-
     def element_bound(self, size: Array, root: Array, value: Array) -> Array:
         """What the class promises of each element. `size` is (|A|·|B|)ᵢⱼ; `root` that of Σ of squared terms, with
         operands' magnitudes at least `operand_floor`; `value` |AB|ᵢⱼ."""
@@ -90,22 +66,19 @@ class Rounding:
 @lru_cache(maxsize=1024)
 def rounding_of(problem: Problem, accuracy: AccuracyName) -> Rounding:
     """For float operands multiplied in the class `accuracy`."""
-    product = DTYPES[problem.product_dtype]
+    bound = element_bound(accuracy, problem.dtype, problem.k)
     accumulator = DTYPES["float64" if problem.dtype == "float64" else "float32"]
-    own = DTYPES[problem.dtype]
-    is_exact = accuracy == own.accuracy or ACCURACY_UNIT_ROUNDOFF[accuracy] <= own.unit_roundoff
-    operand = 0.0 if is_exact else ACCURACY_UNIT_ROUNDOFF[accuracy]
-    operand_floor = ACCURACY_RANGE[accuracy][0] if accuracy in ACCURACY_RANGE else 0.0
     return Rounding(
         k=problem.k,
-        operand=operand,
-        operand_floor=operand_floor,
-        accumulate=ACCURACY_SUM_ROUNDOFF.get(accuracy, accumulator.unit_roundoff),
+        operand=bound.operand,
+        operand_floor=bound.operand_floor,
+        accumulate=bound.sum_roundoff,
         check=accumulator.unit_roundoff,
-        output=product.unit_roundoff,
-        underflow=SMALLEST[product.name] + problem.k * (SMALLEST[accumulator.name] + (operand * operand_floor) ** 2),
+        output=bound.output,
+        underflow=bound.underflow,
         largest_sum=accumulator.largest,
-        largest_output=product.largest,
-        normwise=accuracy in NORMWISE,
+        largest_output=DTYPES[problem.product_dtype].largest,
+        element_factors=bound.factors,
+        normwise=bound.normwise,
         is_float64=problem.dtype == "float64",
     )

@@ -13,6 +13,7 @@ import argparse
 import json
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -131,6 +132,7 @@ def record(runner: Runner, asked: argparse.Namespace, cases: Sequence[Case], fai
         "products": len(cases),
         "elements": sum(case.problem.batch * case.problem.m * case.problem.n for case in cases),
         "by_kernel": described(cases),
+        "by_data": dict(Counter(case.data for case in cases)),
         "failures": list(failures),
     }
 

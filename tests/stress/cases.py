@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from math import exp, log
 from random import Random
 
+from benchmarks.operand_kinds import KINDS
 from kernels.catalog import CATALOG
 from kernels.kernel import NO_CONFIG, CudaKernel, DeviceClass, DeviceTraits, Kernel, TileConfig
-from kernels.numerics import DTypeName, Problem
+from kernels.numerics import DTYPES, DTypeName, Problem
+from tests.campaign.data import INTEGERS
 
 LEAST, MOST, MOST_OF_ALL = 1, 1500, 4096  # of m, n and k, and of the few that are longer
 LONG, EMPTY, SNAPPED, BATCHED = 0.06, 0.005, 0.35, 0.25  # shares: of sizes, of k, of sizes, of products
@@ -19,6 +21,7 @@ LARGEST_BATCH = 12
 MOST_MULTIPLICATIONS: Mapping[DeviceClass, int] = {"gpu": 1 << 31, "cpu": 1 << 26}
 TRIES = 50  # configs that are tried for one that fits
 WAYS = 12  # of a kernel in a run, each compiled once; another seed gives others
+EXACT = "small integers"
 ROUGH = 4  # every so many-th product is of numbers that are rounded
 
 
@@ -33,18 +36,22 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A product by a kernel. `exact`: of small integers, so that every element is known to the last bit."""
+    """A product by a kernel, of operands of a kind. `exact`: of small integers, so that every element is known to the
+    last bit."""
 
     number: int
     kernel: Kernel
     config: TileConfig
     problem: Problem
-    exact: bool
+    data: str
+
+    @property
+    def exact(self) -> bool:
+        return self.data == EXACT
 
     def __str__(self) -> str:
         config = " ".join(f"{name}={value}" for name, value in self.config.items()) or "default config"
-        data = "integers" if self.exact else "normal numbers"
-        return f"number {self.number}: {self.kernel.name} ({config}), {data}, {self.problem}"
+        return f"number {self.number}: {self.kernel.name} ({config}), {self.data}, {self.problem}"
 
 
 class Deck:
@@ -59,6 +66,10 @@ class Deck:
         self._seed, self._device = seed, device
         self._ways = {kernel.name: tuple(_ways(kernel, seed, device)) for kernel in self.kernels}
 
+    def ways(self, kernel: Kernel) -> Sequence[Way]:
+        """Those in which a kernel of the deck is called."""
+        return self._ways[kernel.name]
+
     def case(self, number: int) -> Case:
         """Kernels by turns, so that each has its share of any run."""
         kernel = self.kernels[number % len(self.kernels)]
@@ -66,7 +77,13 @@ class Deck:
         way = random.choice(self._ways[kernel.name])
         problem = _problem(random, way, MOST_MULTIPLICATIONS[kernel.device_class])
         config = kernel.resolve_config(way.config, problem, self._device)
-        return Case(number, kernel, config, problem, exact=random.randrange(ROUGH) > 0)
+        data = EXACT if random.randrange(ROUGH) else random.choice(tuple(_kinds(way.dtype)))
+        return Case(number, kernel, config, problem, data)
+
+
+def _kinds(dtype: DTypeName) -> Collection[str]:
+    """Of operands whose products are rounded or, where they are integers, wrap."""
+    return INTEGERS if DTYPES[dtype].is_integer else KINDS
 
 
 def _ways(kernel: Kernel, seed: int, device: DeviceTraits) -> Iterator[Way]:

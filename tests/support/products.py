@@ -7,10 +7,10 @@ from typing import Literal
 import numpy as np
 
 from jobs.matrices import STORAGE_DTYPES, Array
+from kernels.accuracy import SMALLEST_POSITIVE
 from kernels.numerics import DTYPES, DTypeName, Problem
 from worker import cpu_blas
 from worker.elements import as_float64, core, narrow
-from worker.rounding import SMALLEST
 
 Data = Literal["normal", "uniform", "integers", "wide", "constant", "ramp", "sparse", "tiny"]
 SLOW_FLOPS = 1e7  # for Python's own numbers
@@ -95,6 +95,6 @@ def assert_right(problem: Problem, a: Array, b: Array, c: Array) -> None:
     true, bound = in_float64(problem, a, b)
     step = 2.0**-53 if problem.dtype == "float64" else 2.0**-24
     output = DTYPES[problem.product_dtype].unit_roundoff
-    granted = 2 * problem.k * step * bound + output * np.abs(true) + SMALLEST[problem.product_dtype]
+    granted = 2 * problem.k * step * bound + output * np.abs(true) + SMALLEST_POSITIVE[problem.product_dtype]
     given = as_float64(c, problem.product_dtype)
     assert np.all(np.abs(given - true) <= granted), f"off by {np.max(np.abs(given - true) / granted):.3g} × the bound"

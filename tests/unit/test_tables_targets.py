@@ -14,7 +14,7 @@ from analysis.result_models import CaseResult, Results
 from analysis.results import from_json
 from benchmarks import plot_targets
 from benchmarks.bench_kernels import Kept, specs
-from benchmarks.kernel_targets import AUTO, CURVES, TARGETS, Shape, Target, plotted
+from benchmarks.kernel_targets import AUTO, CURVES, PADDED_TO, TARGETS, Shape, Target, plotted
 from benchmarks.plot_targets import draw, lines
 from benchmarks.publish import RESULTS
 from benchmarks.tables import pictures, readme
@@ -44,13 +44,21 @@ def faster(run: Results, times: float, **fields: object) -> Results:
 @pytest.mark.parametrize("target", (*TARGETS, *CURVES), ids=lambda target: target.name)
 def test_a_target_is_of_a_kernel_that_takes_its_type_and_is_measured_by_valid_benchmarks(target: Target) -> None:
     assert target.kernel == AUTO or target.dtype in BY_NAME[target.kernel].dtypes
-    landed, *dense = [BenchmarkSpec.model_validate(spec) for spec in target.specs.values()]
+    found = {name: BenchmarkSpec.model_validate(spec) for name, spec in target.specs.items()}
+    landed, *others = found.values()
+    padded = found.get(target.padded_name)
+    dense = [spec for spec in others if spec is not padded]
     assert {(p.m, p.n, p.k, p.batch) for p in problems(landed)} == set(target.by_shape)
     assert landed.kernels and landed.data.layout == "landed"
     odd = {shape for shape in target.by_shape if shape.n % 2}
     assert bool(odd) == bool(dense)
     for spec in dense:
         assert spec.data.layout == "dense" and {(p.m, p.n, p.k, p.batch) for p in problems(spec)} == odd
+    assert (padded is not None) == (bool(odd) and target.baseline == "auto")
+    if padded is not None:
+        assert padded.baseline == "none" and padded.kernels == (target.library,)
+        assert {(p.m, p.n, p.k) for p in problems(padded)} == {shape.padded[:3] for shape in odd}
+        assert all(size % PADDED_TO == 0 for p in problems(padded) for size in (p.m, p.n, p.k))
 
 
 def test_targets_have_bounds_and_energy_and_come_before_the_curves() -> None:
@@ -60,8 +68,9 @@ def test_targets_have_bounds_and_energy_and_come_before_the_curves() -> None:
         assert all(spec["energy"]["enabled"] for spec in target.specs.values())
     names = [name for name, _ in specs(None)]
     assert len(set(names)) == len(names), "results would be kept under one name"
-    assert names[: len(names) // 2] == [name for target in TARGETS for name in target.specs][: len(names) // 2]
-    assert names[-1].endswith("curve_dense")
+    first = [name for target in TARGETS for name in target.specs]
+    assert names[: len(first)] == first
+    assert names[-1].endswith("curve_padded")
     assert [name for name, _ in specs(["fp32_emulated"])][:2] == ["fp32_emulated", "fp32_emulated_curve"]
     measured = {"hopper_bf16": {"complete": True}, "hopper_fp16": {"complete": False}}
     assert [name for name, _ in specs(None, measured)] == [name for name in names if name != "hopper_bf16"]
@@ -69,7 +78,9 @@ def test_targets_have_bounds_and_energy_and_come_before_the_curves() -> None:
 
 def test_a_curve_has_every_config_that_auto_may_want_beside_the_library() -> None:
     (curve,) = (one for one in CURVES if one.kernel == "fp32_emulated")
-    for spec in curve.specs.values():
+    for name, spec in curve.specs.items():
+        if name == curve.padded_name:
+            continue
         ((asked,),) = (spec["kernels"],)
         emulated = BY_NAME[asked["kernel"]]
         assert [emulated.resolve_config(config)["least"] for config in asked["configs"]] == [6, 7, 8, 10]
@@ -91,7 +102,7 @@ def test_a_ratio_is_held_against_what_it_must_and_what_it_aims_at(must: float, a
     heading, _, told, _, states = kernel_targets({"pipelined": LARGE}, [target])
     assert heading.endswith("on an NVIDIA H200")
     assert RATIO is not None
-    assert f"| {RATIO.value:.3f} | {RATIO.lo:.3f} to {RATIO.hi:.3f} | {must:g} | {aim:g} | {said} |" in told
+    assert f"| {RATIO.value:.3f} | {RATIO.lo:.3f} to {RATIO.hi:.3f} |  | {must:g} | {aim:g} | {said} |" in told
     assert states.count("| `pipelined` | 4096 |") == 1
 
 
@@ -110,7 +121,28 @@ def test_the_ratio_is_over_the_librarys_better_rows(times: float, better: str) -
         assert one.ratio.lo <= one.ratio.value <= one.ratio.hi
     told = "\n".join(kernel_targets(runs, [target]))
     assert one.library_dense is not None and one.library_dense.gflops
-    assert f"| {one.library_dense.gflops / 1e3:.1f} | {one.ratio.value:.3f} |" in told
+    assert f"| {one.library_dense.gflops / 1e3:.1f} | not recorded | {one.ratio.value:.3f} |" in told
+
+
+def test_a_bound_is_reached_by_the_intervals_lower_end() -> None:
+    assert RATIO is not None and RATIO.lo < RATIO.value
+    between = (RATIO.lo + RATIO.value) / 2
+    target = Target(kernel="pipelined", dtype="float32", bounds={4096: (between, 5.0)})
+    assert f"| {between:g} | 5 | missed |" in _table("pipelined", target)
+
+
+def test_beside_the_library_on_padded_operands_only_useful_operations_count() -> None:
+    target = Target(kernel="pipelined", dtype="float32", bounds={4097: (1.0, 2.0)})
+    sizes = {"m": 4160, "n": 4160, "k": 4160}
+    library = next(case for case in LARGE.cases if case.n == 4096 and case.case == case.baseline)
+    padded = LARGE.model_copy(update={"records": (library.model_copy(update={**sizes, "kernel_ms": 2.0}),)})
+    runs = {target.name: LARGE, target.padded_name: padded}
+    (one,) = beside(target, runs)
+    ratio = one.ratio_to_padded
+    assert ratio is not None and one.ours.kernel_ms and ratio.value == pytest.approx(2.0 / one.ours.kernel_ms)
+    told = "\n".join(kernel_targets(runs, [target]))
+    assert f"| {2 * 4097**3 / 2.0 / 1e9:.1f} |" in told and f"| {ratio.value:.3f} |" in told
+    assert "not recorded" in _table("pipelined", target) and "not recorded" not in told
 
 
 def test_a_size_that_was_not_measured_is_told_and_a_kernel_that_was_not_is_left_out() -> None:
@@ -134,6 +166,7 @@ def test_a_mean_is_told_in_a_row_of_its_own_where_every_size_was_measured(must: 
         "`auto`",
         "geometric mean",
         f"{first.fraction_of_baseline.value:.3f}",
+        f"{first.fraction_of_baseline.lo:.3f} at least",
         f"{must:g}",
         "5",
         said,
@@ -211,7 +244,7 @@ def test_lines_join_target_and_curve_and_keep_odd_sizes_apart(two_sizes_are_enou
         "ours": [4096, 8192],
         "ours, odd N": [4097, 8193],
         "cuBLAS": [4096, 8192],
-        "cuBLAS, odd N, padded rows": [4097, 8193],
+        "cuBLAS as operands lie, odd N, padded rows": [4097, 8193],
     }
     (panel, spare) = draw(made_up()).axes
     assert panel.get_title() == "hopper_bf16, bfloat16 operands"
@@ -243,7 +276,7 @@ def test_the_picture_follows_the_record_and_the_readme_shows_it(tmp_path: Path, 
     record = {name: run.model_dump(mode="json") for name, run in made_up().items()}
     (tmp_path / "h200_vs_cublas.json").write_text(json.dumps(record))
     ((name, svg),) = pictures(tmp_path).items()
-    assert name == "h200_vs_cublas.svg" and b"cuBLAS, odd N, padded rows" in svg
+    assert name == "h200_vs_cublas.svg" and b"cuBLAS as operands lie, odd N, padded rows" in svg
     assert pictures(tmp_path) == {name: svg}, "the same record gives the same bytes"
     shown = readme(MARKED, [name])
     assert "](docs/images/h200_vs_cublas.svg)" in shown and "docs/performance.md" in shown

@@ -1,0 +1,95 @@
+"""What an accuracy class promises: a bound on the error of every element of a product.
+
+Without overflow, and with s the sum of the magnitudes of an element's terms, s = (|A|·|B|)ᵢⱼ, and q the root of the sum
+of their squares,
+
+    |C − A·B|ᵢⱼ ≤ e + output·(|A·B|ᵢⱼ + e) + underflow,   e = sum·s + operand_root·q + operand_value·|A·B|ᵢⱼ
+
+`sum` is c·√k·u. Rounding each step of a sum of k terms by at most u gives k·u in the worst case (N. J. Higham, Accuracy
+and Stability of Numerical Algorithms, 2nd ed. 2002, section 3.5). Roundings that are independent and of mean zero give
+λ·√k·u with a probability that depends on λ alone (N. J. Higham and T. Mary, SIAM J. Sci. Comput. 41(5), 2019,
+A2815-A2835); c = 4 is that λ. Where the roundings of consecutive steps have one sign, as on constant data, √k is not
+enough. Such an element is granted what its partial sums sₜ explain, which is at most k·u·s:
+
+    sum·s is max(c·√k·s, 2·Σₜ|sₜ|)·u.
+
+Operands that are rounded to a shorter type first, by u each, move each term by up to 2·u of it, independently: 6·u·q is
+more than seven standard deviations. Hardware that cuts them moves all terms the same way, by 2·u of their sum at most.
+Roundings that are not independent, as those of equal elements, are granted what the operands so rounded give.
+
+For classes in NORMWISE, s is the Euclidean norm of the longest row of A times that of the longest column of B.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import sqrt
+
+from kernels.numerics import (
+    ACCURACY_RANGE,
+    ACCURACY_SUM_ROUNDOFF,
+    ACCURACY_UNIT_ROUNDOFF,
+    DTYPES,
+    NORMWISE,
+    AccuracyName,
+    DTypeName,
+)
+
+SUM_FACTOR = 4.0  # c: the λ of a sum with independent roundings
+DRIFT_FACTOR = 2.0  # times Σₜ|sₜ|: once for the roundings, once more for sums that are taken in another order
+OPERAND_FACTOR, CUT_FACTOR = 6.0, 2.0  # of operands' roundings, independent ones and those of one sign
+
+SMALLEST_POSITIVE: dict[DTypeName, float] = {  # subnormal numbers included
+    "float16": 2.0**-24,
+    "bfloat16": 2.0**-133,
+    "float32": 2.0**-149,
+    "float64": 2.0**-1074,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ElementBound:
+    """Coefficients of the bound above. All are 0 for integer operands."""
+
+    sum: float
+    sum_roundoff: float  # u of one step of the sum
+    operand: float  # u of the type that operands are rounded to first; 0 where they are used as they are
+    operand_floor: float  # magnitude below which that roundoff is relative to this, not to the operand
+    output: float  # u of the product's type
+    underflow: float  # absolute
+    normwise: bool
+
+    @property
+    def operand_root(self) -> float:
+        return OPERAND_FACTOR * self.operand
+
+    @property
+    def operand_value(self) -> float:
+        return CUT_FACTOR * self.operand
+
+    @property
+    def factors(self) -> tuple[float, float, float, float]:
+        """The whole bound as factors of s, of q and of |A·B|ᵢⱼ, and what is left where all are 0."""
+        outer = 1.0 + self.output
+        return self.sum * outer, self.operand_root * outer, self.operand_value * outer + self.output, self.underflow
+
+
+def element_bound(accuracy: AccuracyName, dtype: DTypeName, k: int) -> ElementBound:
+    """For operands of `dtype` multiplied in the class `accuracy` at depth `k`."""
+    own = DTYPES[dtype]
+    if own.is_integer:
+        return ElementBound(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, normwise=False)
+    product, accumulator = DTYPES[own.product], DTYPES["float64" if dtype == "float64" else "float32"]
+    lowered = accuracy != own.accuracy and ACCURACY_UNIT_ROUNDOFF[accuracy] > own.unit_roundoff
+    operand = ACCURACY_UNIT_ROUNDOFF[accuracy] if lowered else 0.0
+    floor = ACCURACY_RANGE[accuracy][0] if accuracy in ACCURACY_RANGE else 0.0
+    roundoff = ACCURACY_SUM_ROUNDOFF.get(accuracy, accumulator.unit_roundoff)
+    return ElementBound(
+        sum=SUM_FACTOR * sqrt(k) * roundoff,
+        sum_roundoff=roundoff,
+        operand=operand,
+        operand_floor=floor,
+        output=product.unit_roundoff,
+        underflow=SMALLEST_POSITIVE[product.name] + k * (SMALLEST_POSITIVE[accumulator.name] + (operand * floor) ** 2),
+        normwise=accuracy in NORMWISE,
+    )

@@ -1,0 +1,116 @@
+"""Every kernel that a GPU runs, several configs of each."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from unittest import mock
+
+import numpy as np
+
+from jobs.digest import digest_of
+from jobs.errors import OperandDamaged
+from jobs.matrices import STORAGE_DTYPES, Array
+from jobs.settings import Settings
+from kernels.catalog import BY_NAME
+from kernels.choose import choose
+from kernels.kernel import CudaKernel
+from kernels.numerics import Problem
+from tests.campaign.backends import Backend, Made, Way
+from tests.campaign.scenes import clean, faulty
+from tests.stress.cases import Deck
+from worker import cuda_runner
+from worker.checked import Checkable
+from worker.cuda_runner import CudaRunner
+from worker.device_checked import DeviceProduct
+from worker.device_matrix import MatrixOnDevice
+from worker.device_memory import upload
+from worker.runner import HostOperand, Product, gathered, host_operands
+from worker.sources import kernel_program
+from worker.verify import check
+
+
+class MadeOnGpu(Made):
+    """Kept on the device until the next is made, so that each fault is written over it there."""
+
+    def __init__(self, way: Way, problem: Problem, operands: tuple[Array, Array], product: Product) -> None:
+        self._way, self._problem, self._operands, self._product = way, problem, operands, product
+        bits = gathered(product.chunks())
+        shape = problem.batch, problem.m, problem.n
+        self.c = np.frombuffer(bits, STORAGE_DTYPES[problem.product_dtype]).reshape(shape)
+
+    def passes(self, c: Array, rng: np.random.Generator) -> bool:
+        matrices: Checkable = self._product.matrices
+        if isinstance(matrices, DeviceProduct):
+            on_device = matrices.elementwise.c
+            assert isinstance(on_device, MatrixOnDevice)
+            upload(np.ascontiguousarray(c), on_device.matrix)
+        else:
+            matrices = host_operands(self._problem, *self._operands, c)
+        return bool(check(self._problem, self._way.accuracy, matrices, rng).passed)
+
+    @property
+    def digest(self) -> int:
+        return self._product.digest
+
+
+class GpuBackend(Backend):
+    """The GPU that CUDA_VISIBLE_DEVICES leaves to this process. Every other product is checked on the device however
+    small it is."""
+
+    def __init__(self, settings: Settings, seed: int, kernels: Collection[str]) -> None:
+        self._runner = CudaRunner(settings)
+        self.device = self._runner.device
+        deck = Deck(seed, self.device.traits, kernels)
+        self.ways = tuple(
+            Way(kernel.name, way.config, way.dtype, kernel.accuracy[way.dtype], way.transposes)
+            for kernel in deck.kernels
+            for way in deck.ways(kernel)
+        )
+        self._count = 0
+
+    def compile_for(self, seed: int, numbers: Iterable[int]) -> None:
+        """With all cores, what the products of these numbers will ask for."""
+        traits, programs = self.device.traits, set()
+        for plan in (drawn(self.ways, seed, number) for drawn in (clean, faulty) for number in numbers):
+            kernel = BY_NAME[plan.way.kernel]
+            if isinstance(kernel, CudaKernel):
+                config = kernel.resolve_config(plan.way.config, plan.problem, traits)
+                programs.add(kernel_program(kernel, config, plan.problem))
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(self._runner.compiler.binary, programs))
+
+    def made(self, way: Way, problem: Problem, a: Array, b: Array) -> MadeOnGpu:
+        self._count += 1
+        with self._product(way, problem, a, b) as product:
+            return MadeOnGpu(way, problem, (a, b), product)
+
+    def damaged_passes(
+        self,
+        way: Way,
+        problem: Problem,
+        sent: tuple[Array, Array],
+        damaged: tuple[Array, Array],
+        rng: np.random.Generator,
+    ) -> bool:
+        """As for a job: the check is given what lies on the device, and digests are those of what was sent."""
+        with self._product(way, problem, *damaged, digests=tuple(map(digest_of, sent))) as product:
+            try:
+                product.verify_operands()
+            except OperandDamaged:
+                return False
+            return bool(check(problem, way.accuracy, product.matrices, rng).passed)
+
+    @contextmanager
+    def _product(
+        self, way: Way, problem: Problem, a: Array, b: Array, digests: Sequence[int | None] = (None, None)
+    ) -> Iterator[Product]:
+        choice = choose(way.kernel, way.config, problem, way.accuracy, self.device.traits)
+        operands = (HostOperand(each, digest=digest) for each, digest in zip((a, b), digests, strict=True))
+        limit = 0 if self._count % 2 else cuda_runner.HOST_CHECK_ELEMENTS
+        with (
+            mock.patch.object(cuda_runner, "HOST_CHECK_ELEMENTS", limit),
+            self._runner.compute(problem, choice, *operands) as product,
+        ):
+            yield product

@@ -1,0 +1,95 @@
+"""What a product should be, element by element, and how far its accuracy class lets it be off."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from jobs.matrices import Array
+from kernels.accuracy import DRIFT_FACTOR, ElementBound, element_bound
+from kernels.numerics import DTYPES, AccuracyName, DTypeName, Problem
+from worker.elements import as_float64, core
+
+TERMS_AT_ONCE = 1 << 21
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """Arrays of shape (batch, m, n). Integers wrap modulo 2³² and have no error."""
+
+    value: Array  # int64, float64, or long double for float64 operands
+    bound: Array
+    may_overflow: Array  # bool: the result, or a partial sum on its way, can leave its type's range
+    dtype: DTypeName  # of the product
+
+    def excess(self, c: Array) -> float:
+        """Largest error over its bound; above 1 where an element is wrong. `c` in stored form, same shape."""
+        if DTYPES[self.dtype].is_integer:
+            return float("inf") if (c != self.value).any() else 0.0
+        given = as_float64(c, self.dtype)
+        with np.errstate(all="ignore"):
+            ratios = np.abs(given - self.value) / self.bound
+        finite = np.isfinite(given) & np.isfinite(self.value)
+        alike = (given == self.value) | (np.isnan(given) & np.isnan(self.value))
+        explained = alike | (self.may_overflow & ~np.isfinite(given))
+        return float(np.where(finite, ratios, np.where(explained, 0.0, np.inf)).max(initial=0.0))
+
+
+def truth_of(problem: Problem, accuracy: AccuracyName, a: Array, b: Array, *, quick: bool = False) -> Truth:
+    """`a` and `b` as stored, before transposition. `quick`: by BLAS alone, for large products of data on which partial
+    sums do not drift; float64 operands are then multiplied in float64."""
+    a, b = core(a, transposed=problem.transpose_a), core(b, transposed=problem.transpose_b)
+    if DTYPES[problem.dtype].is_integer:
+        exact = np.matmul(a.astype(np.int64), b.astype(np.int64)).astype(np.int32).astype(np.int64)  # modulo 2³²
+        nothing = np.zeros(exact.shape)
+        return Truth(exact, nothing, nothing > 0, problem.product_dtype)
+    wide = np.longdouble if problem.dtype == "float64" and not quick else np.float64
+    a, b = (as_float64(each, problem.dtype).astype(wide, copy=False) for each in (a, b))
+    with np.errstate(all="ignore"):
+        return _of_floats(problem, accuracy, a, b, quick)
+
+
+def _of_floats(problem: Problem, accuracy: AccuracyName, a: Array, b: Array, quick: bool) -> Truth:
+    limits = element_bound(accuracy, problem.dtype, problem.k)
+    value, magnitudes = np.matmul(a, b), np.matmul(np.abs(a), np.abs(b))
+    granted = limits.sum * _sizes(a, b, magnitudes, limits)
+    if not quick:
+        granted = np.maximum(granted, DRIFT_FACTOR * limits.sum_roundoff * _walks(a, b))
+    granted = granted + _of_operands(a, b, value, limits)
+    bound = granted + limits.output * (np.abs(value) + granted) + limits.underflow
+    product = DTYPES[problem.product_dtype]
+    accumulator = DTYPES["float64" if problem.dtype == "float64" else "float32"]
+    too_large = np.abs(value) + bound >= product.largest
+    return Truth(value, bound, too_large | (magnitudes >= accumulator.largest), problem.product_dtype)
+
+
+def _sizes(a: Array, b: Array, magnitudes: Array, limits: ElementBound) -> Array:
+    if not limits.normwise:
+        return magnitudes
+    finite = (np.where(np.isfinite(each), each, 0.0) for each in (a, b))
+    longest = [np.sqrt(np.square(each).sum(axis=axis)).max(axis=-1) for each, axis in zip(finite, (2, 1), strict=True)]
+    sizes: Array = np.maximum(magnitudes, (longest[0] * longest[1])[:, np.newaxis, np.newaxis])
+    return sizes
+
+
+def _of_operands(a: Array, b: Array, value: Array, limits: ElementBound) -> Array:
+    if not limits.operand:
+        return np.zeros(1)
+    a, b = (np.square(np.maximum(np.abs(each), limits.operand_floor)) for each in (a, b))
+    granted: Array = limits.operand_root * np.sqrt(np.matmul(a, b)) + limits.operand_value * np.abs(value)
+    return granted
+
+
+def _walks(a: Array, b: Array) -> Array:
+    """Of each element, the sum of its partial sums' magnitudes."""
+    batch, m, k = max(len(a), len(b)), a.shape[1], a.shape[2]
+    n = b.shape[2]
+    walks = np.zeros((batch, m, n), a.dtype)
+    rows = max(1, TERMS_AT_ONCE // max(1, n * k))
+    for item in range(batch):
+        columns = b[item % len(b)].T
+        for start in range(0, m, rows):
+            terms = a[item % len(a), start : start + rows, np.newaxis, :] * columns
+            walks[item, start : start + rows] = np.abs(np.cumsum(terms, axis=-1)).sum(axis=-1)
+    return walks
