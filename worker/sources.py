@@ -16,12 +16,14 @@ from kernels.numerics import DTypeName, Problem
 
 CHECK_SOURCE = Path(__file__).parent / "cuda" / "sums.cu"
 TURN_SOURCE = CHECK_SOURCE.with_name("turn.cu")
+COPY_SOURCE = CHECK_SOURCE.with_name("copy_rows.cu")
 BORDER_SOURCE = CHECK_SOURCE.with_name("border.cu")
 BENCHMARK_SOURCE = CHECK_SOURCE.with_name("benchmark.cu")
 RANDOM_SOURCE = CHECK_SOURCE.with_name("random.cu")
 TURN_TILES = {1: 128, 2: 64, 4: 64}  # rows and columns for a block, by bytes of an element, as in turn.cu
 TURN_THREADS = 256
 LANGUAGE = "--std=c++17"
+GATED = ("-DGATED",)  # a last argument says on the device whether the launch takes effect: gate.cuh
 _INCLUDE = re.compile(r'^\s*#include "([^"]+)"', re.MULTILINE)
 CHECK_THREADS = 256  # of a block of the check's kernels
 # Columns that one warp (or, where the matrix lies transposed, one thread) sums.
@@ -84,11 +86,11 @@ def _text(path: Path) -> str:
     return path.read_text()
 
 
-def kernel_program(kernel: CudaKernel, config: TileConfig, problem: Problem) -> Program:
+def kernel_program(kernel: CudaKernel, config: TileConfig, problem: Problem, *, gated: bool = False) -> Program:
     """A kernel of the catalogue for a problem's element type and transpositions, as its function finds them."""
     problem = kernel.as_launched(problem, config)
     transposes = (f"-DTRANSPOSE_A={int(problem.transpose_a)}", f"-DTRANSPOSE_B={int(problem.transpose_b)}")
-    options = (*_common(problem.dtype), *transposes, *kernel.defines(config))
+    options = (*_common(problem.dtype), *transposes, *kernel.defines(config), *(GATED if gated else ()))
     return Program(kernel.source_path, options, kernel.architecture_specific)
 
 
@@ -99,9 +101,14 @@ def check_program(dtype: DTypeName, *, transposed: bool) -> Program:
     return Program(CHECK_SOURCE, (*_common(dtype), *sizes))
 
 
-def turn_program(itemsize: int) -> Program:
+def turn_program(itemsize: int, *, gated: bool = False) -> Program:
     """The transposition of matrices whose elements have so many bytes: 1, 2 or 4."""
-    return Program(TURN_SOURCE, (LANGUAGE, f"-DITEM_BYTES={itemsize}"))
+    return Program(TURN_SOURCE, (LANGUAGE, f"-DITEM_BYTES={itemsize}", *(GATED if gated else ())))
+
+
+def copy_program() -> Program:
+    """Copies of rows, where a word on the device says so."""
+    return Program(COPY_SOURCE, (LANGUAGE, *GATED))
 
 
 def border_program(problem: Problem, vectors: int, *, narrow: bool) -> Program:
