@@ -39,6 +39,8 @@ def _line_blocks(problem: Problem) -> int:
 
 def _workspace(problem: Problem, _config: TileConfig) -> Workspace:
     """As `Findings` in emulated_layout.cuh lays it out: what passes find, which starts as zero, and digits."""
+    if is_direct(problem):
+        return Workspace(0, 0)
     blocks, steps = _line_blocks(problem), tiles(problem.k, DEPTH)
     counts = tiles(sum(_items(problem)), 4) * 4
     zeroed = VERDICT_BYTES + blocks * LINES * (8 + 8 + 4) + 4 * counts

@@ -59,8 +59,11 @@ def memory(elements: Array, gap: int) -> Memory:
     return Memory(matrices.shape, matrices.dtype, layout(matrices.shape, gap), matrices.tobytes())
 
 
-def run_passes(programs: Programs, problem: Problem, a: Array, b: Array, gap: int = 0, order: int = 7) -> Found:
-    """All of them in their order, without the kernel in between; rows lie `gap` elements apart."""
+def run_passes(
+    programs: Programs, problem: Problem, a: Array, b: Array, gap: int = 0, order: int = 7, *, always: bool = False
+) -> Found:
+    """All of them in their order, without the kernel in between; rows lie `gap` elements apart. `always`: digits are
+    written even if the whole product is left to float32."""
     assert isinstance(KERNEL, CudaKernel)
     config = KERNEL.resolve_config()
     assert KERNEL.workspace is not None and KERNEL.passes is not None
@@ -88,6 +91,8 @@ def run_passes(programs: Programs, problem: Problem, a: Array, b: Array, gap: in
             found = given[:, ::LINES, ::LINES].reshape(-1).astype(int)
             return _taken_apart(problem, kept, [WAYS[way] for way in found], c)
         c, kept = given, left.tobytes()
+        if always and each.name == "emulated_judge":
+            kept = bytes(4) + kept[4:]
     raise AssertionError("the last pass tells the ways")
 
 
