@@ -81,7 +81,7 @@ def outliers(rng: np.random.Generator) -> Pair:
     """Elements of one size, one in each row and column some times larger."""
     a, b = normal(rng)
     for each in (a, b):
-        np.copysign(rng.uniform(0.9, 1.1, each.shape).astype(np.float32), each, out=each)
+        each[:] = np.sign(each) * rng.uniform(0.9, 1.1, each.shape)
     a[np.arange(SIDE), rng.integers(0, DEPTH, SIDE)] *= 6
     b[rng.integers(0, DEPTH, SIDE), np.arange(SIDE)] *= 6
     return a, b
