@@ -15,6 +15,7 @@ from typing import Literal
 
 from kernels.boxes import Boxes
 from kernels.buckets import BUCKET_NAMES, BucketName, bucket_of
+from kernels.fallback import Fallback
 from kernels.numerics import DTYPES, AccuracyName, DTypeName, Problem, meets
 from kernels.sentences import told, too_new, too_old
 
@@ -98,10 +99,11 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """A function of a kernel's file that runs before the kernel itself, with the same arguments."""
+    """A function of a kernel's file that runs before the kernel itself, or behind it, with the same arguments."""
 
     name: str
     launch: Launch
+    behind: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,6 +237,7 @@ class CudaKernel(Kernel):
     accumulators: Callable[[TileConfig], int] = field(default=lambda _config: 1, repr=False)
     workspace: Callable[[Problem, TileConfig], Workspace] | None = field(default=None, repr=False)
     passes: Callable[[Problem, TileConfig], tuple[Pass, ...]] | None = field(default=None, repr=False)
+    fallback: Fallback | None = field(default=None, repr=False)
     # Where set, the kernel reads and writes matrices by bulk tensor copies: it is given tensor maps, not addresses.
     boxes: Callable[[Problem, TileConfig], Boxes] | None = field(default=None, repr=False)
     # True: its function waits by itself for a transposition before it, and so may begin while that one ends.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import cupy
@@ -13,14 +13,14 @@ from cupy_backends.cuda.api import driver
 from jobs.errors import KernelUnavailable
 from jobs.matrices import Array
 from kernels.boxes import Boxes
-from kernels.kernel import CudaKernel, Launch, TileConfig
+from kernels.kernel import CudaKernel, DeviceTraits, Launch, Pass, TileConfig
 from kernels.numerics import Problem
 from worker.border import Border, make_border
 from worker.compile import Compiler
 from worker.device_memory import DeviceMatrix
 from worker.follow import follow
-from worker.sources import kernel_program
-from worker.tensor_maps import copy_rows, is_aligned, room_for, tensor_map
+from worker.sources import copy_program, kernel_program
+from worker.tensor_maps import copy_rows, copy_rows_if_open, is_aligned, room_for, tensor_map
 from worker.turn import turn, turn_function, turned_layout
 
 LARGEST_GRID = 2**31 - 1
@@ -29,15 +29,35 @@ STATIC_SHARED_BYTES = 48 << 10  # a block that wants more has to be allowed it f
 MAX_DYNAMIC_SHARED_BYTES = 8  # the driver's number for that attribute of a function
 
 
+Matrices = tuple[DeviceMatrix, DeviceMatrix, DeviceMatrix]  # A, B and C
+Gate = tuple[np.uint64, ...]  # the address of the word that gated functions look at; nothing for others
+
+
+@dataclass(frozen=True, slots=True)
+class Substitute:
+    """The kernel that multiplies in another's place, always or where the other's passes say so on the device."""
+
+    kernel: CudaKernel
+    config: TileConfig
+    functions: Functions
+
+    def launch(self, problem: Problem, matrices: Matrices, gate: Gate = ()) -> None:
+        """Raises KernelUnavailable."""
+        _launch(self.functions, self.kernel, self.config, problem, matrices, gate)
+
+
 @dataclass(frozen=True, slots=True)
 class Functions:
     """A kernel's compiled function, those of its passes in their order, and, where it wants operands otherwise than
-    they lie, their transposition; where it leaves a border, its product."""
+    they lie, their transposition; where it leaves a border, its product; copies of rows for a gated launch. Where a
+    substitute always multiplies there is nothing else."""
 
-    main: Any
-    passes: tuple[Any, ...]
+    main: Any = None
+    passes: tuple[Any, ...] = ()
     turn: Any | None = None
     border: Border | None = None
+    copy: Any | None = None
+    substitute: Substitute | None = None
 
     def multiply_border(self, a: DeviceMatrix, b: DeviceMatrix, c: DeviceMatrix) -> None:
         """Behind the kernel, as multiprocessors become idle."""
@@ -47,16 +67,37 @@ class Functions:
 
 def prepare(compiler: Compiler, kernel: CudaKernel, config: TileConfig, problem: Problem) -> Functions:
     """Raises KernelUnavailable."""
-    program = kernel_program(kernel, config, problem)
+    fallback = kernel.fallback
+    if fallback is None:
+        return _prepare(compiler, kernel, config, problem)
+    always = fallback.always(problem)
+    own = Functions() if always else _prepare(compiler, kernel, config, problem)
+    chosen = fallback.kernel.resolve_config({}, problem, _traits())
+    functions = _prepare(compiler, fallback.kernel, chosen, problem, gated=not always)
+    return replace(own, substitute=Substitute(fallback.kernel, chosen, functions))
+
+
+def _prepare(
+    compiler: Compiler, kernel: CudaKernel, config: TileConfig, problem: Problem, *, gated: bool = False
+) -> Functions:
+    program = kernel_program(kernel, config, problem, gated=gated)
     main = compiler.function(program, kernel.name)
     shared_bytes = kernel.launch(problem, config).shared_bytes
     if shared_bytes > STATIC_SHARED_BYTES:
         driver.funcSetAttribute(main.ptr, MAX_DYNAMIC_SHARED_BYTES, shared_bytes)
     passes = kernel.passes(problem, config) if kernel.passes is not None else ()
     inner, launched = kernel.inner(problem, config), kernel.as_launched(problem, config)
-    turning = turn_function(compiler, problem.dtype) if launched != inner else None
+    turning = turn_function(compiler, problem.dtype, gated=gated) if launched != inner else None
     border = make_border(compiler, problem, inner)
-    return Functions(main, tuple(compiler.function(program, each.name) for each in passes), turning, border)
+    copy = compiler.function(copy_program(), "copy_rows") if gated else None
+    return Functions(main, tuple(compiler.function(program, each.name) for each in passes), turning, border, copy)
+
+
+def _traits() -> DeviceTraits:
+    """What a config is chosen by, of the current device."""
+    device = cupy.cuda.Device()
+    major, minor = divmod(int(device.compute_capability), 10)
+    return DeviceTraits("gpu", (major, minor), multiprocessors=device.attributes["MultiProcessorCount"])
 
 
 def launch(
@@ -69,26 +110,45 @@ def launch(
     c: DeviceMatrix,
 ) -> None:
     """Puts the product on the current stream. Raises KernelUnavailable."""
+    if functions.main is None and functions.substitute is not None:
+        functions.substitute.launch(problem, (a, b, c))
+    else:
+        _launch(functions, kernel, config, problem, (a, b, c))
+
+
+def _launch(
+    functions: Functions,
+    kernel: CudaKernel,
+    config: TileConfig,
+    problem: Problem,
+    matrices: Matrices,
+    gate: Gate = (),
+) -> None:
     if kernel.boxes is not None:
-        _launch_with_maps(functions, kernel, config, problem, kernel.boxes(problem, config), (a, b, c))
+        _launch_with_maps(functions, kernel, config, problem, kernel.boxes(problem, config), matrices, gate)
         return
-    arguments, workspace = _arguments(kernel.inner(problem, config), a, b, c), _workspace(kernel, config, problem)
+    arguments, workspace = _arguments(kernel.inner(problem, config), *matrices), _workspace(kernel, config, problem)
     if workspace is not None:
         arguments = (*arguments, np.uint64(workspace.ptr))
     for function, shape in _in_order(functions, kernel, config, problem):
         _put(function, kernel, shape, arguments)
-    functions.multiply_border(a, b, c)
+    functions.multiply_border(*matrices)
+    if functions.substitute is not None:
+        functions.substitute.launch(problem, matrices, (np.uint64(workspace.ptr),))
 
 
 def _in_order(
     functions: Functions, kernel: CudaKernel, config: TileConfig, problem: Problem
 ) -> Iterator[tuple[Any, Launch]]:
-    """Its passes and then the kernel itself."""
+    """Its passes with the kernel itself in between."""
+    passes: tuple[Pass, ...] = ()
     if kernel.passes is not None:
         _check_sizes(kernel, problem)
         passes = kernel.passes(problem, config)
-        yield from ((function, each.launch) for function, each in zip(functions.passes, passes, strict=True))
+    found = list(zip(functions.passes, passes, strict=True))
+    yield from ((function, each.launch) for function, each in found if not each.behind)
     yield functions.main, kernel.launch(problem, config)
+    yield from ((function, each.launch) for function, each in found if each.behind)
 
 
 def _check_sizes(kernel: CudaKernel, problem: Problem) -> None:
@@ -121,15 +181,16 @@ def _launch_with_maps(
     config: TileConfig,
     problem: Problem,
     boxes: Boxes,
-    matrices: tuple[DeviceMatrix, DeviceMatrix, DeviceMatrix],
+    matrices: Matrices,
+    gate: Gate,
 ) -> None:
     """Operands that do not lie as the kernel wants them are transposed. Rows that begin where bulk tensor copies do not
     reach are copied to where they do, before and after."""
     _check_sizes(kernel, problem)
     c = matrices[2] if is_aligned(matrices[2]) else room_for(matrices[2].layout)
     launched = kernel.as_launched(problem, config)
-    a = _within_reach(matrices[0], functions.turn if problem.transpose_a != launched.transpose_a else None)
-    b = _within_reach(matrices[1], functions.turn if problem.transpose_b != launched.transpose_b else None)
+    a = _within_reach(matrices[0], functions, gate, turned=problem.transpose_a != launched.transpose_a)
+    b = _within_reach(matrices[1], functions, gate, turned=problem.transpose_b != launched.transpose_b)
     of_a, of_b = tensor_map(a, boxes.a, to_tf32=boxes.to_tf32), tensor_map(b, boxes.b, to_tf32=boxes.to_tf32)
     sizes: tuple[int, ...] = (launched.m, launched.n, launched.k, launched.batch, a.layout.batch, b.layout.batch)
     maps: tuple[Array, ...] = (of_a, of_b, tensor_map(c, boxes.c))
@@ -141,23 +202,30 @@ def _launch_with_maps(
     if workspace is not None:
         arguments = (*arguments, np.uint64(workspace.ptr))
     follows = kernel.follows and functions.turn is not None
-    _put(functions.main, kernel, kernel.launch(problem, config), arguments, follows=follows)
+    _put(functions.main, kernel, kernel.launch(problem, config), (*arguments, *gate), follows=follows)
     functions.multiply_border(matrices[0], matrices[1], c)
     if c is not matrices[2]:
-        copy_rows(c, matrices[2])
+        _copy_rows(functions, c, matrices[2], gate)
 
 
-def _within_reach(operand: DeviceMatrix, turning: Any | None) -> DeviceMatrix:
-    """The operand, transposed by `turning` if given, with rows where bulk tensor copies reach them."""
-    if turning is not None:
-        turned = room_for(turned_layout(operand.layout, in_groups=False))
-        turn(turning, operand, turned)
-        return turned
+def _within_reach(operand: DeviceMatrix, functions: Functions, gate: Gate, *, turned: bool) -> DeviceMatrix:
+    """The operand, transposed if asked for, with rows where bulk tensor copies reach them."""
+    if turned:
+        to = room_for(turned_layout(operand.layout, in_groups=False))
+        turn(functions.turn, operand, to, gate)
+        return to
     if is_aligned(operand):
         return operand
     moved = room_for(operand.layout)
-    copy_rows(operand, moved)
+    _copy_rows(functions, operand, moved, gate)
     return moved
+
+
+def _copy_rows(functions: Functions, source: DeviceMatrix, to: DeviceMatrix, gate: Gate) -> None:
+    if gate:
+        copy_rows_if_open(functions.copy, source, to, gate)
+    else:
+        copy_rows(source, to)
 
 
 def _workspace(kernel: CudaKernel, config: TileConfig, problem: Problem) -> Any:

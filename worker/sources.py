@@ -23,9 +23,11 @@ DIRECT_SOURCE = TURN_SOURCE.with_name("direct.cu")
 DIGEST_SOURCE = TURN_SOURCE.with_name("digest.cu")
 GATHER_SOURCE = TURN_SOURCE.with_name("gather.cu")
 SKETCH_CHUNK = 512  # columns whose random vectors a block keeps in shared memory
+COPY_SOURCE = TURN_SOURCE.with_name("copy_rows.cu")
 TURN_TILES = {1: 128, 2: 64, 4: 64}  # rows and columns for a block, by bytes of an element, as in turn.cu
 TURN_THREADS = 256
 LANGUAGE = "--std=c++17"
+GATED = ("-DGATED",)  # a last argument says on the device whether the launch takes effect: gate.cuh
 _INCLUDE = re.compile(r'^\s*#include "([^"]+)"', re.MULTILINE)
 
 
@@ -86,11 +88,11 @@ def _text(path: Path) -> str:
     return path.read_text()
 
 
-def kernel_program(kernel: CudaKernel, config: TileConfig, problem: Problem) -> Program:
+def kernel_program(kernel: CudaKernel, config: TileConfig, problem: Problem, *, gated: bool = False) -> Program:
     """A kernel of the catalogue for a problem's element type and transpositions, as its function finds them."""
     problem = kernel.as_launched(problem, config)
     transposes = _transposes((problem.transpose_a, problem.transpose_b))
-    options = (*_common(problem.dtype), *transposes, *kernel.defines(config))
+    options = (*_common(problem.dtype), *transposes, *kernel.defines(config), *(GATED if gated else ()))
     return Program(kernel.source_path, options, kernel.architecture_specific)
 
 
@@ -114,9 +116,14 @@ def gather_program(dtype: DTypeName) -> Program:
     return Program(GATHER_SOURCE, (*_common(dtype), *_transposes((False, False))))
 
 
-def turn_program(itemsize: int) -> Program:
+def turn_program(itemsize: int, *, gated: bool = False) -> Program:
     """The transposition of matrices whose elements have so many bytes: 1, 2 or 4."""
-    return Program(TURN_SOURCE, (LANGUAGE, f"-DITEM_BYTES={itemsize}"))
+    return Program(TURN_SOURCE, (LANGUAGE, f"-DITEM_BYTES={itemsize}", *(GATED if gated else ())))
+
+
+def copy_program() -> Program:
+    """Copies of rows, where a word on the device says so."""
+    return Program(COPY_SOURCE, (LANGUAGE, *GATED))
 
 
 def border_program(problem: Problem, vectors: int, *, narrow: bool) -> Program:

@@ -4,7 +4,6 @@
 #pragma once
 
 #include "emulated_measure.cuh"
-#include "emulated_spread.cuh"
 
 constexpr unsigned int SECOND = INFINITE | 3u << 21;  // bits that a second scale may have
 constexpr int WARPS = PASS_THREADS / 32;
@@ -23,12 +22,16 @@ __device__ __forceinline__ unsigned int scales_of(unsigned int peak) {
            static_cast<unsigned int>(line_quarters(peak)) << 13;
 }
 
-// An element as q, halves rounded away from zero. Scaling loses bits only of what is nothing as an integer. Sums
+// An element as q, halves rounded away from zero. A float32 has 24 bits, so a large element's q often lies half-way
+// between two numbers of three digits, and balanced digits would round each of these up: with elements of one sign in
+// the other line, such errors add up. Where the third digit is even q is made one less, and so rounded down.
+// Scaling loses bits only of what is nothing as an integer. Sums
 // towards zero never reach a whole number that the exact one does not, and a NaN is converted to zero.
 __device__ __forceinline__ int scaled_integer(float value, unsigned int scales) {
     const float scaled = value * __uint_as_float(scales & INFINITE) * __uint_as_float(scales << 8 & SECOND);
     const float half = __uint_as_float((__float_as_uint(scaled) & 0x80000000u) | 0x3F000000u);
-    return __float2int_rz(__fadd_rz(scaled, half));
+    const int q = __float2int_rz(__fadd_rz(scaled, half));
+    return q - ((q & 0x1FF) == 0x80);
 }
 
 // A tile: of which matrix, from where on, and where its digits go.
@@ -38,7 +41,6 @@ struct Part {
     bool whole;       // no bounds are met in it, and four neighbours can be read at once
     bool aligned;
     unsigned char* tile;
-    unsigned long long* squares;  // of its lines
 };
 
 // Which of the warp's lines, and which chunk of its steps, a lane takes. Where lines lie along memory, four lanes have
@@ -54,43 +56,41 @@ __device__ __forceinline__ Run run_of(int turn) {
                  : Run{lane % WARP_LINES, turn * 2 + lane / WARP_LINES};
 }
 
-// Steps from `depth` on of a line; zeros past the last of either.
+// RUN steps of a line from `depth` on; zeros past the last of either. `whole`: no bounds are met, and four neighbours
+// can be read at once; `aligned`: they can where no bounds are met.
 template <bool ALONG>
-__device__ __forceinline__ void read_run(float (&values)[RUN], const Part& part, const Operand& operand, int line,
-                                         int depth) {
-    const float* const first = part.matrix + line * operand.line_step + depth * operand.depth_step;
+__device__ __forceinline__ void read_run(float (&values)[RUN], const float* matrix, const Operand& operand, int line,
+                                         int depth, bool whole, bool aligned) {
+    const float* const first = matrix + line * operand.line_step + depth * operand.depth_step;
     if (ALONG) {
 #pragma unroll
         for (int i = 0; i < RUN; i += 4) {
             float4 four = {0.0f, 0.0f, 0.0f, 0.0f};
-            if (part.whole)
+            if (whole)
                 four = *reinterpret_cast<const float4*>(first + i);
             else if (line < operand.lines)
-                four = read_four(first, i, operand.depth - depth, part.aligned);
+                four = read_four(first, i, operand.depth - depth, aligned);
             values[i] = four.x, values[i + 1] = four.y, values[i + 2] = four.z, values[i + 3] = four.w;
         }
     } else {
 #pragma unroll
         for (int i = 0; i < RUN; ++i) {
-            const bool inside = part.whole || (line < operand.lines && depth + i < operand.depth);
+            const bool inside = whole || (line < operand.lines && depth + i < operand.depth);
             values[i] = inside ? first[i * operand.depth_step] : 0.0f;
         }
     }
 }
 
-// A chunk of each plane. Returns the sum of squares.
-__device__ __forceinline__ unsigned int put_run(unsigned char* tile, int offset, const float (&values)[RUN],
-                                                unsigned int scales) {
-    unsigned int planes[DIGITS][4], squares = 0;
+// A chunk of each plane.
+__device__ __forceinline__ void put_run(unsigned char* tile, int offset, const float (&values)[RUN],
+                                        unsigned int scales) {
+    unsigned int planes[DIGITS][4];
 #pragma unroll
     for (int four = 0; four < 4; ++four) {
         unsigned int digits[4];
 #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-            const int q = scaled_integer(values[four * 4 + i], scales), high = q >> SQUARE_SHIFT;
-            digits[i] = digits_of(q);
-            squares += high * high;
-        }
+        for (int i = 0; i < 4; ++i)
+            digits[i] = digits_of(scaled_integer(values[four * 4 + i], scales));
         const unsigned int low_01 = __byte_perm(digits[0], digits[1], 0x5140),
                            high_01 = __byte_perm(digits[0], digits[1], 0x7362);
         const unsigned int low_23 = __byte_perm(digits[2], digits[3], 0x5140),
@@ -104,54 +104,23 @@ __device__ __forceinline__ unsigned int put_run(unsigned char* tile, int offset,
     for (int digit = 0; digit < DIGITS; ++digit)
         *reinterpret_cast<uint4*>(tile + digit * PLANE + offset) = {planes[digit][0], planes[digit][1],
                                                                     planes[digit][2], planes[digit][3]};
-    return squares;
 }
 
 // `scales`: in each lane, of the warp's line lane % WARP_LINES.
 template <bool ALONG>
 __device__ __forceinline__ void split_part(const Part& part, const Operand& operand, unsigned int scales) {
-    const int lane = threadIdx.x % 32, first = threadIdx.x / 32 * WARP_LINES;
+    const int first = threadIdx.x / 32 * WARP_LINES;
     float values[TURNS][RUN];
 #pragma unroll
     for (int turn = 0; turn < TURNS; ++turn) {
         const Run run = run_of<ALONG>(turn);
-        read_run<ALONG>(values[turn], part, operand, part.line + first + run.line, part.depth + run.chunk * RUN);
+        read_run<ALONG>(values[turn], part.matrix, operand, part.line + first + run.line, part.depth + run.chunk * RUN,
+                        part.whole, part.aligned);
     }
-    unsigned int squares[TURNS];
 #pragma unroll
     for (int turn = 0; turn < TURNS; ++turn) {
         const Run run = run_of<ALONG>(turn);
-        squares[turn] = put_run(part.tile, chunk_offset(first + run.line, run.chunk), values[turn],
-                                __shfl_sync(0xFFFFFFFF, scales, run.line));
+        put_run(part.tile, chunk_offset(first + run.line, run.chunk), values[turn],
+                __shfl_sync(0xFFFFFFFF, scales, run.line));
     }
-    if (ALONG) {
-#pragma unroll
-        for (int turn = 0; turn < TURNS; ++turn) {
-            squares[turn] += __shfl_xor_sync(0xFFFFFFFF, squares[turn], 1);
-            squares[turn] += __shfl_xor_sync(0xFFFFFFFF, squares[turn], 2);
-            if (lane % 4 == turn)
-                atomicAdd(part.squares + first + run_of<ALONG>(turn).line,
-                          static_cast<unsigned long long>(squares[turn]));
-        }
-    } else {
-        squares[0] += squares[1];
-        squares[0] += __shfl_xor_sync(0xFFFFFFFF, squares[0], WARP_LINES);
-        if (lane < WARP_LINES) atomicAdd(part.squares + first + lane, static_cast<unsigned long long>(squares[0]));
-    }
-}
-
-// In the warp that comes last for its lines: the mean over lines of their spreads.
-__device__ __forceinline__ void spread_of_warps(const Findings& findings, int block, int depth) {
-    float sum = 0.0f, count = 0.0f;
-    for (int line = threadIdx.x % 32; line < LINES; line += 32) {
-        float counted;
-        sum += line_spread(findings, static_cast<Index>(block) * LINES + line, depth, counted);
-        count += counted;
-    }
-#pragma unroll
-    for (int lanes = 1; lanes < 32; lanes *= 2) {
-        sum += __shfl_xor_sync(0xFFFFFFFF, sum, lanes);
-        count += __shfl_xor_sync(0xFFFFFFFF, count, lanes);
-    }
-    if (threadIdx.x % 32 == 0) findings.spreads[block] = sum / fmaxf(count, 1.0f);
 }

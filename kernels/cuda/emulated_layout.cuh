@@ -16,14 +16,9 @@
 constexpr int LINES = 128;
 constexpr int DEPTH = 64;
 constexpr int DIGITS = 4;
-constexpr int PLANE = LINES * DEPTH;           // bytes of one digit of a tile
-constexpr int SMALLEST_SIDE = 64;              // a product with a shorter side is not worth its digits: see `is_direct`
-constexpr unsigned int INFINITE = 0x7F800000;  // bits of infinity; those of NaN are larger
-constexpr int SQUARE_SHIFT = 19;               // squares are summed of an element's 13 highest bits
-
-__device__ __forceinline__ bool is_direct(int m, int n, int k) {
-    return m < SMALLEST_SIDE || n < SMALLEST_SIDE || k < SMALLEST_SIDE;
-}
+constexpr int PLANE = LINES * DEPTH;                  // bytes of one digit of a tile
+constexpr unsigned int INFINITE = 0x7F800000;         // bits of infinity; those of NaN are larger
+constexpr unsigned int SMALLEST_NORMAL = 0x00800000;  // bits of 2^-126
 
 __device__ __forceinline__ int blocks_of(int extent, int block) { return (extent + block - 1) / block; }
 
@@ -55,28 +50,49 @@ __device__ __forceinline__ Operand chosen(bool is_b, const Operand& a, const Ope
             is_b ? b.along_depth : a.along_depth};
 }
 
+constexpr int WEIGHTS = 256;  // that a line may have: see emulated_judge.cuh
+
+// What holds for the product as a whole. The host launches the float32 kernel behind the last pass, with the address of
+// the first word.
+struct Verdict {
+    unsigned int in_float32;           // not 0: no digits are made, and the float32 kernel multiplies
+    unsigned int any_listed;           // not 0: some lines are listed, and are multiplied in float32
+    unsigned int arrived;              // blocks of `judge` that have ended
+    unsigned int heaviest[2];          // of lines of A and of B
+    unsigned int padding[27];          // what follows begins at a multiple of 128 bytes
+    unsigned int weights[2][WEIGHTS];  // how many lines of A and of B have each
+};
+
+// What a tile's choice follows from, of a block of lines. Lines of zeros and listed ones do not count.
+struct alignas(16) Spread {
+    float heaviest, mean_weight;  // in binades
+    float widest, mean;           // (largest element / root mean square)^2, as told from means of four
+};
+
 // The workspace. Blocks of lines are numbered through A's items and then B's.
 struct Findings {
-    unsigned long long* squares;  // of each line: Σ (q >> SQUARE_SHIFT)²
-    unsigned int* peaks;          // of each line: bits of its largest magnitude
-    unsigned int* depth_peaks;    // the same across lines, of each step of k, of A's items and then B's
-    unsigned int* arrivals;       // of each block of lines: tiles that are split
-    unsigned int* exponents;      // of each product of the batch: the largest of A, of B, of two that meet, and none
-    float* spreads;  // of each block of lines: mean of (2^31 / root mean square of q)², infinity if it has no digits
+    Verdict* verdict;
+    unsigned long long* logs;          // of each line: how many elements are normal numbers, and the sum of their logs
+    unsigned long long* logs_of_four;  // the same of sums of four magnitudes
+    unsigned int* peaks;               // of each line: bits of its largest magnitude
+    unsigned int* listed;              // of each item: how many of its lines are listed
+    Spread* spreads;                   // of each block of lines
+    unsigned int* lists;               // of each item, from its first line's place on: the lines that are listed
     unsigned char* digits;
     int steps;  // of DEPTH
 
-    __device__ __forceinline__ Findings(unsigned char* workspace, const Operand& a, const Operand& b, int batch) {
+    __device__ __forceinline__ Findings(unsigned char* workspace, const Operand& a, const Operand& b) {
         const Index blocks = static_cast<Index>(a.items) * a.blocks() + static_cast<Index>(b.items) * b.blocks();
         const Index lines = blocks * LINES;
         steps = blocks_of(a.depth, DEPTH);
-        squares = reinterpret_cast<unsigned long long*>(workspace);
-        peaks = reinterpret_cast<unsigned int*>(squares + lines);
-        depth_peaks = peaks + lines;
-        exponents = depth_peaks + static_cast<Index>(a.items + b.items) * steps * DEPTH;
-        arrivals = exponents + 4ll * batch;
-        spreads = reinterpret_cast<float*>(arrivals + blocks);
-        const Index before = reinterpret_cast<unsigned char*>(spreads + blocks) - workspace;
+        verdict = reinterpret_cast<Verdict*>(workspace);
+        logs = reinterpret_cast<unsigned long long*>(verdict + 1);
+        logs_of_four = logs + lines;
+        peaks = reinterpret_cast<unsigned int*>(logs_of_four + lines);
+        listed = peaks + lines;
+        spreads = reinterpret_cast<Spread*>(listed + (a.items + b.items + 3) / 4 * 4);
+        lists = reinterpret_cast<unsigned int*>(spreads + blocks);
+        const Index before = reinterpret_cast<unsigned char*>(lists + lines) - workspace;
         digits = workspace + (before + 127) / 128 * 128;
     }
 

@@ -1,10 +1,10 @@
-// What runs before an emulated product on the tensor cores, with the same arguments: peaks of lines, digits, and the
-// tiles that CUDA cores multiply.
+// What runs before and behind an emulated product on the tensor cores, with the same arguments: what lines are like,
+// what follows from it, digits; and lines that have none.
 #pragma once
 
 #include "emulated_digits.cuh"
-#include "emulated_plain.cuh"
-#include "emulated_way.cuh"
+#include "emulated_judge.cuh"
+#include "emulated_lines.cuh"
 
 #define SIGNATURE                                                                                               \
     const float *__restrict__ a, const float *__restrict__ b, float *__restrict__ c, Index m, Index n, Index k, \
@@ -27,24 +27,54 @@
                           row_step_b(ldb),                        \
                           stride_b,                               \
                           TRANSPOSE_B};                           \
-    const Findings findings(workspace, of_a, of_b, static_cast<int>(batch))
+    const Findings findings(workspace, of_a, of_b)
 
 // One block for each MEASURED_ROWS × MEASURED_COLUMNS of A, and then of B.
 extern "C" __global__ void __launch_bounds__(PASS_THREADS) emulated_measure(SIGNATURE) {
-    __shared__ unsigned int of_columns[MEASURED_COLUMNS];
+    __shared__ OfColumns of_columns;
     OPERANDS;
     const int number = blockIdx.x, blocks_a = measured_blocks(of_a);
     const bool is_b = number >= blocks_a;
-    const Index skipped_lines = is_b ? static_cast<Index>(of_a.items) * of_a.blocks() * LINES : 0;
-    const Index skipped_steps = is_b ? static_cast<Index>(of_a.items) * findings.steps * DEPTH : 0;
-    measure_operand(chosen(is_b, of_a, of_b), is_b ? number - blocks_a : number, findings.peaks + skipped_lines,
-                    findings.depth_peaks + skipped_steps, findings.steps, of_columns);
+    measure_operand(chosen(is_b, of_a, of_b), is_b ? number - blocks_a : number, findings,
+                    is_b ? static_cast<Index>(of_a.items) * of_a.blocks() * LINES : 0, of_columns);
+}
+
+// A warp for each block of lines.
+extern "C" __global__ void __launch_bounds__(PASS_THREADS) emulated_judge(SIGNATURE) {
+    __shared__ Judging judging;
+    OPERANDS;
+    const int blocks_a = of_a.items * of_a.blocks(), blocks = blocks_a + of_b.items * of_b.blocks();
+    const int block = blockIdx.x * (PASS_THREADS / 32) + threadIdx.x / 32, is_b = block >= blocks_a;
+    for (int i = 0; i < 2; ++i)
+        judging.weights[i][threadIdx.x] = 0;
+    if (threadIdx.x < 2) judging.heaviest[threadIdx.x] = 0;
+    __syncthreads();
+    if (block < blocks)
+        judge_lines(findings, block, of_a.depth, NO_DIGITS, [&](int, int weight) {
+            atomicAdd(&judging.weights[is_b][weight], 1u);
+            atomicMax(&judging.heaviest[is_b], static_cast<unsigned int>(weight));
+        });
+    __syncthreads();
+    Verdict& verdict = *findings.verdict;
+    for (int i = 0; i < 2; ++i)
+        if (const unsigned int lines = judging.weights[i][threadIdx.x])
+            atomicAdd(&verdict.weights[i][threadIdx.x], lines);
+    if (threadIdx.x < 2) atomicMax(&verdict.heaviest[threadIdx.x], judging.heaviest[threadIdx.x]);
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) judging.is_last = atomicAdd(&verdict.arrived, 1u) == gridDim.x - 1;
+    __syncthreads();
+    if (!judging.is_last) return;
+    __threadfence();
+    const unsigned int heaviest = __ldcg(&verdict.heaviest[0]) + __ldcg(&verdict.heaviest[1]);
+    if (heaviest > static_cast<unsigned int>(largest_sum(of_a.depth))) list_lines(judging, findings, of_a, of_b);
 }
 
 // One block for each tile of A, and then of B; in the order in which they lie in memory, and the last first: what was
 // measured last the L2 may still have.
 extern "C" __global__ void __launch_bounds__(PASS_THREADS, 4) emulated_split(SIGNATURE) {
     OPERANDS;
+    if (findings.verdict->in_float32) return;
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const int blocks_a = of_a.items * of_a.blocks(), number = gridDim.x - 1 - blockIdx.x;
     const bool is_b = number >= blocks_a * findings.steps;
@@ -55,7 +85,6 @@ extern "C" __global__ void __launch_bounds__(PASS_THREADS, 4) emulated_split(SIG
     const int block_of_item = operand.along_depth ? place / findings.steps : place % blocks;
     const int step = operand.along_depth ? place % findings.steps : place / blocks;
     const int block = (is_b ? blocks_a : 0) + item * blocks + block_of_item;
-    const Index first = static_cast<Index>(block) * LINES;
     const int line = block_of_item * LINES, depth = step * DEPTH;
     const bool aligned = operand.is_aligned();
     const Part part = {operand.first + item * operand.stride,
@@ -63,44 +92,25 @@ extern "C" __global__ void __launch_bounds__(PASS_THREADS, 4) emulated_split(SIG
                        depth,
                        aligned && line + LINES <= operand.lines && depth + DEPTH <= operand.depth,
                        aligned,
-                       findings.tile(block, step),
-                       findings.squares + first};
-    const unsigned int scales = scales_of(findings.peaks[first + warp * WARP_LINES + lane % WARP_LINES]);
+                       findings.tile(block, step)};
+    const unsigned int* const peaks = findings.peaks + static_cast<Index>(block) * LINES;
+    const unsigned int scales = scales_of(peaks[warp * WARP_LINES + lane % WARP_LINES]);
     if (operand.along_depth)
         split_part<true>(part, operand, scales);
     else
         split_part<false>(part, operand, scales);
-    if (!is_b && block_of_item == 0) compare_step(findings, of_a, of_b, batch, item, step);
-    __threadfence();  // squares are there before the arrival is counted
-    __syncwarp();
-    unsigned int arrived = 0;
-    if (lane == 0) arrived = atomicAdd(findings.arrivals + block, 1u);
-    if (__shfl_sync(0xFFFFFFFF, arrived, 0) != WARPS * findings.steps - 1) return;
-    __threadfence();
-    spread_of_warps(findings, block, k);
 }
 
-// Tiles that are not made of digits. A few blocks share all of them, and each of a block's threads looks at one.
-extern "C" __global__ void __launch_bounds__(PLAIN_THREADS, 2) emulated_plain(SIGNATURE) {
-    __shared__ __align__(16) float shared[2 * PLAIN_DEPTH * PLAIN_ROW];
-    __shared__ unsigned int found[PLAIN_THREADS / 32];
+// Behind the product: rows of C whose row of A is listed, and columns whose column of B is.
+extern "C" __global__ void __launch_bounds__(PASS_THREADS, 2) emulated_lines(SIGNATURE) {
+    __shared__ LinesShared shared;
     OPERANDS;
-    const Index of_item = static_cast<Index>(of_a.blocks()) * of_b.blocks(), tiles = of_item * batch;
-    const auto work_of = [&](Index tile) {
-        const int within = static_cast<int>(tile % of_item);
-        return Work{within / of_b.blocks() * LINES, within % of_b.blocks() * LINES, static_cast<int>(tile / of_item)};
-    };
-    for (Index first = blockIdx.x; first < tiles; first += static_cast<Index>(PLAIN_THREADS) * gridDim.x) {
-        const Index own = first + static_cast<Index>(threadIdx.x) * gridDim.x;
-        const bool is_plain = own < tiles && Task(findings, of_a, of_b, work_of(own)).way == PLAIN;
-        const unsigned int of_warp = __ballot_sync(0xFFFFFFFF, is_plain);
-        if (threadIdx.x % 32 == 0) found[threadIdx.x / 32] = of_warp;
-        if (!__syncthreads_or(is_plain)) continue;
-        for (int thread = 0; thread < PLAIN_THREADS; ++thread) {
-            if (!(found[thread / 32] >> thread % 32 & 1)) continue;
-            const Work work = work_of(first + static_cast<Index>(thread) * gridDim.x);
-            plain_tile(shared, of_a, of_b, c + work.item * stride_c, ldc, work.row, work.column, work.item);
-        }
-        __syncthreads();  // everybody has read what was found
+    if (findings.verdict->in_float32 || !findings.verdict->any_listed) return;
+    int before = 0;
+    for (int item = 0; item < static_cast<int>(batch); ++item) {
+        float* const of_item = c + item * stride_c;
+        const Listed rows(findings, of_a, of_b, false, item), columns(findings, of_b, of_a, true, item);
+        before = multiply_listed<!TRANSPOSE_A, TRANSPOSE_B>(shared, rows, of_item, ldc, 1, before);
+        before = multiply_listed<TRANSPOSE_B, !TRANSPOSE_A>(shared, columns, of_item, 1, ldc, before);
     }
 }

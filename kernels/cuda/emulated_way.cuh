@@ -1,38 +1,70 @@
-// How a tile of an emulated product is made: of how many int8 products, or on CUDA cores.
+// How many int8 products a tile of an emulated product takes.
+//
+// Errors are in units of 2^-24·√k·F·F', where F and F' are the magnitudes that the scales of the two lines take to 2^31
+// (emulated_judge.cuh), and r = root mean square / F. Digits after the third, if three are taken, and the rounding of q
+// leave errors spread evenly over a place of theirs: 0.58·r' and 0.58·r at three digits, a 256th of it at four. Of
+// products left out, those of digits 1 and 2 come to 0.47, one of the two to 0.33, those of 2 and 2 to 0.333/256, and
+// the three of digit sum 4 to 0.577/256. Sums in float32 are off by 0.27·√k·r·r' or more, those of elements that lie
+// far apart by 0.43 of it.
+//
+// A tile takes the fewest products of which three things hold.
+//
+// - Its widest line, with lines of the mean spread, is off by no more than float32 sums are, where elements that meet
+//   are not related.
+// - Its heaviest line, with lines of the mean weight, stays within a limit to E, whatever meets. E bounds what float32
+//   sums are off by from below. Elements of a normal distribution have root mean squares a binade above geometric
+//   means, and pairs of them two: so the limits of six and eight grant four times what elements of one size would
+//   allow. The limit of ten grants twice as much as such elements allow.
+// - Its two heaviest lines keep to the class of fp32, |C - A·B| <= 4·√k·2^-24·(|A|·|B|), by eight standard deviations,
+//   which are 2·c <= k·2^-E for an error of c. Of ten products the limit above says so.
+//
+// A library that sums k in parts is off by half as much. There six are too many left out, and LEAST says how many a
+// tile takes that would do with six.
 #pragma once
 
 #include "emulated_layout.cuh"
 #include "hopper_schedule.cuh"
 
-enum Way { PLAIN, SIX, SEVEN, EIGHT, TEN };
+enum Way { SIX, SEVEN, EIGHT, TEN };
 constexpr Way FEWEST = LEAST == 6 ? SIX : LEAST == 7 ? SEVEN : LEAST == 8 ? EIGHT : TEN;
 
-// What a tile takes, by what it is off by in the mean square, in units of 2^-24·√k·(root mean squares of its lines).
-//
-// Let s = 2^31 / root mean square of a line's q. Digits after the third, if three are taken, and the rounding of q
-// leave errors spread evenly over a place of theirs: 0.58·s from each operand at three digits, a 256th of it at four.
-// Of products left out, those of digits 1 and 2 come to 0.47·s·s', of 2 and 2 to 0.333/256·s·s', and the three of digit
-// sum 4 to 0.577/256·s·s'. Sums in float32 are off by 0.3·√k (cuBLAS, measured; a random walk's rounding gives 0.41).
-//
-// Elements that lie far apart, so that eight or ten are asked for, leave a float32 sum many terms too small to be
-// rounded in it: over 40 binades it is off by 0.43 of that, measured, and so is what eight may be off by.
-//
-// That holds where large elements of A meet large ones of B. If the largest that meet have exponents `gap` less than
-// the largest of each, terms may be that much smaller than the lines let expect, and float32's errors with them. One is
-// chance.
-//
-// A library that sums k in parts is off by half of that. There six are too many left out, and LEAST says how many a
-// tile takes that would do with six: with seven, one of the two products of digits 1 and 2 is left out, 0.33·s·s'. Of a
-// short and wide product it may sum so many parts that eight are too few; ten leave next to nothing but the last
-// rounding.
-__device__ __forceinline__ Way way_of(float spread_a, float spread_b, const unsigned int* exponents, int k) {
-    const int gap = max(0, static_cast<int>(exponents[0] + exponents[1] - exponents[2]) - 1);
-    const float granted = 0.27f * 0.27f * static_cast<float>(k), smaller = exp2f(2.0f * min(gap, 60));
-    const float rounded = 0.34f * (spread_a + spread_b) * smaller, dropped = spread_a * spread_b * smaller;
+// Binades from the root mean square of a normal distribution down to the mean logarithm of the mean of four magnitudes,
+// by logarithms made of straight pieces.
+constexpr float NORMAL_MEANS = 0.53f;
+
+// The largest E that a number of products carries.
+__device__ __forceinline__ float limit_of(Way way, int depth) {
+    const float beyond = way == SIX ? 1.2f : way == EIGHT ? 1.5f : 7.77f;
+    return 0.5f * log2f(static_cast<float>(depth)) + beyond;
+}
+
+// What each zero of a line weighs. N is smaller by every zero, and both bounds with it: 1.5 are enough for that, since
+// -N/k·log2(N/k) <= 1.5·(1 - N/k).
+__device__ __forceinline__ float binades_of_zero(int depth) { return limit_of(TEN, depth) + 1.5f; }
+
+// Of spreads (1 / r)², the mean squares over that of F·F'·r·r'.
+__device__ __forceinline__ bool is_as_float32(float spread_a, float spread_b, Way way, int depth) {
+    const float granted = 0.27f * 0.27f * static_cast<float>(depth);
+    const float rounded = 0.34f * (spread_a + spread_b), dropped = spread_a * spread_b;
     const float place = 1.0f / 65536;  // a 256th, squared
-    if (0.22f * dropped + rounded <= granted) return FEWEST;
-    if (0.11f * place * dropped + rounded <= 0.4f * granted) return FEWEST == TEN ? TEN : EIGHT;
-    return place * (0.33f * dropped + rounded) <= granted ? TEN : PLAIN;
+    return way == SIX ? 0.22f * dropped + rounded <= granted : 0.11f * place * dropped + rounded <= 0.4f * granted;
+}
+
+__device__ __forceinline__ bool is_carried(const Spread& a, const Spread& b, Way way, int depth) {
+    return fmaxf(a.heaviest + b.mean_weight, a.mean_weight + b.heaviest) <= limit_of(way, depth) &&
+           a.heaviest + b.heaviest <= log2f(static_cast<float>(depth)) - 1.0f &&
+           is_as_float32(a.widest, b.mean, way, depth) && is_as_float32(a.mean, b.widest, way, depth);
+}
+
+__device__ __forceinline__ Way way_of(const Spread& a, const Spread& b, int depth) {
+    if (FEWEST == TEN) return TEN;
+    if (is_carried(a, b, SIX, depth)) return FEWEST;
+    return is_carried(a, b, EIGHT, depth) ? EIGHT : TEN;
+}
+
+__device__ __forceinline__ Spread worse_of(const Spread& one, const Spread& other) {
+    return {fmaxf(one.heaviest, other.heaviest), fmaxf(one.mean_weight, other.mean_weight),
+            fmaxf(one.widest, other.widest), fmaxf(one.mean, other.mean)};
 }
 
 // A tile of C: of which lines, and how. Tiles below each other in a cluster go the same way, as they share digits of B.
@@ -40,16 +72,14 @@ struct Task {
     int block_a, block_b;  // of lines
     Way way;
 
-    __device__ __forceinline__ Task(const Findings& findings, const Operand& a, const Operand& b, const Work& work)
-        : way(PLAIN) {
+    __device__ __forceinline__ Task(const Findings& findings, const Operand& a, const Operand& b, const Work& work) {
         const int row = work.row / LINES, first = row / CLUSTER * CLUSTER;
         const int before = (a.items > 1 ? work.item : 0) * a.blocks();
         block_a = before + row;
         block_b = a.items * a.blocks() + (b.items > 1 ? work.item : 0) * b.blocks() + work.column / LINES;
-        if (is_direct(a.lines, b.lines, a.depth)) return;
-        float spread_a = 0;
-        for (int other = first; other < min(first + CLUSTER, a.blocks()); ++other)
-            spread_a = fmaxf(spread_a, findings.spreads[before + other]);
-        way = way_of(spread_a, findings.spreads[block_b], findings.exponents + 4ll * work.item, a.depth);
+        Spread of_a = findings.spreads[before + first];
+        for (int other = first + 1; other < min(first + CLUSTER, a.blocks()); ++other)
+            of_a = worse_of(of_a, findings.spreads[before + other]);
+        way = way_of(of_a, findings.spreads[block_b], a.depth);
     }
 };

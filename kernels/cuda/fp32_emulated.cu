@@ -1,9 +1,10 @@
 // C = A·B of float32 on tensor cores that multiply bytes: fp32-accurate emulation. emulated_layout.cuh says what the
 // digits are, emulated_ring.cuh how they are multiplied.
 //
-// `measure` finds the largest element of each line, `split` writes digits, and the product takes as many of them for a
-// tile as its error needs: from the spread of elements inside its lines follows what six, eight or ten products would
-// be off by, and what float32 sums are. No tile takes fewer products than LEAST.
+// `measure` finds out how large the elements of each line are, `judge` what follows from it, `split` writes digits, and
+// the product takes as many of them for a tile as its error needs, never fewer products than LEAST. Few lines that no
+// number of digits carries are multiplied in float32 behind it (`lines`). Where they are many, nothing is done here
+// after `judge`: the host launches the float32 kernel behind all this, which looks at the verdict.
 #include "emulated_passes.cuh"
 #include "emulated_ring.cuh"
 
@@ -72,6 +73,7 @@ __device__ __forceinline__ int hidden(int value) {
 }
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1) fp32_emulated(SIGNATURE) {
+    if (reinterpret_cast<const Verdict*>(workspace)->in_float32) return;
     DYNAMIC_TILES(shared);
     const unsigned int base = shared_address(shared);
     const Ring ring = {base, base + BARRIERS_OFFSET};
@@ -116,7 +118,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
                 {
                     const Operand of_a = operand_a(), of_b = operand_b();
                     if (!TileSchedule(of_a.lines, of_b.lines, batch, cluster_rank()).find(turn, work)) break;
-                    const Findings findings(workspace, of_a, of_b, static_cast<int>(batch));
+                    const Findings findings(workspace, of_a, of_b);
                     const Task task(findings, of_a, of_b, work);
                     // Below C there is nothing, but a cluster waits for as many bytes in every block.
                     const int skipped = work.row < of_a.lines ? 0 : cluster_rank();
@@ -124,7 +126,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
                     digits_a = findings.tile(task.block_a - skipped, 0);
                     digits_b = findings.tile(task.block_b, 0);
                 }
-                if (way != PLAIN) produce(ring, place, digits_a, digits_b, way, blocks_of(static_cast<int>(k), DEPTH));
+                produce(ring, place, digits_a, digits_b, way, blocks_of(static_cast<int>(k), DEPTH));
             }
     } else {
         take_registers<CONSUMER_REGISTERS>();
@@ -134,10 +136,9 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
             {
                 const Operand of_a = operand_a(), of_b = operand_b();
                 if (!TileSchedule(of_a.lines, of_b.lines, batch, cluster_rank()).find(turn, work)) break;
-                const Findings findings(workspace, of_a, of_b, static_cast<int>(batch));
+                const Findings findings(workspace, of_a, of_b);
                 const Task task(findings, of_a, of_b, work);
                 way = task.way;
-                if (way == PLAIN) continue;
                 set_target(target, findings, task, c + work.item * stride_c + work.row * ldc + work.column, ldc,
                            of_a.lines - work.row, of_b.lines - work.column, warpgroup);
             }

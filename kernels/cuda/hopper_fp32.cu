@@ -10,6 +10,7 @@
 // Parameters: BLOCK_M, BLOCK_N, BLOCK_K, STRETCH, STAGES.
 #include "common.cuh"
 #include "follow.cuh"
+#include "gate.cuh"
 #include "hopper.cuh"
 #include "sharing_sums.cuh"
 
@@ -67,7 +68,8 @@ extern "C" __global__ void __maxnreg__(MOST_REGISTERS)
     hopper_fp32(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
                 const __grid_constant__ TensorMap map_c, const __grid_constant__ TensorMap few_a,
                 const __grid_constant__ TensorMap few_b, int m, int n, int k, int batch, int items_a, int items_b,
-                int whole_m, int whole_n, float4* workspace) {
+                int whole_m, int whole_n, float4* workspace GATE) {
+    if (GATE_IS_CLOSED) return;
     DYNAMIC_TILES(shared);
     const Shared at = {shared_address(shared)};
     const Sizes sizes = {m, n, k, batch, items_a, items_b, whole_m, whole_n};

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 from kernels.arrange import tiles
 from kernels.entries.hopper import CONSUMERS, HOPPER, WARPGROUP
+from kernels.entries.hopper_fp32 import HOPPER_FP32
+from kernels.fallback import Fallback
 from kernels.kernel import CudaKernel, Kernel, Launch, Parameter, Pass, TileConfig, Workspace
 from kernels.numerics import Problem
 
 LINES, DEPTH, DIGITS = 128, 64, 4  # of a tile of digits: rows of A or columns of B, steps of k, bytes of an element
-SMALLEST_SIDE = 64  # a product with a shorter side is multiplied on CUDA cores
+SMALLEST_SIDE = 64  # a product with a shorter side is not worth its digits
+LARGEST_DEPTH = 1 << 24  # steps of k whose logarithms and count fit into 64 bits
 PLACES, BARRIER_BYTES = 12, 8  # of the ring: a digit of a tile of A and one of B in each
 TARGET_BYTES = 1568  # of a consumer: where its sums go
-PASS_THREADS = 256
+PASS_THREADS, WARPS = 256, 8
+VERDICT_BYTES = 128 + 2 * 256 * 4  # `Verdict` in emulated_layout.cuh
+STRIP = 32  # rows or columns that a block of `emulated_lines` takes beside the listed ones
 MEASURED_ROWS, MEASURED_COLUMNS = 32, 512  # of a matrix as it is stored, for a block
 SHARED_BYTES = PLACES * (2 * LINES * DEPTH + 2 * BARRIER_BYTES) + CONSUMERS * TARGET_BYTES
 
 
 def is_direct(problem: Problem) -> bool:
-    """Whether it goes to CUDA cores whole, without digits."""
-    return min(problem.m, problem.n, problem.k) < SMALLEST_SIDE
+    """Whether it goes to the float32 kernel whole, without digits."""
+    return min(problem.m, problem.n, problem.k) < SMALLEST_SIDE or problem.k >= LARGEST_DEPTH
 
 
 def _items(problem: Problem) -> tuple[int, int]:
@@ -37,10 +42,9 @@ def _workspace(problem: Problem, _config: TileConfig) -> Workspace:
     if is_direct(problem):
         return Workspace(0, 0)
     blocks, steps = _line_blocks(problem), tiles(problem.k, DEPTH)
-    of_lines = blocks * LINES * (8 + 4)
-    of_steps = sum(_items(problem)) * steps * DEPTH * 4
-    zeroed = of_lines + of_steps + 4 * 4 * problem.batch + 4 * blocks
-    before = tiles(zeroed + 4 * blocks, 128) * 128
+    counts = tiles(sum(_items(problem)), 4) * 4
+    zeroed = VERDICT_BYTES + blocks * LINES * (8 + 8 + 4) + 4 * counts
+    before = tiles(zeroed + 16 * blocks + 4 * blocks * LINES, 128) * 128
     return Workspace(before + blocks * steps * DIGITS * LINES * DEPTH, zeroed)
 
 
@@ -49,20 +53,20 @@ def _measured_blocks(rows: int, columns: int) -> int:
 
 
 def _passes(problem: Problem, _config: TileConfig) -> tuple[Pass, ...]:
-    """Peaks of lines, digits, and the tiles that are not made of digits."""
-    block = (PASS_THREADS, 1, 1)
-    product_tiles = tiles(problem.m, LINES) * tiles(problem.n, LINES) * problem.batch
-    plain = Pass("emulated_plain", Launch((product_tiles, 1, 1), block, resident=True))
+    """What lines are like, what follows, digits; and behind the kernel the lines that have none."""
     if is_direct(problem):
-        return (plain,)
+        return ()
+    block = (PASS_THREADS, 1, 1)
     (items_a, items_b), (m, n, k) = _items(problem), (problem.m, problem.n, problem.k)
     measured = items_a * _measured_blocks(*((k, m) if problem.transpose_a else (m, k)))
     measured += items_b * _measured_blocks(*((n, k) if problem.transpose_b else (k, n)))
-    split = _line_blocks(problem) * tiles(k, DEPTH)
+    blocks = _line_blocks(problem)
+    strips = max(tiles(m, STRIP), tiles(n, STRIP)) * problem.batch
     return (
         Pass("emulated_measure", Launch((measured, 1, 1), block)),
-        Pass("emulated_split", Launch((split, 1, 1), block)),
-        plain,
+        Pass("emulated_judge", Launch((tiles(blocks, WARPS), 1, 1), block)),
+        Pass("emulated_split", Launch((blocks * tiles(k, DEPTH), 1, 1), block)),
+        Pass("emulated_lines", Launch((strips, 1, 1), block, resident=True, each=2), behind=True),
     )
 
 
@@ -82,12 +86,14 @@ FP32_EMULATED: tuple[Kernel, ...] = (
         "without error. Rows of A and columns of B are scaled by a number each, a power of two or some quarters "
         "more, rounded to integers of 32 bits, and these written in four digits to base 256; products of the first "
         "digits, added up exactly and put together in the end, are the product. Six of them are as right as float32 "
-        "sums of ordinary data in the order of k, eight as those of a library that adds up parts of k, and ten as any; "
-        "where elements of a row or column differ much in size a tile takes eight or ten, and where that would "
-        "not do, or there is an infinity or a NaN, CUDA cores multiply it in float32. Two passes before find each"
-        " line's largest element and write digits in the order in which the tensor cores read them, B's "
-        "transposed, since they want both operands along k. Products with a side below 64 are multiplied on CUDA "
-        "cores alone.",
+        "sums of ordinary data in the order of k, and eight as those of a library that adds up parts of k. "
+        "How many a tile takes follows from the rows and columns in it whose elements differ most in size, told by "
+        "arithmetic and geometric means: the geometric mean bounds from below what any element of the product can "
+        "be compared with. The few rows and columns that ten do not carry, or with an infinity or a NaN, are "
+        "multiplied in float32 behind the others. Where they are many, the whole product is, by hopper_fp32: that "
+        "is decided on the device. One pass measures lines, one judges them, and one writes digits in the order in "
+        "which the tensor cores read them, B's transposed, since they want both operands along k. Products with a "
+        "side below 64 are hopper_fp32's at once.",
         origin="Ozaki's scheme (2012) on int8 tensor cores (Ootomo and others, 2024), fused in one kernel.",
         accuracy={"float32": "fp32"},
         min_compute_capability=HOPPER,
@@ -105,5 +111,6 @@ FP32_EMULATED: tuple[Kernel, ...] = (
         accumulators=lambda _config: 3 * LINES // 2,
         workspace=_workspace,
         passes=_passes,
+        fallback=Fallback(HOPPER_FP32[0], is_direct),
     ),
 )

@@ -2,6 +2,9 @@
 // pass that tells how each tile would be made.
 inline int __clz(unsigned int bits) { return bits ? __builtin_clz(bits) : 32; }
 inline float exp2f(float value) { return __builtin_exp2f(value); }
+inline float log2f(float value) { return __builtin_log2f(value); }
+inline float ceilf(float value) { return __builtin_ceilf(value); }
+inline float fabsf(float value) { return __builtin_fabsf(value); }
 inline float fmaxf(float one, float other) { return __builtin_fmaxf(one, other); }
 
 // A sum towards zero: exact in float64 but where the smaller number cannot reach the result's places.
@@ -32,23 +35,17 @@ inline unsigned int __reduce_max_sync(unsigned int mask, unsigned int value,
     return value;
 }
 
-inline unsigned int __ballot_sync(unsigned int mask, bool holds, emulated::Place at = emulated::Place::here()) {
-    unsigned int found = static_cast<unsigned int>(holds) << emulated::lane();
+inline unsigned int __reduce_add_sync(unsigned int mask, unsigned int value,
+                                      emulated::Place at = emulated::Place::here()) {
     for (int lanes = 1; lanes < warpSize; lanes *= 2)
-        found |= __shfl_xor_sync(mask, found, lanes, at);
-    return found;
+        value += __shfl_xor_sync(mask, value, lanes, at);
+    return value;
 }
 
-// Whether it holds for any thread of the block. It is told before it is forgotten, and that before the next call.
-inline int __syncthreads_or(int holds, emulated::Place at = emulated::Place::here()) {
-    static int any = 0;
-    any |= holds != 0;
-    emulated::wait_for_block(at);
-    const int found = any;
-    emulated::wait_for_block(at);
-    any = 0;
-    emulated::wait_for_block(at);
-    return found;
+inline unsigned int atomicMin(unsigned int* place, unsigned int value) {
+    const unsigned int before = *place;
+    *place = value < before ? value : before;
+    return before;
 }
 
 #include "emulated_passes.cuh"

@@ -1,4 +1,4 @@
-"""The passes before `fp32_emulated` in the emulation: run in their order, and the workspace that they leave."""
+"""The passes of `fp32_emulated` in the emulation: run in their order, and the workspace that they leave."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import get_args
 import numpy as np
 
 from jobs.matrices import Array
-from kernels.entries.fp32_emulated import DEPTH, DIGITS, FP32_EMULATED, LINES, is_direct
-from kernels.kernel import CudaKernel, TileConfig
+from kernels.entries.fp32_emulated import DEPTH, DIGITS, FP32_EMULATED, LINES, VERDICT_BYTES
+from kernels.kernel import CudaKernel, Launch, Pass, TileConfig
 from kernels.numerics import Problem
 from tests.emulation.launches import Layout, Memory, Run, execute
 from tests.emulation.programs import Compiled, Emulator
@@ -20,7 +20,9 @@ from worker.elements import core
 from worker.sources import Program, kernel_program
 
 KERNEL = FP32_EMULATED[0]
-WAYS: tuple[Way | None, ...] = (None, *get_args(Way))  # None: on CUDA cores
+WAYS: tuple[Way, ...] = get_args(Way)  # in the order of `Way` in emulated_way.cuh
+PASSES = ("emulated_measure", "emulated_judge", "emulated_split", "emulated_lines", "ways")
+MULTIPROCESSORS = 2  # of the device that is emulated: few blocks share what is multiplied behind the kernel
 POISON = np.float32(-77.0)
 Programs = Mapping[str, Compiled]
 
@@ -36,11 +38,14 @@ def compiled(emulator: Emulator, transposes: tuple[bool, bool], name: str, asked
 class Found:
     """The workspace, taken apart."""
 
-    squares: Array  # of lines
+    in_float32: bool
+    logs: Array  # of lines
+    logs_of_four: Array
     peaks: Array  # bits
+    listed: list[Array]  # of A's items and then B's: numbers of lines, rising
+    spreads: Array  # of blocks of lines: the heaviest, the mean weight, the widest, the mean
     digits: Array  # of lines: (blocks, LINES, steps · DEPTH, DIGITS)
-    spreads: Array  # of blocks of lines
-    ways: list[Way | None]  # of tiles, row by row
+    ways: list[Way]  # of tiles, row by row
     c: Array  # POISON where the passes wrote nothing
 
 
@@ -54,8 +59,11 @@ def memory(elements: Array, gap: int) -> Memory:
     return Memory(matrices.shape, matrices.dtype, layout(matrices.shape, gap), matrices.tobytes())
 
 
-def run_passes(programs: Programs, problem: Problem, a: Array, b: Array, gap: int = 0) -> Found:
-    """All of them in their order; rows lie `gap` elements apart."""
+def run_passes(
+    programs: Programs, problem: Problem, a: Array, b: Array, gap: int = 0, order: int = 7, *, always: bool = False
+) -> Found:
+    """All of them in their order, without the kernel in between; rows lie `gap` elements apart. `always`: digits are
+    written even if the whole product is left to float32."""
     assert isinstance(KERNEL, CudaKernel)
     config = KERNEL.resolve_config()
     assert KERNEL.workspace is not None and KERNEL.passes is not None
@@ -67,42 +75,44 @@ def run_passes(programs: Programs, problem: Problem, a: Array, b: Array, gap: in
     strides = (of_a.layout.stride * problem.a_batched, of_b.layout.stride * problem.b_batched, of_c.stride)
     numbers = (problem.m, problem.n, problem.k, of_a.layout.pitch, of_b.layout.pitch, of_c.pitch, *strides)
     kept = bytes(workspace.zeroed_bytes)
-    ways = replace(passes[-1], name="ways")
-    for each in (*passes, ways):
-        at = (1, 1, max(workspace.bytes, 1))
+    for each in (*passes, Pass("ways", Launch((1, 1, 1), (1, 1, 1)))):
+        at = (1, 1, workspace.bytes)
         memories = (
             of_a,
             of_b,
             Memory(shape, c.dtype, of_c, c.tobytes(), is_result=True),
             Memory(at, np.dtype(np.uint8), Layout(at[2], 0), kept, is_result=True),
         )
-        blocks = min(each.launch.grid[0], 3 if each.launch.resident else 1 << 30)
-        launch = replace(each.launch, grid=(1 if each is ways else blocks, 1, 1), resident=False)
-        if each is ways:
-            launch = replace(launch, block=(1, 1, 1))
-        ((given, left),) = execute(programs[each.name], [Run(launch, memories, (*numbers, problem.batch), 7, problem)])
-        if each is ways:
+        launch = replace(each.launch, grid=each.launch.on(MULTIPROCESSORS))
+        ((given, left),) = execute(
+            programs[each.name], [Run(launch, memories, (*numbers, problem.batch), order, problem)]
+        )
+        if each.name == "ways":
             found = given[:, ::LINES, ::LINES].reshape(-1).astype(int)
             return _taken_apart(problem, kept, [WAYS[way] for way in found], c)
         c, kept = given, left.tobytes()
+        if always and each.name == "emulated_judge":
+            kept = bytes(4) + kept[4:]
     raise AssertionError("the last pass tells the ways")
 
 
-def _taken_apart(problem: Problem, workspace: bytes, ways: list[Way | None], c: Array) -> Found:
-    if is_direct(problem):
-        none = np.zeros(0)
-        return Found(none, none, none, none, ways, c)
+def _taken_apart(problem: Problem, workspace: bytes, ways: list[Way], c: Array) -> Found:
     items_a, items_b = (problem.batch if many else 1 for many in (problem.a_batched, problem.b_batched))
-    blocks = items_a * -(-problem.m // LINES) + items_b * -(-problem.n // LINES)
-    lines, steps = blocks * LINES, -(-problem.k // DEPTH)
-    of_steps = (items_a + items_b) * steps * DEPTH
-    counts = ((np.uint64, lines), (np.uint32, lines), (np.uint32, of_steps), (np.uint32, 4 * problem.batch))
-    at, parts = 0, []
-    for dtype, count in (*counts, (np.uint32, blocks), (np.float32, blocks)):
+    blocks_a, blocks_b = -(-problem.m // LINES), -(-problem.n // LINES)
+    blocks = items_a * blocks_a + items_b * blocks_b
+    lines, steps, items = blocks * LINES, -(-problem.k // DEPTH), items_a + items_b
+    counts = ((np.uint64, lines), (np.uint64, lines), (np.uint32, lines), (np.uint32, -(-items // 4) * 4))
+    at, parts = VERDICT_BYTES, []
+    for dtype, count in (*counts, (np.float32, 4 * blocks), (np.uint32, lines)):
         parts.append(np.frombuffer(workspace, dtype, count, at))
         at += parts[-1].nbytes
+    firsts = [item * blocks_a for item in range(items_a)]
+    firsts += [items_a * blocks_a + item * blocks_b for item in range(items_b)]
+    lists = [np.sort(parts[5][first * LINES :][:count]) for first, count in zip(firsts, parts[3][:items], strict=True)]
     planes = np.frombuffer(workspace, np.int8, offset=-(-at // 128) * 128)
-    return Found(parts[0], parts[1], _lines_of(planes, blocks, steps), parts[5], ways, c)
+    in_float32 = bool(np.frombuffer(workspace, np.uint32, 1)[0])
+    digits, spreads = _lines_of(planes, blocks, steps), parts[4].reshape(blocks, 4)
+    return Found(in_float32, parts[0], parts[1], parts[2], lists, spreads, digits, ways, c)
 
 
 def _lines_of(planes: Array, blocks: int, steps: int) -> Array:

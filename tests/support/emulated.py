@@ -43,12 +43,14 @@ def units(lines: Array) -> Array:
 
 
 def fixed_point(lines: Array) -> Array:
-    """q of each element, int64: scaled, rounded to float32, then to integers with halves away from zero."""
+    """q of each element, int64: scaled, rounded to float32, then to integers with halves away from zero. One less where
+    three digits would be rounded up from half-way though the third is even."""
     more = 1 + line_quarters(lines)[..., np.newaxis] / 4
     exact = np.ldexp(lines.astype(np.float64), 31 - line_exponents(lines)[..., np.newaxis]) * more
     scaled = exact.astype(np.float32).astype(np.float64)
     rounded: Array = (np.sign(scaled) * np.floor(np.abs(scaled) + 0.5)).astype(np.int64)
-    return rounded
+    found: Array = rounded - (rounded % 512 == 128)
+    return found
 
 
 def digits(q: Array) -> Array:
@@ -95,20 +97,13 @@ def product(a: Array, b: Array, way: Way) -> Array:
 def error_bound(a: Array, b: Array, way: Way) -> Array:
     """What digits may be off by, element for element, before the one rounding to float32.
 
-    In places of 2^(e + e'), the largest that a term can be: the rounding of both operands to float32 as they are scaled
-    and to the digits taken, and what products of digits are left out, at most 256^-(i + j) each; and half a place of
-    the sum of 2 for putting together.
+    In places of 2^(e + e'), the largest that a term can be: the rounding of both operands to float32 as they are
+    scaled, to integers and to the digits taken, and what products of digits are left out, at most 256^-(i + j) each;
+    and half a place of the sum of 2 for putting together.
     """
     taken, _ = WAYS[way]
-    rounded = 2 * (2.0 ** -(8 * taken) + 2.0**-24) * (1 + 2.0**-8)
+    rounded = 2 * (2.0 ** -(8 * taken) + 2.0**-24 + 2.0**-31) * (1 + 2.0**-8)
     dropped = sum(256.0 ** -(i + j) for i in range(taken) for j in range(taken) if not is_taken(way, i, j))
     exponents = line_exponents(a)[:, np.newaxis] + line_exponents(b)[np.newaxis]
     bound: Array = np.ldexp(a.shape[-1] * (rounded + dropped) + 2.0**-31, exponents)
     return bound
-
-
-def spreads(lines: Array) -> Array:
-    """(2^31 / root mean square of q)² of each line, by the 13 highest bits of each q; 0 for one of zeros."""
-    squares = ((fixed_point(lines) >> 19) ** 2).sum(axis=-1)
-    found: Array = np.divide(lines.shape[-1] * 2.0**24, squares, out=np.zeros(len(lines)), where=squares > 0)
-    return found

@@ -19,6 +19,7 @@ from worker.sources import (
     TURN_THREADS,
     TURN_TILES,
     Program,
+    copy_program,
     digest_program,
     direct_program,
     gather_program,
@@ -83,6 +84,21 @@ def test_the_transposition_compiles_and_leaves_room_for_four_blocks(arch: str) -
         compiled = compile_program(turn_program(itemsize), arch)
         assert b"turn" in compiled.binary and compiled.local_bytes == 0
         assert compiled.registers * TURN_THREADS <= 65_536 // 4
+
+
+def test_a_gated_kernel_takes_no_more_than_without_a_gate() -> None:
+    """What stands behind another kernel, and what it may need before."""
+    for kernel in KERNELS:
+        if kernel.fallback is None:
+            continue
+        behind, problem = kernel.fallback.kernel, Problem(1, 1, 1, kernel.dtypes[0])
+        for default in behind.defaults:
+            plain, gated = (kernel_program(behind, default.config, problem, gated=gated) for gated in (False, True))
+            own, held_back = compile_all([(plain, "sm_90"), (gated, "sm_90")])
+            assert held_back.registers <= own.registers
+            assert held_back.spill_load_bytes <= own.spill_load_bytes
+    for program_ in (turn_program(4, gated=True), copy_program()):
+        assert compile_program(program_, "sm_90").local_bytes == 0
 
 
 def test_every_source_is_in_the_catalogue_and_every_entry_has_its_source() -> None:

@@ -13,8 +13,9 @@ LEAST_FLUSH_BYTES = 256 << 20
 FLUSHED_L2S = 2  # so many times the L2 are written over: its replacement is not strictly by age
 
 # Most launches of one sample. While the stream is held, the driver takes about 1024 operations and then lets the host
-# wait, which would wait for ever. A product is up to four operations: two turned operands, its workspace, itself.
-MOST_LAUNCHES = 128
+# wait, which would wait for ever. A product is up to twelve operations: its workspace, itself, four passes and, of a
+# kernel behind it that may take its place, two operands turned or copied, that kernel, and its product copied back.
+MOST_LAUNCHES = 80
 
 CYCLES, NANOSECONDS = 0, 1  # of a clock stamp
 

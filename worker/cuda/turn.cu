@@ -6,6 +6,7 @@
 // has elements. A row's chunks are permuted by the number of its group of so many rows, so that neither these picks nor
 // the chunks that come in meet in a bank (but by twos for 4 bytes).
 #include "follow.cuh"
+#include "gate.cuh"
 
 typedef long long Index;
 
@@ -89,7 +90,8 @@ __device__ __forceinline__ int at_most_a_tile(Index extent) { return extent < TI
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     turn(const Element* __restrict__ matrix, Element* __restrict__ turned, Index rows, Index columns, Index pitch,
-         Index turned_pitch, Index stride, Index turned_stride, Index batch) {
+         Index turned_pitch, Index stride, Index turned_stride, Index batch GATE) {
+    if (GATE_IS_CLOSED) return;  // before the next launch may begin: it ends no earlier than this one
     __shared__ __align__(16) Element tile[TILE * TILE];
     let_next_begin();
     const Index across = (columns + TILE - 1) / TILE;

@@ -1,0 +1,69 @@
+"""Launches that a word on the device holds back, on the CPU under sanitizers: with the word 0 they write nothing, else
+they do what they do without a gate."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from kernels.arrange import tiles
+from kernels.entries.hopper_fp32 import HOPPER_FP32
+from kernels.kernel import Launch
+from kernels.numerics import Problem
+from tests.emulation.boxed import Case, run_of
+from tests.emulation.launches import Layout, Memory, Run, execute
+from tests.emulation.programs import Emulator
+from tests.support.products import in_float64, operands
+from worker.sources import TURN_THREADS, TURN_TILES, copy_program, kernel_program, turn_program
+
+WORDS = (0, 1)
+LEFT = np.float32(-77.0)
+
+
+def gate(word: int) -> Memory:
+    return Memory.flat(np.array([word], np.uint32))
+
+
+def started(memory: Memory) -> Memory:
+    """A result that holds LEFT before the launch."""
+    return replace(memory, contents=np.full(memory.shape, LEFT).tobytes())
+
+
+def test_the_float32_kernel(emulator: Emulator) -> None:
+    kernel, problem = HOPPER_FP32[0], Problem(130, 258, 290, "float32", transpose_a=True)
+    config = kernel.resolve_config()
+    compiled = emulator.compile(kernel_program(kernel, config, problem, gated=True), kernel.name)
+    pair = operands(problem, np.random.default_rng(1), "integers")
+    run = run_of(kernel, config, Case(problem, 3), pair, 0)
+    a, b, c, *others = run.memories
+    runs = [replace(run, memories=(a, b, started(c), *others, gate(word))) for word in WORDS]
+    (closed,), (opened,) = execute(compiled, runs)
+    assert np.all(closed == LEFT)
+    np.testing.assert_array_equal(opened, in_float64(problem, *pair)[0][np.newaxis])
+
+
+def test_the_transposition(emulator: Emulator) -> None:
+    compiled = emulator.compile(turn_program(4, gated=True), "turn")
+    elements = np.random.default_rng(2).standard_normal((1, 70, 130)).astype(np.float32)
+    source = Memory(elements.shape, elements.dtype, Layout(132, 0), elements.tobytes())
+    to = started(Memory((1, 130, 70), elements.dtype, Layout(72, 0), is_result=True))
+    launch = Launch((tiles(70, TURN_TILES[4]) * tiles(130, TURN_TILES[4]), 1, 1), (TURN_THREADS, 1, 1))
+    runs = [Run(launch, (source, to, gate(word)), (70, 130, 132, 72, 0, 0, 1)) for word in WORDS]
+    (closed,), (opened,) = execute(compiled, runs)
+    assert np.all(closed == LEFT)
+    np.testing.assert_array_equal(opened[0], elements[0].T)
+
+
+@pytest.mark.parametrize("columns", [3, 300])
+def test_copies_of_rows(columns: int, emulator: Emulator) -> None:
+    compiled = emulator.compile(copy_program(), "copy_rows")
+    elements = np.random.default_rng(3).standard_normal((1, 9, columns)).astype(np.float32)
+    source = Memory(elements.shape, elements.dtype, Layout(columns + 1, 0), elements.tobytes())
+    to = started(Memory(elements.shape, elements.dtype, Layout(columns + 5, 0), is_result=True))
+    launch = Launch((4, 1, 1), (256, 1, 1))
+    runs = [Run(launch, (source, to, gate(word)), (9, columns, columns + 1, columns + 5)) for word in WORDS]
+    (closed,), (opened,) = execute(compiled, runs)
+    assert np.all(closed == LEFT)
+    np.testing.assert_array_equal(opened, elements)
