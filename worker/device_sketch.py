@@ -146,13 +146,9 @@ def _functions(compiler: Compiler, dtype: DTypeName, transposed: tuple[bool, boo
 
 def _arrays(planned: Plan, data: Array) -> dict[str, Array]:
     """The results by their names: views of the bytes."""
-    found = {}
-    for field, offset in zip(planned.fields, planned.offsets, strict=True):
-        if field.is_result:
-            count = int(np.prod(field.shape))
-            begin = offset - planned.results[0]
-            found[field.name] = np.frombuffer(data, field.dtype, count, begin).reshape(field.shape)
-    return found
+    return {
+        view.name: np.frombuffer(data, view.dtype, view.count, view.begin).reshape(view.shape) for view in planned.views
+    }
 
 
 @lru_cache(maxsize=1)
