@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -61,6 +62,16 @@ class Field(NamedTuple):
     is_result: bool
 
 
+class View(NamedTuple):
+    """Where an array lies in the results."""
+
+    name: str
+    dtype: type[np.generic]
+    count: int
+    begin: int
+    shape: tuple[int, ...]
+
+
 class Step(NamedTuple):
     """One launch: the kernel's function and its grid along x and z."""
 
@@ -78,6 +89,7 @@ class Plan:
     bytes: int
     zeroed_bytes: int
     results: tuple[int, int]  # where they begin and end
+    views: tuple[View, ...]
     steps: tuple[Step, ...]
     numbers: tuple[int, ...]  # parameters from `items_a` to `counters_c`
 
@@ -96,7 +108,7 @@ def plan(geometry: Geometry) -> Plan:
     offsets, end, zeroed = [], 0, 0
     for field in fields:
         offsets.append(end)
-        end += _up(int(np.prod(field.shape)) * np.dtype(field.dtype).itemsize, ALIGNMENT_BYTES)
+        end += _up(prod(field.shape) * np.dtype(field.dtype).itemsize, ALIGNMENT_BYTES)
         zeroed = end if field.zeroed else zeroed
     results = [index for index, field in enumerate(fields) if field.is_result]
     of_rows = [Step("rows", rows.strips * rows.ranges, g.items_a)] if g.dtype == "float64" else []
@@ -112,9 +124,13 @@ def plan(geometry: Geometry) -> Plan:
     shares = (columns.each, rows.each, b.each, a.each, c.each)
     ends = offsets[results[0]], offsets[results[-1] + 1]
     limited = tuple(step._replace(items=min(step.items, MAX_GRID_Z)) for step in steps)
-    return Plan(
-        fields, tuple(offsets), end, zeroed, ends, limited, (*items, g.width, g.groups, *shares, counters_of_columns)
+    views = tuple(
+        View(field.name, field.dtype, prod(field.shape), offset - ends[0], field.shape)
+        for field, offset in zip(fields, offsets, strict=True)
+        if field.is_result
     )
+    numbers = (*items, g.width, g.groups, *shares, counters_of_columns)
+    return Plan(fields, tuple(offsets), end, zeroed, ends, views, limited, numbers)
 
 
 def _fields(g: Geometry, counters: int) -> tuple[Field, ...]:
