@@ -113,6 +113,9 @@ def _bytes(size: int, rng: np.random.Generator) -> Pair:
     return rng.integers(0, 256, (size, size)).astype(np.float32), _normal(size, rng)[1]
 
 
+# Here the norm of a column is that of one element, which may be next to nothing by chance: the worst of many such
+# quotients says little of who made them. Errors are relative to |A|·|B|.
+DOMINANT = "a dominant row and a dominant column"
 ON_DIGITS: Mapping[str, Make] = {
     "a row 16 binades below an element that meets zeros": _below_one(16, 0.0),
     "a row 20 binades below an element that meets zeros": _below_one(20, 0.0),
@@ -122,7 +125,7 @@ ON_DIGITS: Mapping[str, Make] = {
     "few rows scaled along k": _units(40, rows=3, columns=0),
     "all a little scaled along k": _units(6),
     "half zeros": _half_zeros,
-    "a dominant row and a dominant column": _dominant,
+    DOMINANT: _dominant,
     "a large column that meets zeros": _large_column,
     "outliers": _outliers,
     "bytes": _bytes,
@@ -144,11 +147,11 @@ ADVERSARIAL: Mapping[str, Make] = {
 }
 
 
-def worst_errors(c: Array, true: Array) -> tuple[float, float]:
-    """Of a row and of a column, relative to its norm."""
+def worst_errors(c: Array, true: Array, of: Array | None = None) -> tuple[float, float]:
+    """Of a row and of a column, relative to its norm in `of`, by default in the true product."""
     off, found = c - true, []
     for axis in (1, 0):
-        size = np.linalg.norm(true, axis=axis)
+        size = np.linalg.norm(true if of is None else of, axis=axis)
         found.append(float((np.linalg.norm(off, axis=axis) / np.where(size > 0, size, 1)).max()))
     return found[0], found[1]
 
