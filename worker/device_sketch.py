@@ -147,7 +147,7 @@ def _functions(compiler: Compiler, dtype: DTypeName, transposed: tuple[bool, boo
 def _arrays(planned: Plan, data: Array) -> dict[str, Array]:
     """The results by their names: views of the bytes."""
     return {
-        view.name: np.frombuffer(data, view.dtype, view.count, view.begin).reshape(view.shape) for view in planned.views
+        view.name: np.frombuffer(data, view.dtype, view.size, view.begin).reshape(view.shape) for view in planned.views
     }
 
 

@@ -67,7 +67,7 @@ class View(NamedTuple):
 
     name: str
     dtype: type[np.generic]
-    count: int
+    size: int  # elements
     begin: int
     shape: tuple[int, ...]
 

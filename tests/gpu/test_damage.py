@@ -75,14 +75,21 @@ def test_a_bit_that_flips_in_an_upload_is_found(
             product.verify_operands()
 
 
-def test_a_bit_that_flips_in_an_operand_once_it_was_multiplied_is_found(
+def test_a_bit_that_flips_in_an_operand_once_it_was_multiplied_spoils_nothing(
     runner: CudaRunner, rng: np.random.Generator
 ) -> None:
+    """The product is right, and its elements are judged by the operands as sent. The copy is found at its next use."""
     a, b = operands(LARGE, rng)
     with runner.compute(LARGE, choice(runner, "naive", LARGE), *sent(a, b)) as product:
         copy = product.matrices._matrices[1].matrix  # type: ignore[attr-defined]  # it lies on the device
         flip_on_device(copy, 3, bit=5)  # of the highest byte: an exponent, and the number stays finite
-        assert not check(LARGE, "fp32", product.matrices, rng).passed
+        assert check(LARGE, "fp32", product.matrices, rng).passed
+        product.verify_operands()
+        product.keep_operands()
+    with runner.compute(LARGE, choice(runner, "naive", LARGE), *sent(a, b)) as product:
+        with pytest.raises(OperandDamaged):
+            product.verify_operands()
+        product.drop_operands()
 
 
 def test_a_product_that_changes_after_its_check_has_another_digest(
