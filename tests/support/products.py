@@ -39,8 +39,8 @@ def matrix(shape: tuple[int, ...], dtype: DTypeName, rng: np.random.Generator, d
 def stored(values: Array, dtype: DTypeName) -> Array:
     """Rounded once to the element type."""
     if not DTYPES[dtype].is_integer and DTYPES[dtype].itemsize < 4:
-        return narrow(np.ascontiguousarray(values, np.float32), dtype)
-    return np.ascontiguousarray(values, STORAGE_DTYPES[dtype])
+        return narrow(np.asarray(values, np.float32, order="C"), dtype)
+    return np.asarray(values, STORAGE_DTYPES[dtype], order="C")
 
 
 def _floats(shape: tuple[int, ...], rng: np.random.Generator, data: Data) -> Array:
