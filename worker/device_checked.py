@@ -15,6 +15,8 @@ from worker.host_matrix import OperandMatrix
 from worker.rounding import Rounding
 from worker.sketch import Sketch
 
+SHORT_SUMS, MOST_DIRECT = 64, 1 << 28  # steps, or multiply-adds, that are done again as fast as a sketch
+
 
 class DeviceProduct:
     """All three matrices lie on the device. Single elements of operands are read from `host`, where they lie in this
@@ -35,7 +37,9 @@ class DeviceProduct:
         return Operands(*self._host, self._matrices[2])
 
     def direct(self, rounding: Rounding) -> RowErrors | None:
-        if rounding.normwise or rounding.operand_floor:
+        batch, m, n = self._matrices[2].shape
+        is_long = rounding.k > SHORT_SUMS and batch * m * n * rounding.k > MOST_DIRECT
+        if is_long or rounding.normwise or rounding.operand_floor:
             return None
         grants = Grants(*rounding.element_factors)
         found = launch_direct(self._compiler, self._matrices, grants).result()

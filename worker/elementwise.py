@@ -108,6 +108,7 @@ class _Block:
             bound = self._rounding.element_bound(finite_size, self._root, np.abs(true)) + underflow
             most = bound + self._rounding.accumulate * DRIFT_FACTOR * self._rounding.k * finite_size
             off, may_overflow = np.abs(given - true), self._may_overflow(true, finite_size, bound, shift)
+            may_overflow |= ~np.isfinite(given) & self._rounds_to_infinity()
             is_equal = (given == true) | (np.isnan(given) & np.isnan(true)) | may_overflow
             ratios, at_worst = (np.where(is_equal, 0.0, off / each) for each in (bound, most))
             ratios[np.isnan(ratios)] = np.inf
@@ -150,6 +151,15 @@ class _Block:
         may: Array = (np.isposinf(self._given) & up) | (np.isneginf(self._given) & down)
         may |= np.isnan(self._given) & undefined
         return may
+
+    def _rounds_to_infinity(self) -> Array:
+        """Where an operand is beyond the largest of the shorter type that it is rounded to."""
+        if not self._rounding.operand or self._rounding.operand_floor:
+            return np.zeros((1, 1), bool)
+        least = np.ldexp(1.0 - self._rounding.operand / 2, 128)  # both types have the exponents of float32
+        rows, columns = (np.abs(self._a) >= least).any(axis=1), (np.abs(self._b) >= least).any(axis=0)
+        beyond: Array = rows[:, np.newaxis] | columns
+        return beyond
 
     def _explained(self, ratios: Array, given: Array) -> float:
         """The worst ratio, where all are within the worst case, once drift is granted to the elements farthest off."""

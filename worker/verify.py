@@ -21,8 +21,10 @@ row whose large element meets zeros is held to what is left of it. Where squares
 are estimated by the means of eight random projections.
 
 **What can pass.** Let a fault D change row i, and let ρ be the largest |Dᵢⱼ|·2^-eⱼ/T in a group.
-- One wrong element of a group is caught for certain from ρ = 2 on: |xⱼ| ≥ 2^-eⱼ, and noise stays below T. T is about
-  0.9·√(width/k) of the class's bound for normal data, so that an element beyond its bound is caught.
+- One wrong element of a group is caught for certain from ρ = 2 on: |xⱼ| ≥ 2^-eⱼ, and noise stays below T. For normal
+  float32 operands T is about 0.9 of the class's bound, so an element beyond its bound is caught. Where elements of a
+  row differ much, as in sparse or log-normal data, or where the bound is one rounding to a short type, an element may
+  be beyond its own bound and below the noise of its row: such faults are not promised to be found.
 - Any other fault passes one vector with a probability of at most 1/ρ, whatever else is wrong in the row: given all
   other weights, xⱼ must fall into an interval of length 2T/|Dᵢⱼ|, where its density is at most 2^eⱼ/2. Vectors are
   independent: ρ^-8 for all eight, below 2^-40 from ρ = 32 on. A fault of several rows must pass in each.
@@ -30,7 +32,8 @@ are estimated by the means of eight random projections.
 
 **What is beyond the tolerance** may be right: sums that rise and fall, or drift. Each suspicious row is therefore
 computed again in float64, every element, and compared with its class's bound (`worker/elementwise.py`). Only an element
-beyond that is a wrong product. Where k is small, and the product too, every element is, without any vector.
+beyond that is a wrong product. Of a small product, and on a GPU of one with small k, every element is computed again
+in the first place, without any vector: nothing beyond its class's bound passes.
 
 **NaN, infinity, overflow.** Rows of A and columns of B with such elements leave the vectors, and so does a column of C
 with an element that overflowed; all are computed again element by element. What is left is tested as ever, so one
@@ -58,8 +61,8 @@ from worker.rounding import Rounding, rounding_of
 from worker.sketch import RUN, Sketch
 
 NOT_CHECKED = Verification(method="off", residual=None, threshold=None, passed=None)
-SHORT_SUMS = 64  # products of so small k are computed again
-MOST_DIRECT = 1 << 17  # elements of C that the host computes again at once
+LEAST_WIDTH = 64  # columns of a group
+MOST_DIRECT, MOST_ITEMS = 1 << 23, 64  # multiply-adds, and matrices of a batch, that the host does again at once
 LARGEST_INT8_DEPTH = (1 << 17) - 1  # of sums that stay below 2³¹
 WRAPPED_ROUNDS = 4
 
@@ -87,17 +90,21 @@ def _integer_residual(problem: Problem, operands: Checkable, rng: np.random.Gene
 
 
 def group_width(k: int) -> int:
-    """Columns of a group: no more than k, and whole runs of the host's sums."""
-    return max(k, 1) if k < RUN else k // RUN * RUN
+    """Columns of a group: about k, and whole runs of the host's sums."""
+    return max(k, LEAST_WIDTH) if k < RUN else k // RUN * RUN
+
+
+def is_direct(problem: Problem) -> bool:
+    """Whether every element is computed again on the host: that takes no longer than a sketch."""
+    multiply_adds = problem.batch * problem.m * problem.n * problem.k
+    return problem.k == 0 or (multiply_adds <= MOST_DIRECT and problem.batch <= MOST_ITEMS)
 
 
 def _float_ratio(problem: Problem, operands: Checkable, rounding: Rounding, rng: np.random.Generator) -> float:
     """The largest error over its tolerance."""
-    elements = problem.batch * problem.m * problem.n
-    if problem.k == 0 or (problem.k <= SHORT_SUMS and elements <= MOST_DIRECT):
+    if is_direct(problem):
         return _direct(problem, operands.elementwise, rounding)
-    direct = operands.direct(rounding) if problem.k <= SHORT_SUMS else None
-    found = direct or _sketched(problem, operands, rounding, rng)
+    found = operands.direct(rounding) or _sketched(problem, operands, rounding, rng)
     worst = float(found.worst.max(initial=0.0))
     if worst <= 1.0 and not (found.bad_rows.any() or found.bad_columns.any() or found.odd_columns.any()):
         return worst
@@ -110,7 +117,7 @@ def _float_ratio(problem: Problem, operands: Checkable, rounding: Rounding, rng:
 def _sketched(problem: Problem, operands: Checkable, rounding: Rounding, rng: np.random.Generator) -> RowErrors:
     """Each row's worst residual over its tolerance. Columns of C that overflowed are left out of a second sketch."""
     floor = rounding.operand_floor if rounding.operand else 0.0
-    width = group_width(max(problem.k, SHORT_SUMS))
+    width = group_width(problem.k)
     sketch = operands.sketch(width=width, floor=floor, common=rounding.normwise, excluded=None, rng=rng)
     odd = sketch.odd_columns
     if odd.any():

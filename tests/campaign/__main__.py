@@ -62,6 +62,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--kernels", nargs="*", default=(), help="of a GPU, only these")
+    parser.add_argument(
+        "--sketches", action="store_true", help="check small products as large ones are: by random vectors, not whole"
+    )
     parser.add_argument("--out", type=Path, help="record of the run")
     asked = parser.parse_args(arguments)
     count = asked.processes
@@ -75,6 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             clean=-(-asked.clean // count),
             seconds=asked.seconds,
             kernels=tuple(asked.kernels),
+            sketches=asked.sketches,
         )
         for index in range(count)
     ]
@@ -95,6 +99,7 @@ def record(asked: argparse.Namespace, device: str, result: Result) -> dict[str, 
         "device": device,
         "seed": asked.seed,
         "first": asked.first,
+        "sketches": asked.sketches,
         **result.as_record(),
     }
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from jobs.digest import digest_of
+from jobs.errors import OperandDamaged
 from jobs.matrices import Array
 from jobs.workers import DeviceInfo
 from kernels.kernel import NO_CONFIG, TileConfig
@@ -16,7 +17,7 @@ from kernels.numerics import AccuracyName, DTypeName, Problem
 from worker.cpu_blas import multiply
 from worker.cpu_device import cpu_info
 from worker.elements import narrow, widen
-from worker.runner import host_operands
+from worker.runner import HostOperand, host_operands, verify_on_host
 from worker.verify import check
 
 FLOAT32_CLASSES: tuple[AccuracyName, ...] = ("fp32", "tf32", "bf16", "fp16", "fp32_normwise")
@@ -127,6 +128,11 @@ class CpuBackend(Backend):
         damaged: tuple[Array, Array],
         rng: np.random.Generator,
     ) -> bool:
+        """As for a job: digests are those of what was sent."""
+        try:
+            verify_on_host(HostOperand(now, digest=digest_of(then)) for now, then in zip(damaged, sent, strict=True))
+        except OperandDamaged:
+            return False
         return self.made(way, problem, *sent).passes(self.made(way, problem, *damaged).c, rng)
 
 

@@ -13,9 +13,12 @@ MOST_DESCRIBED = 5
 
 @dataclass(slots=True)
 class Tally:
-    """Of one kind of fault. `above`: at least one element is further off than its class allows."""
+    """Of one kind of fault. `above`: at least one element is further off than its class allows, and than what the check
+    promises to tell from the rounding of the rest of its row; `in_noise`: than the first alone."""
 
     injected: int = 0
+    in_noise: int = 0
+    in_noise_caught: int = 0
     above: int = 0
     caught: int = 0  # of `above`
     within_refused: int = 0  # of those that are not `above`
@@ -31,11 +34,15 @@ class Tally:
     def is_enough(self) -> bool:
         return self.caught >= ENOUGH * self.above
 
-    def count(self, excess: float, passed: bool, accuracy: str, what: str) -> None:
+    def count(self, excess: float, passed: bool, accuracy: str, what: str, *, in_noise: bool = False) -> None:
         """One injection."""
         self.injected += 1
         if excess <= 1.0:
             self.within_refused += not passed
+            return
+        if in_noise:
+            self.in_noise += 1
+            self.in_noise_caught += not passed
             return
         self.above += 1
         self.caught += not passed
@@ -102,6 +109,8 @@ def _rounded(tally: Tally) -> dict[str, Any]:
         "worst_missed": float(f"{worst:.3g}") if worst < 1e300 else "inf",
         "missed_by_class": dict(sorted(tally.missed_by_class.items())),
         "within_refused": tally.within_refused,
+        "in_noise": tally.in_noise,
+        "in_noise_caught": tally.in_noise_caught,
         "described": tally.described,
     }
 
@@ -115,11 +124,11 @@ def total(results: Iterable[Result]) -> Result:
 
 def report(result: Result) -> Iterator[str]:
     """Lines for a terminal."""
-    yield f"{'fault':40} {'injected':>9} {'above':>9} {'caught':>9} {'missed':>9}  worst missed"
+    yield f"{'fault':40} {'injected':>9} {'above':>9} {'caught':>9} {'missed':>9} {'in noise':>9}  worst missed"
     for name, one in result.faults.items():
         mark = "" if one.is_enough else "  MISSED"
         worst = f"{one.worst_missed:.3g}" if one.missed else ""
-        yield f"{name:40} {one.injected:9} {one.above:9} {one.caught:9} {one.missed:9}  {worst}{mark}"
+        yield f"{name:40} {one.injected:9} {one.above:9} {one.caught:9} {one.missed:9} {one.in_noise:9}  {worst}{mark}"
     yield f"{result.clean.total()} clean products, {len(result.refused)} refused; {result.scenes} products spoilt"
     yield from (f"refused: {each}" for each in result.refused[:MOST_DESCRIBED])
     yield from (f"outside its class: {each}" for each in result.outside[:MOST_DESCRIBED])

@@ -10,6 +10,8 @@ from jobs.matrices import Array
 from kernels.accuracy import DRIFT_FACTOR, ElementBound, element_bound
 from kernels.numerics import DTYPES, AccuracyName, DTypeName, Problem
 from worker.elements import as_float64, core
+from worker.rounding import rounding_of
+from worker.verify import group_width, is_direct
 
 TERMS_AT_ONCE = 1 << 21
 
@@ -21,15 +23,20 @@ class Truth:
     value: Array  # int64, float64, or long double for float64 operands
     bound: Array
     may_overflow: Array  # bool: the result, or a partial sum on its way, can leave its type's range
+    told_from: Array  # errors from which on the check promises to tell one wrong element from its row's rounding
     dtype: DTypeName  # of the product
 
-    def excess(self, c: Array) -> float:
-        """Largest error over its bound; above 1 where an element is wrong. `c` in stored form, same shape."""
+    def excess(self, c: Array, *, told: bool = False) -> float:
+        """Largest error over its bound; above 1 where an element is wrong. `c` in stored form, same shape. `told`: of
+        elements that the check promises to tell."""
         if DTYPES[self.dtype].is_integer:
             return float("inf") if (c != self.value).any() else 0.0
         given = as_float64(c, self.dtype)
         with np.errstate(all="ignore"):
-            ratios = np.abs(given - self.value) / self.bound
+            errors = np.abs(given - self.value)
+            ratios = errors / self.bound
+            if told:
+                ratios = np.where(errors > self.told_from, ratios, 0.0)
         finite = np.isfinite(given) & np.isfinite(self.value)
         alike = (given == self.value) | (np.isnan(given) & np.isnan(self.value))
         explained = alike | (self.may_overflow & ~np.isfinite(given))
@@ -43,7 +50,7 @@ def truth_of(problem: Problem, accuracy: AccuracyName, a: Array, b: Array, *, qu
     if DTYPES[problem.dtype].is_integer:
         exact = np.matmul(a.astype(np.int64), b.astype(np.int64)).astype(np.int32).astype(np.int64)  # modulo 2³²
         nothing = np.zeros(exact.shape)
-        return Truth(exact, nothing, nothing > 0, problem.product_dtype)
+        return Truth(exact, nothing, nothing > 0, nothing, problem.product_dtype)
     wide = np.longdouble if problem.dtype == "float64" and not quick else np.float64
     a, b = (as_float64(each, problem.dtype).astype(wide, copy=False) for each in (a, b))
     with np.errstate(all="ignore"):
@@ -53,7 +60,8 @@ def truth_of(problem: Problem, accuracy: AccuracyName, a: Array, b: Array, *, qu
 def _of_floats(problem: Problem, accuracy: AccuracyName, a: Array, b: Array, quick: bool) -> Truth:
     limits = element_bound(accuracy, problem.dtype, problem.k)
     value, magnitudes = np.matmul(a, b), np.matmul(np.abs(a), np.abs(b))
-    granted = limits.sum * _sizes(a, b, magnitudes, limits)
+    sizes = _sizes(a, b, magnitudes, limits)
+    granted = limits.sum * sizes
     if not quick:
         granted = np.maximum(granted, DRIFT_FACTOR * limits.sum_roundoff * _walks(a, b))
     granted = granted + _of_operands(a, b, value, limits)
@@ -61,7 +69,37 @@ def _of_floats(problem: Problem, accuracy: AccuracyName, a: Array, b: Array, qui
     product = DTYPES[problem.product_dtype]
     accumulator = DTYPES["float64" if problem.dtype == "float64" else "float32"]
     too_large = np.abs(value) + bound >= product.largest
-    return Truth(value, bound, too_large | (magnitudes >= accumulator.largest), problem.product_dtype)
+    may_overflow = too_large | (sizes >= accumulator.largest)
+    return Truth(value, bound, may_overflow, _told_from(problem, accuracy, a, b, value), problem.product_dtype)
+
+
+def _told_from(problem: Problem, accuracy: AccuracyName, a: Array, b: Array, value: Array) -> Array:
+    """By the argument of `worker/verify.py`: twice the tolerance of the row in the column's group, over the least that
+    an element of a random vector can be."""
+    told = np.zeros(value.shape)
+    if is_direct(problem):
+        return told
+    rounding, width = rounding_of(problem, accuracy), group_width(problem.k)
+    a, b, value = (np.where(np.isfinite(each), each, 0.0).astype(np.float64) for each in (a, b, value))
+    norms = np.sqrt(np.square(b).sum(axis=1))
+    exponents = np.where(norms > 0, np.frexp(norms)[1], 0)
+    if rounding.normwise:
+        exponents[:] = exponents.max()
+    weights = 7 / 3 * np.ldexp(1.0, -2 * exponents)
+    for start in range(0, problem.n, width):
+        group = slice(start, start + width)
+        z = np.matmul(np.square(b[:, :, group]), weights[:, group, np.newaxis])
+        q, r = (
+            np.matmul(np.square(a), z)[..., 0],
+            np.matmul(np.square(value[:, :, group]), weights[:, group, np.newaxis]),
+        )
+        if rounding.normwise:
+            q = np.broadcast_to(q.max(axis=1, keepdims=True), q.shape)
+            r = np.broadcast_to(r.max(axis=1, keepdims=True), r.shape)
+        underflow = rounding.underflow * np.sqrt(weights[:, group].sum(axis=1))[:, np.newaxis]
+        tolerance = np.sqrt(rounding.squared_tolerance(q, r[..., 0], underflow))
+        told[:, :, group] = 2 * tolerance[..., np.newaxis] * np.ldexp(1.0, exponents[:, np.newaxis, group])
+    return told
 
 
 def _sizes(a: Array, b: Array, magnitudes: Array, limits: ElementBound) -> Array:
