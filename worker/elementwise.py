@@ -141,8 +141,8 @@ class _Block:
         largest = np.ldexp(self._rounding.largest_output, shift) * (1.0 + self._rounding.output / 2)
         most = np.ldexp(self._rounding.largest_sum, shift)
         is_finite = np.isfinite(true)
-        up = is_finite & ((true + bound >= largest) | ((size + true) / 2 >= most))
-        down = is_finite & ((bound - true >= largest) | ((size - true) / 2 >= most))
+        up = is_finite & ((true + bound >= largest) | ((size + true) / 2 + bound >= most))
+        down = is_finite & ((bound - true >= largest) | ((size - true) / 2 + bound >= most))
         # An infinite term decides the sum, unless finite ones overflow the other way before it.
         up |= np.isposinf(true)
         down |= np.isneginf(true)
