@@ -11,9 +11,10 @@ import numpy as np
 from jobs.matrices import Array
 from worker.elementwise import Operands
 from worker.host_matrix import HostMatrix
+from worker.host_sketch import float_sketch
 from worker.integer_sketch import wrong_rows
 from worker.rounding import Rounding
-from worker.sketch import Sketch, float_sketch
+from worker.sketch import Sketch
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ class Checkable(Protocol):
     def sketch(
         self, *, width: int, floor: float, common: bool, excluded: Array | None, rng: np.random.Generator
     ) -> Sketch:
-        """Floats. As `worker.sketch.float_sketch`."""
+        """Floats. As `worker.host_sketch.float_sketch`."""
 
     def wrong_rows(self, *, wraps: bool, rng: np.random.Generator) -> Array:
         """Integers. As `worker.integer_sketch.wrong_rows`."""
