@@ -105,6 +105,21 @@ def preferred_of(fit: Iterable[Kernel]) -> Kernel | None:
     return next((by_name[name] for name in _PREFERENCE if name in by_name), None)
 
 
+def choose_again(problem: Problem, accuracy: AccuracyName, device: DeviceTraits) -> Choice:
+    """What `auto` takes for another attempt at a product that failed: a kernel of ours, as a library would fail the same
+    way again; a library's where we have none. Raises NoKernelError, ConfigError.
+
+    cuBLAS adds up parts of k in 16 bits at some shapes, whatever its math mode says, and its product is then outside of
+    its class.
+    """
+    fit = candidates(problem, accuracy, device)
+    kernel = preferred_of(each for each in fit if not isinstance(each, LibraryKernel)) or preferred_of(fit)
+    if kernel is None:
+        raise NoKernelError(f"no kernel multiplies {problem.dtype} operands to {accuracy} accuracy on this device.")
+    config = kernel.resolve_config(NO_CONFIG, problem, device)
+    return Choice(kernel, config, f"auto: an attempt before this one failed, so {kernel.name} is taken.")
+
+
 def contenders(
     problem: Problem, accuracy: AccuracyName, device: DeviceTraits, tables: Iterable[TunedTable] = TABLES
 ) -> tuple[Forecast, ...]:

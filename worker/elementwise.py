@@ -176,7 +176,7 @@ class _Block:
         ratio = self._drift(a, b, given[row, column], root)
         if rounding.operand and ratio > 1.0:
             for to_whole in (np.rint, np.trunc):
-                lowered_a, lowered_b = _lowered(a, rounding, to_whole), _lowered(b, rounding, to_whole)
+                lowered_a, lowered_b = as_significant(a, rounding, to_whole), as_significant(b, rounding, to_whole)
                 ratio = min(ratio, self._drift(lowered_a, lowered_b, given[row, column], 0.0))
         return ratio
 
@@ -193,7 +193,7 @@ class _Block:
         return float(abs(given - true) / granted)
 
 
-def _lowered(values: Array, rounding: Rounding, to_whole: Callable[[Array], Array]) -> Array:
+def as_significant(values: Array, rounding: Rounding, to_whole: Callable[[Array], Array]) -> Array:
     """As numbers of the class's significant bits, and no finer than the smallest it has."""
     bits = -int(log2(rounding.operand))
     least = int(log2(rounding.operand_floor)) + 1 if rounding.operand_floor else -1100

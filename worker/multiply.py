@@ -26,7 +26,7 @@ from jobs.matrices import MatrixStore
 from jobs.matrix_booked import is_address
 from jobs.models import MatmulRequest, OperandRef, Outcome, ProductInfo, Verification, product_id
 from jobs.random_matrices import generate
-from kernels.choose import Choice, NoKernelError, choose
+from kernels.choose import Choice, NoKernelError, choose, choose_again
 from kernels.kernel import ConfigError
 from kernels.numerics import ACCURACY_RANGE, Problem, gflops
 from worker.probe import Probes
@@ -53,7 +53,7 @@ def multiply(
     request = job.record.request
     assert isinstance(request, MatmulRequest), "benchmarks go another way"
     problem = problem_of(request)
-    choice = _choice(request, problem, runner, probes, check_ownership)
+    choice = _choice(claimed, problem, runner, probes, check_ownership)
     try:
         with (
             _operand(request.a, store) as a,
@@ -100,9 +100,13 @@ def problem_of(request: MatmulRequest) -> Problem:
 
 
 def _choice(
-    request: MatmulRequest, problem: Problem, runner: Runner, probes: Probes | None, check_ownership: Callable[[], None]
+    claimed: Claimed, problem: Problem, runner: Runner, probes: Probes | None, check_ownership: Callable[[], None]
 ) -> Choice:
+    request = claimed.job.record.request
+    assert isinstance(request, MatmulRequest), "benchmarks go another way"
     try:
+        if request.kernel == "auto" and claimed.attempt > 1:
+            return choose_again(problem, request.accuracy, runner.device.traits)
         if request.kernel == "auto" and probes is not None:
             return probes.choose(problem, request.accuracy, check_ownership)
         return choose(request.kernel, request.config, problem, request.accuracy, runner.device.traits)

@@ -81,6 +81,9 @@ def _verification(residual: float, threshold: float) -> Verification:
 
 def _integer_residual(problem: Problem, operands: Checkable, rng: np.random.Generator) -> float:
     """How many rows are wrong."""
+    if problem.k == 0:
+        c, rows, columns = operands.elementwise.c, np.arange(problem.m)[:, np.newaxis], np.arange(problem.n)
+        return float(sum(np.count_nonzero(c.elements(item, rows, columns)) for item in range(problem.batch)))
     wraps = problem.dtype == "int32" or problem.k > LARGEST_INT8_DEPTH
     rounds = WRAPPED_ROUNDS if wraps else 1
     wrong = operands.wrong_rows(wraps=wraps, rng=rng)

@@ -10,6 +10,7 @@ from jobs.matrices import Array
 from kernels.accuracy import DRIFT_FACTOR, ElementBound, element_bound
 from kernels.numerics import DTYPES, AccuracyName, DTypeName, Problem
 from worker.elements import as_float64, core
+from worker.elementwise import as_significant
 from worker.rounding import rounding_of
 from worker.verify import group_width, is_direct
 
@@ -23,6 +24,7 @@ class Truth:
     value: Array  # int64, float64, or long double for float64 operands
     bound: Array
     may_overflow: Array  # bool: the result, or a partial sum on its way, can leave its type's range
+    lowered: tuple[tuple[Array, Array], ...]  # values and bounds of operands that were rounded to the class first
     told_from: Array  # errors from which on the check promises to tell one wrong element from its row's rounding
     dtype: DTypeName  # of the product
 
@@ -35,6 +37,8 @@ class Truth:
         with np.errstate(all="ignore"):
             errors = np.abs(given - self.value)
             ratios = errors / self.bound
+            for value, bound in self.lowered:
+                ratios = np.minimum(ratios, np.abs(given - value) / bound)
             if told:
                 ratios = np.where(errors > self.told_from, ratios, 0.0)
         finite = np.isfinite(given) & np.isfinite(self.value)
@@ -50,7 +54,7 @@ def truth_of(problem: Problem, accuracy: AccuracyName, a: Array, b: Array, *, qu
     if DTYPES[problem.dtype].is_integer:
         exact = np.matmul(a.astype(np.int64), b.astype(np.int64)).astype(np.int32).astype(np.int64)  # modulo 2³²
         nothing = np.zeros(exact.shape)
-        return Truth(exact, nothing, nothing > 0, nothing, problem.product_dtype)
+        return Truth(exact, nothing, nothing > 0, (), nothing, problem.product_dtype)
     wide = np.longdouble if problem.dtype == "float64" and not quick else np.float64
     a, b = (as_float64(each, problem.dtype).astype(wide, copy=False) for each in (a, b))
     with np.errstate(all="ignore"):
@@ -59,18 +63,32 @@ def truth_of(problem: Problem, accuracy: AccuracyName, a: Array, b: Array, *, qu
 
 def _of_floats(problem: Problem, accuracy: AccuracyName, a: Array, b: Array, quick: bool) -> Truth:
     limits = element_bound(accuracy, problem.dtype, problem.k)
-    value, magnitudes = np.matmul(a, b), np.matmul(np.abs(a), np.abs(b))
-    sizes = _sizes(a, b, magnitudes, limits)
-    granted = limits.sum * sizes
-    if not quick:
-        granted = np.maximum(granted, DRIFT_FACTOR * limits.sum_roundoff * _walks(a, b))
-    granted = granted + _of_operands(a, b, value, limits)
-    bound = granted + limits.output * (np.abs(value) + granted) + limits.underflow
+    value, sizes, bound = _bounded(a, b, limits, quick, limits.operand)
+    rounding = rounding_of(problem, accuracy)
+    lowered = []
+    if limits.operand and not quick:
+        for to_whole in (np.rint, np.trunc):
+            as_lowered = [as_significant(each, rounding, to_whole) for each in (a, b)]
+            other, _, granted = _bounded(as_lowered[0], as_lowered[1], limits, quick, 0.0)
+            lowered.append((other, granted))
     product = DTYPES[problem.product_dtype]
     accumulator = DTYPES["float64" if problem.dtype == "float64" else "float32"]
     too_large = np.abs(value) + bound >= product.largest
     may_overflow = too_large | (sizes >= accumulator.largest)
-    return Truth(value, bound, may_overflow, _told_from(problem, accuracy, a, b, value), problem.product_dtype)
+    told_from = _told_from(problem, accuracy, a, b, value)
+    return Truth(value, bound, may_overflow, tuple(lowered), told_from, problem.product_dtype)
+
+
+def _bounded(a: Array, b: Array, limits: ElementBound, quick: bool, operand: float) -> tuple[Array, Array, Array]:
+    """The product, the sizes that its sums' bounds are in proportion to, and its bound."""
+    value = np.matmul(a, b)
+    sizes = _sizes(a, b, np.matmul(np.abs(a), np.abs(b)), limits)
+    granted = limits.sum * sizes
+    if not quick:
+        granted = np.maximum(granted, DRIFT_FACTOR * limits.sum_roundoff * _walks(a, b))
+    if operand:
+        granted = granted + _of_operands(a, b, value, limits)
+    return value, sizes, granted + limits.output * (np.abs(value) + granted) + limits.underflow
 
 
 def _told_from(problem: Problem, accuracy: AccuracyName, a: Array, b: Array, value: Array) -> Array:
@@ -112,8 +130,6 @@ def _sizes(a: Array, b: Array, magnitudes: Array, limits: ElementBound) -> Array
 
 
 def _of_operands(a: Array, b: Array, value: Array, limits: ElementBound) -> Array:
-    if not limits.operand:
-        return np.zeros(1)
     a, b = (np.square(np.maximum(np.abs(each), limits.operand_floor)) for each in (a, b))
     granted: Array = limits.operand_root * np.sqrt(np.matmul(a, b)) + limits.operand_value * np.abs(value)
     return granted

@@ -9,10 +9,10 @@ import pytest
 
 from kernels.buckets import BUCKET_NAMES, BucketName
 from kernels.catalog import BY_NAME
-from kernels.choose import Choice, candidates, choose, choose_from
+from kernels.choose import Choice, candidates, choose, choose_again, choose_from
 from kernels.defaults import example
-from kernels.kernel import NO_CONFIG, DeviceTraits
-from kernels.numerics import DTYPES, AccuracyName, Problem
+from kernels.kernel import NO_CONFIG, DeviceTraits, LibraryKernel
+from kernels.numerics import DTYPES, AccuracyName, DTypeName, Problem
 from kernels.tuned import TABLES, Entry, TunedTable
 from tests.support.tuned import GPU, entry, row, table, tried
 
@@ -236,3 +236,17 @@ def test_a_config_that_is_as_exact_but_slower_than_the_library_is_not_taken(chos
     slow = [tried(n, 1.5, 1.2, 0.5, library=350.0) for n in (2049, 4097)]
     for n in (2049, 3001):
         assert chosen(*slow, problem=square(n)).kernel.name == "cublas"
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32", "int8"])
+def test_another_attempt_is_not_left_to_the_library(dtype: DTypeName) -> None:
+    problem = Problem(192, 16, 3457, dtype)
+    accuracy = DTYPES[dtype].accuracy
+    assert isinstance(choose("auto", NO_CONFIG, problem, accuracy, GPU).kernel, LibraryKernel)
+    again = choose_again(problem, accuracy, GPU)
+    assert not isinstance(again.kernel, LibraryKernel) and again.kernel.takes(dtype, accuracy)
+
+
+def test_where_there_is_no_other_kernel_the_library_tries_again() -> None:
+    cpu = DeviceTraits("cpu")
+    assert choose_again(Problem(4, 4, 4, "float32"), "fp32", cpu).kernel.name == "cpu_blas"
