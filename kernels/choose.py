@@ -106,8 +106,8 @@ def preferred_of(fit: Iterable[Kernel]) -> Kernel | None:
 
 
 def choose_again(problem: Problem, accuracy: AccuracyName, device: DeviceTraits) -> Choice:
-    """What `auto` takes for another attempt at a product that failed: a kernel of ours, as a library would fail the same
-    way again; a library's where we have none. Raises NoKernelError, ConfigError.
+    """What `auto` takes for another attempt at a product that failed: a kernel of ours, as a library would fail the
+    same way again; a library's where we have none. Raises NoKernelError, ConfigError.
 
     cuBLAS adds up parts of k in 16 bits at some shapes, whatever its math mode says, and its product is then outside of
     its class.

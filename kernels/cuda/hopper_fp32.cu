@@ -18,10 +18,10 @@ constexpr int WARP_M = 64, WARP_N = 64, WARPS_N = BLOCK_N / WARP_N;
 constexpr int WARPS = BLOCK_M / WARP_M * WARPS_N, THREADS = WARPS * 32;
 // Of a thread: enough for the sums, and for operands of a step and a half. With the 254 that there is room for, the
 // compiler reads a whole step ahead, six reads in a row, which hold up the scheduler; so it does with some numbers near
-// this one (docs/notes/hopper_fp32.md). With a gate it is 218 that gives the same order of multiply-adds and reads; 206
-// made the kernel 6 % slower.
+// this one (docs/notes/hopper_fp32.md). With a gate the order comes out otherwise: of 48 ways that were tried on an H200
+// this one costs next to nothing, and most cost 3 to 6 %.
 #ifdef GATED
-constexpr int MOST_REGISTERS = 218;
+constexpr int MOST_REGISTERS = 198;
 #else
 constexpr int MOST_REGISTERS = 206;
 #endif
@@ -74,6 +74,7 @@ extern "C" __global__ void __maxnreg__(MOST_REGISTERS)
                 const __grid_constant__ TensorMap map_c, const __grid_constant__ TensorMap few_a,
                 const __grid_constant__ TensorMap few_b, int m, int n, int k, int batch, int items_a, int items_b,
                 int whole_m, int whole_n, float4* workspace GATE) {
+    if (GATE_IS_CLOSED) return;
     DYNAMIC_TILES(shared);
     const Shared at = {shared_address(shared)};
     const Sizes sizes = {m, n, k, batch, items_a, items_b, whole_m, whole_n};
@@ -88,11 +89,9 @@ extern "C" __global__ void __maxnreg__(MOST_REGISTERS)
         publish_barriers();
         const int steps = (k + BLOCK_K - 1) / BLOCK_K, rest = k % BLOCK_K;
         const bool light = 0 < rest && rest <= BLOCK_K / 4;
-        // Behind a closed gate there are no tiles. Only this thread asks: what others keep in registers stays as it is.
-        const bool closed = GATE_IS_CLOSED;
-        notes = {Tiles(TileGrid(sizes), closed ? 0 : batch, steps, light), Feed(), {}};
+        notes = {Tiles(TileGrid(sizes), batch, steps, light), Feed(), {}};
         wait_for_previous();
-        for (int stage = 0; k > 0 && !closed && stage < STAGES - 1; ++stage)
+        for (int stage = 0; k > 0 && stage < STAGES - 1; ++stage)
             feed_stage(notes, at, map_a, map_b, sizes);
     }
     __syncthreads();

@@ -242,7 +242,6 @@ def test_a_config_that_is_as_exact_but_slower_than_the_library_is_not_taken(chos
 def test_another_attempt_is_not_left_to_the_library(dtype: DTypeName) -> None:
     problem = Problem(192, 16, 3457, dtype)
     accuracy = DTYPES[dtype].accuracy
-    assert isinstance(choose("auto", NO_CONFIG, problem, accuracy, GPU).kernel, LibraryKernel)
     again = choose_again(problem, accuracy, GPU)
     assert not isinstance(again.kernel, LibraryKernel) and again.kernel.takes(dtype, accuracy)
 
