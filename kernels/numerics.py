@@ -73,8 +73,8 @@ ACCURACY_RANGE: dict[AccuracyName, tuple[float, float]] = {"fp16": (2.0**-14, DT
 
 # Classes whose partial sums are shorter than what kernels sum that type in, and the same of them: Hopper's tensor cores
 # keep 14 bits of a sum of 8-bit products and cut the rest (DeepSeek-V3 Technical Report, arXiv 2412.19437, section
-# 3.3.2): a cut is off by up to a whole unit of the last place, where a rounding is by half of one. Operands are taken as
-# they are.
+# 3.3.2): a cut is off by up to a whole unit of the last place, where a rounding is by half of one. Operands are taken
+# as they are.
 # Products put together from sums of quarters round that much more (docs/notes/strassen.md derives it).
 ACCURACY_SUM_ROUNDOFF: dict[AccuracyName, float] = {
     "fp8": ACCURACY_UNIT_ROUNDOFF["fp8"],

@@ -155,9 +155,12 @@ def _ratios(sketch: Sketch, rounding: Rounding) -> Array:
         q, r = (np.broadcast_to(each.max(axis=1, keepdims=True, initial=0.0), each.shape) for each in (q, r))
     with np.errstate(all="ignore"):
         underflow = np.ldexp(rounding.underflow, -sketch.exponents)[..., np.newaxis] * sketch.unit[:, np.newaxis, :]
-        squares = np.square(sketch.difference)
-        squares /= rounding.squared_tolerance(q, r, underflow)
+        squares, tolerance = np.square(sketch.difference), rounding.squared_tolerance(q, r, underflow)
+        squares /= tolerance
         if not np.isfinite(squares).all():  # 0 over 0 is no difference; a NaN is one
             squares = np.where(sketch.difference == 0.0, 0.0, np.nan_to_num(squares, nan=inf))
+        # C itself is in R: an element so wrong that its square overflows must not grant itself anything.
+        if not np.isfinite(tolerance).all():
+            squares = np.where(np.isfinite(tolerance), squares, inf)
         worst: Array = np.sqrt(squares.max(axis=-1, initial=0.0))
     return worst
