@@ -106,9 +106,10 @@ def _told_from(problem: Problem, accuracy: AccuracyName, a: Array, b: Array, val
     weights = 7 / 3 * np.ldexp(1.0, -2 * exponents)
     for start in range(0, problem.n, width):
         group = slice(start, start + width)
-        z = np.matmul(np.square(b[:, :, group]), weights[:, group, np.newaxis])
+        floor = (rounding.operand_floor if rounding.operand else 0.0) ** 2
+        z = np.matmul(np.square(b[:, :, group]) + floor, weights[:, group, np.newaxis])
         q, r = (
-            np.matmul(np.square(a), z)[..., 0],
+            np.matmul(np.square(a) + floor, z)[..., 0],
             np.matmul(np.square(value[:, :, group]), weights[:, group, np.newaxis]),
         )
         if rounding.normwise:

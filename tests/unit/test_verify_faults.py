@@ -9,7 +9,7 @@ import pytest
 
 from jobs.matrices import Array
 from kernels.numerics import AccuracyName, DTypeName, Problem
-from tests.support.checks import checked
+from tests.support.checks import checked, flipped
 from tests.support.products import operands, stored
 from worker.cpu_blas import multiply
 from worker.elements import as_float64
@@ -169,3 +169,18 @@ def test_rows_and_columns_in_any_units(dtype: DTypeName) -> None:
             wrong = c.copy()
             wrong[row] = np.where(np.arange(70) == column, 0, c[row])
             assert not checked(problem, a, b, wrong, rng).passed
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32", "float64"])
+def test_an_element_whose_square_overflows_grants_itself_nothing(
+    dtype: DTypeName, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("worker.verify.MOST_DIRECT", 0)
+    top = {"bfloat16": 14, "float32": 30, "float64": 62}[dtype]
+    for k in (3, 600):
+        problem = Problem(20, 30, k, dtype)
+        a, b = operands(problem, np.random.default_rng(k), "uniform")
+        c = multiply(problem, a, b)
+        assert_passes(problem, a, b, c)
+        for place in ((0, 0), (7, 11), (19, 29)):
+            assert_found(problem, a, b, flipped(c, top, place))
