@@ -24,7 +24,6 @@ from worker.cpu_blas import multiply
 BACKEND = CpuBackend()
 SHARE = Share("cpu", seed=5, first=0, processes=1, faults=3, clean=300, seconds=600.0)
 # Refused by a check that cannot tell wrong from right near the end of the exponents; all else is refused by none.
-SOMETIMES = ("near the largest",)
 
 
 def empty() -> Result:
@@ -55,18 +54,19 @@ def test_what_is_caught_is_counted(monkeypatch: pytest.MonkeyPatch, check: type[
     inject(BACKEND, SHARE, result, np.inf)
     assert not result.outside and result.passed is (caught == 1.0)
     for name, one in result.faults.items():
-        assert one.injected == SHARE.faults and one.caught == caught * one.above, name
-        assert caught or not one.above or one.worst_missed > 1.0
+        by_check = caught if FAULTS[name].stage == "product" else 1.0  # digests find the others
+        assert one.injected == SHARE.faults and one.caught == by_check * one.above, name
+        assert by_check or not one.above or one.worst_missed > 1.0
     assert sum(one.above for one in result.faults.values()) > 0.9 * SHARE.faults * len(FAULTS)
 
 
-def test_the_check_finds_zeroed_rows_and_lets_clean_products_pass() -> None:
+def test_the_check_finds_all_faults_and_lets_clean_products_pass() -> None:
     result = empty()
     inject(BACKEND, SHARE, result, np.inf)
     check_clean(BACKEND, SHARE, result, np.inf)
     assert result.clean.total() == SHARE.clean
-    assert not [each for each in result.refused if not any(data in each for data in SOMETIMES)]
-    assert result.faults["a row zeroed"].caught == result.faults["a row zeroed"].above > 0
+    assert not result.refused
+    assert result.passed and result.faults["a row zeroed"].caught > 0
 
 
 def test_numbers_give_the_same_products_whatever_came_before() -> None:

@@ -67,7 +67,7 @@ def test_the_check_of_a_product_compiles(arch: str) -> None:
     others = [gather_program(DTYPE_NAMES[index]), digest_program()]
     others += [direct_program(dtype, how) for dtype, how in dtypes.items() if not DTYPES[dtype].is_integer]
     for each in compile_all((one, arch) for one in others):
-        assert each.local_bytes <= 32 and not each.warnings
+        assert each.local_bytes <= 48 and not each.warnings
 
 
 @pytest.mark.parametrize("transposes", TRANSPOSES)
