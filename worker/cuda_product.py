@@ -129,7 +129,8 @@ class _Digests:
     def __init__(self, compiler: Compiler, matrices: Sequence[DeviceMatrix], staging: Staging) -> None:
         self._known: dict[int, int] = {}
         self._launched = [i for i, each in enumerate(matrices) if stored_bytes(each.layout) >= LEAST_BYTES]
-        self._pending: PendingDigests | None = launch_digests(compiler, [matrices[i] for i in self._launched])
+        on_device = [matrices[i] for i in self._launched]
+        self._pending: PendingDigests | None = launch_digests(compiler, on_device) if on_device else None
         for index in set(range(len(matrices))) - set(self._launched):
             self._known[index] = _digest_of_copy(matrices[index], staging)
 
