@@ -172,24 +172,27 @@ class _Block:
     def _termwise(self, row: int, column: int, given: Array) -> float:
         """The same of one element; with operands rounded to nearest or cut, where they are lowered."""
         a, b, rounding = self._a[row], self._b[:, column], self._rounding
-        root = self._root[row, column] if rounding.operand else 0.0
-        ratio = self._drift(a, b, given[row, column], root)
+        value = float(given[row, column])
+        _, of_root, of_value, _ = rounding.element_factors
+        of_operands = of_root * self._root[row, column] if rounding.operand else 0.0
+        ratio = self._drift(a, b, value, of_operands, of_value)
         if rounding.operand and ratio > 1.0:
             for to_whole in (np.rint, np.trunc):
                 lowered_a, lowered_b = as_significant(a, rounding, to_whole), as_significant(b, rounding, to_whole)
-                ratio = min(ratio, self._drift(lowered_a, lowered_b, given[row, column], 0.0))
+                ratio = min(ratio, self._drift(lowered_a, lowered_b, value, 0.0, rounding.output))
         return ratio
 
-    def _drift(self, a: Array, b: Array, given: float, root: float) -> float:
+    def _drift(self, a: Array, b: Array, given: float, of_operands: float, of_value: float) -> float:
+        """Its distance from the sum of these terms, over what the sum's own steps, its operands and value are granted."""
         terms = a * b
         sums = np.cumsum(terms)
         size = np.abs(terms).sum()
         if self._norms is not None:
             size = max(size, self._norms.product)
         rounding, true = self._rounding, sums[-1] if len(sums) else 0.0
+        of_size, _, _, rest = rounding.element_factors
         drift = DRIFT_FACTOR * rounding.accumulate * np.abs(sums).sum()
-        of_size, of_root, of_value, rest = rounding.element_factors
-        granted = max(of_size * size, drift) + of_root * root + of_value * abs(true) + rest
+        granted = max(of_size * size, drift) + of_operands + of_value * abs(true) + rest
         return float(abs(given - true) / granted)
 
 
