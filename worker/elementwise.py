@@ -183,7 +183,7 @@ class _Block:
         return ratio
 
     def _drift(self, a: Array, b: Array, given: float, of_operands: float, of_value: float) -> float:
-        """Its distance from the sum of these terms, over what the sum's own steps, its operands and value are granted."""
+        """Its distance from the sum of these terms, over what steps of the sum, operands and value are granted."""
         terms = a * b
         sums = np.cumsum(terms)
         size = np.abs(terms).sum()

@@ -18,8 +18,8 @@ constexpr int WARP_M = 64, WARP_N = 64, WARPS_N = BLOCK_N / WARP_N;
 constexpr int WARPS = BLOCK_M / WARP_M * WARPS_N, THREADS = WARPS * 32;
 // Of a thread: enough for the sums, and for operands of a step and a half. With the 254 that there is room for, the
 // compiler reads a whole step ahead, six reads in a row, which hold up the scheduler; so it does with some numbers near
-// this one (docs/notes/hopper_fp32.md). With a gate the order comes out otherwise: of 48 ways that were tried on an H200
-// this one costs next to nothing, and most cost 3 to 6 %.
+// this one (docs/notes/hopper_fp32.md). With a gate the compiler orders them otherwise, and this number is the one with
+// the speed of the kernel without a gate.
 #ifdef GATED
 constexpr int MOST_REGISTERS = 198;
 #else
