@@ -2,6 +2,7 @@
 // proportion to them.
 #pragma once
 #include "sketch_patch.cuh"
+#include "sketch_weights.cuh"
 
 // ---- sums of squares, or largest magnitudes, of lines of a stored matrix ----
 #if FLOATS
@@ -126,61 +127,6 @@ __device__ __forceinline__ Index find_peaks(const Lines& matrix, Index each, Pea
     return line;
 }
 
-// ---- weights ----
-#if !SCALED
-// Half of that of a sum of squares.
-__device__ __forceinline__ int column_exponent(double squares) {
-    return max(min((exponent_of(bits_of(squares)) + 1) >> 1, 500), -500);
-}
-#endif
-
-// x and w of a column, and what it adds to its group's unit.
-__device__ __forceinline__ double weigh(const Check& check, Index of_b, Index item, Index column) {
-    const Peak peak = __ldcg(check.peaks + of_b * check.n + column);
-#if SCALED
-    const bool bad = peak >= INFINITE_BITS;
-    const int exponent = bad ? 0 : exponent_of(peak), within = 0;
-    check.exponents[of_b * check.n + column] = exponent;
-#else
-    const bool bad = !isfinite(peak);
-    const int exponent = bad ? 0 : column_exponent(peak), within = exponent;
-#endif
-    if (bad) check.bad_columns[of_b * check.n + column] = 1;
-    const Index at = item * check.n + column;
-    const bool left_out = bad || (check.excluded != nullptr && check.excluded[at] != 0);
-#pragma unroll
-    for (int part = 0; part < 2; ++part) {
-        const Philox words = random_words(check, item, column, part, 2);
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {  // sign and 31 bits of fraction
-            const Word sign = words.at[i] >> 31, fraction = words.at[i] & 0x7FFFFFFFu;
-            const Word bits = sign << 63 | static_cast<Word>(1023 - within) << 52 | fraction << 21;
-            check.x[at * VECTORS + part * 4 + i] = left_out ? 0.0 : of_bits(bits);
-        }
-    }
-    check.w[at] = left_out ? 0.0 : 7.0 / 3.0 * power_of_two(-2 * within);
-    // Below the normal numbers nothing of a group's unit is left.
-    const int lowest = max(exponent, -500);
-    return left_out || lowest > 511 ? 0.0 : 7.0 / 3.0 * power_of_two(-2 * lowest);
-}
-
-// Of `count` columns from `first` on, by all threads of the block.
-__device__ __forceinline__ void weigh_columns(const Check& check, Index of_b, Index first, int count) {
-    for (Index item = of_b; item < check.items_x; item += check.items_b)
-        for (int begin = 0; begin < count; begin += THREADS) {
-            const Index column = first + begin + threadIdx.x;
-            const bool inside = begin + threadIdx.x < count && column < check.n;
-            double unit = inside ? weigh(check, of_b, item, column) : 0.0;
-            const Index of_warp = (column - threadIdx.x % 32) / check.width;  // group of the warp's first column
-            const bool alike = !inside || column / check.width == of_warp;
-            if (unit != 0.0 && !alike) atomicAdd(check.unit + item * check.groups + column / check.width, unit);
-            if (!alike) unit = 0.0;
-            for (int lanes = 16; lanes > 0; lanes /= 2)
-                unit += __shfl_xor_sync(0xFFFFFFFFu, unit, lanes);
-            if (threadIdx.x % 32 == 0 && unit != 0.0) atomicAdd(check.unit + item * check.groups + of_warp, unit);
-        }
-}
-
 // The last block of a strip, when all its columns' peaks are known, makes their weights.
 extern "C" __global__ void __launch_bounds__(THREADS) columns(const Check check) {
     __shared__ int last;
@@ -195,33 +141,6 @@ extern "C" __global__ void __launch_bounds__(THREADS) columns(const Check check)
         __syncthreads();
     }
 }
-
-#if !SCALED
-// Scales all columns of an item by the exponent of the largest, where errors are in proportion to that.
-extern "C" __global__ void __launch_bounds__(THREADS) level(const Check check) {
-    __shared__ double largest[WARPS];
-    for (Index item = blockIdx.z; item < check.items_x; item += gridDim.z) {
-        const Peak* const peaks = check.peaks + (check.items_b > 1 ? item : 0) * check.n;
-        double peak = 0.0;
-        for (Index column = threadIdx.x; column < check.n; column += THREADS)
-            peak = fmax(peak, isfinite(peaks[column]) ? peaks[column] : 0.0);
-        for (int lanes = 16; lanes > 0; lanes /= 2)
-            peak = fmax(peak, __shfl_xor_sync(0xFFFFFFFFu, peak, lanes));
-        __syncthreads();
-        if (threadIdx.x % 32 == 0) largest[threadIdx.x / 32] = peak;
-        __syncthreads();
-        for (int warp = 0; warp < WARPS; ++warp)
-            peak = fmax(peak, largest[warp]);
-        const Index column = static_cast<Index>(blockIdx.x) * THREADS + threadIdx.x;
-        if (column >= check.n || !isfinite(peaks[column])) continue;
-        const int down = column_exponent(peak) - column_exponent(peaks[column]);
-        const Index at = item * check.n + column;
-        for (int v = 0; v < VECTORS; ++v)
-            check.x[at * VECTORS + v] = scaled_down(check.x[at * VECTORS + v], down);
-        check.w[at] = scaled_down(check.w[at], 2 * down);
-    }
-}
-#endif
 
 #if SCALED
 extern "C" __global__ void __launch_bounds__(THREADS) rows(const Check check) {
