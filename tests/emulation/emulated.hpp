@@ -141,6 +141,7 @@ inline double ldexp(double value, int exponent) { return __builtin_ldexp(value, 
 inline double sqrt(double value) { return __builtin_sqrt(value); }
 inline double fabs(double value) { return __builtin_fabs(value); }
 inline bool isfinite(double value) { return __builtin_isfinite(value); }
+inline double fmax(double left, double right) { return __builtin_fmax(left, right); }
 template <typename Value>
 Value __ldg(const Value* place) {
     return *place;
