@@ -7,7 +7,7 @@ import numpy as np
 from jobs.matrices import Array
 from worker.checked import RowErrors
 from worker.compile import Compiler
-from worker.device_direct import Grants, launch_direct
+from worker.device_direct import direct
 from worker.device_matrix import MatrixOnDevice
 from worker.device_sketch import float_sketch, integer_sketch
 from worker.elementwise import Operands
@@ -41,9 +41,7 @@ class DeviceProduct:
         is_long = rounding.k > SHORT_SUMS and batch * m * n * rounding.k > MOST_DIRECT
         if is_long or rounding.normwise or rounding.operand_floor:
             return None
-        grants = Grants(*rounding.element_factors)
-        found = launch_direct(self._compiler, self._matrices, grants).result()
-        return RowErrors(found.worst, found.bad_rows, found.bad_columns, found.odd_columns)
+        return direct(self._compiler, self._matrices, rounding.element_factors)
 
     def sketch(
         self, *, width: int, floor: float, common: bool, excluded: Array | None, rng: np.random.Generator

@@ -1,12 +1,11 @@
 """The check's sketch of a product on the device: random projections, and what bounds their rounding.
 
 docs/decisions/0017 has the mathematics, `worker/cuda/sketch.cu` the kernels. Everything is launched on the current
-stream, with one allocation and one copy back; `result` waits for it.
+stream, with one allocation and one copy back, which is waited for.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -19,55 +18,11 @@ from worker.compile import Compiler
 from worker.device_matrix import MatrixOnDevice
 from worker.device_results import Results, as_parameter, float_word
 from worker.sketch import Sketch
-from worker.sketch_plan import THREADS, Geometry, Plan, plan
+from worker.sketch_plan import THREADS, Geometry, plan
 from worker.sources import sketch_program
 
 WORD = (1 << 64) - 1
 Matrices = tuple[MatrixOnDevice, MatrixOnDevice, MatrixOnDevice]  # A, B and C
-
-
-@dataclass(frozen=True, slots=True)
-class PendingSketch:
-    """Launched; its arrays come with `result`."""
-
-    _plan: Plan
-    _results: Results
-
-    def result(self) -> Sketch:
-        """Waits for the device."""
-        found = _arrays(self._plan, self._results.wait())
-        peaks = found["row_peaks"]
-        exponents = np.frexp(peaks.view(np.float64))[1] if peaks.size else np.zeros((1, 1), np.int32)
-        flags = {name: found[name].view(np.bool_) for name in ("bad_rows", "bad_columns", "odd_columns")}
-        unit = np.sqrt(found["unit"])
-        return Sketch(found["difference"], found["q"], found["r"], unit, **flags, exponents=exponents)
-
-
-@dataclass(frozen=True, slots=True)
-class PendingRows:
-    """The sketch of an integer product, launched."""
-
-    _plan: Plan
-    _results: Results
-
-    def result(self) -> Array:
-        """bool (batch, m): rows in which some projection differs. Waits for the device."""
-        return _arrays(self._plan, self._results.wait())["bad_rows"].view(np.bool_)
-
-
-def launch_float_sketch(
-    compiler: Compiler,
-    matrices: Matrices,
-    *,
-    width: int,
-    seed: int,
-    floor2: float = 0.0,
-    common: bool = False,
-    excluded: Array | None = None,
-) -> PendingSketch:
-    """`seed` has 128 random bits. `common`: columns of B are scaled alike, by the largest; not for float64. `excluded`
-    is uint8 or bool, (batch or 1, n). m, n and k are at least 1."""
-    return PendingSketch(*_launch(compiler, matrices, width, seed, floor2, excluded, common=common))
 
 
 def float_sketch(
@@ -80,24 +35,24 @@ def float_sketch(
     common: bool = False,
     excluded: Array | None = None,
 ) -> Sketch:
-    """`launch_float_sketch` and its result."""
-    pending = launch_float_sketch(
-        compiler, matrices, width=width, seed=seed, floor2=floor2, common=common, excluded=excluded
-    )
-    return pending.result()
-
-
-def launch_integer_sketch(compiler: Compiler, matrices: Matrices, *, seed: int, wraps: bool) -> PendingRows:
-    """`wraps`: sums may pass 32 bits, so projections are compared modulo 2³². m, n and k are at least 1."""
-    return PendingRows(*_launch(compiler, matrices, matrices[2].shape[2], seed, 0.0, None, wraps=wraps))
+    """`seed` has 128 random bits. `common`: columns of B are scaled alike, by the largest; not for float64. `excluded`
+    is uint8 or bool, (batch or 1, n). m, n and k are at least 1."""
+    found = _sketched(compiler, matrices, width, seed, floor2, excluded, common=common)
+    peaks = found["row_peaks"]
+    exponents = np.frexp(peaks.view(np.float64))[1] if peaks.size else np.zeros((1, 1), np.int32)
+    flags = {name: found[name].view(np.bool_) for name in ("bad_rows", "bad_columns", "odd_columns")}
+    unit = np.sqrt(found["unit"])
+    return Sketch(found["difference"], found["q"], found["r"], unit, **flags, exponents=exponents)
 
 
 def integer_sketch(compiler: Compiler, matrices: Matrices, *, seed: int, wraps: bool) -> Array:
-    """`launch_integer_sketch` and its result."""
-    return launch_integer_sketch(compiler, matrices, seed=seed, wraps=wraps).result()
+    """bool (batch, m): rows in which some projection differs. `wraps`: sums may pass 32 bits, so projections are
+    compared modulo 2³². m, n and k are at least 1."""
+    found = _sketched(compiler, matrices, matrices[2].shape[2], seed, 0.0, None, wraps=wraps)
+    return found["bad_rows"].view(np.bool_)
 
 
-def _launch(
+def _sketched(
     compiler: Compiler,
     matrices: Matrices,
     width: int,
@@ -107,7 +62,8 @@ def _launch(
     *,
     wraps: bool = False,
     common: bool = False,
-) -> tuple[Plan, Results]:
+) -> dict[str, Array]:
+    """The results by their names."""
     a, b, c = matrices
     transposed = (a.turned, b.turned)
     items_x = max(b.shape[0], 1 if excluded is None else len(excluded))
@@ -125,7 +81,10 @@ def _launch(
     functions = _functions(compiler, a.dtype, transposed)
     for step in planned.steps:
         functions[step.function]((step.blocks, 1, step.items), (THREADS, 1, 1), (parameter,))
-    return planned, Results(memory, *planned.results)
+    data = Results(memory, *planned.results).wait()
+    return {
+        view.name: np.frombuffer(data, view.dtype, view.size, view.begin).reshape(view.shape) for view in planned.views
+    }
 
 
 class _Functions(dict[str, Any]):
@@ -142,13 +101,6 @@ class _Functions(dict[str, Any]):
 @lru_cache(maxsize=64)
 def _functions(compiler: Compiler, dtype: DTypeName, transposed: tuple[bool, bool]) -> _Functions:
     return _Functions(compiler, dtype, transposed)
-
-
-def _arrays(planned: Plan, data: Array) -> dict[str, Array]:
-    """The results by their names: views of the bytes."""
-    return {
-        view.name: np.frombuffer(data, view.dtype, view.size, view.begin).reshape(view.shape) for view in planned.views
-    }
 
 
 @lru_cache(maxsize=1)

@@ -140,7 +140,7 @@ def test_integers(
 def test_every_element_directly(
     runner: CudaRunner, dtype: DTypeName, transposes: tuple[bool, bool], rng: np.random.Generator
 ) -> None:
-    from worker.device_direct import Grants, launch_direct
+    from worker.device_direct import direct
 
     for sizes in (*SMALL, (257, 1000, 64), (5, 6, 0)):
         problem = Problem(*sizes, dtype, 1, *transposes)
@@ -148,7 +148,7 @@ def test_every_element_directly(
         c = matrix((1, problem.m, problem.n), problem.product_dtype, rng)
         if problem.k > 1:
             a[-1, 0] = stored(np.array(np.nan), dtype)
-        found = launch_direct(runner.compiler, all_on_device(runner, problem, a, b, c), Grants(*GRANTS)).result()
+        found = direct(runner.compiler, all_on_device(runner, problem, a, b, c), GRANTS)
         expected = expected_direct(problem, a, b, c, GRANTS)
         assert_direct(found.worst, (found.bad_rows, found.bad_columns, found.odd_columns), expected)
 
@@ -175,7 +175,7 @@ def test_digests_beside_a_sketch_see_a_flipped_bit(runner: CudaRunner, rng: np.r
     import cupy
 
     from worker.device_digest import launch_digests
-    from worker.device_sketch import launch_float_sketch
+    from worker.device_sketch import float_sketch
 
     problem = Problem(4096, 4096, 4096, "float32")
     a, b, c = data(problem, rng)
@@ -184,13 +184,13 @@ def test_digests_beside_a_sketch_see_a_flipped_bit(runner: CudaRunner, rng: np.r
     byte = int(rng.integers(4 * 4096 * 4096))
     cupy.ndarray((1,), np.uint8, matrices[1].matrix.memory + byte)[...] ^= 1  # at this size rows have no padding
     digests = launch_digests(runner.compiler, [each.matrix for each in matrices])
-    sketch = launch_float_sketch(runner.compiler, matrices, width=4096, seed=seed)
+    sketch = float_sketch(runner.compiler, matrices, width=4096, seed=seed)
     found = [each.tolist() for each in digests.result()]
     right = [expected_digests(each) for each in (a, b, c)]
     assert (found[0], found[2]) == (right[0], right[2])
     assert np.flatnonzero(np.array(found[1]) != np.array(right[1])).tolist() == [byte // PART_BYTES]
     b.reshape(-1).view(np.uint8)[byte] ^= 1
-    assert_sketch(arrays_of(sketch.result()), expected_sketch(problem, a, b, c, 4096, 0.0, words))
+    assert_sketch(arrays_of(sketch), expected_sketch(problem, a, b, c, 4096, 0.0, words))
 
 
 def test_a_short_matrix_is_digested_on_the_host(runner: CudaRunner, rng: np.random.Generator) -> None:

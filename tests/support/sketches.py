@@ -84,7 +84,8 @@ class _Scaled:
         size = np.abs(self.a) @ (np.abs(b) @ np.abs(x)) + np.abs(c) @ np.abs(x)
         unit = np.sqrt((w * np.ldexp(1.0, -2 * np.maximum(exponents[:, at], -500))).sum(axis=1))
         q = ((np.square(self.a) + floor_a) @ z[:, :, np.newaxis])[..., 0]
-        r = (np.square(c) * w[:, np.newaxis]).sum(axis=2)
+        with np.errstate(over="ignore"):  # of an element of C so wrong that its square is infinite
+            r = (np.square(c) * w[:, np.newaxis]).sum(axis=2)
         return np.abs(s - p).max(axis=2), q, r, size.max(axis=2), np.broadcast_to(unit, len(x))
 
 

@@ -89,7 +89,7 @@ def test_when_sums_are_exact() -> None:
     assert not sums_are_exact(Problem(1, 1, 2**18 + 1, "float32"), spec)
     assert sums_are_exact(Problem(1, 1, 32, "float16"), spec) and not sums_are_exact(Problem(1, 1, 33, "float16"), spec)
     assert sums_are_exact(Problem(1, 1, 2**19, "int8"), spec)
-    for k, is_exact in ((64, True), (65, False)):
+    for k, is_exact in ((128, True), (129, False)):
         problem = Problem(1, 1, k, "float8_e4m3")
         assert sums_are_exact(problem, spec, "fp8") == is_exact and sums_are_exact(problem, spec, "fp32")
 

@@ -44,7 +44,8 @@ class CpuBench(Bench):
         self.a = operand(data, problem.dtype, (*batch, problem.m, problem.k), 0)
         self.b = operand(data, problem.dtype, (*batch, problem.k, problem.n), 1)
         self.c: Array = np.zeros(problem.product_shape, STORAGE_DTYPES[problem.product_dtype])
-        self._flushed = np.zeros(max(LEAST_FLUSH_BYTES, 2 * last_cache_bytes()), np.uint8)
+        # Ones, so that its pages exist: the first flush should not spend the time allowed to samples on page faults.
+        self._flushed = np.ones(max(LEAST_FLUSH_BYTES, 2 * last_cache_bytes()), np.uint8)
 
     def prepare(self, case: Case) -> Prepared:
         if (reason := BY_NAME[case.kernel].unsupported_because(CPU)) is not None:
