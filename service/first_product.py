@@ -7,6 +7,7 @@ import time
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -16,6 +17,7 @@ from jobs.models import JobRecord
 READY_TIMEOUT_S = 150.0  # a GPU worker's first start compiles its kernels
 REQUEST_TIMEOUT_S = 60.0
 POLL_S = 0.1
+BUSY_TIMEOUT_S = 15.0  # Valkey may be slow to answer while a first start's installation is still written to disk
 SIZE = 512
 PRODUCT = {"a": {"random": {"shape": [SIZE, SIZE], "seed": 1}}, "b": {"random": {"shape": [SIZE, SIZE], "seed": 2}}}
 
@@ -58,11 +60,18 @@ class Api:
             if time.monotonic() > deadline:
                 raise NotReadyError(f"not ready in {READY_TIMEOUT_S:.0f} s: {seen}")
 
-    def multiply(self) -> JobRecord:
-        """One product; its job record. Raises OSError."""
-        _, location = self.request("/v1/matmul", PRODUCT, accept="application/x-npy")
-        body, _ = self.request(location or "")
-        return JobRecord.model_validate_json(body)
+    def multiply(self, stop: Event) -> JobRecord:
+        """One product; its job record. Asks again where the reply is 503. Raises OSError, NotReadyError."""
+        deadline = time.monotonic() + BUSY_TIMEOUT_S
+        while True:
+            try:
+                _, location = self.request("/v1/matmul", PRODUCT, accept="application/x-npy")
+                body, _ = self.request(location or "")
+                return JobRecord.model_validate_json(body)
+            except urllib.error.HTTPError as error:
+                if error.code != HTTPStatus.SERVICE_UNAVAILABLE or time.monotonic() > deadline or stop.wait(POLL_S):
+                    seen = error.read().decode(errors="replace")
+                    raise NotReadyError(f"the first product failed: {seen}") from error
 
 
 def sentence(record: JobRecord) -> str:
@@ -88,7 +97,7 @@ class Announcer:
         try:
             self._api.wait_until_ready(self._workers, stop)
             if not stop.is_set():
-                print(self._lines(self._api.multiply()), flush=True)
+                print(self._lines(self._api.multiply(stop)), flush=True)
         except (OSError, NotReadyError) as error:
             if not stop.is_set():
                 self.failed = True
