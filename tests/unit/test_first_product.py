@@ -42,8 +42,8 @@ def answering(*replies: tuple[int, str]) -> Iterator[tuple[Api, list[str]]]:
             thread.join()
 
 
-RECORD = """{"id": "one", "kind": "benchmark", "state": "queued", "attempt": 0, "progress": {"done": 0, "total": 1}, "request": {"kind": "sweep", "shapes": [64]},
-"created_at": "2026-01-01T00:00:00Z"}"""
+RECORD = """{"id": "one", "kind": "benchmark", "state": "queued", "attempt": 0, "created_at": "2026-01-01T00:00:00Z",
+"progress": {"done": 0, "total": 1}, "request": {"kind": "sweep", "shapes": [64]}}"""
 
 
 def test_a_product_that_cannot_be_taken_yet_is_asked_for_again() -> None:
