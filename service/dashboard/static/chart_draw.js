@@ -40,22 +40,28 @@ export class Chart {
     this.zoom = null;
     /** @type {Point | null} */
     this.at = null;
-    this.key = "";
+    this.axes = "";
+    this.scales = "";
     this.shape = { xlog: false, ylog: false, x: /** @type {Span} */ ([0, 1]), y: /** @type {Span} */ ([0, 1]) };
     new ResizeObserver(() => this.resize()).observe(host);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.rebuild());
   }
 
-  /** Shows the scene; while axes and scales are the same, what was zoomed and pointed at stays.
+  /** Shows the scene. What was pointed at stays while the axes are of the same fields; what was zoomed, while their
+   * scales are the same too.
    * @param {Scene} scene */
   show(scene) {
     this.scene = scene;
     this.shape = shapeOf(scene);
     const { choice } = scene;
-    const key = [choice.x, choice.y, choice.colour, choice.configs, this.shape.xlog, this.shape.ylog].join();
-    if (key !== this.key) this.zoom = this.at = null;
-    const isSame = key === this.key && scene.words === null && this.isBegun(scene);
-    this.key = key;
+    const axes = [choice.x, choice.y, choice.colour, choice.configs].join();
+    const scales = [this.shape.xlog, this.shape.ylog].join();
+    if (axes !== this.axes) this.at = null;
+    const isDrawn = axes === this.axes && scales === this.scales;
+    if (!isDrawn) this.zoom = null;
+    const isSame = isDrawn && scene.words === null && this.isBegun(scene);
+    this.axes = axes;
+    this.scales = scales;
     if (isSame) this.update();
     else this.rebuild();
   }
