@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from functools import cache
 from math import ceil, log
 
-from jobs.benchmark_cases import Case, expand
-from jobs.benchmark_spec import BenchmarkSpec, TimingSpec
-from jobs.workers import DeviceInfo
+from jobs.benchmarks.cases import Case, expand
+from jobs.benchmarks.spec import BenchmarkSpec, TimingSpec
+from jobs.fleet.workers import DeviceInfo
 from kernels.catalog import BY_NAME
 from kernels.kernel import DeviceClass
 from kernels.numerics import DTypeName, Problem

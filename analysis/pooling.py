@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Any, get_args
 
-from jobs.benchmark_records import CaseRecord, Checked, CopyFigures, DeviceState, Samples, StopReason
-from jobs.spread import ci95, spread
+from jobs.benchmarks.records import CaseRecord, Checked, CopyFigures, DeviceState, Samples, StopReason
+from jobs.benchmarks.statistics import ci95, spread
 from kernels.published_records import Status
 
 # From what says most against a kernel to what says least.

@@ -10,7 +10,7 @@ from typing import Any
 from analysis.environment import flat
 from analysis.report_document import UNKNOWN, Block, Code, Heading, Items, Table, Text, figure
 from analysis.result_models import Results
-from jobs.benchmark_spec import BenchmarkSpec
+from jobs.benchmarks.spec import BenchmarkSpec
 
 ADDRESS = "http://127.0.0.1:8000/v1/benchmarks"
 _VERIFIED = {

@@ -9,8 +9,8 @@ from pydantic import Field
 
 from analysis.roofline import RoofKind
 from jobs.base import Strict
-from jobs.benchmark_records import AttemptInfo, CaseRecord, Ceiling
-from jobs.benchmark_spec import BenchmarkSpec
+from jobs.benchmarks.records import AttemptInfo, CaseRecord, Ceiling
+from jobs.benchmarks.spec import BenchmarkSpec
 from jobs.states import JobState
 from kernels.published_records import Status
 

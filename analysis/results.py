@@ -14,10 +14,10 @@ from analysis.pooling import pooled
 from analysis.result_models import CaseResult, JobHead, Ratio, Results, RoundFigures
 from analysis.roofline import Roofs, measured_roofs, moved_bytes, theoretical_roofs, units_of
 from analysis.sources import device_with_ceilings, recorded_device
-from jobs.benchmark_cases import problems
-from jobs.benchmark_findings import Findings, read_findings
-from jobs.benchmark_records import CaseRecord
-from jobs.benchmark_spec import BenchmarkSpec
+from jobs.benchmarks.cases import problems
+from jobs.benchmarks.findings import Findings, read_findings
+from jobs.benchmarks.records import CaseRecord
+from jobs.benchmarks.spec import BenchmarkSpec
 from jobs.models import JobRecord
 from jobs.states import JobState
 from kernels.catalog import KERNEL_NAMES

@@ -8,9 +8,9 @@ from types import MappingProxyType
 from typing import Any
 
 from analysis.measurement import Device, Measurement, row_alignment
-from jobs.benchmark_records import Ceiling
-from jobs.roofs import measured_roofs
-from jobs.workers import Ceilings
+from jobs.benchmarks.records import Ceiling
+from jobs.benchmarks.roofs import measured_roofs
+from jobs.fleet.workers import Ceilings
 from kernels.catalog import BY_NAME
 from kernels.numerics import DTYPES, AccuracyName, DTypeName, Problem
 from kernels.published_records import Publication, PublishedDevice, PublishedRecord

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from analysis.result_models import CaseResult, Results
-from jobs.benchmark_records import Checked, CopyFigures
+from jobs.benchmarks.records import Checked, CopyFigures
 from jobs.errors import ExtraMissing
 from kernels.catalog import CATALOG
 

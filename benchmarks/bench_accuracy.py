@@ -22,7 +22,7 @@ import numpy as np
 
 from benchmarks.element_errors import Errors, Reference
 from benchmarks.operand_kinds import FAR, KINDS, Pair, square
-from jobs.matrices import STORAGE_DTYPES, Array
+from jobs.formats.elements import STORAGE_DTYPES, Array
 from jobs.settings import Settings
 from kernels.accuracy import element_bound
 from kernels.catalog import BY_NAME

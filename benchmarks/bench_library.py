@@ -18,7 +18,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.kernel_targets import Shape
-from jobs.benchmark_spec import DataSpec
+from jobs.benchmarks.spec import DataSpec
 from jobs.settings import Settings
 from kernels.numerics import DTypeName, Problem
 from worker.benchmark.environment import dated_environment

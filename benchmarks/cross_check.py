@@ -19,8 +19,8 @@ from typing import Any
 
 import cupy
 
-from jobs.benchmark_cases import Case
-from jobs.benchmark_spec import DataSpec
+from jobs.benchmarks.cases import Case
+from jobs.benchmarks.spec import DataSpec
 from jobs.settings import Settings
 from kernels.catalog import BY_NAME
 from kernels.numerics import DTypeName, Problem

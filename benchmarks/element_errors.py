@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from jobs.matrices import Array
+from jobs.formats.elements import Array
 from kernels.accuracy import ElementBound
 
 Matrix = Any  # a NumPy or a CuPy array

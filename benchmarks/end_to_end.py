@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from jobs.matrices import Array
+from jobs.formats.elements import Array
 from kernels.catalog import BY_NAME, CATALOG
 from tests.support.stack import Stack
 from worker.benchmark.environment import dated_environment

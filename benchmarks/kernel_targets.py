@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, NamedTuple
 
-from jobs.benchmark_cases import library_of
+from jobs.benchmarks.cases import library_of
 from kernels.catalog import BY_NAME
 from kernels.numerics import DTYPES, DTypeName, Problem
 from kernels.tuned import whole_runs

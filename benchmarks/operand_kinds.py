@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from jobs.matrices import Array
+from jobs.formats.elements import Array
 
 Pair = tuple[Array, Array]
 Kind = Callable[[int, int, int, np.random.Generator], Pair]

@@ -15,8 +15,8 @@ from pathlib import Path
 from analysis.publication import publish
 from analysis.result_models import Results
 from analysis.results import from_json
-from jobs.benchmark_cases import expand
-from jobs.workers import DeviceInfo
+from jobs.benchmarks.cases import expand
+from jobs.fleet.workers import DeviceInfo
 from kernels.published import DIRECTORY, PUBLISHED
 
 RESULTS = Path(__file__).resolve().parent / "results"

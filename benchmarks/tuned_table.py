@@ -21,7 +21,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from jobs.benchmark_cases import LIBRARY_OF_ACCURACY
+from jobs.benchmarks.cases import LIBRARY_OF_ACCURACY
 from kernels.catalog import BY_NAME
 from kernels.kernel import DeviceClass
 from kernels.numerics import DTYPE_NAMES, AccuracyName, DTypeName, Problem, gflops

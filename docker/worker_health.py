@@ -4,8 +4,8 @@ import socket
 import sys
 
 from jobs.errors import MatmulError
-from jobs.redis_client import connect
-from jobs.registry import WorkerRegistry
+from jobs.fleet.registry import WorkerRegistry
+from jobs.redis.client import connect
 from jobs.settings import get_settings
 
 settings = get_settings()

@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, WithJsonSchema
 
 from jobs.base import Strict
-from jobs.benchmark_records import BenchmarkSummary
-from jobs.benchmark_spec import BenchmarkSpec
+from jobs.benchmarks.records import BenchmarkSummary
+from jobs.benchmarks.spec import BenchmarkSpec
 from jobs.states import JobState
 from kernels.catalog import BY_NAME, KERNEL_NAMES
 from kernels.numerics import AccuracyName, DTypeName

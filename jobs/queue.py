@@ -16,8 +16,8 @@ from kombu.entity import Queue
 from kombu.exceptions import OperationalError
 
 from jobs.errors import StoreFull, StoreUnavailable
-from jobs.ledger import HARD_LIMIT_MARGIN_S, Publication
-from jobs.redis_client import REDIS_FULL, translated
+from jobs.ledger.interface import HARD_LIMIT_MARGIN_S, Publication
+from jobs.redis.client import REDIS_FULL, translated
 from jobs.settings import Settings
 
 RUN_TASK = "matmul.run"  # args: job id, attempt

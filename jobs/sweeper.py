@@ -15,10 +15,10 @@ import redis
 import structlog
 
 from jobs.errors import MatmulError, StoreFull, StoreUnavailable
-from jobs.ledger import Ledger, Publication
+from jobs.ledger.interface import Ledger, Publication
 from jobs.models import new_id
 from jobs.queue import waiting_messages
-from jobs.redis_scripts import RedisScripts
+from jobs.redis.scripts import LOCK_SCRIPTS, RedisScripts
 from jobs.settings import Settings
 
 LOCK_S = 3.0  # how long a silent holder keeps the lock
@@ -61,7 +61,7 @@ class Sweeper:
         self._publish = publish
         self._sweep_matrices = sweep_matrices
         self._clock = clock
-        self._run = RedisScripts(client, settings.key_prefix).run
+        self._run = RedisScripts(client, settings.key_prefix, LOCK_SCRIPTS).run
         self._token = new_id("sweeper")
         self._suspects: frozenset[Publication] = frozenset()
         self._leases_count_from_s: float | None = None  # None: this process does not know what came before

@@ -16,7 +16,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from pydantic import SecretStr
 
-from jobs.benchmark_presets import PRESETS
+from jobs.benchmarks.presets import PRESETS
 from jobs.errors import JobFailed
 from jobs.settings import GIB, KIB, MIB, Settings
 from scripts import accuracy_docs, kernel_docs

@@ -8,15 +8,15 @@ from collections.abc import Sequence
 import orjson
 
 from analysis.estimate import Plan, plan
-from jobs.benchmark_cases import check_named
-from jobs.benchmark_presets import PRESETS
-from jobs.benchmark_size import COUNTLESS, most_cases
-from jobs.benchmark_spec import BenchmarkSpec
+from jobs.benchmarks.cases import check_named
+from jobs.benchmarks.presets import PRESETS
+from jobs.benchmarks.size import COUNTLESS, most_cases
+from jobs.benchmarks.spec import BenchmarkSpec
 from jobs.errors import BenchmarkTooLarge, MatmulError
-from jobs.ledger import IdempotencyKey
+from jobs.fleet.workers import DeviceInfo, WorkerInfo
+from jobs.ledger.interface import IdempotencyKey
 from jobs.models import NewJob
 from jobs.settings import Settings
-from jobs.workers import DeviceInfo, WorkerInfo
 from service.benchmarks_body import BenchmarkAsked, read_benchmark
 from service.benchmarks_device import Placed, place
 from service.benchmarks_views import DryRun, PresetList, PresetView

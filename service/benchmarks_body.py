@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from jobs.benchmark_presets import find_preset
-from jobs.benchmark_spec import BenchmarkSpec, KernelAxis, KernelSet
+from jobs.benchmarks.presets import find_preset
+from jobs.benchmarks.spec import BenchmarkSpec, KernelAxis, KernelSet
 from kernels.kernel import DeviceClass
 from service.media import json_object
 from service.options import parse_model

@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jobs.benchmark_spec import BenchmarkSpec
+from jobs.benchmarks.spec import BenchmarkSpec
 from jobs.errors import MatmulError, NoWorkerForDevice, NoWorkerForKernel, NoWorkers
-from jobs.workers import WorkerInfo
+from jobs.fleet.workers import WorkerInfo
 from service.benchmarks_body import BenchmarkAsked, named_kernels
 
 

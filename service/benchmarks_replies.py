@@ -13,7 +13,7 @@ from analysis.plots import PLOTS, draw
 from analysis.report import html_report, markdown_report
 from analysis.results import Results, collect, to_json
 from analysis.tables import to_csv, to_parquet
-from jobs.benchmark_spec import BenchmarkSpec
+from jobs.benchmarks.spec import BenchmarkSpec
 from jobs.errors import InvalidRequest, NotFound
 from jobs.models import Job
 from service.comparison import comparison

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from jobs.base import Strict
-from jobs.benchmark_spec import BenchmarkSpec
+from jobs.benchmarks.spec import BenchmarkSpec
 
 
 class DryRun(Strict):

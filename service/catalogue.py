@@ -10,7 +10,7 @@ from pydantic import Field
 
 from jobs.base import Strict
 from jobs.errors import NotFound
-from jobs.workers import WorkerInfo
+from jobs.fleet.workers import WorkerInfo
 from kernels.buckets import BUCKET_NAMES, BucketName
 from kernels.catalog import BY_NAME
 from kernels.kernel import CudaKernel, DeviceClass, Kernel

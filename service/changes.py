@@ -13,7 +13,7 @@ import redis
 import structlog
 from redis.asyncio.client import PubSub
 
-from jobs.redis_client import connect_async
+from jobs.redis.client import connect_async
 from jobs.settings import Settings
 from jobs.states import JobState
 

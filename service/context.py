@@ -15,14 +15,14 @@ from celery import Celery
 from starlette.requests import Request
 
 from jobs.errors import StoreUnavailable
-from jobs.ledger import Ledger
-from jobs.matrices import MatrixStore
-from jobs.matrix_stores import make_matrix_store
+from jobs.fleet.registry import WorkerRegistry
+from jobs.ledger.interface import Ledger
+from jobs.ledger.redis import RedisLedger
+from jobs.matrices.factory import make_matrix_store
+from jobs.matrices.interface import MatrixStore
 from jobs.models import JobEvent
 from jobs.queue import make_celery
-from jobs.redis_client import connect
-from jobs.redis_ledger import RedisLedger
-from jobs.registry import WorkerRegistry
+from jobs.redis.client import connect
 from jobs.settings import Settings
 from service.changes import ChangeHub
 from service.dispatch import LiveWorkers

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from threading import Lock
 
 from jobs.errors import InvalidConfig, NoWorkerForKernel, NoWorkers, StoreUnavailable
-from jobs.workers import WorkerInfo
+from jobs.fleet.workers import WorkerInfo
 from kernels.kernel import ConfigError
 from service.options import MatmulOptions
 from service.plan import AUTO, Plan

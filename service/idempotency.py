@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from jobs.errors import IdempotencyKeyInUse, StoreUnavailable
-from jobs.ledger import IdempotencyKey
+from jobs.ledger.interface import IdempotencyKey
 from service.context import Context, context_of, owner_of
 from service.problems import InvalidHeader
 

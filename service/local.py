@@ -21,8 +21,8 @@ from typing import IO
 
 from pydantic import ValidationError
 
-from jobs.embedded import EmbeddedServer, EmbeddedServerError, free_port
 from jobs.errors import InvalidSettings
+from jobs.redis.embedded import EmbeddedServer, EmbeddedServerError, free_port
 from jobs.settings import Settings
 from service.first_product import Announcer, Api
 from service.local_keys import LocalKey, local_key

@@ -9,11 +9,11 @@ from starlette.requests import Request
 
 from jobs.base import Strict
 from jobs.errors import InvalidMatrix, InvalidRequest, UnsupportedDType
-from jobs.format_npy import NpyParser
-from jobs.format_safetensors import SafetensorsParser
-from jobs.formats import MatrixHeader, MatrixParser, OctetParser, OpenSink
+from jobs.formats.npy import NpyParser
+from jobs.formats.parser import MatrixHeader, MatrixParser, OctetParser, OpenSink
+from jobs.formats.safetensors import SafetensorsParser
+from jobs.matrices.random import check_random, generate_chunks
 from jobs.models import RandomSpec
-from jobs.random_matrices import check_random, generate_chunks
 from kernels.numerics import DTYPES, DTypeName
 from service.bodies import Body
 from service.context import Context

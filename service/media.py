@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from jobs.errors import InvalidRequest, MalformedBody
-from jobs.formats import MatrixHeader
-from jobs.matrices import Array
+from jobs.formats.elements import Array
+from jobs.formats.parser import MatrixHeader
 from jobs.models import RandomSpec
 from kernels.numerics import DTypeName
 from service.incoming import Incoming

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from jobs.errors import InvalidRequest, MatmulError
-from jobs.format_npy import NpyParser
-from jobs.formats import MatrixHeader
+from jobs.formats.npy import NpyParser
+from jobs.formats.parser import MatrixHeader
 from service.incoming import Incoming
 from service.media import OPERANDS, Asked, Check, OpenIncoming, Operand, Reader, json_object, reference
 from service.multipart import MultipartParser, Part, boundary_of

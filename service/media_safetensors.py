@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from jobs.format_safetensors import SafetensorsParser
-from jobs.formats import MatrixHeader
+from jobs.formats.parser import MatrixHeader
+from jobs.formats.safetensors import SafetensorsParser
 from service.incoming import Incoming
 from service.media import OPERANDS, Asked, Check, OpenIncoming, Reader, json_object
 from service.options import MatmulOptions, parse_model

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from jobs.bit_floats import held_as_bits
+from jobs.formats.bit_floats import held_as_bits
 from kernels.numerics import DTypeName
 from service.problems import NotAcceptable
 

@@ -14,9 +14,9 @@ from typing import Any, NoReturn
 import numpy as np
 import orjson
 
-from jobs.bit_floats import held_as_bits, narrow, widen
 from jobs.errors import InvalidMatrix, MalformedBody
-from jobs.matrices import STORAGE_DTYPES, Array
+from jobs.formats.bit_floats import held_as_bits, narrow, widen
+from jobs.formats.elements import STORAGE_DTYPES, Array
 from kernels.numerics import DTYPES, DTypeName
 
 NAMED = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}

@@ -7,9 +7,10 @@ import hashlib
 import orjson
 
 from jobs.errors import InvalidMatrix, MatmulError
-from jobs.matrices import MatrixInfo, MatrixStore, matrix_bytes
+from jobs.formats.elements import matrix_bytes
+from jobs.matrices.interface import MatrixInfo, MatrixStore
+from jobs.matrices.random import check_random
 from jobs.models import OperandRef, RandomSpec
-from jobs.random_matrices import check_random
 from jobs.settings import Settings
 from service.incoming import Incoming
 from service.media import Asked, Operand

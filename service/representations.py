@@ -15,9 +15,9 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Send
 
 from jobs.errors import MatrixDamaged
-from jobs.format_npy import npy_header
-from jobs.format_safetensors import safetensors_header
-from jobs.matrices import matrix_bytes
+from jobs.formats.elements import matrix_bytes
+from jobs.formats.npy import npy_header
+from jobs.formats.safetensors import safetensors_header
 from kernels.numerics import DTypeName
 from service.conditions import none_match, range_applies
 from service.context import Context

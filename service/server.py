@@ -7,7 +7,7 @@ import socket
 import uvicorn
 from fastapi import FastAPI
 
-from jobs.matrix_stores import make_matrix_store
+from jobs.matrices.factory import make_matrix_store
 from jobs.settings import Settings
 from service.app import create_app
 from service.deadlines import protocol_class

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import structlog
 
 from jobs.errors import MatmulError, MatrixNotFound, OperandMissing, StoreFull, StoreUnavailable
-from jobs.ledger import IdempotencyKey, Publication
+from jobs.ledger.interface import IdempotencyKey, Publication
 from jobs.models import Job, MatmulRequest, NewJob
 from jobs.queue import publish
 from jobs.states import REDRIVABLE

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from jobs.embedded import EmbeddedServer
 from jobs.models import new_id
+from jobs.redis.embedded import EmbeddedServer
 
 SERVICES = ("tests/chaos/", "tests/integration/")
 BROWSER = "tests/browser/"

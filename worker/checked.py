@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from jobs.matrices import Array
+from jobs.formats.elements import Array
 from worker.elementwise import Operands
 from worker.host_matrix import HostMatrix
 from worker.host_sketch import float_sketch

@@ -25,15 +25,15 @@ from jobs.errors import (
     StoreUnavailable,
     TimeLimitExceeded,
 )
-from jobs.ledger import Claimed, Ledger
-from jobs.matrices import MatrixStore
-from jobs.matrix_stores import make_matrix_store
+from jobs.fleet.registry import WorkerRegistry
+from jobs.ledger.interface import Claimed, Ledger
+from jobs.ledger.redis import RedisLedger
+from jobs.matrices.factory import make_matrix_store
+from jobs.matrices.interface import MatrixStore
 from jobs.models import BenchmarkOutcome, JobError, Outcome, product_id
 from jobs.process import settle_memory
 from jobs.queue import publish
-from jobs.redis_client import connect
-from jobs.redis_ledger import RedisLedger
-from jobs.registry import WorkerRegistry
+from jobs.redis.client import connect
 from jobs.settings import Settings
 from worker.benchmark.job import benchmark
 from worker.heartbeat import Heartbeat

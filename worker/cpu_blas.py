@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from jobs.matrices import STORAGE_DTYPES, Array
+from jobs.formats.elements import STORAGE_DTYPES, Array
 from kernels.numerics import DTypeName, Problem
 from worker.elements import core, narrow, widen
 

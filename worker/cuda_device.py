@@ -5,7 +5,7 @@ from __future__ import annotations
 import cupy
 from cupy_backends.cuda.libs import nvrtc
 
-from jobs.workers import Ceilings, DeviceInfo
+from jobs.fleet.workers import Ceilings, DeviceInfo
 from worker.ceilings import memory_gb_s, peak_gflops
 from worker.telemetry import driver_version, uuid_at
 

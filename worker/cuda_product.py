@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from jobs.digest import Digest, digest_of, digest_of_parts
 from jobs.errors import OperandDamaged
-from jobs.matrices import STORAGE_DTYPES
+from jobs.formats.elements import STORAGE_DTYPES
+from jobs.matrices.digest import Digest, digest_of, digest_of_parts
 from jobs.models import Measured
 from kernels.numerics import Problem
 from worker.compile import Compiler

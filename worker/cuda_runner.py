@@ -9,11 +9,11 @@ from typing import Any
 import cupy
 import structlog
 
-from jobs.benchmark_records import Ceiling
-from jobs.benchmark_spec import DataSpec
+from jobs.benchmarks.records import Ceiling
+from jobs.benchmarks.spec import DataSpec
 from jobs.errors import OutOfDeviceMemory
+from jobs.fleet.workers import Telemetry
 from jobs.settings import Settings
-from jobs.workers import Telemetry
 from kernels.choose import Choice
 from kernels.kernel import CudaKernel
 from kernels.numerics import Problem

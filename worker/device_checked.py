@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from jobs.matrices import Array
+from jobs.formats.elements import Array
 from worker.checked import RowErrors
 from worker.compile import Compiler
 from worker.device_direct import direct

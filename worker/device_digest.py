@@ -10,7 +10,7 @@ from typing import Any
 import cupy
 import numpy as np
 
-from jobs.matrices import Array
+from jobs.formats.elements import Array
 from worker.compile import Compiler
 from worker.device_memory import DeviceMatrix
 from worker.device_results import Results

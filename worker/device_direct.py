@@ -5,7 +5,7 @@ from __future__ import annotations
 import cupy
 import numpy as np
 
-from jobs.matrices import Array
+from jobs.formats.elements import Array
 from kernels.arrange import MAX_GRID_Z
 from worker.checked import RowErrors
 from worker.compile import Compiler

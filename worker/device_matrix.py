@@ -8,7 +8,7 @@ from typing import Self
 import cupy
 import numpy as np
 
-from jobs.matrices import Array
+from jobs.formats.elements import Array
 from kernels.numerics import DTypeName
 from worker.compile import Compiler
 from worker.device_memory import DeviceMatrix

@@ -9,7 +9,7 @@ from typing import Any
 import cupy
 import numpy as np
 
-from jobs.matrices import Array
+from jobs.formats.elements import Array
 from worker.pitch import Layout, Piece
 
 STAGING_BYTES = 8 << 20  # of each of the two pinned buffers that a product passes through

@@ -7,7 +7,7 @@ from typing import Any
 import cupy
 import numpy as np
 
-from jobs.matrices import Array
+from jobs.formats.elements import Array
 
 
 class Results:

@@ -12,7 +12,7 @@ from typing import Any
 import cupy
 import numpy as np
 
-from jobs.matrices import Array
+from jobs.formats.elements import Array
 from kernels.numerics import DTypeName
 from worker.compile import Compiler
 from worker.device_matrix import MatrixOnDevice

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from jobs import bit_floats
-from jobs.matrices import STORAGE_DTYPES, Array
+from jobs.formats import bit_floats
+from jobs.formats.elements import STORAGE_DTYPES, Array
 from kernels.numerics import DTypeName
 
 

@@ -17,7 +17,7 @@ from math import log2, sqrt
 
 import numpy as np
 
-from jobs.matrices import Array
+from jobs.formats.elements import Array
 from kernels.accuracy import DRIFT_FACTOR
 from worker.host_matrix import Matrix, OperandMatrix
 from worker.rounding import Rounding

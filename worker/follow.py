@@ -14,7 +14,7 @@ import cupy
 import numpy as np
 
 from jobs.errors import DeviceFault
-from jobs.matrices import Array
+from jobs.formats.elements import Array
 
 FIRST_CAPABILITY = 90  # major and minor, as CuPy has it
 STREAM_SERIALIZATION = 6  # the driver's number for that attribute of a launch

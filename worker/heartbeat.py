@@ -12,9 +12,9 @@ from threading import Event, Thread
 import structlog
 
 from jobs.errors import MatmulError
-from jobs.registry import WorkerRegistry
+from jobs.fleet.registry import WorkerRegistry
+from jobs.fleet.workers import WorkerInfo
 from jobs.settings import Settings
-from jobs.workers import WorkerInfo
 from worker.device_name import consumed_bench_queue
 from worker.runner import Runner
 

@@ -7,7 +7,7 @@ from typing import Protocol, Self
 
 import numpy as np
 
-from jobs.matrices import Array
+from jobs.formats.elements import Array
 from kernels.numerics import DTypeName
 from worker.elements import as_float64, widen
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from jobs.matrices import Array
+from jobs.formats.elements import Array
 from worker.careful_sketch import CarefulSketch
 from worker.host_matrix import HostMatrix
 from worker.quick_sketch import QuickSketch

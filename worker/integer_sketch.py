@@ -6,7 +6,7 @@ from math import frexp
 
 import numpy as np
 
-from jobs.matrices import Array
+from jobs.formats.elements import Array
 from kernels.numerics import DTYPES
 from worker.host_matrix import HostMatrix
 from worker.sketch import VECTORS

@@ -11,7 +11,7 @@ import numpy as np
 from cupy_backends.cuda.api import driver
 
 from jobs.errors import KernelUnavailable
-from jobs.matrices import Array
+from jobs.formats.elements import Array
 from kernels.boxes import Boxes
 from kernels.kernel import CudaKernel, DeviceTraits, Launch, Pass, TileConfig
 from kernels.numerics import Problem

@@ -16,7 +16,7 @@ from threading import Condition, Thread
 import structlog
 
 from jobs.errors import MatmulError, StaleAttempt, TimeLimitExceeded
-from jobs.ledger import Claimed, Ledger
+from jobs.ledger.interface import Claimed, Ledger
 from jobs.models import JobError
 from jobs.settings import Settings
 from worker.patience import patiently

@@ -7,7 +7,6 @@ from contextlib import ExitStack, contextmanager
 
 import numpy as np
 
-from jobs.digest import digest_of
 from jobs.errors import (
     BodyTooLarge,
     JobFailed,
@@ -21,11 +20,12 @@ from jobs.errors import (
     StoreFull,
     VerificationFailed,
 )
-from jobs.ledger import Claimed
-from jobs.matrices import MatrixStore
-from jobs.matrix_booked import is_address
+from jobs.ledger.interface import Claimed
+from jobs.matrices.digest import digest_of
+from jobs.matrices.indexed_store import is_address
+from jobs.matrices.interface import MatrixStore
+from jobs.matrices.random import generate
 from jobs.models import MatmulRequest, OperandRef, Outcome, ProductInfo, Verification, product_id
-from jobs.random_matrices import generate
 from kernels.choose import Choice, NoKernelError, choose, choose_again
 from kernels.kernel import ConfigError
 from kernels.numerics import ACCURACY_RANGE, Problem, gflops

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from jobs.matrices import STORAGE_DTYPES
+from jobs.formats.elements import STORAGE_DTYPES
 from kernels.numerics import DTYPES, DTypeName, Problem
 
 ALIGNMENT_BYTES = 256

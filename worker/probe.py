@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import structlog
 
-from jobs.benchmark_cases import expand
-from jobs.benchmark_records import CaseRecord
-from jobs.benchmark_spec import BenchmarkSpec, KernelAxis, Shape, TimingSpec
+from jobs.benchmarks.cases import expand
+from jobs.benchmarks.records import CaseRecord
+from jobs.benchmarks.spec import BenchmarkSpec, KernelAxis, Shape, TimingSpec
 from kernels.choose import Choice, candidates, choose, choose_from, contenders, preferred_of
 from kernels.forecast import Forecast
 from kernels.kernel import NO_CONFIG, Kernel

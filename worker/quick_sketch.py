@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from jobs.matrices import Array
+from jobs.formats.elements import Array
 from worker.host_matrix import HostMatrix, widened_blocks
 from worker.sketch import (
     MEAN_SQUARE,

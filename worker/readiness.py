@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from jobs.digest import digest_of
 from jobs.errors import MatmulError
-from jobs.matrices import STORAGE_DTYPES, Array
+from jobs.formats.elements import STORAGE_DTYPES, Array
+from jobs.matrices.digest import digest_of
 from kernels.catalog import BY_NAME
 from kernels.choose import choose
 from kernels.kernel import NO_CONFIG, DeviceTraits

@@ -8,7 +8,7 @@ from math import sqrt
 
 import numpy as np
 
-from jobs.matrices import Array
+from jobs.formats.elements import Array
 from kernels.accuracy import element_bound
 from kernels.numerics import DTYPES, AccuracyName, Problem
 

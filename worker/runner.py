@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from jobs.benchmark_records import Ceiling
-from jobs.benchmark_spec import DataSpec
-from jobs.digest import digest_of
+from jobs.benchmarks.records import Ceiling
+from jobs.benchmarks.spec import DataSpec
 from jobs.errors import OperandDamaged, OutOfDeviceMemory
-from jobs.matrices import Array
+from jobs.fleet.workers import DeviceInfo, Telemetry
+from jobs.formats.elements import Array
+from jobs.matrices.digest import digest_of
 from jobs.models import Measured
 from jobs.settings import Settings
-from jobs.workers import DeviceInfo, Telemetry
 from kernels.catalog import CATALOG
 from kernels.choose import Choice
 from kernels.numerics import Problem
@@ -41,7 +41,7 @@ from worker.host_matrix import HostMatrix
 class HostOperand:
     """An operand as it is stored. `id` is its content address, where a device may keep it for the next job.
 
-    `digest` is that of the bytes that were sent (`jobs/digest.py`); None where no one sent any.
+    `digest` is that of the bytes that were sent (`jobs/matrices/digest.py`); None where no one sent any.
     """
 
     elements: Array

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jobs.matrices import Array
+from jobs.formats.elements import Array
 
 VECTORS = 8
 MEAN_SQUARE = 7 / 3  # of 1 + r, with r uniform in [0, 1)

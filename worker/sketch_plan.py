@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jobs.matrices import STORAGE_DTYPES
+from jobs.formats.elements import STORAGE_DTYPES
 from kernels.arrange import MAX_GRID_Z
 from kernels.numerics import DTYPES, DTypeName
 from worker.sources import SKETCH_CHUNK

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import pynvml
 
-from jobs.workers import Telemetry
+from jobs.fleet.workers import Telemetry
 
 Value = TypeVar("Value")
 

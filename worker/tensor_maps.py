@@ -17,7 +17,7 @@ import cupy
 import numpy as np
 
 from jobs.errors import DeviceFault
-from jobs.matrices import Array
+from jobs.formats.elements import Array
 from worker.device_memory import DeviceMatrix, allocate
 from worker.pitch import Layout
 

@@ -52,7 +52,7 @@ from math import inf
 
 import numpy as np
 
-from jobs.matrices import Array
+from jobs.formats.elements import Array
 from jobs.models import Verification
 from kernels.numerics import AccuracyName, Problem
 from worker.checked import Checkable, RowErrors

@@ -13,9 +13,9 @@ from pydantic import Field
 
 from analysis.compare import VERDICTS, Verdict
 from jobs.base import Strict
-from jobs.benchmark_spec import BenchmarkSpec
+from jobs.benchmarks.spec import BenchmarkSpec
 from jobs.errors import InvalidRequest
-from jobs.ledger import JobFilter
+from jobs.ledger.interface import JobFilter
 from jobs.models import Job, JobRecord
 from service.benchmarks_replies import find_benchmark, results_of
 from service.comparison import ComparisonView, comparison

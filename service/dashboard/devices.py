@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from fastapi import APIRouter, Request, Response
 
-from jobs.workers import DeviceInfo, WorkerInfo
+from jobs.fleet.workers import DeviceInfo, WorkerInfo
 from kernels.numerics import DTYPE_NAMES
 from kernels.published import PUBLISHED
 from kernels.published_records import Publication

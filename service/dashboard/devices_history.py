@@ -12,7 +12,7 @@ from fastapi import APIRouter, Query, Request, Response
 from analysis.compare import Run, case_of, run_of
 from analysis.history import FENCE, LEAST_RUNS, HistoryPoint, history
 from analysis.measurement import Measurement
-from jobs.ledger import JobFilter
+from jobs.ledger.interface import JobFilter
 from jobs.models import Job
 from jobs.states import JobState
 from service.benchmarks_replies import results_of

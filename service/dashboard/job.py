@@ -9,12 +9,12 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from starlette.responses import RedirectResponse
 
-from jobs.benchmark_findings import read_findings
-from jobs.benchmark_records import CaseRecord
+from jobs.benchmarks.findings import read_findings
+from jobs.benchmarks.records import CaseRecord
 from jobs.errors import MatmulError
+from jobs.fleet.workers import WorkerInfo
 from jobs.models import JobEvent, JobRecord, MatmulRequest
 from jobs.states import REDRIVABLE
-from jobs.workers import WorkerInfo
 from service.context import Context, context_of, owner_of
 from service.dashboard.bars import Part, parts_of
 from service.dashboard.job_life import life_of, steps_of, troubles_of

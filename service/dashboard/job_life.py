@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from jobs.benchmark_records import CaseRecord
+from jobs.benchmarks.records import CaseRecord
 from jobs.models import JobEvent, JobRecord
 from jobs.states import JobState
 from service.dashboard.bars import Part, parts_of

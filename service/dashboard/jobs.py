@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
 from jobs.base import Strict
-from jobs.ledger import JobFilter
+from jobs.ledger.interface import JobFilter
 from jobs.models import JobKind, JobRecord
 from jobs.states import JobState
 from kernels.catalog import KERNEL_NAMES

@@ -12,7 +12,7 @@ from pydantic import Field
 from starlette.responses import RedirectResponse
 
 from jobs.errors import JobNotFound, MatmulError, StoreUnavailable
-from jobs.ledger import JobFilter
+from jobs.ledger.interface import JobFilter
 from jobs.models import Job
 from jobs.states import REDRIVABLE, JobState
 from service.context import Context, context_of, owner_of

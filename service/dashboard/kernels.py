@@ -11,7 +11,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from analysis.tiling import tile_of
 from jobs.errors import InvalidRequest
-from jobs.workers import WorkerInfo
+from jobs.fleet.workers import WorkerInfo
 from kernels.architectures import ARCHITECTURES
 from kernels.catalog import CATALOG, KERNEL_NAMES
 from kernels.kernel import CudaKernel, Kernel

@@ -10,8 +10,8 @@ from fastapi import APIRouter, Request, Response
 from starlette.responses import RedirectResponse
 
 from jobs.errors import MatmulError, StoreUnavailable
+from jobs.fleet.workers import WorkerInfo
 from jobs.models import Distribution, new_id
-from jobs.workers import WorkerInfo
 from kernels.catalog import CATALOG
 from kernels.kernel import Kernel
 from kernels.numerics import ACCURACY_NAMES, DTYPE_NAMES

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from jobs.errors import InvalidMatrix, InvalidRequest, MalformedBody, MatmulError
-from jobs.format_npy import MAGIC, NpyParser
-from jobs.format_safetensors import SafetensorsParser
-from jobs.formats import MatrixHeader, MatrixParser
+from jobs.formats.npy import MAGIC, NpyParser
+from jobs.formats.parser import MatrixHeader, MatrixParser
+from jobs.formats.safetensors import SafetensorsParser
 from service.dashboard.multiply_form import FIELDS, form_of, operands_of, options_of
 from service.incoming import Incoming
 from service.media import OPERANDS, Asked, OpenIncoming, Operand, Reader, filled, reference

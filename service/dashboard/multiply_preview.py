@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pprint import pformat
 from typing import Any
 
-from jobs.bit_floats import held_as_bits
+from jobs.formats.bit_floats import held_as_bits
 from kernels.numerics import DTYPES
 from service.dashboard.multiply_form import Form, document_of, options_of
 from service.media_multipart import MULTIPART

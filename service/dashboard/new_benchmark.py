@@ -12,7 +12,7 @@ import orjson
 from fastapi import APIRouter, Request, Response
 from starlette.responses import RedirectResponse
 
-from jobs.benchmark_spec import BenchmarkSpec, CacheState, ConfigSet, VerifyMode
+from jobs.benchmarks.spec import BenchmarkSpec, CacheState, ConfigSet, VerifyMode
 from jobs.errors import MatmulError
 from kernels.catalog import KERNEL_NAMES
 from kernels.numerics import DTYPE_NAMES

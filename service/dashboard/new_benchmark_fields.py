@@ -9,8 +9,8 @@ from typing import Any, get_args
 
 import orjson
 
-from jobs.benchmark_presets import PARTS, find_preset
-from jobs.benchmark_spec import BenchmarkSpec, KernelSet
+from jobs.benchmarks.presets import PARTS, find_preset
+from jobs.benchmarks.spec import BenchmarkSpec, KernelSet
 from jobs.errors import InvalidRequest, UnknownPreset
 from service.media import json_object
 

@@ -9,10 +9,10 @@ from typing import Annotated
 from fastapi import APIRouter, Form, Query, Request, Response
 
 from jobs.errors import Unauthenticated
-from jobs.ledger import JobFilter, QueueDepth
+from jobs.fleet.workers import WorkerInfo
+from jobs.ledger.interface import JobFilter, QueueDepth
 from jobs.models import JobRecord
 from jobs.states import JobState
-from jobs.workers import WorkerInfo
 from service.context import Context, context_of, owner_of
 from service.dashboard.render import page
 from service.dashboard.session import own_path, signed_in, signed_out

@@ -9,10 +9,10 @@ from math import isfinite
 
 import numpy as np
 
-from jobs.bit_floats import widen
-from jobs.digest import PART, part_count
 from jobs.errors import MatrixDamaged, MatrixNotFound
-from jobs.matrices import Array
+from jobs.formats.bit_floats import widen
+from jobs.formats.elements import Array
+from jobs.matrices.digest import PART, part_count
 from jobs.models import JobRecord, product_id
 from service.context import Context
 from service.damage import damage_reported
@@ -85,7 +85,8 @@ def _edges(extent: int) -> Array:
 
 
 def _parts_sampled(first: Array, size: int) -> Array:
-    """The parts (`jobs/digest.py`) of a matrix of `size` bytes that its map reads; `first` is what is mapped of it."""
+    """The parts (`jobs/matrices/digest.py`) of a matrix of `size` bytes that its map reads; `first` is what is mapped
+    of it."""
     rows, columns = (np.concatenate(axis) for axis in _places([_edges(extent) for extent in first.shape]))
     positions = (rows[:, np.newaxis] * first.shape[1] + columns) * first.itemsize
     return np.unique(np.minimum(positions // PART, part_count(size) - 1))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from jobs.benchmark_records import CaseRecord, DeviceState
+from jobs.benchmarks.records import CaseRecord, DeviceState
 from jobs.models import JobEvent
 
 WIDTH, HEIGHT = 600.0, 60.0  # of a strip, in its own units

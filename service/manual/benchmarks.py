@@ -10,8 +10,8 @@ from pydantic import Field, WithJsonSchema
 from analysis.plots import PLOTS
 from analysis.results import Results
 from jobs import errors
-from jobs.benchmark_presets import PRESETS
-from jobs.benchmark_spec import BenchmarkSpec
+from jobs.benchmarks.presets import PRESETS
+from jobs.benchmarks.spec import BenchmarkSpec
 from service import problems as edge
 from service.benchmarks_replies import CSV, HTML, MARKDOWN, PARQUET, PNG, SVG
 from service.benchmarks_views import DryRun, PresetList

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from jobs.base import Strict
 from jobs.errors import MatrixNotFound, WrongState
-from jobs.ledger import JobFilter
+from jobs.ledger.interface import JobFilter
 from jobs.models import Job, JobKind, JobRecord, KernelChoice, product_id
 from jobs.states import JobState
 from service.conditions import none_match

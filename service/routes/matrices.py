@@ -8,8 +8,8 @@ import orjson
 from fastapi import APIRouter, Request, Response
 
 from jobs.errors import MatrixNotFound
-from jobs.matrices import MatrixInfo
-from jobs.matrix_booked import is_address
+from jobs.matrices.indexed_store import is_address
+from jobs.matrices.interface import MatrixInfo
 from service.bodies import Body
 from service.context import context_of, owner_of
 from service.idempotency import holding_key, once

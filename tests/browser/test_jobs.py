@@ -12,9 +12,9 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from jobs.embedded import EmbeddedServer
-from jobs.ledger import JobFilter
+from jobs.ledger.interface import JobFilter
 from jobs.models import new_id
+from jobs.redis.embedded import EmbeddedServer
 from service.dashboard.jobs import PAGE_JOBS
 from service.dashboard.jobs_bulk import MOST_AT_ONCE
 from tests.browser.conftest import TIMEOUT_MS

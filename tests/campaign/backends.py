@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jobs.digest import digest_of
 from jobs.errors import OperandDamaged
-from jobs.matrices import Array
-from jobs.workers import DeviceInfo
+from jobs.fleet.workers import DeviceInfo
+from jobs.formats.elements import Array
+from jobs.matrices.digest import digest_of
 from kernels.kernel import NO_CONFIG, TileConfig
 from kernels.numerics import AccuracyName, DTypeName, Problem
 from worker.cpu_blas import multiply

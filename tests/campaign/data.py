@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from benchmarks.operand_kinds import KINDS
-from jobs.matrices import STORAGE_DTYPES, Array
+from jobs.formats.elements import STORAGE_DTYPES, Array
 from kernels.numerics import ACCURACY_RANGE, DTYPES, AccuracyName, DTypeName, Problem
 from tests.support.products import stored
 

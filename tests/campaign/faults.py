@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from jobs.matrices import Array
+from jobs.formats.elements import Array
 from kernels.numerics import DTYPES
 from tests.campaign.data import OVERFLOW
 from tests.campaign.scenes import Scene

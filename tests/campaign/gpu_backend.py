@@ -9,9 +9,9 @@ from unittest import mock
 
 import numpy as np
 
-from jobs.digest import digest_of
 from jobs.errors import OperandDamaged
-from jobs.matrices import STORAGE_DTYPES, Array
+from jobs.formats.elements import STORAGE_DTYPES, Array
+from jobs.matrices.digest import digest_of
 from jobs.settings import Settings
 from kernels.catalog import BY_NAME
 from kernels.choose import choose

@@ -11,7 +11,7 @@ from unittest import mock
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from jobs.matrices import Array
+from jobs.formats.elements import Array
 from jobs.settings import Settings
 from tests.campaign.backends import Backend, CpuBackend
 from tests.campaign.data import operands

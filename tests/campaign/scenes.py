@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from jobs.matrices import Array
+from jobs.formats.elements import Array
 from kernels.numerics import DTYPES, Problem
 from tests.campaign.backends import Backend, Made, Way
 from tests.campaign.data import CLEAN_FLOATS, EXTREME, FAULTY_FLOATS, INTEGERS, OVERFLOW, operands

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jobs.matrices import Array
+from jobs.formats.elements import Array
 from kernels.accuracy import DRIFT_FACTOR, ElementBound, element_bound
 from kernels.numerics import DTYPES, AccuracyName, DTypeName, Problem
 from worker.elements import as_float64, core

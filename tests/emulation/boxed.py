@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from jobs.matrices import STORAGE_DTYPES, Array
+from jobs.formats.elements import STORAGE_DTYPES, Array
 from kernels.kernel import CudaKernel, TileConfig
 from kernels.numerics import Problem
 from tests.emulation.launches import Layout, Memory, Run

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from jobs.matrices import Array
+from jobs.formats.elements import Array
 from kernels.kernel import Launch
 from tests.emulation.programs import ENVIRONMENT, Compiled
 

@@ -9,7 +9,7 @@ from typing import get_args
 
 import numpy as np
 
-from jobs.matrices import Array
+from jobs.formats.elements import Array
 from kernels.entries.fp32_emulated import DEPTH, DIGITS, FP32_EMULATED, LINES, VERDICT_BYTES
 from kernels.kernel import CudaKernel, Launch, Pass, TileConfig
 from kernels.numerics import Problem

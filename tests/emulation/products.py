@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from jobs.matrices import STORAGE_DTYPES, Array
+from jobs.formats.elements import STORAGE_DTYPES, Array
 from kernels.kernel import CudaKernel, Launch, TileConfig
 from kernels.numerics import DTYPES, Problem
 from tests.emulation.launches import Layout, Memory, Run, execute

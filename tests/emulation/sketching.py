@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from jobs.matrices import Array
+from jobs.formats.elements import Array
 from kernels.kernel import Launch
 from kernels.numerics import DTYPES, DTypeName, Problem
 from tests.emulation.launches import Layout, Memory, Run, execute

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from jobs.matrices import STORAGE_DTYPES, Array
+from jobs.formats.elements import STORAGE_DTYPES, Array
 from kernels.border import border_launch
 from kernels.numerics import DTypeName, Problem
 from tests.emulation.launches import Layout, Memory, Run, execute

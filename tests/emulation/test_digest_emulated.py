@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import xxhash
 
-from jobs.matrices import Array
+from jobs.formats.elements import Array
 from kernels.kernel import Launch
 from kernels.numerics import DTypeName
 from tests.emulation import launches

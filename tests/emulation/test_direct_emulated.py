@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from jobs.matrices import Array
+from jobs.formats.elements import Array
 from kernels.kernel import Launch
 from kernels.numerics import DTypeName, Problem
 from tests.emulation.launches import Memory, Run, execute

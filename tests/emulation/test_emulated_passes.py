@@ -10,7 +10,7 @@ from concurrent.futures import Executor
 import numpy as np
 import pytest
 
-from jobs.matrices import Array
+from jobs.formats.elements import Array
 from kernels.entries.fp32_emulated import DIGITS, LINES
 from kernels.numerics import Problem
 from tests.emulation.passes import PASSES, POISON, Found, Programs, compiled, lines_of, run_passes

@@ -8,7 +8,7 @@ from concurrent.futures import Executor, Future
 import numpy as np
 import pytest
 
-from jobs.matrices import Array
+from jobs.formats.elements import Array
 from kernels.kernel import Launch
 from tests.emulation.launches import Layout, Memory, Run, execute
 from tests.emulation.products import VAST_PITCH

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from jobs.matrices import STORAGE_DTYPES, Array
+from jobs.formats.elements import STORAGE_DTYPES, Array
 from kernels.arrange import tiles
 from kernels.kernel import Launch
 from kernels.numerics import DTYPES, DTypeName

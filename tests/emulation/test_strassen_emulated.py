@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from jobs.matrices import Array
+from jobs.formats.elements import Array
 from kernels.catalog import BY_NAME
 from kernels.entries.strassen import FACTORS
 from kernels.kernel import CudaKernel, TileConfig

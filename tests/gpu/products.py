@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from jobs.matrices import STORAGE_DTYPES, Array
+from jobs.formats.elements import STORAGE_DTYPES, Array
 from jobs.models import Measured, Verification
 from kernels.catalog import BY_NAME
 from kernels.choose import Choice, choose

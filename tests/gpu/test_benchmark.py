@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from jobs import bfloat16, float8
-from jobs.benchmark_cases import Case
-from jobs.benchmark_spec import CacheState, DataDistribution, DataSpec
+from jobs.benchmarks.cases import Case
+from jobs.benchmarks.spec import CacheState, DataDistribution, DataSpec
 from jobs.errors import KernelUnavailable
-from jobs.matrices import Array
+from jobs.formats import bfloat16, float8
+from jobs.formats.elements import Array
 from kernels.catalog import BY_NAME
 from kernels.kernel import NO_CONFIG
 from kernels.numerics import DTYPE_NAMES, DTYPES, DTypeName, Problem

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from jobs.benchmark_findings import read_findings
-from jobs.benchmark_presets import PRESETS
-from jobs.embedded import EmbeddedServer
+from jobs.benchmarks.findings import read_findings
+from jobs.benchmarks.presets import PRESETS
+from jobs.redis.embedded import EmbeddedServer
 from tests.support.killed import assert_resumed, kill_midway
 from tests.support.workers import WorkerBench, running_worker
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from jobs.benchmark_spec import DataSpec
+from jobs.benchmarks.spec import DataSpec
 from kernels.catalog import BY_NAME
 from kernels.numerics import DTYPE_NAMES, DTypeName, Problem
 from tests.gpu.test_benchmark import case, operand, passes

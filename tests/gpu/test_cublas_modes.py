@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from jobs.matrices import Array
+from jobs.formats.elements import Array
 from kernels.catalog import BY_NAME
 from kernels.numerics import ACCURACY_RANGE, ACCURACY_UNIT_ROUNDOFF, Problem
 from tests.gpu.products import multiply

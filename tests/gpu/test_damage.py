@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from jobs.digest import digest_of
 from jobs.errors import OperandDamaged
-from jobs.matrices import Array
+from jobs.formats.elements import Array
+from jobs.matrices.digest import digest_of
 from kernels.numerics import OWN_ACCURACY, DTypeName, Problem
 from tests.gpu.products import choice
 from tests.support.products import operands

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from jobs.errors import KernelUnavailable, OutOfDeviceMemory
-from jobs.matrices import Array
+from jobs.formats.elements import Array
 from kernels.catalog import BY_NAME, CATALOG
 from kernels.kernel import CudaKernel
 from kernels.numerics import Problem

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import xxhash
 
-from jobs.matrices import Array
+from jobs.formats.elements import Array
 from kernels.numerics import DTYPE_NAMES, DTYPES, DTypeName, Problem
 from tests.support.directs import assert_direct, expected_direct
 from tests.support.products import matrix, operands, stored

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from jobs.embedded import EmbeddedServer
+from jobs.redis.embedded import EmbeddedServer
 from jobs.states import JobState
 from kernels.catalog import BY_NAME, CATALOG
 from kernels.numerics import DTypeName, Problem

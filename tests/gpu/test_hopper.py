@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from jobs.matrices import Array
+from jobs.formats.elements import Array
 from kernels.catalog import BY_NAME
 from kernels.kernel import NO_CONFIG, CudaKernel, TileConfig
 from kernels.numerics import DTYPES, DTypeName, Problem

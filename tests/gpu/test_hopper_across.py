@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from jobs.matrices import Array
+from jobs.formats.elements import Array
 from kernels.kernel import TileConfig
 from kernels.numerics import DTypeName, Problem
 from tests.gpu.products import multiply

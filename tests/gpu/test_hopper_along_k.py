@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from jobs.matrices import STORAGE_DTYPES, Array
+from jobs.formats.elements import STORAGE_DTYPES, Array
 from kernels.numerics import DTypeName, Problem
 from tests.gpu.products import multiply
 from tests.support.products import Data, exact, in_float64, matrix, operands

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from jobs import float8
-from jobs.matrices import Array
+from jobs.formats import float8
+from jobs.formats.elements import Array
 from jobs.models import Verification
 from kernels.catalog import BY_NAME
 from kernels.kernel import NO_CONFIG, TileConfig

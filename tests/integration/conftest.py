@@ -8,8 +8,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from jobs.embedded import EmbeddedServer
 from jobs.models import new_id
+from jobs.redis.embedded import EmbeddedServer
 from tests.support.api import Api, http_client, running_api
 from tests.support.ledgers import Bench, memory_bench, redis_bench
 from tests.support.servers import DURABLE

@@ -10,8 +10,8 @@ import httpx
 import numpy as np
 import pytest
 
-from jobs.embedded import EmbeddedServer
 from jobs.models import new_id
+from jobs.redis.embedded import EmbeddedServer
 from tests.integration.test_api_jobs import newest, problem
 from tests.support.api import Api, npy, running_api
 from tests.support.bad_bodies import BODIES

@@ -15,8 +15,8 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from jobs.embedded import EmbeddedServer
 from jobs.models import JobError
+from jobs.redis.embedded import EmbeddedServer
 from service import benchmarks_replies
 from service.keys import make_key
 from tests.integration.test_api_events import read_events

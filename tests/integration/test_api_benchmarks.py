@@ -10,10 +10,10 @@ from typing import Any
 import httpx
 import pytest
 
-from jobs.benchmark_presets import PRESETS
-from jobs.embedded import EmbeddedServer
+from jobs.benchmarks.presets import PRESETS
 from jobs.models import new_id
 from jobs.queue import bench_queue
+from jobs.redis.embedded import EmbeddedServer
 from jobs.settings import Settings
 from tests.integration.test_api_jobs import problem
 from tests.support.api import FAKE_TTL_S, Api, running_api, until, worker_info

@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
-from jobs.embedded import EmbeddedServer
 from jobs.models import new_id
+from jobs.redis.embedded import EmbeddedServer
 from kernels.catalog import BY_NAME, CATALOG
 from kernels.kernel import CudaKernel
 from kernels.resources import records_of

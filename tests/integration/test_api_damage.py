@@ -9,10 +9,11 @@ import httpx
 import numpy as np
 import pytest
 
-from jobs.embedded import EmbeddedServer
-from jobs.matrices import READ_CHUNK_BYTES, Array
+from jobs.formats.elements import Array
+from jobs.matrices.interface import READ_CHUNK_BYTES
 from jobs.models import new_id, product_id
-from jobs.redis_client import connect
+from jobs.redis.client import connect
+from jobs.redis.embedded import EmbeddedServer
 from tests.support.api import JSON, Api, npy, running_api
 from tests.support.stores import StoreBench, StoreKind
 

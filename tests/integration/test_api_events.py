@@ -15,7 +15,7 @@ import httpx
 import numpy as np
 import pytest
 
-from jobs.embedded import EmbeddedServer
+from jobs.redis.embedded import EmbeddedServer
 from service import streams
 from tests.integration.test_api_jobs import PRODUCT, problem, submit
 from tests.support.api import Api, running_api

@@ -10,7 +10,7 @@ import httpx
 import numpy as np
 import pytest
 
-from jobs.ledger import JobFilter
+from jobs.ledger.interface import JobFilter
 from jobs.models import new_id
 from tests.integration.test_api_jobs import PRODUCT, SEEDED, fail, newer_than, newest, problem, submit
 from tests.support.api import Api, npy, until

@@ -10,7 +10,7 @@ import httpx
 import numpy as np
 import pytest
 
-from jobs.ledger import JobFilter
+from jobs.ledger.interface import JobFilter
 from jobs.models import JobError
 from jobs.states import JobState
 from tests.support.api import Api, from_npy, npy, until

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 from pydantic import SecretStr
 
-from jobs.embedded import EmbeddedServer, free_port
 from jobs.errors import InvalidSettings
 from jobs.models import new_id, product_id
+from jobs.redis.embedded import EmbeddedServer, free_port
 from jobs.settings import Settings
 from service.app import create_app
 from service.keys import make_key

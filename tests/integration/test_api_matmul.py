@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from safetensors.numpy import load, save
 
-from jobs import float8
-from jobs.bfloat16 import narrow, widen
-from jobs.format_safetensors import safetensors_header
-from jobs.matrices import Array
+from jobs.formats import float8
+from jobs.formats.bfloat16 import narrow, widen
+from jobs.formats.elements import Array
+from jobs.formats.safetensors import safetensors_header
 from tests.support.api import from_npy, npy
 
 RNG = np.random.default_rng(0)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import httpx
 
-from jobs.format_npy import npy_header
+from jobs.formats.npy import npy_header
 from tests.support.stack import Stack
 
 SIDE = 16_384  # 1 GiB of float32

@@ -13,8 +13,8 @@ import httpx
 import numpy as np
 import pytest
 
-from jobs.embedded import EmbeddedServer
 from jobs.models import new_id
+from jobs.redis.embedded import EmbeddedServer
 from tests.integration.test_api_jobs import PRODUCT, SEEDED, newer_than, newest, problem, submit
 from tests.support.api import FAKE_TTL_S, Api, npy, running_api, until, worker_info
 from tests.support.servers import DURABLE

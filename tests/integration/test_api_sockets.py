@@ -15,8 +15,8 @@ import psutil
 import pytest
 from structlog.testing import capture_logs
 
-from jobs.embedded import EmbeddedServer
 from jobs.models import new_id
+from jobs.redis.embedded import EmbeddedServer
 from service import deadlines
 from service.dispatch import LiveWorkers
 from tests.integration.test_api_jobs import problem

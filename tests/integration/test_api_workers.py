@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from jobs.embedded import EmbeddedServer
+from jobs.redis.embedded import EmbeddedServer
 from tests.integration.test_api_jobs import SEEDED, problem
 from tests.support.api import FAKE_TTL_S, Api, running_api, until, worker_info
 

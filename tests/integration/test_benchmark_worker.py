@@ -10,10 +10,10 @@ from typing import Any
 import psutil
 import pytest
 
-from jobs.benchmark_findings import read_findings
-from jobs.embedded import EmbeddedServer
+from jobs.benchmarks.findings import read_findings
 from jobs.models import Job
 from jobs.queue import bench_queue
+from jobs.redis.embedded import EmbeddedServer
 from jobs.states import JobState
 from tests.support.killed import Killed, assert_resumed, kill_midway
 from tests.support.workers import WorkerBench, is_dead, running_worker, until

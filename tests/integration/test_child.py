@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from jobs.embedded import EmbeddedServer
 from jobs.errors import MatrixNotFound, StoreFull, StoreUnavailable
+from jobs.ledger.redis import RedisLedger
 from jobs.models import ANONYMOUS, BenchmarkOutcome, JobError, Outcome, product_id
-from jobs.redis_ledger import RedisLedger
+from jobs.redis.embedded import EmbeddedServer
 from jobs.states import JobState
 from tests.support.workers import WorkerBench
 from worker.child import Child

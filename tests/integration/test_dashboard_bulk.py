@@ -7,7 +7,7 @@ import re
 import httpx
 import pytest
 
-from jobs.ledger import JobFilter
+from jobs.ledger.interface import JobFilter
 from service.dashboard.jobs_bulk import LOOK_JOBS
 from tests.integration.test_dashboard_keys import ALICE, BOB, Guarded, guarded
 from tests.integration.test_dashboard_pages import submit

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from jobs.embedded import EmbeddedServer
+from jobs.fleet.workers import Ceilings, Telemetry
 from jobs.models import new_id
-from jobs.workers import Ceilings, Telemetry
+from jobs.redis.embedded import EmbeddedServer
 from kernels.published import PUBLISHED
 from tests.integration.test_api_benchmark_results import done
 from tests.support.api import FAKE_TTL_S, Api, running_api, until, worker_info

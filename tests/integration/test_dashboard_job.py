@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.benchmark_records import DeviceState
-from jobs.bfloat16 import narrow, widen
+from jobs.benchmarks.records import DeviceState
+from jobs.formats.bfloat16 import narrow, widen
 from jobs.models import JobError, JobEvent
 from jobs.states import JobState
 from service.dashboard.bars import WIDTH, parts_of

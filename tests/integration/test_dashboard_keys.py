@@ -11,8 +11,8 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from jobs.embedded import EmbeddedServer
 from jobs.models import new_id
+from jobs.redis.embedded import EmbeddedServer
 from service.dashboard.session import own_path
 from service.keys import make_key
 from service.security import COOKIE

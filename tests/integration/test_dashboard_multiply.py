@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 from pydantic import SecretStr
 
-from jobs.embedded import EmbeddedServer
 from jobs.errors import InvalidMatrix
-from jobs.format_safetensors import safetensors_header
+from jobs.formats.safetensors import safetensors_header
+from jobs.redis.embedded import EmbeddedServer
 from service.dashboard.multiply_body import MAX_FIELD_BYTES
 from service.dashboard.multiply_form import rows_of
 from service.keys import make_key

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from jobs.embedded import EmbeddedServer
+from jobs.fleet.workers import Telemetry
 from jobs.models import Progress, new_id
-from jobs.workers import Telemetry
+from jobs.redis.embedded import EmbeddedServer
 from service.dashboard.words import duration, figure, size
 from tests.integration.test_api_jobs import PRODUCT
 from tests.support.api import FAKE_TTL_S, Api, running_api, until, worker_info

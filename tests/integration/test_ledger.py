@@ -7,8 +7,8 @@ from datetime import timedelta
 import pytest
 
 from jobs.errors import DeviceFault, JobNotFound, OperandMissing, QueueFull, QuotaExceeded, WrongState
-from jobs.ledger import Publication
-from jobs.ledger_codec import job_error
+from jobs.ledger.codec import job_error
+from jobs.ledger.interface import Publication
 from jobs.models import Progress
 from jobs.states import JobState
 from tests.support.ledgers import Bench, new_job, outcome

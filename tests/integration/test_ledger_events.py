@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from jobs.errors import DeviceFault, InvalidRequest, OperandMissing
-from jobs.ledger_codec import event_place, job_error
+from jobs.ledger.codec import event_place, job_error
 from jobs.models import Progress
 from tests.support.ledgers import Bench
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from jobs.benchmark_records import BenchmarkSummary
+from jobs.benchmarks.records import BenchmarkSummary
 from jobs.errors import DeviceFault
-from jobs.ledger import JobFilter
-from jobs.ledger_codec import job_error
+from jobs.ledger.codec import job_error
+from jobs.ledger.interface import JobFilter
 from jobs.models import BenchmarkOutcome, Progress
 from tests.support.ledgers import Bench
 

@@ -8,7 +8,7 @@ from threading import Barrier
 import pytest
 
 from jobs.errors import IdempotencyKeyInUse, IdempotencyKeyReused
-from jobs.ledger import IdempotencyKey, Publication
+from jobs.ledger.interface import IdempotencyKey, Publication
 from jobs.models import ANONYMOUS, Job
 from jobs.states import JobState
 from tests.support.ledgers import Bench, new_job

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from jobs import memory_ledger, redis_ledger
 from jobs.errors import InvalidRequest, OperandMissing
-from jobs.ledger import JobFilter
-from jobs.ledger_codec import cursor_after, job_error
+from jobs.ledger import redis as redis_ledger
+from jobs.ledger.codec import cursor_after, job_error
+from jobs.ledger.interface import JobFilter
 from jobs.states import JobState
+from tests.support import memory_ledger
 from tests.support.ledgers import Bench, outcome
 
 ANY = JobFilter()

@@ -9,11 +9,11 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from jobs.embedded import EmbeddedServer
 from jobs.errors import DeviceFault, MatmulError, OperandMissing
-from jobs.ledger import IdempotencyKey, JobFilter, Publication
-from jobs.ledger_codec import job_error
+from jobs.ledger.codec import job_error
+from jobs.ledger.interface import IdempotencyKey, JobFilter, Publication
 from jobs.models import Job, Progress, new_id
+from jobs.redis.embedded import EmbeddedServer
 from jobs.states import REDRIVABLE, TERMINAL, JobState
 from tests.support.ledgers import Bench, assert_books_agree, memory_bench, new_job, outcome, redis_bench
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from jobs.errors import TimeLimitExceeded, WorkerLost
-from jobs.ledger import HARD_LIMIT_MARGIN_S, MAY_SWAP, Publication
+from jobs.ledger.interface import HARD_LIMIT_MARGIN_S, MAY_SWAP, Publication
 from jobs.states import JobState
 from tests.support.ledgers import Bench
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from jobs.embedded import EmbeddedServer
 from jobs.errors import BodyTooLarge, MatrixNotFound, StoreFull, StoreUnavailable
+from jobs.redis.embedded import EmbeddedServer
 from tests.support.servers import DURABLE
 from tests.support.stores import LARGE, MakeStores, StoreBench, fresh_name, nothing_is_left, numbers
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from jobs.digest import PART
 from jobs.errors import MatrixDamaged, MatrixNotFound
-from jobs.matrices import READ_CHUNK_BYTES, MatrixInfo, matrix_bytes
+from jobs.formats.elements import matrix_bytes
+from jobs.matrices.digest import PART
+from jobs.matrices.interface import READ_CHUNK_BYTES, MatrixInfo
 from tests.support.stores import LARGE, StoreBench, fresh_name, numbers
 
 SIZE = matrix_bytes("float32", LARGE)

@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from jobs.embedded import EmbeddedServer
 from jobs.errors import InvalidSettings, StoreFull, StoreUnavailable
-from jobs.matrix_files import LEFTOVER_AGE_S
+from jobs.matrices.file_store import LEFTOVER_AGE_S
+from jobs.redis.embedded import EmbeddedServer
 from tests.support.stores import StoreBench, fresh_name, make_bench, numbers
 
 

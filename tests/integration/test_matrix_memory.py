@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.embedded import EmbeddedServer
+from jobs.redis.embedded import EmbeddedServer
 
 MOST_GROWTH_MIB = 64
 

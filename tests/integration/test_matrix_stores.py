@@ -7,9 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from jobs.digest import PART, digest_of
 from jobs.errors import DigestMismatch, InvalidMatrix, InvalidRequest, MatrixNotFound
-from jobs.matrices import READ_CHUNK_BYTES, STORAGE_DTYPES, MatrixInfo, content_hasher, matrix_bytes
+from jobs.formats.elements import STORAGE_DTYPES, matrix_bytes
+from jobs.matrices.digest import PART, digest_of
+from jobs.matrices.interface import READ_CHUNK_BYTES, MatrixInfo, content_hasher
 from kernels.numerics import DTYPE_NAMES, DTypeName
 from tests.support.stores import LARGE, MakeStores, StoreBench, fresh_name, nothing_is_left, numbers
 

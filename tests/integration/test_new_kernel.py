@@ -52,7 +52,7 @@ ENTRY = """
 ASK = """
 import json, sys, tempfile
 from pathlib import Path
-from jobs.embedded import EmbeddedServer
+from jobs.redis.embedded import EmbeddedServer
 from tests.support.api import running_api
 
 directory = Path(tempfile.mkdtemp(dir=sys.argv[1]))

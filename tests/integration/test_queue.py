@@ -16,10 +16,10 @@ import pytest
 import redis
 from celery import Celery
 
-from jobs.embedded import EmbeddedServer
 from jobs.errors import StoreFull, StoreUnavailable
-from jobs.ledger import Publication
+from jobs.ledger.interface import Publication
 from jobs.queue import WORKER_ARGUMENTS, make_celery, publish, waiting_messages
+from jobs.redis.embedded import EmbeddedServer
 from jobs.settings import Settings
 from tests.support.ledgers import settings_for
 from tests.support.trivial_worker import NOTES

@@ -9,9 +9,9 @@ import pytest
 import redis
 from pydantic import SecretStr
 
-from jobs.embedded import EmbeddedServer
 from jobs.errors import StoreFull, StoreUnavailable
-from jobs.redis_client import connect, connect_async, translated
+from jobs.redis.client import connect, connect_async, translated
+from jobs.redis.embedded import EmbeddedServer
 from jobs.settings import Settings
 from tests.support.ledgers import settings_for
 

@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 
-from jobs.embedded import EmbeddedServer
 from jobs.errors import IdempotencyKeyInUse, StoreFull, StoreUnavailable, WorkerLost
-from jobs.ledger import IdempotencyKey, JobFilter, Ledger
-from jobs.ledger_codec import job_error
+from jobs.ledger.codec import job_error
+from jobs.ledger.interface import IdempotencyKey, JobFilter, Ledger
+from jobs.ledger.redis import RedisLedger
 from jobs.models import Progress
-from jobs.redis_client import connect
-from jobs.redis_ledger import RedisLedger
+from jobs.redis.client import connect
+from jobs.redis.embedded import EmbeddedServer
 from tests.support.ledgers import Bench, assert_books_agree, new_job, outcome, redis_bench, settings_for
 
 KEY = IdempotencyKey("key", "fingerprint")

@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from jobs.embedded import EmbeddedServer
 from jobs.errors import StoreUnavailable
-from jobs.redis_client import connect
-from jobs.registry import WorkerRegistry
-from jobs.workers import Ceilings, DeviceInfo, WorkerInfo
+from jobs.fleet.registry import WorkerRegistry
+from jobs.fleet.workers import Ceilings, DeviceInfo, WorkerInfo
+from jobs.redis.client import connect
+from jobs.redis.embedded import EmbeddedServer
 from tests.support.ledgers import CLOCK_LUA, Clock, settings_for
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from jobs.embedded import EmbeddedServer
+from jobs.redis.embedded import EmbeddedServer
 from jobs.states import JobState
 from tests.support.poison import IS_WRONG
 from tests.support.workers import END_TIMEOUT_S, running_worker, until

@@ -13,12 +13,12 @@ import pytest
 from celery import Celery
 from structlog.testing import capture_logs
 
-from jobs.embedded import EmbeddedServer
 from jobs.errors import JobNotFound, StoreFull, StoreUnavailable
-from jobs.ledger import Publication
+from jobs.ledger.interface import Publication
+from jobs.ledger.redis import RedisLedger
 from jobs.queue import broker_prefix, make_celery, publish, waiting_messages
-from jobs.redis_client import connect
-from jobs.redis_ledger import RedisLedger
+from jobs.redis.client import connect
+from jobs.redis.embedded import EmbeddedServer
 from jobs.settings import Settings
 from jobs.sweeper import LOCK_S, Sweeper, Swept
 from tests.support.ledgers import Bench, new_job, redis_bench, settings_for

@@ -12,9 +12,9 @@ import numpy as np
 import psutil
 import pytest
 
-from jobs.embedded import EmbeddedServer
 from jobs.errors import MatrixNotFound
 from jobs.models import ANONYMOUS, OperandRef, RandomSpec, product_id
+from jobs.redis.embedded import EmbeddedServer
 from jobs.states import JobState
 from kernels.numerics import DTYPE_NAMES, DTypeName, Problem
 from tests.support import poison

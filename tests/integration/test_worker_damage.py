@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jobs.embedded import EmbeddedServer
 from jobs.errors import MatrixNotFound
-from jobs.matrices import Array
+from jobs.formats.elements import Array
 from jobs.models import ANONYMOUS, JobRecord, OperandRef, Verification, product_id
+from jobs.redis.embedded import EmbeddedServer
 from jobs.states import JobState
 from kernels.numerics import Problem
 from tests.support.copying import CopyingRunner, FaultyRunner, flip

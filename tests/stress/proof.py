@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from jobs.digest import digest_of
-from jobs.matrices import STORAGE_DTYPES, Array
+from jobs.formats.elements import STORAGE_DTYPES, Array
+from jobs.matrices.digest import digest_of
 from kernels.choose import choose
 from tests.campaign.data import operands as of_kind
 from tests.campaign.truth import truth_of

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from jobs.matrices import Array
+from jobs.formats.elements import Array
 
 Pair = tuple[Array, Array]
 Make = Callable[[int, np.random.Generator], Pair]

@@ -16,16 +16,17 @@ import httpx
 import numpy as np
 from pydantic import SecretStr
 
-from jobs.embedded import EmbeddedServer, free_port
-from jobs.matrices import Array, MatrixStore
-from jobs.matrix_stores import make_matrix_store
+from jobs.fleet.registry import WorkerRegistry
+from jobs.fleet.workers import DeviceInfo, WorkerInfo
+from jobs.formats.elements import Array
+from jobs.ledger.redis import RedisLedger
+from jobs.matrices.factory import make_matrix_store
+from jobs.matrices.interface import MatrixStore
 from jobs.models import ANONYMOUS, Job, Measured, Outcome, ProductInfo, Verification, product_id
 from jobs.queue import bench_queue
-from jobs.redis_client import connect
-from jobs.redis_ledger import RedisLedger
-from jobs.registry import WorkerRegistry
+from jobs.redis.client import connect
+from jobs.redis.embedded import EmbeddedServer, free_port
 from jobs.settings import Settings
-from jobs.workers import DeviceInfo, WorkerInfo
 from kernels.numerics import DTypeName
 from service.server import make_server
 from tests.support.stores import dtype_name

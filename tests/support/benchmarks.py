@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from jobs.benchmark_cases import Case, expand
-from jobs.benchmark_findings import attempt_name, record_name, samples_name
-from jobs.benchmark_records import AttemptInfo, BenchmarkSummary, CaseRecord, Checked, Samples, Spread
-from jobs.benchmark_spec import BenchmarkSpec
+from jobs.benchmarks.cases import Case, expand
+from jobs.benchmarks.findings import attempt_name, record_name, samples_name
+from jobs.benchmarks.records import AttemptInfo, BenchmarkSummary, CaseRecord, Checked, Samples, Spread
+from jobs.benchmarks.spec import BenchmarkSpec
+from jobs.fleet.workers import DeviceInfo
 from jobs.models import BenchmarkOutcome, Job, Progress
-from jobs.workers import DeviceInfo
 from kernels.kernel import NO_CONFIG
 from kernels.numerics import Problem
 from kernels.published_records import Status

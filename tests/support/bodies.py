@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from jobs.formats import MatrixHeader, MatrixParser, OpenSink
-from jobs.matrices import Array
+from jobs.formats.elements import Array
+from jobs.formats.parser import MatrixHeader, MatrixParser, OpenSink
 
 
 class Kept:

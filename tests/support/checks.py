@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from jobs.matrices import Array
+from jobs.formats.elements import Array
 from jobs.models import Verification
 from kernels.numerics import DTYPES, AccuracyName, Problem
 from worker.runner import host_operands

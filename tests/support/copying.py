@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jobs.matrices import Array
+from jobs.formats.elements import Array
 from jobs.settings import Settings
 from kernels.choose import Choice
 from kernels.numerics import Problem

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jobs.matrices import Array
+from jobs.formats.elements import Array
 from kernels.numerics import Problem
 from tests.support.sketches import not_finite_along
 from worker.elements import as_float64, core

@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from jobs.matrices import Array
+from jobs.formats.elements import Array
 
 DIGITS = 4
 LARGEST = 0x7F7F7F7F  # that four balanced digits reach

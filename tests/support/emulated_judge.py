@@ -9,7 +9,7 @@ from math import floor, log2
 
 import numpy as np
 
-from jobs.matrices import Array
+from jobs.formats.elements import Array
 from tests.support.emulated import Way, line_exponents, line_quarters
 
 LINES = 128

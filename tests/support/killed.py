@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from jobs.benchmark_findings import read_findings
+from jobs.benchmarks.findings import read_findings
 from jobs.models import Job
 from jobs.states import JobState
 from tests.support.workers import WorkerBench, until

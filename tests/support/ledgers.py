@@ -10,10 +10,9 @@ from typing import Any
 import redis
 from pydantic import SecretStr
 
-from jobs.benchmark_spec import BenchmarkSpec
-from jobs.embedded import EmbeddedServer
-from jobs.ledger import JobFilter, Ledger, Publication
-from jobs.memory_ledger import MemoryLedger
+from jobs.benchmarks.spec import BenchmarkSpec
+from jobs.ledger.interface import JobFilter, Ledger, Publication
+from jobs.ledger.redis import RedisLedger
 from jobs.models import (
     ANONYMOUS,
     Job,
@@ -27,10 +26,11 @@ from jobs.models import (
     Verification,
     new_id,
 )
-from jobs.redis_client import connect
-from jobs.redis_ledger import RedisLedger
+from jobs.redis.client import connect
+from jobs.redis.embedded import EmbeddedServer
 from jobs.settings import Settings
 from jobs.states import TERMINAL, JobState
+from tests.support.memory_ledger import MemoryLedger
 
 START_US = 1_790_000_000_000_000  # a round number: Lua would write it as 1.79e+15
 CLOCK_KEY = "test-clock"

@@ -18,7 +18,7 @@ from typing import Any, Self
 
 import psutil
 
-from jobs.embedded import free_port
+from jobs.redis.embedded import free_port
 
 START_TIMEOUT_S = 120.0
 STOP_TIMEOUT_S = 45.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from jobs.matrices import Array
+from jobs.formats.elements import Array
 
 LOW = np.uint64(0xFFFFFFFF)
 HALF = np.uint64(32)

@@ -10,7 +10,7 @@ import signal
 import time
 
 from jobs.errors import DeviceFault
-from jobs.matrices import Array
+from jobs.formats.elements import Array
 from jobs.settings import get_settings
 from kernels.numerics import Problem
 from worker import runner, tasks

@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from jobs.matrices import STORAGE_DTYPES, Array
+from jobs.formats.elements import STORAGE_DTYPES, Array
 from kernels.accuracy import SMALLEST_POSITIVE
 from kernels.numerics import DTYPES, DTypeName, Problem
 from worker import cpu_blas

@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from jobs.benchmark_cases import Case
-from jobs.benchmark_records import CaseRecord, LaunchFigures
-from jobs.benchmark_spec import BenchmarkSpec, CacheState, DataSpec
+from jobs.benchmarks.cases import Case
+from jobs.benchmarks.records import CaseRecord, LaunchFigures
+from jobs.benchmarks.spec import BenchmarkSpec, CacheState, DataSpec
+from jobs.benchmarks.statistics import ci95, spread
+from jobs.fleet.workers import Ceilings, DeviceInfo
 from jobs.settings import Settings
-from jobs.spread import ci95, spread
-from jobs.workers import Ceilings, DeviceInfo
 from kernels.numerics import Problem
 from worker.benchmark.bench import Bench, Prepared, Sample, Watched
 from worker.benchmark.cpu_bench import CpuBench

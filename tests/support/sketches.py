@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jobs.matrices import Array
+from jobs.formats.elements import Array
 from kernels.numerics import DTypeName, Problem
 from tests.support.philox import random_factors, random_integers
 from worker.elements import as_float64, core

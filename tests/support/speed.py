@@ -9,12 +9,12 @@ import httpx
 from playwright.sync_api import Browser, CDPSession, Page
 from pydantic import SecretStr
 
-from jobs.benchmark_cases import Case
-from jobs.matrix_stores import make_matrix_store
+from jobs.benchmarks.cases import Case
+from jobs.fleet.registry import WorkerRegistry
+from jobs.ledger.redis import RedisLedger
+from jobs.matrices.factory import make_matrix_store
 from jobs.models import Job, Progress
-from jobs.redis_client import connect
-from jobs.redis_ledger import RedisLedger
-from jobs.registry import WorkerRegistry
+from jobs.redis.client import connect
 from jobs.settings import Settings
 from tests.support.api import Api, until, worker_info
 from tests.support.benchmarks import case_record, cases_of, findings_of

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from jobs.embedded import EmbeddedServer, free_port
+from jobs.redis.embedded import EmbeddedServer, free_port
 
 START_TIMEOUT_S = 60.0
 

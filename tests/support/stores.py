@@ -11,10 +11,11 @@ import numpy as np
 import redis
 from pydantic import SecretStr
 
-from jobs.matrices import READ_CHUNK_BYTES, STORAGE_DTYPES, Array, MatrixInfo, MatrixStore
-from jobs.matrix_stores import make_matrix_store
+from jobs.formats.elements import STORAGE_DTYPES, Array
+from jobs.matrices.factory import make_matrix_store
+from jobs.matrices.interface import READ_CHUNK_BYTES, MatrixInfo, MatrixStore
 from jobs.models import new_id
-from jobs.redis_client import connect
+from jobs.redis.client import connect
 from jobs.settings import Settings
 from kernels.numerics import DTypeName
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import psutil
 
-from jobs.format_npy import NpyParser, npy_header
-from jobs.formats import MatrixHeader
-from jobs.matrices import MatrixWriter
+from jobs.formats.npy import NpyParser, npy_header
+from jobs.formats.parser import MatrixHeader
+from jobs.matrices.interface import MatrixWriter
 from tests.support.stores import StoreBench, fresh_name, make_bench
 
 PIECE_BYTES = 1 << 20

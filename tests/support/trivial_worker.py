@@ -6,7 +6,7 @@ import os
 import time
 
 from jobs.queue import RUN_TASK, make_celery
-from jobs.redis_client import connect
+from jobs.redis.client import connect
 from jobs.settings import get_settings
 
 NOTES = "test-notes"

@@ -17,19 +17,20 @@ import numpy as np
 import psutil
 from celery import Celery
 
-from jobs.benchmark_spec import BenchmarkSpec
-from jobs.embedded import EmbeddedServer
-from jobs.matrices import Array, MatrixStore
-from jobs.matrix_stores import make_matrix_store
+from jobs.benchmarks.spec import BenchmarkSpec
+from jobs.fleet.registry import WorkerRegistry
+from jobs.fleet.workers import WorkerInfo
+from jobs.formats.elements import Array
+from jobs.ledger.redis import RedisLedger
+from jobs.matrices.factory import make_matrix_store
+from jobs.matrices.interface import MatrixStore
 from jobs.models import ANONYMOUS, Job, MatmulRequest, NewJob, OperandRef, new_id, product_id
 from jobs.queue import make_celery, publish
-from jobs.redis_client import connect
-from jobs.redis_ledger import RedisLedger
-from jobs.registry import WorkerRegistry
+from jobs.redis.client import connect
+from jobs.redis.embedded import EmbeddedServer
 from jobs.settings import Settings
 from jobs.states import JobState
 from jobs.sweeper import Sweeper
-from jobs.workers import WorkerInfo
 from kernels.numerics import DTYPES, AccuracyName, DTypeName
 
 START_TIMEOUT_S = 60.0

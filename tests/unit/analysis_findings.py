@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from jobs.benchmark_cases import LIBRARY_OF_ACCURACY, Case
-from jobs.benchmark_findings import attempt_name, ceiling_name, record_name, samples_name
-from jobs.benchmark_records import (
+from jobs.benchmarks.cases import LIBRARY_OF_ACCURACY, Case
+from jobs.benchmarks.findings import attempt_name, ceiling_name, record_name, samples_name
+from jobs.benchmarks.records import (
     AttemptInfo,
     BenchmarkSummary,
     CaseRecord,
@@ -20,7 +20,7 @@ from jobs.benchmark_records import (
     LaunchFigures,
     Samples,
 )
-from jobs.benchmark_spec import BenchmarkSpec
+from jobs.benchmarks.spec import BenchmarkSpec
 from jobs.models import JobRecord, Progress
 from jobs.states import JobState
 from kernels.catalog import BY_NAME

@@ -13,8 +13,8 @@ import pytest
 from analysis.report import html_report, markdown_report
 from analysis.report_markdown import plain
 from analysis.results import Results, collect
-from jobs.benchmark_records import BenchmarkSummary, Ceiling, Checked, CopyFigures
-from jobs.benchmark_spec import BenchmarkSpec
+from jobs.benchmarks.records import BenchmarkSummary, Ceiling, Checked, CopyFigures
+from jobs.benchmarks.spec import BenchmarkSpec
 from jobs.models import Progress
 from jobs.states import JobState
 from tests.unit.analysis_findings import DOCUMENT, job, kept, record, spec, two_rounds

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from analysis.publication import publish
 from analysis.results import CaseResult, Results, collect, from_json, measurements, to_json
 from analysis.sources import from_publication
-from jobs.benchmark_records import BenchmarkSummary, CaseRecord, Ceiling, Checked
+from jobs.benchmarks.records import BenchmarkSummary, CaseRecord, Ceiling, Checked
+from jobs.benchmarks.statistics import ci95, spread
 from jobs.models import Progress
-from jobs.spread import ci95, spread
 from jobs.states import JobState
 from kernels.published import read
 from tests.unit.analysis_findings import DOCUMENT, SPREAD, attempt, case_of, job, kept, record, spec, two_rounds

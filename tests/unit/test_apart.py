@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from jobs.benchmark_records import Samples
+from jobs.benchmarks.records import Samples
 from jobs.errors import StaleAttempt
 from jobs.settings import Settings
 from tests.support.simulated import record_of, spec_of, turn_of

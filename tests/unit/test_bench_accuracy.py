@@ -14,7 +14,7 @@ from benchmarks import bench_accuracy
 from benchmarks.element_errors import Reference, relative_error
 from benchmarks.operand_kinds import FEW, KINDS, square
 from benchmarks.tables_accuracy import accuracy
-from jobs.matrices import Array
+from jobs.formats.elements import Array
 from kernels.accuracy import element_bound
 
 

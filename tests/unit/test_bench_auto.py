@@ -17,7 +17,7 @@ from benchmarks.bench_auto import asked_for, had, parsed, rivals
 from benchmarks.exactness import is_as_exact
 from benchmarks.publish import RESULTS
 from benchmarks.tables_auto import auto_choices
-from jobs.benchmark_spec import BenchmarkSpec
+from jobs.benchmarks.spec import BenchmarkSpec
 from kernels.numerics import DTypeName
 
 LARGE = from_json(Path(RESULTS / "h200" / "large.json").read_bytes())  # every kernel at two sizes

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis.estimate import gflops, plan
-from jobs.benchmark_cases import expand, problems
-from jobs.benchmark_size import COUNTLESS, most_cases
-from jobs.benchmark_spec import BenchmarkSpec
+from jobs.benchmarks.cases import expand, problems
+from jobs.benchmarks.size import COUNTLESS, most_cases
+from jobs.benchmarks.spec import BenchmarkSpec
 from jobs.errors import InvalidRequest
-from jobs.workers import DeviceInfo
+from jobs.fleet.workers import DeviceInfo
 from kernels.numerics import Problem
 from kernels.published import PUBLISHED
 from service.options import parse_model

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from jobs.benchmark_cases import Case, expand
-from jobs.benchmark_findings import read_findings, record_name
-from jobs.benchmark_records import AttemptInfo, Ceiling
-from jobs.benchmark_spec import BenchmarkSpec
+from jobs.benchmarks.cases import Case, expand
+from jobs.benchmarks.findings import read_findings, record_name
+from jobs.benchmarks.records import AttemptInfo, Ceiling
+from jobs.benchmarks.spec import BenchmarkSpec
 from jobs.errors import DeviceFault, JobFailed, StaleAttempt, StoreFull
-from jobs.ledger import Claimed
-from jobs.memory_ledger import MemoryLedger
+from jobs.ledger.interface import Claimed
 from jobs.models import ANONYMOUS, BenchmarkOutcome, JobError, NewJob
 from kernels.numerics import Problem
+from tests.support.memory_ledger import MemoryLedger
 from tests.support.simulated import H200, Behaviour, SimulatedRunner, record_of, spec_of, turn_of
 from worker.benchmark import run
 from worker.benchmark.job import benchmark

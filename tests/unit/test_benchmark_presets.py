@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import pytest
 
 from analysis.estimate import plan
-from jobs.benchmark_cases import Case, check_named, expand
-from jobs.benchmark_presets import PRESETS, find_preset
-from jobs.benchmark_spec import BenchmarkSpec
+from jobs.benchmarks.cases import Case, check_named, expand
+from jobs.benchmarks.presets import PRESETS, find_preset
+from jobs.benchmarks.spec import BenchmarkSpec
 from jobs.errors import UnknownPreset
+from jobs.fleet.workers import DeviceInfo
 from jobs.settings import Settings
-from jobs.workers import DeviceInfo
 from kernels.published import PUBLISHED
 from kernels.published_records import PublishedRecord
 from service.options import parse_model

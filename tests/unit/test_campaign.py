@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from jobs.matrices import Array
+from jobs.formats.elements import Array
 from kernels.accuracy import element_bound
 from kernels.numerics import ACCURACY_NAMES, DTYPE_NAMES, Problem
 from tests.campaign import __main__ as campaign

@@ -16,7 +16,7 @@ import yaml
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from jobs.embedded import find_server, free_port
+from jobs.redis.embedded import find_server, free_port
 from jobs.settings import Settings
 
 DOCKER = Path(__file__).parents[2] / "docker"

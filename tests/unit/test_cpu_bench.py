@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from jobs.benchmark_spec import DataSpec
+from jobs.benchmarks.spec import DataSpec
 from jobs.errors import KernelUnavailable, OutOfDeviceMemory
 from jobs.settings import Settings
 from kernels.numerics import DTYPE_NAMES, DTYPES, DTypeName, Problem

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 import numpy as np
 import pytest
 
-from jobs.workers import Ceilings, DeviceInfo
+from jobs.fleet.workers import Ceilings, DeviceInfo
 from kernels.architectures import ARCHITECTURES
 from kernels.catalog import BY_NAME
 from kernels.numerics import DTYPE_NAMES, AccuracyName, DTypeName

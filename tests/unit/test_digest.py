@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from xxhash import xxh3_64_intdigest
 
-from jobs.digest import PART, Digest, digest_of, digest_of_parts, part_begin, part_count, part_of
-from jobs.matrices import Array
+from jobs.formats.elements import Array
+from jobs.matrices.digest import PART, Digest, digest_of, digest_of_parts, part_begin, part_count, part_of
 
 SIZES = (0, 1, 7, PART - 1, PART, PART + 1, 2 * PART - 1, 2 * PART, 3 * PART + 5, 9 * PART, 9 * PART + PART // 2)
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from jobs.matrices import Array
+from jobs.formats.elements import Array
 from kernels.entries.fp32_emulated import FP32_EMULATED, LARGEST_DEPTH, is_direct
 from kernels.kernel import CudaKernel
 from kernels.numerics import Problem

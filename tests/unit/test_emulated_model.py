@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from jobs.matrices import Array
+from jobs.formats.elements import Array
 from tests.support.emulated import (
     LARGEST,
     WAYS,

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.benchmark_cases import expand
-from jobs.benchmark_spec import BenchmarkSpec
+from jobs.benchmarks.cases import expand
+from jobs.benchmarks.spec import BenchmarkSpec
 from jobs.errors import InvalidMatrix
-from jobs.float8 import BLOCK_ELEMENTS, narrow, widen
-from jobs.matrices import Array
+from jobs.formats.elements import Array
+from jobs.formats.float8 import BLOCK_ELEMENTS, narrow, widen
 from kernels.architectures import ARCHITECTURES, H200
 from kernels.catalog import BY_NAME
 from kernels.choose import NoKernelError, choose

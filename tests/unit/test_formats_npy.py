@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobs.errors import InvalidMatrix, InvalidRequest, UnsupportedDType
-from jobs.format_npy import MAX_HEADER_BYTES, NpyParser, npy_header
-from jobs.formats import MatrixHeader
-from jobs.matrices import STORAGE_DTYPES, Array
+from jobs.formats.elements import STORAGE_DTYPES, Array
+from jobs.formats.npy import MAX_HEADER_BYTES, NpyParser, npy_header
+from jobs.formats.parser import MatrixHeader
 from kernels.numerics import DTypeName
 from tests.support.bodies import Collector, npy, npy_fields, parse, saved_npy, stored
 

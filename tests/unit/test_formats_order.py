@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs import element_order
-from jobs.element_order import in_storage_order
 from jobs.errors import InvalidMatrix
-from jobs.formats import MatrixHeader, OctetParser, check_shape
+from jobs.formats import element_order
+from jobs.formats.element_order import in_storage_order
+from jobs.formats.parser import MatrixHeader, OctetParser, check_shape
 from tests.support.bodies import Collector, Kept, parse, stored
 
 

@@ -8,11 +8,11 @@ from queue import Empty, Queue
 import pytest
 
 from jobs.errors import StaleAttempt, StoreUnavailable
-from jobs.ledger import Claimed
-from jobs.memory_ledger import MemoryLedger
+from jobs.ledger.interface import Claimed
 from jobs.settings import Settings
 from jobs.states import JobState
 from tests.support.ledgers import new_job
+from tests.support.memory_ledger import MemoryLedger
 from worker.lease import EXIT_CALLED_OFF, EXIT_TIME_UP, GRACE_S, LeaseKeeper
 
 SETTINGS = Settings(heartbeat_s=0.05, lease_s=0.3)

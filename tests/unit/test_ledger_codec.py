@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.errors import InvalidRequest
-from jobs.ledger_codec import cursor_after, cursor_seq, event_place
+from jobs.ledger.codec import cursor_after, cursor_seq, event_place
 
 
 @given(st.integers(0, 10**15 - 1))

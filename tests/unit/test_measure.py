@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from jobs.benchmark_cases import Case
-from jobs.benchmark_records import CaseRecord, DeviceState, Samples
+from jobs.benchmarks.cases import Case
+from jobs.benchmarks.records import CaseRecord, DeviceState, Samples
 from jobs.errors import DeviceFault, JobFailed, KernelUnavailable, OutOfDeviceMemory, StaleAttempt
 from kernels.numerics import Problem
 from tests.support.simulated import DEFAULT_CLOCK_MHZ, Behaviour, SimulatedRunner, spec_of, turn_of

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.bit_floats import widen
 from jobs.errors import InvalidMatrix, MalformedBody
-from jobs.matrices import STORAGE_DTYPES, Array
+from jobs.formats.bit_floats import widen
+from jobs.formats.elements import STORAGE_DTYPES, Array
 from kernels.numerics import DTYPES, DTypeName
 from service.nested import NAMED, loads, to_array, to_json
 

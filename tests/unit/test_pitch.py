@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.matrices import STORAGE_DTYPES
+from jobs.formats.elements import STORAGE_DTYPES
 from kernels.numerics import DTYPE_NAMES, DTYPES, DTypeName, Problem
 from worker.pitch import GROUP, IN_GROUPS, WASTE, Layout, operand_layout, product_layout
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.errors import InvalidConfig, InvalidRequest, NoWorkerForKernel, NoWorkers, ShapeMismatch
-from jobs.workers import WorkerInfo
+from jobs.fleet.workers import WorkerInfo
 from kernels.catalog import CATALOG
 from kernels.kernel import CudaKernel
 from kernels.numerics import DTYPE_NAMES, DTYPES, DTypeName

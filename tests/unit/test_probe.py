@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from jobs.benchmark_cases import Case
-from jobs.benchmark_spec import DataSpec
+from jobs.benchmarks.cases import Case
+from jobs.benchmarks.spec import DataSpec
 from jobs.errors import KernelUnavailable, StaleAttempt
 from kernels.catalog import BY_NAME
 from kernels.choose import Choice, choose, contenders

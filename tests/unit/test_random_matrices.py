@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.bfloat16 import BLOCK_ELEMENTS as NARROW_BLOCK
-from jobs.bfloat16 import narrow, widen
-from jobs.bit_floats import widen as numbers
 from jobs.errors import InvalidMatrix, InvalidRequest
-from jobs.matrices import STORAGE_DTYPES, Array
+from jobs.formats.bfloat16 import BLOCK_ELEMENTS as NARROW_BLOCK
+from jobs.formats.bfloat16 import narrow, widen
+from jobs.formats.bit_floats import widen as numbers
+from jobs.formats.elements import STORAGE_DTYPES, Array
+from jobs.matrices.random import BLOCK_ELEMENTS, generate, generate_chunks
 from jobs.models import Distribution, RandomSpec
-from jobs.random_matrices import BLOCK_ELEMENTS, generate, generate_chunks
 from kernels.numerics import DTYPE_NAMES, DTYPES, DTypeName
 
 FLOATS: tuple[DTypeName, ...] = ("float16", "bfloat16", "float32", "float64")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from jobs.errors import JobFailed, OperandOutOfRange, VerificationFailed
-from jobs.matrices import Array
+from jobs.formats.elements import Array
 from jobs.models import MatmulRequest, OperandRef
 from kernels.catalog import BY_NAME, CATALOG
 from kernels.choose import Choice, NoKernelError, choose

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.benchmark_records import StopReason
-from jobs.benchmark_spec import TimingSpec
-from jobs.spread import ci95, quantile, rel_iqr, spread
+from jobs.benchmarks.records import StopReason
+from jobs.benchmarks.spec import TimingSpec
+from jobs.benchmarks.statistics import ci95, quantile, rel_iqr, spread
 from worker.benchmark.stopping import ENOUGH_SAMPLES, FEW_SAMPLES, STEADY_SAMPLES, StopRule
 
 TIMES = st.floats(0.1, 1e6)

@@ -7,7 +7,7 @@ from typing import Literal, get_args
 import numpy as np
 import pytest
 
-from jobs.matrices import Array
+from jobs.formats.elements import Array
 from kernels.architectures import ARCHITECTURES, H200
 from kernels.catalog import BY_NAME
 from kernels.choose import NoKernelError, choose

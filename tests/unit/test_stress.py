@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.tables_stress import stress
-from jobs.matrices import Array
+from jobs.formats.elements import Array
 from kernels.catalog import BY_NAME
 from kernels.kernel import CudaKernel, DeviceTraits
 from kernels.numerics import Problem

@@ -19,8 +19,8 @@ from benchmarks.plot_targets import draw, lines
 from benchmarks.publish import RESULTS
 from benchmarks.tables import pictures, readme
 from benchmarks.tables_targets import beside, kernel_targets
-from jobs.benchmark_cases import problems
-from jobs.benchmark_spec import BenchmarkSpec
+from jobs.benchmarks.cases import problems
+from jobs.benchmarks.spec import BenchmarkSpec
 from kernels.catalog import BY_NAME
 
 LARGE = from_json(Path(RESULTS / "h200" / "large.json").read_bytes())

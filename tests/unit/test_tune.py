@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from jobs.benchmark_records import CaseRecord, Samples
-from jobs.benchmark_spec import BenchmarkSpec, TimingSpec
+from jobs.benchmarks.records import CaseRecord, Samples
+from jobs.benchmarks.spec import BenchmarkSpec, TimingSpec
 from jobs.errors import JobFailed
-from jobs.ledger import Claimed
+from jobs.fleet.workers import DeviceInfo
+from jobs.ledger.interface import Claimed
 from jobs.models import ANONYMOUS, NewJob
-from jobs.workers import DeviceInfo
 from kernels.catalog import BY_NAME
 from kernels.resources import records_of
 from tests.support.ledgers import Bench, memory_bench

@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from jobs.benchmark_spec import TuneSpec
+from jobs.benchmarks.spec import TuneSpec
 from kernels.kernel import Parameter, TileConfig
 from worker.benchmark.search import FINALISTS, Cost, heats, search
 

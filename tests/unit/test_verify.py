@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.matrices import Array
+from jobs.formats.elements import Array
 from kernels.numerics import DTYPE_NAMES, DTypeName, Problem
 from tests.support.checks import checked, flipped
 from tests.support.products import FLOAT_DATA, Data, matrix, operands, stored

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from jobs.matrices import Array
+from jobs.formats.elements import Array
 from kernels.numerics import AccuracyName, DTypeName, Problem
 from tests.support.checks import checked, flipped
 from tests.support.products import operands, stored

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from jobs.matrices import Array
+from jobs.formats.elements import Array
 from kernels.numerics import DTYPES, DTypeName, Problem
 from tests.support.checks import checked
 from tests.support.products import stored

@@ -13,7 +13,7 @@ from contextlib import suppress
 import structlog
 from pydantic import TypeAdapter
 
-from jobs.benchmark_records import CaseRecord, Samples
+from jobs.benchmarks.records import CaseRecord, Samples
 from worker.benchmark.turn import Check, Result, Turn
 
 START_S = 120.0  # longest start of a process with its device, compilation included

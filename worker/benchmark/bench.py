@@ -9,9 +9,9 @@ from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
-from jobs.benchmark_cases import Case
-from jobs.benchmark_records import CopyFigures, DeviceState, LaunchFigures
-from jobs.benchmark_spec import CacheState
+from jobs.benchmarks.cases import Case
+from jobs.benchmarks.records import CopyFigures, DeviceState, LaunchFigures
+from jobs.benchmarks.spec import CacheState
 from worker.checked import Checkable
 
 

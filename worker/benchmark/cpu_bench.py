@@ -10,11 +10,11 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from jobs.benchmark_cases import Case
-from jobs.benchmark_records import CopyFigures, LaunchFigures
-from jobs.benchmark_spec import CacheState, DataSpec
+from jobs.benchmarks.cases import Case
+from jobs.benchmarks.records import CopyFigures, LaunchFigures
+from jobs.benchmarks.spec import CacheState, DataSpec
 from jobs.errors import KernelUnavailable
-from jobs.matrices import STORAGE_DTYPES, Array
+from jobs.formats.elements import STORAGE_DTYPES, Array
 from kernels.catalog import BY_NAME
 from kernels.kernel import DeviceTraits
 from kernels.numerics import DTYPES, Problem

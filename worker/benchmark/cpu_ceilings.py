@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from jobs.benchmark_records import Ceiling
-from jobs.matrices import Array
-from jobs.spread import spread
+from jobs.benchmarks.records import Ceiling
+from jobs.benchmarks.statistics import spread
+from jobs.formats.elements import Array
 from kernels.numerics import DTypeName
 from worker.benchmark.cpu_use import last_cache_bytes
 from worker.cpu_device import available_bytes

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from jobs.benchmark_spec import DataSpec
-from jobs.matrices import STORAGE_DTYPES, Array
+from jobs.benchmarks.spec import DataSpec
+from jobs.formats.elements import STORAGE_DTYPES, Array
+from jobs.matrices.random import generate
 from jobs.models import RandomSpec
-from jobs.random_matrices import generate
 from kernels.numerics import DTYPES, DTypeName
 from worker.elements import narrow, widen
 

@@ -8,10 +8,10 @@ from contextlib import AbstractContextManager
 
 import cupy
 
-from jobs.benchmark_cases import Case
-from jobs.benchmark_records import CopyFigures, LaunchFigures
-from jobs.benchmark_spec import CacheState, DataSpec
-from jobs.workers import DeviceInfo
+from jobs.benchmarks.cases import Case
+from jobs.benchmarks.records import CopyFigures, LaunchFigures
+from jobs.benchmarks.spec import CacheState, DataSpec
+from jobs.fleet.workers import DeviceInfo
 from kernels.catalog import BY_NAME
 from kernels.kernel import CudaKernel
 from kernels.numerics import DTYPES, Problem

@@ -15,10 +15,10 @@ import cupy
 import numpy as np
 from cupy_backends.cuda.api import driver
 
-from jobs.benchmark_records import Ceiling
+from jobs.benchmarks.records import Ceiling
+from jobs.benchmarks.statistics import spread
 from jobs.errors import KernelUnavailable, OutOfDeviceMemory
-from jobs.spread import spread
-from jobs.workers import DeviceInfo
+from jobs.fleet.workers import DeviceInfo
 from kernels.numerics import DTypeName
 from worker.benchmark.bench import Sample
 from worker.benchmark.cuda_environment import pcie

@@ -9,8 +9,8 @@ from statistics import median
 import cupy
 import numpy as np
 
-from jobs.benchmark_records import CopyFigures
-from jobs.matrices import Array
+from jobs.benchmarks.records import CopyFigures
+from jobs.formats.elements import Array
 from worker.benchmark.cuda_operands import OperandSet
 from worker.device_memory import WHOLE, DeviceMatrix, StopWatch, upload
 from worker.pitch import Layout

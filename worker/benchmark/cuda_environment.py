@@ -9,7 +9,7 @@ import cupy
 import pynvml
 from cupy_backends.cuda.libs import cublas
 
-from jobs.workers import DeviceInfo
+from jobs.fleet.workers import DeviceInfo
 from worker.benchmark.environment import host_environment
 from worker.benchmark.nvml import Nvml
 

@@ -7,7 +7,7 @@ from typing import Any
 import cupy
 from cupy_backends.cuda.api import driver
 
-from jobs.benchmark_records import LaunchFigures
+from jobs.benchmarks.records import LaunchFigures
 from kernels.architectures import WARP
 from kernels.kernel import Launch
 

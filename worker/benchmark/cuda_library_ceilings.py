@@ -10,11 +10,11 @@ from functools import partial
 
 import cupy
 
-from jobs.benchmark_cases import Case
-from jobs.benchmark_records import Ceiling
-from jobs.benchmark_spec import DataSpec
+from jobs.benchmarks.cases import Case
+from jobs.benchmarks.records import Ceiling
+from jobs.benchmarks.spec import DataSpec
 from jobs.errors import KernelUnavailable, OutOfDeviceMemory
-from jobs.workers import DeviceInfo
+from jobs.fleet.workers import DeviceInfo
 from kernels.catalog import BY_NAME
 from kernels.kernel import NO_CONFIG
 from kernels.numerics import DTYPES, DTypeName, Problem

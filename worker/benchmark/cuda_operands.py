@@ -8,9 +8,9 @@ from typing import Any
 import cupy
 import numpy as np
 
-from jobs import float8
-from jobs.benchmark_spec import DataSpec
-from jobs.matrices import STORAGE_DTYPES
+from jobs.benchmarks.spec import DataSpec
+from jobs.formats import float8
+from jobs.formats.elements import STORAGE_DTYPES
 from kernels.numerics import DTypeName, Problem
 from worker.benchmark.cuda_plan import DISTRIBUTIONS, drawn
 from worker.compile import Compiler

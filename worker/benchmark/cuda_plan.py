@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 import numpy as np
 
-from jobs.matrices import Array
+from jobs.formats.elements import Array
 from kernels.numerics import DTYPES, DTypeName
 
 LEAST_FLUSH_BYTES = 256 << 20

@@ -15,9 +15,9 @@ from typing import Any
 import cupy
 import numpy as np
 
-from jobs.benchmark_spec import CacheState
+from jobs.benchmarks.spec import CacheState
 from jobs.errors import KernelUnavailable
-from jobs.matrices import Array
+from jobs.formats.elements import Array
 from worker.benchmark.bench import Sample
 from worker.benchmark.cuda_plan import MOST_LAUNCHES, flush_bytes, mean_clock_mhz
 from worker.compile import Compiler

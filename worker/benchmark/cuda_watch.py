@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from statistics import fmean
 
-from jobs.benchmark_records import DeviceState
+from jobs.benchmarks.records import DeviceState
 from worker.benchmark.bench import Watched
 from worker.benchmark.cuda_plan import is_contended
 from worker.benchmark.nvml import Nvml

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Self
 
-from jobs.benchmark_spec import DataSpec
+from jobs.benchmarks.spec import DataSpec
 from jobs.errors import DeviceFault, JobFailed, OutOfDeviceMemory
 from kernels.numerics import Problem
 from worker.benchmark.bench import Bench

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 
-from jobs.benchmark_cases import expand
-from jobs.benchmark_findings import attempt_name, ceiling_name, in_full
-from jobs.benchmark_records import AttemptInfo
-from jobs.benchmark_spec import BenchmarkKind, BenchmarkSpec
+from jobs.benchmarks.cases import expand
+from jobs.benchmarks.findings import attempt_name, ceiling_name, in_full
+from jobs.benchmarks.records import AttemptInfo
+from jobs.benchmarks.roofs import measured_roofs
+from jobs.benchmarks.spec import BenchmarkKind, BenchmarkSpec
 from jobs.errors import InvalidConfig, InvalidRequest, JobFailed
-from jobs.ledger import Claimed, Ledger
+from jobs.ledger.interface import Claimed, Ledger
 from jobs.models import BenchmarkOutcome
-from jobs.roofs import measured_roofs
 from worker.benchmark.apart import Apart
 from worker.benchmark.in_process import InProcess
 from worker.benchmark.order import in_turn

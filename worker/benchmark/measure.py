@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from jobs.benchmark_records import CaseRecord
+from jobs.benchmarks.records import CaseRecord
+from jobs.benchmarks.statistics import ci95, rel_iqr, spread
 from jobs.errors import KernelUnavailable
-from jobs.spread import ci95, rel_iqr, spread
 from kernels.catalog import BY_NAME
 from kernels.numerics import AccuracyName
 from kernels.published_records import Status

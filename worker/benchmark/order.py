@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 
-from jobs.benchmark_cases import Case
+from jobs.benchmarks.cases import Case
 from kernels.numerics import Problem
 
 

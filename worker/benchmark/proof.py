@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from jobs.benchmark_records import Checked
-from jobs.benchmark_spec import BenchmarkSpec
+from jobs.benchmarks.records import Checked
+from jobs.benchmarks.spec import BenchmarkSpec
 from kernels.numerics import ACCURACY_SUM_ROUNDOFF, DTYPES, AccuracyName, Problem
 from worker.benchmark.bench import Bench
 from worker.verify import check

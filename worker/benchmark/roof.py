@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobs.workers import DeviceInfo
+from jobs.fleet.workers import DeviceInfo
 from kernels.kernel import Kernel
 from kernels.numerics import AccuracyName, DTypeName
 

@@ -11,14 +11,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from jobs.benchmark_cases import Case
-from jobs.benchmark_findings import Findings, read_findings, record_name, samples_name
-from jobs.benchmark_records import CaseRecord, Ceiling
-from jobs.benchmark_spec import BenchmarkSpec, TimingSpec
+from jobs.benchmarks.cases import Case
+from jobs.benchmarks.findings import Findings, read_findings, record_name, samples_name
+from jobs.benchmarks.records import CaseRecord, Ceiling
+from jobs.benchmarks.spec import BenchmarkSpec, TimingSpec
 from jobs.errors import JobFailed, StaleAttempt, StoreFull
-from jobs.ledger import Claimed, Ledger
+from jobs.fleet.workers import DeviceInfo
+from jobs.ledger.interface import Claimed, Ledger
 from jobs.models import Progress
-from jobs.workers import DeviceInfo
 from worker.benchmark.turn import Check, Result, Turn
 from worker.patience import patiently
 

@@ -7,8 +7,8 @@ import time
 from dataclasses import dataclass, field
 from statistics import fmean, median
 
-from jobs.benchmark_records import Samples, StopReason
-from jobs.benchmark_spec import TimingSpec
+from jobs.benchmarks.records import Samples, StopReason
+from jobs.benchmarks.spec import TimingSpec
 from kernels.kernel import DeviceClass
 from worker.benchmark.bench import Bench, Prepared, Sample
 from worker.benchmark.stopping import StopRule

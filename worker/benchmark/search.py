@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 
-from jobs.benchmark_spec import TuneSpec
+from jobs.benchmarks.spec import TuneSpec
 from kernels.kernel import Parameter, TileConfig
 
 FINALISTS = 4

@@ -11,9 +11,9 @@ from bisect import insort
 from collections import deque
 from dataclasses import dataclass, field
 
-from jobs.benchmark_records import StopReason
-from jobs.benchmark_spec import TimingSpec
-from jobs.spread import ci95, quantile, rel_iqr
+from jobs.benchmarks.records import StopReason
+from jobs.benchmarks.spec import TimingSpec
+from jobs.benchmarks.statistics import ci95, quantile, rel_iqr
 
 ENOUGH_SAMPLES = 30  # whatever time they took together
 FEW_SAMPLES, LONG_S = 5, 5.0  # of long launches so few are enough, once they took so long together

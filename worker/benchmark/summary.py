@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 
-from jobs.benchmark_records import AttemptInfo, BenchmarkSummary, CaseRecord, Ceiling
+from jobs.benchmarks.records import AttemptInfo, BenchmarkSummary, CaseRecord, Ceiling
 from kernels.published_records import Status
 
 DRIFT = 0.02  # by which a case's medians may differ from round to round

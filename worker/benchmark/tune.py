@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from jobs.benchmark_cases import Case, expand
-from jobs.benchmark_spec import BenchmarkSpec, TimingSpec
+from jobs.benchmarks.cases import Case, expand
+from jobs.benchmarks.spec import BenchmarkSpec, TimingSpec
 from jobs.errors import InvalidConfig, InvalidRequest, JobFailed
-from jobs.workers import DeviceInfo
+from jobs.fleet.workers import DeviceInfo
 from kernels.architectures import ARCHITECTURES
 from kernels.catalog import BY_NAME
 from kernels.kernel import TileConfig

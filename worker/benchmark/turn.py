@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from jobs.benchmark_cases import Case
-from jobs.benchmark_records import CaseRecord, Samples
-from jobs.benchmark_spec import BenchmarkSpec, TimingSpec
-from jobs.workers import DeviceInfo
+from jobs.benchmarks.cases import Case
+from jobs.benchmarks.records import CaseRecord, Samples
+from jobs.benchmarks.spec import BenchmarkSpec, TimingSpec
+from jobs.fleet.workers import DeviceInfo
 from kernels.published_records import Status
 
 Check = Callable[[], None]  # raises StaleAttempt once the job is lost; to be called at least every 50 ms

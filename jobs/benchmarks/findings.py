@@ -1,0 +1,78 @@
+"""What a benchmark has measured, as the ledger keeps it among the job's findings: names, and how they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+import structlog
+from pydantic import ValidationError
+
+from jobs.base import Strict
+from jobs.benchmarks.records import AttemptInfo, CaseRecord, Ceiling, Samples
+
+Model = TypeVar("Model", bound=Strict)
+
+log = structlog.get_logger(__name__)
+
+
+def attempt_name(attempt: int) -> str:
+    return f"attempt:{attempt}"
+
+
+def record_name(round_number: int, case_id: str) -> str:
+    return f"record:{round_number}:{case_id}"
+
+
+def samples_name(round_number: int, case_id: str) -> str:
+    return f"samples:{round_number}:{case_id}"
+
+
+def ceiling_name(name: str) -> str:
+    return f"ceiling:{name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """All that the attempts of one benchmark have found so far."""
+
+    attempts: tuple[AttemptInfo, ...]  # in order
+    records: tuple[CaseRecord, ...]  # by round, within it as they are named
+    samples: Mapping[tuple[int, str], Samples]  # by round and case
+    ceilings: tuple[Ceiling, ...]
+
+
+def read_findings(kept: Mapping[str, bytes]) -> Findings:
+    """What another version wrote and this one cannot read is left out, and logged."""
+    attempts = sorted(_read(kept, "attempt:", AttemptInfo), key=lambda found: found[1].attempt)
+    records = sorted(_read(kept, "record:", CaseRecord), key=lambda found: (found[1].round, found[0]))
+    samples = {_place(name): one for name, one in _read(kept, "samples:", Samples)}
+    ceilings = sorted(_read(kept, "ceiling:", Ceiling), key=lambda found: found[0])
+    return Findings(
+        attempts=tuple(one for _, one in attempts),
+        records=tuple(one for _, one in records),
+        samples=samples,
+        ceilings=tuple(one for _, one in ceilings),
+    )
+
+
+def in_full(records: Iterable[CaseRecord], rounds: int) -> tuple[CaseRecord, ...]:
+    """Without a tuner's heats, which are rounds from `rounds` on, of cases that were timed in full as well."""
+    records = tuple(records)
+    full = {record.case for record in records if record.round < rounds}
+    return tuple(record for record in records if record.round < rounds or record.case not in full)
+
+
+def _read(kept: Mapping[str, bytes], kind: str, model: type[Model]) -> Iterator[tuple[str, Model]]:
+    for name, text in kept.items():
+        if name.startswith(kind):
+            try:
+                yield name, model.model_validate_json(text)
+            except ValidationError as error:
+                log.warning("a finding cannot be read", finding=name, reason=str(error))
+
+
+def _place(name: str) -> tuple[int, str]:
+    _, round_number, case_id = name.split(":")
+    return int(round_number), case_id

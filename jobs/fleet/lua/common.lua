@@ -1,0 +1,5 @@
+-- Put in front of every script here, after its first line (jobs/redis/scripts.py); `int`, `now` and `prefix` come from there.
+-- The register of workers:
+--   workers       zset  live workers by the end of their time
+--   workers:info  hash  their heartbeats
+--   roofs         hash  per device (UUID, or model): its measured roofs

@@ -1,0 +1,26 @@
+"""Floats that numpy has no type for. Matrices hold their bit patterns; here is which numbers those are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from jobs.formats import bfloat16, float8
+from jobs.formats.elements import Array
+from kernels.numerics import DTypeName
+
+_WIDEN: Mapping[DTypeName, Callable[[Array], Array]] = {"bfloat16": bfloat16.widen, "float8_e4m3": float8.widen}
+_NARROW: Mapping[DTypeName, Callable[[Array], Array]] = {"bfloat16": bfloat16.narrow, "float8_e4m3": float8.narrow}
+
+
+def held_as_bits(dtype: DTypeName) -> bool:
+    return dtype in _WIDEN
+
+
+def widen(elements: Array, dtype: DTypeName) -> Array:
+    """Stored elements as numbers: float32 for bit patterns, exactly; other types as they are, not copied."""
+    return _WIDEN[dtype](elements) if held_as_bits(dtype) else elements
+
+
+def narrow(values: Array, dtype: DTypeName) -> Array:
+    """Bit patterns of the numbers nearest to float32 values; only for a `dtype` that is held as bits."""
+    return _NARROW[dtype](values)

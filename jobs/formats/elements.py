@@ -1,0 +1,31 @@
+"""How a matrix's elements lie in memory and in the stores: little-endian, row-major (C order).
+
+bfloat16 and float8_e4m3 are held as bit patterns, uint16 and uint8, because numpy has no such types.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from kernels.numerics import DTYPES, DTypeName
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+STORAGE_DTYPES: dict[DTypeName, np.dtype[Any]] = {
+    "float16": np.dtype("<f2"),
+    "bfloat16": np.dtype("<u2"),
+    "float32": np.dtype("<f4"),
+    "float64": np.dtype("<f8"),
+    "int8": np.dtype("i1"),
+    "int32": np.dtype("<i4"),
+    "float8_e4m3": np.dtype("u1"),
+}
+
+
+def matrix_bytes(dtype: DTypeName, shape: tuple[int, ...]) -> int:
+    """Size of the elements, in Python's unbounded integers."""
+    return prod(shape) * DTYPES[dtype].itemsize

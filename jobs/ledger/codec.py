@@ -1,0 +1,190 @@
+"""A job as the ledgers keep it, and how it becomes the record that HTTP shows."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import cast
+
+from jobs.benchmarks.spec import BenchmarkSpec
+from jobs.errors import InvalidRequest, JobFailed
+from jobs.ledger.interface import Publication
+from jobs.models import (
+    BenchmarkOutcome,
+    Job,
+    JobError,
+    JobKind,
+    JobRecord,
+    MatmulRequest,
+    Outcome,
+    Progress,
+    Timing,
+)
+from jobs.states import JobState
+
+EVENTS_TTL_S = 3600  # how long a job's events outlive its end; as in lua/common.lua
+EVENTS_KEPT = 1000  # a job's last so many events; as in lua/common.lua
+SCAN_LIMIT = 1000  # jobs that a filtered listing looks at for one page
+LOST_LIMIT = 500  # lost messages reported at a time
+NO_PROGRESS = Progress(done=0, total=1)
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EVENT_ID = re.compile(r"(\d{1,20})(?:-(\d{1,20}))?", re.ASCII)
+
+
+def _instant(us: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=us)
+
+
+@dataclass(slots=True)
+class Row:
+    """One job. Times are microseconds since the epoch, of the ledger's own clock."""
+
+    id: str
+    owner: str
+    kind: JobKind
+    queue: str
+    timeout_us: int
+    request: MatmulRequest | BenchmarkSpec
+    seq: int  # rises with each job recorded: the order of listings
+    created_us: int
+    state: JobState
+    attempt: int  # the fencing token; never falls
+    runs: int  # claims since submission or the last redrive
+    version: int
+    number: int  # of its latest publication
+    first: int  # of the first publication of this attempt
+    published_us: int
+    queued_us: int
+    started_us: int | None = None
+    seen_us: int | None = None  # when its worker was last heard of
+    finished_us: int | None = None
+    progress: Progress = NO_PROGRESS
+    outcome: Outcome | BenchmarkOutcome | None = None
+    error: JobError | None = None
+    idem: str | None = None  # digest of the Idempotency-Key bound to it
+
+    def publication(self) -> Publication:
+        return Publication(self.id, self.attempt, self.queue, self.number, self.timeout_us / 1e6)
+
+    def job(self, queue_position: int | None) -> Job:
+        """`queue_position` counts from 1; None where it does not wait."""
+        return Job(
+            record=self._record(queue_position),
+            owner=self.owner,
+            queue=self.queue,
+            version=self.version,
+            timeout_s=self.timeout_us / 1e6,
+        )
+
+    def _record(self, queue_position: int | None) -> JobRecord:
+        outcome = self.outcome if isinstance(self.outcome, Outcome) else None
+        benchmark = self.outcome if isinstance(self.outcome, BenchmarkOutcome) else None
+        return JobRecord(
+            id=self.id,
+            kind=self.kind,
+            state=self.state,
+            attempt=self.attempt,
+            created_at=_instant(self.created_us),
+            started_at=None if self.started_us is None else _instant(self.started_us),
+            finished_at=None if self.finished_us is None else _instant(self.finished_us),
+            queue_position=queue_position,
+            progress=self._progress(),
+            request=self.request,
+            kernel=outcome and outcome.kernel,
+            config=outcome and outcome.config,
+            why=outcome and outcome.why,
+            device=self.outcome and self.outcome.device,
+            product=outcome and outcome.product,
+            timing=outcome and self._timing(outcome),
+            gflops=outcome and outcome.gflops,
+            verification=outcome and outcome.verification,
+            benchmark=benchmark and benchmark.summary,
+            error=self.error,
+        )
+
+    def _progress(self) -> Progress:
+        if self.state is JobState.SUCCEEDED:
+            return Progress(done=self.progress.total, total=self.progress.total)
+        return self.progress
+
+    def _timing(self, outcome: Outcome) -> Timing:
+        assert self.started_us is not None and self.finished_us is not None
+        return Timing(
+            queue_ms=(self.started_us - self.queued_us) / 1e3,
+            h2d_ms=outcome.measured.h2d_ms,
+            kernel_ms=outcome.measured.kernel_ms,
+            d2h_ms=outcome.measured.d2h_ms,
+            total_ms=(self.finished_us - self.created_us) / 1e3,
+        )
+
+
+def row_from_hash(flat: Sequence[bytes]) -> Row:
+    """A row from HGETALL's name, value, name, value…; the fields are those that lua/*.lua write."""
+    fields = {name.decode(): value for name, value in zip(flat[::2], flat[1::2], strict=True)}
+    kind = cast(JobKind, fields["kind"].decode())
+    request: type[MatmulRequest | BenchmarkSpec] = MatmulRequest if kind == "matmul" else BenchmarkSpec
+    outcome: type[Outcome | BenchmarkOutcome] = Outcome if kind == "matmul" else BenchmarkOutcome
+    return Row(
+        id=fields["id"].decode(),
+        owner=fields["owner"].decode(),
+        kind=kind,
+        queue=fields["queue"].decode(),
+        timeout_us=int(fields["timeout"]),
+        request=request.model_validate_json(fields["request"]),
+        seq=int(fields["seq"]),
+        created_us=int(fields["created"]),
+        state=JobState(fields["state"].decode()),
+        attempt=int(fields["attempt"]),
+        runs=int(fields["runs"]),
+        version=int(fields["version"]),
+        number=int(fields["number"]),
+        first=int(fields["first"]),
+        published_us=int(fields["published"]),
+        queued_us=int(fields["queued"]),
+        started_us=_optional_int(fields, "started"),
+        seen_us=_optional_int(fields, "seen"),
+        finished_us=_optional_int(fields, "finished"),
+        progress=Progress.model_validate_json(fields["progress"]) if "progress" in fields else NO_PROGRESS,
+        outcome=outcome.model_validate_json(fields["outcome"]) if "outcome" in fields else None,
+        error=JobError.model_validate_json(fields["error"]) if "error" in fields else None,
+        idem=fields["idem"].decode() if "idem" in fields else None,
+    )
+
+
+def _optional_int(fields: Mapping[str, bytes], name: str) -> int | None:
+    return int(fields[name]) if name in fields else None
+
+
+def job_error(kind: type[JobFailed]) -> JobError:
+    """The error of a record, in the words of the error tree."""
+    error = kind()
+    return JobError(type=error.type, detail=error.detail)
+
+
+def cursor_after(seq: int) -> str:
+    return base64.urlsafe_b64encode(b"j%d" % seq).decode().rstrip("=")
+
+
+def cursor_seq(cursor: str) -> int:
+    """The place a cursor stands for. Raises InvalidRequest where it is none of ours."""
+    try:
+        text = base64.b64decode(cursor.encode() + b"=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
+        if (found := re.fullmatch(rb"j(\d{1,15})", text)) is None:
+            raise ValueError
+    except (ValueError, binascii.Error):
+        raise InvalidRequest("This cursor is not one of ours; start again without one.", field="cursor") from None
+    return int(found[1])
+
+
+def event_place(event_id: str) -> tuple[int, int]:
+    """A stream id as numbers. Raises InvalidRequest where it is none."""
+    found = _EVENT_ID.fullmatch(event_id)
+    place = (int(found[1]), int(found[2] or 0)) if found else (-1, 0)
+    if not all(0 <= part < 1 << 64 for part in place):
+        raise InvalidRequest("This is not the id of an event; ids look like 1700000000000-0.", field="Last-Event-ID")
+    return place

@@ -1,0 +1,163 @@
+-- Put in front of every script, after its first line (jobs/redis/scripts.py); `prefix`, `int` and `now` come from there.
+-- Every key starts with the prefix; single-node Redis, so keys are made here rather than declared:
+--   job:<id>              hash    the job: control fields, and JSON for its request, progress, outcome and error
+--   job:<id>:events       stream  its changes; goes EVENTS_TTL_S after the job's end
+--   job:<id>:findings     hash    what a benchmark has measured so far; survives attempts, goes with the job
+--   queued:<queue>        zset    queued jobs by publication number: the order their messages were sent in
+--   numbers               hash    per queue: the last publication number
+--   started               hash    per queue: the highest number of a job started, and (<queue>:sent) when it was sent
+--   leases                zset    running jobs by the end of their lease
+--   jobs:all, jobs:<state>, and each with :<owner>   zset  jobs in order of creation, for listings, counts, quotas
+--   seq                   string  the last number given to a job: its place in listings
+--   finished              zset    ended jobs by their end
+--   dead, dead:<owner>    zset    jobs that used up their attempts, by their end
+--   idem:<digest>         hash    the job bound to an Idempotency-Key, and the request's fingerprint
+--   hold:<digest>         string  who works under that key now
+--   changes               channel "<id> <version> <state>" at every change
+-- A script is one step in Redis and in its append-only file: after a crash all of a change is there, or none of it.
+-- Times are microseconds of the server's clock.
+local EVENTS_KEPT, EVENTS_TTL_S = 1000, 3600
+
+local function job_key(id)
+  return prefix .. 'job:' .. id
+end
+
+local function events_key(id)
+  return job_key(id) .. ':events'
+end
+
+local function findings_key(id)
+  return job_key(id) .. ':findings'
+end
+
+local function queued_key(queue)
+  return prefix .. 'queued:' .. queue
+end
+
+local CONTROL = {
+  'state', 'attempt', 'version', 'owner', 'seq', 'queue', 'runs', 'timeout', 'started', 'seen', 'number', 'first',
+  'queued', 'idem',
+}
+
+-- A job's control fields, as strings; nil where there is no such job.
+local function read(id)
+  local values = redis.call('HMGET', job_key(id), unpack(CONTROL))
+  if not values[1] then
+    return nil
+  end
+  local job = {id = id}
+  for i, field in ipairs(CONTROL) do
+    job[field] = values[i]
+  end
+  return job
+end
+
+-- The job if it is this owner's ('' is anyone's), else nil.
+local function read_owned(id, owner)
+  local job = read(id)
+  if job and (owner == '' or owner == job.owner) then
+    return job
+  end
+  return nil
+end
+
+-- The job if this attempt runs it, else nil: the fence that stops a late worker.
+local function read_running(id, attempt)
+  local job = read(id)
+  if job and job.state == 'running' and job.attempt == attempt then
+    return job
+  end
+  return nil
+end
+
+-- What Python makes a record of: the outcome of the script, the hash, and the place in the queue (-1: in none).
+local function reply(outcome, id)
+  local queue = redis.call('HGET', job_key(id), 'queue')
+  local place = queue and redis.call('ZRANK', queued_key(queue), id)
+  return {outcome, redis.call('HGETALL', job_key(id)), place or -1}
+end
+
+local function per_owner(job, name)
+  return {prefix .. name, prefix .. name .. ':' .. job.owner}
+end
+
+-- Tells the job's event stream and whoever listens. `more` is JSON to append, such as ',"error":{…}'.
+local function announce(job, event, more)
+  local data = string.format('{"state":"%s","attempt":%s,"version":%s%s}', job.state, job.attempt, job.version, more)
+  redis.call('XADD', events_key(job.id), 'MAXLEN', '~', EVENTS_KEPT, '*', 'event', event, 'data', data)
+  redis.call('PUBLISH', prefix .. 'changes', job.id .. ' ' .. job.version .. ' ' .. job.state)
+end
+
+-- Every change of state goes through here. `fields` are further name, value pairs to write.
+local function enter(job, state, more, fields)
+  local old = job.state
+  job.state, job.version = state, int(job.version + 1)
+  redis.call('HSET', job_key(job.id), 'state', state, 'version', job.version, unpack(fields))
+  if old then
+    for _, key in ipairs(per_owner(job, 'jobs:' .. old)) do
+      redis.call('ZREM', key, job.id)
+    end
+  end
+  for _, key in ipairs(per_owner(job, 'jobs:' .. state)) do
+    redis.call('ZADD', key, job.seq, job.id)
+  end
+  announce(job, state, more)
+end
+
+-- `first` is the number of the earliest message of this attempt: see claim.lua.
+local function enqueue(job, at, more)
+  local number = redis.call('HINCRBY', prefix .. 'numbers', job.queue, 1)
+  redis.call('ZADD', queued_key(job.queue), number, job.id)
+  enter(job, 'queued', more, {
+    'attempt', job.attempt, 'runs', job.runs, 'number', number, 'first', number,
+    'published', int(at), 'queued', int(at),
+  })
+end
+
+local function finish(job, state, at, more, fields)
+  redis.call('ZREM', prefix .. 'leases', job.id)
+  redis.call('ZREM', queued_key(job.queue), job.id)
+  redis.call('ZADD', prefix .. 'finished', int(at), job.id)
+  redis.call('HSET', job_key(job.id), 'finished', int(at))
+  enter(job, state, more, fields)
+  -- A stream that may grow holds 4 KB in reserve; its copy holds what is in it.
+  local events = events_key(job.id)
+  redis.call('COPY', events, events .. ':copy')
+  redis.call('RENAME', events .. ':copy', events)
+  redis.call('EXPIRE', events, EVENTS_TTL_S)
+end
+
+-- A running job with a run left goes back into its queue. Without one it fails, and is a dead letter if `dead`.
+local function retry_or_fail(job, at, error, error_type, max_attempts, dead)
+  local more = ',"error":' .. error
+  if tonumber(job.runs) < tonumber(max_attempts) then
+    redis.call('ZREM', prefix .. 'leases', job.id)
+    redis.call('HDEL', job_key(job.id), 'progress')
+    job.attempt = int(job.attempt + 1)
+    enqueue(job, at, more)
+    return
+  end
+  finish(job, 'failed', at, more, {'error', error, 'error_type', error_type})
+  if dead then
+    for _, key in ipairs(per_owner(job, 'dead')) do
+      redis.call('ZADD', key, int(at), job.id)
+    end
+  end
+end
+
+-- Removes every trace of a job, but for its queue: it must have ended.
+local function forget(job)
+  redis.call('DEL', job_key(job.id), events_key(job.id), findings_key(job.id))
+  redis.call('ZREM', prefix .. 'finished', job.id)
+  for _, name in ipairs({'jobs:all', 'jobs:' .. job.state, 'dead'}) do
+    for _, key in ipairs(per_owner(job, name)) do
+      redis.call('ZREM', key, job.id)
+    end
+  end
+  if job.idem then
+    local bound = prefix .. 'idem:' .. job.idem
+    if redis.call('HGET', bound, 'job') == job.id then
+      redis.call('DEL', bound)
+    end
+  end
+end

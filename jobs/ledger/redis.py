@@ -1,0 +1,291 @@
+"""The ledger in Redis. Each method is one Lua script (`jobs/ledger/lua`), so a crash never leaves half of a change.
+
+What is kept where is listed in `jobs/ledger/lua/common.lua`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+import redis
+
+from jobs.errors import (
+    IdempotencyKeyInUse,
+    IdempotencyKeyReused,
+    JobNotFound,
+    QueueFull,
+    QuotaExceeded,
+    TimeLimitExceeded,
+    WorkerLost,
+    WrongState,
+)
+from jobs.ledger.codec import (
+    LOST_LIMIT,
+    SCAN_LIMIT,
+    Row,
+    cursor_after,
+    cursor_seq,
+    event_place,
+    job_error,
+    row_from_hash,
+)
+from jobs.ledger.interface import (
+    HARD_LIMIT_MARGIN_S,
+    MAY_SWAP,
+    CancelOutcome,
+    Claimed,
+    IdempotencyKey,
+    JobFilter,
+    JobPage,
+    Ledger,
+    Publication,
+    QueueDepth,
+    Taken,
+)
+from jobs.models import BenchmarkOutcome, Job, JobError, JobEvent, NewJob, Outcome, Progress
+from jobs.redis.client import translated
+from jobs.redis.clock import microseconds
+from jobs.redis.scripts import SERVER_CLOCK, RedisScripts
+from jobs.settings import DAY_S
+from jobs.states import JobState
+
+LUA_DIR = Path(__file__).parent / "lua"
+_JOB_ID = re.compile(r"[A-Za-z0-9_-]{1,100}", re.ASCII)  # no ':', so that no id names another kind of key
+
+
+def _digest(owner: str, key: str) -> str:
+    """What an Idempotency-Key is filed under: of fixed length, and another for each owner."""
+    return hashlib.sha256(f"{owner}\0{key}".encode()).hexdigest()
+
+
+def _parsed(reply: Sequence[Any]) -> tuple[Row, Job]:
+    """A job out of a script's reply: outcome, hash, place in the queue (from 0, or -1)."""
+    row = row_from_hash(reply[1])
+    return row, row.job(reply[2] + 1 if reply[2] >= 0 else None)
+
+
+def _job(reply: Sequence[Any]) -> Job:
+    return _parsed(reply)[1]
+
+
+def _refuse(outcome: str, verb: str) -> NoReturn:
+    if outcome == "not_found":
+        raise JobNotFound
+    raise WrongState(f"The job is {outcome}, so it cannot be {verb}.")
+
+
+class RedisLedger(Ledger):
+    """Safe to share between threads. `clock` is for tests (`RedisScripts`)."""
+
+    def __init__(
+        self, client: redis.Redis, *, prefix: str, idempotency_ttl_s: float = DAY_S, clock: str = SERVER_CLOCK
+    ) -> None:
+        self._client = client
+        self._prefix = prefix
+        self._idempotency_ttl_ms = round(idempotency_ttl_s * 1000)
+        self._run = RedisScripts(client, prefix, LUA_DIR, clock=clock).run
+
+    # ---- the service's side ----
+    def submit(
+        self, job: NewJob, *, max_queued: int, max_queued_per_owner: int, idempotency: IdempotencyKey | None = None
+    ) -> tuple[Job, Publication | None]:
+        request, timeout = job.request.model_dump_json(), microseconds(job.timeout_s)
+        digest = _digest(job.owner, idempotency.key) if idempotency else ""
+        fingerprint = idempotency.fingerprint if idempotency else ""
+        about = (job.id, job.owner, job.kind, job.queue, timeout, request, job.label)
+        binding = (digest, fingerprint, self._idempotency_ttl_ms)
+        reply = self._run("submit", *about, max_queued, max_queued_per_owner, *binding)
+        match reply[0]:
+            case b"recorded":
+                row, recorded = _parsed(reply)
+                return recorded, row.publication()
+            case b"bound":
+                return _job(reply), None
+            case b"reused":
+                raise IdempotencyKeyReused
+            case b"queue_full":
+                raise QueueFull
+            case _:
+                raise QuotaExceeded
+
+    def hold_key(self, owner: str, key: str, *, holder: str, hold_s: float) -> str | None:
+        reply = self._run("hold_key", _digest(owner, key), holder, max(1, round(hold_s * 1000)))
+        if reply[0] == b"in_use":
+            raise IdempotencyKeyInUse
+        return reply[1].decode() if reply[1:] and reply[1] else None
+
+    def release_key(self, owner: str, key: str, *, holder: str) -> None:
+        self._run("release_key", _digest(owner, key), holder)
+
+    @translated()
+    def bound_job(self, owner: str, idempotency: IdempotencyKey) -> str | None:
+        name = f"{self._prefix}idem:{_digest(owner, idempotency.key)}"
+        found: Any = self._client.hmget(name, ["job", "fingerprint"])
+        if None in found:
+            return None
+        job_id, fingerprint = (value.decode() for value in found)
+        if fingerprint != idempotency.fingerprint:
+            raise IdempotencyKeyReused
+        return str(job_id)
+
+    @translated()
+    def bind_key(self, owner: str, idempotency: IdempotencyKey, subject: str) -> None:
+        name = f"{self._prefix}idem:{_digest(owner, idempotency.key)}"
+        pipe = self._client.pipeline()
+        pipe.hset(name, mapping={"job": subject, "fingerprint": idempotency.fingerprint})
+        pipe.pexpire(name, self._idempotency_ttl_ms)
+        pipe.execute()
+
+    def get(self, job_id: str, *, owner: str | None = None) -> Job:
+        reply = self._run_on("get", job_id)
+        if not reply[1]:
+            raise JobNotFound
+        job = _job(reply)
+        if owner is not None and job.owner != owner:
+            raise JobNotFound
+        return job
+
+    def list(self, where: JobFilter, *, limit: int, cursor: str | None = None) -> JobPage:
+        index = f"jobs:{where.state or 'all'}" + (f":{where.owner}" if where.owner is not None else "")
+        before = "+inf" if cursor is None else f"({cursor_seq(cursor)}"
+        part = (where.q or "").encode().lower()
+        last, *found = self._run("list", index, before, limit, SCAN_LIMIT, where.kind or "", where.kernel or "", part)
+        return JobPage([_job(reply) for reply in found], cursor_after(int(last)) if last else None)
+
+    def cancel(self, job_id: str, *, owner: str | None = None) -> tuple[Job, CancelOutcome]:
+        reply = self._run_on("cancel", job_id, owner or "")
+        match reply[0]:
+            case b"cancelled":
+                return _job(reply), "cancelled"
+            case b"already_cancelled":
+                return _job(reply), "already_cancelled"
+            case outcome:
+                _refuse(outcome.decode(), "cancelled")
+
+    def redrive(self, job_id: str, *, owner: str | None = None) -> tuple[Job, Publication]:
+        reply = self._run_on("redrive", job_id, owner or "")
+        if reply[0] != b"redriven":
+            _refuse(reply[0].decode(), "retried")
+        row, job = _parsed(reply)
+        return job, row.publication()
+
+    def delete(self, job_id: str, *, owner: str | None = None) -> Job:
+        reply = self._run_on("delete", job_id, owner or "")
+        if reply[0] != b"deleted":
+            _refuse(reply[0].decode(), "deleted")
+        return _job(reply)
+
+    @translated()
+    def events(self, job_id: str, *, after: str = "0-0", limit: int = 1000) -> Sequence[JobEvent]:
+        milliseconds, number = event_place(after)
+        if not _JOB_ID.fullmatch(job_id):
+            return []
+        name, low = f"{self._prefix}job:{job_id}:events", f"({milliseconds}-{number}"
+        found: Any = self._client.xrange(name, min=low, count=limit)
+        return [
+            JobEvent(id=event_id.decode(), event=fields[b"event"].decode(), data=json.loads(fields[b"data"]))
+            for event_id, fields in found
+        ]
+
+    @translated()
+    def findings(self, job_id: str) -> Mapping[str, bytes]:
+        if not _JOB_ID.fullmatch(job_id):
+            return {}
+        found: Any = self._client.hgetall(f"{self._prefix}job:{job_id}:findings")
+        return {name.decode(): value for name, value in found.items()}
+
+    @translated()
+    def queues(self) -> Sequence[str]:
+        found: Any = self._client.hkeys(f"{self._prefix}numbers")
+        return sorted(name.decode() for name in found)
+
+    @translated()
+    def dead_letters(self, *, owner: str | None = None, limit: int = 100) -> Sequence[str]:
+        name = f"{self._prefix}dead" + (f":{owner}" if owner is not None else "")
+        found: Any = self._client.zrevrange(name, 0, limit - 1)
+        return [job_id.decode() for job_id in found]
+
+    def depths(self, queues: Sequence[str]) -> Mapping[str, QueueDepth]:
+        replies = self._run("depths", *queues)
+        return {
+            queue: QueueDepth(waiting, int(age_us) / 1e6 if int(age_us) >= 0 else None)
+            for queue, (waiting, age_us) in zip(queues, replies, strict=True)
+        }
+
+    @translated()
+    def counts(self) -> Mapping[JobState, int]:
+        pipe = self._client.pipeline()
+        for state in JobState:
+            pipe.zcard(f"{self._prefix}jobs:{state}")
+        return dict(zip(JobState, pipe.execute(), strict=True))
+
+    # ---- the worker's side ----
+    def claim(self, job_id: str, attempt: int, *, worker: str, lease_s: float) -> Claimed | None:
+        if not _JOB_ID.fullmatch(job_id):
+            return None
+        reply = self._run("claim", job_id, attempt, worker, microseconds(lease_s))
+        return Claimed(_job(reply), attempt) if reply[0] == b"running" else None
+
+    def renew(self, job_id: str, attempt: int, *, lease_s: float) -> bool:
+        lease, margin = microseconds(lease_s), microseconds(HARD_LIMIT_MARGIN_S)
+        return bool(self._run_on("renew", job_id, attempt, lease, margin))
+
+    def progress(self, job_id: str, attempt: int, progress: Progress) -> bool:
+        return bool(self._run_on("progress", job_id, attempt, progress.model_dump_json()))
+
+    def keep_findings(
+        self, job_id: str, attempt: int, findings: Mapping[str, bytes], progress: Progress, news: Mapping[str, Any]
+    ) -> bool:
+        about = (progress.model_dump_json(), json.dumps(news))
+        flat: list[str | bytes] = [part for finding in findings.items() for part in finding]
+        return bool(self._run_on("keep_findings", job_id, attempt, *about, *flat))
+
+    def succeed(self, job_id: str, attempt: int, outcome: Outcome | BenchmarkOutcome) -> bool:
+        kernel = outcome.kernel if isinstance(outcome, Outcome) else ""
+        about = (outcome.model_dump_json(), kernel, outcome.device)
+        return bool(self._run_on("succeed", job_id, attempt, *about))
+
+    def fail(self, job_id: str, attempt: int, error: JobError, *, max_attempts: int = 1) -> Taken | None:
+        return self._taken(self._run_on("fail", job_id, attempt, error.model_dump_json(), error.type, max_attempts))
+
+    # ---- the sweeper's side ----
+    def lost_messages(self, queue: str, *, broker_is_empty: bool, grace_s: float) -> Sequence[Publication]:
+        found = self._run("lost_messages", queue, int(broker_is_empty), microseconds(grace_s), LOST_LIMIT, MAY_SWAP)
+        return [
+            Publication(job_id.decode(), int(attempt), queue, int(number), int(timeout) / 1e6)
+            for job_id, attempt, number, timeout in found
+        ]
+
+    def republish(self, publication: Publication) -> Publication | None:
+        number = self._run_on("republish", publication.job_id, publication.attempt, publication.number)
+        return None if number is None else replace(publication, number=number)
+
+    def expired_leases(self, *, limit: int = 100) -> Sequence[tuple[str, int]]:
+        return [(job_id.decode(), int(attempt)) for job_id, attempt in self._run("expired_leases", limit)]
+
+    def take_back(self, job_id: str, attempt: int, *, max_attempts: int) -> Taken | None:
+        lost, late = job_error(WorkerLost), job_error(TimeLimitExceeded)
+        errors = (lost.model_dump_json(), lost.type, late.model_dump_json(), late.type)
+        return self._taken(self._run_on("take_back", job_id, attempt, max_attempts, *errors))
+
+    def expire(self, *, job_ttl_s: int, limit: int = 100) -> Sequence[Job]:
+        return [_job(reply) for reply in self._run("expire", microseconds(job_ttl_s), limit)]
+
+    # ---- inside ----
+    def _run_on(self, script: str, job_id: str, *args: str | bytes | int) -> Any:
+        """Runs a script on one job. Raises JobNotFound for what cannot be a job's id."""
+        if not _JOB_ID.fullmatch(job_id):
+            raise JobNotFound
+        return self._run(script, job_id, *args)
+
+    def _taken(self, reply: Sequence[Any]) -> Taken | None:
+        if reply[0] == b"stale":
+            return None
+        row = row_from_hash(reply[1])
+        return Taken(row.id, row.state, row.publication() if row.state is JobState.QUEUED else None)

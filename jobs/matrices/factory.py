@@ -1,0 +1,24 @@
+"""The matrix store that the settings ask for."""
+
+from __future__ import annotations
+
+import redis
+
+from jobs.matrices.file_store import FileMatrixStore
+from jobs.matrices.index import Bounds, MatrixIndex
+from jobs.matrices.interface import MatrixStore
+from jobs.matrices.redis_store import CHUNK_BYTES, RedisMatrixStore
+from jobs.redis.client import connect
+from jobs.settings import Settings
+
+
+def make_matrix_store(settings: Settings, client: redis.Redis | None = None) -> MatrixStore:
+    """`client` is shared where there is one already. Raises InvalidSettings for a directory that is not ours."""
+    client = client or connect(settings)
+    bounds = Bounds(settings.store_bytes, settings.store_bytes_per_key)
+    prefix, most = settings.key_prefix, settings.max_matrix_bytes
+    if settings.store == "redis":
+        index = MatrixIndex(client, prefix, bounds, chunk_bytes=CHUNK_BYTES)
+        return RedisMatrixStore(client, prefix, index, max_matrix_bytes=most)
+    index = MatrixIndex(client, prefix, bounds)
+    return FileMatrixStore(settings.store_dir, index, max_matrix_bytes=most)

@@ -1,0 +1,169 @@
+"""The books of the matrix stores, in Redis: who claims which matrix until when, and how many bytes are kept.
+
+Each method is one round trip and one atomic step (`jobs/matrices/lua`), so the bounds hold over all processes. What a
+claim is charged is the matrix's bytes; elements that several owners claim are charged to each, and kept once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+import redis
+
+from jobs.errors import InvalidRequest, MatrixNotFound, StoreFull, StoreUnavailable
+from jobs.formats.elements import matrix_bytes
+from jobs.matrices.interface import MatrixInfo
+from jobs.redis.client import translated
+from jobs.redis.scripts import RedisScripts
+from kernels.numerics import DTypeName
+
+LUA_DIR = Path(__file__).parent / "lua"
+US = 1_000_000  # microseconds in a second
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The most bytes kept."""
+
+    all_bytes: int
+    owner_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Elements:
+    """What a store keeps of a matrix."""
+
+    data: str  # the name they are kept under
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A claim to be made: what the matrix is, whose, for how long, and where its elements are."""
+
+    id: str
+    data: str
+    dtype: DTypeName
+    shape: tuple[int, ...]
+    owner: str
+    ttl_s: float
+    upload: str = ""  # the id whose claim reserved the room for these elements: it is given up for this one
+
+    @property
+    def bytes(self) -> int:
+        return matrix_bytes(self.dtype, self.shape)
+
+
+class MatrixIndex:
+    """`chunk_bytes` is what the store keeps under one key, 0 where it keeps elements elsewhere.
+
+    All methods raise StoreUnavailable; those that write, StoreFull where Redis has no memory left.
+    """
+
+    def __init__(self, client: redis.Redis, key_prefix: str, bounds: Bounds, *, chunk_bytes: int = 0) -> None:
+        self._client = client
+        self._prefix = key_prefix
+        self._bounds = bounds
+        self._chunk_bytes = chunk_bytes
+        self._scripts = RedisScripts(client, key_prefix, LUA_DIR)
+
+    def _key(self, matrix_id: str) -> str:
+        return f"{self._prefix}matrix:{matrix_id}"
+
+    def claim(self, claim: Claim) -> tuple[MatrixInfo, str]:
+        """Makes the claim; returns it, and the name that the elements are kept under: another one's than `claim.data`
+        where the same contents are there already. Raises StoreFull past a bound, before anything is written.
+        """
+        shape = "x".join(map(str, claim.shape))
+        reply = self._scripts.run(
+            "claim",
+            *(claim.id, claim.owner, claim.dtype, shape, claim.bytes, int(claim.ttl_s * US), claim.data, claim.upload),
+            *(self._chunk_bytes, self._bounds.all_bytes, self._bounds.owner_bytes),
+        )
+        if reply[0] != b"ok":
+            raise self._refusal(reply, claim)
+        made, ends, data = reply[1:]
+        info = MatrixInfo(claim.id, claim.dtype, claim.shape, int(made) / US, int(ends) / US)
+        return info, data.decode()
+
+    def _refusal(self, reply: Sequence[bytes | int], claim: Claim) -> Exception:
+        match reply:
+            case [b"full", int(kept)]:
+                return _full("The store", claim.bytes, kept, self._bounds.all_bytes)
+            case [b"owner_full", int(kept)]:
+                return _full("This API key", claim.bytes, kept, self._bounds.owner_bytes)
+            case [b"taken", *_]:
+                return InvalidRequest(f"{claim.id} is another matrix already, of another shape or element type.")
+        return StoreUnavailable("The uploaded elements were lost before the last of them came; upload them again.")
+
+    def find(self, matrix_id: str, owner: str) -> MatrixInfo:
+        """The matrix as its owner sees it. Raises MatrixNotFound."""
+        reply = self._scripts.run("find", matrix_id, owner)
+        if not reply:
+            raise MatrixNotFound
+        dtype, shape, made, ends = (part.decode() for part in reply)
+        sizes = tuple(map(int, shape.split("x")))
+        return MatrixInfo(matrix_id, cast(DTypeName, dtype), sizes, int(made) / US, int(ends) / US)
+
+    @translated()
+    def elements(self, matrix_id: str) -> Elements:
+        """What is kept of the matrix, whoever claims it. Raises MatrixNotFound."""
+        data, size = cast(list[bytes | None], self._client.hmget(self._key(matrix_id), ["data", "bytes"]))
+        if data is None or size is None:
+            raise MatrixNotFound
+        return Elements(data.decode(), int(size))
+
+    @translated()
+    def data_names(self, matrix_ids: Sequence[str]) -> list[str | None]:
+        """The names that elements are kept under; None for each matrix that is not there."""
+        with self._client.pipeline(transaction=False) as pipeline:
+            for matrix_id in matrix_ids:
+                pipeline.hget(self._key(matrix_id), "data")
+            return [None if name is None else name.decode() for name in pipeline.execute()]
+
+    def touch(self, matrix_id: str, owner: str, ttl_s: float) -> None:
+        """Puts the end of a claim off, never nearer. Raises MatrixNotFound."""
+        if not self._scripts.run("touch", matrix_id, owner, int(ttl_s * US), self._chunk_bytes):
+            raise MatrixNotFound
+
+    def release(self, matrix_id: str, owner: str, *, made_at: float | None = None) -> Elements | None:
+        """Gives a claim up; what is to be removed where it was the last.
+
+        With `made_at`, only the claim made then, not one that took its place. Raises MatrixNotFound.
+        """
+        made_us = "" if made_at is None else round(made_at * US)
+        there, *orphan = self._scripts.run("release", matrix_id, owner, made_us)
+        if not there:
+            raise MatrixNotFound
+        return Elements(orphan[0].decode(), int(orphan[1])) if orphan else None
+
+    def expire(self, limit: int) -> tuple[int, list[Elements]]:
+        """Drops claims whose time is up, at most `limit`: how many, and what is to be removed."""
+        count, *flat = self._scripts.run("expire", limit)
+        return count, [Elements(flat[i].decode(), int(flat[i + 1])) for i in range(0, len(flat), 2)]
+
+    @translated()
+    def used_bytes(self, owner: str | None) -> int:
+        """Bytes kept, all together or under one owner's claims."""
+        field = "all" if owner is None else f"of:{owner}"
+        return int(cast(bytes, self._client.hget(f"{self._prefix}matrices:bytes", field)) or 0)
+
+    @translated()
+    def check_room(self, need_bytes: int, owner: str) -> None:
+        """Raises StoreFull if that many more bytes would not fit now."""
+        kept = self._client.hmget(f"{self._prefix}matrices:bytes", ["all", f"of:{owner}"])
+        kept_all, kept_owner = (int(value or 0) for value in cast(list[bytes | None], kept))
+        if kept_all + need_bytes > self._bounds.all_bytes:
+            raise _full("The store", need_bytes, kept_all, self._bounds.all_bytes)
+        if kept_owner + need_bytes > self._bounds.owner_bytes:
+            raise _full("This API key", need_bytes, kept_owner, self._bounds.owner_bytes)
+
+
+def _full(whose: str, need_bytes: int, kept_bytes: int, most_bytes: int) -> StoreFull:
+    return StoreFull(
+        f"{whose} has no room for {need_bytes} more bytes: {kept_bytes} of {most_bytes} are used; delete matrices that "
+        "are no longer needed, or try again later."
+    )

@@ -1,0 +1,237 @@
+"""What both matrix stores share: claims, bounds, content addresses. How elements are kept is the subclass's part.
+
+A named matrix (inline operand, product) costs one round trip: the claim that reserves its room is the one that stays.
+A content address is known only at the end, so an upload claims its room under a random id, and `commit` trades that
+claim for one on the contents.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, suppress
+from dataclasses import replace
+from itertools import chain
+
+from jobs.errors import BodyTooLarge, DigestMismatch, InvalidMatrix, InvalidRequest, MatrixNotFound, StoreUnavailable
+from jobs.formats.elements import Array
+from jobs.matrices.digest import PART, Digest, part_begin, part_of
+from jobs.matrices.index import Claim, Elements, MatrixIndex
+from jobs.matrices.interface import READ_CHUNK_BYTES, MatrixInfo, MatrixStore, MatrixWriter, check_parts, content_hasher
+from jobs.models import new_id
+from kernels.numerics import DTypeName
+
+READ_PARTS = READ_CHUNK_BYTES // PART  # read at a time
+UPLOAD_LEASE_S = 3600.0  # how long the room of a writer that died stays reserved
+LEASED_FROM_BYTES = 1 << 20  # a smaller named matrix is claimed for its full time at once, which saves a round trip
+UPLOAD = "up_"  # ids of uploads begin so; they are known to no one
+_ADDRESS = re.compile(r"[0-9a-f]{64}")
+_NAME = re.compile(r"(?!up_)[a-z]{1,8}_[0-9a-f]{32}(_[0-9]{1,9})?")
+
+
+def is_address(matrix_id: str) -> bool:
+    """Whether the id is a sha256 of contents."""
+    return _ADDRESS.fullmatch(matrix_id) is not None
+
+
+def check_id(matrix_id: str) -> str:
+    """The id, if it is one: no other text may become a path or a key. Raises MatrixNotFound."""
+    if not is_address(matrix_id) and _NAME.fullmatch(matrix_id) is None:
+        raise MatrixNotFound
+    return matrix_id
+
+
+class Source(ABC):
+    """One matrix, open to be read."""
+
+    parts: Array  # uint64, as in StoredMatrix
+
+    @abstractmethod
+    def read(self, start: int, stop: int) -> bytes:
+        """Exactly these bytes of the elements. Raises MatrixNotFound where they are gone."""
+
+
+class BookedMatrixStore(MatrixStore):
+    """Matrices of at most `max_matrix_bytes`, their books in `index`."""
+
+    def __init__(self, index: MatrixIndex, max_matrix_bytes: int) -> None:
+        self.index = index
+        self._max_matrix_bytes = max_matrix_bytes
+
+    @abstractmethod
+    def _writer(self, claim: Claim, expected_id: str | None) -> MatrixWriter: ...
+
+    @abstractmethod
+    def remove(self, orphan: Elements) -> None:
+        """Removes elements that no claim is left on. Harmless where they are gone."""
+
+    @abstractmethod
+    def _sweep_leftovers(self, limit: int) -> int:
+        """Removes what writers and removers that died left behind; how many."""
+
+    @abstractmethod
+    def _source(self, matrix_id: str, size: int) -> AbstractContextManager[Source]:
+        """A matrix of `size` bytes to be read. Raises MatrixNotFound, also where another size is found."""
+
+    def chunks(self, matrix_id: str, size: int, start: int = 0, stop: int | None = None) -> Iterator[memoryview]:
+        pieces = self._pieces(check_id(matrix_id), size, start, size if stop is None else min(stop, size))
+        return chain([next(pieces)], pieces)
+
+    def _pieces(self, matrix_id: str, size: int, start: int, stop: int) -> Iterator[memoryview]:
+        """Never none: an empty range gives one empty piece. Whole parts are read, compared, and cut to the range."""
+        with self._source(matrix_id, size) as source:
+            if start >= stop:
+                yield memoryview(b"")
+                return
+            end = part_of(stop - 1, size) + 1
+            for first in range(part_of(start, size), end, READ_PARTS):
+                after = min(first + READ_PARTS, end)
+                begin = part_begin(first, size)
+                piece = memoryview(source.read(begin, part_begin(after, size)))
+                check_parts(piece, source.parts[first:after])
+                yield piece[max(0, start - begin) : stop - begin]
+
+    def create(
+        self,
+        dtype: DTypeName,
+        shape: tuple[int, ...],
+        *,
+        owner: str,
+        ttl_s: float,
+        name: str | None = None,
+        expected_id: str | None = None,
+    ) -> MatrixWriter:
+        """Raises BodyTooLarge for a matrix over the size limit, InvalidRequest for an `expected_id` that is none."""
+        if expected_id is not None and not is_address(expected_id):
+            raise InvalidRequest("The id of a matrix is the sha256 of its dtype, shape and contents: 64 hex digits.")
+        matrix_id = new_id("up") if name is None else check_id(name)
+        claim = Claim(matrix_id, matrix_id, dtype, shape, owner, ttl_s)
+        if claim.bytes > self._max_matrix_bytes:
+            raise BodyTooLarge(f"The matrix has {claim.bytes} bytes; {self._max_matrix_bytes} are the most taken here.")
+        return self._writer(claim, expected_id)
+
+    def info(self, matrix_id: str, *, owner: str) -> MatrixInfo:
+        return self.index.find(check_id(matrix_id), owner)
+
+    def touch(self, matrix_id: str, *, owner: str, ttl_s: float) -> None:
+        self.index.touch(check_id(matrix_id), owner, ttl_s)
+
+    def delete(self, matrix_id: str, *, owner: str) -> None:
+        orphan = self.index.release(check_id(matrix_id), owner)
+        if orphan is not None:
+            self.remove(orphan)
+
+    def used_bytes(self, *, owner: str | None = None) -> int:
+        return self.index.used_bytes(owner)
+
+    def check_room(self, need_bytes: int, *, owner: str) -> None:
+        self.index.check_room(need_bytes, owner)
+
+    def sweep(self, *, limit: int = 100) -> int:
+        count, orphans = self.index.expire(limit)
+        for orphan in orphans:
+            self.remove(orphan)
+        return count + self._sweep_leftovers(limit)
+
+
+class BookedWriter(MatrixWriter):
+    """Counts the bytes, takes their digests, hashes them where the contents give the id, and keeps the books.
+
+    Two attempts of a job may write the same product at once. Each takes back only the claim it made itself.
+    """
+
+    def __init__(self, store: BookedMatrixStore, claim: Claim, expected_id: str | None) -> None:
+        self._store = store
+        self._claim = claim  # the one to stay; of an upload, its id and data are the contents' in the end
+        self._digest = Digest(claim.bytes)
+        self._hasher = content_hasher(claim.dtype, claim.shape) if claim.id.startswith(UPLOAD) else None
+        self._expected_id = expected_id
+        self._missing_bytes = claim.bytes
+        self._data = claim.data  # what the elements are kept under
+        self._is_leased = self._hasher is not None or claim.bytes > LEASED_FROM_BYTES
+        self._info = self._reserve()
+        self._is_open = True
+        try:
+            self._begin()
+        except BaseException:
+            self.abort()
+            raise
+
+    @abstractmethod
+    def _begin(self) -> None:
+        """Room is reserved: makes ready to write."""
+
+    @abstractmethod
+    def _put(self, view: memoryview) -> None:
+        """Keeps the next bytes; never none."""
+
+    @abstractmethod
+    def _settle(self, matrix_id: str, parts: bytes) -> str:
+        """All bytes came: keeps the digests of their parts with them and makes them readable.
+
+        Returns the name they are kept under.
+        """
+
+    @abstractmethod
+    def _merge(self, data: str, kept_data: str) -> None:
+        """The books have the same contents as `kept_data` already: only those stay."""
+
+    @abstractmethod
+    def _drop(self) -> None:
+        """Lets go of what only this writer knows of."""
+
+    def _reserve(self) -> MatrixInfo:
+        """Claims an upload for as long as it may take; a large named matrix no longer than that, until it is whole."""
+        claim = self._claim
+        if self._hasher is not None:
+            claim = replace(claim, ttl_s=UPLOAD_LEASE_S)
+        elif self._is_leased:
+            claim = replace(claim, ttl_s=min(claim.ttl_s, UPLOAD_LEASE_S))
+        return self._store.index.claim(claim)[0]
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        view = memoryview(data)
+        if not view.nbytes:
+            return
+        view = view.cast("B")
+        if view.nbytes > self._missing_bytes:
+            raise InvalidMatrix(f"More bytes came than the {self._claim.bytes} that the matrix's shape has.")
+        self._missing_bytes -= view.nbytes
+        self._digest.update(view)
+        if self._hasher is not None:
+            self._hasher.update(view)
+        self._put(view)
+
+    @property
+    def digest(self) -> int:
+        return self._digest.value()
+
+    def commit(self) -> MatrixInfo:
+        if self._missing_bytes:
+            raise InvalidMatrix(f"{self._missing_bytes} bytes of the matrix are missing.")
+        claim = self._claim if self._hasher is None else self._addressed(self._hasher.hexdigest())
+        self._data = self._settle(claim.id, self._digest.parts())
+        claim = replace(claim, data=self._data)
+        if self._is_leased:
+            self._info, kept_data = self._store.index.claim(claim)
+            if kept_data != claim.data:
+                self._merge(claim.data, kept_data)
+        self._is_open = False
+        return self._info
+
+    def _addressed(self, digest: str) -> Claim:
+        """The claim on the contents, in place of the upload's."""
+        if self._expected_id not in (None, digest):
+            raise DigestMismatch(f"The contents have the id {digest}, not {self._expected_id}.")
+        return replace(self._claim, id=digest, upload=self._claim.id)
+
+    def abort(self) -> None:
+        if not self._is_open:
+            return
+        self._is_open = False
+        self._drop()
+        with suppress(MatrixNotFound, StoreUnavailable):  # then the claim ends by itself, and the sweep finds the rest
+            orphan = self._store.index.release(self._claim.id, self._claim.owner, made_at=self._info.created_at)
+            if orphan is not None:  # the claim was still there, so no commit got through
+                self._store.remove(Elements(self._data, orphan.bytes))

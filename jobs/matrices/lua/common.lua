@@ -1,0 +1,96 @@
+-- Put in front of every script here, after its first line (jobs/redis/scripts.py); `prefix`, `int` and `now` come from there.
+-- The books of the matrix stores. Every key starts with the prefix:
+--   matrix:<id>        hash  dtype, shape, bytes; data: the name that the store keeps the elements under;
+--                            until: the latest end of a claim; claim:<owner>: "<made>:<ends>"
+--   matrices:claims    zset  "<id> <owner>" by the end of the claim
+--   matrices:bytes     hash  all: bytes of all elements kept, each once; of:<owner>: of all the owner's claims
+--   chunk:<data>:<i>   the elements, in pieces, and after the last the digests of their parts; only in the redis store
+-- A room that a writer has reserved is a claim as well. Times are microseconds of the server's clock.
+local claims, bytes_kept = prefix .. 'matrices:claims', prefix .. 'matrices:bytes'
+local PLAIN_FIELDS = 5 -- of a matrix's hash, beside its claims
+local CHUNK_GRACE_MS = 600 * 1000 -- chunks outlive their claims, so that the books go first
+
+local function matrix_key(id)
+  return prefix .. 'matrix:' .. id
+end
+
+-- When a claim was made and when it ends; nil for none.
+local function read_claim(claim)
+  local made, ends = string.match(claim or '', '^(%d+):(%d+)$')
+  return tonumber(made), tonumber(ends)
+end
+
+-- The same for a matrix and its owner; nil also where it has ended.
+local function live_claim(id, owner, at)
+  local made, ends = read_claim(redis.call('HGET', matrix_key(id), 'claim:' .. owner))
+  if made and ends > at then
+    return made, ends
+  end
+  return nil
+end
+
+-- Adds to the bytes kept of all, or of an owner, who is forgotten at 0.
+local function charge(field, bytes)
+  if bytes ~= 0 and redis.call('HINCRBY', bytes_kept, field, int(bytes)) <= 0 then
+    redis.call('HDEL', bytes_kept, field)
+  end
+end
+
+-- Puts down the owner's claim, made then and ending then; `latest` is what the matrix's `until` was, if anything.
+local function set_claim(id, owner, made, ends, latest)
+  local last = math.max(ends, tonumber(latest or 0))
+  redis.call('HSET', matrix_key(id), 'claim:' .. owner, int(made) .. ':' .. int(ends), 'until', int(last))
+  redis.call('ZADD', claims, int(ends), id .. ' ' .. owner)
+end
+
+-- Takes a claim off the books. Returns {data, bytes} where it was the last, for the store to remove; else nil.
+local function drop_claim(id, owner)
+  local key = matrix_key(id)
+  redis.call('ZREM', claims, id .. ' ' .. owner)
+  if redis.call('HDEL', key, 'claim:' .. owner) == 0 then
+    return nil
+  end
+  local data, bytes = unpack(redis.call('HMGET', key, 'data', 'bytes'))
+  charge('of:' .. owner, -bytes)
+  if redis.call('HLEN', key) > PLAIN_FIELDS then
+    return nil
+  end
+  charge('all', -bytes)
+  redis.call('DEL', key)
+  return {data, bytes}
+end
+
+local function chunk_key(data, i)
+  return prefix .. 'chunk:' .. data .. ':' .. i
+end
+
+local function chunk_count(bytes, chunk_bytes)
+  return math.max(1, math.ceil(bytes / chunk_bytes))
+end
+
+-- Puts the chunks of `data` in the place of those of `kept_data`; a chunk that is not there leaves the other's.
+local function move_chunks(data, kept_data, bytes, chunk_bytes)
+  if chunk_bytes == 0 or data == kept_data then
+    return
+  end
+  for i = 0, chunk_count(bytes, chunk_bytes) - 1 do
+    if redis.call('EXISTS', chunk_key(data, i)) == 1 then
+      redis.call('RENAME', chunk_key(data, i), chunk_key(kept_data, i))
+    end
+  end
+end
+
+-- Keeps the chunks of `data` until the latest claim on the matrix ends; whether all of them are there.
+-- `chunk_bytes` is 0 for a store without chunks: there is nothing to keep, and all of it is there.
+local function keep_chunks(id, data, bytes, chunk_bytes)
+  if chunk_bytes == 0 then
+    return true
+  end
+  local ends_ms = math.ceil(redis.call('HGET', matrix_key(id), 'until') / 1000) + CHUNK_GRACE_MS
+  local count = chunk_count(bytes, chunk_bytes)
+  local kept = 0
+  for i = 0, count - 1 do
+    kept = kept + redis.call('PEXPIREAT', chunk_key(data, i), int(ends_ms))
+  end
+  return kept == count
+end

@@ -1,0 +1,3 @@
+-- Put in front of every script here, after its first line (jobs/redis/scripts.py); `prefix` comes from there.
+-- Locks that processes share:
+--   lock:<name>  string  the token of the lock's holder

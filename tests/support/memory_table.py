@@ -1,0 +1,168 @@
+"""What MemoryLedger keeps and how it changes: the twin of `lua/common.lua`. No locking here."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from jobs.errors import JobNotFound
+from jobs.ledger.codec import EVENTS_KEPT, EVENTS_TTL_S, NO_PROGRESS, Row
+from jobs.ledger.interface import JobFilter, Taken
+from jobs.models import Job, JobError, JobEvent, NewJob, Outcome, label_of
+from jobs.redis.clock import microseconds
+from jobs.states import JobState
+
+
+@dataclass(slots=True)
+class Binding:
+    """An Idempotency-Key and its job."""
+
+    job_id: str
+    fingerprint: str
+    until_us: int
+
+
+@dataclass(slots=True)
+class EventLog:
+    """A job's events, and the last id given."""
+
+    last: tuple[int, int] = (0, 0)
+    kept: deque[JobEvent] = field(default_factory=lambda: deque(maxlen=EVENTS_KEPT))
+
+    def add(self, at_us: int, event: str, data: dict[str, Any]) -> None:
+        milliseconds, number = self.last
+        self.last = max((at_us // 1000, 0), (milliseconds, number + 1))
+        self.kept.append(JobEvent(id="{}-{}".format(*self.last), event=event, data=data))
+
+
+@dataclass
+class JobTable:
+    """All jobs. `clock` gives microseconds since the epoch."""
+
+    clock: Callable[[], int]
+    rows: dict[str, Row] = field(default_factory=dict)  # in order of creation
+    leases: dict[str, int] = field(default_factory=dict)  # job id → end of its lease, µs
+    dead: dict[str, int] = field(default_factory=dict)  # job id → when it was given up, µs
+    logs: defaultdict[str, EventLog] = field(default_factory=lambda: defaultdict(EventLog))
+    numbers: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))  # queue → last publication
+    started: defaultdict[str, tuple[int, int]] = field(  # queue → the highest number of a job started, and when sent
+        default_factory=lambda: defaultdict(lambda: (0, 0))
+    )
+    findings: defaultdict[str, dict[str, bytes]] = field(default_factory=lambda: defaultdict(dict))  # job id →
+    bindings: dict[tuple[str, str], Binding] = field(default_factory=dict)  # (owner, key)
+    last_seq: int = 0
+
+    # ---- reading ----
+    def owned(self, job_id: str, owner: str | None) -> Row:
+        """Raises JobNotFound; also where `owner` is given and is not the job's."""
+        row = self.rows.get(job_id)
+        if row is None or owner not in (None, row.owner):
+            raise JobNotFound
+        return row
+
+    def running(self, job_id: str, attempt: int) -> Row | None:
+        """The job if this attempt runs it: the fence that stops a late worker."""
+        row = self.rows.get(job_id)
+        return row if row and row.state is JobState.RUNNING and row.attempt == attempt else None
+
+    def waiting(self, queue: str) -> list[Row]:
+        """Queued jobs in the order of their messages."""
+        rows = (row for row in self.rows.values() if row.state is JobState.QUEUED and row.queue == queue)
+        return sorted(rows, key=lambda row: row.number)
+
+    def job(self, row: Row) -> Job:
+        return row.job(self.waiting(row.queue).index(row) + 1 if row.state is JobState.QUEUED else None)
+
+    def events(self, job_id: str) -> list[JobEvent]:
+        row = self.rows.get(job_id)
+        if row is None or (row.finished_us or self.clock()) + microseconds(EVENTS_TTL_S) <= self.clock():
+            return []
+        return list(self.logs[job_id].kept)
+
+    def binding(self, owner: str, key: str) -> Binding | None:
+        bound = self.bindings.get((owner, key))
+        return bound if bound and bound.until_us > self.clock() else None
+
+    # ---- changing ----
+    def record(self, job: NewJob) -> Row:
+        now = self.clock()
+        self.last_seq += 1
+        row = Row(
+            id=job.id,
+            owner=job.owner,
+            kind=job.kind,
+            queue=job.queue,
+            timeout_us=microseconds(job.timeout_s),
+            request=job.request,
+            seq=self.last_seq,
+            created_us=now,
+            state=JobState.QUEUED,
+            attempt=1,
+            runs=0,
+            version=0,
+            number=0,
+            first=0,
+            published_us=now,
+            queued_us=now,
+        )
+        self.rows[job.id] = row
+        self.enqueue(row)
+        return row
+
+    def next_number(self, queue: str) -> int:
+        self.numbers[queue] += 1
+        return self.numbers[queue]
+
+    def enqueue(self, row: Row, **more: Any) -> None:
+        row.number = row.first = self.next_number(row.queue)
+        row.published_us = row.queued_us = self.clock()
+        row.progress = NO_PROGRESS
+        self.enter(row, JobState.QUEUED, **more)
+
+    def enter(self, row: Row, state: JobState, **more: Any) -> None:
+        row.state = state
+        self.announce(row, state.value, **more)
+
+    def announce(self, row: Row, event: str, **more: Any) -> None:
+        row.version += 1
+        data = {"state": row.state.value, "attempt": row.attempt, "version": row.version, **more}
+        self.logs[row.id].add(self.clock(), event, data)
+
+    def finish(self, row: Row, state: JobState, **more: Any) -> None:
+        self.leases.pop(row.id, None)
+        row.finished_us = self.clock()
+        self.enter(row, state, **more)
+
+    def retry_or_fail(self, row: Row, error: JobError, max_attempts: int, *, dead: bool) -> Taken:
+        """Back into its queue if a run is left; else failed, and a dead letter if `dead`."""
+        if row.runs < max_attempts:
+            self.leases.pop(row.id, None)
+            row.attempt += 1
+            self.enqueue(row, error=error.model_dump())
+            return Taken(row.id, row.state, row.publication())
+        row.error = error
+        self.finish(row, JobState.FAILED, error=error.model_dump())
+        if dead:
+            self.dead[row.id] = self.clock()
+        return Taken(row.id, row.state, None)
+
+    def forget(self, row: Row) -> Job:
+        last = self.job(row)
+        self.bindings = {key: bound for key, bound in self.bindings.items() if bound.job_id != row.id}
+        for table in (self.rows, self.logs, self.dead, self.findings):
+            table.pop(row.id, None)
+        return last
+
+
+def matches(row: Row, where: JobFilter) -> bool:
+    """Whether a listing by kind, kernel and `q` shows the job; owner and state are not looked at."""
+    kernel = row.outcome.kernel if isinstance(row.outcome, Outcome) else label_of(row.request)
+    texts = (row.id, kernel, row.error.type if row.error else "", row.outcome.device if row.outcome else "")
+    part = (where.q or "").encode().lower()
+    return (
+        where.kind in (None, row.kind)
+        and where.kernel in (None, kernel)
+        and any(part in text.encode().lower() for text in texts)
+    )
