@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from jobs.errors import InvalidSettings
 from jobs.logs import configure_logs
 from jobs.settings import get_settings
-from service.server import make_server
+from service.server.main import make_server
 
 
 def _allow_connections() -> None:

@@ -25,10 +25,10 @@ from service import handlers
 from service.context import Context, make_context
 from service.dashboard.routers import ROUTERS
 from service.envelope import Envelope
+from service.http.security import Gate, key_ring
 from service.metrics import HttpMetrics
-from service.openapi import make_document
+from service.openapi.document import make_document
 from service.routes import benchmarks, catalogue, events, health, jobs, matmul, matrices, pages, published
-from service.security import Gate, key_ring
 
 SWEEPER_STOP_S = 5.0
 

@@ -25,9 +25,9 @@ from jobs.queue import make_celery
 from jobs.redis.client import connect
 from jobs.settings import Settings
 from service.changes import ChangeHub
-from service.dispatch import LiveWorkers
+from service.live_workers import LiveWorkers
 from service.metrics import HttpMetrics
-from service.renders import Renders
+from service.render_cache import Renders
 from service.shared import Shared
 
 P = ParamSpec("P")

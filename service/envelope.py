@@ -13,7 +13,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from jobs.errors import MatmulError
-from service.bodies import ClientGone
+from service.bodies.body import ClientGone
 from service.metrics import HttpMetrics
 from service.problems import problem_response
 

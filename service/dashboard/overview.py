@@ -16,8 +16,8 @@ from jobs.states import JobState
 from service.context import Context, context_of, owner_of
 from service.dashboard.render import page
 from service.dashboard.session import own_path, signed_in, signed_out
+from service.http.security import FRONT, SIGN_IN, check_same_site, key_ring
 from service.keys import KeyRing
-from service.security import FRONT, SIGN_IN, check_same_site, key_ring
 
 LAST_JOBS = 10
 

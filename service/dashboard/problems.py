@@ -7,8 +7,8 @@ from starlette.responses import Response
 
 from jobs.errors import MatmulError
 from service.dashboard.render import page
+from service.http.security import FRONT, PAGES
 from service.problems import STATUS, title_of
-from service.security import FRONT, PAGES
 
 
 def is_page(request: Request) -> bool:

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from service.dashboard import (
-    compare,
-    devices,
-    devices_history,
-    job,
-    jobs,
-    jobs_bulk,
-    kernels,
-    multiply,
-    new_benchmark,
-    overview,
-    results,
-    results_published,
-    static_files,
-)
+from service.dashboard import overview, static_files
+from service.dashboard.benchmarks import compare, results
+from service.dashboard.benchmarks import new as new_benchmark
+from service.dashboard.benchmarks import published as results_published
+from service.dashboard.devices import history as devices_history
+from service.dashboard.devices import list as devices
+from service.dashboard.jobs import bulk as jobs_bulk
+from service.dashboard.jobs import job
+from service.dashboard.jobs import list as jobs
+from service.dashboard.kernels import pages as kernels
+from service.dashboard.multiply import page as multiply
 
 ROUTERS = (
     overview.router,

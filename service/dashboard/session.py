@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from service.security import COOKIE, SIGN_IN
+from service.http.security import COOKIE, SIGN_IN
 
 LIFETIME_S = 30 * 86_400
 

@@ -7,8 +7,8 @@ from functools import cache
 from fastapi import APIRouter, Request, Response
 
 from jobs.errors import NotFound
-from service.conditions import none_match
 from service.dashboard.render import STATIC_DIR, STATIC_PATH, static
+from service.http.conditions import none_match
 
 TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
 FOR_EVER = "public, max-age=31536000, immutable"

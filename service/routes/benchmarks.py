@@ -8,17 +8,17 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
 from jobs.base import Strict
-from service.benchmarks import dry_run, presets, submit
-from service.benchmarks_body import SPEC_BYTES
-from service.benchmarks_replies import REPORT, RESULTS, check_comparable, compared, plot_forms, shown
-from service.bodies import Body
+from service.benchmarks.body import SPEC_BYTES
+from service.benchmarks.replies import REPORT, RESULTS, check_comparable, compared, plot_forms, shown
+from service.benchmarks.submit import dry_run, presets, submit
+from service.bodies.body import Body
+from service.bodies.reader import media_type_of, unsupported
 from service.context import context_of, owner_of
-from service.idempotency import holding_key
-from service.manual import benchmarks as manual
-from service.manual.parts import JOB_ID
-from service.media import media_type_of, unsupported
-from service.negotiation import JSON
-from service.replies import pending_reply
+from service.http.idempotency import holding_key
+from service.http.negotiation import JSON
+from service.openapi.manual import benchmarks as manual
+from service.openapi.manual.parts import JOB_ID
+from service.submit.replies import pending_reply
 
 router = APIRouter(prefix="/v1/benchmarks")
 

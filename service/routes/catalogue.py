@@ -9,8 +9,8 @@ from kernels.catalog import CATALOG
 from kernels.kernel import CudaKernel
 from service.catalogue import DeviceList, KernelList, detail, find, view
 from service.context import context_of
-from service.manual import rest as manual
-from service.negotiation import JSON
+from service.http.negotiation import JSON
+from service.openapi.manual import rest as manual
 
 router = APIRouter(prefix="/v1")
 

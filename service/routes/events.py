@@ -8,8 +8,8 @@ from fastapi import APIRouter, Request, Response
 from starlette.responses import StreamingResponse
 
 from service.context import context_of, owner_of
-from service.manual import jobs as manual
-from service.streams import events_after, stream
+from service.http.streams import events_after, stream
+from service.openapi.manual import jobs as manual
 
 EVENT_STREAM = "text/event-stream"
 HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}

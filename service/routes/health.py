@@ -8,9 +8,9 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 
 from jobs.errors import NoWorkers
 from service.context import Context, context_of
-from service.manual import rest as manual
-from service.metrics import LedgerCollector
-from service.negotiation import JSON
+from service.http.negotiation import JSON
+from service.ledger_metrics import LedgerCollector
+from service.openapi.manual import rest as manual
 
 router = APIRouter()
 

@@ -17,15 +17,15 @@ from jobs.errors import MatrixNotFound, WrongState
 from jobs.ledger.interface import JobFilter
 from jobs.models import Job, JobKind, JobRecord, KernelChoice, product_id
 from jobs.states import JobState
-from service.conditions import none_match
 from service.context import Context, context_of, owner_of
-from service.idempotency import holding_key, once
-from service.manual import jobs as manual
-from service.negotiation import FILE_OFFERS, JSON
-from service.replies import job_location, pending_reply, product_reply, product_type, record_json
-from service.representations import Conditions
-from service.submit import check_operands, send_message
-from service.waiting import applied, first_reply, wait_of
+from service.http.conditions import none_match
+from service.http.idempotency import holding_key, once
+from service.http.negotiation import FILE_OFFERS, JSON
+from service.http.representations import Conditions
+from service.http.waiting import applied, first_reply, wait_of
+from service.openapi.manual import jobs as manual
+from service.submit.product import check_operands, send_message
+from service.submit.replies import job_location, pending_reply, product_reply, product_type, record_json
 
 router = APIRouter(prefix="/v1/jobs")
 

@@ -5,23 +5,23 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 
 from jobs.models import new_id
-from service.bodies import Body
+from service.bodies.body import Body
+from service.bodies.json import JsonReader
+from service.bodies.matmul_multipart import MULTIPART, MultipartReader
+from service.bodies.reader import Asked, Reader, media_type_of, unsupported
+from service.bodies.receive import receive
+from service.bodies.safetensors import SafetensorsReader
+from service.bodies.uploads import Claim, Intake
 from service.changes import Watch
 from service.context import Context, context_of, owner_of
-from service.idempotency import holding_key
-from service.incoming import Claim, Intake
-from service.manual import matmul as manual
-from service.media import Asked, Reader, media_type_of, unsupported
-from service.media_json import JsonReader
-from service.media_multipart import MULTIPART, MultipartReader
-from service.media_safetensors import SafetensorsReader
-from service.negotiation import JSON, PRODUCT_OFFERS, SAFETENSORS, choose_type
-from service.operands import Operands
-from service.preferences import Wait
-from service.receive import receive
-from service.replies import end_reply, pending_reply
-from service.submit import Receipt, Submitter
-from service.waiting import applied, first_reply, wait_of
+from service.http.idempotency import holding_key
+from service.http.negotiation import JSON, PRODUCT_OFFERS, SAFETENSORS, choose_type
+from service.http.preferences import Wait
+from service.http.waiting import applied, first_reply, wait_of
+from service.openapi.manual import matmul as manual
+from service.submit.operands import Operands
+from service.submit.product import Receipt, Submitter
+from service.submit.replies import end_reply, pending_reply
 
 TAKEN = (JSON, MULTIPART, SAFETENSORS)
 

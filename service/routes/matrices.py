@@ -10,16 +10,16 @@ from fastapi import APIRouter, Request, Response
 from jobs.errors import MatrixNotFound
 from jobs.matrices.indexed_store import is_address
 from jobs.matrices.interface import MatrixInfo
-from service.bodies import Body
+from service.bodies.body import Body
+from service.bodies.matrix import TAKEN, matrix_reader
+from service.bodies.reader import media_type_of, unsupported
+from service.bodies.receive import receive
+from service.bodies.uploads import Claim, Incoming, Intake
 from service.context import context_of, owner_of
-from service.idempotency import holding_key, once
-from service.incoming import Claim, Incoming, Intake
-from service.manual import matrices as manual
-from service.matrix_media import TAKEN, matrix_reader
-from service.media import media_type_of, unsupported
-from service.negotiation import FILE_OFFERS, JSON, choose_type, offers_for
-from service.receive import receive
-from service.representations import Conditions, Matrix, represent, send
+from service.http.idempotency import holding_key, once
+from service.http.negotiation import FILE_OFFERS, JSON, choose_type, offers_for
+from service.http.representations import Conditions, Matrix, represent, send
+from service.openapi.manual import matrices as manual
 
 MADE_NOW_S = 1e-4  # a claim made by this request ends so nearly `ttl` after it was made
 

@@ -9,8 +9,8 @@ from fastapi import APIRouter, FastAPI, Request, Response
 from starlette.responses import HTMLResponse
 
 from jobs.errors import NotFound
-from service.html import POLICY, manual_page
-from service.negotiation import JSON
+from service.http.negotiation import JSON
+from service.openapi.page import POLICY, manual_page
 from service.problems import BY_TYPE, STATUS, title_of
 
 HEADERS = {"content-security-policy": POLICY}

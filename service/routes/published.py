@@ -5,9 +5,9 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 
 from service import published
-from service.conditions import none_match
-from service.manual import published as manual
-from service.negotiation import JSON
+from service.http.conditions import none_match
+from service.http.negotiation import JSON
+from service.openapi.manual import published as manual
 
 router = APIRouter(prefix="/v1/published")
 

@@ -15,8 +15,8 @@ from playwright.sync_api import Browser, Page, expect
 from jobs.ledger.interface import JobFilter
 from jobs.models import new_id
 from jobs.redis.embedded import EmbeddedServer
-from service.dashboard.jobs import PAGE_JOBS
-from service.dashboard.jobs_bulk import MOST_AT_ONCE
+from service.dashboard.jobs.bulk import MOST_AT_ONCE
+from service.dashboard.jobs.list import PAGE_JOBS
 from tests.browser.conftest import TIMEOUT_MS
 from tests.support.api import Api, running_api
 from tests.support.browser import Tab

@@ -17,7 +17,7 @@ from pydantic import SecretStr
 
 from jobs.models import JobError
 from jobs.redis.embedded import EmbeddedServer
-from service import benchmarks_replies
+from service.benchmarks import replies as benchmarks_replies
 from service.keys import make_key
 from tests.integration.test_api_events import read_events
 from tests.integration.test_api_jobs import problem, submit

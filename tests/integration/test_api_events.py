@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from jobs.redis.embedded import EmbeddedServer
-from service import streams
+from service.http import streams
 from tests.integration.test_api_jobs import PRODUCT, problem, submit
 from tests.support.api import Api, running_api
 

@@ -17,8 +17,8 @@ from structlog.testing import capture_logs
 
 from jobs.models import new_id
 from jobs.redis.embedded import EmbeddedServer
-from service import deadlines
-from service.dispatch import LiveWorkers
+from service.live_workers import LiveWorkers
+from service.server import deadlines
 from tests.integration.test_api_jobs import problem
 from tests.support.api import Api, npy, running_api
 

@@ -100,7 +100,7 @@ def test_a_cancelled_benchmark_keeps_what_was_measured(bench: WorkerBench) -> No
 
 def test_a_benchmark_over_its_time_fails_and_keeps_what_was_measured(bench: WorkerBench) -> None:
     timing = SLOW_TIMING | {"timeout_s": 0.2, "rounds": 20}
-    job = bench.ended(bench.submit_benchmark(**(SWEEP | SLOW | {"timing": timing}), timeout_s=2.0))
+    job = bench.ended(bench.submit_benchmark(**(SWEEP | SLOW | {"timing": timing}), timeout_s=5.0))
     assert job.record.state is JobState.FAILED
     assert job.record.error is not None and job.record.error.type == "time_limit_exceeded"
     assert 2 <= len(bench.measured(job.id)) < 400

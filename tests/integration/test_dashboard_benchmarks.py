@@ -16,7 +16,7 @@ from jobs.benchmarks.presets import PRESETS
 from jobs.benchmarks.spec import BenchmarkSpec
 from jobs.errors import InvalidRequest
 from jobs.ledger.interface import JobFilter
-from service.dashboard.new_benchmark_fields import Typed, document, shapes_of, typed, typed_document, typed_spec
+from service.dashboard.benchmarks.fields import Typed, document, shapes_of, typed, typed_document, typed_spec
 from tests.integration.test_api_benchmark_results import new
 from tests.integration.test_dashboard_keys import ALICE, BOB, Guarded, guarded
 from tests.support.api import Api

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from jobs.ledger.interface import JobFilter
-from service.dashboard.jobs_bulk import LOOK_JOBS
+from service.dashboard.jobs.bulk import LOOK_JOBS
 from tests.integration.test_dashboard_keys import ALICE, BOB, Guarded, guarded
 from tests.integration.test_dashboard_pages import submit
 from tests.support.api import Api

@@ -22,10 +22,12 @@ from analysis.roofline import ByteModel
 from analysis.tables import COLUMNS
 from kernels.catalog import KERNEL_NAMES
 from kernels.published import PUBLISHED
-from service.dashboard import charts_breakdown, charts_heatmap, charts_roofline
-from service.dashboard.charts_rows import published_rows
-from service.dashboard.charts_svg import KERNEL_STYLES, decades, even_steps, powers_of_two, styles
-from service.dashboard.results_published import measured
+from service.dashboard.benchmarks.published import measured
+from service.dashboard.charts import breakdown as charts_breakdown
+from service.dashboard.charts import heatmap as charts_heatmap
+from service.dashboard.charts import roofline as charts_roofline
+from service.dashboard.charts.rows import published_rows
+from service.dashboard.charts.svg import KERNEL_STYLES, decades, even_steps, powers_of_two, styles
 from tests.integration.test_api_benchmark_results import done, new
 from tests.support.api import Api
 from tests.support.pages import Page, assert_no_dead_links, get

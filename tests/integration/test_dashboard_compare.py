@@ -11,9 +11,9 @@ import pytest
 
 from analysis.results import Results
 from jobs.models import Job
-from service.benchmarks_replies import results_of
+from service.benchmarks.replies import results_of
 from service.context import Context
-from service.dashboard import compare as compare_page
+from service.dashboard.benchmarks import compare as compare_page
 from tests.integration.test_api_benchmark_results import done, new
 from tests.integration.test_api_jobs import submit
 from tests.integration.test_dashboard_keys import ALICE, BOB, Guarded, guarded

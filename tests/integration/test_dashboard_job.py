@@ -18,10 +18,10 @@ from jobs.benchmarks.records import DeviceState
 from jobs.formats.bfloat16 import narrow, widen
 from jobs.models import JobError, JobEvent
 from jobs.states import JobState
-from service.dashboard.bars import WIDTH, parts_of
-from service.dashboard.job_life import life_of, steps_of
-from service.dashboard.product_map import CELLS, mapped
-from service.dashboard.telemetry import strips_of
+from service.dashboard.charts.bars import WIDTH, parts_of
+from service.dashboard.charts.product_map import CELLS, mapped
+from service.dashboard.charts.telemetry import strips_of
+from service.dashboard.jobs.life import life_of, steps_of
 from tests.integration.test_api_benchmark_results import new
 from tests.integration.test_dashboard_multiply import RANDOM, job_of, post, texts
 from tests.integration.test_dashboard_pages import submit

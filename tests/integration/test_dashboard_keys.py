@@ -14,8 +14,8 @@ from pydantic import SecretStr
 from jobs.models import new_id
 from jobs.redis.embedded import EmbeddedServer
 from service.dashboard.session import own_path
+from service.http.security import COOKIE
 from service.keys import make_key
-from service.security import COOKIE
 from tests.support.api import Api, running_api
 from tests.support.pages import Page, get
 

@@ -20,8 +20,8 @@ from pydantic import SecretStr
 from jobs.errors import InvalidMatrix
 from jobs.formats.safetensors import safetensors_header
 from jobs.redis.embedded import EmbeddedServer
-from service.dashboard.multiply_body import MAX_FIELD_BYTES
-from service.dashboard.multiply_form import rows_of
+from service.dashboard.multiply.body import MAX_FIELD_BYTES
+from service.dashboard.multiply.form import rows_of
 from service.keys import make_key
 from tests.support.api import Api, from_npy, npy, running_api
 from tests.support.pages import Page, assert_no_dead_links, get

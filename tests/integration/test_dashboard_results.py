@@ -15,8 +15,8 @@ from analysis.plots import PLOTS, available_of
 from analysis.results import Results, from_json, measurements
 from jobs.models import Job, JobError
 from kernels.published import PUBLISHED
-from service.dashboard import results as results_page
-from service.dashboard.results_tables import tables
+from service.dashboard.benchmarks import results as results_page
+from service.dashboard.charts.tables import tables
 from tests.integration.test_api_benchmark_results import done, new
 from tests.integration.test_api_jobs import submit
 from tests.integration.test_dashboard_keys import ALICE, BOB, Guarded, guarded

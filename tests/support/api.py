@@ -28,7 +28,7 @@ from jobs.redis.client import connect
 from jobs.redis.embedded import EmbeddedServer, free_port
 from jobs.settings import Settings
 from kernels.numerics import DTypeName
-from service.server import make_server
+from service.server.main import make_server
 from tests.support.stores import dtype_name
 
 START_TIMEOUT_S = 20.0

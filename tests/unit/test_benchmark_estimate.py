@@ -16,7 +16,7 @@ from jobs.errors import InvalidRequest
 from jobs.fleet.workers import DeviceInfo
 from kernels.numerics import Problem
 from kernels.published import PUBLISHED
-from service.options import parse_model
+from service.bodies.options import parse_model
 from tests.support.benchmarks import CPU, H200
 
 

@@ -15,7 +15,7 @@ from jobs.fleet.workers import DeviceInfo
 from jobs.settings import Settings
 from kernels.published import PUBLISHED
 from kernels.published_records import PublishedRecord
-from service.options import parse_model
+from service.bodies.options import parse_model
 from tests.support.benchmarks import CPU, H200
 
 

@@ -12,7 +12,7 @@ from uvicorn import Config
 from uvicorn.server import ServerState
 
 from jobs.settings import Settings
-from service.deadlines import MIN_BYTES, LimitedProtocol, protocol_class
+from service.server.deadlines import MIN_BYTES, LimitedProtocol, protocol_class
 
 TIMEOUT_S = 10.0
 BODY_BYTES = 30_000

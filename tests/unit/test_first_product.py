@@ -9,7 +9,7 @@ from threading import Event, Thread
 
 import pytest
 
-from service.first_product import Api, NotReadyError
+from service.local.first_product import Api, NotReadyError
 
 
 @contextmanager

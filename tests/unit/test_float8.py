@@ -17,7 +17,7 @@ from kernels.catalog import BY_NAME
 from kernels.choose import NoKernelError, choose
 from kernels.kernel import NO_CONFIG
 from kernels.numerics import ACCURACY_NAMES, DTYPES, Problem, meets
-from service.nested import to_array, to_json
+from service.bodies.nested_lists import to_array, to_json
 from tests.support.benchmarks import H200 as H200_INFO
 from tests.support.checks import checked
 from tests.support.products import Data, operands

@@ -6,11 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.conditions import none_match, range_applies
-from service.negotiation import FILE_OFFERS, JSON, NPY, OCTETS, PRODUCT_OFFERS, SAFETENSORS, choose_type, offers_for
-from service.preferences import Wait, parse_wait
+from service.http.conditions import none_match, range_applies
+from service.http.negotiation import (
+    FILE_OFFERS,
+    JSON,
+    NPY,
+    OCTETS,
+    PRODUCT_OFFERS,
+    SAFETENSORS,
+    choose_type,
+    offers_for,
+)
+from service.http.preferences import Wait, parse_wait
+from service.http.ranges import parse_range
 from service.problems import NotAcceptable, RangeNotSatisfiable
-from service.ranges import parse_range
 
 
 @pytest.mark.parametrize(

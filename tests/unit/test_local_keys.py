@@ -9,7 +9,7 @@ import pytest
 from jobs.errors import InvalidSettings
 from jobs.settings import Settings
 from service.keys import KeyRing, make_key
-from service.local_keys import LocalKey, local_key
+from service.local.keys import LocalKey, local_key
 
 
 def settings_for_api(key: LocalKey, monkeypatch: pytest.MonkeyPatch) -> Settings:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.errors import MalformedBody
-from service.multipart import MAX_HEADER_BYTES, MultipartParser, Part, boundary_of
+from service.bodies.multipart import MAX_HEADER_BYTES, MultipartParser, Part, boundary_of
 
 BOUNDARY = "x-boundary"
 

@@ -16,7 +16,7 @@ from jobs.errors import InvalidMatrix, MalformedBody
 from jobs.formats.bit_floats import widen
 from jobs.formats.elements import STORAGE_DTYPES, Array
 from kernels.numerics import DTYPES, DTypeName
-from service.nested import NAMED, loads, to_array, to_json
+from service.bodies.nested_lists import NAMED, loads, to_array, to_json
 
 FLOATS: dict[DTypeName, Any] = {"float16": np.float16, "float32": np.float32, "float64": np.float64}
 shapes = st.one_of(

@@ -12,9 +12,9 @@ from jobs.fleet.workers import WorkerInfo
 from kernels.catalog import CATALOG
 from kernels.kernel import CudaKernel
 from kernels.numerics import DTYPE_NAMES, DTYPES, DTypeName
-from service.dispatch import choose_queue
-from service.options import MatmulOptions
-from service.plan import OperandType, Plan, make_plan
+from service.bodies.options import MatmulOptions
+from service.submit.placement import choose_queue
+from service.submit.plan import OperandType, Plan, make_plan
 from tests.support.api import worker_info
 from tests.support.catalogue import most_registers, most_shared_memory
 

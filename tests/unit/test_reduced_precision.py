@@ -14,8 +14,8 @@ from kernels.catalog import BY_NAME, CATALOG
 from kernels.choose import Choice, NoKernelError, choose
 from kernels.kernel import NO_CONFIG, DeviceTraits, LibraryKernel
 from kernels.numerics import ACCURACY_NAMES, DTYPES, AccuracyName, DTypeName, Problem, meets
-from service.options import MatmulOptions
-from service.plan import OperandType, make_plan
+from service.bodies.options import MatmulOptions
+from service.submit.plan import OperandType, make_plan
 from tests.support.checks import checked
 from tests.support.products import operands
 from worker.cpu_blas import multiply

@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from service.supervisor import Child, Supervisor
+from service.local.supervisor import Child, Supervisor
 
 STOP_TIMEOUT_S = 5.0
 DEADLINE_S = 10.0
@@ -32,7 +32,7 @@ PARENT = (
     "print(child.pid, flush=True)\ntime.sleep(60)\n"
 )
 LAUNCHER = (
-    "import sys, time\nfrom service.supervisor import Child, Supervisor\n"
+    "import sys, time\nfrom service.local.supervisor import Child, Supervisor\n"
     f"parent = Child('parent', [sys.executable, '-c', {PARENT!r}], {{}})\n"
     "Supervisor([{'parent': parent}], stop_timeout_s=5).start()\ntime.sleep(60)\n"
 )

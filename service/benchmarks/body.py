@@ -1,0 +1,66 @@
+"""The body of POST /v1/benchmarks: a spec, or a preset's name with fields that replace the preset's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, get_args
+
+from jobs.benchmarks.presets import find_preset
+from jobs.benchmarks.spec import BenchmarkSpec, KernelAxis, KernelSet
+from kernels.kernel import DeviceClass
+from service.bodies.options import parse_model
+from service.bodies.reader import json_object
+
+SPEC_BYTES = 256 << 10  # largest body: a spec is kept in its job's record, and listed with it
+KINDS = frozenset({"square", "shape", "range", "rectangles", "set", "grid", "list", "name", "axis"})
+
+
+@dataclass(frozen=True, slots=True)
+class BenchmarkAsked:
+    """What was asked for, in a form for each class of device: a preset may have another for a CPU."""
+
+    document: Mapping[str, Any]  # as it was sent
+    forms: Mapping[DeviceClass, BenchmarkSpec]
+    names_kernels: bool  # itself: those of a preset are taken where some of them run
+
+
+def read_benchmark(body: bytes) -> BenchmarkAsked:
+    """Raises MalformedBody, InvalidRequest, UnknownPreset, UnknownKernel, UnsupportedDType."""
+    document = json_object(body)
+    fields = _lists(document)
+    if fields.get("preset") is None:
+        spec = _parse(fields)
+        return BenchmarkAsked(document, {"gpu": spec, "cpu": spec}, names_kernels=True)
+    preset = find_preset(fields["preset"])
+    forms: dict[DeviceClass, BenchmarkSpec] = {
+        "gpu": _parse(preset.fields(fields)),
+        "cpu": _parse(preset.fields(fields, on_cpu=True)),
+    }
+    own = _parse(preset.fields()).kernels
+    return BenchmarkAsked(document, forms, names_kernels="kernels" in fields and forms["gpu"].kernels != own)
+
+
+def _parse(fields: Mapping[str, Any]) -> BenchmarkSpec:
+    return parse_model(BenchmarkSpec, fields, kinds=KINDS)
+
+
+def _lists(document: Mapping[str, Any]) -> dict[str, Any]:
+    """One shape, kernel or element type stands for a list of one."""
+    fields = dict(document)
+    if isinstance(fields.get("shapes"), int | dict):
+        fields["shapes"] = [fields["shapes"]]
+    if isinstance(fields.get("dtypes"), str):
+        fields["dtypes"] = [fields["dtypes"]]
+    kernels = fields.get("kernels")
+    if isinstance(kernels, dict) or (isinstance(kernels, str) and kernels not in get_args(KernelSet)):
+        fields["kernels"] = [kernels]
+    return fields
+
+
+def named_kernels(spec: BenchmarkSpec) -> tuple[str, ...]:
+    """Those that the spec names, each once; none where it says `all`, `ladder` or `best`, or measures no kernel."""
+    if isinstance(spec.kernels, str) or spec.kind == "ceilings":
+        return ()
+    names = (item.kernel if isinstance(item, KernelAxis) else item for item in spec.kernels)
+    return tuple(dict.fromkeys(names))

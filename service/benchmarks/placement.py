@@ -1,0 +1,89 @@
+"""Which live worker's device a benchmark is for. It waits in the queue of that model, so that all of it is measured on
+one model, whichever worker takes it up and whichever goes on with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from jobs.benchmarks.spec import BenchmarkSpec
+from jobs.errors import MatmulError, NoWorkerForDevice, NoWorkerForKernel, NoWorkers
+from jobs.fleet.workers import WorkerInfo
+from service.benchmarks.body import BenchmarkAsked, named_kernels
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A benchmark and the worker whose model it is for."""
+
+    spec: BenchmarkSpec
+    worker: WorkerInfo
+
+
+def place(asked: BenchmarkAsked, workers: Sequence[WorkerInfo]) -> Placed:
+    """A GPU's where one serves the kernels that are named, else a CPU's.
+
+    Raises NoWorkers, NoWorkerForDevice, NoWorkerForKernel.
+    """
+    live = [worker for worker in workers if worker.bench_queue]
+    suited = _on_device(asked.forms["gpu"].device, live)
+    if not suited:
+        names = named_kernels(asked.forms["cpu"])
+        raise NoWorkerForKernel(_unserved(names, live), field="kernels") if names else NoWorkers
+    refusals = []
+    for worker in suited:
+        refusal = _refused(asked, worker, live)
+        if refusal is None:
+            return Placed(asked.forms[worker.device.device_class], worker)
+        refusals.append(refusal)
+    raise refusals[0]
+
+
+def _on_device(name: str, live: Sequence[WorkerInfo]) -> Sequence[WorkerInfo]:
+    """Those that run on what is asked for, GPUs first. Raises NoWorkerForDevice where there are others alone."""
+    wanted = name.strip().lower()
+    suited = sorted(
+        (worker for worker in live if wanted == "any" or wanted in _names(worker)),
+        key=lambda worker: (worker.device.device_class == "cpu", worker.id),
+    )
+    if live and not suited:
+        there = ", ".join(sorted({worker.device.name for worker in live}))
+        raise NoWorkerForDevice(f"No live worker runs on {name}; there are: {there}.", field="device")
+    for worker in suited:
+        if worker.device.uuid is not None and wanted == worker.device.uuid.lower():
+            _check_alone(worker, live)
+    return suited
+
+
+def _names(worker: WorkerInfo) -> set[str]:
+    device = worker.device
+    return {device.device_class, device.name.lower(), (device.uuid or device.name).lower()}
+
+
+def _check_alone(worker: WorkerInfo, live: Sequence[WorkerInfo]) -> None:
+    """A queue is of a model: one GPU of several alike cannot be singled out. Raises NoWorkerForDevice."""
+    alike = sum(other.bench_queue == worker.bench_queue for other in live)
+    if alike > 1:
+        raise NoWorkerForDevice(
+            f"{alike} workers run on {worker.device.name}, and any of them may take a benchmark for that model; "
+            "a single one cannot be chosen. Name the model.",
+            field="device",
+        )
+
+
+def _refused(asked: BenchmarkAsked, worker: WorkerInfo, live: Sequence[WorkerInfo]) -> MatmulError | None:
+    """A kernel that the caller names must be served by someone, and one of them here; others are skipped here."""
+    names = named_kernels(asked.forms[worker.device.device_class])
+    served = {name for other in live for name in other.kernels}
+    missing = [name for name in names if name not in served]
+    if missing and asked.names_kernels:
+        return NoWorkerForKernel(_unserved(missing, live), field="kernels")
+    if names and not set(names) & set(worker.kernels):
+        return NoWorkerForKernel(f"{worker.device.name} runs none of {', '.join(names)}.", field="kernels")
+    return None
+
+
+def _unserved(names: Sequence[str], live: Sequence[WorkerInfo]) -> str:
+    served = ", ".join(sorted({name for worker in live for name in worker.kernels})) or "none"
+    return f"No live worker serves {', '.join(names)}; served now: {served}."

@@ -1,0 +1,127 @@
+"""From a benchmark's request to its job: checked, bounded, placed, recorded. All of it for worker threads."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+import orjson
+
+from analysis.estimate import Plan, plan
+from jobs.benchmarks.cases import check_named
+from jobs.benchmarks.presets import PRESETS
+from jobs.benchmarks.size import COUNTLESS, most_cases
+from jobs.benchmarks.spec import BenchmarkSpec
+from jobs.errors import BenchmarkTooLarge, MatmulError
+from jobs.fleet.workers import DeviceInfo, WorkerInfo
+from jobs.ledger.interface import IdempotencyKey
+from jobs.models import NewJob
+from jobs.settings import Settings
+from service.benchmarks.body import BenchmarkAsked, read_benchmark
+from service.benchmarks.placement import Placed, place
+from service.benchmarks.views import DryRun, PresetList, PresetView
+from service.context import Context
+from service.submit.product import Receipt, send_message
+
+COUNTED_OUT = 20  # times the limit: a spec that may come to more is refused without expanding it
+LEAST_CASE_S = 0.1  # for the sentence that refuses it
+
+
+def submit(context: Context, owner: str, key: str | None, body: bytes) -> Receipt:
+    """Raises InvalidRequest and its kin, what `place` raises, and what the ledger raises."""
+    asked, settings = read_benchmark(body), context.settings
+    idempotency = None if key is None else IdempotencyKey(key, _fingerprint(asked))
+    if idempotency is not None and (first := context.ledger.bound_job(owner, idempotency)) is not None:
+        return Receipt(context.ledger.get(first, owner=owner), replayed=True)
+    placed = place(asked, context.workers.now())
+    bounded(placed.spec, placed.worker.device, settings)
+    new = NewJob(
+        kind="benchmark",
+        owner=owner,
+        queue=placed.worker.bench_queue,
+        timeout_s=settings.benchmark_timeout_s,
+        request=placed.spec,
+    )
+    job, publication = context.ledger.submit(
+        new,
+        max_queued=settings.max_queued_jobs,
+        max_queued_per_owner=settings.max_queued_jobs_per_key,
+        idempotency=idempotency,
+    )
+    if publication is None:  # another request with this key was faster
+        return Receipt(job, replayed=True)
+    send_message(context, publication)
+    return Receipt(job)
+
+
+def dry_run(context: Context, body: bytes) -> DryRun:
+    """What `submit` would record, and how much it is. Raises the same, but for what the ledger raises."""
+    placed = place(read_benchmark(body), context.workers.now())
+    return _told(placed, bounded(placed.spec, placed.worker.device, context.settings))
+
+
+def presets(context: Context) -> PresetList:
+    """All presets, each with what it comes to on the live workers. Raises StoreUnavailable."""
+    workers = context.workers.now()
+    return PresetList(presets=tuple(_preset(name, workers, context.settings) for name in PRESETS))
+
+
+def _preset(name: str, workers: Sequence[WorkerInfo], settings: Settings) -> PresetView:
+    preset, asked = PRESETS[name], read_benchmark(orjson.dumps({"preset": name}))
+    try:
+        placed = place(asked, workers)
+        found = _told(placed, bounded(placed.spec, placed.worker.device, settings))
+    except MatmulError:  # no live worker for it now, or more than this server takes
+        found = None
+    return PresetView(
+        name=name,
+        summary=preset.summary,
+        redoes=preset.redoes,
+        spec=found.spec if found else asked.forms["gpu"],
+        device=found.device if found else None,
+        cases=found.cases if found else None,
+        estimate_s=found.estimate_s if found else None,
+    )
+
+
+def _told(placed: Placed, found: Plan) -> DryRun:
+    return DryRun(
+        cases=found.cases,
+        measurements=found.measurements,
+        skipped=found.skipped,
+        flops=found.flops,
+        estimate_s=found.estimate_s,
+        device=placed.worker.device.name,
+        spec=placed.spec,
+    )
+
+
+def _fingerprint(asked: BenchmarkAsked) -> str:
+    """The same for the same request, however it was written down."""
+    text = orjson.dumps(["POST /v1/benchmarks", asked.document], option=orjson.OPT_SORT_KEYS)
+    return hashlib.sha256(text).hexdigest()
+
+
+def bounded(spec: BenchmarkSpec, device: DeviceInfo, settings: Settings) -> Plan:
+    """What it comes to. Raises BenchmarkTooLarge past the settings' limits, and what `check_named` and `plan` raise."""
+    limit = settings.max_benchmark_cases
+    most = most_cases(spec, device.device_class) * spec.timing.rounds
+    if most > COUNTED_OUT * limit:
+        count = f"{COUNTLESS} or more" if most >= COUNTLESS else str(most)
+        least_s = f"{min(most, COUNTLESS) * LEAST_CASE_S:.0f}"
+        raise _too_large(f"up to {count} measurements (cases times rounds), {least_s} s or more", str(limit))
+    check_named(spec)
+    found = plan(spec, device)
+    if found.measurements > limit:
+        told = f"{found.measurements} measurements (cases times rounds), about {found.estimate_s:.0f} s"
+        raise _too_large(told, str(limit))
+    if found.flops > settings.max_benchmark_flops:
+        told = f"{found.flops:.3g} operations at the least number of samples, about {found.estimate_s:.0f} s"
+        raise _too_large(told, f"{settings.max_benchmark_flops:.3g}")
+    return found
+
+
+def _too_large(told: str, limit: str) -> BenchmarkTooLarge:
+    return BenchmarkTooLarge(
+        f"The benchmark comes to {told}; this server takes at most {limit}. Ask for fewer sizes, configs or rounds."
+    )

@@ -1,0 +1,124 @@
+"""multipart/form-data: parts `a` and `b` as .npy and a JSON part `options`, in any order.
+
+An operand may stand in `options` instead, as `{"matrix": id}` or `{"random": {…}}`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from jobs.errors import InvalidRequest, MatmulError
+from jobs.formats.npy import NpyParser
+from jobs.formats.parser import MatrixHeader
+from service.bodies.multipart import MultipartParser, Part, boundary_of
+from service.bodies.options import MatmulOptions, parse_model
+from service.bodies.reader import OPERANDS, Asked, Check, OpenIncoming, Operand, Reader, json_object, reference
+from service.bodies.uploads import Incoming
+from service.http.negotiation import NPY, OCTETS
+from service.problems import UnsupportedMediaType
+
+MULTIPART = "multipart/form-data"
+OPTIONS = "options"
+MAX_OPTIONS_BYTES = 64 << 10
+
+
+class _OptionsPart(Part):
+    """Keeps its contents until they are whole."""
+
+    def __init__(self, take: Callable[[bytes], None]) -> None:
+        self._take = take
+        self._text = bytearray()
+
+    def write(self, data: bytes) -> None:
+        self._text += data
+        if len(self._text) > MAX_OPTIONS_BYTES:
+            raise InvalidRequest(f"The part options may have {MAX_OPTIONS_BYTES} bytes.", field=OPTIONS)
+
+    def end(self) -> None:
+        self._take(bytes(self._text))
+
+
+class _FilePart(Part):
+    """Passes its contents to a parser; what is wrong with them is told under the part's name."""
+
+    def __init__(self, name: str, parser: NpyParser) -> None:
+        self._name = name
+        self._parser = parser
+
+    def write(self, data: bytes) -> None:
+        self._told(lambda: self._parser.feed(data))
+
+    def end(self) -> None:
+        self._told(self._parser.finish)
+
+    def _told(self, step: Callable[[], None]) -> None:
+        try:
+            step()
+        except MatmulError as error:
+            error.field = error.field or self._name
+            raise
+
+
+class MultipartReader(Reader[Asked]):
+    def __init__(self, content_type: str, open_incoming: OpenIncoming, check: Check, staging_dir: Path | None) -> None:
+        self._open = open_incoming
+        self._check = check
+        self._staging_dir = staging_dir
+        self._parts = MultipartParser(boundary_of(content_type), self._open_part)
+        self._names: set[str] = set()
+        self._files: list[NpyParser] = []
+        self._options: MatmulOptions | None = None
+        self._operands: dict[str, Operand] = {}
+
+    def feed(self, data: bytes) -> None:
+        self._parts.feed(data)
+
+    def finish(self) -> Asked:
+        self._parts.finish()
+        for name in OPERANDS:
+            if name not in self._operands:
+                raise InvalidRequest(f"{name} is missing; send it as a part of that name, in npy format.", field=name)
+        return Asked(self._options or MatmulOptions(), self._operands["a"], self._operands["b"])
+
+    def close(self) -> None:
+        for file in self._files:
+            file.close()
+
+    def _open_part(self, name: str, media_type: str | None) -> Part:
+        if name not in (*OPERANDS, OPTIONS):
+            raise InvalidRequest(f"There is no part {name[:40]!a}; the parts are a, b and options.")
+        if name in self._names:
+            raise InvalidRequest(f"The part {name} comes twice.", field=name)
+        self._names.add(name)
+        if name == OPTIONS:
+            return _OptionsPart(self._take_options)
+        if media_type not in (None, NPY, OCTETS):
+            raise UnsupportedMediaType(f"The part {name} is {media_type}; operands come as {NPY}.", field=name)
+        parser = NpyParser(lambda header: self._take_file(name, header), staging_dir=self._staging_dir)
+        self._files.append(parser)
+        return _FilePart(name, parser)
+
+    def _take_file(self, name: str, header: MatrixHeader) -> Incoming:
+        incoming = self._open(header)
+        self._add(name, incoming)
+        return incoming
+
+    def _take_options(self, text: bytes) -> None:
+        document = json_object(text)
+        for name in OPERANDS:
+            if name in document:
+                self._add(name, reference(document.pop(name), name))
+        self._options = parse_model(MatmulOptions, document)
+        self._check_early()
+
+    def _add(self, name: str, operand: Operand) -> None:
+        if name in self._operands:
+            raise InvalidRequest(f"{name} comes twice: as a part and in options.", field=name)
+        self._operands[name] = operand
+        self._check_early()
+
+    def _check_early(self) -> None:
+        """What can be refused before all elements have come, is."""
+        if self._options is not None and len(self._operands) == len(OPERANDS):
+            self._check(self._options, self._operands["a"], self._operands["b"])

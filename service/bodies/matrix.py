@@ -1,0 +1,124 @@
+"""Bodies in: a reader for each media type of POST and PUT /v1/matrices. All give one matrix."""
+
+from __future__ import annotations
+
+import re
+
+from pydantic import Field
+from starlette.requests import Request
+
+from jobs.base import Strict
+from jobs.errors import InvalidMatrix, InvalidRequest, UnsupportedDType
+from jobs.formats.npy import NpyParser
+from jobs.formats.parser import MatrixHeader, MatrixParser, OctetParser, OpenSink
+from jobs.formats.safetensors import SafetensorsParser
+from jobs.matrices.random import check_random, generate_chunks
+from jobs.models import RandomSpec
+from kernels.numerics import DTYPES, DTypeName
+from service.bodies.body import Body
+from service.bodies.nested_lists import to_array
+from service.bodies.options import Nested, parse_model
+from service.bodies.reader import OpenIncoming, Reader, filled, json_object
+from service.bodies.uploads import Incoming
+from service.context import Context
+from service.http.negotiation import JSON, NPY, OCTETS, SAFETENSORS
+
+TAKEN = (NPY, SAFETENSORS, OCTETS, JSON)
+
+
+class MatrixUpload(Strict):
+    """A matrix in JSON: either `random` or `data`."""
+
+    random: RandomSpec | None = Field(None, description="How to make it from a seed.")
+    data: Nested | None = Field(
+        None, description="Rows of numbers, or a list of such matrices.", examples=[[[1.0, 2.0], [3.0, 4.0]]]
+    )
+    dtype: DTypeName = Field("float32", description="Element type of `data`, and of `random` where it names none.")
+
+
+class FileReader(Reader[Incoming]):
+    """By one of the strict parsers."""
+
+    def __init__(self, open_incoming: OpenIncoming) -> None:
+        self._open = open_incoming
+        self._incoming: Incoming | None = None
+        self.parser: MatrixParser
+
+    def take(self, header: MatrixHeader) -> Incoming:
+        self._incoming = self._open(header)
+        return self._incoming
+
+    def feed(self, data: bytes) -> None:
+        self.parser.feed(data)
+
+    def finish(self) -> Incoming:
+        self.parser.finish()
+        assert self._incoming is not None
+        return self._incoming
+
+    def close(self) -> None:
+        self.parser.close()
+
+
+class JsonMatrixReader(Reader[Incoming]):
+    """`{"random": {…}}` or `{"data": [[…]], "dtype": …}`."""
+
+    def __init__(self, open_incoming: OpenIncoming) -> None:
+        self._open = open_incoming
+        self._pieces: list[bytes] = []
+
+    def feed(self, data: bytes) -> None:
+        self._pieces.append(data)
+
+    def finish(self) -> Incoming:
+        document = json_object(b"".join(self._pieces))
+        data = document.pop("data", None)  # its elements are checked by a stricter and faster hand
+        upload = parse_model(MatrixUpload, document)
+        if (data is None) == (upload.random is None):
+            raise InvalidRequest("Give either data or random.", field="data")
+        if upload.random is not None:
+            return self._random(upload.random, upload.random.dtype or upload.dtype)
+        if not isinstance(data, list):
+            raise InvalidMatrix("data must be a list of rows of numbers.", field="data")
+        return filled(self._open, to_array(data, "data", upload.dtype), upload.dtype)
+
+    def _random(self, spec: RandomSpec, dtype: DTypeName) -> Incoming:
+        check_random(spec, dtype)
+        incoming = self._open(MatrixHeader(dtype, spec.shape))
+        for chunk in generate_chunks(spec, dtype):
+            incoming.write(chunk)
+        return incoming
+
+
+def matrix_reader(
+    request: Request, media_type: str, body: Body, open_incoming: OpenIncoming, context: Context
+) -> Reader[Incoming]:
+    """`media_type` is one of TAKEN. Raises InvalidRequest and its kin."""
+    if media_type == JSON:
+        return JsonMatrixReader(open_incoming)
+    reader = FileReader(open_incoming)
+    reader.parser = _parser(request, media_type, body, reader.take, context)
+    return reader
+
+
+def _parser(request: Request, media_type: str, body: Body, open_sink: OpenSink, context: Context) -> MatrixParser:
+    length = body.declared_bytes
+    if media_type == NPY:
+        return NpyParser(open_sink, body_bytes=length, staging_dir=context.staging_dir)
+    if media_type == SAFETENSORS:
+        return SafetensorsParser(open_sink, body_bytes=length, staging_dir=context.staging_dir)
+    return OctetParser(_octet_header(request), open_sink, body_bytes=length)
+
+
+def _octet_header(request: Request) -> MatrixHeader:
+    """Elements alone say nothing of themselves: headers or the query do."""
+    dtype = request.headers.get("x-matmul-dtype") or request.query_params.get("dtype", "")
+    shape = request.headers.get("x-matmul-shape") or request.query_params.get("shape", "")
+    if dtype not in DTYPES:
+        raise UnsupportedDType(
+            f"X-Matmul-Dtype (or the query's dtype) must be one of {', '.join(DTYPES)}.", field="X-Matmul-Dtype"
+        )
+    sizes = re.fullmatch(r"\d{1,19}(?:[,x]\d{1,19}){0,7}", shape.replace(" ", ""), re.ASCII)
+    if sizes is None:
+        raise InvalidMatrix("X-Matmul-Shape (or the query's shape) must be sizes such as 3,4.", field="X-Matmul-Shape")
+    return MatrixHeader(dtype, tuple(map(int, re.split("[,x]", sizes[0]))))

@@ -1,0 +1,132 @@
+"""What a caller may ask for beside the operands, and how a wrong field is told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, TypeVar
+
+import orjson
+from pydantic import BaseModel, Field, ValidationError, WithJsonSchema
+from pydantic_core import ErrorDetails
+
+from jobs.base import Strict
+from jobs.errors import InvalidRequest, MatmulError, UnknownKernel, UnsupportedDType
+from jobs.models import KernelChoice, RandomSpec, VerifyName
+from kernels.numerics import AccuracyName, DTypeName
+
+M = TypeVar("M", bound=BaseModel)
+KERNEL_FIELDS = frozenset({"kernel", "kernels", "baseline"})
+DTYPE_FIELDS = frozenset({"dtype", "dtypes"})
+
+_NUMBER = {"anyOf": [{"type": "number"}, {"enum": ["NaN", "Infinity", "-Infinity"]}]}
+_ROWS: dict[str, Any] = {"type": "array", "items": {"type": "array", "items": _NUMBER}}
+# Nested lists as the manual describes them. Their elements are checked by `bodies/nested_lists.py`, not by pydantic.
+Nested = Annotated[
+    list[Any], WithJsonSchema({"title": "Nested lists", "anyOf": [_ROWS, {"type": "array", "items": _ROWS}]})
+]
+
+
+class MatmulOptions(Strict):
+    """How to multiply. Every field may be left out."""
+
+    kernel: KernelChoice = Field(
+        "auto", description="Kernel to run, one of GET /v1/kernels; `auto` lets the measured table choose."
+    )
+    config: dict[str, int] = Field(
+        default_factory=dict,
+        description="Tile parameters of the named kernel, such as `block_m`; what is left out takes its default.",
+        examples=[{"block_m": 8, "block_n": 32}],
+    )
+    dtype: DTypeName | None = Field(
+        None,
+        description="Element type of nested lists and of random operands that name none; float32 by default. "
+        "For stored or binary operands leave it out, or repeat theirs.",
+        examples=["float32"],
+    )
+    accuracy: AccuracyName | None = Field(
+        None,
+        description="Error class the product must meet: `fp8`, `bf16`, `fp16`, `tf32`, `fp32`, `fp64`, or `exact` "
+        "for integers; `fp32_normwise` is float32's error in proportion to the largest rows and columns. By "
+        "default that of the kernel, where one is named, or of the element type.",
+        examples=["fp32"],
+    )
+    transpose_a: bool = Field(False, description="Multiply with A transposed: A is then k×m.")
+    transpose_b: bool = Field(False, description="Multiply with B transposed: B is then n×k.")
+    verify: VerifyName = Field(
+        "freivalds",
+        description="`freivalds` checks the product against its operands in O(n²), and fails the job where it is "
+        "wrong; `off` does not check.",
+    )
+
+
+class MatrixRef(Strict):
+    """A stored matrix."""
+
+    matrix: str = Field(
+        description="Id that POST /v1/matrices gave, or the id of a product (`c_…`).",
+        examples=["5f2b51ca1b0d8c6f9bd7d5b1f1e9a9a0c6b7f2d3e4f5061728394a5b6c7d8e9f"],
+    )
+
+
+class RandomOperand(Strict):
+    """A matrix made from a seed, by the worker: nothing is sent."""
+
+    random: RandomSpec = Field(description="Shape, seed and distribution.")
+
+
+def parse_model(model: type[M], value: Any, at: str = "", *, kinds: frozenset[str] = frozenset()) -> M:
+    """`value`, a part of a JSON document, as a `model`. `at` is where it stood, for the sentence; `kinds` are the names
+    that pydantic has for the alternatives of the model's unions, which no document holds.
+
+    Raises InvalidRequest, UnknownKernel, UnsupportedDType.
+    """
+    return parse_model_json(model, orjson.dumps(value), at, kinds=kinds)
+
+
+def parse_model_json(model: type[M], text: bytes, at: str = "", *, kinds: frozenset[str] = frozenset()) -> M:
+    """Strictly: 1 is not "1", and true is no number. (Only JSON input may give lists for tuples in strict mode.)"""
+    try:
+        return model.model_validate_json(text, strict=True)
+    except ValidationError as error:
+        raise told(error, model, at, kinds) from None
+
+
+def told(error: ValidationError, model: type[BaseModel], at: str, kinds: frozenset[str] = frozenset()) -> MatmulError:
+    """The first of pydantic's complaints, as one of our errors."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    place = _place(first["loc"], kinds)
+    field = ".".join([*([at] if at else []), *map(str, place)])
+    sentence = _sentence(first, field, model)
+    name = next((part for part in reversed(place) if isinstance(part, str)), "")
+    if name in KERNEL_FIELDS and first["type"] == "value_error":
+        return UnknownKernel(sentence, field=field)
+    if name in DTYPE_FIELDS and first["type"] == "literal_error":
+        return UnsupportedDType(sentence, field=field)
+    return InvalidRequest(sentence, field=field or None)
+
+
+def _place(parts: Sequence[int | str], kinds: frozenset[str]) -> list[int | str]:
+    """Where in the document: an alternative's name stands after the item or field that it is an alternative of."""
+    before: Sequence[int | str] = ("", *parts[:-1])
+    return [part for part, last in zip(parts, before, strict=False) if part not in kinds or last in kinds or last == ""]
+
+
+def _sentence(complaint: ErrorDetails, field: str, model: type[BaseModel]) -> str:
+    context = complaint.get("ctx", {})
+    match complaint["type"]:
+        case "extra_forbidden":
+            known = f"; there are: {', '.join(model.model_fields)}" if len(complaint["loc"]) == 1 else ""
+            return f"There is no field {field}{known}."
+        case "missing":
+            return f"{field} is missing."
+        case "literal_error":
+            return f"{field} must be {context['expected']}."
+        case "value_error":
+            return f"{field}: {context['error']}." if field else _capitalised(f"{context['error']}.")
+        case "json_invalid":
+            return f"{field or 'The options'} is not JSON: {context['error']}."
+    return f"{field or 'The value'}: {complaint['msg'][0].lower()}{complaint['msg'][1:]}."
+
+
+def _capitalised(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,91 @@
+"""Bodies in: what the readers of POST /v1/matmul have in common. A reader is fed piece by piece, in worker threads."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from jobs.errors import InvalidRequest, MalformedBody
+from jobs.formats.elements import Array
+from jobs.formats.parser import MatrixHeader
+from jobs.models import RandomSpec
+from kernels.numerics import DTypeName
+from service.bodies.nested_lists import loads
+from service.bodies.options import MatmulOptions, MatrixRef, RandomOperand, parse_model
+from service.bodies.uploads import Incoming
+from service.problems import UnsupportedMediaType
+
+T = TypeVar("T")
+OPERANDS = ("a", "b")
+
+Operand = Incoming | MatrixRef | RandomSpec
+OpenIncoming = Callable[[MatrixHeader], Incoming]
+Check = Callable[[MatmulOptions, Operand, Operand], None]  # raises where a product cannot be, whatever the elements
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A product as asked for."""
+
+    options: MatmulOptions
+    a: Operand
+    b: Operand
+
+
+class Reader(ABC, Generic[T]):
+    """Feed it the body, then `finish`. Raises InvalidRequest and its kin."""
+
+    @abstractmethod
+    def feed(self, data: bytes) -> None: ...
+
+    @abstractmethod
+    def finish(self) -> T:
+        """What the body held."""
+
+    def close(self) -> None:
+        """Drops temporary files."""
+        return
+
+
+def media_type_of(content_type: str | None) -> str:
+    """The media type without parameters; empty where there is none."""
+    return (content_type or "").partition(";")[0].strip().lower()
+
+
+def unsupported(media_type: str, taken: Iterable[str]) -> UnsupportedMediaType:
+    listed = ", ".join(taken)
+    return UnsupportedMediaType(
+        f"The body's media type is {media_type or 'not given'}; this path takes {listed}.",
+        field="Content-Type",
+        headers={"accept-post": listed},
+    )
+
+
+def json_object(body: bytes) -> dict[str, Any]:
+    """The body as a JSON object. Raises MalformedBody, InvalidRequest."""
+    if not body:
+        raise MalformedBody("The body is empty; send a JSON object.")
+    document = loads(body)
+    if not isinstance(document, dict):
+        raise InvalidRequest("The body must be a JSON object.")
+    return document
+
+
+def reference(value: Any, name: str) -> MatrixRef | RandomSpec:
+    """An operand that comes without its elements: a stored matrix, or a seed."""
+    if isinstance(value, dict) and "matrix" in value:
+        return parse_model(MatrixRef, value, name)
+    if isinstance(value, dict) and "random" in value:
+        return parse_model(RandomOperand, value, name).random
+    raise InvalidRequest(
+        f'{name} must be a list of rows of numbers, {{"matrix": "<id>"}} or {{"random": {{…}}}}.', field=name
+    )
+
+
+def filled(open_incoming: OpenIncoming, array: Array, dtype: DTypeName) -> Incoming:
+    """An operand whose elements are at hand."""
+    incoming = open_incoming(MatrixHeader(dtype, array.shape))
+    incoming.write(array.tobytes())
+    return incoming

@@ -1,0 +1,65 @@
+"""Feeds a body to its reader: a small one whole, in the same trip to a worker thread that then makes something of it; a
+large one in batches, one of which is written while the next comes in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import suppress
+from typing import TypeVar
+
+import anyio.to_thread
+
+from service.bodies.body import Batch, Body
+from service.bodies.reader import Reader
+from service.bodies.uploads import Intake
+from service.context import Context
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+async def receive(context: Context, body: Body, reader: Reader[T], intake: Intake, conclude: Callable[[T], R]) -> R:
+    """What `conclude`, in a worker thread, makes of what was read. Where anything fails, nothing stays stored."""
+    writing: asyncio.Task[None] | None = None
+    batches = body.batches()
+    try:
+        while True:
+            batch = await _next_batch(batches, writing)
+            if body.ended:
+                return await context.call(_finish, reader, batch, intake, conclude)
+            writing = asyncio.create_task(context.call(_feed, reader, batch))
+    except BaseException:
+        if writing is not None:
+            with suppress(Exception):
+                await writing  # it is the reader's only user, so wait for it
+        if intake.is_open:
+            await anyio.to_thread.run_sync(intake.abort)
+        raise
+    finally:
+        reader.close()
+
+
+async def _next_batch(batches: AsyncGenerator[Batch], writing: asyncio.Task[None] | None) -> Batch:
+    """What came while the batch before was written. Raises at once where that failed."""
+    if writing is None:
+        return await anext(batches)
+    coming = asyncio.ensure_future(anext(batches))
+    try:
+        await writing
+        return await coming
+    finally:
+        coming.cancel()
+
+
+def _feed(reader: Reader[T], batch: Batch) -> None:
+    for piece in batch:
+        reader.feed(piece)
+
+
+def _finish(reader: Reader[T], batch: Batch, intake: Intake, conclude: Callable[[T], R]) -> R:
+    _feed(reader, batch)
+    concluded = conclude(reader.finish())
+    intake.abort()  # what was not needed: an Idempotency-Key may have led to an earlier result
+    return concluded

@@ -1,0 +1,45 @@
+"""application/x-safetensors: tensors `a` and `b`; the options are JSON text in the metadata, under `options`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from jobs.formats.parser import MatrixHeader
+from jobs.formats.safetensors import SafetensorsParser
+from service.bodies.options import MatmulOptions, parse_model
+from service.bodies.reader import OPERANDS, Asked, Check, OpenIncoming, Reader, json_object
+from service.bodies.uploads import Incoming
+
+
+class SafetensorsReader(Reader[Asked]):
+    def __init__(
+        self, open_incoming: OpenIncoming, check: Check, *, body_bytes: int | None, staging_dir: Path | None
+    ) -> None:
+        self._open = open_incoming
+        self._check = check
+        self._parser = SafetensorsParser(self._take, names=OPERANDS, body_bytes=body_bytes, staging_dir=staging_dir)
+        self._options: MatmulOptions | None = None
+        self._operands: dict[str, Incoming] = {}
+
+    def feed(self, data: bytes) -> None:
+        self._parser.feed(data)
+
+    def finish(self) -> Asked:
+        self._parser.finish()
+        return self._asked()
+
+    def close(self) -> None:
+        self._parser.close()
+
+    def _take(self, header: MatrixHeader) -> Incoming:
+        incoming = self._operands[header.name] = self._open(header)
+        if len(self._operands) == len(OPERANDS):  # what can be refused before the elements have come, is
+            asked = self._asked()
+            self._check(asked.options, asked.a, asked.b)
+        return incoming
+
+    def _asked(self) -> Asked:
+        if self._options is None:
+            text = self._parser.metadata.get("options", "{}")
+            self._options = parse_model(MatmulOptions, json_object(text.encode()))
+        return Asked(self._options, self._operands["a"], self._operands["b"])

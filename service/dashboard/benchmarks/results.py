@@ -1,0 +1,135 @@
+"""`/ui/benchmarks/{id}`: what a benchmark has found so far, whatever its state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import Field
+
+from analysis.environment import flat
+from analysis.results import CaseResult, Results, measurements
+from analysis.tables import rows
+from kernels.published import PUBLISHED
+from service.benchmarks.replies import find_benchmark, results_of
+from service.context import Context, context_of, owner_of
+from service.dashboard.charts.roofline import MODELS
+from service.dashboard.charts.selection import Charts, ChartView, Text, charts
+from service.dashboard.charts.tables import size_of
+from service.dashboard.render import page
+
+PER_PAGE = 100
+
+router = APIRouter(include_in_schema=False)
+
+
+class View(ChartView):
+    """What of the results is shown, and how: the query."""
+
+    kernel: Text = ""
+    dtype: Text = ""
+    status: Text = ""
+    sort: Literal["", "size", "gflops", "baseline", "kernel_ms", "error", "spread"] = ""
+    number: int = Field(1, alias="page", ge=1, le=10_000)
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """By which figure cases are sorted; those without it come last."""
+
+    words: str
+    figure: Callable[[CaseResult], float | None]
+    falls: bool = False
+
+
+ORDERS: Mapping[str, Order] = MappingProxyType(
+    {
+        "size": Order("N or m×n×k", lambda case: case.flops),
+        "gflops": Order("GFLOPS", lambda case: case.gflops, falls=True),
+        "baseline": Order("Of the baseline", lambda case: _ratio(case), falls=True),
+        "kernel_ms": Order("Kernel, ms", lambda case: case.kernel_ms),
+        "error": Order("Error", lambda case: case.error_vs_float64, falls=True),
+        "spread": Order("Spread", lambda case: case.rel_iqr, falls=True),
+    }
+)
+
+
+def _ratio(case: CaseResult) -> float | None:
+    return case.fraction_of_baseline.value if case.fraction_of_baseline else None
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What the page needs of the results."""
+
+    results: Results
+    charts: Charts
+    cases: Sequence[CaseResult]  # on this page
+    matching: int
+    pages: int
+    environment: Sequence[tuple[str, Any]]
+    device: Sequence[tuple[str, Any]]
+
+
+@router.get("/ui/benchmarks/{job_id}")
+async def benchmark(request: Request, job_id: str, view: Annotated[View, Query()]) -> Response:
+    context = context_of(request)
+    return await context.call(_page, request, context, job_id, view)
+
+
+def _page(request: Request, context: Context, job_id: str, view: View) -> Response:
+    """For worker threads: a thousand cases take their time. Raises JobNotFound, NotFound, StoreUnavailable."""
+    job = find_benchmark(context, job_id, owner_of(request))
+    results = results_of(context, job)
+    return page(
+        request,
+        "results.html",
+        job=job.record,
+        view=view,
+        shown=_shown(results, view),
+        orders=ORDERS,
+        size_of=size_of,
+        published=PUBLISHED,
+        models=MODELS,
+        kernels=_values(view.kernel, (case.kernel for case in results.records)),
+        dtypes=_values(view.dtype, (case.dtype for case in results.records)),
+        statuses=_values(view.status, (case.status for case in results.records)),
+        spec=results.spec.model_dump_json(indent=2, exclude_defaults=True),
+    )
+
+
+def _values(chosen: str, found: Any) -> list[str]:
+    """To choose from, among them what is chosen."""
+    return list(dict.fromkeys([*found, *([chosen] if chosen else [])]))
+
+
+def _shown(results: Results, view: View) -> Shown:
+    csv = f"/v1/benchmarks/{results.job.id}/results?format=csv"
+    matching = _sorted([case for case in results.records if _matches(case, view)], view.sort)
+    first = (view.number - 1) * PER_PAGE
+    return Shown(
+        results=results,
+        charts=charts(view, measurements(results), rows(results), csv),
+        cases=matching[first : first + PER_PAGE],
+        matching=len(matching),
+        pages=max(1, -(-len(matching) // PER_PAGE)),
+        environment=tuple(flat(results.environment)),
+        device=tuple(flat(results.device)),
+    )
+
+
+def _matches(case: CaseResult, view: View) -> bool:
+    wanted = ((view.kernel, case.kernel), (view.dtype, case.dtype), (view.status, case.status))
+    return all(not asked or asked == value for asked, value in wanted)
+
+
+def _sorted(cases: Sequence[CaseResult], by: str) -> Sequence[CaseResult]:
+    if by not in ORDERS:
+        return cases
+    order = ORDERS[by]
+    known = [(value, case) for case in cases if (value := order.figure(case)) is not None]
+    known.sort(key=lambda pair: pair[0], reverse=order.falls)
+    return [*(case for _, case in known), *(case for case in cases if order.figure(case) is None)]

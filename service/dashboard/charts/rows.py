@@ -1,0 +1,79 @@
+"""Figures as flat rows with the columns of the results' CSV, of one's own results and of published ones alike."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Mapping, Sequence
+
+from analysis.curves import baseline_fractions, speed_ups
+from analysis.measurement import Measurement
+from analysis.roofline import moved_bytes
+from analysis.tables import COLUMNS, PARAMETERS, Value
+from service.dashboard.charts.tables import Table
+from service.dashboard.words import UNKNOWN, figure
+
+Row = Mapping[str, Value]
+MOST_ROWS = 500
+
+
+def known_columns(rows: Sequence[Row]) -> list[str]:
+    """That have a value in some row."""
+    return [name for name in COLUMNS if any(row.get(name) is not None for row in rows)]
+
+
+def published_rows(found: Sequence[Measurement]) -> list[Row]:
+    """Of measurements from anywhere; the source's label stands as the kernel."""
+    ratios = zip(found, speed_ups(found, "naive"), baseline_fractions(found), strict=True)
+    return [dict.fromkeys(COLUMNS) | dict(_cells(one, up, share)) for one, up, share in ratios]
+
+
+def _cells(one: Measurement, speed_up: float | None, share: float | None) -> Iterator[tuple[str, Value]]:
+    for name in ("dtype", "accuracy", "m", "n", "k", "batch", "status", "kernel_ms", "gflops", "error_vs_float64"):
+        yield name, getattr(one, name)
+    for name in ("h2d_ms", "d2h_ms", "registers", "local_bytes", "occupancy", "resident_blocks", "sm_clock_mhz"):
+        yield name, getattr(one, name)
+    yield "kernel", one.label
+    yield "device_class", one.device.device_class
+    yield "config", " ".join(f"{name}={value}" for name, value in one.config.items())
+    for name in PARAMETERS:
+        yield name, one.config.get(name)
+    yield "flops", one.problem.flops
+    yield "speedup_vs_naive", speed_up
+    yield "fraction_of_baseline", share
+    least, tiles = moved_bytes(one, "compulsory"), moved_bytes(one, "tile") if one.gflops else None
+    yield "ai_min_flop_per_byte", one.problem.flops / least if least else None
+    yield "ai_tile_flop_per_byte", one.problem.flops / tiles if tiles else None
+
+
+def to_csv(rows: Sequence[Row]) -> bytes:
+    """RFC 4180 with a heading, as the results' CSV."""
+    held = io.StringIO(newline="")
+    writer = csv.writer(held)
+    writer.writerow(COLUMNS)
+    writer.writerows(row.values() for row in rows)
+    return held.getvalue().encode()
+
+
+def fields_table(rows: Sequence[Row], x: str, y: str, colour: str) -> Table:
+    """The three fields of every case that has them, by colour and x."""
+    head = list(dict.fromkeys((colour, "kernel", "dtype", x, y)))
+    known = [row for row in rows if row[x] is not None and row[y] is not None]
+    known.sort(key=lambda row: (_place(row[colour]), _place(row[x])))
+    left = f"; the first {MOST_ROWS} of {len(known)}" if len(known) > MOST_ROWS else ""
+    cells = [[_cell(row[name]) for name in head] for row in known[:MOST_ROWS]]
+    return Table(f"{y} by {x}, coloured by {colour}{left}", head, cells)
+
+
+def _place(value: Value) -> tuple[bool, float, str]:
+    """Numbers by size, before words."""
+    is_number = isinstance(value, int | float)
+    return not is_number, float(value) if is_number else 0.0, str(value)  # type: ignore[arg-type]
+
+
+def _cell(value: Value) -> str:
+    if value is None:
+        return UNKNOWN
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return figure(value) if isinstance(value, int | float) else value

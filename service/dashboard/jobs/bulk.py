@@ -1,0 +1,146 @@
+"""`/ui/jobs/many`: cancels or retries the picked jobs, or all that match a filter, after saying how many they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Form, Query, Request, Response
+from pydantic import Field
+from starlette.responses import RedirectResponse
+
+from jobs.errors import JobNotFound, MatmulError, StoreUnavailable
+from jobs.ledger.interface import JobFilter
+from jobs.models import Job
+from jobs.states import REDRIVABLE, JobState
+from service.context import Context, context_of, owner_of
+from service.dashboard.jobs.list import LIST, Action, Wanted, with_query
+from service.dashboard.render import page
+from service.http.security import check_same_site
+from service.submit.product import check_operands, send_message
+
+MOST_PICKED = 200
+MOST_AT_ONCE = 5_000  # takes some seconds
+LOOK_JOBS = 200
+CAN: dict[Action, tuple[JobState, ...]] = {
+    "cancel": (JobState.QUEUED, JobState.RUNNING),
+    "retry": tuple(sorted(REDRIVABLE)),
+}
+
+router = APIRouter(prefix=f"{LIST}/many", include_in_schema=False)
+
+
+class Many(Wanted):
+    """Which jobs, and what is to be done with them. Without `scope=all` the picked ones."""
+
+    action: Action
+    scope: Literal["picked", "all"] = "picked"
+    job: list[Annotated[str, Field(max_length=100)]] = Field(default_factory=list, max_length=MOST_PICKED)
+    until: datetime | None = None  # of all that match, those that were there when they were counted
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What would be done."""
+
+    jobs: Sequence[Job]
+    passed_over: int  # picked, but not in a state for it
+    is_cut: bool  # there are more than can be done at once
+
+    @property
+    def until(self) -> datetime | None:
+        return max((job.record.created_at for job in self.jobs), default=None)
+
+
+@router.get("")
+async def confirm(request: Request, many: Annotated[Many, Query()]) -> Response:
+    """How many they are; nothing is changed yet."""
+    context = context_of(request)
+    counted = await context.call(_counted, context, owner_of(request), many)
+    back = Wanted(**many.model_dump(include=set(Wanted.model_fields)))
+    states = {state: sum(job.record.state is state for job in counted.jobs) for state in CAN[many.action]}
+    return page(
+        request,
+        "jobs_many.html",
+        many=many,
+        counted=counted,
+        states={state.value: count for state, count in states.items() if count},
+        filters=back.told(),
+        back=back.address,
+    )
+
+
+@router.post("")
+async def act(request: Request, many: Annotated[Many, Form()]) -> Response:
+    """Then back to the list, which tells what was done."""
+    check_same_site(request.headers)
+    context = context_of(request)
+    changed, left = await context.call(_done, context, owner_of(request), many)
+    back = Wanted(**many.model_dump(include=set(Wanted.model_fields))).told()
+    told = {"did": many.action, "changed": str(changed), "left": str(left)}
+    return RedirectResponse(with_query(LIST, back | told), 303)
+
+
+def _counted(context: Context, owner: str, many: Many) -> Counted:
+    if many.scope == "picked":
+        picked = [job for job_id in dict.fromkeys(many.job) if (job := _found(context, job_id, owner)) is not None]
+        ready = [job for job in picked if job.record.state in CAN[many.action]]
+        return Counted(ready, len(dict.fromkeys(many.job)) - len(ready), is_cut=False)
+    jobs: list[Job] = []
+    for job in _matching(context, owner, many):
+        if len(jobs) == MOST_AT_ONCE:
+            return Counted(jobs, 0, is_cut=True)
+        jobs.append(job)
+    return Counted(jobs, 0, is_cut=False)
+
+
+def _found(context: Context, job_id: str, owner: str) -> Job | None:
+    try:
+        return context.ledger.get(job_id, owner=owner)
+    except JobNotFound:
+        return None
+
+
+def _matching(context: Context, owner: str, many: Many) -> Iterator[Job]:
+    """The owner's jobs under the filters, in the states that the action is for: other jobs are not read."""
+    asked = many.where(owner)
+    for state in CAN[many.action] if asked.state is None else {asked.state} & set(CAN[many.action]):
+        where = JobFilter(owner, state, asked.kind, asked.kernel, asked.q)
+        cursor: str | None = None
+        while True:
+            found = context.ledger.list(where, limit=LOOK_JOBS, cursor=cursor)
+            yield from (job for job in found.jobs if many.until is None or job.record.created_at <= many.until)
+            if (cursor := found.cursor) is None:
+                break
+
+
+def _done(context: Context, owner: str, many: Many) -> tuple[int, int]:
+    """How many were changed, and how many were left as they are: gone, moved on, or without their operands.
+
+    Raises StoreUnavailable; what was done by then stays done.
+    """
+    counted = _counted(context, owner, many)
+    changed = sum(_changed(context, owner, job, many.action) for job in counted.jobs)
+    return changed, counted.passed_over + len(counted.jobs) - changed
+
+
+def _changed(context: Context, owner: str, job: Job, action: Action) -> bool:
+    try:
+        if action == "cancel":
+            context.ledger.cancel(job.id, owner=owner)
+        else:
+            retry(context, owner, job.id)
+    except StoreUnavailable:
+        raise
+    except MatmulError:
+        return False
+    return True
+
+
+def retry(context: Context, owner: str, job_id: str) -> None:
+    """Raises JobNotFound, WrongState, OperandMissing."""
+    check_operands(context, context.ledger.get(job_id, owner=owner))
+    _, publication = context.ledger.redrive(job_id, owner=owner)
+    send_message(context, publication)

@@ -1,0 +1,120 @@
+"""`/ui/jobs/{id}`: one job with its life, what it found, and what can be done to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from starlette.responses import RedirectResponse
+
+from jobs.benchmarks.findings import read_findings
+from jobs.benchmarks.records import CaseRecord
+from jobs.errors import MatmulError
+from jobs.fleet.workers import WorkerInfo
+from jobs.models import JobEvent, JobRecord, MatmulRequest
+from jobs.states import REDRIVABLE
+from service.context import Context, context_of, owner_of
+from service.dashboard.charts.bars import Part, parts_of
+from service.dashboard.charts.product_map import ProductMap, map_of
+from service.dashboard.charts.telemetry import held_down, in_order, strips_of
+from service.dashboard.jobs.bulk import retry
+from service.dashboard.jobs.life import life_of, steps_of, troubles_of
+from service.dashboard.jobs.list import LIST
+from service.dashboard.multiply.clone import clone_of
+from service.dashboard.multiply.preview import Preview, Server, preview
+from service.dashboard.render import page
+from service.http.security import check_same_site, keys_are_on
+
+router = APIRouter(prefix=LIST, include_in_schema=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the page shows of a job, read in one trip to a worker thread."""
+
+    record: JobRecord
+    events: Sequence[JobEvent]
+    records: Sequence[CaseRecord]  # a benchmark's, in the order they were measured
+    worker: WorkerInfo | None  # that runs it now
+    product: ProductMap | None
+
+
+def look(context: Context, owner: str, job_id: str) -> Seen:
+    """Raises JobNotFound, StoreUnavailable."""
+    record = context.ledger.get(job_id, owner=owner).record
+    events = context.ledger.events(job_id, limit=1000)
+    found: Mapping[str, bytes] = {} if record.kind == "matmul" else context.ledger.findings(job_id)
+    kept = read_findings({name: text for name, text in found.items() if name.startswith("record:")})
+    worker = next((worker for worker in context.workers.now() if worker.job == job_id), None)
+    return Seen(record, events, in_order(kept.records, events), worker, map_of(context, record, owner))
+
+
+@router.get("/{job_id}")
+async def one_job(request: Request, job_id: str) -> Response:
+    context = context_of(request)
+    seen = await context.call(look, context, owner_of(request), job_id)
+    steps = steps_of(seen.record, seen.events)
+    return page(
+        request,
+        "job.html",
+        job=seen.record,
+        steps=steps,
+        life=life_of(steps),
+        troubles=troubles_of(seen.record, seen.events, seen.records),
+        strips=strips_of(seen.records),
+        measured=[(one, held_down(one)) for one in seen.records],
+        worker=seen.worker,
+        product=seen.product,
+        can_cancel=not seen.record.state.is_terminal,
+        can_retry=seen.record.state in REDRIVABLE,
+        times=_times(seen.record),
+        is_product=isinstance(seen.record.request, MatmulRequest),
+        **_again(request, seen.record),
+    )
+
+
+def _again(request: Request, record: JobRecord) -> dict[str, Any]:
+    """The request, where to change and repeat it, and as a command and a program."""
+    form = clone_of(record.request) if isinstance(record.request, MatmulRequest) else None
+    told: Preview | None = None
+    if form is not None:
+        server = Server(str(request.base_url).rstrip("/"), keys_are_on(context_of(request).settings))
+        try:
+            told = preview(form, server)
+        except MatmulError:  # what no form can say
+            told = None
+    address = form.whole_address() if form else None
+    return {"request_json": record.request.model_dump_json(indent=2), "preview": told, "clone": address}
+
+
+def _times(record: JobRecord) -> Sequence[Part]:
+    """Each part that was timed."""
+    timing = record.timing
+    if timing is None:
+        return ()
+    named = {
+        "in the queue": timing.queue_ms,
+        "copy in": timing.h2d_ms,
+        "kernel": timing.kernel_ms,
+        "copy out": timing.d2h_ms,
+    }
+    rest = max(0.0, timing.total_ms - sum(named.values()))
+    return parts_of([*named.items(), ("all else: check, store, messages", rest)])
+
+
+@router.post("/{job_id}/cancel")
+async def cancel(request: Request, job_id: str) -> Response:
+    check_same_site(request.headers)
+    context = context_of(request)
+    await context.call(context.ledger.cancel, job_id, owner=owner_of(request))
+    return RedirectResponse(f"{LIST}/{job_id}", 303)
+
+
+@router.post("/{job_id}/retry")
+async def retry_job(request: Request, job_id: str) -> Response:
+    check_same_site(request.headers)
+    context = context_of(request)
+    await context.call(retry, context, owner_of(request), job_id)
+    return RedirectResponse(f"{LIST}/{job_id}", 303)

@@ -1,0 +1,103 @@
+"""A job's way through its states, with the time that each took, and what went wrong on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from jobs.benchmarks.records import CaseRecord
+from jobs.models import JobEvent, JobRecord
+from jobs.states import JobState
+from service.dashboard.charts.bars import Part, parts_of
+from service.dashboard.words import shape
+
+LAST_STEPS = 200
+MOST_TROUBLES = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A state that the job entered; `lasted_s` is None for its end."""
+
+    state: str
+    at: datetime
+    lasted_s: float | None
+    attempt: int
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """What a reader should know: an error of an attempt, a case without figures, a warning."""
+
+    where: str
+    sentence: str
+    at: datetime | None = None
+
+
+def steps_of(record: JobRecord, events: Sequence[JobEvent]) -> Sequence[Step]:
+    """Oldest first: of its events while they are kept, then of the times in its record."""
+    entered = [
+        (event.event, when(event), int(event.data["attempt"]), _error_of(event))
+        for event in events
+        if event.event != "progress"
+    ][-LAST_STEPS:] or list(_recorded(record))
+    ends = [at for _, at, _, _ in entered[1:]] + [None if record.state.is_terminal else datetime.now(UTC)]
+    return [
+        Step(state, at, None if end is None else max(0.0, (end - at).total_seconds()), attempt, error)
+        for (state, at, attempt, error), end in zip(entered, ends, strict=True)
+    ]
+
+
+def _recorded(record: JobRecord) -> Iterator[tuple[str, datetime, int, str | None]]:
+    yield JobState.QUEUED.value, record.created_at, 1, None
+    if record.started_at is not None:
+        yield JobState.RUNNING.value, record.started_at, record.attempt, None
+    if record.finished_at is not None:
+        yield record.state.value, record.finished_at, record.attempt, record.error.detail if record.error else None
+
+
+def when(event: JobEvent) -> datetime:
+    """Its id begins with the milliseconds since the epoch."""
+    return datetime.fromtimestamp(int(event.id.partition("-")[0]) / 1e3, UTC)
+
+
+def life_of(steps: Sequence[Step]) -> Sequence[Part]:
+    """The steps that lasted, as parts of one bar, by their states."""
+    return parts_of((step.state, step.lasted_s) for step in steps if step.lasted_s is not None)
+
+
+def troubles_of(record: JobRecord, events: Sequence[JobEvent], records: Sequence[CaseRecord]) -> Sequence[Trouble]:
+    """Newest first; what belongs to the whole job comes before."""
+    told = [Trouble("benchmark", warning) for warning in record.benchmark.warnings] if record.benchmark else []
+    errors = [
+        Trouble(f"attempt {_failed(event)}", error, when(event))
+        for event in reversed(events)
+        if (error := _error_of(event))
+    ]
+    cases = [trouble for one in reversed(records) if (trouble := _of_case(one)) is not None]
+    return [*told, *errors, *cases][:MOST_TROUBLES]
+
+
+def _failed(event: JobEvent) -> int:
+    """The attempt that the error is of: one that is queued again for it has a new number already."""
+    return int(event.data["attempt"]) - (event.event == JobState.QUEUED)
+
+
+def _error_of(event: JobEvent) -> str | None:
+    error = event.data.get("error")
+    return str(error["detail"]) if error else None
+
+
+def _of_case(record: CaseRecord) -> Trouble | None:
+    """Why a case has no figures, or why its figures are to be doubted."""
+    doubts = {
+        "Another process was on the device.": record.contended,
+        "Heat or the power brake held the clock down.": record.throttled,
+    }
+    sentence = record.reason or " ".join(words for words, holds in doubts.items() if holds)
+    if not sentence:
+        return None
+    extents = shape((record.m, record.n, record.k))
+    return Trouble(f"{record.kernel} {record.dtype} {extents}, round {record.round + 1}: {record.status}", sentence)

@@ -1,0 +1,140 @@
+"""The form of `/ui/multiply` on its way in: its fields are kept, its files go into the store as they come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from jobs.errors import InvalidMatrix, InvalidRequest, MalformedBody, MatmulError
+from jobs.formats.npy import MAGIC, NpyParser
+from jobs.formats.parser import MatrixHeader, MatrixParser
+from jobs.formats.safetensors import SafetensorsParser
+from service.bodies.multipart import MultipartParser, Part, boundary_of
+from service.bodies.nested_lists import to_array
+from service.bodies.options import MatmulOptions, parse_model
+from service.bodies.reader import OPERANDS, Asked, OpenIncoming, Operand, Reader, filled, reference
+from service.bodies.uploads import Incoming
+from service.dashboard.multiply.form import FIELDS, form_of, operands_of, options_of
+
+FILES = {"file_a": "a", "file_b": "b"}
+MAX_FIELD_BYTES = 256 << 10
+HEAD_BYTES = 9  # a safetensors file begins with eight bytes of length and a brace
+
+
+class _Field(Part):
+    """Text, kept until it is whole."""
+
+    def __init__(self, name: str, take: Callable[[str, str], None]) -> None:
+        self._name = name
+        self._take = take
+        self._text = bytearray()
+
+    def write(self, data: bytes) -> None:
+        self._text += data
+        if len(self._text) > MAX_FIELD_BYTES:
+            raise InvalidRequest(
+                f"A field of a form may have {MAX_FIELD_BYTES} bytes; send larger matrices as files.", field=self._name
+            )
+
+    def end(self) -> None:
+        try:
+            self._take(self._name, self._text.decode())
+        except UnicodeDecodeError:
+            raise MalformedBody("The form is not UTF-8.", field=self._name) from None
+
+
+class _File(Part):
+    """Finds out by its first bytes what it is; without any, no file was chosen."""
+
+    def __init__(self, name: str, parser_for: Callable[[str, bytes], MatrixParser]) -> None:
+        self._name = name
+        self._parser_for = parser_for
+        self._head = b""
+        self._parser: MatrixParser | None = None
+
+    def write(self, data: bytes) -> None:
+        if self._parser is None:
+            self._head += data
+            if len(self._head) < HEAD_BYTES:
+                return
+            self._parser = self._parser_for(self._name, self._head[:HEAD_BYTES])
+            data, self._head = self._head, b""
+        self._told(lambda parser: parser.feed(data))
+
+    def end(self) -> None:
+        if self._head:
+            self._parser = self._parser_for(self._name, self._head)
+        if self._parser is not None:
+            self._told(lambda parser: parser.finish())
+
+    def _told(self, step: Callable[[MatrixParser], None]) -> None:
+        assert self._parser is not None
+        try:
+            step(self._parser)
+        except MatmulError as error:
+            error.field = error.field or self._name
+            raise
+
+
+class FormReader(Reader[Asked]):
+    """`fields` is what was typed, as far as it has come."""
+
+    def __init__(self, content_type: str, open_incoming: OpenIncoming, staging_dir: Path | None) -> None:
+        self.fields: dict[str, str] = {}
+        self._open = open_incoming
+        self._staging_dir = staging_dir
+        self._parts = MultipartParser(boundary_of(content_type), self._open_part)
+        self._parsers: list[MatrixParser] = []
+        self._operands: dict[str, Operand] = {}
+
+    def feed(self, data: bytes) -> None:
+        self._parts.feed(data)
+
+    def finish(self) -> Asked:
+        self._parts.finish()
+        form = form_of(self.fields)
+        options = parse_model(MatmulOptions, options_of(form))
+        if form.source != "files":
+            self._operands = {name: self._typed(value, name, options) for name, value in operands_of(form).items()}
+        for name in OPERANDS:
+            if name not in self._operands:
+                raise InvalidRequest(f"There is no {name.upper()}; choose a file for it.", field=f"file_{name}")
+        return Asked(options, self._operands["a"], self._operands["b"])
+
+    def close(self) -> None:
+        for parser in self._parsers:
+            parser.close()
+
+    def _typed(self, value: object, name: str, options: MatmulOptions) -> Operand:
+        if isinstance(value, list):
+            dtype = options.dtype or "float32"
+            return filled(self._open, to_array(value, name, dtype), dtype)
+        return reference(value, name)
+
+    def _open_part(self, name: str, media_type: str | None) -> Part:
+        if name in FILES:
+            return _File(name, self._parser_for)
+        if name in FIELDS:
+            return _Field(name, self.fields.__setitem__)
+        raise InvalidRequest(f"The form has no field {name[:40]!a}.")
+
+    def _parser_for(self, name: str, head: bytes) -> MatrixParser:
+        parser: MatrixParser
+        if head.startswith(MAGIC):
+            parser = NpyParser(lambda header: self._take(FILES[name], header), staging_dir=self._staging_dir)
+        elif head[HEAD_BYTES - 1 :] == b"{":
+            parser = SafetensorsParser(
+                lambda header: self._take(header.name, header), names=OPERANDS, staging_dir=self._staging_dir
+            )
+        else:
+            raise InvalidMatrix(
+                f"The file for {FILES[name].upper()} is neither an .npy nor a safetensors file.", field=name
+            )
+        self._parsers.append(parser)
+        return parser
+
+    def _take(self, operand: str, header: MatrixHeader) -> Incoming:
+        if operand in self._operands:
+            raise InvalidRequest(f"{operand.upper()} comes twice; a safetensors file holds both operands.")
+        incoming = self._operands[operand] = self._open(header)
+        return incoming

@@ -1,0 +1,121 @@
+"""`/ui/multiply`: a product by form, and the request that it stands for beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import get_args
+
+from fastapi import APIRouter, Request, Response
+from starlette.responses import RedirectResponse
+
+from jobs.errors import MatmulError, StoreUnavailable
+from jobs.fleet.workers import WorkerInfo
+from jobs.models import Distribution, new_id
+from kernels.catalog import CATALOG
+from kernels.kernel import Kernel
+from kernels.numerics import ACCURACY_NAMES, DTYPE_NAMES
+from service.bodies.body import Body
+from service.bodies.matmul_multipart import MULTIPART
+from service.bodies.reader import Asked, media_type_of, unsupported
+from service.bodies.receive import receive
+from service.bodies.uploads import Claim, Intake
+from service.context import context_of, owner_of
+from service.dashboard.multiply.body import FormReader
+from service.dashboard.multiply.form import SOURCES, TYPED, Form, form_of
+from service.dashboard.multiply.preview import Server, preview
+from service.dashboard.render import page
+from service.http.security import check_same_site, keys_are_on
+from service.problems import STATUS
+from service.submit.operands import Operands, fingerprint
+from service.submit.product import Receipt, Submitter
+
+router = APIRouter(prefix="/ui/multiply", include_in_schema=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A kernel that may be picked, or why it may not."""
+
+    name: str
+    why_not: str | None
+
+
+@router.get("")
+async def form(request: Request) -> Response:
+    return await _shown(request, form_of(request.query_params), is_draft="draft" in request.query_params)
+
+
+@router.post("")
+async def multiply(request: Request) -> Response:
+    """As POST /v1/matmul takes its bodies: in pieces, none of them whole in memory."""
+    check_same_site(request.headers)
+    media_type = media_type_of(request.headers.get("content-type"))
+    if media_type != MULTIPART:
+        raise unsupported(media_type, (MULTIPART,))
+    context, owner = context_of(request), owner_of(request)
+    settings = context.settings
+    body = Body(request.scope, request.receive, limit_bytes=settings.max_body_bytes)
+    intake = Intake(
+        context.store,
+        lambda: Claim(owner, settings.product_ttl_s, name=new_id("op")),
+        max_bytes=settings.max_matrix_bytes,
+        fingerprinted=True,
+    )
+    reader = FormReader(request.headers["content-type"], intake.open, context.staging_dir)
+    operands, job_id = Operands(context.store, settings, owner), new_id("job")
+
+    def submit(asked: Asked) -> Receipt:
+        key = _once(reader.fields.get("token", ""), asked)
+        return Submitter(context, owner, job_id, operands, None, key).submit(asked)
+
+    try:
+        receipt: Receipt = await receive(context, body, reader, intake, submit)
+    except StoreUnavailable:
+        raise
+    except MatmulError as error:
+        return await _shown(request, form_of(reader.fields), error)
+    return RedirectResponse(f"/ui/jobs/{receipt.job.id}", 303)
+
+
+def _once(token: str, asked: Asked) -> str | None:
+    """An Idempotency-Key for the page that was shown and what was asked on it: a second click finds the first's job,
+    while another product asked on the same page is another."""
+    return f"form:{fingerprint(token, asked)}" if token else None
+
+
+async def _shown(request: Request, form: Form, error: MatmulError | None = None, *, is_draft: bool = False) -> Response:
+    """What was typed; where that is no request, the sentence and the error's status, unless it is still being typed."""
+    context = context_of(request)
+    workers = await context.call(context.workers.now)
+    asked = None
+    try:
+        asked = preview(form, Server(str(request.base_url).rstrip("/"), keys_are_on(context.settings)))
+    except MatmulError as wrong:
+        error = error or wrong
+    return page(
+        request,
+        "multiply.html",
+        status=200 if error is None or is_draft else STATUS[type(error)],
+        form=form,
+        token=new_id("form"),
+        error=error,
+        preview=asked,
+        sources=SOURCES,
+        is_typed=form.source in TYPED,
+        kernels=[Choice(kernel.name, _why_not(kernel, workers)) for kernel in CATALOG],
+        dtypes=DTYPE_NAMES,
+        accuracies=ACCURACY_NAMES,
+        distributions=get_args(Distribution),
+    )
+
+
+def _why_not(kernel: Kernel, workers: Sequence[WorkerInfo]) -> str | None:
+    """Why no live worker runs it now; None where one does."""
+    if any(kernel.name in worker.kernels for worker in workers):
+        return None
+    if not workers:
+        return "no worker is live"
+    if not any(worker.device.device_class == kernel.device_class for worker in workers):
+        return f"no {kernel.device_class.upper()} is live"
+    return "no live worker serves it"

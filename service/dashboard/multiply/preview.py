@@ -1,0 +1,141 @@
+"""What `/ui/multiply` does, as a command and as a program."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pprint import pformat
+from typing import Any
+
+from jobs.formats.bit_floats import held_as_bits
+from kernels.numerics import DTYPES
+from service.bodies.matmul_multipart import MULTIPART
+from service.bodies.options import MatmulOptions, parse_model
+from service.dashboard.multiply.form import Form, document_of, options_of
+from service.http.negotiation import JSON, NPY, SAFETENSORS
+
+PATH = "/v1/matmul"
+_PLAIN = re.compile(r"[\w.-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """Texts to be copied. They find an API key, where one is needed, in MATMUL_API_KEY."""
+
+    curl: str
+    python: str
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """Where to ask."""
+
+    url: str
+    asks_for_key: bool
+
+
+def preview(form: Form, server: Server) -> Preview:
+    """Raises InvalidRequest and its kin for a form that asks for nothing that can be."""
+    options = options_of(form)
+    parse_model(MatmulOptions, options)
+    if form.source == "stored":
+        form = replace(form, matrix_a=form.matrix_a or "ID_OF_A", matrix_b=form.matrix_b or "ID_OF_B")
+    if form.source != "files":
+        return _of_json(form, document_of(form), server)
+    a, b = form.file_a or "a.npy", form.file_b or "b.npy"
+    if a.endswith(".safetensors"):
+        return _of_tensors(a, options, server)
+    return _of_files(a, b, options, server)
+
+
+def _of_json(form: Form, document: dict[str, Any], server: Server) -> Preview:
+    is_npy = not any(held_as_bits(dtype.product) for dtype in DTYPES.values() if dtype.name == form.dtype)
+    accept = NPY if is_npy else SAFETENSORS
+    sent = f"-d {shlex.quote(json.dumps(document))}"
+    curl = _curl(server, [_header("Content-Type", JSON), *_saved(accept, is_shown=form.source == "pasted"), sent])
+    body = f"asked = {_literal(document)}\nbody = json.dumps(asked).encode()"
+    return Preview(curl, _python(server, body, JSON, accept, imports=("json",)))
+
+
+def _of_files(a: str, b: str, options: dict[str, Any], server: Server) -> Preview:
+    parts = [f"-F {shlex.quote(f'{name}=@{_file_name(path)}')}" for name, path in (("a", a), ("b", b))]
+    if options:
+        parts.append(f"-F {shlex.quote(f'options={json.dumps(options)};type={JSON}')}")
+    lines = [
+        'edge = b"--matmul-part"',
+        f'parts = {{"a": open({a!r}, "rb").read(), "b": open({b!r}, "rb").read()}}',
+    ]
+    if options:
+        lines.append(f'parts["options"] = json.dumps({_literal(options)}).encode()')
+    lines += [
+        'body = b"".join(',
+        "    edge + b'\\r\\nContent-Disposition: form-data; name=\"%s\"\\r\\n\\r\\n%s\\r\\n' % (name.encode(), part)",
+        "    for name, part in parts.items()",
+        ') + edge + b"--"',
+    ]
+    media_type = f"{MULTIPART}; boundary=matmul-part"
+    imports = ("json",) if options else ()
+    python = _python(server, "\n".join(lines), media_type, NPY, imports=imports)
+    return Preview(_curl(server, [*parts, *_saved(NPY)]), python)
+
+
+def _of_tensors(path: str, options: dict[str, Any], server: Server) -> Preview:
+    sent = f"--data-binary {shlex.quote(f'@{path}')}"
+    curl = _curl(server, [_header("Content-Type", SAFETENSORS), *_saved(SAFETENSORS), sent])
+    python = _python(server, f'body = open({path!r}, "rb").read()', SAFETENSORS, SAFETENSORS)
+    told = json.dumps({"options": json.dumps(options)})
+    note = f"The options travel in the file's own metadata: {told}" if options else None
+    return Preview(curl, python, note)
+
+
+def _curl(server: Server, parts: Iterable[str]) -> str:
+    key = ['-H "X-API-Key: $MATMUL_API_KEY"'] if server.asks_for_key else []
+    return " \\\n  ".join([f"curl -sS {shlex.quote(server.url + PATH)}", *key, *parts])
+
+
+def _header(name: str, value: str) -> str:
+    return f"-H {shlex.quote(f'{name}: {value}')}"
+
+
+def _saved(accept: str, *, is_shown: bool = False) -> Sequence[str]:
+    """A product goes into a file, unless it is small enough to be read on the screen."""
+    return () if is_shown else (_header("Accept", accept), f"-o {_product_file(accept)}")
+
+
+def _product_file(accept: str) -> str:
+    return "c.npy" if accept == NPY else "c.safetensors"
+
+
+def _file_name(path: str) -> str:
+    """As curl's -F takes one."""
+    return path if _PLAIN.fullmatch(path) else '"' + path.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _literal(value: dict[str, Any]) -> str:
+    return pformat(value, width=64, sort_dicts=False)
+
+
+def _python(server: Server, body: str, media_type: str, accept: str, *, imports: Sequence[str] = ()) -> str:
+    """For the standard library alone."""
+    modules = sorted({*imports, *(("os",) if server.asks_for_key else ()), "urllib.request"})
+    headers = [f'    "Content-Type": "{media_type}",', f'    "Accept": "{accept}",', '    "Prefer": "wait=60",']
+    if server.asks_for_key:
+        headers.append('    "X-API-Key": os.environ["MATMUL_API_KEY"],')
+    lines = [
+        f"import {', '.join(modules)}",
+        "",
+        body,
+        "headers = {",
+        *headers,
+        "}",
+        f"request = urllib.request.Request({server.url + PATH!r}, body, headers)",
+        "with urllib.request.urlopen(request) as reply:",
+        "    if reply.status == 202:",
+        '        raise SystemExit("not done yet: ask again at " + reply.headers["Location"])',
+        f'    open("{_product_file(accept)}", "wb").write(reply.read())',
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,130 @@
+"""A stored matrix as bytes of a media type: a header of its format, then the elements as they are stored.
+
+Nothing is put together in memory: any range of the virtual file is read from the store when it is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import chain, islice
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Send
+
+from jobs.errors import MatrixDamaged
+from jobs.formats.elements import matrix_bytes
+from jobs.formats.npy import npy_header
+from jobs.formats.safetensors import safetensors_header
+from kernels.numerics import DTypeName
+from service.context import Context
+from service.damage import damage_reported
+from service.http.conditions import none_match, range_applies
+from service.http.negotiation import NPY, OCTETS, SAFETENSORS
+from service.http.ranges import parse_range
+
+WHOLE_BYTES = 1 << 20  # a representation up to this size is sent in one piece
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """What is needed to send a matrix; its owner has been checked."""
+
+    id: str
+    dtype: DTypeName
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Representation:
+    """A matrix in a media type."""
+
+    matrix: Matrix
+    media_type: str
+    head: bytes
+
+    @property
+    def total_bytes(self) -> int:
+        return len(self.head) + matrix_bytes(self.matrix.dtype, self.matrix.shape)
+
+    @property
+    def etag(self) -> str:
+        """Strong: the contents of an id never change."""
+        return f'"{self.matrix.id}.{self.media_type.rpartition("/")[2]}"'
+
+    @property
+    def headers(self) -> dict[str, str]:
+        shape = ",".join(map(str, self.matrix.shape))
+        return {"x-matmul-dtype": self.matrix.dtype, "x-matmul-shape": shape}
+
+    def pieces(self, context: Context, start: int, stop: int) -> Iterator[bytes | memoryview]:
+        """The bytes from `start` to `stop`. Raises MatrixNotFound, MatrixDamaged."""
+        head_bytes = len(self.head)
+        if start < head_bytes:
+            yield self.head[start:stop]
+        if stop > head_bytes:
+            begin, size = max(0, start - head_bytes), self.total_bytes - head_bytes
+            with damage_reported(context, self.matrix.id):
+                yield from context.store.chunks(self.matrix.id, size, begin, stop - head_bytes)
+
+
+def represent(matrix: Matrix, media_type: str, *, tensor: str = "c") -> Representation:
+    """`tensor` is the name that a safetensors file gives it."""
+    heads: Mapping[str, Callable[[], bytes]] = {
+        NPY: lambda: npy_header(matrix.dtype, matrix.shape),
+        SAFETENSORS: lambda: safetensors_header({tensor: (matrix.dtype, matrix.shape)}),
+        OCTETS: lambda: b"",
+    }
+    return Representation(matrix, media_type, heads[media_type]())
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """What a GET or HEAD makes its answer depend on; other methods have none."""
+
+    if_none_match: str | None = None
+    byte_range: str | None = None
+    if_range: str | None = None
+    is_head: bool = False
+
+    @classmethod
+    def of(cls, request: Request) -> Conditions:
+        headers = request.headers
+        return cls(
+            headers.get("if-none-match"), headers.get("range"), headers.get("if-range"), request.scope["state"]["head"]
+        )
+
+
+UNCONDITIONAL = Conditions()
+
+
+class _PiecewiseResponse(StreamingResponse):
+    """Ends short of its Content-Length where a piece is damaged. The server closes the connection then."""
+
+    async def stream_response(self, send: Send) -> None:
+        with suppress(MatrixDamaged):  # it was reported where it was met
+            await super().stream_response(send)
+
+
+def send(context: Context, shown: Representation, asked: Conditions, headers: Mapping[str, str]) -> Response:
+    """200, 206 or 304. To be called in a worker thread.
+
+    Raises MatrixNotFound, MatrixDamaged, RangeNotSatisfiable. Where damage lies further on in a large matrix, what
+    comes before it has been sent by then: the connection is cut off, short of its Content-Length.
+    """
+    all_headers = {**shown.headers, **headers, "etag": shown.etag, "accept-ranges": "bytes", "vary": "accept"}
+    if none_match(asked.if_none_match, shown.etag):
+        return Response(None, 304, all_headers)
+    status, start, stop = 200, 0, shown.total_bytes
+    wanted = parse_range(asked.byte_range, stop) if range_applies(asked.if_range, shown.etag) else None
+    if wanted is not None:
+        status, (start, stop) = 206, wanted
+        all_headers["content-range"] = f"bytes {start}-{stop - 1}/{shown.total_bytes}"
+    all_headers["content-length"] = str(stop - start)
+    pieces = iter(()) if asked.is_head else shown.pieces(context, start, stop)
+    if asked.is_head or stop - start <= WHOLE_BYTES:
+        return Response(b"".join(pieces), status, all_headers, shown.media_type)
+    first = list(islice(pieces, 2))  # read now, so that a missing or damaged matrix is still a proper answer
+    return _PiecewiseResponse(chain(first, pieces), status, all_headers, shown.media_type)

@@ -1,0 +1,41 @@
+"""Waiting for a job, as long as `Prefer` says."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from jobs.errors import StoreUnavailable
+from service.changes import Watch
+from service.context import Context, context_of
+from service.http.preferences import Wait, parse_wait
+
+
+def wait_of(request: Request, *, default_s: float) -> Wait:
+    """How long the caller waits, `default_s` where it does not say."""
+    settings = context_of(request).settings
+    return parse_wait(request.headers.get("prefer"), default_s=default_s, max_s=settings.max_wait_s)
+
+
+def applied(wait: Wait) -> dict[str, str]:
+    return {} if wait.applied is None else {"preference-applied": wait.applied}
+
+
+async def first_reply(
+    context: Context, watch: Watch, seconds: float, look: Callable[[], Response | None]
+) -> Response | None:
+    """What `look`, in a worker thread, answers once the job has come far enough; None where that takes too long.
+
+    The job is recorded, so an outage of the store is waited out.
+    """
+    now = asyncio.get_running_loop().time
+    until = now() + seconds
+    while (left_s := until - now()) > 0 and await watch.change(left_s):
+        with suppress(StoreUnavailable):
+            if (reply := await context.call(look)) is not None:
+                return reply
+    return None

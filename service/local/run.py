@@ -1,0 +1,155 @@
+"""The embedded default, `make run`: Valkey, workers and API on this machine, with nothing to set up before.
+
+Prints one verified product, the URL and how to stop. State is kept in `MATMUL_STATE_DIR` for the next start.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import importlib.util
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from threading import Event, Thread
+from types import FrameType
+from typing import IO
+
+from pydantic import ValidationError
+
+from jobs.errors import InvalidSettings
+from jobs.redis.embedded import EmbeddedServer, EmbeddedServerError, free_port
+from jobs.settings import Settings
+from service.local.first_product import Announcer, Api
+from service.local.keys import LocalKey, local_key
+from service.local.supervisor import Child, Part, Supervisor
+
+TICK_S = 0.1
+STOP_TIMEOUT_S = 30.0  # a worker may finish the product it is at
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class CannotStartError(RuntimeError):
+    """The service cannot start here; the message is a sentence that says what to do."""
+
+
+def gpu_count() -> int:
+    """GPUs that workers can use: none without CuPy."""
+    if importlib.util.find_spec("cupy") is None:
+        return 0
+    if (visible := os.environ.get("CUDA_VISIBLE_DEVICES")) is not None:
+        return len([name for name in visible.split(",") if name.strip() not in ("", "-1")])
+    if smi := shutil.which("nvidia-smi"):
+        listed = subprocess.run([smi, "-L"], capture_output=True, text=True, timeout=60, check=False)
+        return listed.stdout.count("GPU ") if listed.returncode == 0 else 0
+    return len(list(Path("/dev").glob("nvidia[0-9]*")))
+
+
+def take_port(settings: Settings) -> int:
+    """The port to bind: the one set, or a free one for 0."""
+    if settings.port == 0:
+        return free_port()
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((settings.host, settings.port))
+        except OSError as error:
+            raise CannotStartError(
+                f"{settings.host} port {settings.port} cannot be used ({error.strerror}); "
+                f"stop what uses it, or choose another: MATMUL_PORT={settings.port + 1} make run"
+            ) from None
+    return settings.port
+
+
+def url_of(host: str, port: int) -> str:
+    """Where this machine reaches the API."""
+    reachable = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return f"http://[{reachable}]:{port}" if ":" in reachable else f"http://{reachable}:{port}"
+
+
+def lock(state: Path) -> IO[str]:
+    """Holds the state directory while the file is open, so that no second launcher writes to it."""
+    state.mkdir(parents=True, exist_ok=True, mode=0o700)
+    held = open(state / "lock", "w")  # noqa: SIM115 -- the caller keeps it open
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        held.close()
+        raise CannotStartError(
+            f"{state} is in use by a running `make run`; stop that one, or set MATMUL_STATE_DIR to another directory."
+        ) from None
+    return held
+
+
+def child_environment(state: Path, port: int, redis: EmbeddedServer | None, key: LocalKey | None) -> dict[str, str]:
+    """What API and workers are told; what the caller set stays."""
+    return {
+        "MATMUL_STORE_DIR": str(state / "matrices"),
+        "MATMUL_LOG_LEVEL": "warning",
+        "PYTHONUNBUFFERED": "1",  # a log line is shown when it is written
+        **os.environ,
+        "MATMUL_PORT": str(port),
+        **({"MATMUL_REDIS_URL": redis.url} if redis else {}),
+        **(key.environment if key else {}),
+    }
+
+
+def stages(redis: EmbeddedServer | None, environment: Mapping[str, str]) -> list[dict[str, Part]]:
+    """In the order of starting. A caller's own Redis is not ours to start."""
+    devices = [*(f"gpu:{index}" for index in range(gpu_count())), "cpu"]
+    python = [sys.executable, "-m"]
+    workers: dict[str, Part] = {
+        device: Child(device, [*python, "worker", "--device", device], environment) for device in devices
+    }
+    api: dict[str, Part] = {"api": Child("api", [*python, "service"], environment)}
+    return [{"valkey": redis} if redis else {}, workers, api]
+
+
+def serve(settings: Settings) -> int:
+    """Runs until a signal; the exit status. Raises CannotStartError, EmbeddedServerError."""
+    state = settings.state_dir.absolute()
+    with lock(state):
+        port = take_port(settings)
+        key = local_key(settings, state)
+        has_own_redis = settings.model_fields_set & {"redis_url", "redis_url_file"}
+        redis = None if has_own_redis else EmbeddedServer(state / "valkey")
+        parts = stages(redis, child_environment(state, port, redis, key))
+        supervisor = Supervisor(parts, stop_timeout_s=STOP_TIMEOUT_S)
+        print(f"Starting {', '.join(name for stage in parts for name in stage)}", flush=True)
+        api = Api(url_of(settings.host, port), key.value if key else None)
+        announcer = Announcer(api, state, workers=len(parts[1]), shows_key=key is not None and key.is_for_callers)
+        return supervise(supervisor, announcer)
+
+
+def supervise(supervisor: Supervisor, announcer: Announcer) -> int:
+    """Keeps everything running until a signal, or until the first product fails; then stops it."""
+    asked = Event()
+
+    def on_signal(_number: int, _frame: FrameType | None) -> None:
+        if asked.is_set():
+            supervisor.kill()
+        asked.set()
+
+    for number in SIGNALS:
+        signal.signal(number, on_signal)
+    try:
+        supervisor.start()
+        Thread(target=announcer.run, args=(asked,), daemon=True).start()
+        while not asked.wait(TICK_S):
+            supervisor.tick()
+    finally:
+        print("Stopping: the API, then the workers, then Valkey. Ctrl-C again kills them.", flush=True)
+        supervisor.stop()
+    return 1 if announcer.failed else 0
+
+
+def main() -> None:
+    try:
+        sys.exit(serve(Settings()))
+    except (CannotStartError, EmbeddedServerError, InvalidSettings, ValidationError) as error:
+        sys.exit(f"matmul-service cannot start: {error}")

@@ -1,0 +1,157 @@
+"""Keeps the parts of a local service running: starts them, starts one again that died, and stops them in order."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from threading import Thread
+from typing import IO, Protocol
+
+from service.local.guard import Guard, kill_groups
+
+FIRST_DELAY_S, MAX_DELAY_S = 0.5, 15.0  # before a part that died starts again; doubles with each death in a row
+STEADY_S = 30.0  # a part that ran this long is taken to be well again
+
+
+class Part(Protocol):
+    """What can be kept running. Its process leads a group of its own."""
+
+    @property
+    def pid(self) -> int: ...
+    @property
+    def running(self) -> bool: ...
+    def start(self) -> None: ...
+    def stop(self, timeout_s: float) -> None: ...
+
+
+def say(name: str, line: str) -> None:
+    """One log line, under the name of who says it; in one write, as several threads talk."""
+    with suppress(BrokenPipeError):  # whoever read our output has gone; the service goes on
+        sys.stderr.write(f"{name:<8} | {line}\n")
+        sys.stderr.flush()
+
+
+class Child:
+    """A process in a session of its own, so that the terminal's Ctrl-C reaches only the launcher."""
+
+    def __init__(self, name: str, command: Sequence[str], environment: Mapping[str, str]) -> None:
+        self._name, self._command, self._environment = name, command, environment
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, f"{self._name} was not started"
+        return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> None:
+        self._process = subprocess.Popen(
+            self._command,
+            env=dict(self._environment),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        assert self._process.stdout is not None
+        Thread(target=self._relay, args=(self._process.stdout,), daemon=True).start()
+
+    def _relay(self, lines: IO[bytes]) -> None:
+        with lines:
+            for line in lines:
+                if text := line.decode(errors="replace").rstrip():
+                    say(self._name, text)
+
+    def stop(self, timeout_s: float) -> None:
+        """SIGTERM, and SIGKILL to what is left of its group when it ended or `timeout_s` are over."""
+        if self._process is None:
+            return
+        self._process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout_s)
+        kill_groups([self._process.pid])
+        self._process.wait()
+
+
+@dataclass(slots=True)
+class _Kept:
+    """A part, and when it last started or is to start again."""
+
+    name: str
+    part: Part
+    started_at: float = 0.0
+    delay_s: float = FIRST_DELAY_S
+    due_at: float | None = None
+
+    def start(self) -> None:
+        self.part.start()
+        self.started_at, self.due_at = time.monotonic(), None
+
+    def look_after(self, now: float) -> bool:
+        """Starts it again when it died and its delay is over; whether it was started."""
+        if self.part.running:
+            if now - self.started_at > STEADY_S:
+                self.delay_s = FIRST_DELAY_S
+        elif self.due_at is None:
+            self.part.stop(0)  # its own children would go on without it
+            say(self.name, f"ended unexpectedly; starting again in {self.delay_s:g} s")
+            self.due_at, self.delay_s = now + self.delay_s, min(2 * self.delay_s, MAX_DELAY_S)
+        elif now >= self.due_at:
+            return self._restart()
+        return False
+
+    def _restart(self) -> bool:
+        try:
+            self.start()
+        except (OSError, RuntimeError) as error:
+            say(self.name, str(error))
+            self.due_at = None
+            return False
+        return True
+
+
+class Supervisor:
+    """Stages start in order and stop in reverse; the parts of a stage, by name, stop at the same time."""
+
+    def __init__(self, stages: Sequence[Mapping[str, Part]], *, stop_timeout_s: float) -> None:
+        self._stages = [[_Kept(name, part) for name, part in stage.items()] for stage in stages]
+        self._stop_timeout_s = stop_timeout_s
+        self._guard = Guard()
+
+    def _all(self) -> Iterator[_Kept]:
+        return (kept for stage in self._stages for kept in stage)
+
+    def _groups(self) -> list[int]:
+        return [kept.part.pid for kept in self._all() if kept.part.running]
+
+    def start(self) -> None:
+        """Raises what a part's start raises."""
+        for kept in self._all():
+            kept.start()
+            self._guard.watch(self._groups())
+
+    def tick(self) -> None:
+        """To be called often: starts again what died."""
+        now = time.monotonic()
+        changes = [kept.look_after(now) for kept in self._all()]
+        if any(changes) or not self._guard.running:
+            self._guard.watch(self._groups())
+
+    def stop(self) -> None:
+        """The last stage first. What does not end within the timeout is killed; no process is left."""
+        for stage in reversed(self._stages):
+            with ThreadPoolExecutor() as pool:
+                list(pool.map(lambda kept: kept.part.stop(self._stop_timeout_s), stage))
+        self._guard.dismiss()
+
+    def kill(self) -> None:
+        """SIGKILL to everything at once; a `stop` under way then returns."""
+        kill_groups(self._groups())

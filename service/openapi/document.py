@@ -1,0 +1,87 @@
+"""The OpenAPI document: what FastAPI knows of the routes, with the manual's schemas, security and HEAD put in."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from pydantic import TypeAdapter
+
+from service.http.security import OPEN_PATHS
+from service.openapi.manual.parts import MODELS
+
+DESCRIPTION = """\
+Matrix products over HTTP, on GPUs and CPUs, every product checked.
+
+**A product** is one POST: `POST /v1/matmul` with both operands, and the product comes back. Small matrices may be
+nested JSON lists; others are sent as `.npy` files or safetensors, or stored once (`POST /v1/matrices`) and named by id.
+
+**A benchmark** is one POST too: `POST /v1/benchmarks` with a spec, or the name of a preset, and the answer is a report
+with figures, plots and comparisons.
+
+**A job** is made of each. One that takes longer than the caller waits answers 202 with its Location; poll it, follow
+its events, fetch its product, cancel it, or retry it.
+
+**Words**: A (m×k) times B (k×n) gives C (m×n); a batch axis may lead. A *kernel* is one way to multiply; its *config*
+holds its tile parameters. GFLOPS = 2·m·n·k / seconds / 10⁹. Units are in names: `kernel_ms`, `bytes`.
+
+**Errors** are `application/problem+json` with a stable `type`. **Keys**: `Authorization: Bearer <key>` or `X-API-Key`;
+what a key made, only it can see. A server that only its own machine can reach may ask for none.
+"""
+TAGS = [
+    {"name": "matmul", "description": "Multiply."},
+    {"name": "benchmarks", "description": "Measure kernels, and report on what was found."},
+    {"name": "jobs", "description": "What became of what was asked for."},
+    {"name": "matrices", "description": "Operands stored once, by contents, for many products."},
+    {"name": "kernels", "description": "The ways to multiply."},
+    {"name": "published", "description": "Results of others, and recorded ones of this service, to compare with."},
+    {"name": "devices", "description": "What multiplies."},
+    {"name": "probes", "description": "For those who run the service."},
+]
+SECURITY_SCHEMES = {
+    "bearer": {"type": "http", "scheme": "bearer", "description": "An API key: `Authorization: Bearer mm_…`."},
+    "header": {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "The same key in a header."},
+}
+HEAD_PATHS = ("/v1/matrices/{matrix_id}", "/v1/jobs/{job_id}/product")  # HEAD works for every GET; here it is of use
+
+
+def make_document(app: FastAPI) -> dict[str, Any]:
+    """The document of the application's routes."""
+    document = get_openapi(
+        title=app.title,
+        version=app.version,
+        summary="Multiply matrices over REST.",
+        description=DESCRIPTION,
+        routes=app.routes,
+        tags=TAGS,
+        servers=[{"url": "/", "description": "This server."}],
+    )
+    components = document.setdefault("components", {})
+    components["securitySchemes"] = SECURITY_SCHEMES
+    components["schemas"] = components.get("schemas", {}) | _schemas()
+    for path, operations in document["paths"].items():
+        for operation in operations.values():
+            operation["security"] = [] if path in OPEN_PATHS else [{"bearer": []}, {"header": []}, {}]
+    for path in HEAD_PATHS:
+        document["paths"][path]["head"] = _head_of(document["paths"][path]["get"])
+    return document
+
+
+def _schemas() -> dict[str, Any]:
+    _, definitions = TypeAdapter.json_schemas(
+        [(name, "validation", TypeAdapter(model)) for name, model in MODELS.items()],
+        ref_template="#/components/schemas/{model}",
+    )
+    return dict(definitions["$defs"])
+
+
+def _head_of(get: dict[str, Any]) -> dict[str, Any]:
+    """The same operation without bodies."""
+    head = deepcopy(get)
+    head["operationId"] = get["operationId"].replace("get_", "head_")
+    head["summary"] = f"{get['summary']}: headers alone"
+    for response in head["responses"].values():
+        response.pop("content", None)
+    return head

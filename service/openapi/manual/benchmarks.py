@@ -1,0 +1,189 @@
+"""/v1/benchmarks."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import Path
+from pydantic import Field, WithJsonSchema
+
+from analysis.plots import PLOTS
+from analysis.results import Results
+from jobs import errors
+from jobs.benchmarks.presets import PRESETS
+from jobs.benchmarks.spec import BenchmarkSpec
+from service import problems as edge
+from service.benchmarks.comparison import ComparisonView
+from service.benchmarks.replies import CSV, HTML, MARKDOWN, PARQUET, PNG, SVG
+from service.benchmarks.views import DryRun, PresetList
+from service.http.negotiation import JSON
+from service.openapi.manual.matmul import JobReply
+from service.openapi.manual.parts import (
+    IDEMPOTENCY_KEY,
+    IF_NONE_MATCH,
+    JOB_ID,
+    Piece,
+    accept,
+    binary,
+    headers_out,
+    json_answer,
+    no_answer,
+    problems,
+    ref,
+)
+
+TAGS = ["benchmarks"]
+JobId = Annotated[str, Path(description="Id of the benchmark's job.", examples=[JOB_ID])]
+PlotName = Annotated[str, Path(description=f"One of: {', '.join(PLOTS)}.", examples=["gflops"])]
+PresetName = Annotated[str | None, WithJsonSchema({"enum": [*PRESETS, None]})]
+_LISTED = "\n".join(f"- `{preset.name}`: {preset.summary}." for preset in PRESETS.values())
+
+
+class BenchmarkBody(BenchmarkSpec):
+    """A benchmark: a whole spec, or a preset with fields that replace the preset's."""
+
+    preset: PresetName = Field(
+        None,
+        description="Preset to start from. Other fields replace its own; of `data`, `timing`, `transfers`, `energy` "
+        "and `tune` those that are named.",
+        examples=["quick"],
+    )
+
+
+EXAMPLES: dict[str, Any] = {
+    "preset": {"preset": "quick"},
+    "overridden": {"preset": "twenty-sizes", "shapes": [256, 512], "timing": {"rounds": 1}},
+    "sweep": {
+        "title": "Two kernels over powers of two",
+        "device": "any",
+        "kernels": ["cpu_blas"],
+        "shapes": [{"start": 64, "stop": 1024, "count": 5, "scale": "log2"}, {"m": 16, "n": 512, "k": 512}],
+        "dtypes": ["float32", "float64"],
+        "timing": {"rounds": 3, "min_samples": 20},
+    },
+    "grid": {
+        "kernels": [{"kernel": "register_tiled", "configs": {"grid": {"block_m": [64, 128], "block_n": [64, 128]}}}],
+        "shapes": [1024, 2048, 4096],
+        "device": "gpu",
+        "transfers": {"enabled": True},
+    },
+}
+BODY: Piece = {
+    "required": True,
+    "description": "One shape, kernel or element type may stand for a list of one. At most 256 KiB.",
+    "content": {
+        JSON: {"schema": ref(BenchmarkBody), "examples": {name: {"value": one} for name, one in EXAMPLES.items()}}
+    },
+}
+SUBMIT_ERRORS = (
+    errors.MalformedBody,
+    edge.InvalidHeader,
+    errors.NoWorkerForKernel,
+    errors.NoWorkerForDevice,
+    errors.IdempotencyKeyInUse,
+    errors.BodyTooLarge,
+    edge.UnsupportedMediaType,
+    errors.InvalidRequest,
+    errors.UnknownPreset,
+    errors.BenchmarkTooLarge,
+    errors.UnsupportedDType,
+    errors.UnknownKernel,
+    errors.InvalidConfig,
+    errors.IdempotencyKeyReused,
+    errors.QuotaExceeded,
+    errors.QueueFull,
+    errors.StoreFull,
+    errors.NoWorkers,
+)
+LIST: Piece = {
+    "tags": TAGS,
+    "operation_id": "list_presets",
+    "summary": "List the presets",
+    "description": "Benchmarks by name, with their specs and what they come to on the live workers. Benchmarks that "
+    "were asked for are jobs: GET /v1/jobs?kind=benchmark lists them.",
+    "responses": {200: json_answer(PresetList, "The presets."), **problems()},
+}
+SUBMIT: Piece = {
+    "tags": TAGS,
+    "operation_id": "submit_benchmark",
+    "summary": "Measure kernels",
+    "description": "Every kernel with every config on every shape and element type, in shuffled rounds with the "
+    "library's kernel among them, each product checked before and after it is timed. The answer is a job; follow it "
+    "as any other. A benchmark waits for a worker on one model of device. Where that worker is lost, another on the "
+    "same model goes on at the case it was on. A case that cannot run on the device becomes a `skipped` record; a "
+    "kernel that no live worker serves, or a config that no device takes, is refused.\n\n"
+    "`?dry_run=true` answers how many cases it has and about how long it takes, and makes no job; Idempotency-Key is "
+    "ignored. Too many measurements (MATMUL_MAX_BENCHMARK_CASES) or operations (MATMUL_MAX_BENCHMARK_FLOPS) are "
+    "refused with the numbers.\n\n"
+    "`device`: of a GPU's UUID the model counts, so it is taken only where one live worker runs on that model.\n\n"
+    f"Presets:\n{_LISTED}",
+    "status_code": 202,
+    "responses": {
+        202: json_answer(JobReply, "Recorded: poll the job.", "Location", "Retry-After", "Idempotent-Replayed"),
+        200: json_answer(DryRun, "Of a dry run: what it would be."),
+        **problems(*SUBMIT_ERRORS),
+    },
+    "openapi_extra": {"requestBody": BODY, "parameters": [IDEMPOTENCY_KEY]},
+}
+NOT_MODIFIED = no_answer("They are still those that If-None-Match names.", "ETag")
+READ_ERRORS = (errors.JobNotFound, errors.NotFound, edge.NotAcceptable, errors.InvalidRequest)
+
+
+def _answer(description: str, content: Piece) -> Piece:
+    return {"description": description, "content": content, "headers": headers_out("ETag")}
+
+
+def _text(*types: str) -> Piece:
+    return {name: {"schema": {"type": "string"}} for name in types}
+
+
+RESULTS: Piece = {
+    "tags": TAGS,
+    "operation_id": "get_results",
+    "summary": "Read what a benchmark has found",
+    "description": "JSON, or a table with one row a case: CSV, or Parquet where the server has the extra `parquet`. "
+    "Rounds are pooled. Also while it runs, and after it was cancelled or failed: then `complete` is false, and what "
+    "was measured is there.\n\n"
+    "`?compare=<id>` holds it against another benchmark, case by case: faster, slower, same or ambiguous, with what "
+    "differs in device, clocks and versions. JSON alone.",
+    "responses": {
+        200: _answer(
+            "The results.",
+            {
+                JSON: {"schema": {"anyOf": [ref(Results), ref(ComparisonView)]}},
+                **_text(CSV),
+                **binary((PARQUET,)),
+            },
+        ),
+        304: NOT_MODIFIED,
+        **problems(*READ_ERRORS, errors.ExtraMissing),
+    },
+    "openapi_extra": {"parameters": [accept((JSON, CSV, PARQUET)), IF_NONE_MATCH]},
+}
+REPORT: Piece = {
+    "tags": TAGS,
+    "operation_id": "get_report",
+    "summary": "Read a benchmark's report",
+    "description": "Device and software, how it was measured, tables, plots, roofline, dips with their reasons, "
+    "checks, noise, and how to do it again: of a benchmark that is under way, what there is. HTML is one file without "
+    "scripts; Markdown has no plots.",
+    "responses": {
+        200: _answer("The report.", _text(HTML, MARKDOWN)),
+        304: NOT_MODIFIED,
+        **problems(*READ_ERRORS, errors.ExtraMissing),
+    },
+    "openapi_extra": {"parameters": [accept((HTML, MARKDOWN)), IF_NONE_MATCH]},
+}
+PLOT: Piece = {
+    "tags": TAGS,
+    "operation_id": "get_plot",
+    "summary": "Draw a plot of a benchmark",
+    "description": "Needs the server's extra `report`. A plot that these results have nothing for is a 404, which "
+    "names those there are.\n\n" + "\n".join(f"- `{name}`: {plot.caption}" for name, plot in PLOTS.items()),
+    "responses": {
+        200: _answer("The plot.", {**_text(SVG), **binary((PNG,))}),
+        304: NOT_MODIFIED,
+        **problems(*READ_ERRORS, errors.ExtraMissing),
+    },
+    "openapi_extra": {"parameters": [accept((SVG, PNG)), IF_NONE_MATCH]},
+}

@@ -1,0 +1,170 @@
+"""/v1/jobs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Path
+from pydantic import Field
+
+from jobs import errors
+from jobs.base import Strict
+from jobs.models import JobRecord
+from service import problems as edge
+from service.http.negotiation import FILE_OFFERS, JSON
+from service.openapi.manual.matmul import JobReply, MatmulReply
+from service.openapi.manual.parts import (
+    IDEMPOTENCY_KEY,
+    IF_NONE_MATCH,
+    IF_RANGE,
+    JOB_ID,
+    PREFER,
+    RANGE,
+    Piece,
+    accept,
+    binary,
+    header_in,
+    headers_out,
+    json_answer,
+    no_answer,
+    problems,
+    ref,
+)
+
+TAGS = ["jobs"]
+JobId = Annotated[str, Path(description="Id of the job.", examples=[JOB_ID])]
+
+
+class JobList(Strict):
+    """A page of jobs."""
+
+    jobs: tuple[JobRecord, ...] = Field(description="Newest first; a key's own jobs only.")
+    next: str | None = Field(description="`cursor` of the following page; null at the end.", examples=["ajEyMw"])
+
+
+LIST: Piece = {
+    "tags": TAGS,
+    "operation_id": "list_jobs",
+    "summary": "List jobs, newest first",
+    "description": "In pages: `next` (and the Link header) leads on. New jobs never shift a page.",
+    "responses": {200: json_answer(JobList, "A page.", "Link"), **problems(errors.InvalidRequest)},
+}
+GET: Piece = {
+    "tags": TAGS,
+    "operation_id": "get_job",
+    "summary": "Read a job's record",
+    "description": "With `Prefer: wait=N` it answers when the record is another than If-None-Match names or, without "
+    "that, when the job is at its end; at the latest after N seconds.",
+    "responses": {
+        200: json_answer(JobRecord, "The record.", "ETag", "Preference-Applied"),
+        304: no_answer("The record is still the one that If-None-Match names.", "ETag", "Preference-Applied"),
+        **problems(errors.JobNotFound, errors.InvalidRequest),
+    },
+    "openapi_extra": {"parameters": [PREFER, IF_NONE_MATCH]},
+}
+FILE_HEADERS = ("ETag", "Accept-Ranges", "X-Matmul-Dtype", "X-Matmul-Shape")
+PRODUCT_HEADERS = ("Location", "Server-Timing", *FILE_HEADERS)
+PRODUCT_FILES = binary(offer for offer in FILE_OFFERS if offer != JSON)
+PRODUCT: Piece = {
+    "tags": TAGS,
+    "operation_id": "get_product",
+    "summary": "Fetch a job's product",
+    "description": "As the media type that Accept asks for; npy has no bfloat16 or float8_e4m3, and JSON carries "
+    "products up to MATMUL_MAX_JSON_ELEMENTS elements. Binary types can be fetched in ranges. What is sent was "
+    "held against the digests taken when the product was stored; where damage is found further on in a large product, "
+    "the connection is cut off before it.",
+    "responses": {
+        200: {
+            "description": "The product.",
+            "content": {**PRODUCT_FILES, JSON: {"schema": ref(MatmulReply)}},
+            "headers": headers_out(*PRODUCT_HEADERS),
+        },
+        206: {
+            "description": "The range asked for.",
+            "content": PRODUCT_FILES,
+            "headers": headers_out(*PRODUCT_HEADERS, "Content-Range"),
+        },
+        304: no_answer("The product is the one that If-None-Match names.", "ETag"),
+        **problems(
+            errors.JobNotFound,
+            errors.WrongState,
+            errors.ProductExpired,
+            errors.MatrixDamaged,
+            edge.NotAcceptable,
+            edge.RangeNotSatisfiable,
+            errors.InvalidRequest,
+        ),
+    },
+    "openapi_extra": {"parameters": [accept(FILE_OFFERS), RANGE, IF_RANGE, IF_NONE_MATCH]},
+}
+EVENTS: Piece = {
+    "tags": TAGS,
+    "operation_id": "stream_events",
+    "summary": "Follow a job as server-sent events",
+    "description": "Each change is an event: `queued`, `running`, `progress`, then one of `succeeded`, `failed`, "
+    "`cancelled`, which ends the stream. `data` is JSON with `state`, `attempt` and `version`, that of `progress` with "
+    "`progress` as in the record. A benchmark's also has `found`: of a measurement just taken `case`, `round`, "
+    "`kernel`, `m`, `n`, `k`, `dtype`, `status` and `gflops`; of a ceiling `name`, `unit` and `value`. A stream that "
+    "broke off goes on after Last-Event-ID, also when the API was restarted meanwhile.",
+    "responses": {
+        200: {"description": "The stream.", "content": {"text/event-stream": {"schema": {"type": "string"}}}},
+        204: no_answer("All events were told already; do not ask again."),
+        **problems(errors.JobNotFound, errors.InvalidRequest),
+    },
+    "openapi_extra": {
+        "parameters": [header_in("Last-Event-ID", "Id of the last event that was received.", "1763632800000-0")]
+    },
+}
+CANCEL: Piece = {
+    "tags": TAGS,
+    "operation_id": "cancel_job",
+    "summary": "Cancel a job",
+    "description": "A queued job is gone at once; the worker of a running one stops within a second. Its operands stay "
+    "for their time, so that it can be retried; deleting the job deletes them. A benchmark keeps what it has measured.",
+    "status_code": 202,
+    "responses": {
+        202: json_answer(JobRecord, "Cancelled now.", "ETag", "Location"),
+        200: json_answer(JobRecord, "It was cancelled already.", "ETag", "Location", "Idempotent-Replayed"),
+        **problems(
+            errors.JobNotFound,
+            errors.WrongState,
+            errors.IdempotencyKeyInUse,
+            errors.IdempotencyKeyReused,
+            edge.InvalidHeader,
+            errors.InvalidRequest,
+        ),
+    },
+    "openapi_extra": {"parameters": [IDEMPOTENCY_KEY]},
+}
+RETRY: Piece = {
+    "tags": TAGS,
+    "operation_id": "retry_job",
+    "summary": "Queue a failed or cancelled job again",
+    "description": "With a fresh count of attempts; the id stays. A benchmark goes on from what it has measured.",
+    "status_code": 202,
+    "responses": {
+        202: json_answer(JobReply, "Queued again.", "Location", "Retry-After", "Idempotent-Replayed"),
+        **problems(
+            errors.JobNotFound,
+            errors.WrongState,
+            errors.OperandMissing,
+            errors.IdempotencyKeyInUse,
+            errors.IdempotencyKeyReused,
+            edge.InvalidHeader,
+            errors.InvalidRequest,
+            errors.StoreFull,
+        ),
+    },
+    "openapi_extra": {"parameters": [IDEMPOTENCY_KEY]},
+}
+DELETE: Piece = {
+    "tags": TAGS,
+    "operation_id": "delete_job",
+    "summary": "Forget a job that is at its end",
+    "description": "With its product and its inline operands, or with what a benchmark has measured.",
+    "status_code": 204,
+    "responses": {
+        204: no_answer("It is gone."),
+        **problems(errors.JobNotFound, errors.WrongState, errors.InvalidRequest),
+    },
+}

@@ -1,0 +1,158 @@
+"""POST /v1/matmul."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from jobs import errors
+from jobs.base import Strict
+from jobs.models import JobRecord
+from service import problems as edge
+from service.bodies.matmul_multipart import MULTIPART
+from service.bodies.options import MatmulOptions, MatrixRef, Nested, RandomOperand
+from service.http.negotiation import JSON, NPY, PRODUCT_OFFERS, SAFETENSORS
+from service.openapi.manual.parts import (
+    IDEMPOTENCY_KEY,
+    MATRIX_ID,
+    PREFER,
+    Piece,
+    accept,
+    binary,
+    headers_out,
+    json_answer,
+    problems,
+    ref,
+)
+
+
+class MatmulBody(MatmulOptions):
+    """A product in JSON: the operands and how to multiply them."""
+
+    a: Nested | MatrixRef | RandomOperand = Field(
+        description="Operand A, m×k: rows of numbers (or a batch of such matrices), a stored matrix, or a random one.",
+        examples=[[[1.0, 2.0], [3.0, 4.0]]],
+    )
+    b: Nested | MatrixRef | RandomOperand = Field(
+        description="Operand B, k×n: as A.", examples=[[[5.0, 6.0], [7.0, 8.0]]]
+    )
+
+
+class MatmulReply(Strict):
+    """A finished product in JSON."""
+
+    job: JobRecord = Field(description="The job: kernel, device, timing, verification.")
+    c: Nested | None = Field(
+        description="The product, m×n (a batch: batch×m×n). `null` where it has more elements than the server's "
+        "MATMUL_MAX_JSON_ELEMENTS: then take it from /v1/jobs/{id}/product.",
+        examples=[[[19.0, 22.0], [43.0, 50.0]]],
+    )
+
+
+class JobReply(Strict):
+    """A job that is not at its end."""
+
+    job: JobRecord = Field(description="The job as it was recorded.")
+
+
+OPTIONS_PART = {
+    "allOf": [ref(MatmulOptions)],
+    "description": "How to multiply, as JSON. May hold `a` or `b` in place of the file, as a reference or random.",
+}
+BODY: Piece = {
+    "required": True,
+    "description": "Two operands and options. JSON suits small matrices; files are streamed.",
+    "content": {
+        JSON: {
+            "schema": ref(MatmulBody),
+            "examples": {
+                "lists": {"value": {"a": [[1, 2], [3, 4]], "b": [[5, 6], [7, 8]]}},
+                "stored": {"value": {"a": {"matrix": MATRIX_ID}, "b": {"matrix": MATRIX_ID}, "transpose_b": True}},
+                "random": {
+                    "value": {
+                        "a": {"random": {"shape": [256, 512], "seed": 1}},
+                        "b": {"random": {"shape": [512, 128], "seed": 2}},
+                        "dtype": "float64",
+                    }
+                },
+            },
+        },
+        MULTIPART: {
+            "schema": {
+                "type": "object",
+                "properties": {
+                    "a": {"type": "string", "format": "binary", "description": "Operand A as an .npy file."},
+                    "b": {"type": "string", "format": "binary", "description": "Operand B as an .npy file."},
+                    "options": OPTIONS_PART,
+                },
+            },
+            "encoding": {"a": {"contentType": NPY}, "b": {"contentType": NPY}, "options": {"contentType": JSON}},
+        },
+        SAFETENSORS: {
+            "schema": {
+                "type": "string",
+                "format": "binary",
+                "description": "A safetensors file with tensors `a` and `b`; the options may be JSON text in its "
+                "metadata, under `options`.",
+            }
+        },
+    },
+}
+BINARY_HEADERS = ("Location", "Server-Timing", "Preference-Applied", "Idempotent-Replayed")
+PRODUCT: Piece = {
+    "description": "The product, as Accept asks.",
+    "content": {
+        JSON: {"schema": ref(MatmulReply)},
+        **binary(offer for offer in PRODUCT_OFFERS if offer != JSON),
+    },
+    "headers": headers_out(*BINARY_HEADERS, "X-Matmul-Dtype", "X-Matmul-Shape", "ETag"),
+}
+SUBMIT_ERRORS = (
+    errors.MalformedBody,
+    edge.InvalidHeader,
+    errors.MatrixNotFound,
+    edge.NotAcceptable,
+    errors.NoWorkerForKernel,
+    errors.IdempotencyKeyInUse,
+    errors.BodyTooLarge,
+    edge.UnsupportedMediaType,
+    errors.InvalidRequest,
+    errors.InvalidMatrix,
+    errors.ShapeMismatch,
+    errors.UnsupportedDType,
+    errors.UnknownKernel,
+    errors.InvalidConfig,
+    errors.IdempotencyKeyReused,
+    errors.QuotaExceeded,
+    errors.QueueFull,
+    errors.StoreFull,
+    errors.NoWorkers,
+)
+JOB_ERRORS = (
+    errors.OperandMissing,
+    errors.OperandOutOfRange,
+    errors.KernelUnavailable,
+    edge.JobCancelled,
+    errors.JobFailed,
+    errors.WorkerLost,
+    errors.DeviceFault,
+    errors.VerificationFailed,
+    errors.OperandDamaged,
+    errors.MatrixDamaged,
+    errors.TimeLimitExceeded,
+    errors.OutOfDeviceMemory,
+    errors.NoRoomForProduct,
+)
+MULTIPLY: Piece = {
+    "tags": ["matmul"],
+    "operation_id": "multiply",
+    "summary": "Multiply two matrices",
+    "description": "C = A·B, or a batch of such products. The reply is the product, checked, in the media type that "
+    "Accept asks for, if it is there within the time that Prefer gives (30 s by default); else 202 and the job, to be "
+    "asked for later. NaN and infinities multiply by IEEE rules; JSON carries them as strings.",
+    "responses": {
+        200: PRODUCT,
+        202: json_answer(JobReply, "Not there yet: poll the job.", "Location", "Retry-After", "Preference-Applied"),
+        **problems(*SUBMIT_ERRORS, *JOB_ERRORS),
+    },
+    "openapi_extra": {"requestBody": BODY, "parameters": [PREFER, accept(PRODUCT_OFFERS), IDEMPOTENCY_KEY]},
+}

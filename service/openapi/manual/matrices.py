@@ -1,0 +1,148 @@
+"""/v1/matrices."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+
+from fastapi import Path
+from pydantic import Field
+
+from jobs import errors
+from jobs.base import Strict
+from kernels.numerics import DTYPE_NAMES, DTypeName
+from service import problems as edge
+from service.bodies.matrix import MatrixUpload
+from service.http.negotiation import FILE_OFFERS, JSON, NPY, OCTETS, SAFETENSORS
+from service.openapi.manual.parts import (
+    IDEMPOTENCY_KEY,
+    IF_NONE_MATCH,
+    IF_RANGE,
+    MATRIX_ID,
+    RANGE,
+    Piece,
+    accept,
+    binary,
+    header_in,
+    headers_out,
+    json_answer,
+    no_answer,
+    problems,
+    ref,
+)
+
+TAGS = ["matrices"]
+MatrixId = Annotated[str, Path(description="Id of the matrix.", examples=[MATRIX_ID])]
+
+
+class MatrixView(Strict):
+    """A stored matrix."""
+
+    id: str = Field(
+        description="sha256 of element type, shape and elements, or `c_…` for a product.", examples=[MATRIX_ID]
+    )
+    dtype: DTypeName = Field(description="Element type.")
+    shape: tuple[int, ...] = Field(description="Rows and columns, or batch, rows and columns.", examples=[[256, 512]])
+    bytes: int = Field(description="Size of the elements in bytes.", examples=[524288])
+    created_at: datetime = Field(description="When its owner first stored it (UTC).")
+    expires_at: datetime = Field(description="When it goes, unless it is used before (UTC).")
+
+
+OCTET_PARAMETERS = [
+    header_in(
+        "X-Matmul-Dtype",
+        "Element type of an octet-stream body; or the query's `dtype`.",
+        "float32",
+        enum=list(DTYPE_NAMES),
+    ),
+    header_in("X-Matmul-Shape", "Sizes of an octet-stream body; or the query's `shape`.", "256,512"),
+]
+BODY: Piece = {
+    "required": True,
+    "description": "One matrix. npy and safetensors say themselves what they hold; an octet-stream is elements alone, "
+    "little-endian and row-major.",
+    "content": {
+        **binary((NPY, SAFETENSORS, OCTETS)),
+        JSON: {
+            "schema": ref(MatrixUpload),
+            "examples": {
+                "random": {"value": {"random": {"shape": [256, 512], "dtype": "float32", "seed": 7}}},
+                "data": {"value": {"data": [[1, 2], [3, 4]], "dtype": "int8"}},
+            },
+        },
+    },
+}
+UPLOAD_ERRORS = (
+    errors.MalformedBody,
+    errors.BodyTooLarge,
+    edge.UnsupportedMediaType,
+    errors.InvalidRequest,
+    errors.InvalidMatrix,
+    errors.UnsupportedDType,
+    errors.StoreFull,
+)
+STORED = {
+    201: json_answer(MatrixView, "Stored.", "Location"),
+    200: json_answer(MatrixView, "It was there; its time starts anew.", "Location", "Idempotent-Replayed"),
+}
+UPLOAD: Piece = {
+    "tags": TAGS,
+    "operation_id": "upload_matrix",
+    "summary": "Store a matrix",
+    "description": "Once, however often it is sent: its id follows from its contents. Use it in many products.",
+    "status_code": 201,
+    "responses": {
+        **STORED,
+        **problems(*UPLOAD_ERRORS, edge.InvalidHeader, errors.IdempotencyKeyInUse, errors.IdempotencyKeyReused),
+    },
+    "openapi_extra": {"requestBody": BODY, "parameters": [IDEMPOTENCY_KEY, *OCTET_PARAMETERS]},
+}
+PUT: Piece = {
+    "tags": TAGS,
+    "operation_id": "put_matrix",
+    "summary": "Store a matrix under the id it must have",
+    "description": "As POST, but the contents are refused where their id is another: sha256 of "
+    "`<dtype>:<size>x<size>\\n` and the elements, little-endian and row-major.",
+    "status_code": 201,
+    "responses": {**STORED, **problems(*UPLOAD_ERRORS, errors.DigestMismatch, errors.MatrixNotFound)},
+    "openapi_extra": {"requestBody": BODY, "parameters": OCTET_PARAMETERS},
+}
+FILES = binary(offer for offer in FILE_OFFERS if offer != JSON)
+FILE_HEADERS = ("ETag", "Accept-Ranges", "X-Matmul-Dtype", "X-Matmul-Shape")
+GET: Piece = {
+    "tags": TAGS,
+    "operation_id": "get_matrix",
+    "summary": "Fetch a matrix",
+    "description": "As the media type that Accept asks for: its contents, or in JSON what is known of it. "
+    "npy has no bfloat16 or float8_e4m3. What is sent was held against the digests taken when the matrix came in; "
+    "where damage is found further on in a large matrix, the connection is cut off before it.",
+    "responses": {
+        200: {
+            "description": "The matrix.",
+            "content": {**FILES, JSON: {"schema": ref(MatrixView)}},
+            "headers": headers_out(*FILE_HEADERS),
+        },
+        206: {
+            "description": "The range asked for.",
+            "content": FILES,
+            "headers": headers_out(*FILE_HEADERS, "Content-Range"),
+        },
+        304: no_answer("It is the one that If-None-Match names.", "ETag"),
+        **problems(
+            errors.MatrixNotFound,
+            errors.MatrixDamaged,
+            edge.NotAcceptable,
+            edge.RangeNotSatisfiable,
+            errors.InvalidRequest,
+        ),
+    },
+    "openapi_extra": {"parameters": [accept(FILE_OFFERS), RANGE, IF_RANGE, IF_NONE_MATCH]},
+}
+DELETE: Piece = {
+    "tags": TAGS,
+    "operation_id": "delete_matrix",
+    "summary": "Give a matrix up",
+    "description": "Jobs that still wait for it will fail with `operand_missing`.",
+    "status_code": 204,
+    "responses": {204: no_answer("It is gone."), **problems(errors.MatrixNotFound, errors.InvalidRequest)},
+}

@@ -1,0 +1,44 @@
+"""/v1/published."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Path
+
+from jobs import errors
+from kernels.published_records import Publication
+from service.openapi.manual.parts import IF_NONE_MATCH, Piece, json_answer, no_answer, problems
+from service.published import PublishedList
+
+TAGS = ["published"]
+PublishedName = Annotated[str, Path(description="Name of the results.", examples=["t4_register_tile_2025"])]
+NOT_MODIFIED = no_answer("It is still the one that If-None-Match names.", "ETag")
+
+LIST: Piece = {
+    "tags": TAGS,
+    "operation_id": "list_published",
+    "summary": "List the published results",
+    "description": "Results that ship with this service, to compare with: those of the reports that the kernels come "
+    "from, and recorded runs of its own.",
+    "responses": {
+        200: json_answer(PublishedList, "The list.", "ETag"),
+        304: NOT_MODIFIED,
+        **problems(reads_store=False),
+    },
+    "openapi_extra": {"parameters": [IF_NONE_MATCH]},
+}
+GET: Piece = {
+    "tags": TAGS,
+    "operation_id": "get_published",
+    "summary": "Read published results",
+    "description": "Citation, device, and every figure as a flat record: kernel, size, GFLOPS, times. A record whose "
+    "`repeats` is set shows a measurement again that another record has; leave it out of a curve. What the source does "
+    "not say is null or left out. Notes, in this service's words, say where a source contradicts itself.",
+    "responses": {
+        200: json_answer(Publication, "The results.", "ETag"),
+        304: NOT_MODIFIED,
+        **problems(errors.NotFound, errors.InvalidRequest, reads_store=False),
+    },
+    "openapi_extra": {"parameters": [IF_NONE_MATCH]},
+}

@@ -1,0 +1,189 @@
+"""What the server itself must guard against, before any application code runs: clients that send nothing, or a byte at
+a time, or headers or chunks without end. uvicorn has no limit for any of these.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from typing import Any, ClassVar, Literal
+
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE
+
+from jobs.errors import MalformedBody, MatmulError
+from jobs.settings import Settings
+from service.problems import (
+    HeadersTooLarge,
+    MalformedRequest,
+    RequestTimedOut,
+    TooManyConnections,
+    problem_response,
+)
+from service.server.large_bodies import LargeBodyProtocol
+
+MAX_HEAD_BYTES = 64 << 10  # request line and headers
+MAX_HEADERS = 200
+MIN_BYTES = 1 << 10  # of a body within one receive timeout; a slower one is not waited for
+FREE_CHUNKS, CHUNK_MEAN_BYTES = 16_384, 512  # chunks of a body, beyond which their mean size must not be smaller
+DISCARD_BYTES = 16 << 20  # of a body that was answered before its end; more is cut off
+MAX_CONNECTIONS = 4096
+
+
+class LimitedProtocol(LargeBodyProtocol):
+    """uvicorn's httptools protocol with limits."""
+
+    receive_timeout_s: ClassVar[float]  # see `protocol_class`
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._stage: Literal["idle", "head", "body"] = "idle"
+        self._stage_at = self._heard_at = self._window_at = self.loop.time()  # when it began; the last bytes came; …
+        self._window_bytes = 0  # … bytes are counted since
+        self._head_bytes = self._body_bytes = self._chunks = self._discarded_bytes = 0
+        self._refusal: MatmulError | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    # ---- the connection ----
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._look_again_in(self.receive_timeout_s)
+        if len(self.connections) > MAX_CONNECTIONS:
+            self._refuse(TooManyConnections())
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        self._heard_at = self.loop.time()
+        self._window_bytes += len(data)
+        if self._stage != "body":
+            self._head_bytes += len(data)
+        super().data_received(data)
+        if self._stage == "head" and self._head_bytes > MAX_HEAD_BYTES:
+            self._refuse(_head_too_large())
+
+    # ---- what the parser calls; an error raised here reaches `send_400_response` ----
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._stage, self._stage_at = "head", self._heard_at
+        self._head_bytes = 0
+        if self._timer is None:
+            self._look_again_in(self.receive_timeout_s)
+
+    def on_url(self, url: bytes) -> None:
+        super().on_url(url)
+        self._count_head(len(url))
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        super().on_header(name, value)
+        self._count_head(len(name) + len(value))
+
+    def _count_head(self, size: int) -> None:
+        """On top of what `data_received` counts: a whole head may come in one piece, with a body behind it."""
+        self._head_bytes += size
+        if self._head_bytes > 2 * MAX_HEAD_BYTES or len(self.headers) > MAX_HEADERS:
+            self._stop_parsing(_head_too_large())
+
+    def on_headers_complete(self) -> None:
+        super().on_headers_complete()
+        self._stage, self._window_at = "body", self._heard_at
+        self._window_bytes = self._body_bytes = self._chunks = self._discarded_bytes = 0
+
+    def on_chunk_header(self) -> None:
+        self._chunks += 1
+        if self._chunks > FREE_CHUNKS + self._body_bytes // CHUNK_MEAN_BYTES:
+            self._stop_parsing(MalformedBody("The body comes in too many small chunks; send larger ones."))
+
+    def on_body(self, body: bytes) -> None:
+        self._body_bytes += len(body)
+        if self.cycle.response_complete:
+            self._discarded_bytes += len(body)
+            if self._discarded_bytes > DISCARD_BYTES:
+                self.transport.close()
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        super().on_message_complete()
+        if self._left_bytes:
+            return
+        self._stage = "idle"
+        if self.cycle.response_complete and not self.transport.is_closing():
+            self._unset_keepalive_if_required()  # the answer came first, and the timer that it set went with the body
+            self.timeout_keep_alive_task = self.loop.call_later(
+                self.timeout_keep_alive, self.timeout_keep_alive_handler
+            )
+
+    # ---- deadlines: one timer, which looks what there is to wait for ----
+    def _look_again_in(self, seconds: float) -> None:
+        self._timer = self.loop.call_later(seconds, self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        left_s = self._patience_s()
+        if self.transport.is_closing() or left_s is None:
+            return
+        if left_s > 0:
+            self._look_again_in(left_s)
+        elif self._stage == "idle":
+            self.transport.close()
+        else:
+            self._refuse(RequestTimedOut(f"The request's {self._stage} did not arrive in time."))
+
+    def _patience_s(self) -> float | None:
+        """How much longer to wait for the client; None where it is not the client's turn."""
+        now = self.loop.time()
+        if self._stage == "body":
+            return self._body_patience_s(now)
+        if self._stage == "head" or self.cycle is None:
+            return self._stage_at + self.receive_timeout_s - now
+        return None
+
+    def _body_patience_s(self, now: float) -> float:
+        if self.flow.read_paused:  # it is this side that does not read
+            self._heard_at = self._window_at = now
+        elif now - self._window_at >= self.receive_timeout_s:
+            if self._window_bytes < MIN_BYTES:
+                return 0.0
+            self._window_at, self._window_bytes = now, 0
+        return min(self._heard_at, self._window_at) + self.receive_timeout_s - now
+
+    # ---- refusals ----
+    def _stop_parsing(self, error: MatmulError) -> None:
+        self._refusal = error
+        raise error
+
+    def send_400_response(self, msg: str) -> None:
+        self._refuse(self._refusal or MalformedRequest())
+
+    def _refuse(self, error: MatmulError) -> None:
+        """Answers, unless another answer is under way, and closes the connection."""
+        if self.transport.is_closing():
+            return
+        is_answering = self.cycle is not None and not self.cycle.response_complete
+        if is_answering:
+            self.cycle.disconnected = True  # the application stops reading, and its answer goes nowhere
+            self.cycle.message_event.set()
+        if not is_answering or (self._stage == "body" and not self.cycle.response_started):
+            self.transport.write(_raw_response(error))
+        self.transport.close()
+
+
+def _head_too_large() -> HeadersTooLarge:
+    return HeadersTooLarge(
+        f"A request line with its headers may have {MAX_HEAD_BYTES} bytes, and there may be {MAX_HEADERS} headers."
+    )
+
+
+def _raw_response(error: MatmulError) -> bytes:
+    """The problem document as bytes on the wire: no application is there to send it."""
+    scope = {"path": "/", "state": {"request_id": secrets.token_hex(8)}}
+    response = problem_response(error, scope, {"connection": "close"})
+    headers = [name + b": " + value for name, value in response.raw_headers]
+    return STATUS_LINE[response.status_code] + b"\r\n".join([*headers, b"", bytes(response.body)])
+
+
+def protocol_class(settings: Settings) -> type[asyncio.Protocol]:
+    """What uvicorn's `http` setting takes."""
+    return type("Protocol", (LimitedProtocol,), {"receive_timeout_s": settings.receive_timeout_s})

@@ -1,0 +1,45 @@
+"""Which queue a product goes to: that of a live worker that can run it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jobs.errors import InvalidConfig, NoWorkerForKernel, NoWorkers
+from jobs.fleet.workers import WorkerInfo
+from kernels.kernel import ConfigError
+from service.bodies.options import MatmulOptions
+from service.submit.plan import AUTO, Plan
+
+
+def choose_queue(options: MatmulOptions, plan: Plan, workers: Sequence[WorkerInfo]) -> str:
+    """A GPU's queue where one can run it, else a CPU's. Raises NoWorkers, NoWorkerForKernel, InvalidConfig."""
+    able = [worker for worker in workers if _can_run(worker, plan)]
+    if able:
+        fitting = able if options.kernel == AUTO else _fitting(options, plan, able)
+        gpus = [worker for worker in fitting if worker.device.device_class == "gpu"]
+        return (gpus or fitting)[0].queue
+    if options.kernel == AUTO and not workers:
+        raise NoWorkers
+    served = ", ".join(sorted({name for worker in workers for name in worker.kernels})) or "none"
+    asked = "a kernel that can do this" if options.kernel == AUTO else options.kernel
+    raise NoWorkerForKernel(f"No live worker serves {asked}; served now: {served}.", field="kernel")
+
+
+def _can_run(worker: WorkerInfo, plan: Plan) -> bool:
+    traits, dtype = worker.device.traits, plan.problem.dtype
+    return any(k.name in worker.kernels and k.unsupported_because(traits, dtype) is None for k in plan.kernels)
+
+
+def _fitting(options: MatmulOptions, plan: Plan, able: Sequence[WorkerInfo]) -> Sequence[WorkerInfo]:
+    """Those on whose device the config fits. Raises InvalidConfig with the first one's reason where there is none."""
+    (kernel,) = plan.kernels
+    fitting, errors = [], []
+    for worker in able:
+        try:
+            kernel.resolve_config(options.config, plan.problem, worker.device.traits)
+            fitting.append(worker)
+        except ConfigError as error:
+            errors.append(error)
+    if not fitting:
+        raise InvalidConfig(str(errors[0]), field="config")
+    return fitting

@@ -1,0 +1,139 @@
+"""Whether a product can be computed as asked, before anything is stored or queued. It knows no store and no worker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from jobs.errors import InvalidConfig, InvalidMatrix, InvalidRequest, ShapeMismatch, UnsupportedDType
+from kernels.catalog import BY_NAME, CATALOG
+from kernels.kernel import ConfigError, Kernel
+from kernels.numerics import DTYPES, AccuracyName, DTypeName, Problem
+from service.bodies.options import MatmulOptions
+
+AUTO = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class OperandType:
+    """What an operand is, apart from its elements."""
+
+    dtype: DTypeName
+    shape: tuple[int, ...]
+    follows_options: bool = False  # made from a seed: `dtype` was its default, no claim about it
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A product that some kernel of the catalogue computes."""
+
+    problem: Problem
+    accuracy: AccuracyName
+    kernels: tuple[Kernel, ...]  # those that may run it: the one asked for, or all that fit
+
+
+def make_plan(options: MatmulOptions, a: OperandType, b: OperandType, *, max_product_bytes: int) -> Plan:
+    """Raises InvalidRequest and its kin, each with a sentence and, where one is to blame, the field."""
+    dtype = _common_dtype(options, a, b)
+    problem = _problem(options, dtype, a.shape, b.shape)
+    if problem.product_bytes > max_product_bytes:
+        raise InvalidMatrix(
+            f"The product would have {problem.product_bytes} bytes; the largest kept here has {max_product_bytes}."
+        )
+    accuracy = options.accuracy or _default_accuracy(options.kernel, dtype)
+    return Plan(problem, accuracy, _kernels(options, problem, accuracy))
+
+
+def _default_accuracy(kernel: str, dtype: DTypeName) -> AccuracyName:
+    """The element type's; who names a kernel of reduced precision has asked for its class."""
+    named = BY_NAME[kernel].accuracy if kernel != AUTO else {}
+    return named.get(dtype, DTYPES[dtype].accuracy)
+
+
+def _common_dtype(options: MatmulOptions, a: OperandType, b: OperandType) -> DTypeName:
+    if a.dtype != b.dtype:
+        raise UnsupportedDType(f"a is {a.dtype} but b is {b.dtype}; both operands must have the same element type.")
+    if options.dtype not in (None, a.dtype) and not (a.follows_options and b.follows_options):
+        raise UnsupportedDType(f"dtype is {options.dtype} but the operands are {a.dtype}; leave it out.", field="dtype")
+    return a.dtype
+
+
+def _problem(options: MatmulOptions, dtype: DTypeName, a: tuple[int, ...], b: tuple[int, ...]) -> Problem:
+    m, k = _sizes("a", a, options.transpose_a)
+    inner, n = _sizes("b", b, options.transpose_b)
+    if k != inner:
+        raise ShapeMismatch(
+            f"{_told('a', a, options.transpose_a)} but {_told('b', b, options.transpose_b)}: "
+            "a's columns must equal b's rows."
+        )
+    for name, size in (("a's rows", m), ("b's columns", n)):
+        if size == 0:
+            raise ShapeMismatch(f"The product would be empty: {name} are none.", field=name[0])
+    return Problem(
+        m=m,
+        n=n,
+        k=k,
+        dtype=dtype,
+        batch=_batch(a, b),
+        transpose_a=options.transpose_a,
+        transpose_b=options.transpose_b,
+        a_batched=len(a) == 3,
+        b_batched=len(b) == 3,
+    )
+
+
+def _sizes(name: str, shape: tuple[int, ...], transposed: bool) -> tuple[int, int]:
+    """Rows and columns as they are multiplied."""
+    if len(shape) not in (2, 3):
+        raise InvalidMatrix(
+            f"{name} is {len(shape)}-D; an operand has rows and columns, and may have a batch axis before them.",
+            field=name,
+        )
+    rows, columns = shape[-2:]
+    return (columns, rows) if transposed else (rows, columns)
+
+
+def _batch(a: tuple[int, ...], b: tuple[int, ...]) -> int:
+    sizes = {shape[0] for shape in (a, b) if len(shape) == 3}
+    if len(sizes) > 1:
+        raise ShapeMismatch(f"a is a batch of {a[0]} but b is a batch of {b[0]}; both must have as many matrices.")
+    batch = sizes.pop() if sizes else 1
+    if batch == 0:
+        raise ShapeMismatch("The product would be empty: the batch has no matrices.")
+    return batch
+
+
+def _told(name: str, shape: tuple[int, ...], transposed: bool) -> str:
+    """As in `a is 3×4`, or `a transposed is 4×3`."""
+    rows, columns = _sizes(name, shape, transposed)
+    return f"{name}{' transposed' if transposed else ''} is {rows}×{columns}"
+
+
+def _kernels(options: MatmulOptions, problem: Problem, accuracy: AccuracyName) -> tuple[Kernel, ...]:
+    dtype = problem.dtype
+    if options.kernel != AUTO:
+        return (_named(BY_NAME[options.kernel], problem, accuracy, options.config),)
+    if options.config:
+        raise InvalidConfig("A config belongs to one kernel; name that kernel, or leave config out.", field="config")
+    fit = tuple(kernel for kernel in CATALOG if kernel.takes(dtype, accuracy))
+    if not fit:
+        raise InvalidRequest(f"No kernel multiplies {dtype} operands to {accuracy} accuracy.", field="accuracy")
+    return fit
+
+
+def _named(kernel: Kernel, problem: Problem, accuracy: AccuracyName, config: Mapping[str, int]) -> Kernel:
+    dtype = problem.dtype
+    if dtype not in kernel.dtypes:
+        raise UnsupportedDType(
+            f"{kernel.name} does not multiply {dtype} operands; it takes {', '.join(kernel.dtypes)}.", field="kernel"
+        )
+    if not kernel.takes(dtype, accuracy):
+        offered = kernel.accuracy[dtype]
+        raise InvalidRequest(
+            f"{kernel.name} multiplies {dtype} operands to {offered} accuracy, not to {accuracy}.", field="accuracy"
+        )
+    try:
+        kernel.resolve_config(config, problem)
+    except ConfigError as error:
+        raise InvalidConfig(str(error), field="config") from None
+    return kernel

@@ -1,0 +1,108 @@
+"""Products out. For worker threads: reading the record and the product is one trip."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from types import MappingProxyType
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Scope
+
+from jobs.errors import MatmulError, MatrixDamaged, MatrixNotFound, ProductExpired, WrongState
+from jobs.models import JobRecord, ProductInfo, product_id
+from jobs.states import JobState
+from service.bodies.nested_lists import to_json
+from service.context import Context
+from service.damage import damage_reported
+from service.http.negotiation import JSON, PRODUCT_OFFERS, choose_type, offers_for
+from service.http.representations import UNCONDITIONAL, Conditions, Matrix, represent, send
+from service.problems import JobCancelled, job_failure, problem_response
+
+PRODUCT_DAMAGED = "The stored bytes are no longer those of the product, so they are not sent; submit the job again."
+NO_HEADERS: Mapping[str, str] = MappingProxyType({})
+
+
+def job_location(job_id: str) -> dict[str, str]:
+    return {"location": f"/v1/jobs/{job_id}"}
+
+
+def record_json(record: JobRecord) -> bytes:
+    return record.model_dump_json().encode()
+
+
+def product_reply(
+    context: Context,
+    record: JobRecord,
+    media_type: str,
+    asked: Conditions = UNCONDITIONAL,
+    extra: Mapping[str, str] = NO_HEADERS,
+) -> Response:
+    """The product of a succeeded job. Raises ProductExpired, MatrixDamaged, RangeNotSatisfiable."""
+    assert record.product is not None
+    headers = {**job_location(record.id), "server-timing": server_timing(record), **extra}
+    try:
+        if media_type == JSON:
+            return Response(_json_reply(context, record, record.product), 200, headers, JSON)
+        matrix = Matrix(product_id(record.id, record.attempt), record.product.dtype, record.product.shape)
+        return send(context, represent(matrix, media_type), asked, headers)
+    except MatrixNotFound:
+        raise ProductExpired from None
+    except MatrixDamaged:
+        raise MatrixDamaged(PRODUCT_DAMAGED) from None
+
+
+def _json_reply(context: Context, record: JobRecord, product: ProductInfo) -> bytes:
+    """`c` is null where there are more elements than JSON carries here."""
+    c = b"null"
+    if prod(product.shape) <= context.settings.max_json_elements:
+        name = product_id(record.id, record.attempt)
+        with damage_reported(context, name):
+            c = to_json(context.store.load(name, product.dtype, product.shape), product.dtype)
+    return b'{"job":' + record_json(record) + b',"c":' + c + b"}"
+
+
+def product_type(request: Request, record: JobRecord, offers: Sequence[str]) -> str:
+    """The media type to send the product in. Raises WrongState where there is no product, NotAcceptable."""
+    if record.product is None or record.state is not JobState.SUCCEEDED:
+        raise WrongState(f"The job is {record.state}, so it has no product.")
+    return choose_type(request.headers.get("accept"), offers_for(record.product.dtype, offers))
+
+
+def end_reply(context: Context, record: JobRecord, request: Request, extra: Mapping[str, str]) -> Response | None:
+    """What a caller who waited for the job gets: its product, or why there is none. None while it has not ended."""
+    match record.state:
+        case JobState.SUCCEEDED:
+            media_type = product_type(request, record, PRODUCT_OFFERS)
+            return product_reply(context, record, media_type, extra=extra)
+        case JobState.FAILED:
+            assert record.error is not None
+            return _no_product(job_failure(record.error.type, record.error.detail), record, request.scope, extra)
+        case JobState.CANCELLED:
+            return _no_product(JobCancelled(), record, request.scope, extra)
+    return None
+
+
+def _no_product(error: MatmulError, record: JobRecord, scope: Scope, extra: Mapping[str, str]) -> Response:
+    return problem_response(error, scope, {**job_location(record.id), **extra}, members={"job": record.id})
+
+
+def pending_reply(record: JobRecord, extra: Mapping[str, str] = NO_HEADERS) -> Response:
+    """202: the job is recorded, and where to look for it."""
+    headers = {**job_location(record.id), "retry-after": "1", "cache-control": "no-store", **extra}
+    return Response(b'{"job":' + record_json(record) + b"}", 202, headers, JSON)
+
+
+def server_timing(record: JobRecord) -> str:
+    """Where the time went, for the `Server-Timing` header, in milliseconds."""
+    timing = record.timing
+    assert timing is not None
+    parts = {
+        "queue": timing.queue_ms,
+        "h2d": timing.h2d_ms,
+        "kernel": timing.kernel_ms,
+        "d2h": timing.d2h_ms,
+        "total": timing.total_ms,
+    }
+    return ", ".join(f"{name};dur={ms:.3f}" for name, ms in parts.items())
