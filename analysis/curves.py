@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from analysis.measurement import Measurement
 from kernels.catalog import BY_NAME
-from kernels.kernel import LibraryKernel, TileConfig
-from kernels.numerics import DTypeName
+from kernels.model.kernel import LibraryKernel, TileConfig
+from kernels.model.numerics import DTypeName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,8 +16,8 @@ from jobs.benchmarks.cases import Case, expand
 from jobs.benchmarks.spec import BenchmarkSpec, TimingSpec
 from jobs.fleet.workers import DeviceInfo
 from kernels.catalog import BY_NAME
-from kernels.kernel import DeviceClass
-from kernels.numerics import DTypeName, Problem
+from kernels.model.kernel import DeviceClass
+from kernels.model.numerics import DTypeName, Problem
 from kernels.published import PUBLISHED
 
 REFERENCE = "NVIDIA H200"  # what this project's own results were recorded on

@@ -15,8 +15,8 @@ from analysis.measurement import WIDEST_ACCESS_BYTES, Measurement, row_alignment
 from analysis.roofline import moved_bytes
 from analysis.tiling import Tiling, tiling
 from kernels.catalog import BY_NAME
-from kernels.kernel import LibraryKernel
-from kernels.numerics import DTYPES
+from kernels.model.kernel import LibraryKernel
+from kernels.model.numerics import DTYPES
 
 Factor = Literal["partial_tiles", "waves", "alignment", "l2"]
 NOTABLE = 0.01  # least change of a ratio that is worth a sentence

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from kernels.kernel import DeviceClass, TileConfig
-from kernels.numerics import AccuracyName, DTypeName, Problem
+from kernels.model.kernel import DeviceClass, TileConfig
+from kernels.model.numerics import AccuracyName, DTypeName, Problem
 from kernels.published_records import Status
 
 Cache = Literal["cold", "warm"]

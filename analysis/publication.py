@@ -9,7 +9,7 @@ from typing import Any
 from analysis.result_models import CaseResult, Results
 from analysis.results import measurements
 from analysis.roofline import measured_roofs, theoretical_roofs
-from kernels.architectures import ARCHITECTURES
+from kernels.model.architectures import ARCHITECTURES
 
 
 def publish(results: Results, name: str | None = None) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from jobs.benchmarks.spec import BenchmarkSpec
 from jobs.models import JobRecord
 from jobs.states import JobState
 from kernels.catalog import KERNEL_NAMES
-from kernels.numerics import DTYPES
+from kernels.model.numerics import DTYPES
 
 __all__ = ["CaseResult", "Results", "collect", "from_json", "measurements", "to_json"]
 

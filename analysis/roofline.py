@@ -11,9 +11,9 @@ from typing import Literal
 
 from analysis.measurement import Device, Measurement
 from analysis.tiling import Tile, tiling
-from kernels.arrange import tiles
 from kernels.catalog import BY_NAME
-from kernels.numerics import DTYPES, AccuracyName, DTypeName
+from kernels.model.arrange import tiles
+from kernels.model.numerics import DTYPES, AccuracyName, DTypeName
 
 ByteModel = Literal["compulsory", "tile", "measured"]
 RoofKind = Literal["theoretical", "measured"]

@@ -12,7 +12,7 @@ from jobs.benchmarks.records import Ceiling
 from jobs.benchmarks.roofs import measured_roofs
 from jobs.fleet.workers import Ceilings
 from kernels.catalog import BY_NAME
-from kernels.numerics import DTYPES, AccuracyName, DTypeName, Problem
+from kernels.model.numerics import DTYPES, AccuracyName, DTypeName, Problem
 from kernels.published_records import Publication, PublishedDevice, PublishedRecord
 
 UNKNOWN_CPU = Device(device_class="cpu")

@@ -8,11 +8,11 @@ from math import ceil
 from typing import TypeVar
 
 from analysis.measurement import Device, Measurement
-from kernels.architectures import ARCHITECTURES
-from kernels.arrange import tiles
 from kernels.catalog import BY_NAME
-from kernels.kernel import CudaKernel, TileConfig
-from kernels.numerics import DTypeName, Problem
+from kernels.model.architectures import ARCHITECTURES
+from kernels.model.arrange import tiles
+from kernels.model.kernel import CudaKernel, TileConfig
+from kernels.model.numerics import DTypeName, Problem
 
 SPAN = 2**14 * 3**2 * 5 * 7  # a side that every tile in use divides
 

@@ -24,11 +24,11 @@ from benchmarks.element_errors import Errors, Reference
 from benchmarks.operand_kinds import FAR, KINDS, Pair, square
 from jobs.formats.elements import STORAGE_DTYPES, Array
 from jobs.settings import Settings
-from kernels.accuracy import element_bound
 from kernels.catalog import BY_NAME
-from kernels.choose import choose
-from kernels.kernel import TileConfig
-from kernels.numerics import AccuracyName, DTypeName, Problem
+from kernels.model.accuracy import element_bound
+from kernels.model.kernel import TileConfig
+from kernels.model.numerics import AccuracyName, DTypeName, Problem
+from kernels.selection.choose import choose
 from worker.benchmark.environment import dated_environment
 from worker.child import make_runner
 from worker.runner import HostOperand, Runner, gathered

@@ -30,8 +30,8 @@ from benchmarks.bench_kernels import Kept, look
 from benchmarks.kernel_targets import MORE_EXACT
 from benchmarks.presets import ENDED, POLL_S, run, service
 from kernels.catalog import BY_NAME, CATALOG
-from kernels.kernel import CudaKernel, DeviceClass
-from kernels.numerics import DTYPE_NAMES, DTypeName
+from kernels.model.kernel import CudaKernel, DeviceClass
+from kernels.model.numerics import DTYPE_NAMES, DTypeName
 
 SHAPES = 200
 SLOW = (

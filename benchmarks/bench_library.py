@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.kernel_targets import Shape
 from jobs.benchmarks.spec import DataSpec
 from jobs.settings import Settings
-from kernels.numerics import DTypeName, Problem
+from kernels.model.numerics import DTypeName, Problem
 from worker.benchmark.environment import dated_environment
 
 if TYPE_CHECKING:

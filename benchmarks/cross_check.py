@@ -23,7 +23,7 @@ from jobs.benchmarks.cases import Case
 from jobs.benchmarks.spec import DataSpec
 from jobs.settings import Settings
 from kernels.catalog import BY_NAME
-from kernels.numerics import DTypeName, Problem
+from kernels.model.numerics import DTypeName, Problem
 from worker.benchmark.bench import Bench
 from worker.benchmark.cuda_bench import CudaPrepared
 from worker.benchmark.cuda_operands import random_set

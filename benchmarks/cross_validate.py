@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from benchmarks.auto_sample import geometric_mean
-from kernels.choose import Choice, choose_from, contenders
-from kernels.forecast import Forecast, Point
-from kernels.kernel import DeviceTraits
-from kernels.tuned import TABLES, Entry, Row, Trial, TunedTable
+from kernels.model.kernel import DeviceTraits
+from kernels.selection.choose import Choice, choose_from, contenders
+from kernels.selection.forecast import Forecast, Point
+from kernels.selection.tuned import TABLES, Entry, Row, Trial, TunedTable
 
 SHOWN = 10
 

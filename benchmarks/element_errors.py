@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from jobs.formats.elements import Array
-from kernels.accuracy import ElementBound
+from kernels.model.accuracy import ElementBound
 
 Matrix = Any  # a NumPy or a CuPy array
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from analysis.result_models import CaseResult
 from kernels.catalog import BY_NAME
-from kernels.ranking import error_ratio
+from kernels.selection.ranking import error_ratio
 
 
 def over_library(case: CaseResult, errors: Mapping[str, float | None]) -> float | None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import cupy
 
-from kernels.numerics import Problem
+from kernels.model.numerics import Problem
 from worker.benchmark.cuda_operands import OperandSet
 from worker.cublas_lt import COMPUTE_FLOAT32, FLOAT32, WORKSPACE, WORKSPACE_BYTES, CublasLt, Found
 from worker.device_memory import DeviceMatrix

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import ceil
 from typing import TYPE_CHECKING
 
-from analysis.plots_style import COLOURS, FAINT, GRID, INK, rendered, sizes_axis, values_axis
+from analysis.plots.style import COLOURS, FAINT, GRID, INK, rendered, sizes_axis, values_axis
 from analysis.result_models import CaseResult, Results
 from benchmarks.exactness import is_as_exact
 from benchmarks.kernel_targets import AUTO, CURVES, TARGETS, Target

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 
 from analysis.compare import VERDICTS, Comparison, Verdict, compare, run_of
-from analysis.report_document import config
+from analysis.report.document import config
 from analysis.result_models import Results
 from scripts.markdown import table
 

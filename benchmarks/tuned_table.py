@@ -23,10 +23,10 @@ from typing import Any
 
 from jobs.benchmarks.cases import LIBRARY_OF_ACCURACY
 from kernels.catalog import BY_NAME
-from kernels.kernel import DeviceClass
-from kernels.numerics import DTYPE_NAMES, AccuracyName, DTypeName, Problem, gflops
-from kernels.ranking import compared, error_ratio
-from kernels.tuned import DIRECTORY, Entry, Source, Trial, TunedTable, file_name
+from kernels.model.kernel import DeviceClass
+from kernels.model.numerics import DTYPE_NAMES, AccuracyName, DTypeName, Problem, gflops
+from kernels.selection.ranking import compared, error_ratio
+from kernels.selection.tuned import DIRECTORY, Entry, Source, Trial, TunedTable, file_name
 
 RESULTS = Path(__file__).parent / "results"
 

@@ -3,8 +3,8 @@
 from cupy_backends.cuda.libs import cublas, nvrtc
 
 from kernels.catalog import CATALOG
-from kernels.kernel import CudaKernel
-from kernels.numerics import Problem
+from kernels.model.kernel import CudaKernel
+from kernels.model.numerics import Problem
 from worker.compile import compile_program
 from worker.sources import kernel_program
 

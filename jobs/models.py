@@ -13,7 +13,7 @@ from jobs.benchmarks.records import BenchmarkSummary
 from jobs.benchmarks.spec import BenchmarkSpec
 from jobs.states import JobState
 from kernels.catalog import BY_NAME, KERNEL_NAMES
-from kernels.numerics import AccuracyName, DTypeName
+from kernels.model.numerics import AccuracyName, DTypeName
 
 ANONYMOUS = "anonymous"  # the owner of everything where keys are off
 

@@ -23,7 +23,7 @@ from kernels.entries import (
     tensor_fp64,
     warp_tiles,
 )
-from kernels.kernel import Kernel
+from kernels.model.kernel import Kernel
 
 CATALOG: tuple[Kernel, ...] = (
     *libraries.CPU,

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from kernels.kernel import DeviceClass
-from kernels.numerics import DTypeName
+from kernels.model.kernel import DeviceClass
+from kernels.model.numerics import DTypeName
 
 Status = Literal[
     "ok", "incorrect", "implausible", "compile_error", "launch_error", "oom", "timeout", "skipped"

@@ -11,8 +11,8 @@ from dataclasses import dataclass, fields
 from functools import lru_cache
 from pathlib import Path
 
-from kernels.kernel import TileConfig
-from kernels.numerics import DTypeName
+from kernels.model.kernel import TileConfig
+from kernels.model.numerics import DTypeName
 from kernels.strict_json import DataError, parse
 
 DIRECTORY = Path(__file__).parent / "resources"

@@ -1,13 +1,13 @@
-"""What docs/accuracy.md says of accuracy classes, from `kernels/accuracy.py` and the catalogue."""
+"""What docs/accuracy.md says of accuracy classes, from `kernels/model/accuracy.py` and the catalogue."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from math import log2
 
-from kernels.accuracy import CUT_FACTOR, OPERAND_FACTOR, SUM_FACTOR, element_bound
 from kernels.catalog import CATALOG
-from kernels.numerics import ACCURACY_NAMES, DTYPE_NAMES, AccuracyName, DTypeName
+from kernels.model.accuracy import CUT_FACTOR, OPERAND_FACTOR, SUM_FACTOR, element_bound
+from kernels.model.numerics import ACCURACY_NAMES, DTYPE_NAMES, AccuracyName, DTypeName
 from scripts.markdown import table
 
 DEPTH = 4096  # at which the bound is shown as a number

@@ -20,8 +20,8 @@ from pathlib import Path
 import numpy as np
 
 from kernels.catalog import CATALOG
-from kernels.kernel import CudaKernel
-from kernels.numerics import DTYPES, DTypeName, Problem
+from kernels.model.kernel import CudaKernel
+from kernels.model.numerics import DTYPES, DTypeName, Problem
 from kernels.strict_json import parse
 from scripts import kernel_trace as traced
 from scripts.kernel_model import Model, model_of

@@ -6,10 +6,10 @@ import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from kernels.architectures import H200_MULTIPROCESSORS
-from kernels.buckets import BUCKET_NAMES, MEANINGS
 from kernels.catalog import CATALOG
-from kernels.kernel import CudaKernel, Kernel, LibraryKernel, TileConfig
+from kernels.model.architectures import H200_MULTIPROCESSORS
+from kernels.model.buckets import BUCKET_NAMES, MEANINGS
+from kernels.model.kernel import CudaKernel, Kernel, LibraryKernel, TileConfig
 from scripts.kernel_access import Access, access_of
 from scripts.kernel_figures import is_measured, measured, measured_at, published
 from scripts.kernel_model import Model, model_of

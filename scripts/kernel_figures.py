@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from functools import cache
 
 from kernels.catalog import BY_NAME
-from kernels.defaults import main_dtype
-from kernels.kernel import NO_CONFIG, CudaKernel, DeviceTraits
-from kernels.numerics import DTypeName, Problem
+from kernels.model.kernel import NO_CONFIG, CudaKernel, DeviceTraits
+from kernels.model.numerics import DTypeName, Problem
 from kernels.published import PUBLISHED
 from kernels.published_records import Publication, PublishedDevice, PublishedRecord
+from kernels.selection.defaults import main_dtype
 from scripts.markdown import table
 
 SIZES = (256, 512, 1024, 1025, 2047, 2048, 4096, 4097, 8192)  # of our own figures

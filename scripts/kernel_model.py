@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from kernels.architectures import H200
-from kernels.defaults import default_config, main_dtype
-from kernels.kernel import CudaKernel, TileConfig
-from kernels.numerics import DTYPES, DTypeName, Problem
+from kernels.model.architectures import H200
+from kernels.model.kernel import CudaKernel, TileConfig
+from kernels.model.numerics import DTYPES, DTypeName, Problem
 from kernels.resources import ConfigRecord, records_of
+from kernels.selection.defaults import default_config, main_dtype
 
 SIDE = 2**9 * 3**2 * 5 * 7  # elements; a whole number of any tile
 DEPTH_PARAMETERS = (

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from math import ceil
 
 from kernels.catalog import CATALOG
-from kernels.kernel import CudaKernel
-from kernels.numerics import DTYPES
+from kernels.model.kernel import CudaKernel
+from kernels.model.numerics import DTYPES
 from scripts.kernel_access import Access, Lane, access_of
 from scripts.kernel_model import Model, model_of
 from scripts.kernel_trace import SECTOR_BYTES

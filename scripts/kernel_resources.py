@@ -18,12 +18,12 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from kernels.architectures import ARCHITECTURES, H200
 from kernels.catalog import CATALOG
-from kernels.defaults import default_configs, main_dtype
-from kernels.kernel import CudaKernel, TileConfig
-from kernels.numerics import DTypeName, Problem
+from kernels.model.architectures import ARCHITECTURES, H200
+from kernels.model.kernel import CudaKernel, TileConfig
+from kernels.model.numerics import DTypeName, Problem
 from kernels.resources import COLUMNS, DIRECTORY, ConfigRecord, KernelRecords, read
+from kernels.selection.defaults import default_configs, main_dtype
 from scripts.nvrtc import Compiled, architectures, compile_all, compiler
 from worker.sources import Program, kernel_program
 

@@ -12,8 +12,8 @@ from tempfile import TemporaryDirectory
 import numpy as np
 from numpy.typing import NDArray
 
-from kernels.kernel import SOURCE_DIR
-from kernels.numerics import DTYPES, Problem
+from kernels.model.kernel import SOURCE_DIR
+from kernels.model.numerics import DTYPES, Problem
 from scripts.kernel_model import Model
 from worker.sources import Program, kernel_program
 

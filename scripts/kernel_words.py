@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from kernels.numerics import DTYPES
+from kernels.model.numerics import DTYPES
 from scripts.kernel_access import Access, Lane
 from scripts.kernel_model import Model
 from scripts.kernel_trace import SECTOR_BYTES

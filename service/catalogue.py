@@ -11,12 +11,12 @@ from pydantic import Field
 from jobs.base import Strict
 from jobs.errors import NotFound
 from jobs.fleet.workers import WorkerInfo
-from kernels.buckets import BUCKET_NAMES, BucketName
 from kernels.catalog import BY_NAME
-from kernels.kernel import CudaKernel, DeviceClass, Kernel
-from kernels.numerics import AccuracyName, DTypeName
+from kernels.model.buckets import BUCKET_NAMES, BucketName
+from kernels.model.kernel import CudaKernel, DeviceClass, Kernel
+from kernels.model.numerics import AccuracyName, DTypeName
 from kernels.resources import records_of
-from kernels.tuned import best_results
+from kernels.selection.tuned import best_results
 
 
 class ParameterView(Strict):

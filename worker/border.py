@@ -1,11 +1,12 @@
-"""The border of a product: the few rows and columns that a kernel leaves to a function apart (`kernels/border.py`)."""
+"""The border of a product: the few rows and columns that a kernel leaves to a function apart
+(`kernels/model/border.py`)."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from kernels.border import MOST, border_launch, is_small
-from kernels.numerics import Problem
+from kernels.model.border import MOST, border_launch, is_small
+from kernels.model.numerics import Problem
 from worker.compile import Compiler
 from worker.device_memory import DeviceMatrix
 from worker.follow import follow

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kernels.numerics import DTypeName
+from kernels.model.numerics import DTypeName
 
 # Multiply-adds per clock and multiprocessor, by compute capability: the faster of CUDA cores and dense tensor cores
 # that keep the type's accuracy. From NVIDIA's CUDA C++ Programming Guide (arithmetic throughput) and the

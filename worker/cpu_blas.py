@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from jobs.formats.elements import STORAGE_DTYPES, Array
-from kernels.numerics import DTypeName, Problem
+from kernels.model.numerics import DTypeName, Problem
 from worker.elements import core, narrow, widen
 
 # Side of a block of the product in types that BLAS does not know: BLAS is at full speed there, and the widened copies

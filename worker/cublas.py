@@ -13,7 +13,7 @@ import numpy as np
 from cupy_backends.cuda.libs import cublas
 
 from jobs.errors import KernelUnavailable
-from kernels.numerics import DTypeName, Problem
+from kernels.model.numerics import DTypeName, Problem
 from worker.compile import Compiler
 from worker.cublas_lt import CublasLt, Product
 from worker.device_memory import DeviceMatrix, allocate

@@ -10,7 +10,7 @@ from jobs.errors import OperandDamaged
 from jobs.formats.elements import STORAGE_DTYPES
 from jobs.matrices.digest import Digest, digest_of, digest_of_parts
 from jobs.models import Measured
-from kernels.numerics import Problem
+from kernels.model.numerics import Problem
 from worker.compile import Compiler
 from worker.device_checked import DeviceProduct
 from worker.device_digest import PendingDigests, launch_digests

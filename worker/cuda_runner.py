@@ -14,9 +14,9 @@ from jobs.benchmarks.spec import DataSpec
 from jobs.errors import OutOfDeviceMemory
 from jobs.fleet.workers import Telemetry
 from jobs.settings import Settings
-from kernels.choose import Choice
-from kernels.kernel import CudaKernel
-from kernels.numerics import Problem
+from kernels.model.kernel import CudaKernel
+from kernels.model.numerics import Problem
+from kernels.selection.choose import Choice
 from worker.benchmark.bench import Bench
 from worker.benchmark.cuda_bench import CudaBench
 from worker.benchmark.cuda_ceilings import CoreRoofs

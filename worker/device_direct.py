@@ -6,7 +6,7 @@ import cupy
 import numpy as np
 
 from jobs.formats.elements import Array
-from kernels.arrange import MAX_GRID_Z
+from kernels.model.arrange import MAX_GRID_Z
 from worker.checked import RowErrors
 from worker.compile import Compiler
 from worker.device_results import Results, as_parameter, float_word

@@ -9,7 +9,7 @@ import cupy
 import numpy as np
 
 from jobs.formats.elements import Array
-from kernels.numerics import DTypeName
+from kernels.model.numerics import DTypeName
 from worker.compile import Compiler
 from worker.device_memory import DeviceMatrix
 from worker.sources import gather_program

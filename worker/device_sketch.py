@@ -13,7 +13,7 @@ import cupy
 import numpy as np
 
 from jobs.formats.elements import Array
-from kernels.numerics import DTypeName
+from kernels.model.numerics import DTypeName
 from worker.compile import Compiler
 from worker.device_matrix import MatrixOnDevice
 from worker.device_results import Results, as_parameter, float_word

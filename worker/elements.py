@@ -6,7 +6,7 @@ import numpy as np
 
 from jobs.formats import bit_floats
 from jobs.formats.elements import STORAGE_DTYPES, Array
-from kernels.numerics import DTypeName
+from kernels.model.numerics import DTypeName
 
 
 def widen(elements: Array, dtype: DTypeName) -> Array:

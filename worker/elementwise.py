@@ -18,7 +18,7 @@ from math import log2, sqrt
 import numpy as np
 
 from jobs.formats.elements import Array
-from kernels.accuracy import DRIFT_FACTOR
+from kernels.model.accuracy import DRIFT_FACTOR
 from worker.host_matrix import Matrix, OperandMatrix
 from worker.rounding import Rounding
 

@@ -8,7 +8,7 @@ from typing import Protocol, Self
 import numpy as np
 
 from jobs.formats.elements import Array
-from kernels.numerics import DTypeName
+from kernels.model.numerics import DTypeName
 from worker.elements import as_float64, widen
 
 BLOCK_ELEMENTS = 1 << 18  # of one block: it stays in a core's cache while it is read several times

@@ -7,7 +7,7 @@ from math import frexp
 import numpy as np
 
 from jobs.formats.elements import Array
-from kernels.numerics import DTYPES
+from kernels.model.numerics import DTYPES
 from worker.host_matrix import HostMatrix
 from worker.sketch import VECTORS
 

@@ -12,9 +12,9 @@ from cupy_backends.cuda.api import driver
 
 from jobs.errors import KernelUnavailable
 from jobs.formats.elements import Array
-from kernels.boxes import Boxes
-from kernels.kernel import CudaKernel, DeviceTraits, Launch, Pass, TileConfig
-from kernels.numerics import Problem
+from kernels.model.boxes import Boxes
+from kernels.model.kernel import CudaKernel, DeviceTraits, Launch, Pass, TileConfig
+from kernels.model.numerics import Problem
 from worker.border import Border, make_border
 from worker.compile import Compiler
 from worker.device_memory import DeviceMatrix

@@ -26,9 +26,9 @@ from jobs.matrices.indexed_store import is_address
 from jobs.matrices.interface import MatrixStore
 from jobs.matrices.random import generate
 from jobs.models import MatmulRequest, OperandRef, Outcome, ProductInfo, Verification, product_id
-from kernels.choose import Choice, NoKernelError, choose, choose_again
-from kernels.kernel import ConfigError
-from kernels.numerics import ACCURACY_RANGE, Problem, gflops
+from kernels.model.kernel import ConfigError
+from kernels.model.numerics import ACCURACY_RANGE, Problem, gflops
+from kernels.selection.choose import Choice, NoKernelError, choose, choose_again
 from worker.probe import Probes
 from worker.runner import HostOperand, Product, Runner
 from worker.verify import NOT_CHECKED, check

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from jobs.formats.elements import STORAGE_DTYPES
-from kernels.numerics import DTYPES, DTypeName, Problem
+from kernels.model.numerics import DTYPES, DTypeName, Problem
 
 ALIGNMENT_BYTES = 256
 WASTE = 8  # at most a row's 1/WASTE is spent on its padding

@@ -14,12 +14,12 @@ import structlog
 from jobs.benchmarks.cases import expand
 from jobs.benchmarks.records import CaseRecord
 from jobs.benchmarks.spec import BenchmarkSpec, KernelAxis, Shape, TimingSpec
-from kernels.choose import Choice, candidates, choose, choose_from, contenders, preferred_of
-from kernels.forecast import Forecast
-from kernels.kernel import NO_CONFIG, Kernel
-from kernels.numerics import AccuracyName, Problem
-from kernels.ranking import compared, error_ratio
-from kernels.tuned import Entry, Trial, TunedTable
+from kernels.model.kernel import NO_CONFIG, Kernel
+from kernels.model.numerics import AccuracyName, Problem
+from kernels.selection.choose import Choice, candidates, choose, choose_from, contenders, preferred_of
+from kernels.selection.forecast import Forecast
+from kernels.selection.ranking import compared, error_ratio
+from kernels.selection.tuned import Entry, Trial, TunedTable
 from worker.benchmark.in_process import InProcess
 from worker.benchmark.turn import Check, Turn
 from worker.runner import Runner

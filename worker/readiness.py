@@ -11,9 +11,9 @@ from jobs.errors import MatmulError
 from jobs.formats.elements import STORAGE_DTYPES, Array
 from jobs.matrices.digest import digest_of
 from kernels.catalog import BY_NAME
-from kernels.choose import choose
-from kernels.kernel import NO_CONFIG, DeviceTraits
-from kernels.numerics import DTYPES, DTypeName, Problem
+from kernels.model.kernel import NO_CONFIG, DeviceTraits
+from kernels.model.numerics import DTYPES, DTypeName, Problem
+from kernels.selection.choose import choose
 from worker.elements import as_float64, narrow, widen
 from worker.runner import HostOperand, Runner, gathered
 from worker.verify import check

@@ -9,8 +9,8 @@ from math import sqrt
 import numpy as np
 
 from jobs.formats.elements import Array
-from kernels.accuracy import element_bound
-from kernels.numerics import DTYPES, AccuracyName, Problem
+from kernels.model.accuracy import element_bound
+from kernels.model.numerics import DTYPES, AccuracyName, Problem
 
 CONFIDENCE = 5.0  # standard deviations; a row that passes it by chance is looked at again, so it may be sharp
 CHECK_STEPS = 256.0  # of the check's own sums: as many as it adds up in the element type

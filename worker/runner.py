@@ -24,8 +24,8 @@ from jobs.matrices.digest import digest_of
 from jobs.models import Measured
 from jobs.settings import Settings
 from kernels.catalog import CATALOG
-from kernels.choose import Choice
-from kernels.numerics import Problem
+from kernels.model.numerics import Problem
+from kernels.selection.choose import Choice
 from worker.benchmark.bench import Bench
 from worker.benchmark.cpu_bench import CpuBench
 from worker.benchmark.cpu_ceilings import cpu_ceilings

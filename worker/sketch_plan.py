@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from jobs.formats.elements import STORAGE_DTYPES
-from kernels.arrange import MAX_GRID_Z
-from kernels.numerics import DTYPES, DTypeName
+from kernels.model.arrange import MAX_GRID_Z
+from kernels.model.numerics import DTYPES, DTypeName
 from worker.sources import SKETCH_CHUNK
 
 VECTORS = 8

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from kernels.kernel import SOURCE_DIR, CudaKernel, TileConfig
-from kernels.numerics import DTypeName, Problem
+from kernels.model.kernel import SOURCE_DIR, CudaKernel, TileConfig
+from kernels.model.numerics import DTypeName, Problem
 
 TURN_SOURCE = Path(__file__).parent / "cuda" / "turn.cu"
 BORDER_SOURCE = TURN_SOURCE.with_name("border.cu")

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from kernels.arrange import MAX_GRID_Z, tiles
-from kernels.numerics import DTYPES, DTypeName
+from kernels.model.arrange import MAX_GRID_Z, tiles
+from kernels.model.numerics import DTYPES, DTypeName
 from worker.compile import Compiler
 from worker.device_memory import DeviceMatrix
 from worker.pitch import Layout, layout

@@ -54,7 +54,7 @@ import numpy as np
 
 from jobs.formats.elements import Array
 from jobs.models import Verification
-from kernels.numerics import AccuracyName, Problem
+from kernels.model.numerics import AccuracyName, Problem
 from worker.checked import Checkable, RowErrors
 from worker.elementwise import Operands, worst_of_columns, worst_of_rows
 from worker.rounding import Rounding, rounding_of

@@ -12,9 +12,9 @@ from jobs.benchmarks.spec import BenchmarkSpec, ConfigGrid, Configs, KernelAxis,
 from jobs.errors import InvalidConfig, InvalidRequest
 from jobs.fleet.workers import DeviceInfo
 from kernels.catalog import BY_NAME, CATALOG
-from kernels.choose import NoKernelError, choose
-from kernels.kernel import NO_CONFIG, ConfigError, CudaKernel, DeviceTraits, Kernel, TileConfig
-from kernels.numerics import DTYPES, AccuracyName, DTypeName, Problem
+from kernels.model.kernel import NO_CONFIG, ConfigError, CudaKernel, DeviceTraits, Kernel, TileConfig
+from kernels.model.numerics import DTYPES, AccuracyName, DTypeName, Problem
+from kernels.selection.choose import NoKernelError, choose
 
 SPARE_BYTES = 1 << 30  # of a device's memory left free beside operands and product: flush buffer, contexts, workspace
 LIBRARY_OF_ACCURACY: dict[AccuracyName, str] = {"tf32": "cublas_tf32", "bf16": "cublas_bf16", "fp16": "cublas_fp16"}

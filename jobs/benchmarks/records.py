@@ -11,8 +11,8 @@ from pydantic import Field
 
 from jobs.base import Strict
 from jobs.benchmarks.spec import CacheState, MatrixLayout, VerifyMode
-from kernels.kernel import DeviceClass
-from kernels.numerics import AccuracyName, DTypeName
+from kernels.model.kernel import DeviceClass
+from kernels.model.numerics import AccuracyName, DTypeName
 from kernels.published_records import Status
 
 StopReason = Literal[

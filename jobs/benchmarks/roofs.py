@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from jobs.benchmarks.records import Ceiling
 from jobs.fleet.workers import Ceilings
-from kernels.numerics import DTypeName
+from kernels.model.numerics import DTypeName
 
 
 def measured_roofs(found: Iterable[Ceiling], before: Ceilings | None = None) -> Ceilings:

@@ -15,7 +15,7 @@ from jobs.benchmarks.spec import (
     SizeRange,
 )
 from kernels.catalog import BY_NAME, CATALOG
-from kernels.kernel import DeviceClass, Kernel
+from kernels.model.kernel import DeviceClass, Kernel
 
 LIBRARIES: dict[DeviceClass, int] = {"gpu": 4, "cpu": 1}  # most baselines of one problem: one for each accuracy class
 COUNTLESS = 10**15  # counted no further: a grid may have more combinations than there are atoms

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
 from jobs.base import Strict
 from kernels.catalog import BY_NAME, KERNEL_NAMES
-from kernels.numerics import DTypeName
+from kernels.model.numerics import DTypeName
 
 BenchmarkKind = Literal["sweep", "ceilings", "tune"]
 KernelSet = Literal["all", "ladder", "best"]

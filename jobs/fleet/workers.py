@@ -8,8 +8,8 @@ from typing import Literal
 from pydantic import Field
 
 from jobs.base import Strict
-from kernels.kernel import DeviceClass, DeviceTraits
-from kernels.numerics import DTypeName
+from kernels.model.kernel import DeviceClass, DeviceTraits
+from kernels.model.numerics import DTypeName
 
 
 class Ceilings(Strict):

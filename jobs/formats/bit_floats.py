@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from jobs.formats import bfloat16, float8
 from jobs.formats.elements import Array
-from kernels.numerics import DTypeName
+from kernels.model.numerics import DTypeName
 
 _WIDEN: Mapping[DTypeName, Callable[[Array], Array]] = {"bfloat16": bfloat16.widen, "float8_e4m3": float8.widen}
 _NARROW: Mapping[DTypeName, Callable[[Array], Array]] = {"bfloat16": bfloat16.narrow, "float8_e4m3": float8.narrow}

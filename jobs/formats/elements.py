@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from kernels.numerics import DTYPES, DTypeName
+from kernels.model.numerics import DTYPES, DTypeName
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

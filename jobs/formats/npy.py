@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from jobs.errors import InvalidMatrix, UnsupportedDType
 from jobs.formats.parser import MatrixHeader, MatrixParser, check_shape, shown
-from kernels.numerics import DTypeName
+from kernels.model.numerics import DTypeName
 
 MAGIC = b"\x93NUMPY"
 MAX_HEADER_BYTES = 64 << 10

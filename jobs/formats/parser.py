@@ -19,7 +19,7 @@ from typing import Self
 from jobs.errors import InvalidMatrix
 from jobs.formats.element_order import Reordered, Sink, in_storage_order
 from jobs.formats.elements import matrix_bytes
-from kernels.numerics import DTYPES, DTypeName
+from kernels.model.numerics import DTYPES, DTypeName
 
 MAX_ADDRESSABLE_BYTES = 2**63  # numpy counts elements and bytes in signed 64-bit integers
 SHOWN_CHARACTERS = 40

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 from jobs.errors import InvalidMatrix, UnsupportedDType
 from jobs.formats.elements import matrix_bytes
 from jobs.formats.parser import MatrixHeader, MatrixParser, OpenSink, check_shape, shown
-from kernels.numerics import DTypeName
+from kernels.model.numerics import DTypeName
 
 MAX_HEADER_BYTES = 1 << 20
 ALIGNMENT_BYTES = 8

@@ -26,7 +26,7 @@ from jobs.matrices.index import Claim, Elements, MatrixIndex
 from jobs.matrices.indexed_store import BookedMatrixStore, BookedWriter, Source, check_id, is_address
 from jobs.matrices.interface import MatrixWriter, StoredMatrix, parts_bytes
 from jobs.models import new_id
-from kernels.numerics import DTypeName
+from kernels.model.numerics import DTypeName
 
 PART = ".part"
 _OURS = re.compile(

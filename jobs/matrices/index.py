@@ -18,7 +18,7 @@ from jobs.formats.elements import matrix_bytes
 from jobs.matrices.interface import MatrixInfo
 from jobs.redis.client import translated
 from jobs.redis.scripts import RedisScripts
-from kernels.numerics import DTypeName
+from kernels.model.numerics import DTypeName
 
 LUA_DIR = Path(__file__).parent / "lua"
 US = 1_000_000  # microseconds in a second

@@ -20,7 +20,7 @@ from jobs.matrices.digest import PART, Digest, part_begin, part_of
 from jobs.matrices.index import Claim, Elements, MatrixIndex
 from jobs.matrices.interface import READ_CHUNK_BYTES, MatrixInfo, MatrixStore, MatrixWriter, check_parts, content_hasher
 from jobs.models import new_id
-from kernels.numerics import DTypeName
+from kernels.model.numerics import DTypeName
 
 READ_PARTS = READ_CHUNK_BYTES // PART  # read at a time
 UPLOAD_LEASE_S = 3600.0  # how long the room of a writer that died stays reserved

@@ -30,7 +30,7 @@ from jobs.matrices.digest import (
     part_count,
     part_digests,
 )
-from kernels.numerics import DTypeName
+from kernels.model.numerics import DTypeName
 
 READ_CHUNK_BYTES = 4 << 20
 

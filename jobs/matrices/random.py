@@ -19,7 +19,7 @@ from jobs.formats.bit_floats import held_as_bits, narrow
 from jobs.formats.elements import STORAGE_DTYPES, Array
 from jobs.formats.parser import check_shape
 from jobs.models import Distribution, RandomSpec
-from kernels.numerics import DTYPES, DTypeName
+from kernels.model.numerics import DTYPES, DTypeName
 
 BLOCK_ELEMENTS = 1 << 18
 LARGEST_INTEGER = 8  # products of such integers, summed over any k that fits in memory, are exact in float64

@@ -20,7 +20,7 @@ from jobs.matrices.index import Claim, Elements, MatrixIndex
 from jobs.matrices.indexed_store import UPLOAD_LEASE_S, BookedMatrixStore, BookedWriter, Source, check_id
 from jobs.matrices.interface import READ_CHUNK_BYTES, MatrixWriter, StoredMatrix, parts_bytes
 from jobs.redis.client import translated
-from kernels.numerics import DTypeName
+from kernels.model.numerics import DTypeName
 
 CHUNK_BYTES = READ_CHUNK_BYTES
 CHUNK_GRACE_S = 600.0

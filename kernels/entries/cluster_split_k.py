@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from math import log2
 
-from kernels.arrange import MAX_GRID_Z, tile_grid, tiles
-from kernels.buckets import BUCKET_NAMES
-from kernels.kernel import Constraint, CudaKernel, Default, Kernel, Launch, Parameter, TileConfig
-from kernels.numerics import DTYPES, OWN_ACCURACY, DTypeName, Problem
+from kernels.model.arrange import MAX_GRID_Z, tile_grid, tiles
+from kernels.model.buckets import BUCKET_NAMES
+from kernels.model.kernel import Constraint, CudaKernel, Default, Kernel, Launch, Parameter, TileConfig
+from kernels.model.numerics import DTYPES, OWN_ACCURACY, DTypeName, Problem
 
 RING = 128  # steps of k in shared memory
 RUN_BYTES = 16

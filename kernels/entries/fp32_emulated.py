@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from kernels.arrange import tiles
 from kernels.entries.hopper import CONSUMERS, HOPPER, WARPGROUP
 from kernels.entries.hopper_fp32 import HOPPER_FP32
-from kernels.fallback import Fallback
-from kernels.kernel import CudaKernel, Kernel, Launch, Parameter, Pass, TileConfig, Workspace
-from kernels.numerics import Problem
+from kernels.model.arrange import tiles
+from kernels.model.fallback import Fallback
+from kernels.model.kernel import CudaKernel, Kernel, Launch, Parameter, Pass, TileConfig, Workspace
+from kernels.model.numerics import Problem
 
 LINES, DEPTH, DIGITS = 128, 64, 4  # of a tile of digits: rows of A or columns of B, steps of k, bytes of an element
 SMALLEST_SIDE = 64  # a product with a shorter side is not worth its digits

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from kernels.arrange import tiles
-from kernels.border import BORDER, border_clocks, core
-from kernels.boxes import Boxes
-from kernels.kernel import Constraint, CudaKernel, Default, Kernel, Launch, Parameter, TileConfig
-from kernels.numerics import DTYPES, OWN_ACCURACY, AccuracyName, DTypeName, Problem
+from kernels.model.arrange import tiles
+from kernels.model.border import BORDER, border_clocks, core
+from kernels.model.boxes import Boxes
+from kernels.model.kernel import Constraint, CudaKernel, Default, Kernel, Launch, Parameter, TileConfig
+from kernels.model.numerics import DTYPES, OWN_ACCURACY, AccuracyName, DTypeName, Problem
 
 HOPPER = (9, 0)
 WARPGROUP = 128  # threads

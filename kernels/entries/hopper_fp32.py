@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from kernels.arrange import tiles
-from kernels.border import BORDER, MOST, core
-from kernels.boxes import Boxes, Thin
 from kernels.entries.hopper import BARRIER_BYTES, HOPPER, LARGEST_SHARED_BYTES, OUT_BOXES, OUT_BYTES, OUT_ROWS
-from kernels.kernel import (
+from kernels.model.arrange import tiles
+from kernels.model.border import BORDER, MOST, core
+from kernels.model.boxes import Boxes, Thin
+from kernels.model.kernel import (
     Constraint,
     CudaKernel,
     Default,
@@ -15,7 +15,7 @@ from kernels.kernel import (
     TileConfig,
     Workspace,
 )
-from kernels.numerics import DTypeName, Problem
+from kernels.model.numerics import DTypeName, Problem
 
 WARP = 32  # threads
 WARP_SIDE = 64  # rows and columns of a warp's tile

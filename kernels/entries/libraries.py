@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kernels.kernel import Kernel, LibraryKernel
-from kernels.numerics import OWN_ACCURACY
+from kernels.model.kernel import Kernel, LibraryKernel
+from kernels.model.numerics import OWN_ACCURACY
 
 FLOAT8 = (8, 9)  # the first compute capability whose tensor cores take 8-bit floats
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kernels.arrange import tile_grid
-from kernels.kernel import Constraint, CudaKernel, Kernel, Launch, Parameter, TileConfig
-from kernels.numerics import OWN_ACCURACY, Problem
+from kernels.model.arrange import tile_grid
+from kernels.model.kernel import Constraint, CudaKernel, Kernel, Launch, Parameter, TileConfig
+from kernels.model.numerics import OWN_ACCURACY, Problem
 
 _BLOCK_OF_THREADS = Constraint(
     lambda c: 32 <= c["block_m"] * c["block_n"] <= 1024,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kernels.arrange import tile_grid
-from kernels.kernel import CudaKernel, Default, Kernel, Launch, Parameter, TileConfig
-from kernels.numerics import DTYPES, OWN_ACCURACY, DTypeName, Problem
+from kernels.model.arrange import tile_grid
+from kernels.model.kernel import CudaKernel, Default, Kernel, Launch, Parameter, TileConfig
+from kernels.model.numerics import DTYPES, OWN_ACCURACY, DTypeName, Problem
 
 _TILE = Parameter("tile", (8, 16, 32), 32, "rows and columns of the square tile, and threads per side")
 

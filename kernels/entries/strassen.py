@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from kernels.arrange import MAX_GRID_Z, tile_grid, tiles
 from kernels.entries.warp_tiles import PIPELINED
-from kernels.kernel import CudaKernel, Default, Kernel, Launch, Parameter, Pass, TileConfig, Workspace
-from kernels.numerics import Problem
+from kernels.model.arrange import MAX_GRID_Z, tile_grid, tiles
+from kernels.model.kernel import CudaKernel, Default, Kernel, Launch, Parameter, Pass, TileConfig, Workspace
+from kernels.model.numerics import Problem
 
 FACTORS, QUARTER_SUMS = 7, 5  # products of halves, and sums of quarters of one operand
 GROUP, ITEM_BYTES, LINE_BYTES = 4, 4, 128  # elements of a run; bytes of an element, and of what begins a new line

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from kernels.arrange import tile_grid
-from kernels.buckets import SKINNY
-from kernels.kernel import Constraint, CudaKernel, Default, Kernel, Launch, Parameter, TileConfig
-from kernels.numerics import DTYPES, OWN_ACCURACY, DTypeName, Problem
+from kernels.model.arrange import tile_grid
+from kernels.model.buckets import SKINNY
+from kernels.model.kernel import Constraint, CudaKernel, Default, Kernel, Launch, Parameter, TileConfig
+from kernels.model.numerics import DTYPES, OWN_ACCURACY, DTypeName, Problem
 
 FRAGMENT = 16  # rows, columns and steps of one matrix instruction
 WARP = 32  # threads

@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 import math
 
-from kernels.arrange import tile_grid, tiles
-from kernels.border import BORDER, border_clocks, core
-from kernels.buckets import SKINNY, BucketName
-from kernels.kernel import Constraint, CudaKernel, Default, Kernel, Launch, Parameter, TileConfig, Workspace
-from kernels.numerics import OWN_ACCURACY, DTypeName, Problem
+from kernels.model.arrange import tile_grid, tiles
+from kernels.model.border import BORDER, border_clocks, core
+from kernels.model.buckets import SKINNY, BucketName
+from kernels.model.kernel import Constraint, CudaKernel, Default, Kernel, Launch, Parameter, TileConfig, Workspace
+from kernels.model.numerics import OWN_ACCURACY, DTypeName, Problem
 
 RESIDENT = Parameter("resident", (0, 1), 0, "1: blocks stay, and share what fills no turn along k")
 WARP = 32  # threads

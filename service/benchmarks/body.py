@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 from jobs.benchmarks.presets import find_preset
 from jobs.benchmarks.spec import BenchmarkSpec, KernelAxis, KernelSet
-from kernels.kernel import DeviceClass
+from kernels.model.kernel import DeviceClass
 from service.bodies.options import parse_model
 from service.bodies.reader import json_object
 

@@ -10,7 +10,7 @@ from analysis.compare import CaseComparison, Comparison, Verdict, compare, run_o
 from analysis.measurement import Measurement
 from analysis.results import Results
 from jobs.base import Strict
-from kernels.numerics import DTypeName
+from kernels.model.numerics import DTypeName
 from kernels.published_records import Status
 
 

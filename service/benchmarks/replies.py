@@ -9,8 +9,8 @@ from functools import partial
 from starlette.requests import Request
 from starlette.responses import Response
 
-from analysis.plots import PLOTS, draw
-from analysis.report import html_report, markdown_report
+from analysis.plots.by_name import PLOTS, draw
+from analysis.report.render import html_report, markdown_report
 from analysis.results import Results, collect, to_json
 from analysis.tables import to_csv, to_parquet
 from jobs.benchmarks.spec import BenchmarkSpec

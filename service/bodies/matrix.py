@@ -14,7 +14,7 @@ from jobs.formats.parser import MatrixHeader, MatrixParser, OctetParser, OpenSin
 from jobs.formats.safetensors import SafetensorsParser
 from jobs.matrices.random import check_random, generate_chunks
 from jobs.models import RandomSpec
-from kernels.numerics import DTYPES, DTypeName
+from kernels.model.numerics import DTYPES, DTypeName
 from service.bodies.body import Body
 from service.bodies.nested_lists import to_array
 from service.bodies.options import Nested, parse_model

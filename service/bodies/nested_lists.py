@@ -17,7 +17,7 @@ import orjson
 from jobs.errors import InvalidMatrix, MalformedBody
 from jobs.formats.bit_floats import held_as_bits, narrow, widen
 from jobs.formats.elements import STORAGE_DTYPES, Array
-from kernels.numerics import DTYPES, DTypeName
+from kernels.model.numerics import DTYPES, DTypeName
 
 NAMED = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 MAX_DEPTH = 3

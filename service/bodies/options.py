@@ -12,7 +12,7 @@ from pydantic_core import ErrorDetails
 from jobs.base import Strict
 from jobs.errors import InvalidRequest, MatmulError, UnknownKernel, UnsupportedDType
 from jobs.models import KernelChoice, RandomSpec, VerifyName
-from kernels.numerics import AccuracyName, DTypeName
+from kernels.model.numerics import AccuracyName, DTypeName
 
 M = TypeVar("M", bound=BaseModel)
 KERNEL_FIELDS = frozenset({"kernel", "kernels", "baseline"})

@@ -11,7 +11,7 @@ from jobs.errors import InvalidRequest, MalformedBody
 from jobs.formats.elements import Array
 from jobs.formats.parser import MatrixHeader
 from jobs.models import RandomSpec
-from kernels.numerics import DTypeName
+from kernels.model.numerics import DTypeName
 from service.bodies.nested_lists import loads
 from service.bodies.options import MatmulOptions, MatrixRef, RandomOperand, parse_model
 from service.bodies.uploads import Incoming

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from jobs.errors import InvalidMatrix
 from jobs.formats.parser import MatrixHeader
 from jobs.matrices.interface import MatrixInfo, MatrixStore, MatrixWriter, content_hasher
-from kernels.numerics import DTypeName
+from kernels.model.numerics import DTypeName
 
 MEMORY_BYTES = 1 << 20  # a matrix up to this size waits in memory until its request is known to be sound
 

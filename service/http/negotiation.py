@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from jobs.formats.bit_floats import held_as_bits
-from kernels.numerics import DTypeName
+from kernels.model.numerics import DTypeName
 from service.problems import NotAcceptable
 
 JSON = "application/json"

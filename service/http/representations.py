@@ -18,7 +18,7 @@ from jobs.errors import MatrixDamaged
 from jobs.formats.elements import matrix_bytes
 from jobs.formats.npy import npy_header
 from jobs.formats.safetensors import safetensors_header
-from kernels.numerics import DTypeName
+from kernels.model.numerics import DTypeName
 from service.context import Context
 from service.damage import damage_reported
 from service.http.conditions import none_match, range_applies

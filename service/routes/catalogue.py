@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request, Response
 
 from jobs.errors import NotFound
 from kernels.catalog import CATALOG
-from kernels.kernel import CudaKernel
+from kernels.model.kernel import CudaKernel
 from service.catalogue import DeviceList, KernelList, detail, find, view
 from service.context import context_of
 from service.http.negotiation import JSON

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from jobs.errors import InvalidConfig, NoWorkerForKernel, NoWorkers
 from jobs.fleet.workers import WorkerInfo
-from kernels.kernel import ConfigError
+from kernels.model.kernel import ConfigError
 from service.bodies.options import MatmulOptions
 from service.submit.plan import AUTO, Plan
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from jobs.errors import InvalidConfig, InvalidMatrix, InvalidRequest, ShapeMismatch, UnsupportedDType
 from kernels.catalog import BY_NAME, CATALOG
-from kernels.kernel import ConfigError, Kernel
-from kernels.numerics import DTYPES, AccuracyName, DTypeName, Problem
+from kernels.model.kernel import ConfigError, Kernel
+from kernels.model.numerics import DTYPES, AccuracyName, DTypeName, Problem
 from service.bodies.options import MatmulOptions
 
 AUTO = "auto"

@@ -12,8 +12,8 @@ from jobs.errors import OperandDamaged
 from jobs.fleet.workers import DeviceInfo
 from jobs.formats.elements import Array
 from jobs.matrices.digest import digest_of
-from kernels.kernel import NO_CONFIG, TileConfig
-from kernels.numerics import AccuracyName, DTypeName, Problem
+from kernels.model.kernel import NO_CONFIG, TileConfig
+from kernels.model.numerics import AccuracyName, DTypeName, Problem
 from worker.cpu_blas import multiply
 from worker.cpu_device import cpu_info
 from worker.elements import narrow, widen

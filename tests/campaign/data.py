@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks.operand_kinds import KINDS
 from jobs.formats.elements import STORAGE_DTYPES, Array
-from kernels.numerics import ACCURACY_RANGE, DTYPES, AccuracyName, DTypeName, Problem
+from kernels.model.numerics import ACCURACY_RANGE, DTYPES, AccuracyName, DTypeName, Problem
 from tests.support.products import stored
 
 # Of faults; clean products have those of KINDS too, and these that follow.

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from jobs.formats.elements import Array
-from kernels.numerics import DTYPES
+from kernels.model.numerics import DTYPES
 from tests.campaign.data import OVERFLOW
 from tests.campaign.scenes import Scene
 from tests.support.products import stored

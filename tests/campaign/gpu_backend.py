@@ -14,9 +14,9 @@ from jobs.formats.elements import STORAGE_DTYPES, Array
 from jobs.matrices.digest import digest_of
 from jobs.settings import Settings
 from kernels.catalog import BY_NAME
-from kernels.choose import choose
-from kernels.kernel import CudaKernel
-from kernels.numerics import Problem
+from kernels.model.kernel import CudaKernel
+from kernels.model.numerics import Problem
+from kernels.selection.choose import choose
 from tests.campaign.backends import Backend, Made, Way
 from tests.campaign.scenes import clean, faulty
 from tests.stress.cases import Deck

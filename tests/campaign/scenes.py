@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from jobs.formats.elements import Array
-from kernels.numerics import DTYPES, Problem
+from kernels.model.numerics import DTYPES, Problem
 from tests.campaign.backends import Backend, Made, Way
 from tests.campaign.data import CLEAN_FLOATS, EXTREME, FAULTY_FLOATS, INTEGERS, OVERFLOW, operands
 from tests.campaign.truth import Truth, truth_of

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from jobs.formats.elements import Array
-from kernels.accuracy import DRIFT_FACTOR, ElementBound, element_bound
-from kernels.numerics import DTYPES, AccuracyName, DTypeName, Problem
+from kernels.model.accuracy import DRIFT_FACTOR, ElementBound, element_bound
+from kernels.model.numerics import DTYPES, AccuracyName, DTypeName, Problem
 from worker.elements import as_float64, core
 from worker.elementwise import as_significant
 from worker.rounding import rounding_of

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from jobs.formats.elements import STORAGE_DTYPES, Array
-from kernels.kernel import CudaKernel, TileConfig
-from kernels.numerics import Problem
+from kernels.model.kernel import CudaKernel, TileConfig
+from kernels.model.numerics import Problem
 from tests.emulation.launches import Layout, Memory, Run
 from worker.elements import core
 

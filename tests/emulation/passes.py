@@ -11,8 +11,8 @@ import numpy as np
 
 from jobs.formats.elements import Array
 from kernels.entries.fp32_emulated import DEPTH, DIGITS, FP32_EMULATED, LINES, VERDICT_BYTES
-from kernels.kernel import CudaKernel, Launch, Pass, TileConfig
-from kernels.numerics import Problem
+from kernels.model.kernel import CudaKernel, Launch, Pass, TileConfig
+from kernels.model.numerics import Problem
 from tests.emulation.launches import Layout, Memory, Run, execute
 from tests.emulation.programs import Compiled, Emulator
 from tests.support.emulated import Way

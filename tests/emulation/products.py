@@ -11,8 +11,8 @@ from typing import Literal
 import numpy as np
 
 from jobs.formats.elements import STORAGE_DTYPES, Array
-from kernels.kernel import CudaKernel, Launch, TileConfig
-from kernels.numerics import DTYPES, Problem
+from kernels.model.kernel import CudaKernel, Launch, TileConfig
+from kernels.model.numerics import DTYPES, Problem
 from tests.emulation.launches import Layout, Memory, Run, execute
 from tests.emulation.programs import Compiled
 from tests.support.products import operands, stored

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from kernels.kernel import SOURCE_DIR
+from kernels.model.kernel import SOURCE_DIR
 from worker.sources import Program
 
 HERE = Path(__file__).parent

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from jobs.formats.elements import Array
-from kernels.kernel import Launch
-from kernels.numerics import DTYPES, DTypeName, Problem
+from kernels.model.kernel import Launch
+from kernels.model.numerics import DTYPES, DTypeName, Problem
 from tests.emulation.launches import Layout, Memory, Run, execute
 from tests.emulation.programs import Compiled, Emulator
 from worker.elements import core

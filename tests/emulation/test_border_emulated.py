@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from jobs.formats.elements import STORAGE_DTYPES, Array
-from kernels.border import border_launch
-from kernels.numerics import DTypeName, Problem
+from kernels.model.border import border_launch
+from kernels.model.numerics import DTypeName, Problem
 from tests.emulation.launches import Layout, Memory, Run, execute
 from tests.emulation.programs import Emulator
 from tests.support.products import in_float64, operands

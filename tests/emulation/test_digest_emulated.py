@@ -9,8 +9,8 @@ import pytest
 import xxhash
 
 from jobs.formats.elements import Array
-from kernels.kernel import Launch
-from kernels.numerics import DTypeName
+from kernels.model.kernel import Launch
+from kernels.model.numerics import DTypeName
 from tests.emulation import launches
 from tests.emulation.launches import Memory, Run, execute
 from tests.emulation.programs import Compiled, Emulator

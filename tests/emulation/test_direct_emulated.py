@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from jobs.formats.elements import Array
-from kernels.kernel import Launch
-from kernels.numerics import DTypeName, Problem
+from kernels.model.kernel import Launch
+from kernels.model.numerics import DTypeName, Problem
 from tests.emulation.launches import Memory, Run, execute
 from tests.emulation.programs import Compiled, Emulator
 from tests.emulation.sketching import stored_memory

@@ -12,7 +12,7 @@ import pytest
 
 from jobs.formats.elements import Array
 from kernels.entries.fp32_emulated import DIGITS, LINES
-from kernels.numerics import Problem
+from kernels.model.numerics import Problem
 from tests.emulation.passes import PASSES, POISON, Found, Programs, compiled, lines_of, run_passes
 from tests.emulation.programs import Emulator
 from tests.support.emulated import Way, digits, fixed_point, line_exponents, product

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from jobs.formats.elements import Array
-from kernels.kernel import Launch
+from kernels.model.kernel import Launch
 from tests.emulation.launches import Layout, Memory, Run, execute
 from tests.emulation.products import VAST_PITCH
 from tests.emulation.programs import HERE, Emulator

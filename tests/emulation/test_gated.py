@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from kernels.arrange import tiles
 from kernels.entries.hopper_fp32 import HOPPER_FP32
-from kernels.kernel import Launch
-from kernels.numerics import Problem
+from kernels.model.arrange import tiles
+from kernels.model.kernel import Launch
+from kernels.model.numerics import Problem
 from tests.emulation.boxed import Case, run_of
 from tests.emulation.launches import Layout, Memory, Run, execute
 from tests.emulation.programs import Emulator

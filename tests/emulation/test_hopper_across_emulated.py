@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from kernels.catalog import BY_NAME
-from kernels.kernel import CudaKernel, TileConfig
-from kernels.numerics import DTYPES, DTypeName, Problem
+from kernels.model.kernel import CudaKernel, TileConfig
+from kernels.model.numerics import DTYPES, DTypeName, Problem
 from tests.emulation.boxed import Case, run_of
 from tests.emulation.launches import execute
 from tests.emulation.programs import Compiled, Emulator

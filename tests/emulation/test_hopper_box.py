@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from jobs.formats.elements import Array
-from kernels.kernel import SOURCE_DIR
+from kernels.model.kernel import SOURCE_DIR
 from tests.emulation.programs import ENVIRONMENT, FLAGS, HERE, compiler
 
 ROWS, COLUMNS, ROW_BYTES, CHUNK_BYTES = 16, 32, 128, 16

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from kernels.entries.hopper_fp32 import HOPPER_FP32
-from kernels.kernel import TileConfig
-from kernels.numerics import Problem
+from kernels.model.kernel import TileConfig
+from kernels.model.numerics import Problem
 from tests.emulation.boxed import Case, run_of
 from tests.emulation.launches import execute
 from tests.emulation.programs import Compiled, Emulator

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kernels.catalog import BY_NAME
-from kernels.kernel import SOURCE_DIR
+from kernels.model.kernel import SOURCE_DIR
 from tests.emulation.programs import ENVIRONMENT, FLAGS, HERE, compiler
 
 TILES = [

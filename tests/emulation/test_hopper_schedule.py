@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kernels.arrange import tiles
-from kernels.kernel import SOURCE_DIR
+from kernels.model.arrange import tiles
+from kernels.model.kernel import SOURCE_DIR
 from tests.emulation.programs import ENVIRONMENT, FLAGS, HERE, compiler
 
 GROUP = 8

@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from kernels.kernel import CudaKernel
+from kernels.model.kernel import CudaKernel
 from tests.emulation.launches import execute
 from tests.emulation.products import Case, after_passes, cases, numbers, product, run_of
 from tests.emulation.programs import Emulator

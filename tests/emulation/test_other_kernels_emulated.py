@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from jobs.formats.elements import STORAGE_DTYPES, Array
-from kernels.arrange import tiles
-from kernels.kernel import Launch
-from kernels.numerics import DTYPES, DTypeName
+from kernels.model.arrange import tiles
+from kernels.model.kernel import Launch
+from kernels.model.numerics import DTYPES, DTypeName
 from tests.emulation.launches import Layout, Memory, Run, execute
 from tests.emulation.programs import Emulator
 from tests.support.products import matrix, stored

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from kernels.arrange import tiles
-from kernels.kernel import SOURCE_DIR
+from kernels.model.arrange import tiles
+from kernels.model.kernel import SOURCE_DIR
 from tests.emulation.programs import ENVIRONMENT, FLAGS, HERE, compiler
 
 ROWS, COLUMNS = 128, 256

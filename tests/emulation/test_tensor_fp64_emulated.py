@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from kernels.catalog import BY_NAME
-from kernels.kernel import CudaKernel
-from kernels.numerics import Problem
+from kernels.model.kernel import CudaKernel
+from kernels.model.numerics import Problem
 from tests.emulation.launches import execute
 from tests.emulation.products import Case, numbers, product, run_of
 from tests.emulation.programs import Emulator

@@ -11,11 +11,11 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from kernels.arrange import tiles
-from kernels.border import BORDER, core
 from kernels.entries.hopper_fp32 import THIN_STEPS
-from kernels.kernel import SOURCE_DIR
-from kernels.numerics import Problem
+from kernels.model.arrange import tiles
+from kernels.model.border import BORDER, core
+from kernels.model.kernel import SOURCE_DIR
+from kernels.model.numerics import Problem
 from tests.emulation.programs import ENVIRONMENT, FLAGS, HERE, compiler
 
 Corner = tuple[int, int, int]  # of a tile: batch, row, column

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from kernels.catalog import BY_NAME, CATALOG
-from kernels.defaults import default_configs, main_dtype
-from kernels.kernel import CudaKernel, TileConfig
-from kernels.numerics import DTypeName, Problem
+from kernels.model.kernel import CudaKernel, TileConfig
+from kernels.model.numerics import DTypeName, Problem
+from kernels.selection.defaults import default_configs, main_dtype
 from worker.sources import Program, kernel_program
 
 TRANSPOSES = ((False, False), (True, True), (False, True), (True, False))  # each two next to each other differ in both

@@ -12,9 +12,9 @@ import pytest
 from jobs.formats.elements import STORAGE_DTYPES, Array
 from jobs.models import Measured, Verification
 from kernels.catalog import BY_NAME
-from kernels.choose import Choice, choose
-from kernels.kernel import NO_CONFIG, CudaKernel, TileConfig
-from kernels.numerics import Problem
+from kernels.model.kernel import NO_CONFIG, CudaKernel, TileConfig
+from kernels.model.numerics import Problem
+from kernels.selection.choose import Choice, choose
 from worker.runner import HostOperand, gathered
 from worker.sources import kernel_program
 from worker.verify import check

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from kernels.kernel import CudaKernel, DeviceTraits
+from kernels.model.kernel import CudaKernel, DeviceTraits
 from tests.gpu.sanitized_sweep import on_gpu
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")

@@ -11,11 +11,11 @@ from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from kernels.border import MOST
 from kernels.catalog import CATALOG
-from kernels.defaults import example, main_dtype
-from kernels.kernel import NO_CONFIG, CudaKernel, DeviceTraits, TileConfig
-from kernels.numerics import DTypeName, Problem
+from kernels.model.border import MOST
+from kernels.model.kernel import NO_CONFIG, CudaKernel, DeviceTraits, TileConfig
+from kernels.model.numerics import DTypeName, Problem
+from kernels.selection.defaults import example, main_dtype
 
 # m, n, k, batch: parts of tiles on every side. Rows of the second begin where bulk copies do not reach.
 LARGER, BATCHED = (133, 261, 67, 1), (40, 50, 33, 2)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import cupy
 
-from kernels.kernel import CudaKernel, TileConfig
-from kernels.numerics import Problem
+from kernels.model.kernel import CudaKernel, TileConfig
+from kernels.model.numerics import Problem
 from worker.compile import Compiler
 from worker.device_memory import DeviceMatrix, allocate
 from worker.launch import launch, prepare

@@ -15,8 +15,8 @@ from jobs.errors import KernelUnavailable
 from jobs.formats import bfloat16, float8
 from jobs.formats.elements import Array
 from kernels.catalog import BY_NAME
-from kernels.kernel import NO_CONFIG
-from kernels.numerics import DTYPE_NAMES, DTYPES, DTypeName, Problem
+from kernels.model.kernel import NO_CONFIG
+from kernels.model.numerics import DTYPE_NAMES, DTYPES, DTypeName, Problem
 from worker.verify import check
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import pytest
 
 from jobs.benchmarks.spec import DataSpec
 from kernels.catalog import BY_NAME
-from kernels.numerics import DTYPE_NAMES, DTypeName, Problem
+from kernels.model.numerics import DTYPE_NAMES, DTypeName, Problem
 from tests.gpu.test_benchmark import case, operand, passes
 
 if TYPE_CHECKING:

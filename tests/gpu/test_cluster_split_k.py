@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from kernels.catalog import BY_NAME
-from kernels.kernel import CudaKernel, TileConfig
-from kernels.numerics import DTypeName, Problem
+from kernels.model.kernel import CudaKernel, TileConfig
+from kernels.model.numerics import DTypeName, Problem
 from tests.gpu.products import compile_all, multiply
 from tests.support.products import assert_right, in_float64, operands
 

@@ -10,7 +10,7 @@ import pytest
 
 from jobs.formats.elements import Array
 from kernels.catalog import BY_NAME
-from kernels.numerics import ACCURACY_RANGE, ACCURACY_UNIT_ROUNDOFF, Problem
+from kernels.model.numerics import ACCURACY_RANGE, ACCURACY_UNIT_ROUNDOFF, Problem
 from tests.gpu.products import multiply
 from tests.support.products import in_float64, operands
 

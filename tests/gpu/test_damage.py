@@ -10,7 +10,7 @@ import pytest
 from jobs.errors import OperandDamaged
 from jobs.formats.elements import Array
 from jobs.matrices.digest import digest_of
-from kernels.numerics import OWN_ACCURACY, DTypeName, Problem
+from kernels.model.numerics import OWN_ACCURACY, DTypeName, Problem
 from tests.gpu.products import choice
 from tests.support.products import operands
 from worker.runner import HostOperand, gathered

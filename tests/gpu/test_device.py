@@ -12,8 +12,8 @@ import pytest
 from jobs.errors import KernelUnavailable, OutOfDeviceMemory
 from jobs.formats.elements import Array
 from kernels.catalog import BY_NAME, CATALOG
-from kernels.kernel import CudaKernel
-from kernels.numerics import Problem
+from kernels.model.kernel import CudaKernel
+from kernels.model.numerics import Problem
 from tests.gpu.products import choice, multiply
 from tests.support.products import assert_right, operands
 from worker.readiness import prove

@@ -10,7 +10,7 @@ import pytest
 import xxhash
 
 from jobs.formats.elements import Array
-from kernels.numerics import DTYPE_NAMES, DTYPES, DTypeName, Problem
+from kernels.model.numerics import DTYPE_NAMES, DTYPES, DTypeName, Problem
 from tests.support.directs import assert_direct, expected_direct
 from tests.support.products import matrix, operands, stored
 from tests.support.sketches import Seed, assert_sketch, expected_sketch, wrong_rows

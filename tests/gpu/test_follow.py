@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from kernels.kernel import NO_CONFIG, TileConfig
-from kernels.numerics import DTypeName, Problem
+from kernels.model.kernel import NO_CONFIG, TileConfig
+from kernels.model.numerics import DTypeName, Problem
 from tests.gpu.products import multiply
 from tests.support.products import in_float64, operands
 

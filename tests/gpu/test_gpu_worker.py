@@ -11,7 +11,7 @@ import pytest
 from jobs.redis.embedded import EmbeddedServer
 from jobs.states import JobState
 from kernels.catalog import BY_NAME, CATALOG
-from kernels.numerics import DTypeName, Problem
+from kernels.model.numerics import DTypeName, Problem
 from tests.gpu.test_kernels import CASES
 from tests.support.poison import FAULTS
 from tests.support.products import assert_right, operands

@@ -12,8 +12,8 @@ import pytest
 
 from jobs.formats.elements import Array
 from kernels.catalog import BY_NAME
-from kernels.kernel import NO_CONFIG, CudaKernel, TileConfig
-from kernels.numerics import DTYPES, DTypeName, Problem
+from kernels.model.kernel import NO_CONFIG, CudaKernel, TileConfig
+from kernels.model.numerics import DTYPES, DTypeName, Problem
 from tests.gpu.products import borders_in_turn, choice, compile_all, multiply
 from tests.support.products import in_float64, operands, stored
 from worker.elements import as_float64

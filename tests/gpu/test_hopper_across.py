@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from jobs.formats.elements import Array
-from kernels.kernel import TileConfig
-from kernels.numerics import DTypeName, Problem
+from kernels.model.kernel import TileConfig
+from kernels.model.numerics import DTypeName, Problem
 from tests.gpu.products import multiply
 from tests.gpu.test_hopper import assert_exact, infinities
 from tests.support.products import Data, exact, in_float64, operands

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from jobs.formats.elements import STORAGE_DTYPES, Array
-from kernels.numerics import DTypeName, Problem
+from kernels.model.numerics import DTypeName, Problem
 from tests.gpu.products import multiply
 from tests.support.products import Data, exact, in_float64, matrix, operands
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from kernels.border import MOST
 from kernels.catalog import BY_NAME
-from kernels.kernel import NO_CONFIG, TileConfig
-from kernels.numerics import DTypeName, Problem
+from kernels.model.border import MOST
+from kernels.model.kernel import NO_CONFIG, TileConfig
+from kernels.model.numerics import DTypeName, Problem
 from tests.gpu.products import borders_in_turn, compile_all, multiply
 from tests.support.products import assert_right, in_float64, operands
 

@@ -11,8 +11,8 @@ from jobs.formats import float8
 from jobs.formats.elements import Array
 from jobs.models import Verification
 from kernels.catalog import BY_NAME
-from kernels.kernel import NO_CONFIG, TileConfig
-from kernels.numerics import Problem
+from kernels.model.kernel import NO_CONFIG, TileConfig
+from kernels.model.numerics import Problem
 from tests.gpu.products import multiply
 from tests.support.products import Data, in_float64, operands
 

@@ -11,8 +11,8 @@ import pytest
 from benchmarks.element_errors import relative_error
 from benchmarks.operand_kinds import FAR, square
 from kernels.catalog import BY_NAME
-from kernels.kernel import CudaKernel, TileConfig
-from kernels.numerics import Problem
+from kernels.model.kernel import CudaKernel, TileConfig
+from kernels.model.numerics import Problem
 from tests.gpu.products import multiply
 from tests.support.adversarial import ADVERSARIAL, DOMINANT, IN_FLOAT32, Make, worst_errors, worst_of_class
 from tests.support.emulated import Way, product

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from kernels.catalog import BY_NAME, CATALOG
-from kernels.kernel import NO_CONFIG, CudaKernel, TileConfig
-from kernels.numerics import DTYPES, OWN_ACCURACY, DTypeName, Problem
+from kernels.model.kernel import NO_CONFIG, CudaKernel, TileConfig
+from kernels.model.numerics import DTYPES, OWN_ACCURACY, DTypeName, Problem
 from tests.gpu.products import compile_all, multiply
 from tests.support.products import Data, assert_right, in_float64, matrix, operands, stored
 from worker.elements import as_float64

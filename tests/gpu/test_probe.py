@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from kernels.choose import contenders
-from kernels.kernel import LibraryKernel
-from kernels.numerics import AccuracyName, DTypeName, Problem
+from kernels.model.kernel import LibraryKernel
+from kernels.model.numerics import AccuracyName, DTypeName, Problem
+from kernels.selection.choose import contenders
 from worker.probe import Probes
 from worker.runner import HostOperand
 

@@ -9,8 +9,8 @@ import pytest
 
 from jobs.formats.elements import Array
 from kernels.catalog import BY_NAME
-from kernels.kernel import TileConfig
-from kernels.numerics import Problem
+from kernels.model.kernel import TileConfig
+from kernels.model.numerics import Problem
 from tests.gpu.products import multiply
 from tests.support.products import Data, in_float64, operands
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from kernels.catalog import BY_NAME
-from kernels.kernel import TileConfig
-from kernels.numerics import Problem
+from kernels.model.kernel import TileConfig
+from kernels.model.numerics import Problem
 from tests.gpu.products import borders_in_turn, multiply
 from tests.support.products import assert_right, in_float64, operands
 

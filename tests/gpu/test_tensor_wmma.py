@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from kernels.catalog import BY_NAME
-from kernels.kernel import TileConfig
-from kernels.numerics import DTypeName, Problem
+from kernels.model.kernel import TileConfig
+from kernels.model.numerics import DTypeName, Problem
 from tests.gpu.products import multiply
 from tests.support.products import assert_right, in_float64, operands, stored
 from worker.elements import as_float64

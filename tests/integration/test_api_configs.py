@@ -11,7 +11,7 @@ import pytest
 from jobs.models import new_id
 from jobs.redis.embedded import EmbeddedServer
 from kernels.catalog import BY_NAME, CATALOG
-from kernels.kernel import CudaKernel
+from kernels.model.kernel import CudaKernel
 from kernels.resources import records_of
 from tests.integration.test_api_jobs import problem
 from tests.support.api import FAKE_TTL_S, Api, running_api, until, worker_info

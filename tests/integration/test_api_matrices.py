@@ -13,7 +13,7 @@ from safetensors.numpy import load, save
 from jobs.formats.bit_floats import narrow
 from jobs.formats.safetensors import safetensors_header
 from jobs.matrices.interface import content_hasher
-from kernels.numerics import DTypeName
+from kernels.model.numerics import DTypeName
 from tests.integration.test_api_jobs import problem
 from tests.support.api import Api, from_npy, npy
 

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from analysis.plots import PLOTS
+from analysis.plots.by_name import PLOTS
 from tests.support.stack import Stack
 
 LIMIT_S = 20.0  # what the preset promises

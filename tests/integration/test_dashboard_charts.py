@@ -16,16 +16,14 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from analysis.plots import available_of
+from analysis.plots.by_name import available_of
 from analysis.results import from_json, measurements
 from analysis.roofline import ByteModel
 from analysis.tables import COLUMNS
 from kernels.catalog import KERNEL_NAMES
 from kernels.published import PUBLISHED
 from service.dashboard.benchmarks.published import measured
-from service.dashboard.charts import breakdown as charts_breakdown
-from service.dashboard.charts import heatmap as charts_heatmap
-from service.dashboard.charts import roofline as charts_roofline
+from service.dashboard.charts import breakdown, heatmap, roofline
 from service.dashboard.charts.rows import published_rows
 from service.dashboard.charts.svg import KERNEL_STYLES, decades, even_steps, powers_of_two, styles
 from tests.integration.test_api_benchmark_results import done, new
@@ -175,12 +173,12 @@ def test_the_roofline_of_a_recorded_run(browser: httpx.Client) -> None:
 
 def test_the_byte_model_moves_the_points() -> None:
     def at(model: ByteModel) -> dict[str, float]:
-        return {one.at.measurement.label: one.at.intensity for one in charts_roofline.placed(FOUND, model)}
+        return {one.at.measurement.label: one.at.intensity for one in roofline.placed(FOUND, model)}
 
     compulsory, tiles = at("compulsory"), at("tile")
     assert len(set(compulsory.values())) == 1, "each matrix moved once is the same for every kernel"
     assert tiles["naive"] < tiles["shared_tiled"] < tiles["register_tiled"] < compulsory["naive"]
-    assert at("measured") == {} and charts_roofline.draw(FOUND, "measured") is None
+    assert at("measured") == {} and roofline.draw(FOUND, "measured") is None
 
 
 def test_the_model_without_counters_is_told(browser: httpx.Client) -> None:
@@ -189,12 +187,12 @@ def test_the_model_without_counters_is_told(browser: httpx.Client) -> None:
 
 
 def test_bars_say_their_parts() -> None:
-    said = tips(charts_breakdown.draw(FOUND, "share"))
+    said = tips(breakdown.draw(FOUND, "share"))
     parts = [words for words in said if words.startswith("naive, float32, 8192")]
     shares = [float(re.findall(r"([\d.]+) %", words)[0]) for words in parts]
     assert [words.split(": ")[1].split(" ")[0] for words in parts] == ["copy", "kernel", "copy"]
     assert sum(shares) == pytest.approx(100, abs=0.2)
-    assert tips(charts_breakdown.draw(FOUND, "ms")) == said, "the figures are the same, the lengths are not"
+    assert tips(breakdown.draw(FOUND, "ms")) == said, "the figures are the same, the lengths are not"
 
 
 def sweep() -> list[Any]:
@@ -207,11 +205,11 @@ def sweep() -> list[Any]:
 
 
 def test_a_map_frames_the_fastest_and_has_registers_beside() -> None:
-    ((heading, drawn),) = charts_heatmap.draw(sweep())
+    ((heading, drawn),) = heatmap.draw(sweep())
     assert heading == "shared_tiled, float32, by tile" and drawn.count('class="frame"') == 2
     assert tips(drawn)[0] == "16 at 512: 100 GFLOPS, 50.0 % of the fastest config there"
     assert drawn.count(">40</text>") == 2 and drawn.count(">75.0 %</text>") == 2
-    assert charts_heatmap.beside(made(local_bytes=64, registers=255, occupancy=None)) == ("255 + spills", "–")
+    assert heatmap.beside(made(local_bytes=64, registers=255, occupancy=None)) == ("255 + spills", "–")
 
 
 def test_a_kernel_looks_the_same_everywhere_and_no_two_alike() -> None:
@@ -225,7 +223,7 @@ def test_words_in_a_drawing_are_escaped() -> None:
         made(512, label='<b>"x"', config={"tile": tile}, gflops=1.0, h2d_ms=1.0, d2h_ms=1.0, kernel_ms=1.0)
         for tile in (8, 16)
     ]
-    for drawn in (charts_breakdown.draw(nasty, "share"), *(picture for _, picture in charts_heatmap.draw(nasty))):
+    for drawn in (breakdown.draw(nasty, "share"), *(picture for _, picture in heatmap.draw(nasty))):
         assert "<b>" not in drawn and "&lt;b&gt;" in drawn
 
 

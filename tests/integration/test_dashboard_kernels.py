@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from kernels.catalog import BY_NAME, CATALOG, KERNEL_NAMES
-from kernels.kernel import SOURCE_DIR, CudaKernel
-from kernels.tuned import best_results
+from kernels.model.kernel import SOURCE_DIR, CudaKernel
+from kernels.selection.tuned import best_results
 from service.dashboard.kernels.story import changes_of, headers_of, picture_of, source_of
 from service.dashboard.words import figure
 from tests.support.pages import assert_no_dead_links, get

@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import pytest
 
-from analysis.plots import PLOTS, available_of
+from analysis.plots.by_name import PLOTS, available_of
 from analysis.results import Results, from_json, measurements
 from jobs.models import Job, JobError
 from kernels.published import PUBLISHED

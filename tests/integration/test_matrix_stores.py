@@ -11,7 +11,7 @@ from jobs.errors import DigestMismatch, InvalidMatrix, InvalidRequest, MatrixNot
 from jobs.formats.elements import STORAGE_DTYPES, matrix_bytes
 from jobs.matrices.digest import PART, digest_of
 from jobs.matrices.interface import READ_CHUNK_BYTES, MatrixInfo, content_hasher
-from kernels.numerics import DTYPE_NAMES, DTypeName
+from kernels.model.numerics import DTYPE_NAMES, DTypeName
 from tests.support.stores import LARGE, MakeStores, StoreBench, fresh_name, nothing_is_left, numbers
 
 

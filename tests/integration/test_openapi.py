@@ -14,7 +14,7 @@ from jsonschema.validators import Draft202012Validator
 
 from jobs.settings import Settings
 from kernels.catalog import KERNEL_NAMES
-from kernels.numerics import DTYPE_NAMES
+from kernels.model.numerics import DTYPE_NAMES
 from service.app import create_app
 from service.problems import BY_TYPE
 from tests.integration.test_api_benchmark_results import done

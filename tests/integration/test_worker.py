@@ -16,7 +16,7 @@ from jobs.errors import MatrixNotFound
 from jobs.models import ANONYMOUS, OperandRef, RandomSpec, product_id
 from jobs.redis.embedded import EmbeddedServer
 from jobs.states import JobState
-from kernels.numerics import DTYPE_NAMES, DTypeName, Problem
+from kernels.model.numerics import DTYPE_NAMES, DTypeName, Problem
 from tests.support import poison
 from tests.support.products import assert_right, operands
 from tests.support.workers import END_TIMEOUT_S, WorkerBench, is_dead, running_worker, until

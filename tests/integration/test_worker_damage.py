@@ -17,7 +17,7 @@ from jobs.formats.elements import Array
 from jobs.models import ANONYMOUS, JobRecord, OperandRef, Verification, product_id
 from jobs.redis.embedded import EmbeddedServer
 from jobs.states import JobState
-from kernels.numerics import Problem
+from kernels.model.numerics import Problem
 from tests.support.copying import CopyingRunner, FaultyRunner, flip
 from tests.support.stores import StoreBench, StoreKind
 from tests.support.workers import WorkerBench, running_worker

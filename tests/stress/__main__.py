@@ -23,7 +23,7 @@ from typing import Any
 from unittest import mock
 
 from jobs.settings import Settings
-from kernels.kernel import CudaKernel
+from kernels.model.kernel import CudaKernel
 from tests.stress.cases import Case, Deck, described
 from tests.stress.proof import wrong
 from tests.stress.shares import run_shares, shares

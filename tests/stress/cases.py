@@ -9,8 +9,8 @@ from random import Random
 
 from benchmarks.operand_kinds import KINDS
 from kernels.catalog import CATALOG
-from kernels.kernel import NO_CONFIG, CudaKernel, DeviceClass, DeviceTraits, Kernel, TileConfig
-from kernels.numerics import DTYPES, DTypeName, Problem
+from kernels.model.kernel import NO_CONFIG, CudaKernel, DeviceClass, DeviceTraits, Kernel, TileConfig
+from kernels.model.numerics import DTYPES, DTypeName, Problem
 from tests.campaign.data import INTEGERS
 
 LEAST, MOST, MOST_OF_ALL = 1, 1500, 4096  # of m, n and k, and of the few that are longer

@@ -6,7 +6,7 @@ import numpy as np
 
 from jobs.formats.elements import STORAGE_DTYPES, Array
 from jobs.matrices.digest import digest_of
-from kernels.choose import choose
+from kernels.selection.choose import choose
 from tests.campaign.data import operands as of_kind
 from tests.campaign.truth import truth_of
 from tests.stress.cases import Case

@@ -27,7 +27,7 @@ from jobs.queue import bench_queue
 from jobs.redis.client import connect
 from jobs.redis.embedded import EmbeddedServer, free_port
 from jobs.settings import Settings
-from kernels.numerics import DTypeName
+from kernels.model.numerics import DTypeName
 from service.server.main import make_server
 from tests.support.stores import dtype_name
 

@@ -11,8 +11,8 @@ from jobs.benchmarks.records import AttemptInfo, BenchmarkSummary, CaseRecord, C
 from jobs.benchmarks.spec import BenchmarkSpec
 from jobs.fleet.workers import DeviceInfo
 from jobs.models import BenchmarkOutcome, Job, Progress
-from kernels.kernel import NO_CONFIG
-from kernels.numerics import Problem
+from kernels.model.kernel import NO_CONFIG
+from kernels.model.numerics import Problem
 from kernels.published_records import Status
 from tests.support.api import Api
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kernels.catalog import CATALOG
-from kernels.kernel import CudaKernel, TileConfig
-from kernels.numerics import DTypeName
+from kernels.model.kernel import CudaKernel, TileConfig
+from kernels.model.numerics import DTypeName
 
 
 def most_shared_memory(dtype: DTypeName) -> tuple[CudaKernel, TileConfig, int]:

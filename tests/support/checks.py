@@ -6,7 +6,7 @@ import numpy as np
 
 from jobs.formats.elements import Array
 from jobs.models import Verification
-from kernels.numerics import DTYPES, AccuracyName, Problem
+from kernels.model.numerics import DTYPES, AccuracyName, Problem
 from worker.runner import host_operands
 from worker.verify import check
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from jobs.formats.elements import Array
 from jobs.settings import Settings
-from kernels.choose import Choice
-from kernels.numerics import Problem
+from kernels.model.numerics import Problem
+from kernels.selection.choose import Choice
 from worker.cpu_blas import multiply
 from worker.operand_cache import Copies, OperandCache
 from worker.runner import CpuRunner, HostOperand, Product, _HostProduct

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from jobs.formats.elements import Array
-from kernels.numerics import Problem
+from kernels.model.numerics import Problem
 from tests.support.sketches import not_finite_along
 from worker.elements import as_float64, core
 

@@ -12,7 +12,7 @@ import time
 from jobs.errors import DeviceFault
 from jobs.formats.elements import Array
 from jobs.settings import get_settings
-from kernels.numerics import Problem
+from kernels.model.numerics import Problem
 from worker import runner, tasks
 from worker.cpu_blas import multiply
 

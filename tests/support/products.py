@@ -7,8 +7,8 @@ from typing import Literal
 import numpy as np
 
 from jobs.formats.elements import STORAGE_DTYPES, Array
-from kernels.accuracy import SMALLEST_POSITIVE
-from kernels.numerics import DTYPES, DTypeName, Problem
+from kernels.model.accuracy import SMALLEST_POSITIVE
+from kernels.model.numerics import DTYPES, DTypeName, Problem
 from worker import cpu_blas
 from worker.elements import as_float64, core, narrow
 

@@ -13,7 +13,7 @@ from jobs.benchmarks.spec import BenchmarkSpec, CacheState, DataSpec
 from jobs.benchmarks.statistics import ci95, spread
 from jobs.fleet.workers import Ceilings, DeviceInfo
 from jobs.settings import Settings
-from kernels.numerics import Problem
+from kernels.model.numerics import Problem
 from worker.benchmark.bench import Bench, Prepared, Sample, Watched
 from worker.benchmark.cpu_bench import CpuBench
 from worker.benchmark.turn import Turn

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from jobs.formats.elements import Array
-from kernels.numerics import DTypeName, Problem
+from kernels.model.numerics import DTypeName, Problem
 from tests.support.philox import random_factors, random_integers
 from worker.elements import as_float64, core
 

@@ -17,7 +17,7 @@ from jobs.matrices.interface import READ_CHUNK_BYTES, MatrixInfo, MatrixStore
 from jobs.models import new_id
 from jobs.redis.client import connect
 from jobs.settings import Settings
-from kernels.numerics import DTypeName
+from kernels.model.numerics import DTypeName
 
 StoreKind = Literal["file", "redis"]
 LARGE = (1500, 1000)  # of float32: a chunk and a half of the redis store

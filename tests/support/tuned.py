@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from kernels.catalog import BY_NAME
-from kernels.kernel import DeviceTraits
-from kernels.numerics import AccuracyName, DTypeName
-from kernels.tuned import Entry, Row, Source, Trial, TunedTable
+from kernels.model.kernel import DeviceTraits
+from kernels.model.numerics import AccuracyName, DTypeName
+from kernels.selection.tuned import Entry, Row, Source, Trial, TunedTable
 
 GPU = DeviceTraits("gpu", (9, 0), 232448, 132, "Test GPU")
 

@@ -31,7 +31,7 @@ from jobs.redis.embedded import EmbeddedServer
 from jobs.settings import Settings
 from jobs.states import JobState
 from jobs.sweeper import Sweeper
-from kernels.numerics import DTYPES, AccuracyName, DTypeName
+from kernels.model.numerics import DTYPES, AccuracyName, DTypeName
 
 START_TIMEOUT_S = 60.0
 END_TIMEOUT_S = 60.0

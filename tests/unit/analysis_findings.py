@@ -24,7 +24,7 @@ from jobs.benchmarks.spec import BenchmarkSpec
 from jobs.models import JobRecord, Progress
 from jobs.states import JobState
 from kernels.catalog import BY_NAME
-from kernels.numerics import Problem
+from kernels.model.numerics import Problem
 from tests.support.recorded import H200_CATALOGUE
 
 STARTED = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)

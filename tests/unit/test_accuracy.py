@@ -10,9 +10,9 @@ import pytest
 
 from benchmarks.tables import ACCURACY, RESULTS, accuracy_page
 from benchmarks.tables_prove import prove
-from kernels.accuracy import element_bound
 from kernels.catalog import CATALOG
-from kernels.numerics import ACCURACY_NAMES, AccuracyName, DTypeName, Problem, meets
+from kernels.model.accuracy import element_bound
+from kernels.model.numerics import ACCURACY_NAMES, AccuracyName, DTypeName, Problem, meets
 from scripts.accuracy_docs import pairs
 from worker.rounding import rounding_of
 

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from analysis.measurement import Device, Measurement
-from analysis.plots import PLOTS, available, available_of, draw, draw_of
-from analysis.plots_configs import fastest, sweeps
-from analysis.plots_device import draw_roofline, roofed
-from analysis.plots_lines import draw_look, gflops_look
-from analysis.plots_style import line_styles, number, spaced
+from analysis.plots.by_name import PLOTS, available, available_of, draw, draw_of
+from analysis.plots.configs import fastest, sweeps
+from analysis.plots.device import draw_roofline, roofed
+from analysis.plots.lines import draw_look, gflops_look
+from analysis.plots.style import line_styles, number, spaced
 from analysis.results import collect
 from jobs.errors import ExtraMissing, NotFound
 from kernels.catalog import KERNEL_NAMES

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from analysis.report import html_report, markdown_report
-from analysis.report_markdown import plain
+from analysis.report.markdown import plain
+from analysis.report.render import html_report, markdown_report
 from analysis.results import Results, collect
 from jobs.benchmarks.records import BenchmarkSummary, Ceiling, Checked, CopyFigures
 from jobs.benchmarks.spec import BenchmarkSpec

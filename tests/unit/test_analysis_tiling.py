@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from analysis.measurement import Device
 from analysis.tiling import Tiling, tile_of, tiling
 from kernels.catalog import BY_NAME, CATALOG
-from kernels.kernel import CudaKernel
+from kernels.model.kernel import CudaKernel
 from tests.support.recorded import h200, labelled, made, report
 
 CUDA = [kernel for kernel in CATALOG if isinstance(kernel, CudaKernel)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kernels.architectures import ARCHITECTURES, KIB
+from kernels.model.architectures import ARCHITECTURES, KIB
 
 
 @pytest.mark.parametrize(

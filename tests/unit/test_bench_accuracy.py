@@ -15,7 +15,7 @@ from benchmarks.element_errors import Reference, relative_error
 from benchmarks.operand_kinds import FEW, KINDS, square
 from benchmarks.tables_accuracy import accuracy
 from jobs.formats.elements import Array
-from kernels.accuracy import element_bound
+from kernels.model.accuracy import element_bound
 
 
 def test_a_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

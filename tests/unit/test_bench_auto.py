@@ -18,7 +18,7 @@ from benchmarks.exactness import is_as_exact
 from benchmarks.publish import RESULTS
 from benchmarks.tables_auto import auto_choices
 from jobs.benchmarks.spec import BenchmarkSpec
-from kernels.numerics import DTypeName
+from kernels.model.numerics import DTypeName
 
 LARGE = from_json(Path(RESULTS / "h200" / "large.json").read_bytes())  # every kernel at two sizes
 

@@ -14,7 +14,7 @@ from jobs.benchmarks.size import COUNTLESS, most_cases
 from jobs.benchmarks.spec import BenchmarkSpec
 from jobs.errors import InvalidRequest
 from jobs.fleet.workers import DeviceInfo
-from kernels.numerics import Problem
+from kernels.model.numerics import Problem
 from kernels.published import PUBLISHED
 from service.bodies.options import parse_model
 from tests.support.benchmarks import CPU, H200

@@ -16,7 +16,7 @@ from jobs.benchmarks.spec import BenchmarkSpec
 from jobs.errors import DeviceFault, JobFailed, StaleAttempt, StoreFull
 from jobs.ledger.interface import Claimed
 from jobs.models import ANONYMOUS, BenchmarkOutcome, JobError, NewJob
-from kernels.numerics import Problem
+from kernels.model.numerics import Problem
 from tests.support.memory_ledger import MemoryLedger
 from tests.support.simulated import H200, Behaviour, SimulatedRunner, record_of, spec_of, turn_of
 from worker.benchmark import run

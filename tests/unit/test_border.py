@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernels.border import MOST, border_clocks, border_launch, core, is_small
 from kernels.catalog import BY_NAME
-from kernels.kernel import CudaKernel, DeviceTraits, TileConfig
-from kernels.numerics import Problem
+from kernels.model.border import MOST, border_clocks, border_launch, core, is_small
+from kernels.model.kernel import CudaKernel, DeviceTraits, TileConfig
+from kernels.model.numerics import Problem
 
 TILE = (128, 256)
 H200 = DeviceTraits("gpu", (9, 0), 232_448, 132)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from jobs.formats.elements import Array
-from kernels.accuracy import element_bound
-from kernels.numerics import ACCURACY_NAMES, DTYPE_NAMES, Problem
+from kernels.model.accuracy import element_bound
+from kernels.model.numerics import ACCURACY_NAMES, DTYPE_NAMES, Problem
 from tests.campaign import __main__ as campaign
 from tests.campaign.backends import CpuBackend, MadeOnCpu, Way
 from tests.campaign.data import CLEAN_FLOATS, OVERFLOW, operands

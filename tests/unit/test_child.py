@@ -14,8 +14,8 @@ import pytest
 from jobs.errors import OutOfDeviceMemory, StoreFull, StoreUnavailable
 from jobs.models import MatmulRequest, OperandRef
 from jobs.settings import Settings
-from kernels.choose import Choice, choose
-from kernels.numerics import DTYPE_NAMES, Problem
+from kernels.model.numerics import DTYPE_NAMES, Problem
+from kernels.selection.choose import Choice, choose
 from worker import cpu_device
 from worker.main import main, prepare_environment
 from worker.multiply import problem_of

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from kernels.buckets import BUCKET_NAMES, BucketName
 from kernels.catalog import BY_NAME
-from kernels.choose import Choice, candidates, choose, choose_again, choose_from
-from kernels.defaults import example
-from kernels.kernel import NO_CONFIG, DeviceTraits, LibraryKernel
-from kernels.numerics import DTYPES, AccuracyName, DTypeName, Problem
-from kernels.tuned import TABLES, Entry, TunedTable
+from kernels.model.buckets import BUCKET_NAMES, BucketName
+from kernels.model.kernel import NO_CONFIG, DeviceTraits, LibraryKernel
+from kernels.model.numerics import DTYPES, AccuracyName, DTypeName, Problem
+from kernels.selection.choose import Choice, candidates, choose, choose_again, choose_from
+from kernels.selection.defaults import example
+from kernels.selection.tuned import TABLES, Entry, TunedTable
 from tests.support.tuned import GPU, entry, row, table, tried
 
 WARPS = dict(BY_NAME["pipelined"].resolve_config(NO_CONFIG, Problem(512, 512, 512, "float32")))

@@ -9,10 +9,10 @@ import pytest
 
 from benchmarks.auto_sample import geometric_mean
 from benchmarks.tuned_table import RESULTS, documents, timed
-from kernels.architectures import H200
 from kernels.catalog import BY_NAME
-from kernels.kernel import NO_CONFIG
-from kernels.numerics import Problem
+from kernels.model.architectures import H200
+from kernels.model.kernel import NO_CONFIG
+from kernels.model.numerics import Problem
 
 KERNEL = BY_NAME["cluster_split_k"]
 Recorded = dict[Problem, dict[tuple[tuple[str, int], ...], float]]

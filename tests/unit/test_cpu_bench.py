@@ -11,7 +11,7 @@ import pytest
 from jobs.benchmarks.spec import DataSpec
 from jobs.errors import KernelUnavailable, OutOfDeviceMemory
 from jobs.settings import Settings
-from kernels.numerics import DTYPE_NAMES, DTYPES, DTypeName, Problem
+from kernels.model.numerics import DTYPE_NAMES, DTYPES, DTypeName, Problem
 from tests.support.simulated import spec_of, turn_of
 from worker.benchmark import cpu_use
 from worker.benchmark.bench import Bench

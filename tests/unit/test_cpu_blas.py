@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobs.formats.elements import STORAGE_DTYPES
-from kernels.numerics import DTYPE_NAMES, DTypeName, Problem
+from kernels.model.numerics import DTYPE_NAMES, DTypeName, Problem
 from tests.support.products import assert_right, in_float64, matrix, operands, stored
 from worker import cpu_blas
 from worker.cpu_blas import multiply

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from jobs.fleet.workers import Ceilings, DeviceInfo
-from kernels.architectures import ARCHITECTURES
 from kernels.catalog import BY_NAME
-from kernels.numerics import DTYPE_NAMES, AccuracyName, DTypeName
+from kernels.model.architectures import ARCHITECTURES
+from kernels.model.numerics import DTYPE_NAMES, AccuracyName, DTypeName
 from scripts.nvrtc import compile_all
 from worker.benchmark.cuda_plan import drawn, flush_bytes, is_contended, mean_clock_mhz, rotating_sets
 from worker.benchmark.environment import dated_environment, host_environment, variables

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from kernels.architectures import ARCHITECTURES
 from kernels.catalog import BY_NAME, CATALOG
-from kernels.kernel import SOURCE_DIR, CudaKernel, TileConfig
-from kernels.numerics import DTYPE_NAMES, DTYPES, DTypeName, Problem
+from kernels.model.architectures import ARCHITECTURES
+from kernels.model.kernel import SOURCE_DIR, CudaKernel, TileConfig
+from kernels.model.numerics import DTYPE_NAMES, DTYPES, DTypeName, Problem
 from scripts.nvrtc import CompileError, architectures, compile_all, compile_program
 from worker.sources import (
     TURN_THREADS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kernels.numerics import DTypeName
+from kernels.model.numerics import DTypeName
 from worker.elements import as_float64, core, narrow, widen
 
 EVERY_HALF = np.arange(1 << 16, dtype=np.uint16)

@@ -13,8 +13,8 @@ from hypothesis.extra import numpy as arrays
 
 from jobs.formats.elements import Array
 from kernels.entries.fp32_emulated import FP32_EMULATED, LARGEST_DEPTH, is_direct
-from kernels.kernel import CudaKernel
-from kernels.numerics import Problem
+from kernels.model.kernel import CudaKernel
+from kernels.model.numerics import Problem
 from tests.support.emulated import line_exponents, line_quarters, product
 from tests.support.emulated_judge import judge, judge_lines, limit, logs
 

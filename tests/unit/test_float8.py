@@ -12,11 +12,11 @@ from jobs.benchmarks.spec import BenchmarkSpec
 from jobs.errors import InvalidMatrix
 from jobs.formats.elements import Array
 from jobs.formats.float8 import BLOCK_ELEMENTS, narrow, widen
-from kernels.architectures import ARCHITECTURES, H200
 from kernels.catalog import BY_NAME
-from kernels.choose import NoKernelError, choose
-from kernels.kernel import NO_CONFIG
-from kernels.numerics import ACCURACY_NAMES, DTYPES, Problem, meets
+from kernels.model.architectures import ARCHITECTURES, H200
+from kernels.model.kernel import NO_CONFIG
+from kernels.model.numerics import ACCURACY_NAMES, DTYPES, Problem, meets
+from kernels.selection.choose import NoKernelError, choose
 from service.bodies.nested_lists import to_array, to_json
 from tests.support.benchmarks import H200 as H200_INFO
 from tests.support.checks import checked

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from kernels.architectures import H200
 from kernels.catalog import CATALOG
-from kernels.defaults import default_config, main_dtype
-from kernels.kernel import CudaKernel
-from kernels.numerics import Problem
+from kernels.model.architectures import H200
+from kernels.model.kernel import CudaKernel
+from kernels.model.numerics import Problem
+from kernels.selection.defaults import default_config, main_dtype
 from worker.sources import Program, border_program, kernel_program, turn_program
 
 WAITS, LETS = "wait_for_previous();", "let_next_begin();"

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from benchmarks.auto_sample import geometric_mean
 from benchmarks.cross_validate import validated
-from kernels import forecast
 from kernels.catalog import BY_NAME
-from kernels.fill import filled
-from kernels.forecast import forecasts
-from kernels.kernel import NO_CONFIG, CudaKernel, DeviceTraits
-from kernels.numerics import Problem
-from kernels.tuned import TABLES, TunedTable
+from kernels.model.kernel import NO_CONFIG, CudaKernel, DeviceTraits
+from kernels.model.numerics import Problem
+from kernels.selection import forecast
+from kernels.selection.fill import filled
+from kernels.selection.forecast import forecasts
+from kernels.selection.tuned import TABLES, TunedTable
 from tests.support.tuned import GPU, entry, row
 
 PIPELINED = BY_NAME["pipelined"]

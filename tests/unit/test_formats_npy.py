@@ -15,7 +15,7 @@ from jobs.errors import InvalidMatrix, InvalidRequest, UnsupportedDType
 from jobs.formats.elements import STORAGE_DTYPES, Array
 from jobs.formats.npy import MAX_HEADER_BYTES, NpyParser, npy_header
 from jobs.formats.parser import MatrixHeader
-from kernels.numerics import DTypeName
+from kernels.model.numerics import DTypeName
 from tests.support.bodies import Collector, npy, npy_fields, parse, saved_npy, stored
 
 NPY_DTYPES: tuple[DTypeName, ...] = ("float16", "float32", "float64", "int8", "int32")

@@ -15,7 +15,7 @@ from jobs.errors import InvalidMatrix, InvalidRequest, UnsupportedDType
 from jobs.formats.elements import STORAGE_DTYPES, Array, matrix_bytes
 from jobs.formats.parser import MatrixHeader
 from jobs.formats.safetensors import MAX_HEADER_BYTES, SafetensorsParser, safetensors_header
-from kernels.numerics import DTYPE_NAMES, DTypeName
+from kernels.model.numerics import DTYPE_NAMES, DTypeName
 from tests.support.bodies import Collector, parse
 from tests.support.bodies import safetensors as body_of
 

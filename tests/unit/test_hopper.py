@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from kernels.architectures import ARCHITECTURES, H200, H200_MULTIPROCESSORS
 from kernels.catalog import BY_NAME, CATALOG
-from kernels.choose import NoKernelError, choose
-from kernels.kernel import NO_CONFIG, CudaKernel, Launch, TileConfig
-from kernels.numerics import DTYPES, DTypeName, Problem
+from kernels.model.architectures import ARCHITECTURES, H200, H200_MULTIPROCESSORS
+from kernels.model.kernel import NO_CONFIG, CudaKernel, Launch, TileConfig
+from kernels.model.numerics import DTYPES, DTypeName, Problem
+from kernels.selection.choose import NoKernelError, choose
 from scripts.nvrtc import compile_all
 from service.catalogue import view
 from worker.sources import kernel_program

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from kernels.architectures import ARCHITECTURES, H200, H200_MULTIPROCESSORS
 from kernels.catalog import BY_NAME
-from kernels.choose import NoKernelError, choose
 from kernels.entries.hopper_fp32 import HOPPER_FP32
-from kernels.kernel import NO_CONFIG, TileConfig
-from kernels.numerics import Problem
+from kernels.model.architectures import ARCHITECTURES, H200, H200_MULTIPROCESSORS
+from kernels.model.kernel import NO_CONFIG, TileConfig
+from kernels.model.numerics import Problem
+from kernels.selection.choose import NoKernelError, choose
 from scripts.nvrtc import compile_all
 from worker.sources import kernel_program
 

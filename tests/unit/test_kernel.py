@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernels.arrange import tile_grid
-from kernels.buckets import BUCKET_NAMES, EXAMPLES, BucketName, bucket_of
 from kernels.catalog import BY_NAME, CATALOG
-from kernels.defaults import default_configs, example
-from kernels.kernel import (
+from kernels.model.arrange import tile_grid
+from kernels.model.buckets import BUCKET_NAMES, EXAMPLES, BucketName, bucket_of
+from kernels.model.kernel import (
     ConfigError,
     Constraint,
     CudaKernel,
@@ -23,7 +22,8 @@ from kernels.kernel import (
     Parameter,
     TileConfig,
 )
-from kernels.numerics import DTYPES, OWN_ACCURACY, DTypeName, Problem
+from kernels.model.numerics import DTYPES, OWN_ACCURACY, DTypeName, Problem
+from kernels.selection.defaults import default_configs, example
 
 SMALL_GPU = DeviceTraits("gpu", (7, 5), 48 * 1024)
 LARGE_GPU = DeviceTraits("gpu", (9, 0), 227 * 1024)

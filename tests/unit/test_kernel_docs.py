@@ -8,9 +8,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from kernels.architectures import H200
 from kernels.catalog import CATALOG
-from kernels.kernel import Constraint, CudaKernel
+from kernels.model.architectures import H200
+from kernels.model.kernel import Constraint, CudaKernel
 from kernels.published import PUBLISHED
 from kernels.published_records import PublishedRecord
 from scripts import kernel_docs, kernel_figures

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from kernels.architectures import ARCHITECTURES, H200
-from kernels.defaults import default_configs, example, main_dtype
-from kernels.kernel import CudaKernel
-from kernels.numerics import DTYPES, Problem
+from kernels.model.architectures import ARCHITECTURES, H200
+from kernels.model.kernel import CudaKernel
+from kernels.model.numerics import DTYPES, Problem
 from kernels.resources import ConfigRecord, read, records_of
+from kernels.selection.defaults import default_configs, example, main_dtype
 from kernels.strict_json import DataError
 from scripts.kernel_resources import (
     KERNELS,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from kernels.catalog import BY_NAME
-from kernels.kernel import CudaKernel
+from kernels.model.kernel import CudaKernel
 from scripts import kernel_trace as traced
 from scripts.kernel_access import summed_up
 from scripts.kernel_model import Model

@@ -10,7 +10,7 @@ import pytest
 from jobs.benchmarks.cases import Case
 from jobs.benchmarks.records import CaseRecord, DeviceState, Samples
 from jobs.errors import DeviceFault, JobFailed, KernelUnavailable, OutOfDeviceMemory, StaleAttempt
-from kernels.numerics import Problem
+from kernels.model.numerics import Problem
 from tests.support.simulated import DEFAULT_CLOCK_MHZ, Behaviour, SimulatedRunner, spec_of, turn_of
 from worker.benchmark.bench import Watched
 from worker.benchmark.in_process import InProcess

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from jobs.errors import InvalidMatrix, MalformedBody
 from jobs.formats.bit_floats import widen
 from jobs.formats.elements import STORAGE_DTYPES, Array
-from kernels.numerics import DTYPES, DTypeName
+from kernels.model.numerics import DTYPES, DTypeName
 from service.bodies.nested_lists import NAMED, loads, to_array, to_json
 
 FLOATS: dict[DTypeName, Any] = {"float16": np.float16, "float32": np.float32, "float64": np.float64}

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobs.formats.elements import STORAGE_DTYPES
-from kernels.numerics import DTYPE_NAMES, DTYPES, DTypeName, Problem
+from kernels.model.numerics import DTYPE_NAMES, DTYPES, DTypeName, Problem
 from worker.pitch import GROUP, IN_GROUPS, WASTE, Layout, operand_layout, product_layout
 
 SIZES = st.integers(0, 40) | st.sampled_from([128, 129])

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from jobs.errors import InvalidConfig, InvalidRequest, NoWorkerForKernel, NoWorkers, ShapeMismatch
 from jobs.fleet.workers import WorkerInfo
 from kernels.catalog import CATALOG
-from kernels.kernel import CudaKernel
-from kernels.numerics import DTYPE_NAMES, DTYPES, DTypeName
+from kernels.model.kernel import CudaKernel
+from kernels.model.numerics import DTYPE_NAMES, DTYPES, DTypeName
 from service.bodies.options import MatmulOptions
 from service.submit.placement import choose_queue
 from service.submit.plan import OperandType, Plan, make_plan

@@ -11,10 +11,10 @@ from jobs.benchmarks.cases import Case
 from jobs.benchmarks.spec import DataSpec
 from jobs.errors import KernelUnavailable, StaleAttempt
 from kernels.catalog import BY_NAME
-from kernels.choose import Choice, choose, contenders
-from kernels.kernel import NO_CONFIG
-from kernels.numerics import Problem
-from kernels.tuned import TABLES, Entry, nearby
+from kernels.model.kernel import NO_CONFIG
+from kernels.model.numerics import Problem
+from kernels.selection.choose import Choice, choose, contenders
+from kernels.selection.tuned import TABLES, Entry, nearby
 from tests.support.simulated import Behaviour, SimulatedBench, SimulatedRunner
 from worker import probe
 from worker.benchmark.bench import Bench, Watched

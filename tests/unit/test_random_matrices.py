@@ -17,7 +17,7 @@ from jobs.formats.bit_floats import widen as numbers
 from jobs.formats.elements import STORAGE_DTYPES, Array
 from jobs.matrices.random import BLOCK_ELEMENTS, generate, generate_chunks
 from jobs.models import Distribution, RandomSpec
-from kernels.numerics import DTYPE_NAMES, DTYPES, DTypeName
+from kernels.model.numerics import DTYPE_NAMES, DTYPES, DTypeName
 
 FLOATS: tuple[DTypeName, ...] = ("float16", "bfloat16", "float32", "float64")
 OVER_A_BLOCK = (3, 300, 300)

@@ -11,9 +11,9 @@ from jobs.errors import JobFailed, OperandOutOfRange, VerificationFailed
 from jobs.formats.elements import Array
 from jobs.models import MatmulRequest, OperandRef
 from kernels.catalog import BY_NAME, CATALOG
-from kernels.choose import Choice, NoKernelError, choose
-from kernels.kernel import NO_CONFIG, DeviceTraits, LibraryKernel
-from kernels.numerics import ACCURACY_NAMES, DTYPES, AccuracyName, DTypeName, Problem, meets
+from kernels.model.kernel import NO_CONFIG, DeviceTraits, LibraryKernel
+from kernels.model.numerics import ACCURACY_NAMES, DTYPES, AccuracyName, DTypeName, Problem, meets
+from kernels.selection.choose import Choice, NoKernelError, choose
 from service.bodies.options import MatmulOptions
 from service.submit.plan import OperandType, make_plan
 from tests.support.checks import checked

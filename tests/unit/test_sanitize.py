@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kernels.catalog import BY_NAME, CATALOG
-from kernels.kernel import CudaKernel, DeviceTraits
+from kernels.model.kernel import CudaKernel, DeviceTraits
 from tests.gpu import sanitize
 from tests.gpu.sanitized_sweep import NORMAL, NOT_FINITE, cases, on_gpu
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from jobs.formats.elements import Array
-from kernels.architectures import ARCHITECTURES, H200
 from kernels.catalog import BY_NAME
-from kernels.choose import NoKernelError, choose
 from kernels.entries.strassen import FACTORS, half_of, is_direct
-from kernels.kernel import NO_CONFIG, CudaKernel
-from kernels.numerics import ACCURACY_NAMES, AccuracyName, Problem, meets
+from kernels.model.architectures import ARCHITECTURES, H200
+from kernels.model.kernel import NO_CONFIG, CudaKernel
+from kernels.model.numerics import ACCURACY_NAMES, AccuracyName, Problem, meets
+from kernels.selection.choose import NoKernelError, choose
 from tests.support.checks import checked, flipped
 from tests.support.products import matrix
 from worker.rounding import rounding_of

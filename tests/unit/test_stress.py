@@ -10,8 +10,8 @@ import pytest
 from benchmarks.tables_stress import stress
 from jobs.formats.elements import Array
 from kernels.catalog import BY_NAME
-from kernels.kernel import CudaKernel, DeviceTraits
-from kernels.numerics import Problem
+from kernels.model.kernel import CudaKernel, DeviceTraits
+from kernels.model.numerics import Problem
 from tests.stress.__main__ import main
 from tests.stress.cases import MOST_MULTIPLICATIONS, MOST_OF_ALL, WAYS, Deck, described
 from tests.stress.shares import Share, shares

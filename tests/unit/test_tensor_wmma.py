@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from kernels.architectures import ARCHITECTURES
 from kernels.catalog import BY_NAME
-from kernels.choose import NoKernelError, choose
-from kernels.defaults import example
-from kernels.kernel import NO_CONFIG, CudaKernel, TileConfig
-from kernels.numerics import DTypeName, Problem
+from kernels.model.architectures import ARCHITECTURES
+from kernels.model.kernel import NO_CONFIG, CudaKernel, TileConfig
+from kernels.model.numerics import DTypeName, Problem
+from kernels.selection.choose import NoKernelError, choose
+from kernels.selection.defaults import example
 from scripts.nvrtc import CompileError, compile_program
 from worker.sources import Program, kernel_program
 

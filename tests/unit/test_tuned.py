@@ -10,10 +10,20 @@ from typing import Any
 import pytest
 
 from kernels.catalog import BY_NAME
-from kernels.kernel import DeviceTraits
-from kernels.numerics import AccuracyName, DTypeName, Problem
+from kernels.model.kernel import DeviceTraits
+from kernels.model.numerics import AccuracyName, DTypeName, Problem
+from kernels.selection.tuned import (
+    DIRECTORY,
+    TABLES,
+    TunedTable,
+    best_results,
+    file_name,
+    nearby,
+    read,
+    table_for,
+    whole_runs,
+)
 from kernels.strict_json import DataError
-from kernels.tuned import DIRECTORY, TABLES, TunedTable, best_results, file_name, nearby, read, table_for, whole_runs
 from tests.support.tuned import GPU, entry, row, table
 
 SIZES = (256, 512, 1024, 1025, 4096)

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from benchmarks.tuned_table import RESULTS, documents, library_for, tables, text
-from kernels.numerics import AccuracyName, DTypeName
-from kernels.ranking import error_ratio
-from kernels.tuned import DIRECTORY, TABLES, Entry, Row, TunedTable, file_name, read
+from kernels.model.numerics import AccuracyName, DTypeName
+from kernels.selection.ranking import error_ratio
+from kernels.selection.tuned import DIRECTORY, TABLES, Entry, Row, TunedTable, file_name, read
 
 DEVICE: dict[str, Any] = {
     "name": "Test GPU",

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobs.formats.elements import Array
-from kernels.numerics import DTYPE_NAMES, DTypeName, Problem
+from kernels.model.numerics import DTYPE_NAMES, DTypeName, Problem
 from tests.support.checks import checked, flipped
 from tests.support.products import FLOAT_DATA, Data, matrix, operands, stored
 from worker.cpu_blas import multiply

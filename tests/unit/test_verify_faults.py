@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from jobs.formats.elements import Array
-from kernels.numerics import AccuracyName, DTypeName, Problem
+from kernels.model.numerics import AccuracyName, DTypeName, Problem
 from tests.support.checks import checked, flipped
 from tests.support.products import operands, stored
 from worker.cpu_blas import multiply

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jobs.formats.elements import Array
-from kernels.numerics import DTYPES, DTypeName, Problem
+from kernels.model.numerics import DTYPES, DTypeName, Problem
 from tests.support.checks import checked
 from tests.support.products import stored
 from worker.cpu_blas import multiply

@@ -16,8 +16,8 @@ from jobs.benchmarks.spec import CacheState, DataSpec
 from jobs.errors import KernelUnavailable
 from jobs.formats.elements import STORAGE_DTYPES, Array
 from kernels.catalog import BY_NAME
-from kernels.kernel import DeviceTraits
-from kernels.numerics import DTYPES, Problem
+from kernels.model.kernel import DeviceTraits
+from kernels.model.numerics import DTYPES, Problem
 from worker.benchmark.bench import Bench, Prepared, Sample, Watched
 from worker.benchmark.cpu_data import operand, stored
 from worker.benchmark.cpu_use import ProcessorTimes, last_cache_bytes

@@ -12,7 +12,7 @@ import numpy as np
 from jobs.benchmarks.records import Ceiling
 from jobs.benchmarks.statistics import spread
 from jobs.formats.elements import Array
-from kernels.numerics import DTypeName
+from kernels.model.numerics import DTypeName
 from worker.benchmark.cpu_use import last_cache_bytes
 from worker.cpu_device import available_bytes
 

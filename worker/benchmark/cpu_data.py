@@ -8,7 +8,7 @@ from jobs.benchmarks.spec import DataSpec
 from jobs.formats.elements import STORAGE_DTYPES, Array
 from jobs.matrices.random import generate
 from jobs.models import RandomSpec
-from kernels.numerics import DTYPES, DTypeName
+from kernels.model.numerics import DTYPES, DTypeName
 from worker.elements import narrow, widen
 
 

@@ -13,8 +13,8 @@ from jobs.benchmarks.records import CopyFigures, LaunchFigures
 from jobs.benchmarks.spec import CacheState, DataSpec
 from jobs.fleet.workers import DeviceInfo
 from kernels.catalog import BY_NAME
-from kernels.kernel import CudaKernel
-from kernels.numerics import DTYPES, Problem
+from kernels.model.kernel import CudaKernel
+from kernels.model.numerics import DTYPES, Problem
 from worker.benchmark.bench import Bench, Prepared, Sample, Watched
 from worker.benchmark.cuda_copies import timed_copies
 from worker.benchmark.cuda_energy import energy_mj

@@ -19,7 +19,7 @@ from jobs.benchmarks.records import Ceiling
 from jobs.benchmarks.statistics import spread
 from jobs.errors import KernelUnavailable, OutOfDeviceMemory
 from jobs.fleet.workers import DeviceInfo
-from kernels.numerics import DTypeName
+from kernels.model.numerics import DTypeName
 from worker.benchmark.bench import Sample
 from worker.benchmark.cuda_environment import pcie
 from worker.benchmark.cuda_plan import MOST_LAUNCHES

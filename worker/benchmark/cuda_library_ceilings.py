@@ -16,8 +16,8 @@ from jobs.benchmarks.spec import DataSpec
 from jobs.errors import KernelUnavailable, OutOfDeviceMemory
 from jobs.fleet.workers import DeviceInfo
 from kernels.catalog import BY_NAME
-from kernels.kernel import NO_CONFIG
-from kernels.numerics import DTYPES, DTypeName, Problem
+from kernels.model.kernel import NO_CONFIG
+from kernels.model.numerics import DTYPES, DTypeName, Problem
 from worker.benchmark.cuda_bench import CudaBench
 from worker.benchmark.cuda_ceilings import ceiling, reasoned, taken
 from worker.benchmark.roof import theoretical_gflops

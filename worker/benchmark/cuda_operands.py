@@ -11,7 +11,7 @@ import numpy as np
 from jobs.benchmarks.spec import DataSpec
 from jobs.formats import float8
 from jobs.formats.elements import STORAGE_DTYPES
-from kernels.numerics import DTypeName, Problem
+from kernels.model.numerics import DTypeName, Problem
 from worker.benchmark.cuda_plan import DISTRIBUTIONS, drawn
 from worker.compile import Compiler
 from worker.device_checked import DeviceProduct

@@ -7,7 +7,7 @@ from collections.abc import Collection
 import numpy as np
 
 from jobs.formats.elements import Array
-from kernels.numerics import DTYPES, DTypeName
+from kernels.model.numerics import DTYPES, DTypeName
 
 LEAST_FLUSH_BYTES = 256 << 20
 FLUSHED_L2S = 2  # so many times the L2 are written over: its replacement is not strictly by age

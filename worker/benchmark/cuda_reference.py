@@ -8,7 +8,7 @@ from typing import Any
 import cupy
 import numpy as np
 
-from kernels.numerics import DTYPES, AccuracyName, Problem
+from kernels.model.numerics import DTYPES, AccuracyName, Problem
 from worker.benchmark.cuda_operands import OperandSet, as_float64, view
 from worker.rounding import Rounding, rounding_of
 

@@ -8,7 +8,7 @@ from typing import Self
 
 from jobs.benchmarks.spec import DataSpec
 from jobs.errors import DeviceFault, JobFailed, OutOfDeviceMemory
-from kernels.numerics import Problem
+from kernels.model.numerics import Problem
 from worker.benchmark.bench import Bench
 from worker.benchmark.measure import measure
 from worker.benchmark.turn import Check, Result, Turn

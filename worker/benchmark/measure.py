@@ -8,7 +8,7 @@ from jobs.benchmarks.records import CaseRecord
 from jobs.benchmarks.statistics import ci95, rel_iqr, spread
 from jobs.errors import KernelUnavailable
 from kernels.catalog import BY_NAME
-from kernels.numerics import AccuracyName
+from kernels.model.numerics import AccuracyName
 from kernels.published_records import Status
 from worker.benchmark.bench import Bench, Prepared, Watched
 from worker.benchmark.proof import proved, why_wrong

@@ -10,7 +10,7 @@ import random
 from collections.abc import Iterator, Sequence
 
 from jobs.benchmarks.cases import Case
-from kernels.numerics import Problem
+from kernels.model.numerics import Problem
 
 
 def in_turn(cases: Sequence[Case], rounds: int, seed: int) -> Iterator[tuple[int, Case]]:

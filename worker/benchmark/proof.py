@@ -6,7 +6,7 @@ import numpy as np
 
 from jobs.benchmarks.records import Checked
 from jobs.benchmarks.spec import BenchmarkSpec
-from kernels.numerics import ACCURACY_SUM_ROUNDOFF, DTYPES, AccuracyName, Problem
+from kernels.model.numerics import ACCURACY_SUM_ROUNDOFF, DTYPES, AccuracyName, Problem
 from worker.benchmark.bench import Bench
 from worker.verify import check
 

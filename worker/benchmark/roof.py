@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from jobs.fleet.workers import DeviceInfo
-from kernels.kernel import Kernel
-from kernels.numerics import AccuracyName, DTypeName
+from kernels.model.kernel import Kernel
+from kernels.model.numerics import AccuracyName, DTypeName
 
 TENSOR_FLOAT32 = (8, 0)  # the first compute capability whose tensor cores take TF32
 TF32_OVER_FLOAT16 = 0.5

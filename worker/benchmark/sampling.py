@@ -9,7 +9,7 @@ from statistics import fmean, median
 
 from jobs.benchmarks.records import Samples, StopReason
 from jobs.benchmarks.spec import TimingSpec
-from kernels.kernel import DeviceClass
+from kernels.model.kernel import DeviceClass
 from worker.benchmark.bench import Bench, Prepared, Sample
 from worker.benchmark.stopping import StopRule
 from worker.benchmark.turn import Check

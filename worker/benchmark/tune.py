@@ -14,10 +14,10 @@ from jobs.benchmarks.cases import Case, expand
 from jobs.benchmarks.spec import BenchmarkSpec, TimingSpec
 from jobs.errors import InvalidConfig, InvalidRequest, JobFailed
 from jobs.fleet.workers import DeviceInfo
-from kernels.architectures import ARCHITECTURES
 from kernels.catalog import BY_NAME
-from kernels.kernel import TileConfig
-from kernels.numerics import Problem
+from kernels.model.architectures import ARCHITECTURES
+from kernels.model.kernel import TileConfig
+from kernels.model.numerics import Problem
 from kernels.resources import records_of
 from worker.benchmark.order import in_turn
 from worker.benchmark.run import BenchmarkRun

@@ -15,7 +15,7 @@ from starlette.responses import RedirectResponse
 from jobs.benchmarks.spec import BenchmarkSpec, CacheState, ConfigSet, VerifyMode
 from jobs.errors import MatmulError
 from kernels.catalog import KERNEL_NAMES
-from kernels.numerics import DTYPE_NAMES
+from kernels.model.numerics import DTYPE_NAMES
 from service.benchmarks.body import SPEC_BYTES
 from service.benchmarks.replies import find_benchmark
 from service.benchmarks.submit import dry_run, presets, submit

@@ -10,11 +10,11 @@ from fastapi import APIRouter, Query, Request, Response
 
 from analysis.environment import flat
 from analysis.measurement import Measurement
-from analysis.plots import draw_of
-from analysis.plots_style import Form
+from analysis.plots.by_name import draw_of
+from analysis.plots.style import Form
 from analysis.sources import from_publication
 from jobs.base import Strict
-from kernels.numerics import DTypeName
+from kernels.model.numerics import DTypeName
 from kernels.published import PUBLISHED
 from kernels.published_records import Publication, PublishedDevice, PublishedRecord
 from service.benchmarks.replies import CSV, PNG, POLICY, SVG

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from analysis.breakdown import Breakdown
 from analysis.measurement import Measurement
-from analysis.plots_device import split_times
+from analysis.plots.device import split_times
 from service.dashboard.charts.svg import LETTER, Drawing, even_steps, linear, told
 from service.dashboard.charts.tables import size_of
 from service.dashboard.words import percent

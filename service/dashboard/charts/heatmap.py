@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from analysis.curves import config_key, usable
 from analysis.measurement import Measurement
-from analysis.plots_configs import Config, Sweep, differing, fastest, short, sweeps
+from analysis.plots.configs import Config, Sweep, differing, fastest, short, sweeps
 from service.dashboard.charts.svg import LETTER, Drawing, told
 from service.dashboard.words import UNKNOWN, percent
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from analysis.measurement import Measurement
-from analysis.plots_device import roofed
-from analysis.plots_style import number
+from analysis.plots.device import roofed
+from analysis.plots.style import number
 from analysis.roofline import ByteModel, Point, Roofs, measured_roofs, point, theoretical_roofs, units_of
 from service.dashboard.charts.svg import Drawing, Scale, decades, logarithmic, powers_of_two, styles, swatch, told
 from service.dashboard.charts.tables import size_of

@@ -16,16 +16,14 @@ from pydantic import Field
 
 from analysis.curves import usable
 from analysis.measurement import Measurement
-from analysis.plots import PLOTS, Plot, available_of
-from analysis.plots_lines import peaks
+from analysis.plots.by_name import PLOTS, Plot, available_of
+from analysis.plots.lines import peaks
 from analysis.roofline import ByteModel
 from analysis.tables import COLUMNS
 from jobs.base import Strict
 from jobs.errors import InvalidRequest, NotFound
 from kernels.published import PUBLISHED
-from service.dashboard.charts import breakdown as charts_breakdown
-from service.dashboard.charts import heatmap as charts_heatmap
-from service.dashboard.charts import roofline as charts_roofline
+from service.dashboard.charts import breakdown, heatmap, roofline
 from service.dashboard.charts.breakdown import Bars
 from service.dashboard.charts.rows import Row, fields_table, known_columns
 from service.dashboard.charts.svg import KERNEL_STYLES, MARKS, Style, style_of
@@ -187,18 +185,18 @@ def _tables(
 def _drawings(view: ChartView, plot: str, found: Sequence[Measurement]) -> Sequence[tuple[str, Markup]]:
     match plot:
         case "roofline":
-            drawn = charts_roofline.draw(found, view.model or "compulsory")
+            drawn = roofline.draw(found, view.model or "compulsory")
             return [("", drawn)] if drawn else ()
         case "breakdown":
-            return [("", charts_breakdown.draw(found, view.bars or "share"))]
+            return [("", breakdown.draw(found, view.bars or "share"))]
         case "heatmap":
-            return charts_heatmap.draw(found)
+            return heatmap.draw(found)
         case _:
             return ()
 
 
 def _legend(view: ChartView, plot: str, found: Sequence[Measurement]) -> Sequence[tuple[str, Markup]]:
-    return charts_roofline.legend(found, view.model or "compulsory") if plot == "roofline" else ()
+    return roofline.legend(found, view.model or "compulsory") if plot == "roofline" else ()
 
 
 def _data(axes: Axes, found: Sequence[Measurement], rows: Sequence[Row], csv: str) -> Mapping[str, str]:

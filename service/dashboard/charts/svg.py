@@ -11,9 +11,9 @@ from types import MappingProxyType
 
 from markupsafe import Markup
 
-from analysis.plots_style import number
+from analysis.plots.style import number
 from kernels.catalog import BY_NAME, KERNEL_NAMES
-from kernels.kernel import LibraryKernel
+from kernels.model.kernel import LibraryKernel
 
 HUES = 7  # classes c0 to c6 of style.css; the library's curves are ink
 DASHES = ("", "6 2", "2.5 2", "8 2 2 2")

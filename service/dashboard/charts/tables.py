@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from analysis.curves import baseline_fractions, curves, speed_ups
 from analysis.measurement import Measurement
-from analysis.plots_configs import fastest, short, sweeps
-from analysis.plots_device import roofed, split_times
-from analysis.plots_lines import is_library
+from analysis.plots.configs import fastest, short, sweeps
+from analysis.plots.device import roofed, split_times
+from analysis.plots.lines import is_library
 from analysis.roofline import measured_roofs, point, theoretical_roofs, units_of
 from service.dashboard.words import UNKNOWN, figure, percent, shape
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from fastapi import APIRouter, Request, Response
 
 from jobs.fleet.workers import DeviceInfo, WorkerInfo
-from kernels.numerics import DTYPE_NAMES
+from kernels.model.numerics import DTYPE_NAMES
 from kernels.published import PUBLISHED
 from kernels.published_records import Publication
-from kernels.tuned import TABLES
+from kernels.selection.tuned import TABLES
 from service.context import context_of
 from service.dashboard.render import page
 from service.dashboard.words import figure, size

@@ -12,12 +12,12 @@ from fastapi import APIRouter, Query, Request, Response
 from analysis.tiling import tile_of
 from jobs.errors import InvalidRequest
 from jobs.fleet.workers import WorkerInfo
-from kernels.architectures import ARCHITECTURES
 from kernels.catalog import CATALOG, KERNEL_NAMES
-from kernels.kernel import CudaKernel, Kernel
-from kernels.numerics import DTypeName
+from kernels.model.architectures import ARCHITECTURES
+from kernels.model.kernel import CudaKernel, Kernel
+from kernels.model.numerics import DTypeName
 from kernels.resources import Usage, records_of
-from kernels.tuned import TABLES, BestResult, Entry, TunedTable, best_results
+from kernels.selection.tuned import TABLES, BestResult, Entry, TunedTable, best_results
 from service.catalogue import KernelView, detail, find, view
 from service.context import context_of
 from service.dashboard.kernels.story import Changes, Picture, changes_of, headers_of, picture_of, source_of

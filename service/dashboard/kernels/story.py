@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 from markupsafe import Markup
 
 from kernels.catalog import BY_NAME, CATALOG
-from kernels.kernel import SOURCE_DIR, CudaKernel
+from kernels.model.kernel import SOURCE_DIR, CudaKernel
 from service.dashboard.kernels.highlight import highlighted
 from service.dashboard.render import STATIC_DIR, static
 

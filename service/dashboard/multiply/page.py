@@ -13,8 +13,8 @@ from jobs.errors import MatmulError, StoreUnavailable
 from jobs.fleet.workers import WorkerInfo
 from jobs.models import Distribution, new_id
 from kernels.catalog import CATALOG
-from kernels.kernel import Kernel
-from kernels.numerics import ACCURACY_NAMES, DTYPE_NAMES
+from kernels.model.kernel import Kernel
+from kernels.model.numerics import ACCURACY_NAMES, DTYPE_NAMES
 from service.bodies.body import Body
 from service.bodies.matmul_multipart import MULTIPART
 from service.bodies.reader import Asked, media_type_of, unsupported

@@ -11,7 +11,7 @@ from pprint import pformat
 from typing import Any
 
 from jobs.formats.bit_floats import held_as_bits
-from kernels.numerics import DTYPES
+from kernels.model.numerics import DTYPES
 from service.bodies.matmul_multipart import MULTIPART
 from service.bodies.options import MatmulOptions, parse_model
 from service.dashboard.multiply.form import Form, document_of, options_of

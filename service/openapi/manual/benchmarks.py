@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import Path
 from pydantic import Field, WithJsonSchema
 
-from analysis.plots import PLOTS
+from analysis.plots.by_name import PLOTS
 from analysis.results import Results
 from jobs import errors
 from jobs.benchmarks.presets import PRESETS

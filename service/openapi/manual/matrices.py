@@ -10,7 +10,7 @@ from pydantic import Field
 
 from jobs import errors
 from jobs.base import Strict
-from kernels.numerics import DTYPE_NAMES, DTypeName
+from kernels.model.numerics import DTYPE_NAMES, DTypeName
 from service import problems as edge
 from service.bodies.matrix import MatrixUpload
 from service.http.negotiation import FILE_OFFERS, JSON, NPY, OCTETS, SAFETENSORS

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from jobs import errors
 from jobs.base import Strict
-from kernels.buckets import MEANINGS
+from kernels.model.buckets import MEANINGS
 from service.catalogue import DeviceList, KernelDetail, KernelList
 from service.openapi.manual.parts import Piece, json_answer, problems
 

@@ -8,8 +8,8 @@ from analysis.breakdown import breakdown
 from analysis.configs import best_configs
 from analysis.curves import curves, speed, usable
 from analysis.measurement import Measurement
-from analysis.plots_lines import is_library
-from analysis.report_document import (
+from analysis.plots.lines import is_library
+from analysis.report.document import (
     UNKNOWN,
     Block,
     Heading,

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from html import escape
 
-from analysis.report_document import Block, Code, Figure, Heading, Items, Table, Text
+from analysis.report.document import Block, Code, Figure, Heading, Items, Table, Text
 
 _STYLE = """
 :root { color-scheme: light; }

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kernels.arrange import MAX_GRID_Z, tiles
-from kernels.kernel import Launch, Parameter, TileConfig
-from kernels.numerics import DTYPES, Problem
+from kernels.model.arrange import MAX_GRID_Z, tiles
+from kernels.model.kernel import Launch, Parameter, TileConfig
+from kernels.model.numerics import DTYPES, Problem
 
 MOST = 8  # rows, or columns
 BORDER = Parameter(

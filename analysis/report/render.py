@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from analysis import report_findings, report_method, report_tables
-from analysis.plots import available, draw
-from analysis.report_document import Block, Heading, Text
-from analysis.report_html import to_html
-from analysis.report_markdown import to_markdown
+from analysis.plots.by_name import available, draw
+from analysis.report import findings, method, tables
+from analysis.report.document import Block, Heading, Text
+from analysis.report.html import to_html
+from analysis.report.markdown import to_markdown
 from analysis.result_models import Results
 from analysis.results import measurements
 from jobs.errors import ExtraMissing
@@ -22,7 +22,7 @@ def html_report(results: Results) -> str:
         plots = {name: draw(results, name) for name in available(results)}
     except ExtraMissing as missing:
         blocks.append(Text(f"This report has no plots. {missing.detail}"))
-    return to_html(report_method.title(results), blocks, plots)
+    return to_html(method.title(results), blocks, plots)
 
 
 def markdown_report(results: Results) -> str:
@@ -34,23 +34,23 @@ def markdown_report(results: Results) -> str:
 
 def _blocks(results: Results) -> Iterator[Block]:
     pairs = list(zip(results.records, measurements(results), strict=True))
-    yield Heading(1, report_method.title(results))
+    yield Heading(1, method.title(results))
     yield from _summary(results, pairs)
-    yield from report_method.surroundings(results)
-    yield from report_method.method(results)
-    yield from report_findings.ceilings(results)
-    yield from report_tables.speeds(pairs)
-    yield from report_tables.tile_configs(pairs)
-    yield from report_findings.roofline(pairs)
-    yield from report_findings.copies(pairs)
-    yield from report_findings.dips(pairs)
-    yield from report_tables.correctness(pairs)
-    yield from report_tables.failures(pairs)
-    yield from report_findings.noise(results, pairs)
-    yield from report_method.reproduction(results)
+    yield from method.surroundings(results)
+    yield from method.method(results)
+    yield from findings.ceilings(results)
+    yield from tables.speeds(pairs)
+    yield from tables.tile_configs(pairs)
+    yield from findings.roofline(pairs)
+    yield from findings.copies(pairs)
+    yield from findings.dips(pairs)
+    yield from tables.correctness(pairs)
+    yield from tables.failures(pairs)
+    yield from findings.noise(results, pairs)
+    yield from method.reproduction(results)
 
 
-def _summary(results: Results, pairs: list[report_tables.Pair]) -> Iterator[Block]:
+def _summary(results: Results, pairs: list[tables.Pair]) -> Iterator[Block]:
     job, spec = results.job, results.spec
     if not results.complete:
         why = results.warnings[0] if results.warnings else f"The job is {job.state}."
@@ -62,5 +62,5 @@ def _summary(results: Results, pairs: list[report_tables.Pair]) -> Iterator[Bloc
     attempts = f", {len(results.attempts)} attempts" if len(results.attempts) > 1 else ""
     ended = "finished" if job.state is JobState.SUCCEEDED else f"{job.state},"
     yield Text(f"Benchmark {job.id}, {ended} {when}: {counted}{attempts}.")
-    if (fastest := report_tables.headline(pairs)) is not None:
+    if (fastest := tables.headline(pairs)) is not None:
         yield fastest

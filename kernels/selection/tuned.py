@@ -15,11 +15,11 @@ from pathlib import Path
 
 import numpy as np
 
-from kernels.kernel import DeviceClass, DeviceTraits
-from kernels.numerics import DTYPES, AccuracyName, DTypeName, Problem, meets
+from kernels.model.kernel import DeviceClass, DeviceTraits
+from kernels.model.numerics import DTYPES, AccuracyName, DTypeName, Problem, meets
 from kernels.strict_json import DataError, parse
 
-DIRECTORY = Path(__file__).parent / "tuned"
+DIRECTORY = Path(__file__).parent.parent / "tuned"
 RUN_BYTES = 16  # in runs of so many bytes kernels move rows that are whole runs; others take longer
 REACH = 2.5  # doublings: farther from a problem a measured shape says nothing of it
 Floats = np.ndarray[tuple[int, ...], np.dtype[np.float64]]

@@ -13,15 +13,15 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
-from kernels.boxes import Boxes
-from kernels.buckets import BUCKET_NAMES, BucketName, bucket_of
-from kernels.fallback import Fallback
-from kernels.numerics import DTYPES, AccuracyName, DTypeName, Problem, meets
-from kernels.sentences import told, too_new, too_old
+from kernels.model.boxes import Boxes
+from kernels.model.buckets import BUCKET_NAMES, BucketName, bucket_of
+from kernels.model.fallback import Fallback
+from kernels.model.numerics import DTYPES, AccuracyName, DTypeName, Problem, meets
+from kernels.model.sentences import told, too_new, too_old
 
 TileConfig = Mapping[str, int]
 DeviceClass = Literal["cpu", "gpu"]
-SOURCE_DIR = Path(__file__).parent / "cuda"
+SOURCE_DIR = Path(__file__).parent.parent / "cuda"
 NO_CONFIG: TileConfig = MappingProxyType({})
 MAX_REGISTERS = 255  # of one thread, 32 bits each
 MULTIPROCESSORS = 132  # of a device that does not say
@@ -237,7 +237,7 @@ class CudaKernel(Kernel):
     accumulators: Callable[[TileConfig], int] = field(default=lambda _config: 1, repr=False)
     workspace: Callable[[Problem, TileConfig], Workspace] | None = field(default=None, repr=False)
     passes: Callable[[Problem, TileConfig], tuple[Pass, ...]] | None = field(default=None, repr=False)
-    fallback: Fallback | None = field(default=None, repr=False)
+    fallback: Fallback[CudaKernel] | None = field(default=None, repr=False)
     # Where set, the kernel reads and writes matrices by bulk tensor copies: it is given tensor maps, not addresses.
     boxes: Callable[[Problem, TileConfig], Boxes] | None = field(default=None, repr=False)
     # True: its function waits by itself for a transposition before it, and so may begin while that one ends.

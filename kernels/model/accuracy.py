@@ -25,7 +25,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import sqrt
 
-from kernels.numerics import (
+from kernels.model.numerics import (
     ACCURACY_RANGE,
     ACCURACY_SUM_ROUNDOFF,
     ACCURACY_UNIT_ROUNDOFF,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from analysis.breakdown import Breakdown, breakdowns
 from analysis.curves import curves, usable
 from analysis.measurement import Measurement
-from analysis.plots_lines import ROOF_LINES, peaks
-from analysis.plots_style import COLOURS, FAINT, INK, WIDTH_IN, legend, line_styles, number, panels, plain_numbers
+from analysis.plots.lines import ROOF_LINES, peaks
+from analysis.plots.style import COLOURS, FAINT, INK, WIDTH_IN, legend, line_styles, number, panels, plain_numbers
 from analysis.roofline import Point, Roofs, measured_roofs, point, theoretical_roofs, units_of
 
 if TYPE_CHECKING:

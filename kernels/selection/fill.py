@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from kernels.architectures import ARCHITECTURES
 from kernels.catalog import BY_NAME
-from kernels.kernel import CudaKernel, DeviceTraits, TileConfig
-from kernels.numerics import DTypeName, Problem
+from kernels.model.architectures import ARCHITECTURES
+from kernels.model.kernel import CudaKernel, DeviceTraits, TileConfig
+from kernels.model.numerics import DTypeName, Problem
 from kernels.resources import records_of
 
 CROWD = 0.7  # blocks that share a multiprocessor take so much longer: to the power of how many there are

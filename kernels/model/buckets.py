@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Literal, get_args
 
-from kernels.numerics import Problem
+from kernels.model.numerics import Problem
 
 BucketName = Literal["wide", "tall", "deep", "small", "batched", "medium", "large"]
 BUCKET_NAMES: tuple[BucketName, ...] = get_args(BucketName)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from analysis.curves import config_key, speed, usable
 from analysis.measurement import Measurement
-from analysis.plots_style import COLOURS, DASHES, INK, MARKERS, is_wide, legend, number, panels, values_axis
+from analysis.plots.style import COLOURS, DASHES, INK, MARKERS, is_wide, legend, number, panels, values_axis
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from analysis.measurement import Measurement
-from analysis.plots import PLOTS
-from analysis.plots_style import number
+from analysis.plots.by_name import PLOTS
+from analysis.plots.style import number
 
 UNKNOWN = "–"
 

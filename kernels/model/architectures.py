@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from kernels.kernel import DeviceTraits
+from kernels.model.kernel import DeviceTraits
 
 KIB = 1024
 WARP = 32  # threads

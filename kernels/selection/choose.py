@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from kernels.catalog import BY_NAME, CATALOG
-from kernels.forecast import Forecast, Point, forecasts, promising
-from kernels.kernel import NO_CONFIG, DeviceTraits, Kernel, LibraryKernel, TileConfig
-from kernels.numerics import ACCURACY_RANGE, ACCURACY_UNIT_ROUNDOFF, AccuracyName, DTypeName, Problem
-from kernels.tuned import TABLES, Nearby, TunedTable, nearby
+from kernels.model.kernel import NO_CONFIG, DeviceTraits, Kernel, LibraryKernel, TileConfig
+from kernels.model.numerics import ACCURACY_RANGE, ACCURACY_UNIT_ROUNDOFF, AccuracyName, DTypeName, Problem
+from kernels.selection.forecast import Forecast, Point, forecasts, promising
+from kernels.selection.tuned import TABLES, Nearby, TunedTable, nearby
 
 AS_FAST = 0.98  # of the fastest: runs of one kernel differ by so much
 PROBE_REACH = 6.0  # doublings: so far away shapes say what is worth measuring, though not what is the fastest

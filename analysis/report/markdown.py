@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
-from analysis.report_document import Block, Code, Figure, Heading, Items, Table, Text
+from analysis.report.document import Block, Code, Figure, Heading, Items, Table, Text
 
 Link = Callable[[str], str]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from analysis.curves import Curve, baseline_fractions, curves, speed_ups, usable
 from analysis.measurement import Interval, Measurement
-from analysis.plots_style import (
+from analysis.plots.style import (
     FAINT,
     GRID,
     is_wide,
@@ -23,8 +23,8 @@ from analysis.plots_style import (
 )
 from analysis.roofline import RoofKind, measured_roofs, theoretical_roofs, units_of
 from kernels.catalog import BY_NAME
-from kernels.kernel import LibraryKernel
-from kernels.numerics import DTYPE_NAMES, DTypeName
+from kernels.model.kernel import LibraryKernel
+from kernels.model.numerics import DTYPE_NAMES, DTypeName
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,13 +10,13 @@ from analysis.curves import Curve, curves
 from analysis.dips import Feature, features
 from analysis.explain import explain
 from analysis.measurement import Measurement
-from analysis.plots_device import split_times
-from analysis.report_document import UNKNOWN, Block, Heading, Items, Table, Text, figure, percent, plot, shape, small
-from analysis.report_tables import Pair, best
+from analysis.plots.device import split_times
+from analysis.report.document import UNKNOWN, Block, Heading, Items, Table, Text, figure, percent, plot, shape, small
+from analysis.report.tables import Pair, best
 from analysis.result_models import Results
 from analysis.roofline import Roofs, measured_roofs, point, theoretical_roofs, units_of
 from jobs.states import JobState
-from kernels.numerics import DTypeName
+from kernels.model.numerics import DTypeName
 
 NOISIEST = 5
 

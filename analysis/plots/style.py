@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from jobs.errors import ExtraMissing
 from kernels.catalog import BY_NAME, KERNEL_NAMES
-from kernels.kernel import LibraryKernel
+from kernels.model.kernel import LibraryKernel
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Generic, TypeVar
 
-from kernels.numerics import Problem
+from kernels.model.numerics import Problem
 
-if TYPE_CHECKING:
-    from kernels.kernel import CudaKernel
+KernelT = TypeVar("KernelT")  # CudaKernel, whose entry holds this
 
 
 @dataclass(frozen=True, slots=True)
-class Fallback:
+class Fallback(Generic[KernelT]):
     """Where `always` holds, `kernel` multiplies at once. Elsewhere the passes decide on the device: if the first word
     of the workspace is not 0, they and the kernel leave C alone, and the launch of `kernel` behind them takes effect.
     The host launches both and never learns which it was."""
 
-    kernel: CudaKernel  # its source has the argument of gate.cuh
+    kernel: KernelT  # its source has the argument of gate.cuh
     always: Callable[[Problem], bool]

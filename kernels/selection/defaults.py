@@ -6,10 +6,10 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kernels.architectures import ARCHITECTURES, Architecture
-from kernels.buckets import EXAMPLES, BucketName
-from kernels.kernel import NO_CONFIG, CudaKernel, DeviceTraits, TileConfig
-from kernels.numerics import DTypeName, Problem
+from kernels.model.architectures import ARCHITECTURES, Architecture
+from kernels.model.buckets import EXAMPLES, BucketName
+from kernels.model.kernel import NO_CONFIG, CudaKernel, DeviceTraits, TileConfig
+from kernels.model.numerics import DTypeName, Problem
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,10 +22,10 @@ from math import exp, log, sqrt
 import numpy as np
 
 from kernels.catalog import BY_NAME
-from kernels.fill import filled
-from kernels.kernel import ConfigError, CudaKernel, DeviceTraits, Kernel, LibraryKernel, TileConfig
-from kernels.numerics import Problem
-from kernels.tuned import Entry, Row, Trial, doublings
+from kernels.model.kernel import ConfigError, CudaKernel, DeviceTraits, Kernel, LibraryKernel, TileConfig
+from kernels.model.numerics import Problem
+from kernels.selection.fill import filled
+from kernels.selection.tuned import Entry, Row, Trial, doublings
 
 # By leaving out each shape of the recorded tables in turn (benchmarks/cross_validate.py).
 REACH = 8.0  # doublings within which speeds are alike

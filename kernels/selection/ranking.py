@@ -7,7 +7,7 @@ from math import ceil
 from typing import Any
 
 from kernels.catalog import BY_NAME
-from kernels.tuned import Row, Trial
+from kernels.selection.tuned import Row, Trial
 
 
 def error_ratio(own: float | None, library: float | None) -> float | None:

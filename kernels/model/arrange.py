@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kernels.kernel import Launch
-from kernels.numerics import Problem
+from kernels.model.kernel import Launch
+from kernels.model.numerics import Problem
 
 MAX_GRID_Z = 65_535  # CUDA's limit; kernels loop over the rest of the batch
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from analysis.environment import flat
-from analysis.report_document import UNKNOWN, Block, Code, Heading, Items, Table, Text, figure
+from analysis.report.document import UNKNOWN, Block, Code, Heading, Items, Table, Text, figure
 from analysis.result_models import Results
 from jobs.benchmarks.spec import BenchmarkSpec
 

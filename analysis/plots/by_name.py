@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from analysis import plots_configs, plots_device, plots_lines
 from analysis.breakdown import breakdowns
 from analysis.curves import speed_ups, usable
 from analysis.measurement import Measurement
-from analysis.plots_lines import Overlays
-from analysis.plots_style import Form, rendered
+from analysis.plots import configs, device, lines
+from analysis.plots.lines import Overlays
+from analysis.plots.style import Form, rendered
 from analysis.result_models import Results
 from analysis.results import measurements
 from jobs.errors import NotFound
@@ -38,51 +38,51 @@ PLOTS: Mapping[str, Plot] = MappingProxyType(
             "Speed by size, each kernel at its fastest config. Bands: from the first to the third quartile. Peaks: "
             "dashed as stated, full as measured.",
             lambda found: any(map(usable, found)),
-            lambda found, overlays: plots_lines.draw_look(found, overlays, plots_lines.gflops_look(), roofs=True),
+            lambda found, overlays: lines.draw_look(found, overlays, lines.gflops_look(), roofs=True),
         ),
         "time": Plot(
             "Kernel time by size; bands from the first to the third quartile.",
             lambda found: any(map(usable, found)),
-            lambda found, overlays: plots_lines.draw_look(found, overlays, plots_lines.time_look()),
+            lambda found, overlays: lines.draw_look(found, overlays, lines.time_look()),
         ),
         "speedup": Plot(
             "Speed over that of the naive kernel.",
             lambda found: (
                 any(ratio is not None for ratio in speed_ups(found, "naive")) and len({one.label for one in found}) > 1
             ),
-            plots_lines.draw_speed_up,
+            lines.draw_speed_up,
         ),
         "fraction-of-baseline": Plot(
             "Speed over that of the library's kernel of the same element type and accuracy.",
-            lambda found: any(not plots_lines.is_library(one) for one in plots_lines.with_baseline(found)),
-            plots_lines.draw_fraction,
+            lambda found: any(not lines.is_library(one) for one in lines.with_baseline(found)),
+            lines.draw_fraction,
         ),
         "error": Plot(
             "Relative error against the product in float64.",
             lambda found: any(usable(one) and one.error_vs_float64 for one in found),
-            lambda found, overlays: plots_lines.draw_look(found, overlays, plots_lines.error_look()),
+            lambda found, overlays: lines.draw_look(found, overlays, lines.error_look()),
         ),
         "block-sizes": Plot(
             "Speed by tile config, one line for each size.",
-            lambda found: bool(plots_configs.sweeps(found)),
-            lambda found, _: plots_configs.draw_block_sizes(found),
+            lambda found: bool(configs.sweeps(found)),
+            lambda found, _: configs.draw_block_sizes(found),
         ),
         "heatmap": Plot(
             "Tile configs by size: GFLOPS, coloured by the share of the fastest config at that size.",
-            lambda found: bool(plots_configs.sweeps(found)),
-            lambda found, _: plots_configs.draw_heatmap(found),
+            lambda found: bool(configs.sweeps(found)),
+            lambda found, _: configs.draw_heatmap(found),
         ),
         "breakdown": Plot(
             "Where the time goes if operands are copied in, multiplied, and the product copied back.",
             lambda found: bool(breakdowns(found)),
-            lambda found, _: plots_device.draw_breakdown(found),
+            lambda found, _: device.draw_breakdown(found),
         ),
         "roofline": Plot(
             "Largest size of each kernel under the roofs, and products that are not square. Full marks: each matrix "
             "moved once. Hollow marks: what the tiles read; caches serve much of it, so these may stand above what "
             "memory alone allows.",
-            lambda found: bool(plots_device.roofed(found)),
-            plots_device.draw_roofline,
+            lambda found: bool(device.roofed(found)),
+            device.draw_roofline,
         ),
     }
 )
