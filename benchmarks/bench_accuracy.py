@@ -29,9 +29,9 @@ from kernels.model.accuracy import element_bound
 from kernels.model.kernel import TileConfig
 from kernels.model.numerics import AccuracyName, DTypeName, Problem
 from kernels.selection.choose import choose
-from worker.benchmark.environment import dated_environment
-from worker.child import make_runner
-from worker.runner import HostOperand, Runner, gathered
+from worker.cpu.environment import dated_environment
+from worker.device.runner import HostOperand, Runner, gathered
+from worker.process.child import make_runner
 
 SIZES = (2048, 4096, 8192)
 EMULATED = ("fp32_emulated", *(f"fp32_emulated:least={least}" for least in (7, 8, 10)))

@@ -27,7 +27,7 @@ from tests.support.api import http_client
 from tests.support.browser import chromium
 from tests.support.speed import LOCALE, POINTS, first_paint_ms, growing, played_on, updates_ms, wait_for_chart
 from tests.support.stack import Stack
-from worker.benchmark.environment import dated_environment
+from worker.cpu.environment import dated_environment
 
 PACKAGES = ("fastapi", "jinja2", "playwright", "starlette", "uvicorn")
 JOBS, LOADS, UPDATES, WARM_UPS = 60, 30, 30, 3

@@ -21,11 +21,11 @@ from benchmarks.kernel_targets import Shape
 from jobs.benchmarks.spec import DataSpec
 from jobs.settings import Settings
 from kernels.model.numerics import DTypeName, Problem
-from worker.benchmark.environment import dated_environment
+from worker.cpu.environment import dated_environment
 
 if TYPE_CHECKING:
-    from worker.benchmark.cuda_operands import OperandSet
-    from worker.cuda_runner import CudaRunner
+    from worker.cuda.bench.operands import OperandSet
+    from worker.cuda.runner import CudaRunner
 
 SIZES = (1024, 2047, 2048, 2049, 3000, 4096, 4097, 5120, 8192, 8193)
 LIBRARIES: tuple[tuple[str, DTypeName], ...] = (
@@ -45,9 +45,9 @@ class Library:
 
     def __init__(self) -> None:
         from benchmarks.library_heuristics import Heuristics
-        from worker.benchmark.cuda_sampler import Sampler
-        from worker.cublas import Cublas
-        from worker.cuda_runner import CudaRunner
+        from worker.cuda.bench.sampler import Sampler
+        from worker.cuda.cublas import Cublas
+        from worker.cuda.runner import CudaRunner
 
         self.runner: CudaRunner = CudaRunner(Settings(device="gpu:0"))
         device, self.compiler = self.runner.device, self.runner.compiler
@@ -56,7 +56,7 @@ class Library:
 
     def times(self, kernel: str, problem: Problem) -> dict[str, Any]:
         """Milliseconds by the default heuristic and by the best way, and which of the ways proposed that is."""
-        from worker.benchmark.cuda_operands import random_set
+        from worker.cuda.bench.operands import random_set
 
         at = random_set(self.compiler, problem, DataSpec())
         ways: list[Put] = list(self._heuristics.ways(kernel, problem, at))

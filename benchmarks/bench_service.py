@@ -25,7 +25,7 @@ import numpy as np
 
 from benchmarks.http_client import Connection, multipart
 from tests.support.stack import Stack
-from worker.benchmark.environment import dated_environment
+from worker.cpu.environment import dated_environment
 
 PACKAGES = ("celery", "fastapi", "numpy", "redis", "starlette", "uvicorn")
 SIZES = {16: 300, 256: 200, 1024: 40, 2048: 12}  # N: samples

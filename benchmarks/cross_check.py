@@ -24,11 +24,11 @@ from jobs.benchmarks.spec import DataSpec
 from jobs.settings import Settings
 from kernels.catalog import BY_NAME
 from kernels.model.numerics import DTypeName, Problem
-from worker.benchmark.bench import Bench
-from worker.benchmark.cuda_bench import CudaPrepared
-from worker.benchmark.cuda_operands import random_set
-from worker.benchmark.environment import dated_environment
-from worker.cuda_runner import CudaRunner
+from worker.cpu.environment import dated_environment
+from worker.cuda.bench.bench import CudaPrepared
+from worker.cuda.bench.operands import random_set
+from worker.cuda.runner import CudaRunner
+from worker.device.bench import Bench
 
 CASES: tuple[tuple[str, DTypeName, int], ...] = (
     ("naive", "float32", 1024),

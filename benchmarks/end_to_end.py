@@ -23,7 +23,7 @@ import numpy as np
 from jobs.formats.elements import Array
 from kernels.catalog import BY_NAME, CATALOG
 from tests.support.stack import Stack
-from worker.benchmark.environment import dated_environment
+from worker.cpu.environment import dated_environment
 
 ODD_SHAPE = (1023, 1025, 511)  # m, n, k: every kernel
 SHAPES = ((33, 65, 129), (2048, 2048, 2048), (4097, 4097, 4097))  # some kernels in several types

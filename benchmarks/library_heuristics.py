@@ -13,9 +13,9 @@ from typing import Any
 import cupy
 
 from kernels.model.numerics import Problem
-from worker.benchmark.cuda_operands import OperandSet
-from worker.cublas_lt import COMPUTE_FLOAT32, FLOAT32, WORKSPACE, WORKSPACE_BYTES, CublasLt, Found
-from worker.device_memory import DeviceMatrix
+from worker.cuda.bench.operands import OperandSet
+from worker.cuda.cublas_lt import COMPUTE_FLOAT32, FLOAT32, WORKSPACE, WORKSPACE_BYTES, CublasLt, Found
+from worker.cuda.memory import DeviceMatrix
 
 PROPOSED = 8
 FLOAT64, FLOAT16, BFLOAT16 = 1, 2, 14  # cudaDataType_t

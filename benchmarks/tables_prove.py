@@ -60,7 +60,7 @@ def _cells(record: Record | None, name: str) -> tuple[str, str]:
 
 
 def _in_noise(record: Record | None, name: str) -> str:
-    """Faults above the bound of their class that the check does not promise to find (`worker/verify.py`)."""
+    """Faults above the bound of their class that the check does not promise to find (`worker/check/verify.py`)."""
     one = record["faults"].get(name, {}) if record is not None else {}
     return f"{one['in_noise']:,}" if one.get("in_noise") else ""
 

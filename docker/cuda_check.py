@@ -5,8 +5,8 @@ from cupy_backends.cuda.libs import cublas, nvrtc
 from kernels.catalog import CATALOG
 from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import Problem
-from worker.compile import compile_program
-from worker.sources import kernel_program
+from worker.cuda.compile import compile_program
+from worker.cuda.sources import kernel_program
 
 ARCH = "sm_90"  # compiling needs no such device
 

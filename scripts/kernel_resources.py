@@ -25,7 +25,7 @@ from kernels.model.numerics import DTypeName, Problem
 from kernels.resources import COLUMNS, DIRECTORY, ConfigRecord, KernelRecords, read
 from kernels.selection.defaults import default_configs, main_dtype
 from scripts.nvrtc import Compiled, architectures, compile_all, compiler
-from worker.sources import Program, kernel_program
+from worker.cuda.sources import Program, kernel_program
 
 KEY_DIGITS = 16
 KERNELS = tuple(kernel for kernel in CATALOG if isinstance(kernel, CudaKernel))

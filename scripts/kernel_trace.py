@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from kernels.model.kernel import SOURCE_DIR
 from kernels.model.numerics import DTYPES, Problem
 from scripts.kernel_model import Model
-from worker.sources import Program, kernel_program
+from worker.cuda.sources import Program, kernel_program
 
 ROOT = Path(__file__).resolve().parent.parent
 RECORDER, EMULATION = ROOT / "scripts" / "trace", ROOT / "tests" / "emulation"

@@ -12,7 +12,7 @@ from functools import cache
 from importlib.metadata import files
 from importlib.metadata import version as package_version
 
-from worker.sources import Program
+from worker.cuda.sources import Program
 
 WHEEL = "nvidia-cuda-nvrtc"
 _REGISTERS = re.compile(r"Used (\d+) registers")

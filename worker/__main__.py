@@ -2,6 +2,6 @@
 
 import sys
 
-from worker.main import main
+from worker.process.main import main
 
 sys.exit(main())

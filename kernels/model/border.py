@@ -1,4 +1,5 @@
-"""The last few rows and columns of a product, which some kernels leave to a function apart (`worker/cuda/border.cu`).
+"""The last few rows and columns of a product, which some kernels leave to a function apart
+(`worker/cuda/src/border.cu`).
 
 A product of 4,097 rows has a row of tiles that hold a single row of C each. They take a turn of their own, where that
 row is no more than a vector times a matrix. `hopper_fp32` goes by the same parts, and multiplies both itself.

@@ -1,6 +1,6 @@
 """What a catalogue entry says about a kernel, and how a launch follows from it. Nothing here touches a device.
 
-Describe (the entry) → decide (`resolve_config`, `launch`) → launch (`worker/launch.py`).
+Describe (the entry) → decide (`resolve_config`, `launch`) → launch (`worker/cuda/launch.py`).
 """
 
 from __future__ import annotations

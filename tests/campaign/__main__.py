@@ -25,7 +25,7 @@ from typing import Any
 
 from tests.campaign.run import Share, backend_of, run
 from tests.campaign.tally import Result, report, total
-from worker.benchmark.environment import dated_environment
+from worker.cpu.environment import dated_environment
 
 PACKAGES = ("cupy-cuda13x", "numpy")
 COMPILED_FIRST = 4000  # products whose programs are compiled by all cores before any is made

@@ -14,7 +14,7 @@ from kernels.model.numerics import DTYPES
 from tests.campaign.data import OVERFLOW
 from tests.campaign.scenes import Scene
 from tests.support.products import stored
-from worker.elements import as_float64, core
+from worker.check.elements import as_float64, core
 
 LARGEST_SIZE = 1e6  # of a fault whose size is drawn, in bounds of an element's class
 BLOCKS_OF_K = (1, 8, 16, 32, 64)

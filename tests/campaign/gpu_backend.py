@@ -20,15 +20,15 @@ from kernels.selection.choose import choose
 from tests.campaign.backends import Backend, Made, Way
 from tests.campaign.scenes import clean, faulty
 from tests.stress.cases import Deck
-from worker import cuda_runner
-from worker.checked import Checkable
-from worker.cuda_runner import CudaRunner
-from worker.device_checked import DeviceProduct
-from worker.device_matrix import MatrixOnDevice
-from worker.device_memory import upload
-from worker.runner import HostOperand, Product, gathered, host_operands
-from worker.sources import kernel_program
-from worker.verify import check
+from worker.check.checked import Checkable
+from worker.check.verify import check
+from worker.cuda import runner as cuda_runner
+from worker.cuda.check.checked import DeviceProduct
+from worker.cuda.check.matrix import MatrixOnDevice
+from worker.cuda.memory import upload
+from worker.cuda.runner import CudaRunner
+from worker.cuda.sources import kernel_program
+from worker.device.runner import HostOperand, Product, gathered, host_operands
 
 
 class MadeOnGpu(Made):

@@ -18,7 +18,7 @@ from tests.campaign.data import operands
 from tests.campaign.faults import FAULTS, Fault
 from tests.campaign.scenes import Scene, clean, scene
 from tests.campaign.tally import Result, Tally
-from worker import verify
+from worker.check import verify
 
 PER_SCENE = 10  # faults of a kind
 CLEAN_SHARE = 0.4  # of the time, at most

@@ -9,10 +9,10 @@ import numpy as np
 from jobs.formats.elements import Array
 from kernels.model.accuracy import DRIFT_FACTOR, ElementBound, element_bound
 from kernels.model.numerics import DTYPES, AccuracyName, DTypeName, Problem
-from worker.elements import as_float64, core
-from worker.elementwise import as_significant
-from worker.rounding import rounding_of
-from worker.verify import group_width, is_direct
+from worker.check.elements import as_float64, core
+from worker.check.elementwise import as_significant
+from worker.check.rounding import rounding_of
+from worker.check.verify import group_width, is_direct
 
 TERMS_AT_ONCE = 1 << 21
 
@@ -92,8 +92,8 @@ def _bounded(a: Array, b: Array, limits: ElementBound, quick: bool, operand: flo
 
 
 def _told_from(problem: Problem, accuracy: AccuracyName, a: Array, b: Array, value: Array) -> Array:
-    """By the argument of `worker/verify.py`: twice the tolerance of the row in the column's group, over the least that
-    an element of a random vector can be."""
+    """By the argument of `worker/check/verify.py`: twice the tolerance of the row in the column's group, over the least
+    that an element of a random vector can be."""
     told = np.zeros(value.shape)
     if is_direct(problem):
         return told

@@ -11,7 +11,7 @@ from jobs.formats.elements import STORAGE_DTYPES, Array
 from kernels.model.kernel import CudaKernel, TileConfig
 from kernels.model.numerics import Problem
 from tests.emulation.launches import Layout, Memory, Run
-from worker.elements import core
+from worker.check.elements import core
 
 GROUP_BYTES = 16  # which rows begin at
 

@@ -16,8 +16,8 @@ from kernels.model.numerics import Problem
 from tests.emulation.launches import Layout, Memory, Run, execute
 from tests.emulation.programs import Compiled, Emulator
 from tests.support.emulated import Way
-from worker.elements import core
-from worker.sources import Program, kernel_program
+from worker.check.elements import core
+from worker.cuda.sources import Program, kernel_program
 
 KERNEL = FP32_EMULATED[0]
 WAYS: tuple[Way, ...] = get_args(Way)  # in the order of `Way` in emulated_way.cuh

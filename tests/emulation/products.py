@@ -16,7 +16,7 @@ from kernels.model.numerics import DTYPES, Problem
 from tests.emulation.launches import Layout, Memory, Run, execute
 from tests.emulation.programs import Compiled
 from tests.support.products import operands, stored
-from worker.elements import as_float64, core
+from worker.check.elements import as_float64, core
 
 # How a matrix lies: its rows one after the other; apart by an odd number of elements; each at a multiple of RUN_BYTES;
 # all at one element past such; so in the first matrix of a batch alone; so far apart that 32 bits do not count it.

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from kernels.model.kernel import SOURCE_DIR
-from worker.sources import Program
+from worker.cuda.sources import Program
 
 HERE = Path(__file__).parent
 # For programs that threads start. The process's own may not be read there: pytest changes it at every test.

@@ -11,9 +11,9 @@ from kernels.model.kernel import Launch
 from kernels.model.numerics import DTYPES, DTypeName, Problem
 from tests.emulation.launches import Layout, Memory, Run, execute
 from tests.emulation.programs import Compiled, Emulator
-from worker.elements import core
-from worker.sketch_plan import THREADS, Field, Geometry, plan
-from worker.sources import SKETCH_SOURCE, Program, sketch_program
+from worker.check.elements import core
+from worker.cuda.check.sketch_plan import THREADS, Field, Geometry, plan
+from worker.cuda.sources import SKETCH_SOURCE, Program, sketch_program
 
 CHUNK, BYTES_CHUNK = 64, 128  # of elements of a byte: so small that small products have several, of several steps
 MULTIPROCESSORS = 1

@@ -13,9 +13,9 @@ from kernels.model.numerics import DTypeName, Problem
 from tests.emulation.launches import Layout, Memory, Run, execute
 from tests.emulation.programs import Emulator
 from tests.support.products import in_float64, operands
-from worker import cpu_blas
-from worker.elements import core
-from worker.sources import border_program
+from worker.check.elements import core
+from worker.cpu import blas as cpu_blas
+from worker.cuda.sources import border_program
 
 DTYPES: list[DTypeName] = ["float32", "float64"]
 # Rows and columns of the product and of the kernel's part, k, batch, elements between an operand's rows: rows begin at

@@ -14,9 +14,9 @@ from kernels.model.numerics import DTypeName
 from tests.emulation import launches
 from tests.emulation.launches import Memory, Run, execute
 from tests.emulation.programs import Compiled, Emulator
-from worker.digest_plan import PART_BYTES, THREADS, digest_plan
-from worker.pitch import Layout
-from worker.sources import digest_program
+from worker.cuda.check.digest_plan import PART_BYTES, THREADS, digest_plan
+from worker.cuda.pitch import Layout
+from worker.cuda.sources import digest_program
 
 BY_SIZE: dict[int, DTypeName] = {1: "int8", 2: "float16", 4: "float32", 8: "float64"}
 # Batch, rows, columns, elements between rows, rows between matrices.

@@ -18,8 +18,8 @@ from tests.emulation.programs import Compiled, Emulator
 from tests.emulation.sketching import stored_memory
 from tests.support.directs import ExpectedDirect, assert_direct, expected_direct
 from tests.support.products import operands, stored
-from worker import cpu_blas
-from worker.sources import DIRECT_SOURCE, Program, direct_program
+from worker.cpu import blas as cpu_blas
+from worker.cuda.sources import DIRECT_SOURCE, Program, direct_program
 
 Kind = tuple[DTypeName, tuple[bool, bool]]
 KINDS: list[Kind] = [

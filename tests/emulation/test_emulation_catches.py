@@ -13,7 +13,7 @@ from kernels.model.kernel import Launch
 from tests.emulation.launches import Layout, Memory, Run, execute
 from tests.emulation.products import VAST_PITCH
 from tests.emulation.programs import HERE, Emulator
-from worker.sources import Program
+from worker.cuda.sources import Program
 
 THREADS = 64
 BATCH, ROWS, COLUMNS = 2, 3, 45

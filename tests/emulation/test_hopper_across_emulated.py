@@ -16,7 +16,7 @@ from tests.emulation.boxed import Case, run_of
 from tests.emulation.launches import execute
 from tests.emulation.programs import Compiled, Emulator
 from tests.support.products import exact, in_float64, operands
-from worker.sources import kernel_program
+from worker.cuda.sources import kernel_program
 
 Variant = tuple[str, DTypeName, TileConfig]
 TILES = [{"block_n": 64, "stages": 3}, {"block_n": 192, "stages": 4}, {"block_n": 256, "stages": 4}]

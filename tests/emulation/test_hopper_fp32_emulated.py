@@ -15,7 +15,7 @@ from tests.emulation.boxed import Case, run_of
 from tests.emulation.launches import execute
 from tests.emulation.programs import Compiled, Emulator
 from tests.support.products import assert_right, in_float64, operands
-from worker.sources import kernel_program
+from worker.cuda.sources import kernel_program
 
 (KERNEL,) = HOPPER_FP32
 TILES: list[TileConfig] = [

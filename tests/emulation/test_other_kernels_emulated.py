@@ -12,9 +12,9 @@ from kernels.model.numerics import DTYPES, DTypeName
 from tests.emulation.launches import Layout, Memory, Run, execute
 from tests.emulation.programs import Emulator
 from tests.support.products import matrix, stored
-from worker.elements import core
-from worker.host_matrix import HostMatrix
-from worker.sources import TURN_THREADS, TURN_TILES, gather_program, turn_program
+from worker.check.elements import core
+from worker.check.host_matrix import HostMatrix
+from worker.cuda.sources import TURN_THREADS, TURN_TILES, gather_program, turn_program
 
 THREADS = 64
 CHECKED: list[tuple[DTypeName, bool]] = [

@@ -20,8 +20,8 @@ from tests.emulation.sketching import compiled, sketched
 from tests.support.philox import philox
 from tests.support.products import operands, stored
 from tests.support.sketches import Seed, assert_sketch, expected_sketch, wrong_rows
-from worker import cpu_blas
-from worker.sources import SKETCH_SOURCE, Program, sketch_program
+from worker.cpu import blas as cpu_blas
+from worker.cuda.sources import SKETCH_SOURCE, Program, sketch_program
 
 Kind = tuple[DTypeName, tuple[bool, bool], bool]  # whether A and B are stored transposed; with tensor cores
 FLOATS: list[Kind] = [

@@ -20,7 +20,7 @@ from tests.emulation.products import Case, LayoutName, after_passes, numbers, pr
 from tests.emulation.programs import Compiled, Emulator
 from tests.emulation.variants import TRANSPOSES
 from tests.support.products import assert_right, operands
-from worker.sources import kernel_program
+from worker.cuda.sources import kernel_program
 
 PLAIN = Problem(1, 1, 1, "float32")
 # Halves alike; of no two sides alike; a second half of one; several tiles of a quarter, and parts of them.

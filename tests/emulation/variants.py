@@ -10,7 +10,7 @@ from kernels.catalog import BY_NAME, CATALOG
 from kernels.model.kernel import CudaKernel, TileConfig
 from kernels.model.numerics import DTypeName, Problem
 from kernels.selection.defaults import default_configs, main_dtype
-from worker.sources import Program, kernel_program
+from worker.cuda.sources import Program, kernel_program
 
 TRANSPOSES = ((False, False), (True, True), (False, True), (True, False))  # each two next to each other differ in both
 EXTENT = 2048  # of a product that has many blocks in every config

@@ -14,7 +14,7 @@ import pytest
 from jobs.settings import Settings
 
 if TYPE_CHECKING:
-    from worker.cuda_runner import CudaRunner
+    from worker.cuda.runner import CudaRunner
 
 
 def _why_not() -> str | None:
@@ -51,7 +51,7 @@ def gpu_settings(gpu: None, tmp_path_factory: pytest.TempPathFactory) -> Setting
 
 @pytest.fixture(scope="session")
 def session_runner(gpu_settings: Settings) -> CudaRunner:
-    from worker.cuda_runner import CudaRunner
+    from worker.cuda.runner import CudaRunner
 
     return CudaRunner(gpu_settings)
 
@@ -60,7 +60,7 @@ def session_runner(gpu_settings: Settings) -> CudaRunner:
 def runner(session_runner: CudaRunner, monkeypatch: pytest.MonkeyPatch) -> Iterator[CudaRunner]:
     """The GPU; what it allocates is full of poison, so an element that no kernel writes is seen."""
     from tests.gpu.poisoned import allocate_poisoned
-    from worker import cuda_runner
+    from worker.cuda import runner as cuda_runner
 
     monkeypatch.setattr(cuda_runner, "allocate", allocate_poisoned)
     yield session_runner

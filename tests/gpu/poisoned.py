@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from worker.device_memory import DeviceMatrix, allocate
-from worker.pitch import IN_GROUPS, Layout
+from worker.cuda.memory import DeviceMatrix, allocate
+from worker.cuda.pitch import IN_GROUPS, Layout
 
 POISON = 0xFF  # NaN in every float type, -1 in integers
 

@@ -15,12 +15,12 @@ from kernels.catalog import BY_NAME
 from kernels.model.kernel import NO_CONFIG, CudaKernel, TileConfig
 from kernels.model.numerics import Problem
 from kernels.selection.choose import Choice, choose
-from worker.runner import HostOperand, gathered
-from worker.sources import kernel_program
-from worker.verify import check
+from worker.check.verify import check
+from worker.cuda.sources import kernel_program
+from worker.device.runner import HostOperand, gathered
 
 if TYPE_CHECKING:
-    from worker.cuda_runner import CudaRunner
+    from worker.cuda.runner import CudaRunner
 
 
 def borders_in_turn(configs: Iterable[TileConfig]) -> list[TileConfig]:

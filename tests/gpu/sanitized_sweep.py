@@ -62,9 +62,9 @@ def main() -> None:
     import cupy
 
     from tests.gpu.swept import run
-    from worker.compile import Compiler
-    from worker.cuda_device import cuda_info
-    from worker.sources import kernel_program
+    from worker.cuda.compile import Compiler
+    from worker.cuda.device.info import cuda_info
+    from worker.cuda.sources import kernel_program
 
     cupy.cuda.set_allocator(None)
     compiler = Compiler(Path(sys.argv[1]))

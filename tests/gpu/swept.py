@@ -6,10 +6,10 @@ import cupy
 
 from kernels.model.kernel import CudaKernel, TileConfig
 from kernels.model.numerics import Problem
-from worker.compile import Compiler
-from worker.device_memory import DeviceMatrix, allocate
-from worker.launch import launch, prepare
-from worker.pitch import Layout, operand_layout, product_layout
+from worker.cuda.compile import Compiler
+from worker.cuda.launch import launch, prepare
+from worker.cuda.memory import DeviceMatrix, allocate
+from worker.cuda.pitch import Layout, operand_layout, product_layout
 
 
 def run(compiler: Compiler, kernel: CudaKernel, config: TileConfig, problem: Problem, fill: int) -> None:

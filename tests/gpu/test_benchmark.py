@@ -17,12 +17,12 @@ from jobs.formats.elements import Array
 from kernels.catalog import BY_NAME
 from kernels.model.kernel import NO_CONFIG
 from kernels.model.numerics import DTYPE_NAMES, DTYPES, DTypeName, Problem
-from worker.verify import check
+from worker.check.verify import check
 
 if TYPE_CHECKING:
-    from worker.benchmark.bench import Bench, Prepared
-    from worker.benchmark.cuda_sampler import Sampler
-    from worker.cuda_runner import CudaRunner
+    from worker.cuda.bench.sampler import Sampler
+    from worker.cuda.runner import CudaRunner
+    from worker.device.bench import Bench, Prepared
 
 NORMAL = DataSpec()
 SQUARE = Problem(2048, 2048, 2048, "float32")  # some hundred microseconds on a large device
@@ -41,7 +41,7 @@ def typical_us(prepared: Prepared, reps: int, cache: CacheState) -> float:
 
 @pytest.fixture
 def sampler(runner: CudaRunner) -> Sampler:
-    from worker.benchmark.cuda_sampler import Sampler
+    from worker.cuda.bench.sampler import Sampler
 
     return Sampler(runner.compiler, runner.device.l2_bytes, runner.device.multiprocessors or 1)
 
@@ -49,7 +49,7 @@ def sampler(runner: CudaRunner) -> Sampler:
 @pytest.fixture
 def spin(runner: CudaRunner) -> Callable[[int], Callable[[int], None]]:
     """A launch that takes so many nanoseconds, loaded already."""
-    from worker.sources import benchmark_program
+    from worker.cuda.sources import benchmark_program
 
     function = runner.compiler.function(benchmark_program(), "spin")
     function((1,), (1,), (np.uint64(1000),))
@@ -71,7 +71,7 @@ def test_a_launch_that_waits_for_the_device_spoils_the_sample_and_no_more(
 ) -> None:
     import cupy
 
-    monkeypatch.setattr("worker.benchmark.cuda_sampler.HOLD_S", 0.2)
+    monkeypatch.setattr("worker.cuda.bench.sampler.HOLD_S", 0.2)
     with pytest.raises(KernelUnavailable, match="waits for the device"):
         sampler.sample(lambda _: cupy.cuda.get_current_stream().synchronize(), 1, "warm")
     assert sampler.sample(spin(500_000), 1, "warm").time_us == pytest.approx(500, rel=0.05)
@@ -209,7 +209,7 @@ def test_lowered_operands_are_within_what_their_class_explains(
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32"])
 def test_one_wrong_element_is_not_explained(runner: CudaRunner, dtype: DTypeName) -> None:
-    from worker.benchmark.cuda_operands import view
+    from worker.cuda.bench.operands import view
 
     problem = Problem(5000, 300, 100, dtype)
     with runner.bench(problem, NORMAL) as bench:

@@ -13,7 +13,7 @@ from kernels.model.numerics import DTYPE_NAMES, DTypeName, Problem
 from tests.gpu.test_benchmark import case, operand, passes
 
 if TYPE_CHECKING:
-    from worker.cuda_runner import CudaRunner
+    from worker.cuda.runner import CudaRunner
 
 
 @pytest.mark.parametrize("dtype", DTYPE_NAMES)

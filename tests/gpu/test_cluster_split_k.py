@@ -15,7 +15,7 @@ from tests.gpu.products import compile_all, multiply
 from tests.support.products import assert_right, in_float64, operands
 
 if TYPE_CHECKING:
-    from worker.cuda_runner import CudaRunner
+    from worker.cuda.runner import CudaRunner
 
 KERNEL = BY_NAME["cluster_split_k"]
 assert isinstance(KERNEL, CudaKernel)

@@ -15,7 +15,7 @@ from tests.gpu.products import multiply
 from tests.support.products import in_float64, operands
 
 if TYPE_CHECKING:
-    from worker.cuda_runner import CudaRunner
+    from worker.cuda.runner import CudaRunner
 
 MODES = ("cublas_tf32", "cublas_bf16", "cublas_fp16")
 TRANSPOSES = [(False, False), (False, True), (True, False), (True, True)]

@@ -13,11 +13,11 @@ from jobs.matrices.digest import digest_of
 from kernels.model.numerics import OWN_ACCURACY, DTypeName, Problem
 from tests.gpu.products import choice
 from tests.support.products import operands
-from worker.runner import HostOperand, gathered
-from worker.verify import check
+from worker.check.verify import check
+from worker.device.runner import HostOperand, gathered
 
 if TYPE_CHECKING:
-    from worker.cuda_runner import CudaRunner
+    from worker.cuda.runner import CudaRunner
 
 IDS = "a" * 64, "b" * 64
 LARGE = Problem(700, 601, 503, "float32")  # checked on the device
@@ -57,8 +57,8 @@ def test_a_bit_that_flips_in_an_upload_is_found(
     runner: CudaRunner, which: int, position: int, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The product is that of the damaged operand, so the check alone would pass."""
-    from worker import cuda_runner
-    from worker.device_memory import DeviceMatrix, upload
+    from worker.cuda import runner as cuda_runner
+    from worker.cuda.memory import DeviceMatrix, upload
 
     uploads = iter(range(2))
 

@@ -16,13 +16,13 @@ from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import Problem
 from tests.gpu.products import choice, multiply
 from tests.support.products import assert_right, operands
-from worker.readiness import prove
-from worker.runner import HostOperand, Product
-from worker.sources import Program, kernel_program
-from worker.verify import check
+from worker.check.verify import check
+from worker.cuda.sources import Program, kernel_program
+from worker.device.runner import HostOperand, Product
+from worker.process.readiness import prove
 
 if TYPE_CHECKING:
-    from worker.cuda_runner import CudaRunner
+    from worker.cuda.runner import CudaRunner
 
 
 def test_the_worker_proves_itself_ready(runner: CudaRunner, rng: np.random.Generator) -> None:
@@ -78,7 +78,7 @@ def test_what_cannot_fit_is_refused_before_anything_is_allocated(runner: CudaRun
 def test_memory_that_runs_out_all_the_same_is_an_error_of_its_own(
     runner: CudaRunner, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("worker.cuda_runner._free_bytes", lambda: 1 << 60)
+    monkeypatch.setattr("worker.cuda.runner._free_bytes", lambda: 1 << 60)
     problem = Problem(2_000_000, 2_000_000, 1, "float32")
     a, b = operands(problem, rng)
     with pytest.raises(OutOfDeviceMemory), compute(runner, problem, a, b):
@@ -116,7 +116,7 @@ def test_a_bit_flipped_on_the_device_is_found(runner: CudaRunner, bit: int, rng:
 def test_a_compiled_kernel_is_kept_and_a_spoilt_one_made_again(
     runner: CudaRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from worker import compile
+    from worker.cuda import compile
 
     kernel = BY_NAME["naive"]
     assert isinstance(kernel, CudaKernel)
@@ -132,7 +132,7 @@ def test_a_compiled_kernel_is_kept_and_a_spoilt_one_made_again(
 
 
 def test_a_source_that_does_not_compile_is_a_failure_with_a_sentence(runner: CudaRunner, tmp_path: Path) -> None:
-    from worker.compile import Compiler
+    from worker.cuda.compile import Compiler
 
     source = tmp_path / "broken.cu"
     source.write_text("this is not CUDA")

@@ -14,15 +14,15 @@ from kernels.model.numerics import DTYPE_NAMES, DTYPES, DTypeName, Problem
 from tests.support.directs import assert_direct, expected_direct
 from tests.support.products import matrix, operands, stored
 from tests.support.sketches import Seed, assert_sketch, expected_sketch, wrong_rows
-from worker.digest_plan import LEAST_BYTES, PART_BYTES
-from worker.elements import as_float64, core
-from worker.pitch import Layout, operand_layout
+from worker.check.elements import as_float64, core
+from worker.cuda.check.digest_plan import LEAST_BYTES, PART_BYTES
+from worker.cuda.pitch import Layout, operand_layout
 
 if TYPE_CHECKING:
-    from worker.cuda_runner import CudaRunner
-    from worker.device_matrix import MatrixOnDevice
-    from worker.device_sketch import Matrices
-    from worker.sketch import Sketch
+    from worker.check.sketch import Sketch
+    from worker.cuda.check.matrix import MatrixOnDevice
+    from worker.cuda.check.sketch import Matrices
+    from worker.cuda.runner import CudaRunner
 
 FLOATS = [dtype for dtype in DTYPE_NAMES if not DTYPES[dtype].is_integer]
 INTEGERS = [dtype for dtype in DTYPE_NAMES if DTYPES[dtype].is_integer]
@@ -34,8 +34,8 @@ GRANTS = (1e-7, 2e-7, 3e-7, 1e-6)
 def on_device(runner: CudaRunner, elements: Array, dtype: DTypeName, *, turned: bool = False) -> MatrixOnDevice:
     """Poisoned around its elements."""
     from tests.gpu.poisoned import allocate_poisoned
-    from worker.device_matrix import MatrixOnDevice
-    from worker.device_memory import upload
+    from worker.cuda.check.matrix import MatrixOnDevice
+    from worker.cuda.memory import upload
 
     kept = allocate_poisoned(operand_layout(dtype, elements.shape))
     upload(elements, kept)
@@ -75,7 +75,7 @@ def data(problem: Problem, rng: np.random.Generator) -> tuple[Array, Array, Arra
 
 
 def compare(runner: CudaRunner, problem: Problem, width: int, rng: np.random.Generator) -> None:
-    from worker.device_sketch import float_sketch
+    from worker.cuda.check.sketch import float_sketch
 
     a, b, c = data(problem, rng)
     seed, words = random_seed()
@@ -120,7 +120,7 @@ def test_a_large_sketch(runner: CudaRunner, dtype: DTypeName, transpose: bool, r
 def test_integers(
     runner: CudaRunner, dtype: DTypeName, transposes: tuple[bool, bool], rng: np.random.Generator
 ) -> None:
-    from worker.device_sketch import integer_sketch
+    from worker.cuda.check.sketch import integer_sketch
 
     for sizes in (*SMALL, (500, 700, 600)):
         problem = Problem(*sizes, dtype, 2, *transposes, a_batched=True)
@@ -140,7 +140,7 @@ def test_integers(
 def test_every_element_directly(
     runner: CudaRunner, dtype: DTypeName, transposes: tuple[bool, bool], rng: np.random.Generator
 ) -> None:
-    from worker.device_direct import direct
+    from worker.cuda.check.direct import direct
 
     for sizes in (*SMALL, (257, 1000, 64), (5, 6, 0)):
         problem = Problem(*sizes, dtype, 1, *transposes)
@@ -163,7 +163,7 @@ def expected_digests(elements: Array) -> list[int]:
 @pytest.mark.parametrize("dtype", DTYPE_NAMES)
 @pytest.mark.parametrize("shape", [(64, 512), (301, 257), (3, 99, 331), (1023, 1025), (20000, 1), (1, 70001)])
 def test_digests(runner: CudaRunner, dtype: DTypeName, shape: tuple[int, ...], rng: np.random.Generator) -> None:
-    from worker.device_digest import launch_digests
+    from worker.cuda.check.digest import launch_digests
 
     elements = [matrix(shape, dtype, rng) for _ in range(2)]
     kept = [on_device(runner, each, dtype).matrix for each in elements]
@@ -174,8 +174,8 @@ def test_digests(runner: CudaRunner, dtype: DTypeName, shape: tuple[int, ...], r
 def test_digests_beside_a_sketch_see_a_flipped_bit(runner: CudaRunner, rng: np.random.Generator) -> None:
     import cupy
 
-    from worker.device_digest import launch_digests
-    from worker.device_sketch import float_sketch
+    from worker.cuda.check.digest import launch_digests
+    from worker.cuda.check.sketch import float_sketch
 
     problem = Problem(4096, 4096, 4096, "float32")
     a, b, c = data(problem, rng)
@@ -194,8 +194,8 @@ def test_digests_beside_a_sketch_see_a_flipped_bit(runner: CudaRunner, rng: np.r
 
 
 def test_a_short_matrix_is_digested_on_the_host(runner: CudaRunner, rng: np.random.Generator) -> None:
-    from worker.device_digest import launch_digests
-    from worker.device_memory import allocate
+    from worker.cuda.check.digest import launch_digests
+    from worker.cuda.memory import allocate
 
     short = allocate(Layout("int8", 1, 1, LEAST_BYTES - 1, LEAST_BYTES, 1, in_groups=False))
     with pytest.raises(ValueError, match="digested on the host"):

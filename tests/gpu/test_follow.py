@@ -13,8 +13,8 @@ from tests.gpu.products import multiply
 from tests.support.products import in_float64, operands
 
 if TYPE_CHECKING:
-    from worker.cuda_runner import CudaRunner
-    from worker.device_memory import DeviceMatrix
+    from worker.cuda.memory import DeviceMatrix
+    from worker.cuda.runner import CudaRunner
 
 LATE_NS = 200_000
 # One block, so that all other multiprocessors are free for who follows.
@@ -53,9 +53,9 @@ def test_a_kernel_waits_for_the_transposition_before_it(
     import cupy
 
     from tests.gpu.poisoned import POISON
-    from worker import launch
-    from worker.device_memory import allocate
-    from worker.turn import turn
+    from worker.cuda import launch
+    from worker.cuda.memory import allocate
+    from worker.cuda.turn import turn
 
     late = cupy.RawKernel(LATE, "late", options=("-arch=sm_90",))
     asides: list[DeviceMatrix] = []

@@ -16,10 +16,10 @@ from kernels.model.kernel import NO_CONFIG, CudaKernel, TileConfig
 from kernels.model.numerics import DTYPES, DTypeName, Problem
 from tests.gpu.products import borders_in_turn, choice, compile_all, multiply
 from tests.support.products import in_float64, operands, stored
-from worker.elements import as_float64
+from worker.check.elements import as_float64
 
 if TYPE_CHECKING:
-    from worker.cuda_runner import CudaRunner
+    from worker.cuda.runner import CudaRunner
 
 FLOATS: list[tuple[str, DTypeName]] = [
     ("hopper_bf16", "bfloat16"),
@@ -120,9 +120,9 @@ def test_nothing_outside_the_product_is_written(
     """Stores of whole boxes end with the last 16 bytes that C has part of, not with its rows' padding."""
     import cupy
 
-    from worker.device_memory import allocate, upload
-    from worker.launch import launch, prepare
-    from worker.pitch import operand_layout, product_layout
+    from worker.cuda.launch import launch, prepare
+    from worker.cuda.memory import allocate, upload
+    from worker.cuda.pitch import operand_layout, product_layout
 
     for m, n in ((129, 257), (300, 500), (1025, 900)):
         problem = Problem(m, n, 64, dtype)

@@ -17,7 +17,7 @@ from tests.gpu.test_hopper import assert_exact, infinities
 from tests.support.products import Data, exact, in_float64, operands
 
 if TYPE_CHECKING:
-    from worker.cuda_runner import CudaRunner
+    from worker.cuda.runner import CudaRunner
 
 Variant = tuple[str, DTypeName, TileConfig]
 TILES = ((64, 3, 1), (256, 4, 2))

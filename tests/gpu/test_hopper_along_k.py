@@ -13,7 +13,7 @@ from tests.gpu.products import multiply
 from tests.support.products import Data, exact, in_float64, matrix, operands
 
 if TYPE_CHECKING:
-    from worker.cuda_runner import CudaRunner
+    from worker.cuda.runner import CudaRunner
 
 TRANSPOSES = [(False, False), (False, True), (True, False), (True, True)]
 LOWER_BITS = np.uint32(13)  # of float32, which TF32 has not
@@ -22,10 +22,10 @@ LOWER_BITS = np.uint32(13)  # of float32, which TF32 has not
 @pytest.mark.parametrize("dtype", ["int8", "float16", "bfloat16", "float32"])
 def test_a_turned_matrix_is_the_transpose(runner: CudaRunner, dtype: DTypeName, rng: np.random.Generator) -> None:
     """Chunks of 16 bytes in both matrices, in one, in none; more tiles than fit on the device at once; a batch."""
-    from worker.device_memory import Staging, StopWatch, allocate, upload
-    from worker.pitch import operand_layout
-    from worker.runner import gathered
-    from worker.turn import turn, turn_function, turned_layout
+    from worker.cuda.memory import Staging, StopWatch, allocate, upload
+    from worker.cuda.pitch import operand_layout
+    from worker.cuda.turn import turn, turn_function, turned_layout
+    from worker.device.runner import gathered
 
     function = turn_function(runner.compiler, dtype)
     for shape in ((1, 1), (256, 512), (1000, 3001), (4097, 4095), (31, 17), (17, 40), (3, 129, 257), (70_000, 5, 3)):

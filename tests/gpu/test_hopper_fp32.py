@@ -18,7 +18,7 @@ from tests.gpu.products import borders_in_turn, compile_all, multiply
 from tests.support.products import assert_right, in_float64, operands
 
 if TYPE_CHECKING:
-    from worker.cuda_runner import CudaRunner
+    from worker.cuda.runner import CudaRunner
 
 NAME = "hopper_fp32"
 DTYPE: DTypeName = "float32"

@@ -18,10 +18,10 @@ from tests.support.adversarial import ADVERSARIAL, DOMINANT, IN_FLOAT32, Make, w
 from tests.support.emulated import Way, product
 from tests.support.emulated_judge import judge
 from tests.support.products import Data, assert_right, in_float64, operands
-from worker.elements import core
+from worker.check.elements import core
 
 if TYPE_CHECKING:
-    from worker.cuda_runner import CudaRunner
+    from worker.cuda.runner import CudaRunner
 
 NAME = "fp32_emulated"
 LEFT_TO_FLOAT32 = ("12 binades in a row", "40 binades in a row", FAR)
@@ -107,10 +107,10 @@ def test_what_digits_do_not_carry_is_hopper_fp32_s_to_the_last_bit(
 def test_rows_that_begin_anywhere(runner: CudaRunner, make: Make, rng: np.random.Generator) -> None:
     """Rows of 1030 elements without a gap, at no multiples of 16 bytes: the float32 kernel's copies of them, and of the
     product, are held back with it."""
-    from worker.device_memory import Staging, StopWatch, allocate, upload
-    from worker.launch import launch, prepare
-    from worker.pitch import operand_layout, product_layout
-    from worker.runner import gathered
+    from worker.cuda.launch import launch, prepare
+    from worker.cuda.memory import Staging, StopWatch, allocate, upload
+    from worker.cuda.pitch import operand_layout, product_layout
+    from worker.device.runner import gathered
 
     problem, pair = Problem(1030, 1030, 1030, "float32"), make(1030, rng)
     a, b = (allocate(operand_layout("float32", x.shape, dense=True)) for x in pair)

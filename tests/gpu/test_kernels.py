@@ -13,10 +13,10 @@ from kernels.model.kernel import NO_CONFIG, CudaKernel, TileConfig
 from kernels.model.numerics import DTYPES, OWN_ACCURACY, DTypeName, Problem
 from tests.gpu.products import compile_all, multiply
 from tests.support.products import Data, assert_right, in_float64, matrix, operands, stored
-from worker.elements import as_float64
+from worker.check.elements import as_float64
 
 if TYPE_CHECKING:
-    from worker.cuda_runner import CudaRunner
+    from worker.cuda.runner import CudaRunner
 
 # Modes that lower precision are tested in test_cublas_modes.py.
 CASES = [

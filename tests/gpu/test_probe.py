@@ -10,11 +10,11 @@ import pytest
 from kernels.model.kernel import LibraryKernel
 from kernels.model.numerics import AccuracyName, DTypeName, Problem
 from kernels.selection.choose import contenders
-from worker.probe import Probes
-from worker.runner import HostOperand
+from worker.device.runner import HostOperand
+from worker.product.probe import Probes
 
 if TYPE_CHECKING:
-    from worker.cuda_runner import CudaRunner
+    from worker.cuda.runner import CudaRunner
 
 NEW = Problem(1303, 1507, 2111, "float32")
 
@@ -22,7 +22,7 @@ NEW = Problem(1303, 1507, 2111, "float32")
 @pytest.fixture(autouse=True)
 def uncontended(gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests in other processes may use the device meanwhile: what is measured is not the point here."""
-    monkeypatch.setattr("worker.benchmark.cuda_watch.is_contended", lambda *_: False)
+    monkeypatch.setattr("worker.cuda.bench.watch.is_contended", lambda *_: False)
 
 
 def nothing() -> None:

@@ -15,7 +15,7 @@ from tests.gpu.products import multiply
 from tests.support.products import Data, in_float64, operands
 
 if TYPE_CHECKING:
-    from worker.cuda_runner import CudaRunner
+    from worker.cuda.runner import CudaRunner
 
 NAME = "strassen"
 CONFIGS = [config for config in BY_NAME[NAME].configs() if config["least_side"] == 64]

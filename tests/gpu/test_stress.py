@@ -10,7 +10,7 @@ from tests.stress.cases import Deck
 from tests.stress.proof import wrong
 
 if TYPE_CHECKING:
-    from worker.cuda_runner import CudaRunner
+    from worker.cuda.runner import CudaRunner
 
 
 def test_a_random_product_of_each_kernel_is_right(runner: CudaRunner, rng: np.random.Generator) -> None:

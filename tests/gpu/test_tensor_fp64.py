@@ -15,7 +15,7 @@ from tests.gpu.products import borders_in_turn, multiply
 from tests.support.products import assert_right, in_float64, operands
 
 if TYPE_CHECKING:
-    from worker.cuda_runner import CudaRunner
+    from worker.cuda.runner import CudaRunner
 
 NAME = "tensor_fp64"
 CONFIGS = borders_in_turn(BY_NAME[NAME].configs())

@@ -12,10 +12,10 @@ from kernels.model.kernel import TileConfig
 from kernels.model.numerics import DTypeName, Problem
 from tests.gpu.products import multiply
 from tests.support.products import assert_right, in_float64, operands, stored
-from worker.elements import as_float64
+from worker.check.elements import as_float64
 
 if TYPE_CHECKING:
-    from worker.cuda_runner import CudaRunner
+    from worker.cuda.runner import CudaRunner
 
 NAME = "tensor_wmma"
 DTYPES: tuple[DTypeName, ...] = ("float16", "bfloat16")

@@ -14,8 +14,8 @@ from jobs.models import ANONYMOUS, BenchmarkOutcome, JobError, Outcome, product_
 from jobs.redis.embedded import EmbeddedServer
 from jobs.states import JobState
 from tests.support.workers import WorkerBench
-from worker.child import Child
-from worker.runner import CpuRunner
+from worker.cpu.runner import CpuRunner
+from worker.process.child import Child
 
 
 @pytest.fixture

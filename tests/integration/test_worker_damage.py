@@ -21,10 +21,11 @@ from kernels.model.numerics import Problem
 from tests.support.copying import CopyingRunner, FaultyRunner, flip
 from tests.support.stores import StoreBench, StoreKind
 from tests.support.workers import WorkerBench, running_worker
-from worker.child import Child
-from worker.cpu_blas import multiply
-from worker.runner import CpuRunner, Runner
-from worker.verify import check
+from worker.check.verify import check
+from worker.cpu.blas import multiply
+from worker.cpu.runner import CpuRunner
+from worker.device.runner import Runner
+from worker.process.child import Child
 
 A = np.random.default_rng(1).standard_normal((40, 50)).astype(np.float32)
 B = np.random.default_rng(2).standard_normal((50, 60)).astype(np.float32)
@@ -111,7 +112,7 @@ def test_an_operand_that_changes_under_the_worker_fails_the_attempt(
         return check(*arguments)
 
     if moment == "during the check":
-        monkeypatch.setattr("worker.multiply.check", checked)
+        monkeypatch.setattr("worker.product.multiply.check", checked)
         runner: Runner = CpuRunner(bench.settings)
     else:
         runner = FaultyRunner(bench.settings, after_product=fault)

@@ -27,10 +27,10 @@ from kernels.model.kernel import CudaKernel
 from tests.stress.cases import Case, Deck, described
 from tests.stress.proof import wrong
 from tests.stress.shares import run_shares, shares
-from worker.benchmark.environment import dated_environment
-from worker.child import make_runner
-from worker.runner import Runner
-from worker.sources import kernel_program
+from worker.cpu.environment import dated_environment
+from worker.cuda.sources import kernel_program
+from worker.device.runner import Runner
+from worker.process.child import make_runner
 
 MOST_FAILURES = 10
 TOLD_EVERY = 1000
@@ -41,7 +41,7 @@ def compile_first(runner: Runner, cases: Sequence[Case]) -> None:
     """On a GPU: all kernels, by all cores."""
     if runner.device.device_class == "cpu":
         return
-    from worker.cuda_runner import CudaRunner
+    from worker.cuda.runner import CudaRunner
 
     assert isinstance(runner, CudaRunner)
     programs = {
@@ -60,7 +60,7 @@ def poisoned(runner: Runner) -> Iterator[None]:
         yield
         return
     from tests.gpu.poisoned import allocate_poisoned
-    from worker import cuda_runner
+    from worker.cuda import runner as cuda_runner
 
     with mock.patch.object(cuda_runner, "allocate", allocate_poisoned):
         yield

@@ -11,9 +11,9 @@ from tests.campaign.data import operands as of_kind
 from tests.campaign.truth import truth_of
 from tests.stress.cases import Case
 from tests.support.products import in_float64, operands, stored
-from worker.elements import as_float64
-from worker.runner import HostOperand, Runner, gathered
-from worker.verify import check
+from worker.check.elements import as_float64
+from worker.check.verify import check
+from worker.device.runner import HostOperand, Runner, gathered
 
 
 def wrong(runner: Runner, case: Case, seed: int) -> str | None:

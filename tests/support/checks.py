@@ -7,8 +7,8 @@ import numpy as np
 from jobs.formats.elements import Array
 from jobs.models import Verification
 from kernels.model.numerics import DTYPES, AccuracyName, Problem
-from worker.runner import host_operands
-from worker.verify import check
+from worker.check.verify import check
+from worker.device.runner import host_operands
 
 BITS = {2: np.uint16, 4: np.uint32, 8: np.uint64}
 

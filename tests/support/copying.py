@@ -12,9 +12,10 @@ from jobs.formats.elements import Array
 from jobs.settings import Settings
 from kernels.model.numerics import Problem
 from kernels.selection.choose import Choice
-from worker.cpu_blas import multiply
-from worker.operand_cache import Copies, OperandCache
-from worker.runner import CpuRunner, HostOperand, Product, _HostProduct
+from worker.cpu.blas import multiply
+from worker.cpu.runner import CpuProduct, CpuRunner
+from worker.cuda.operand_cache import Copies, OperandCache
+from worker.device.runner import HostOperand, Product
 
 
 def flip(array: Array, *, position: int = 0) -> None:
@@ -38,7 +39,7 @@ class FaultyRunner(CpuRunner):
     @contextmanager
     def compute(self, problem: Problem, choice: Choice, a: HostOperand, b: HostOperand) -> Iterator[Product]:
         with super().compute(problem, choice, a, b) as product:
-            assert isinstance(product, _HostProduct)
+            assert isinstance(product, CpuProduct)
             c, chunks = product._c, product.chunks
             self._after_product(c)
 
@@ -90,7 +91,7 @@ class CopyingRunner(CpuRunner):
         return HostCopy(self.upload(operand.elements), _Layout(operand.elements.nbytes))
 
 
-class _CopiedProduct(_HostProduct):
+class _CopiedProduct(CpuProduct):
     def __init__(self, problem: Problem, a: HostOperand, b: HostOperand, c: Array, copies: Copies[HostCopy]) -> None:
         super().__init__(problem, a, b, c, kernel_ms=1.0)
         self._copies = copies

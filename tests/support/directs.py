@@ -9,7 +9,7 @@ import numpy as np
 from jobs.formats.elements import Array
 from kernels.model.numerics import Problem
 from tests.support.sketches import not_finite_along
-from worker.elements import as_float64, core
+from worker.check.elements import as_float64, core
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,9 @@ from jobs.errors import DeviceFault
 from jobs.formats.elements import Array
 from jobs.settings import get_settings
 from kernels.model.numerics import Problem
-from worker import runner, tasks
-from worker.cpu_blas import multiply
+from worker.cpu.blas import multiply
+from worker.device import runner
+from worker.process import tasks
 
 __all__ = ["tasks"]
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from jobs.settings import Settings
 from tests.support.poison import FAULTS
-from worker import child, tasks
-from worker.runner import Runner
+from worker.device.runner import Runner
+from worker.process import child, tasks
 
 __all__ = ["tasks"]
 
@@ -20,8 +20,8 @@ def make_poisoned(settings: Settings) -> Runner:
     """In the child alone: the parent must not import CuPy."""
     import cupy
 
-    from worker import cuda_runner
-    from worker.launch import launch
+    from worker.cuda import runner as cuda_runner
+    from worker.cuda.launch import launch
 
     def poisoned(function: Any, kernel: Any, config: Any, problem: Any, a: Any, b: Any, c: Any) -> None:
         if problem.k == FAULTS:

@@ -2,7 +2,7 @@
 
 import sys
 
-from worker import main
+from worker.process import main
 
 if __name__ == "__main__":  # the child imports this file too
     main.TASKS = "tests.support.poison"

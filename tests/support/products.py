@@ -9,8 +9,8 @@ import numpy as np
 from jobs.formats.elements import STORAGE_DTYPES, Array
 from kernels.model.accuracy import SMALLEST_POSITIVE
 from kernels.model.numerics import DTYPES, DTypeName, Problem
-from worker import cpu_blas
-from worker.elements import as_float64, core, narrow
+from worker.check.elements import as_float64, core, narrow
+from worker.cpu import blas as cpu_blas
 
 Data = Literal["normal", "uniform", "integers", "wide", "constant", "ramp", "sparse", "tiny"]
 SLOW_FLOPS = 1e7  # for Python's own numbers

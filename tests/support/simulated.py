@@ -14,10 +14,10 @@ from jobs.benchmarks.statistics import ci95, spread
 from jobs.fleet.workers import Ceilings, DeviceInfo
 from jobs.settings import Settings
 from kernels.model.numerics import Problem
-from worker.benchmark.bench import Bench, Prepared, Sample, Watched
-from worker.benchmark.cpu_bench import CpuBench
 from worker.benchmark.turn import Turn
-from worker.runner import CpuRunner
+from worker.cpu.bench import CpuBench
+from worker.cpu.runner import CpuRunner
+from worker.device.bench import Bench, Prepared, Sample, Watched
 
 DEFAULT_CLOCK_MHZ = 1000.0
 H200 = DeviceInfo(

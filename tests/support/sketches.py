@@ -9,7 +9,7 @@ import numpy as np
 from jobs.formats.elements import Array
 from kernels.model.numerics import DTypeName, Problem
 from tests.support.philox import random_factors, random_integers
-from worker.elements import as_float64, core
+from worker.check.elements import as_float64, core
 
 Seed = tuple[int, int]
 

@@ -14,7 +14,7 @@ from kernels.catalog import CATALOG
 from kernels.model.accuracy import element_bound
 from kernels.model.numerics import ACCURACY_NAMES, AccuracyName, DTypeName, Problem, meets
 from scripts.accuracy_docs import pairs
-from worker.rounding import rounding_of
+from worker.check.rounding import rounding_of
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from jobs.settings import Settings
 from tests.support.simulated import record_of, spec_of, turn_of
 from worker.benchmark import apart
 from worker.benchmark.apart import RESULT, TURN, Apart
-from worker.runner import CpuRunner
+from worker.cpu.runner import CpuRunner
 
 
 def running(program: str) -> Apart:

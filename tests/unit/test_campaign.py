@@ -19,7 +19,7 @@ from tests.campaign.run import Share, check_clean, inject
 from tests.campaign.scenes import DEEPEST, MOST_TERMS, clean, faulty, scene
 from tests.campaign.tally import Result, Tally, total
 from tests.campaign.truth import truth_of
-from worker.cpu_blas import multiply
+from worker.cpu.blas import multiply
 
 BACKEND = CpuBackend()
 SHARE = Share("cpu", seed=5, first=0, processes=1, faults=3, clean=300, seconds=600.0)

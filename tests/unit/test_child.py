@@ -16,12 +16,13 @@ from jobs.models import MatmulRequest, OperandRef
 from jobs.settings import Settings
 from kernels.model.numerics import DTYPE_NAMES, Problem
 from kernels.selection.choose import Choice, choose
-from worker import cpu_device
-from worker.main import main, prepare_environment
-from worker.multiply import problem_of
-from worker.patience import patiently
-from worker.readiness import NotReady, prove
-from worker.runner import CpuRunner, HostOperand, Product
+from worker.cpu import device as cpu_device
+from worker.cpu.runner import CpuRunner
+from worker.device.patience import patiently
+from worker.device.runner import HostOperand, Product
+from worker.process.main import main, prepare_environment
+from worker.process.readiness import NotReady, prove
+from worker.product.multiply import problem_of
 
 RNG = np.random.default_rng(0)
 

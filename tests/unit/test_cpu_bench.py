@@ -13,14 +13,14 @@ from jobs.errors import KernelUnavailable, OutOfDeviceMemory
 from jobs.settings import Settings
 from kernels.model.numerics import DTYPE_NAMES, DTYPES, DTypeName, Problem
 from tests.support.simulated import spec_of, turn_of
-from worker.benchmark import cpu_use
-from worker.benchmark.bench import Bench
-from worker.benchmark.cpu_bench import CpuBench
-from worker.benchmark.cpu_data import operand
-from worker.benchmark.cpu_use import ProcessorTimes, last_cache_bytes
 from worker.benchmark.proof import proved, sums_are_exact
-from worker.elements import as_float64
-from worker.runner import CpuRunner
+from worker.check.elements import as_float64
+from worker.cpu import usage as cpu_use
+from worker.cpu.bench import CpuBench
+from worker.cpu.data import operand
+from worker.cpu.runner import CpuRunner
+from worker.cpu.usage import ProcessorTimes, last_cache_bytes
+from worker.device.bench import Bench
 
 
 def multiplied(bench: Bench) -> Bench:

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from jobs.formats.elements import STORAGE_DTYPES
 from kernels.model.numerics import DTYPE_NAMES, DTypeName, Problem
 from tests.support.products import assert_right, in_float64, matrix, operands, stored
-from worker import cpu_blas
-from worker.cpu_blas import multiply
-from worker.elements import as_float64, core
+from worker.check.elements import as_float64, core
+from worker.cpu import blas as cpu_blas
+from worker.cpu.blas import multiply
 
 SHAPES = ((1, 1, 1), (2, 3, 5), (31, 33, 32), (1, 300, 7), (300, 1, 7), (5, 7, 1), (64, 65, 257))
 

@@ -12,11 +12,11 @@ from kernels.catalog import BY_NAME
 from kernels.model.architectures import ARCHITECTURES
 from kernels.model.numerics import DTYPE_NAMES, AccuracyName, DTypeName
 from scripts.nvrtc import compile_all
-from worker.benchmark.cuda_plan import drawn, flush_bytes, is_contended, mean_clock_mhz, rotating_sets
-from worker.benchmark.environment import dated_environment, host_environment, variables
-from worker.benchmark.roof import roof_of, theoretical_gflops
-from worker.ceilings import CORE_MULTIPLY_ADDS, MULTIPLY_ADDS, core_gflops, link_gb_s, peak_gflops
-from worker.sources import benchmark_program, random_program
+from worker.cpu.environment import dated_environment, host_environment, variables
+from worker.cuda.bench.plan import drawn, flush_bytes, is_contended, mean_clock_mhz, rotating_sets
+from worker.cuda.device.peaks import CORE_MULTIPLY_ADDS, MULTIPLY_ADDS, core_gflops, link_gb_s, peak_gflops
+from worker.cuda.sources import benchmark_program, random_program
+from worker.device.roof import roof_of, theoretical_gflops
 
 MIB = 1 << 20
 

@@ -15,7 +15,7 @@ from kernels.model.architectures import ARCHITECTURES
 from kernels.model.kernel import SOURCE_DIR, CudaKernel, TileConfig
 from kernels.model.numerics import DTYPE_NAMES, DTYPES, DTypeName, Problem
 from scripts.nvrtc import CompileError, architectures, compile_all, compile_program
-from worker.sources import (
+from worker.cuda.sources import (
     TURN_THREADS,
     TURN_TILES,
     Program,

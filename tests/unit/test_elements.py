@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kernels.model.numerics import DTypeName
-from worker.elements import as_float64, core, narrow, widen
+from worker.check.elements import as_float64, core, narrow, widen
 
 EVERY_HALF = np.arange(1 << 16, dtype=np.uint16)
 

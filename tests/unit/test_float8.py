@@ -21,9 +21,9 @@ from service.bodies.nested_lists import to_array, to_json
 from tests.support.benchmarks import H200 as H200_INFO
 from tests.support.checks import checked
 from tests.support.products import Data, operands
-from worker.cpu_blas import multiply
-from worker.elements import as_float64, core
-from worker.rounding import rounding_of
+from worker.check.elements import as_float64, core
+from worker.check.rounding import rounding_of
+from worker.cpu.blas import multiply
 
 EVERY = np.arange(256, dtype=np.uint8)
 NAN, LARGEST = 0x7F, 448.0

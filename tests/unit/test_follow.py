@@ -7,7 +7,7 @@ from kernels.model.architectures import H200
 from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import Problem
 from kernels.selection.defaults import default_config, main_dtype
-from worker.sources import Program, border_program, kernel_program, turn_program
+from worker.cuda.sources import Program, border_program, kernel_program, turn_program
 
 WAITS, LETS = "wait_for_previous();", "let_next_begin();"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import date
 
-from worker.heartbeat import Today
+from worker.process.heartbeat import Today
 
 FIRST, SECOND = date(2026, 11, 21), date(2026, 11, 22)
 

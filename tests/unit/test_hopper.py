@@ -14,7 +14,7 @@ from kernels.model.numerics import DTYPES, DTypeName, Problem
 from kernels.selection.choose import NoKernelError, choose
 from scripts.nvrtc import compile_all
 from service.catalogue import view
-from worker.sources import kernel_program
+from worker.cuda.sources import kernel_program
 
 CASES: list[tuple[str, DTypeName]] = [
     ("hopper_bf16", "bfloat16"),

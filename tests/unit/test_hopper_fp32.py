@@ -14,7 +14,7 @@ from kernels.model.kernel import NO_CONFIG, TileConfig
 from kernels.model.numerics import Problem
 from kernels.selection.choose import NoKernelError, choose
 from scripts.nvrtc import compile_all
-from worker.sources import kernel_program
+from worker.cuda.sources import kernel_program
 
 (KERNEL,) = HOPPER_FP32
 CONFIGS = list(KERNEL.configs())

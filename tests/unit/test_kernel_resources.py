@@ -33,7 +33,7 @@ from scripts.kernel_resources import (
     usage,
 )
 from scripts.nvrtc import compile_all
-from worker.sources import kernel_program
+from worker.cuda.sources import kernel_program
 
 SAMPLE = 4  # of each kernel: one config, element type and architecture each
 TRANSPOSES = [(False, False), (False, True), (True, False), (True, True)]

@@ -13,7 +13,7 @@ from jobs.settings import Settings
 from jobs.states import JobState
 from tests.support.ledgers import new_job
 from tests.support.memory_ledger import MemoryLedger
-from worker.lease import EXIT_CALLED_OFF, EXIT_TIME_UP, GRACE_S, LeaseKeeper
+from worker.process.lease import EXIT_CALLED_OFF, EXIT_TIME_UP, GRACE_S, LeaseKeeper
 
 SETTINGS = Settings(heartbeat_s=0.05, lease_s=0.3)
 

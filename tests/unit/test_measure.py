@@ -12,9 +12,9 @@ from jobs.benchmarks.records import CaseRecord, DeviceState, Samples
 from jobs.errors import DeviceFault, JobFailed, KernelUnavailable, OutOfDeviceMemory, StaleAttempt
 from kernels.model.numerics import Problem
 from tests.support.simulated import DEFAULT_CLOCK_MHZ, Behaviour, SimulatedRunner, spec_of, turn_of
-from worker.benchmark.bench import Watched
 from worker.benchmark.in_process import InProcess
 from worker.benchmark.turn import Turn
+from worker.device.bench import Watched
 
 
 def measured(behaviour: Behaviour, turn: Turn | None = None) -> tuple[CaseRecord, Samples]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from worker.operand_cache import Copies, OperandCache
+from worker.cuda.operand_cache import Copies, OperandCache
 
 
 @dataclass(frozen=True, slots=True)

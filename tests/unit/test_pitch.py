@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from jobs.formats.elements import STORAGE_DTYPES
 from kernels.model.numerics import DTYPE_NAMES, DTYPES, DTypeName, Problem
-from worker.pitch import GROUP, IN_GROUPS, WASTE, Layout, operand_layout, product_layout
+from worker.cuda.pitch import GROUP, IN_GROUPS, WASTE, Layout, operand_layout, product_layout
 
 SIZES = st.integers(0, 40) | st.sampled_from([128, 129])
 

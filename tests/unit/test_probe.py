@@ -16,9 +16,9 @@ from kernels.model.numerics import Problem
 from kernels.selection.choose import Choice, choose, contenders
 from kernels.selection.tuned import TABLES, Entry, nearby
 from tests.support.simulated import Behaviour, SimulatedBench, SimulatedRunner
-from worker import probe
-from worker.benchmark.bench import Bench, Watched
-from worker.probe import Probes
+from worker.device.bench import Bench, Watched
+from worker.product import probe
+from worker.product.probe import Probes
 
 Speed = Callable[[Case], float]  # microseconds of a launch
 LIBRARY_ERROR = 1e-6

@@ -18,9 +18,10 @@ from service.bodies.options import MatmulOptions
 from service.submit.plan import OperandType, make_plan
 from tests.support.checks import checked
 from tests.support.products import operands
-from worker.cpu_blas import multiply
-from worker.multiply import _verified
-from worker.runner import HostOperand, _HostProduct
+from worker.cpu.blas import multiply
+from worker.cpu.runner import CpuProduct
+from worker.device.runner import HostOperand
+from worker.product.multiply import _verified
 
 MODES = {"cublas_tf32": "tf32", "cublas_bf16": "bf16", "cublas_fp16": "fp16"}
 H200 = DeviceTraits("gpu", (9, 0), 227 << 10, 132)
@@ -139,7 +140,7 @@ def failure(name: str, a: Array, b: Array, c: Array) -> JobFailed:
     shape = OperandRef(source="inline", matrix="op", dtype="float32", shape=(0, 0))
     request = MatmulRequest(a=shape, b=shape, kernel=name, accuracy=BY_NAME[name].accuracy["float32"])
     choice = Choice(BY_NAME[name], NO_CONFIG, "it was asked for.")
-    product = _HostProduct(PROBLEM, HostOperand(a), HostOperand(b), c, kernel_ms=1.0)
+    product = CpuProduct(PROBLEM, HostOperand(a), HostOperand(b), c, kernel_ms=1.0)
     with pytest.raises(JobFailed) as failed:
         _verified(request, PROBLEM, choice, product, np.random.default_rng(14))
     return failed.value

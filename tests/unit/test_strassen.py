@@ -16,7 +16,7 @@ from kernels.model.numerics import ACCURACY_NAMES, AccuracyName, Problem, meets
 from kernels.selection.choose import NoKernelError, choose
 from tests.support.checks import checked, flipped
 from tests.support.products import matrix
-from worker.rounding import rounding_of
+from worker.check.rounding import rounding_of
 
 Kind = Literal["normal", "uniform", "wide", "constant", "sparse", "tiny", "one large quarter", "opposed means", "rows"]
 KINDS: tuple[Kind, ...] = get_args(Kind)

@@ -13,7 +13,7 @@ from kernels.model.numerics import Problem
 from kernels.selection.choose import NoKernelError, choose
 from kernels.selection.defaults import example
 from scripts.nvrtc import CompileError, compile_program
-from worker.sources import Program, kernel_program
+from worker.cuda.sources import Program, kernel_program
 
 KERNEL = BY_NAME["tensor_fp64"]
 H200_TRAITS = replace(H200.traits, multiprocessors=H200_MULTIPROCESSORS)

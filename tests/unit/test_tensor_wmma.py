@@ -13,7 +13,7 @@ from kernels.model.numerics import DTypeName, Problem
 from kernels.selection.choose import NoKernelError, choose
 from kernels.selection.defaults import example
 from scripts.nvrtc import CompileError, compile_program
-from worker.sources import Program, kernel_program
+from worker.cuda.sources import Program, kernel_program
 
 KERNEL = BY_NAME["tensor_wmma"]
 TRANSPOSES = [(False, False), (False, True), (True, False), (True, True)]

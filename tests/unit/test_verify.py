@@ -13,9 +13,9 @@ from jobs.formats.elements import Array
 from kernels.model.numerics import DTYPE_NAMES, DTypeName, Problem
 from tests.support.checks import checked, flipped
 from tests.support.products import FLOAT_DATA, Data, matrix, operands, stored
-from worker.cpu_blas import multiply
-from worker.elements import as_float64
-from worker.rounding import rounding_of
+from worker.check.elements import as_float64
+from worker.check.rounding import rounding_of
+from worker.cpu.blas import multiply
 
 FLOATS: tuple[DTypeName, ...] = ("float16", "bfloat16", "float32", "float64")
 
@@ -208,9 +208,9 @@ def test_passes_over_blocks_are_passes_over_the_whole(dtype: DTypeName, monkeypa
     problem = Problem(13, 170, 9, dtype, batch=3, transpose_b=True, a_batched=True)
     a, b = operands(problem, rng)
     c = multiply(problem, a, b)
-    monkeypatch.setattr("worker.host_matrix.BLOCK_ELEMENTS", 64)
-    monkeypatch.setattr("worker.elementwise.BLOCK", 64)
-    monkeypatch.setattr("worker.verify.MOST_DIRECT", 0)
+    monkeypatch.setattr("worker.check.host_matrix.BLOCK_ELEMENTS", 64)
+    monkeypatch.setattr("worker.check.elementwise.BLOCK", 64)
+    monkeypatch.setattr("worker.check.verify.MOST_DIRECT", 0)
     assert checked(problem, a, b, c, rng).passed
     c[2, 12, 169] = 7
     assert not checked(problem, a, b, c, rng).passed

@@ -11,8 +11,8 @@ from jobs.formats.elements import Array
 from kernels.model.numerics import AccuracyName, DTypeName, Problem
 from tests.support.checks import checked, flipped
 from tests.support.products import operands, stored
-from worker.cpu_blas import multiply
-from worker.elements import as_float64
+from worker.check.elements import as_float64
+from worker.cpu.blas import multiply
 
 TRIALS = 6  # each with fresh vectors
 
@@ -175,7 +175,7 @@ def test_rows_and_columns_in_any_units(dtype: DTypeName) -> None:
 def test_an_element_whose_square_overflows_grants_itself_nothing(
     dtype: DTypeName, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("worker.verify.MOST_DIRECT", 0)
+    monkeypatch.setattr("worker.check.verify.MOST_DIRECT", 0)
     top = {"bfloat16": 14, "float32": 30, "float64": 62}[dtype]
     for k in (3, 600):
         problem = Problem(20, 30, k, dtype)

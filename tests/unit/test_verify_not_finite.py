@@ -9,8 +9,8 @@ from jobs.formats.elements import Array
 from kernels.model.numerics import DTYPES, DTypeName, Problem
 from tests.support.checks import checked
 from tests.support.products import stored
-from worker.cpu_blas import multiply
-from worker.elements import as_float64
+from worker.check.elements import as_float64
+from worker.cpu.blas import multiply
 
 FLOATS: tuple[DTypeName, ...] = ("float16", "bfloat16", "float32", "float64")
 

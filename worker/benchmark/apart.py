@@ -1,5 +1,5 @@
 """Cases measured each in a process of its own: slower, and free of what earlier cases left behind in memory, caches of
-libraries and handles. The other end is `worker/benchmark/fresh.py`.
+libraries and handles. The other end is `worker/process/fresh.py`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ log = structlog.get_logger(__name__)
 class Apart:
     """`command` is what is run; it reads a turn, and writes its result."""
 
-    def __init__(self, command: tuple[str, ...] = (sys.executable, "-m", "worker.benchmark.fresh")) -> None:
+    def __init__(self, command: tuple[str, ...] = (sys.executable, "-m", "worker.process.fresh")) -> None:
         self._command = command
 
     def measure(self, turn: Turn, check: Check) -> Result:

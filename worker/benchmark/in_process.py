@@ -9,10 +9,10 @@ from typing import Self
 from jobs.benchmarks.spec import DataSpec
 from jobs.errors import DeviceFault, JobFailed, OutOfDeviceMemory
 from kernels.model.numerics import Problem
-from worker.benchmark.bench import Bench
 from worker.benchmark.measure import measure
 from worker.benchmark.turn import Check, Result, Turn
-from worker.runner import Runner
+from worker.device.bench import Bench
+from worker.device.runner import Runner
 
 NO_MEMORY = "Operands and product do not fit in the worker's memory."
 

@@ -21,7 +21,7 @@ from worker.benchmark.run import BenchmarkRun, Measurer
 from worker.benchmark.summary import summary, summary_of_ceilings
 from worker.benchmark.tune import tune
 from worker.benchmark.turn import Check
-from worker.runner import Runner
+from worker.device.runner import Runner
 
 
 def benchmark(claimed: Claimed, ledger: Ledger, runner: Runner, *, worker: str, check: Check) -> BenchmarkOutcome:

@@ -10,11 +10,11 @@ from jobs.errors import KernelUnavailable
 from kernels.catalog import BY_NAME
 from kernels.model.numerics import AccuracyName
 from kernels.published_records import Status
-from worker.benchmark.bench import Bench, Prepared, Watched
 from worker.benchmark.proof import proved, why_wrong
-from worker.benchmark.roof import roof_of
 from worker.benchmark.sampling import Taken, mean_and_least, reps_for, take, warm_up
 from worker.benchmark.turn import Check, Result, Turn
+from worker.device.bench import Bench, Prepared, Watched
+from worker.device.roof import roof_of
 
 LEAST_SAMPLES = 3  # that a case may end with when its time is up: a median of fewer means nothing
 ROOF_SLACK = 1.02  # faster than so many times what the device can do at all: the clock or the count is wrong

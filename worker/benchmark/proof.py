@@ -7,8 +7,8 @@ import numpy as np
 from jobs.benchmarks.records import Checked
 from jobs.benchmarks.spec import BenchmarkSpec
 from kernels.model.numerics import ACCURACY_SUM_ROUNDOFF, DTYPES, AccuracyName, Problem
-from worker.benchmark.bench import Bench
-from worker.verify import check
+from worker.check.verify import check
+from worker.device.bench import Bench
 
 CHECKS = 2  # each with fresh vectors
 ROWS_OF_ZEROS = 64  # looked at element by element

@@ -20,7 +20,7 @@ from jobs.fleet.workers import DeviceInfo
 from jobs.ledger.interface import Claimed, Ledger
 from jobs.models import Progress
 from worker.benchmark.turn import Check, Result, Turn
-from worker.patience import patiently
+from worker.device.patience import patiently
 
 KEEP_PATIENCE_S = 60.0  # for a Redis that is away or full: what is measured would be lost with the attempt
 NO_ROOM = "The job store has no room for what is measured; delete finished jobs and retry this one."

@@ -10,9 +10,9 @@ from statistics import fmean, median
 from jobs.benchmarks.records import Samples, StopReason
 from jobs.benchmarks.spec import TimingSpec
 from kernels.model.kernel import DeviceClass
-from worker.benchmark.bench import Bench, Prepared, Sample
 from worker.benchmark.stopping import StopRule
 from worker.benchmark.turn import Check
+from worker.device.bench import Bench, Prepared, Sample
 
 LEAST_LAUNCHES = 3  # of a warm-up
 STEADY_LAUNCHES = 5  # whose median must have come to rest

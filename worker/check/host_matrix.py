@@ -1,0 +1,85 @@
+"""A matrix in this process's memory, as the check of a product reads it: blocks of numbers, and single elements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol, Self
+
+import numpy as np
+
+from jobs.formats.elements import Array
+from kernels.model.numerics import DTypeName
+from worker.check.elements import as_float64, widen
+
+BLOCK_ELEMENTS = 1 << 18  # of one block: it stays in a core's cache while it is read several times
+
+At = tuple[slice, slice]  # items and rows of a block
+
+
+class Matrix(Protocol):
+    """A matrix of shape (batch, rows, columns) as it enters the product, that is after transposition."""
+
+    @property
+    def shape(self) -> tuple[int, int, int]: ...
+
+    @property
+    def dtype(self) -> DTypeName: ...
+
+    def item(self, index: int) -> Self:
+        """One matrix of the batch, with a batch axis of 1."""
+
+    def elements(self, item: int, rows: Array, columns: Array) -> Array:
+        """float64 of shape broadcast(rows, columns)."""
+
+
+class OperandMatrix(Matrix, Protocol):
+    """An operand of the product."""
+
+    def largest(self) -> float:
+        """Largest finite magnitude."""
+
+
+class HostMatrix:
+    """Any strides; not copied."""
+
+    def __init__(self, array: Array, dtype: DTypeName) -> None:
+        self.array = array  # (batch, rows, columns)
+        self.dtype = dtype
+        self.shape: tuple[int, int, int] = (array.shape[0], array.shape[1], array.shape[2])
+
+    def transposed(self) -> HostMatrix:
+        return HostMatrix(self.array.swapaxes(1, 2), self.dtype)
+
+    def item(self, index: int) -> HostMatrix:
+        return HostMatrix(self.array[index % self.shape[0]][np.newaxis], self.dtype)
+
+    def elements(self, item: int, rows: Array, columns: Array) -> Array:
+        return as_float64(self.array[item % self.shape[0], rows, columns], self.dtype)
+
+    def largest(self) -> float:
+        return max((float(np.abs(values).max(initial=0.0)) for _, values, _ in finite_blocks(self)), default=0.0)
+
+    def blocks(self) -> Iterator[At]:
+        """Where to cut items and rows so that a block has about BLOCK_ELEMENTS at most, and whole rows."""
+        batch, rows, columns = self.shape
+        height = max(1, min(rows, BLOCK_ELEMENTS // max(1, columns)))
+        count = max(1, min(batch, BLOCK_ELEMENTS // max(1, columns * rows)))
+        for item in range(0, batch, count):
+            for row in range(0, rows, height):
+                yield slice(item, item + count), slice(row, row + height)
+
+
+def widened_blocks(matrix: HostMatrix) -> Iterator[tuple[At, Array]]:
+    """In a type that BLAS computes in."""
+    for at in matrix.blocks():
+        yield at, widen(matrix.array[at], matrix.dtype)
+
+
+def finite_blocks(matrix: HostMatrix) -> Iterator[tuple[At, Array, Array]]:
+    """In float64, with zeros for NaN and infinities, and where elements are finite."""
+    for at in matrix.blocks():
+        values = as_float64(matrix.array[at], matrix.dtype)
+        finite = np.isfinite(values)
+        if not finite.all():
+            values[~finite] = 0.0
+        yield at, values, finite

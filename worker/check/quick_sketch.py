@@ -1,0 +1,136 @@
+"""A sketch by BLAS, of finite matrices whose exponents leave room."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jobs.formats.elements import Array
+from worker.check.host_matrix import HostMatrix, widened_blocks
+from worker.check.sketch import (
+    MEAN_SQUARE,
+    VECTORS,
+    Sketch,
+    aligned,
+    group_starts,
+    grouped,
+    in_whole,
+    signed_weights,
+    squares_of_groups,
+)
+
+LARGEST_EXPONENTS = {np.float32: 100, np.float64: 400}  # of columns of B, for arithmetic in these
+TINY = 1e-25  # squares below it may have lost terms in float32
+
+
+class QuickSketch:
+    """By BLAS in float32 or float64, each matrix read once or twice. Q is taken from eight random projections rather
+    than from squares: a row's may come out too small by chance, and the row is then looked at again."""
+
+    def __init__(
+        self,
+        a: HostMatrix,
+        b: HostMatrix,
+        c: HostMatrix,
+        width: int,
+        floor: float,
+        common: bool,
+        rng: np.random.Generator,
+        arithmetic: type[np.floating],
+    ) -> None:
+        self._a, self._b, self._c = a, b, c
+        self._width, self._floor, self._common, self._rng = width, floor, common, rng
+        self._arithmetic = arithmetic
+
+    def sketch(self) -> Sketch | None:
+        """None where the arithmetic has not the range, or elements are not finite."""
+        with np.errstate(all="ignore"):
+            exponents = self._exponents()
+            if exponents is None:
+                return None
+            n = self._c.shape[2]
+            vectors = signed_weights(self._rng, (*exponents.shape, VECTORS), self._arithmetic)
+            vectors = np.ldexp(vectors, -exponents[..., np.newaxis])
+            squares = MEAN_SQUARE * np.ldexp(1.0, -2 * exponents)
+            of_groups = np.add.reduceat(squares, group_starts(n, self._width), axis=-1)
+            y = self._projected(self._b, vectors)
+            z = np.square(y).mean(axis=-1) + self._floor**2 * of_groups[:, np.newaxis]
+            p, q = self._of_a(y, z)
+            if self._floor:
+                q += self._floor**2 * z.sum(axis=1)[:, np.newaxis]
+            s = self._projected(self._c, vectors)
+            difference = np.abs(s - p).max(axis=-1)
+            # A rounding to 16 bits is most of the noise then, and of a known size: R has to be exact.
+            r = self._squares_of_c(exponents) if self._c.array.itemsize < 4 else np.square(p).mean(axis=-1)
+        if not (np.isfinite(difference).all() and np.isfinite(q).all()):
+            return None
+        none = np.zeros(1, bool)
+        return Sketch(
+            difference,
+            q,
+            r,
+            np.sqrt(of_groups),
+            np.broadcast_to(none, (1, self._c.shape[1])),
+            np.broadcast_to(none, (1, n)),
+            np.broadcast_to(none, (self._c.shape[0], n)),
+            np.zeros((1, 1), np.int64),
+        )
+
+    def _exponents(self) -> Array | None:
+        """Of columns of B (batch or 1, n); None where an element is not finite, or a column out of range."""
+        squares = _column_squares(self._b, np.float32 if self._b.dtype != "float64" else np.float64)
+        if self._b.dtype != "float64" and (squares < TINY).any():  # they may have underflowed
+            squares = _column_squares(self._b, np.float64)
+        exponents = _half_exponents(squares)
+        if self._common:
+            exponents[:] = exponents.max(initial=0)
+        is_usable = np.isfinite(squares).all() and (np.abs(exponents) <= LARGEST_EXPONENTS[self._arithmetic]).all()
+        return exponents if is_usable else None
+
+    def _projected(self, matrix: HostMatrix, vectors: Array) -> Array:
+        """(batch or 1, rows, groups, V)."""
+        items, rows, columns = matrix.shape
+        groups = -(-columns // self._width)
+        total = np.empty((max(items, len(vectors)), rows, groups, VECTORS))
+        for at, values in widened_blocks(matrix):
+            items_at, part = aligned(at, items, vectors)
+            total[items_at, at[1]] = grouped(values, part, self._width)
+        return total
+
+    def _squares_of_c(self, exponents: Array) -> Array:
+        """R, (batch, m, groups)."""
+        items, rows, n = self._c.shape
+        roots = np.ldexp(np.float32(MEAN_SQUARE**0.5), -exponents)[:, np.newaxis, :]
+        total = np.empty((items, rows, -(-n // self._width)))
+        for at, values in widened_blocks(self._c):
+            part = roots if len(roots) == 1 else roots[at[0]]
+            total[at] = squares_of_groups(values, part, self._width)
+        return total
+
+    def _of_a(self, y: Array, z: Array) -> tuple[Array, Array]:
+        """P (batch or 1, m, groups, V) and Q (batch or 1, m, groups)."""
+        items, rows, _ = self._a.shape
+        batch, depth, groups, _ = y.shape
+        signs = np.copysign(1.0, signed_weights(self._rng, (batch, depth, 1, VECTORS), np.float64))
+        both = np.concatenate([y, signs * np.sqrt(z)[..., np.newaxis]], axis=-1).astype(self._arithmetic)
+        both = both.reshape(batch, depth, groups * 2 * VECTORS)
+        total = np.empty((max(items, batch), rows, groups, 2 * VECTORS))
+        for at, values in widened_blocks(self._a):
+            items_at, part = aligned(at, items, both)
+            done = in_whole(values, part)
+            total[items_at, at[1]] = done.reshape(*done.shape[:-1], groups, 2 * VECTORS)
+        return total[..., :VECTORS], np.square(total[..., VECTORS:]).mean(axis=-1)
+
+
+def _column_squares(matrix: HostMatrix, arithmetic: type[np.floating]) -> Array:
+    """(batch or 1, columns), float64."""
+    squares = np.zeros((matrix.shape[0], matrix.shape[2]))
+    for at, values in widened_blocks(matrix):
+        wide = values.astype(arithmetic, copy=False)
+        squares[at[0]] += np.einsum("bij,bij->bj", wide, wide)
+    return squares
+
+
+def _half_exponents(squares: Array) -> Array:
+    """Exponents of the square roots; 0 for zeros."""
+    halves: Array = np.where(squares > 0, (np.frexp(squares)[1] + 1) // 2, 0)
+    return halves

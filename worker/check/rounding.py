@@ -1,0 +1,84 @@
+"""How far rounding alone may take a product from the true one: the figures behind a check's tolerances."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from math import sqrt
+
+import numpy as np
+
+from jobs.formats.elements import Array
+from kernels.model.accuracy import element_bound
+from kernels.model.numerics import DTYPES, AccuracyName, Problem
+
+CONFIDENCE = 5.0  # standard deviations; a row that passes it by chance is looked at again, so it may be sharp
+CHECK_STEPS = 256.0  # of the check's own sums: as many as it adds up in the element type
+
+
+@dataclass(frozen=True, slots=True)
+class Rounding:
+    """Unit roundoffs of the three places where a product of depth `k` rounds, and their underflow."""
+
+    k: int
+    operand: float  # operands lowered to a shorter type first (TF32); 0 where they enter as they are
+    operand_floor: float  # magnitude below which that is no longer relative to an operand, but to this
+    accumulate: float  # each step of the sum
+    check: float  # each step of the check's own
+    output: float  # once, to the product's type
+    underflow: float  # absolute error of an element whose terms lie below the normal range
+    largest_sum: float  # beyond it the accumulator overflows
+    largest_output: float
+    element_factors: tuple[float, float, float, float]  # of the class's bound, as `ElementBound` has them
+    normwise: bool = False  # in proportion to the largest rows of A and columns of B
+    is_float64: bool = False
+
+    @property
+    def threshold(self) -> float:
+        """Tolerance of a row over √(k·Q), as for terms of random signs; it depends on element types and k alone."""
+        return sqrt(self._of_terms / max(self.k, 1))
+
+    @property
+    def _of_terms(self) -> float:
+        steps = self.accumulate**2 * self.k + CHECK_STEPS * self.check**2
+        return CONFIDENCE**2 / 3 * (steps + 2 * self.operand**2)
+
+    @property
+    def _of_sums(self) -> float:
+        steps = self.accumulate**2 * self.k + CHECK_STEPS * self.check**2
+        return CONFIDENCE**2 / 3 * (steps / 3 + 4 * self.operand**2 + self.output**2)
+
+    def squared_tolerance(self, q: Array, r: Array, underflow: Array) -> Array:
+        """T² of rows and groups. `worker/check/verify.py` derives it; `underflow` is that of a row's projection."""
+        total: Array = q * self._of_terms
+        total += r * self._of_sums
+        total += np.square(CONFIDENCE * underflow)
+        return total
+
+    def element_bound(self, size: Array, root: Array, value: Array) -> Array:
+        """What the class promises of each element. `size` is (|A|·|B|)ᵢⱼ; `root` that of Σ of squared terms, with
+        operands' magnitudes at least `operand_floor`; `value` |AB|ᵢⱼ."""
+        of_size, of_root, of_value, rest = self.element_factors
+        bound: Array = of_size * size + of_root * root + of_value * value + rest
+        return bound
+
+
+@lru_cache(maxsize=1024)
+def rounding_of(problem: Problem, accuracy: AccuracyName) -> Rounding:
+    """For float operands multiplied in the class `accuracy`."""
+    bound = element_bound(accuracy, problem.dtype, problem.k)
+    accumulator = DTYPES["float64" if problem.dtype == "float64" else "float32"]
+    return Rounding(
+        k=problem.k,
+        operand=bound.operand,
+        operand_floor=bound.operand_floor,
+        accumulate=bound.sum_roundoff,
+        check=accumulator.unit_roundoff,
+        output=bound.output,
+        underflow=bound.underflow,
+        largest_sum=accumulator.largest,
+        largest_output=DTYPES[problem.product_dtype].largest,
+        element_factors=bound.factors,
+        normwise=bound.normwise,
+        is_float64=problem.dtype == "float64",
+    )

@@ -1,0 +1,94 @@
+"""Random projections of a product and its operands in this process's memory, as the check of a product compares them.
+
+`worker/check/verify.py` says what they are for and gives their names: X, Y, Z, P, Q, R, S. The GPU worker has a twin
+with the same meaning (`worker/cuda/check/sketch.py`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from jobs.formats.elements import Array
+
+VECTORS = 8
+MEAN_SQUARE = 7 / 3  # of 1 + r, with r uniform in [0, 1)
+RUN = 256  # columns added up in the element type before float64 takes over
+
+
+@dataclass(frozen=True, slots=True)
+class Sketch:
+    """What is left of a product of floats: one figure for each row i and group g of columns, (batch, m, groups).
+
+    Elements that are NaN or infinite are left out of all sums, and so are columns that were excluded.
+    """
+
+    difference: Array  # max over the vectors of |S − P|
+    q: Array
+    r: Array
+    unit: Array  # (batch or 1, groups): root of Σⱼ wⱼ
+    bad_rows: Array  # bool (batch or 1, m): of A, with a NaN or an infinity
+    bad_columns: Array  # bool (batch or 1, n): of B
+    odd_columns: Array  # bool (batch, n): of C, with elements that are not finite though their row and column are
+    exponents: Array  # int (batch or 1, m or 1): 2^exponent was taken out of each row of A and C
+
+
+def group_starts(n: int, width: int) -> Array:
+    return np.arange(0, n, width)
+
+
+def signed_weights(rng: np.random.Generator, shape: tuple[int, ...], dtype: type[np.floating]) -> Array:
+    """±(1 + r)."""
+    drawn = rng.random(shape, dtype=np.float32) * np.float32(2) - np.float32(1)
+    weights: Array = (drawn + np.copysign(np.float32(1), drawn)).astype(dtype)
+    return weights
+
+
+def in_runs(values: Array, vectors: Array, run: int) -> Array:
+    """values (…, rows, columns) times vectors (…, columns, V), by runs of columns: float64 (…, runs, rows, V)."""
+    columns = values.shape[-1]
+    cut = columns // run * run
+    heads = values[..., :cut].reshape(*values.shape[:-1], cut // run, run).swapaxes(-2, -3)
+    of_runs = vectors[..., :cut, :].reshape(*vectors.shape[:-2], cut // run, run, vectors.shape[-1])
+    parts = np.matmul(heads, of_runs)
+    if cut < columns:
+        rest = np.matmul(values[..., cut:], vectors[..., cut:, :])[..., np.newaxis, :, :]
+        parts = np.concatenate([parts, rest], axis=-3) if cut else rest
+    total: Array = parts.astype(np.float64)
+    return total
+
+
+def grouped(values: Array, vectors: Array, width: int) -> Array:
+    """The same by groups of columns: (…, rows, groups, V)."""
+    columns = values.shape[-1]
+    run = min(width, RUN)
+    parts = in_runs(values, vectors, run)
+    if columns <= width:
+        parts = parts.sum(axis=-3, keepdims=True)
+    elif run < width:
+        parts = np.add.reduceat(parts, group_starts(parts.shape[-3], width // run), axis=-3)
+    return parts.swapaxes(-2, -3)
+
+
+def squares_of_groups(values: Array, roots: Array, width: int) -> Array:
+    """Σ of squares of values (…, rows, columns) times roots (…, 1, columns), by groups of columns."""
+    weighted = values * roots
+    if values.shape[-1] <= width:
+        alone: Array = np.vecdot(weighted, weighted)[..., np.newaxis].astype(np.float64)
+        return alone
+    total: Array = np.add.reduceat(np.square(weighted), group_starts(values.shape[-1], width), axis=-1)
+    return total.astype(np.float64)
+
+
+def in_whole(values: Array, vectors: Array) -> Array:
+    """values (…, rows, depth) times vectors (…, depth, anything): float64."""
+    total: Array = in_runs(values, vectors, RUN).sum(axis=-3)
+    return total
+
+
+def aligned(at: tuple[slice, slice], items: int, vectors: Array) -> tuple[slice, Array]:
+    """Which items a block's sums are for, and their part of the vectors; either may be one for the whole batch."""
+    if items == 1:
+        return slice(None), vectors
+    return at[0], vectors if len(vectors) == 1 else vectors[at[0]]

@@ -1,0 +1,166 @@
+"""The check that every product passes before it is returned: random projections of its rows, compared with those of its
+operands, and every element of what they point at computed again.
+
+Freivalds' test (R. Freivalds, "Probabilistic machines can use less running time", 1977) compares C·x with A·(B·x) for a
+random vector x: O(n²) beside the product's O(n³). The classical x of ±1 is blind to equal and opposite errors half of
+the time, and rounding noise hides whatever is smaller than the largest column makes it. So here:
+
+**Vectors.** Column j has the exponent eⱼ of ‖bⱼ‖. Eight vectors are drawn after the product was made, by
+xⱼ = ±(1 + r)·2^-eⱼ with r uniform in [0, 1); wⱼ = 7/3·4^-eⱼ is the mean of xⱼ². All columns weigh alike, whatever their
+units. Columns are taken in groups of at most k, so that the noise of a long row does not grow over what one element
+may be off by. In each group and row, with Y = B·x, P = A·Y and S = C·x, the residual is |S − P|.
+
+**How large rounding makes it.** Let e be the rounding errors of row i of C. As x is drawn apart from e, the residual
+is a sum of terms of random sign with variance Σⱼ wⱼeⱼ². Step t of a sum rounds its partial sum sₜ by at most u·|sₜ|,
+about u·|sₜ|/√3 in the mean square, so eⱼ² ≈ u²/3·Σₜ sₜ². Terms pₜ = aᵢₜbₜⱼ of random signs give Σₜ sₜ² ≤ k·Σₜ pₜ², and
+terms of one sign sₜ = t/k·cᵢⱼ, so Σₜ sₜ² = k/3·cᵢⱼ². Summed over the group, with Z_t = Σⱼ wⱼbₜⱼ², Q = Σₜ aᵢₜ²Z_t and
+R = Σⱼ wⱼcᵢⱼ², the variance is u²/3·(k·Q + k/3·R). Operands that are rounded first move each term by 2/3·u_op² of its
+square, independently: 2/3·u_op²·Q, with no factor k. The rounding to the product's type adds u_out²/3·R. The row is
+suspicious beyond T, five times the root of it all (`Rounding.tolerance`). Q follows each row and each step of k, so a
+row whose large element meets zeros is held to what is left of it. Where squares would cost a pass of their own, Q and R
+are estimated by the means of eight random projections.
+
+**What can pass.** Let a fault D change row i, and let ρ be the largest |Dᵢⱼ|·2^-eⱼ/T in a group.
+- One wrong element of a group is caught for certain from ρ = 2 on: |xⱼ| ≥ 2^-eⱼ, and noise stays below T. For normal
+  float32 operands T is about 0.9 of the class's bound, so an element beyond its bound is caught. Where elements of a
+  row differ much, as in sparse or log-normal data, or where the bound is one rounding to a short type, an element may
+  be beyond its own bound and below the noise of its row: such faults are not promised to be found.
+- Any other fault passes one vector with a probability of at most 1/ρ, whatever else is wrong in the row: given all
+  other weights, xⱼ must fall into an interval of length 2T/|Dᵢⱼ|, where its density is at most 2^eⱼ/2. Vectors are
+  independent: ρ^-8 for all eight, below 2^-40 from ρ = 32 on. A fault of several rows must pass in each.
+- Two columns swapped, or rows, a stale row, a tile off by a constant: ρ is of the order of 1/(u·√k), above 1,000.
+
+**What is beyond the tolerance** may be right: sums that rise and fall, or drift. Each suspicious row is therefore
+computed again in float64, every element, and compared with its class's bound (`worker/check/elementwise.py`). Only an
+element beyond that is a wrong product. Of a small product, and on a GPU of one with small k, every element is computed
+again in the first place, without any vector: nothing beyond its class's bound passes.
+
+**NaN, infinity, overflow.** Rows of A and columns of B with such elements leave the vectors, and so does a column of C
+with an element that overflowed; all are computed again element by element. What is left is tested as ever, so one
+overflow hides nothing else. float64 matrices have exponents of rows and columns taken out first, so terms near either
+end of the range neither over- nor underflow.
+
+**Integers** are compared exactly, with eight vectors of random integers. A fault D passes a vector of integers drawn
+from 4,096 with a probability of at most 2^-12, as given the others one xⱼ alone is right: 2^-96 for eight. Where sums
+may pass 2³¹ only residues modulo 2³² are known. There a fault of 2³¹ is seen through the lowest bit of x alone, so the
+test is made four times over: 2^-32 for such, and less for all others.
+"""
+
+from __future__ import annotations
+
+from math import inf
+
+import numpy as np
+
+from jobs.formats.elements import Array
+from jobs.models import Verification
+from kernels.model.numerics import AccuracyName, Problem
+from worker.check.checked import Checkable, RowErrors
+from worker.check.elementwise import Operands, worst_of_columns, worst_of_rows
+from worker.check.rounding import Rounding, rounding_of
+from worker.check.sketch import RUN, Sketch
+
+NOT_CHECKED = Verification(method="off", residual=None, threshold=None, passed=None)
+LEAST_WIDTH = 64  # columns of a group
+MOST_DIRECT, MOST_ITEMS = 1 << 23, 64  # multiply-adds, and matrices of a batch, that the host does again at once
+LARGEST_INT8_DEPTH = (1 << 17) - 1  # of sums that stay below 2³¹
+WRAPPED_ROUNDS = 4
+
+
+def check(problem: Problem, accuracy: AccuracyName, operands: Checkable, rng: np.random.Generator) -> Verification:
+    """Checks a product computed in the class `accuracy`. `rng` must be fresh: known vectors could be fooled."""
+    if problem.product_dtype == "int32":
+        return _verification(_integer_residual(problem, operands, rng), 0.0)
+    rounding = rounding_of(problem, accuracy)
+    return _verification(_float_ratio(problem, operands, rounding, rng) * rounding.threshold, rounding.threshold)
+
+
+def _verification(residual: float, threshold: float) -> Verification:
+    return Verification(method="freivalds", residual=residual, threshold=threshold, passed=residual <= threshold)
+
+
+def _integer_residual(problem: Problem, operands: Checkable, rng: np.random.Generator) -> float:
+    """How many rows are wrong."""
+    if problem.k == 0:
+        c, rows, columns = operands.elementwise.c, np.arange(problem.m)[:, np.newaxis], np.arange(problem.n)
+        return float(sum(np.count_nonzero(c.elements(item, rows, columns)) for item in range(problem.batch)))
+    wraps = problem.dtype == "int32" or problem.k > LARGEST_INT8_DEPTH
+    rounds = WRAPPED_ROUNDS if wraps else 1
+    wrong = operands.wrong_rows(wraps=wraps, rng=rng)
+    for _ in range(rounds - 1):
+        wrong |= operands.wrong_rows(wraps=wraps, rng=rng)
+    return float(np.count_nonzero(wrong))
+
+
+def group_width(k: int) -> int:
+    """Columns of a group: about k, and whole runs of the host's sums."""
+    return max(k, LEAST_WIDTH) if k < RUN else k // RUN * RUN
+
+
+def is_direct(problem: Problem) -> bool:
+    """Whether every element is computed again on the host: that takes no longer than a sketch."""
+    multiply_adds = problem.batch * problem.m * problem.n * problem.k
+    return problem.k == 0 or (multiply_adds <= MOST_DIRECT and problem.batch <= MOST_ITEMS)
+
+
+def _float_ratio(problem: Problem, operands: Checkable, rounding: Rounding, rng: np.random.Generator) -> float:
+    """The largest error over its tolerance."""
+    if is_direct(problem):
+        return _direct(problem, operands.elementwise, rounding)
+    found = operands.direct(rounding) or _sketched(problem, operands, rounding, rng)
+    worst = float(found.worst.max(initial=0.0))
+    if worst <= 1.0 and not (found.bad_rows.any() or found.bad_columns.any() or found.odd_columns.any()):
+        return worst
+    rows = np.broadcast_to((found.worst > 1.0) | found.bad_rows, (problem.batch, problem.m))
+    columns = np.broadcast_to(found.odd_columns | found.bad_columns, (problem.batch, problem.n))
+    worst = float(found.worst[~rows].max(initial=0.0))
+    return max(worst, _again(operands.elementwise, rows, columns, rounding))
+
+
+def _sketched(problem: Problem, operands: Checkable, rounding: Rounding, rng: np.random.Generator) -> RowErrors:
+    """Each row's worst residual over its tolerance. Columns of C that overflowed are left out of a second sketch."""
+    floor = rounding.operand_floor if rounding.operand else 0.0
+    width = group_width(problem.k)
+    sketch = operands.sketch(width=width, floor=floor, common=rounding.normwise, excluded=None, rng=rng)
+    odd = sketch.odd_columns
+    if odd.any():
+        left_out = np.broadcast_to(odd | sketch.bad_columns, (problem.batch, problem.n))
+        sketch = operands.sketch(width=width, floor=floor, common=rounding.normwise, excluded=left_out, rng=rng)
+    return RowErrors(_ratios(sketch, rounding), sketch.bad_rows, sketch.bad_columns, odd)
+
+
+def _direct(problem: Problem, operands: Operands, rounding: Rounding) -> float:
+    rows = np.arange(problem.m)
+    return max((worst_of_rows(operands, item, rows, rounding) for item in range(problem.batch)), default=0.0)
+
+
+def _again(operands: Operands, rows: Array, columns: Array, rounding: Rounding) -> float:
+    """The worst element of these rows and columns, bool (batch, m) and (batch, n)."""
+    worst = 0.0
+    for item in np.flatnonzero(rows.any(axis=1) | columns.any(axis=1)):
+        of_rows, of_columns = np.flatnonzero(rows[item]), np.flatnonzero(columns[item])
+        if len(of_rows):
+            worst = max(worst, worst_of_rows(operands, int(item), of_rows, rounding))
+        if len(of_columns) and worst <= 1.0:
+            worst = max(worst, worst_of_columns(operands, int(item), of_columns, rounding))
+        if worst > 1.0:
+            break
+    return worst
+
+
+def _ratios(sketch: Sketch, rounding: Rounding) -> Array:
+    """Each row's worst residual over its tolerance: (batch, m)."""
+    q, r = sketch.q, sketch.r
+    if rounding.normwise:
+        q, r = (np.broadcast_to(each.max(axis=1, keepdims=True, initial=0.0), each.shape) for each in (q, r))
+    with np.errstate(all="ignore"):
+        underflow = np.ldexp(rounding.underflow, -sketch.exponents)[..., np.newaxis] * sketch.unit[:, np.newaxis, :]
+        squares, tolerance = np.square(sketch.difference), rounding.squared_tolerance(q, r, underflow)
+        squares /= tolerance
+        if not np.isfinite(squares).all():  # 0 over 0 is no difference; a NaN is one
+            squares = np.where(sketch.difference == 0.0, 0.0, np.nan_to_num(squares, nan=inf))
+        # C itself is in R: an element so wrong that its square overflows must not grant itself anything.
+        if not np.isfinite(tolerance).all():
+            squares = np.where(np.isfinite(tolerance), squares, inf)
+        worst: Array = np.sqrt(squares.max(axis=-1, initial=0.0))
+    return worst

@@ -1,0 +1,137 @@
+"""A bench on the CPU: `cpu_blas` timed by the host's clock. Its product is a fresh array each time, as in the service,
+so allocating it is part of what is timed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+from jobs.benchmarks.cases import Case
+from jobs.benchmarks.records import CopyFigures, LaunchFigures
+from jobs.benchmarks.spec import CacheState, DataSpec
+from jobs.errors import KernelUnavailable
+from jobs.formats.elements import STORAGE_DTYPES, Array
+from kernels.catalog import BY_NAME
+from kernels.model.kernel import DeviceTraits
+from kernels.model.numerics import DTYPES, Problem
+from worker.check.checked import HostProduct
+from worker.check.elements import as_float64, core
+from worker.check.host_matrix import HostMatrix
+from worker.check.rounding import rounding_of
+from worker.cpu.blas import multiply
+from worker.cpu.data import operand, stored
+from worker.cpu.usage import ProcessorTimes, last_cache_bytes
+from worker.device.bench import Bench, Prepared, Sample, Watched
+
+CPU = DeviceTraits("cpu")
+LEAST_FLUSH_BYTES = 64 << 20
+SAMPLED_ROWS = 128  # that the error is taken over
+BLOCK_ELEMENTS = 1 << 22  # of the float64 product at a time
+FLOAT64_ROUNDOFF = 2.0**-53
+MUCH_ELSEWHERE = 0.15  # of all cores' time that other processes used: then the CPU was not ours alone
+
+
+class CpuBench(Bench):
+    """The operands of one problem in this process's memory, the last product beside them."""
+
+    def __init__(self, problem: Problem, data: DataSpec) -> None:
+        self.problem = problem
+        batch = problem.product_shape[:-2]
+        self.a = operand(data, problem.dtype, (*batch, problem.m, problem.k), 0)
+        self.b = operand(data, problem.dtype, (*batch, problem.k, problem.n), 1)
+        self.c: Array = np.zeros(problem.product_shape, STORAGE_DTYPES[problem.product_dtype])
+        # Ones, so that its pages exist: the first flush should not spend the time allowed to samples on page faults.
+        self._flushed = np.ones(max(LEAST_FLUSH_BYTES, 2 * last_cache_bytes()), np.uint8)
+
+    def prepare(self, case: Case) -> Prepared:
+        if (reason := BY_NAME[case.kernel].unsupported_because(CPU)) is not None:
+            raise KernelUnavailable(reason)
+        return _PreparedCpu(self)
+
+    def flush(self) -> None:
+        """Writes over what the caches hold."""
+        self._flushed += 1
+
+    def poison(self) -> None:
+        if DTYPES[self.problem.product_dtype].is_integer:
+            self.c.fill(np.iinfo(self.c.dtype).min)
+        else:
+            self.c[...] = stored(np.array(np.nan), self.problem.product_dtype)
+
+    def matrices(self) -> HostProduct:
+        problem = self.problem
+        return HostProduct(
+            HostMatrix(core(self.a, transposed=False), problem.dtype),
+            HostMatrix(core(self.b, transposed=False), problem.dtype),
+            HostMatrix(core(self.c, transposed=False), problem.product_dtype),
+        )
+
+    def error_vs_float64(self) -> float | None:
+        """Of the first product of a batch."""
+        problem = self.problem
+        if DTYPES[problem.dtype].is_integer:
+            return None
+        rows = np.unique(np.linspace(0, problem.m - 1, SAMPLED_ROWS).astype(int))
+        a, b, c = (core(matrix, transposed=False)[0] for matrix in (self.a, self.b, self.c))
+        exact = as_float64(a[rows], problem.dtype) @ as_float64(b, problem.dtype)
+        size = float(np.linalg.norm(exact))
+        distance = float(np.linalg.norm(as_float64(c[rows], problem.product_dtype) - exact))
+        return distance / size if size else distance
+
+    def largest_error_ratio(self) -> float:
+        ratio = self._integer_ratio if DTYPES[self.problem.dtype].is_integer else self._float_ratio
+        rows = max(1, BLOCK_ELEMENTS // self.problem.n)
+        return max(ratio(slice(start, start + rows)) for start in range(0, self.problem.m, rows))
+
+    def _integer_ratio(self, rows: slice) -> float:
+        """Sums modulo 2⁶⁴ hold all that is to be known modulo 2³²."""
+        a, c = (matrix[..., rows, :] for matrix in (self.a, self.c))
+        exact = (a.astype(np.int64) @ self.b.astype(np.int64)).astype(np.int32)
+        return 0.0 if np.array_equal(exact, c) else float("inf")
+
+    def _float_ratio(self, rows: slice) -> float:
+        """Each element's distance from float64's, over k·u·|A|·|B| + u_out·|C|: the bound for any order of summation
+        (Higham, "Accuracy and Stability of Numerical Algorithms", section 3.5)."""
+        problem = self.problem
+        rounding = rounding_of(problem, BY_NAME["cpu_blas"].accuracy[problem.dtype])
+        a, b = as_float64(self.a[..., rows, :], problem.dtype), as_float64(self.b, problem.dtype)
+        with np.errstate(all="ignore"):  # what overflows is seen and counts as wrong
+            exact, sizes = a @ b, np.abs(a) @ np.abs(b)
+            granted = problem.k * (rounding.accumulate + FLOAT64_ROUNDOFF) * sizes + rounding.output * np.abs(exact)
+            distance = np.abs(as_float64(self.c[..., rows, :], problem.product_dtype) - exact)
+            ratios = np.where(distance == 0.0, 0.0, distance / (granted + rounding.underflow))
+        return float(np.nan_to_num(ratios, nan=np.inf).max(initial=0.0))
+
+    def copies(self, *, pageable: bool) -> CopyFigures | None:
+        return None
+
+    def energy_mj(self, prepared: Prepared, window_s: float) -> float | None:
+        return None
+
+    @contextmanager
+    def watch(self) -> Iterator[Watched]:
+        watched, before = Watched(), ProcessorTimes.now()
+        yield watched
+        watched.contended = before.others_share(ProcessorTimes.now()) > MUCH_ELSEWHERE
+
+
+class _PreparedCpu(Prepared):
+    def __init__(self, bench: CpuBench) -> None:
+        self._bench = bench
+        self.launch = LaunchFigures()
+        self.compile_ms = 0.0
+
+    def sample(self, reps: int, cache: CacheState) -> Sample:
+        """Each launch finds the caches as asked, so each is timed by itself."""
+        bench, spent_ns = self._bench, 0
+        for _ in range(reps):
+            if cache == "cold":
+                bench.flush()
+            started_ns = time.perf_counter_ns()
+            bench.c = multiply(bench.problem, bench.a, bench.b)
+            spent_ns += time.perf_counter_ns() - started_ns
+        return Sample(time_us=spent_ns / reps / 1e3, sm_clock_mhz=None, launch_us=0.0)

@@ -1,0 +1,119 @@
+"""Products on the CPU, by numpy's BLAS in this process."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from threadpoolctl import ThreadpoolController
+
+from jobs.benchmarks.records import Ceiling
+from jobs.benchmarks.spec import DataSpec
+from jobs.errors import OutOfDeviceMemory
+from jobs.fleet.workers import Telemetry
+from jobs.formats.elements import Array
+from jobs.matrices.digest import digest_of
+from jobs.models import Measured
+from jobs.settings import Settings
+from kernels.model.numerics import Problem
+from kernels.selection.choose import Choice
+from worker.cpu.bench import CpuBench
+from worker.cpu.blas import multiply
+from worker.cpu.ceilings import cpu_ceilings
+from worker.cpu.device import available_bytes, cpu_info, usable_cores
+from worker.cpu.environment import host_environment
+from worker.device.bench import Bench
+from worker.device.runner import HostOperand, Product, Runner, host_operands, verify_on_host
+
+# Products of fewer operations take one thread: waking others costs more than they save, and keeps cores from the
+# API and Redis beside this worker. About 360×360×360.
+ONE_THREAD_FLOPS = 100e6
+LOOKED_AT_BYTES = 16 << 20  # a smaller product is not worth the question how much memory is free
+SPARE_BYTES = 256 << 20  # left free beside a product: blocks of it in other types, the check, the process itself
+
+
+class CpuRunner(Runner):
+    """`cpu_blas` in this process."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._threads = settings.cpu_threads or usable_cores()
+        self._blas = ThreadpoolController().select(user_api="blas").lib_controllers
+        self._use_threads(self._threads)
+        self.device = cpu_info(self._threads)
+
+    def _use_threads(self, count: int) -> None:
+        for library in self._blas:
+            library.set_num_threads(count)
+
+    @contextmanager
+    def compute(self, problem: Problem, choice: Choice, a: HostOperand, b: HostOperand) -> Iterator[Product]:
+        _admit(problem)
+        self._use_threads(self._threads if problem.flops >= ONE_THREAD_FLOPS else 1)
+        started = time.perf_counter()
+        c = multiply(problem, a.elements, b.elements)
+        yield CpuProduct(problem, a, b, c, kernel_ms=(time.perf_counter() - started) * 1e3)
+
+    def telemetry(self) -> Telemetry:
+        return Telemetry()
+
+    @contextmanager
+    def bench(self, problem: Problem, data: DataSpec, *, alone: bool = True) -> Iterator[Bench]:
+        _admit(problem, operands=True)
+        self._use_threads(self._threads if problem.flops >= ONE_THREAD_FLOPS else 1)
+        yield CpuBench(problem, data)
+
+    def environment(self) -> dict[str, Any]:
+        return host_environment() | {"blas_threads": self._threads, "versions": self.device.versions}
+
+    def ceilings(self) -> Iterator[Ceiling]:
+        self._use_threads(self._threads)
+        return cpu_ceilings(self._threads)
+
+
+def _admit(problem: Problem, *, operands: bool = False) -> None:
+    """Raises OutOfDeviceMemory for a product that memory has no room for: the system would end the process instead.
+
+    `operands` are counted where they are to be made too.
+    """
+    need = problem.product_bytes + (problem.operand_bytes if operands else 0)
+    if need < LOOKED_AT_BYTES:
+        return
+    need, free = need + SPARE_BYTES, available_bytes()
+    if free is not None and need > free:
+        raise OutOfDeviceMemory(
+            f"The product needs {need} bytes of memory, of which {free} are free; make it smaller or try later."
+        )
+
+
+class CpuProduct(Product):
+    """Everything in this process's memory."""
+
+    def __init__(self, problem: Problem, a: HostOperand, b: HostOperand, c: Array, *, kernel_ms: float) -> None:
+        self._operands = a, b
+        self._c = c
+        self._digest = digest_of(c)
+        self._kernel_ms = kernel_ms
+        self.matrices = host_operands(problem, a.elements, b.elements, c)
+
+    @property
+    def digest(self) -> int:
+        return self._digest
+
+    def verify_operands(self) -> None:
+        verify_on_host(self._operands)
+
+    def keep_operands(self) -> None:
+        """They lie in the store, mapped: there are no copies."""
+
+    def drop_operands(self) -> None:
+        """As above."""
+
+    def chunks(self) -> Iterator[memoryview]:
+        yield self._c.reshape(-1).view(np.uint8).data
+
+    @property
+    def measured(self) -> Measured:
+        return Measured(h2d_ms=0.0, kernel_ms=self._kernel_ms, d2h_ms=0.0)

@@ -1,0 +1,54 @@
+"""XXH3-64 of each part of matrices' stored bytes, computed where they lie on the device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import cupy
+import numpy as np
+
+from jobs.formats.elements import Array
+from worker.cuda.check.digest_plan import LEAST_BYTES, THREADS, digest_plan, stored_bytes
+from worker.cuda.compile import Compiler
+from worker.cuda.memory import DeviceMatrix
+from worker.cuda.results import Results
+from worker.cuda.sources import digest_program
+
+
+@dataclass(frozen=True, slots=True)
+class PendingDigests:
+    """Launched."""
+
+    _parts: tuple[int, ...]
+    _results: Results
+
+    def result(self) -> list[Array]:
+        """uint64 (parts,) for each matrix. Waits for the device."""
+        whole = self._results.wait().view(np.uint64)
+        return np.split(whole, np.cumsum(self._parts)[:-1])
+
+
+def launch_digests(compiler: Compiler, matrices: Sequence[DeviceMatrix]) -> PendingDigests:
+    """A part has 16 KiB, the last one up to twice as much. Raises ValueError for a matrix below LEAST_BYTES, which has
+    to be hashed on the host."""
+    plans = []
+    for matrix in matrices:
+        if stored_bytes(matrix.layout) < LEAST_BYTES:
+            raise ValueError(f"a matrix of {stored_bytes(matrix.layout)} bytes is digested on the host")
+        plans.append(digest_plan(matrix.layout, matrix.address))
+    size = 8 * sum(planned.parts for planned in plans)
+    memory = cupy.cuda.alloc(max(size, 1))
+    to = memory.ptr
+    for matrix, planned in zip(matrices, plans, strict=True):
+        arguments = (np.uint64(matrix.address), *map(np.int64, planned.numbers), np.uint64(to))
+        _function(compiler, planned.function)((planned.blocks,), (THREADS,), arguments)
+        to += 8 * planned.parts
+    return PendingDigests(tuple(planned.parts for planned in plans), Results(memory, 0, size))
+
+
+@lru_cache(maxsize=16)
+def _function(compiler: Compiler, name: str) -> Any:
+    return compiler.function(digest_program(), name)

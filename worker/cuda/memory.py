@@ -1,0 +1,106 @@
+"""Matrices on the device: copied there at a padded pitch, kept there between jobs, copied back in pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import cupy
+import numpy as np
+
+from jobs.formats.elements import Array
+from worker.cuda.pitch import Layout, Piece
+
+STAGING_BYTES = 8 << 20  # of each of the two pinned buffers that a product passes through
+WHOLE = 1 << 62  # an operand is copied in as few pieces as its layout allows
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceMatrix:
+    """Memory of the device with its layout; freed with the last reference to it."""
+
+    layout: Layout
+    memory: Any  # a cupy.cuda.MemoryPointer
+
+    @property
+    def address(self) -> int:
+        return int(self.memory.ptr)
+
+
+class StopWatch:
+    """Adds up spans of device time between events on the current stream."""
+
+    def __init__(self) -> None:
+        self._spans: list[tuple[Any, Any]] = []
+
+    def __enter__(self) -> None:
+        start, end = cupy.cuda.Event(), cupy.cuda.Event()
+        start.record()
+        self._spans.append((start, end))
+
+    def __exit__(self, *_: object) -> None:
+        self._spans[-1][1].record()
+
+    def total_ms(self) -> float:
+        """Waits for the last span to end."""
+        for _, end in self._spans:
+            end.synchronize()
+        return float(sum(cupy.cuda.get_elapsed_time(start, end) for start, end in self._spans))
+
+
+def allocate(layout: Layout) -> DeviceMatrix:
+    """Not initialised, but for groups, whose padding takes part in sums. Raises cupy's OutOfMemoryError."""
+    memory = cupy.cuda.alloc(max(layout.bytes, 1))
+    if layout.in_groups and layout.bytes:
+        memory.memset_async(0, layout.bytes)
+    return DeviceMatrix(layout, memory)
+
+
+def upload(elements: Array, matrix: DeviceMatrix) -> None:
+    """Starts the copy of a stored matrix, C order; `elements` must live until the stream has done it."""
+    kind = cupy.cuda.runtime.memcpyHostToDevice
+    for piece in matrix.layout.pieces(WHOLE):
+        if piece.bytes:
+            _copy(matrix.address + piece.device_offset, elements.ctypes.data + piece.host_offset, matrix, piece, kind)
+
+
+def _copy(to: int, source: int, matrix: DeviceMatrix, piece: Piece, kind: int) -> None:
+    """One piece between the matrix and host memory, where its rows lie without gaps."""
+    runtime, stream = cupy.cuda.runtime, cupy.cuda.get_current_stream().ptr
+    pitch = matrix.layout.pitch_bytes
+    if piece.height == 1:
+        runtime.memcpyAsync(to, source, piece.bytes, kind, stream)
+    elif kind == runtime.memcpyHostToDevice:
+        runtime.memcpy2DAsync(to, pitch, source, piece.width_bytes, piece.width_bytes, piece.height, kind, stream)
+    else:
+        runtime.memcpy2DAsync(to, piece.width_bytes, source, pitch, piece.width_bytes, piece.height, kind, stream)
+
+
+class Staging:
+    """Two pinned buffers: while one is read by the caller, the next piece is copied into the other."""
+
+    def __init__(self) -> None:
+        self._buffers = [np.frombuffer(cupy.cuda.alloc_pinned_memory(STAGING_BYTES), np.uint8) for _ in range(2)]
+
+    def download(self, matrix: DeviceMatrix, watch: StopWatch) -> Iterator[memoryview]:
+        """The matrix in stored order. Each piece is good until the next is asked for."""
+        waiting: tuple[Any, memoryview] | None = None
+        for index, piece in enumerate(matrix.layout.pieces(STAGING_BYTES)):
+            buffer = self._buffers[index % 2]
+            with watch:
+                kind = cupy.cuda.runtime.memcpyDeviceToHost
+                _copy(buffer.ctypes.data, matrix.address + piece.device_offset, matrix, piece, kind)
+            done = cupy.cuda.Event(disable_timing=True)
+            done.record()
+            if waiting is not None:
+                yield _arrived(waiting)
+            waiting = done, buffer[: piece.bytes].data
+        if waiting is not None:
+            yield _arrived(waiting)
+
+
+def _arrived(waiting: tuple[Any, memoryview]) -> memoryview:
+    done, view = waiting
+    done.synchronize()
+    return view

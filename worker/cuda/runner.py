@@ -1,0 +1,183 @@
+"""Products on one GPU: operands there, kernel, check where it is cheaper, product back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import cupy
+import structlog
+
+from jobs.benchmarks.records import Ceiling
+from jobs.benchmarks.spec import DataSpec
+from jobs.errors import OutOfDeviceMemory
+from jobs.fleet.workers import Telemetry
+from jobs.settings import Settings
+from kernels.model.kernel import CudaKernel
+from kernels.model.numerics import Problem
+from kernels.selection.choose import Choice
+from worker.cuda.bench.bench import CudaBench
+from worker.cuda.bench.ceilings import CoreRoofs
+from worker.cuda.bench.environment import cuda_environment
+from worker.cuda.bench.library_ceilings import LibraryRoofs
+from worker.cuda.compile import Compiler
+from worker.cuda.cublas import Cublas
+from worker.cuda.device.faults import device_faults
+from worker.cuda.device.info import cuda_info
+from worker.cuda.device.telemetry import GpuTelemetry
+from worker.cuda.launch import launch, prepare
+from worker.cuda.memory import DeviceMatrix, Staging, StopWatch, allocate, upload
+from worker.cuda.operand_cache import Copies, OperandCache
+from worker.cuda.pitch import operand_layout, product_layout
+from worker.cuda.product import ProductBroughtBack, ProductOnDevice, Times
+from worker.device.bench import Bench
+from worker.device.runner import HostOperand, Product, Runner
+
+# Below so many elements in all three matrices the check is quicker on the CPU than three launches and copies are.
+HOST_CHECK_ELEMENTS = 3 << 16
+SPARE_BYTES = 64 << 20  # left free beside the matrices: cuBLAS's workspace, the check's vectors
+
+log = structlog.get_logger(__name__)
+
+
+class CudaRunner(Runner):
+    """The GPU that CUDA_VISIBLE_DEVICES leaves to this process."""
+
+    def __init__(self, settings: Settings) -> None:
+        with device_faults():
+            index = int(settings.device.partition(":")[2] or 0)
+            self.device = cuda_info(index)
+            self.compiler = Compiler(settings.kernel_cache_dir)
+            self._cublas = Cublas(self.compiler)
+            self._staging = Staging()
+            self.cache: OperandCache[DeviceMatrix] = OperandCache(settings.device_cache_bytes)
+            self._telemetry = GpuTelemetry(self.device.uuid)
+
+    def telemetry(self) -> Telemetry:
+        return self._telemetry.read()
+
+    @contextmanager
+    def compute(self, problem: Problem, choice: Choice, a: HostOperand, b: HostOperand) -> Iterator[Product]:
+        with device_faults():
+            product = self._computed_if_it_fits(problem, choice, a, b)
+            if product is None:
+                log.warning("the device's memory was full; kept operands are dropped and the product tried again")
+                self._free_all()
+                product = self._compute(problem, choice, a, b)
+            yield product
+
+    @contextmanager
+    def bench(self, problem: Problem, data: DataSpec, *, alone: bool = True) -> Iterator[Bench]:
+        with device_faults(), self._device_alone() if alone else _stream_of_its_own():
+            bench = CudaBench(self.compiler, self._cublas, self.device, problem, data)
+            try:
+                yield bench
+            finally:
+                bench.close()
+
+    def environment(self) -> dict[str, Any]:
+        with device_faults():
+            return cuda_environment(self.device)
+
+    def ceilings(self) -> Iterator[Ceiling]:
+        with device_faults(), self._device_alone():
+            yield from CoreRoofs(self.compiler, self.device).all()
+            self._free_all()
+            yield from LibraryRoofs(self.compiler, self._cublas, self.device).all()
+
+    @contextmanager
+    def _device_alone(self) -> Iterator[None]:
+        """A stream of its own, and all memory: operands kept for products are dropped first."""
+        self._free_all()
+        try:
+            with _stream_of_its_own():
+                yield
+        finally:
+            self._free_all()
+            cupy.get_default_pinned_memory_pool().free_all_blocks()
+
+    def _computed_if_it_fits(self, problem: Problem, choice: Choice, a: HostOperand, b: HostOperand) -> Product | None:
+        """None where memory ran out. The error is let go here: it would hold on to what was allocated before it."""
+        try:
+            return self._compute(problem, choice, a, b)
+        except cupy.cuda.memory.OutOfMemoryError:
+            return None
+
+    def _compute(self, problem: Problem, choice: Choice, a: HostOperand, b: HostOperand) -> Product:
+        self._admit(problem, (a, b))
+        copying, computing = StopWatch(), StopWatch()
+        on_a = self._on_device(problem, a, copying)
+        on_b = on_a if a.id is not None and a.id == b.id else self._on_device(problem, b, copying)
+        on_c = allocate(product_layout(problem))
+        self._multiply(problem, choice, (on_a, on_b, on_c), computing)
+        times = Times(h2d_ms=copying.total_ms(), kernel_ms=computing.total_ms())
+        copies = Copies(self.cache, (a.id, b.id), (on_a, on_b))
+        elements = problem.batch * problem.m * problem.n + a.elements.size + b.elements.size
+        if elements <= HOST_CHECK_ELEMENTS:
+            return ProductBroughtBack(problem, (a, b), copies, on_c, self._staging, times)
+        matrices = on_a, on_b, on_c
+        return ProductOnDevice(problem, (a, b), copies, matrices, self._staging, self.compiler, times)
+
+    def _multiply(
+        self,
+        problem: Problem,
+        choice: Choice,
+        matrices: tuple[DeviceMatrix, DeviceMatrix, DeviceMatrix],
+        computing: StopWatch,
+    ) -> None:
+        kernel = choice.kernel
+        if isinstance(kernel, CudaKernel):
+            functions = prepare(self.compiler, kernel, choice.config, problem)
+            with computing:
+                launch(functions, kernel, choice.config, problem, *matrices)
+        else:
+            with computing:
+                self._cublas.multiply(kernel.name, problem, *matrices)
+
+    def _on_device(self, problem: Problem, operand: HostOperand, copying: StopWatch) -> DeviceMatrix:
+        """The operand's copy on the device: kept from an earlier job, or made now."""
+        if operand.id is not None and (kept := self.cache.get(operand.id)) is not None:
+            return kept
+        matrix = allocate(operand_layout(problem.dtype, operand.elements.shape))
+        with copying:
+            upload(operand.elements, matrix)
+        return matrix
+
+    def _admit(self, problem: Problem, operands: tuple[HostOperand, HostOperand]) -> None:
+        """Raises OutOfDeviceMemory, before anything is allocated, for what cannot fit."""
+        need = product_layout(problem).bytes + SPARE_BYTES
+        for operand in operands:
+            if operand.id is None or self.cache.get(operand.id) is None:
+                need += operand_layout(problem.dtype, operand.elements.shape).bytes
+        if need <= _free_bytes():
+            return
+        self._free_all()
+        need = product_layout(problem).bytes + SPARE_BYTES
+        need += sum(operand_layout(problem.dtype, operand.elements.shape).bytes for operand in operands)
+        if need > (free := _free_bytes()):
+            raise OutOfDeviceMemory(
+                f"The product needs {need} bytes on the device, which has {free} free; make it smaller or try later."
+            )
+
+    def _free_all(self) -> None:
+        self.cache.clear()
+        cupy.get_default_memory_pool().free_all_blocks()
+
+
+@contextmanager
+def _stream_of_its_own() -> Iterator[None]:
+    """It waits for no other. At its end the memory that was used on it is free for others."""
+    stream = cupy.cuda.Stream(non_blocking=True)
+    try:
+        with stream:
+            yield
+        stream.synchronize()
+    finally:
+        cupy.get_default_memory_pool().free_all_blocks(stream)
+
+
+def _free_bytes() -> int:
+    """What the driver has free, and what CuPy's pool holds unused."""
+    free, _ = cupy.cuda.runtime.memGetInfo()
+    return int(free + cupy.get_default_memory_pool().free_bytes())

@@ -1,0 +1,151 @@
+"""What is given to the CUDA compiler: source, headers, options, and the name under which the result is kept.
+
+No GPU is needed to say it, so tests compile every kernel without one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from kernels.model.kernel import SOURCE_DIR, CudaKernel, TileConfig
+from kernels.model.numerics import DTypeName, Problem
+
+TURN_SOURCE = Path(__file__).parent / "src" / "turn.cu"
+BORDER_SOURCE = TURN_SOURCE.with_name("border.cu")
+BENCHMARK_SOURCE = TURN_SOURCE.with_name("benchmark.cu")
+RANDOM_SOURCE = TURN_SOURCE.with_name("random.cu")
+SKETCH_SOURCE = TURN_SOURCE.with_name("sketch.cu")
+DIRECT_SOURCE = TURN_SOURCE.with_name("direct.cu")
+DIGEST_SOURCE = TURN_SOURCE.with_name("digest.cu")
+GATHER_SOURCE = TURN_SOURCE.with_name("gather.cu")
+SKETCH_CHUNK = 512  # columns whose random vectors a block keeps in shared memory
+COPY_SOURCE = TURN_SOURCE.with_name("copy_rows.cu")
+TURN_TILES = {1: 128, 2: 64, 4: 64}  # rows and columns for a block, by bytes of an element, as in turn.cu
+TURN_THREADS = 256
+LANGUAGE = "--std=c++17"
+GATED = ("-DGATED",)  # a last argument says on the device whether the launch takes effect: gate.cuh
+_INCLUDE = re.compile(r'^\s*#include "([^"]+)"', re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """One translation unit with its macros."""
+
+    path: Path
+    options: tuple[str, ...]
+    architecture_specific: bool = False  # it uses instructions that no other architecture has
+
+    def arch(self, arch: str) -> str:
+        """What the compiler is told for `sm_90`: that itself, or `sm_90a`."""
+        return f"{arch}a" if self.architecture_specific else arch
+
+    @property
+    def source(self) -> str:
+        return _text(self.path)
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What the source includes of ours, and what that includes: contents by the name that `#include` gives."""
+        return _headers(self.path)
+
+    def key(self, arch: str, compiler: str) -> str:
+        """Changes with anything that the compiled result depends on, and not with comments or layout."""
+        texts = map(_tokens, (self.source, *self.headers.values()))
+        parts = (self.path.name, *texts, *self.options, self.arch(arch), compiler)
+        return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_BETWEEN_TOKENS = re.compile(r"(?<!\w) | (?!\w)")
+
+
+@lru_cache(maxsize=64)
+def _tokens(text: str) -> str:
+    """CUDA C++ without comments, and without spaces but those that part two words; a directive keeps its line."""
+    lines = (" ".join(line.split()) for line in _COMMENT.sub("", text).split("\n"))
+    return _BETWEEN_TOKENS.sub("", "".join(line + ("\n" if line.startswith("#") else " ") for line in lines))
+
+
+@lru_cache(maxsize=64)
+def _headers(path: Path) -> dict[str, str]:
+    found: dict[str, str] = {}
+    waiting = _INCLUDE.findall(_text(path))
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            beside = path.parent / name
+            found[name] = _text(beside if beside.exists() else SOURCE_DIR / name)
+            waiting += _INCLUDE.findall(found[name])
+    return dict(sorted(found.items()))
+
+
+@lru_cache(maxsize=64)
+def _text(path: Path) -> str:
+    return path.read_text()
+
+
+def kernel_program(kernel: CudaKernel, config: TileConfig, problem: Problem, *, gated: bool = False) -> Program:
+    """A kernel of the catalogue for a problem's element type and transpositions, as its function finds them."""
+    problem = kernel.as_launched(problem, config)
+    transposes = _transposes((problem.transpose_a, problem.transpose_b))
+    options = (*_common(problem.dtype), *transposes, *kernel.defines(config), *(GATED if gated else ()))
+    return Program(kernel.source_path, options, kernel.architecture_specific)
+
+
+def sketch_program(dtype: DTypeName, transposed: tuple[bool, bool], chunk: int = SKETCH_CHUNK) -> Program:
+    """The check's projections of a product whose operands are stored transposed or not."""
+    return Program(SKETCH_SOURCE, (*_common(dtype), *_transposes(transposed), f"-DCHUNK={chunk}"))
+
+
+def direct_program(dtype: DTypeName, transposed: tuple[bool, bool]) -> Program:
+    """The comparison of every element of a product with its sum in float64."""
+    return Program(DIRECT_SOURCE, (*_common(dtype), *_transposes(transposed)))
+
+
+def digest_program() -> Program:
+    """XXH3-64 of parts of a matrix."""
+    return Program(DIGEST_SOURCE, (LANGUAGE,))
+
+
+def gather_program(dtype: DTypeName) -> Program:
+    """Single elements of a matrix as float64."""
+    return Program(GATHER_SOURCE, (*_common(dtype), *_transposes((False, False))))
+
+
+def turn_program(itemsize: int, *, gated: bool = False) -> Program:
+    """The transposition of matrices whose elements have so many bytes: 1, 2 or 4."""
+    return Program(TURN_SOURCE, (LANGUAGE, f"-DITEM_BYTES={itemsize}", *(GATED if gated else ())))
+
+
+def copy_program() -> Program:
+    """Copies of rows, where a word on the device says so."""
+    return Program(COPY_SOURCE, (LANGUAGE, *GATED))
+
+
+def border_program(problem: Problem, vectors: int, *, narrow: bool) -> Program:
+    """The product of so many rows or columns, 1, 2, 4 or 8, with operands as they lie."""
+    transposes = _transposes((problem.transpose_a, problem.transpose_b))
+    own = (f"-DVECTORS={vectors}", f"-DNARROW={int(narrow)}")
+    return Program(BORDER_SOURCE, (*_common(problem.dtype), *transposes, *own))
+
+
+def benchmark_program() -> Program:
+    """What times kernels, and what measures roofs."""
+    return Program(BENCHMARK_SOURCE, (LANGUAGE,))
+
+
+def random_program(dtype: DTypeName) -> Program:
+    """Operands out of a seed."""
+    return Program(RANDOM_SOURCE, _common(dtype))
+
+
+def _transposes(transposed: tuple[bool, bool]) -> tuple[str, str]:
+    return f"-DTRANSPOSE_A={int(transposed[0])}", f"-DTRANSPOSE_B={int(transposed[1])}"
+
+
+def _common(dtype: DTypeName) -> tuple[str, ...]:
+    return (LANGUAGE, f"-DDTYPE_{dtype.upper()}")

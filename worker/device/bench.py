@@ -1,0 +1,87 @@
+"""What a device must do to have kernels timed on it. One class per device class: `cpu_bench`, `cuda_bench`.
+
+Everything that does not depend on the device (when to stop, what counts, what is recorded) is in `measure`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+
+from jobs.benchmarks.cases import Case
+from jobs.benchmarks.records import CopyFigures, DeviceState, LaunchFigures
+from jobs.benchmarks.spec import CacheState
+from worker.check.checked import Checkable
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One timed sample of `reps` launches."""
+
+    time_us: float  # of one launch
+    sm_clock_mhz: float | None  # mean over the sample; None where the device does not tell
+    launch_us: float  # what putting one launch on the stream cost the host
+
+
+@dataclass(slots=True)
+class Watched:
+    """What was seen of the device while it was watched; filled in when the watch ends."""
+
+    state: DeviceState = field(default_factory=DeviceState)
+    contended: bool = False  # another process used the device
+    throttled: bool = False  # heat or a power brake held the clock down
+    power_limited: bool = False  # the power cap did
+
+
+class Prepared(ABC):
+    """A kernel ready to be launched on a bench's operands."""
+
+    launch: LaunchFigures
+    compile_ms: float
+
+    @abstractmethod
+    def sample(self, reps: int, cache: CacheState) -> Sample:
+        """Times so many launches after one another. Raises DeviceFault."""
+
+
+class Bench(ABC):
+    """The operands of one problem on a device. Good until its context ends; for one thread."""
+
+    default_clock_mhz: float | None = None  # that a sample's clock is held against; None: samples are never discarded
+
+    @abstractmethod
+    def prepare(self, case: Case) -> Prepared:
+        """Compiles where that is needed. Raises KernelUnavailable, OutOfDeviceMemory, DeviceFault."""
+
+    @abstractmethod
+    def poison(self) -> None:
+        """Fills the product with what no kernel computes: NaN, for integers the lowest value."""
+
+    @abstractmethod
+    def matrices(self) -> Checkable:
+        """Operands and product for the check of `worker/check/verify.py`."""
+
+    @abstractmethod
+    def error_vs_float64(self) -> float | None:
+        """Relative error of the product against float64 on some rows, in the Frobenius norm; None for integers."""
+
+    @abstractmethod
+    def largest_error_ratio(self) -> float:
+        """Of every element: |C - C64| over what rounding explains of it; for `verify: full`. 0 where all are exact."""
+
+    @abstractmethod
+    def copies(self, *, pageable: bool) -> CopyFigures | None:
+        """Operands in and product out, medians of ten; None on a device that shares the host's memory."""
+
+    @abstractmethod
+    def energy_mj(self, prepared: Prepared, window_s: float) -> float | None:
+        """Of one launch, by the device's counter over a steady loop; None where it has no counter."""
+
+    def is_power_capped(self) -> bool:
+        """Whether the power cap, and not something that passes, holds the clock down now."""
+        return False
+
+    @abstractmethod
+    def watch(self) -> AbstractContextManager[Watched]:
+        """Watches clocks, heat, power and other processes until the context ends."""

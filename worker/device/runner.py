@@ -1,0 +1,140 @@
+"""What a worker's device must do for it: compute a product, show it to the check, hand it over, have kernels timed on
+it. One class per device class: `CpuRunner` in `worker/cpu/runner.py`, `CudaRunner` in `worker/cuda/runner.py`, so that
+a CPU worker never imports CuPy.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+from jobs.benchmarks.records import Ceiling
+from jobs.benchmarks.spec import DataSpec
+from jobs.errors import OperandDamaged
+from jobs.fleet.workers import DeviceInfo, Telemetry
+from jobs.formats.elements import Array
+from jobs.matrices.digest import digest_of
+from jobs.models import Measured
+from kernels.catalog import CATALOG
+from kernels.model.numerics import Problem
+from kernels.selection.choose import Choice
+from worker.check.checked import Checkable, HostProduct
+from worker.check.elements import core
+from worker.check.host_matrix import HostMatrix
+from worker.device.bench import Bench
+
+
+@dataclass(frozen=True, slots=True)
+class HostOperand:
+    """An operand as it is stored. `id` is its content address, where a device may keep it for the next job.
+
+    `digest` is that of the bytes that were sent (`jobs/matrices/digest.py`); None where no one sent any.
+    """
+
+    elements: Array
+    id: str | None = None
+    digest: int | None = None
+
+    @property
+    def expected_digest(self) -> int:
+        """What a copy of the operand must have."""
+        return digest_of(self.elements) if self.digest is None else self.digest
+
+
+class Product(ABC):
+    """A product on its device, with its operands still at hand for the check."""
+
+    matrices: Checkable
+
+    @property
+    @abstractmethod
+    def digest(self) -> int:
+        """The digest of the product's bytes, taken before the check begins: what reaches the store must have it."""
+
+    @abstractmethod
+    def verify_operands(self) -> None:
+        """Compares the operands that were multiplied with the digests of what was sent. To be called after the check.
+
+        Raises OperandDamaged.
+        """
+
+    @abstractmethod
+    def keep_operands(self) -> None:
+        """The product is right, so a device may keep its copies of the operands for other jobs."""
+
+    @abstractmethod
+    def drop_operands(self) -> None:
+        """Something is wrong, so no copy of the operands on the device is used again."""
+
+    @abstractmethod
+    def chunks(self) -> Iterator[memoryview]:
+        """Its bytes in stored order. Each piece is good until the next is asked for; to be read once, wholly."""
+
+    @property
+    @abstractmethod
+    def measured(self) -> Measured:
+        """Device times, known once the chunks are read."""
+
+
+def gathered(chunks: Iterator[memoryview]) -> bytearray:
+    """All pieces, each copied before the next is asked for."""
+    whole = bytearray()
+    for chunk in chunks:
+        whole += chunk
+    return whole
+
+
+class Runner(ABC):
+    """One device. For use by one thread."""
+
+    device: DeviceInfo
+
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        """Kernels of the catalogue that this device runs."""
+        return tuple(kernel.name for kernel in CATALOG if kernel.unsupported_because(self.device.traits) is None)
+
+    @abstractmethod
+    def compute(
+        self, problem: Problem, choice: Choice, a: HostOperand, b: HostOperand
+    ) -> AbstractContextManager[Product]:
+        """The product, as long as the context lasts. Raises OutOfDeviceMemory, KernelUnavailable, DeviceFault."""
+
+    @abstractmethod
+    def telemetry(self) -> Telemetry:
+        """The device's state now. For use by any thread."""
+
+    @abstractmethod
+    def bench(self, problem: Problem, data: DataSpec, *, alone: bool = True) -> AbstractContextManager[Bench]:
+        """The problem's operands, made there, to have kernels timed on; as long as the context lasts. `alone`: what is
+        kept there for other products goes first.
+
+        Raises OutOfDeviceMemory, KernelUnavailable, DeviceFault.
+        """
+
+    @abstractmethod
+    def environment(self) -> dict[str, Any]:
+        """What a benchmark there depends on: clocks, limits, versions, host. Unknown is null."""
+
+    @abstractmethod
+    def ceilings(self) -> Iterator[Ceiling]:
+        """The device's roofs, each when it has been measured. Raises OutOfDeviceMemory, DeviceFault."""
+
+
+def verify_on_host(operands: Iterable[HostOperand]) -> None:
+    """Raises OperandDamaged where elements are not those that were sent."""
+    for operand in operands:
+        if operand.digest is not None and digest_of(operand.elements) != operand.digest:
+            raise OperandDamaged
+
+
+def host_operands(problem: Problem, a: Array, b: Array, c: Array) -> HostProduct:
+    """Matrices in this process's memory, as the check reads them. `a` and `b` are as stored, not yet transposed."""
+    return HostProduct(
+        HostMatrix(core(a, transposed=problem.transpose_a), problem.dtype),
+        HostMatrix(core(b, transposed=problem.transpose_b), problem.dtype),
+        HostMatrix(core(c, transposed=False), problem.product_dtype),
+    )

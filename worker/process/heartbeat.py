@@ -1,0 +1,101 @@
+"""What tells the fleet that this worker is there: a beat of the child, which alone knows that it can multiply."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, date, datetime
+from threading import Event, Thread
+
+import structlog
+
+from jobs.errors import MatmulError
+from jobs.fleet.registry import WorkerRegistry
+from jobs.fleet.workers import WorkerInfo
+from jobs.settings import Settings
+from worker.device.runner import Runner
+from worker.process.device_name import consumed_bench_queue
+
+BEAT_S = 1.0  # at most this long, and a fifth of the time that a silent worker counts as live
+
+log = structlog.get_logger(__name__)
+
+
+class Today:
+    """What of a rising count belongs to the present day."""
+
+    def __init__(self, day: date) -> None:
+        self._day = day
+        self._before = 0
+
+    def part_of(self, count: int, day: date) -> int:
+        """Asked often: what came between the last question of a day and its end is lost to it."""
+        if day != self._day:
+            self._day, self._before = day, count
+        return count - self._before
+
+
+class Heartbeat:
+    """Beats from its own thread until `stop`. The worker's id outlives its child, so a restart leaves no ghost."""
+
+    def __init__(self, registry: WorkerRegistry, runner: Runner, settings: Settings) -> None:
+        self._registry = registry
+        self._runner = runner
+        self._settings = settings
+        self._started_at = datetime.now(UTC)
+        self._job: str | None = None
+        self._stopped = Event()
+        self._bench_queue = consumed_bench_queue(runner.device.name)
+        self.verified_products = 0
+        self._today = Today(self._started_at.date())
+        self.worker_id = f"{socket.gethostname()}/{settings.device}/{os.getppid()}"
+
+    def start(self) -> None:
+        """The first beat goes out now. Raises StoreUnavailable."""
+        self._beat()
+        Thread(target=self._run, name="heartbeat", daemon=True).start()
+
+    def stop(self) -> None:
+        """Takes the worker off the register."""
+        self._stopped.set()
+        self._registry.gone(self.worker_id)
+
+    @contextmanager
+    def busy(self, job_id: str) -> Iterator[None]:
+        """Beats say so until the context ends."""
+        self._job = job_id
+        try:
+            yield
+        finally:
+            self._job = None
+
+    def _run(self) -> None:
+        pause_s = min(BEAT_S, self._settings.worker_ttl_s / 5)
+        while not self._stopped.wait(pause_s):
+            try:
+                self._beat()
+            except MatmulError as error:
+                log.debug("a heartbeat was not heard", reason=error.type)
+
+    def _beat(self) -> None:
+        self._registry.beat(self._info(), self._settings.worker_ttl_s)
+
+    def _info(self) -> WorkerInfo:
+        job, now = self._job, datetime.now(UTC)
+        return WorkerInfo(
+            id=self.worker_id,
+            state="busy" if job else "ready",
+            device=self._runner.device,
+            queue=self._runner.device.device_class,
+            bench_queue=self._bench_queue,
+            kernels=self._runner.kernels,
+            job=job,
+            verified_products=self.verified_products,
+            verified_today=self._today.part_of(self.verified_products, now.date()),
+            started_at=self._started_at,
+            seen_at=now,
+            lease_s=self._settings.worker_ttl_s,
+            telemetry=self._runner.telemetry(),
+        )

@@ -1,0 +1,68 @@
+"""`python -m worker --device cpu` or `--device gpu:0`: one Celery worker for one device. It takes products from the
+queue of its device's class, and benchmarks from that of its model.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+import warnings
+from collections.abc import Sequence
+
+from celery.exceptions import SecurityWarning
+from kombu.entity import Queue
+
+from jobs.logs import configure_logs
+from jobs.queue import WORKER_ARGUMENTS, make_celery
+from jobs.settings import get_settings
+from worker.process.device_name import offer_bench_queue
+
+TASKS = "worker.process.tasks"  # what parent and child import: the task, and what a child does when it starts
+_DEVICE = re.compile(r"cpu|gpu:(\d{1,3})")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs until SIGTERM or SIGINT; the job at hand may end first."""
+    device = _device(arguments)
+    prepare_environment(device)
+    settings = get_settings()
+    configure_logs(settings)
+    # Celery warns of root on many lines. Containers run as another user; on one's own machine it is one's own choice.
+    warnings.simplefilter("ignore", SecurityWarning)
+    app = make_celery(settings)
+    app.conf.imports = (TASKS,)
+    app.conf.worker_pool = "worker.process.pool:TaskPool"
+    bench = offer_bench_queue(device)
+    app.conf.task_queues = [*app.conf.task_queues, Queue(bench)]  # type: ignore[no-untyped-call]
+    queue = f"{device.partition(':')[0]},{bench}"
+    name = f"--hostname={device.replace(':', '-')}@%h"
+    app.worker_main(["--quiet", "worker", *WORKER_ARGUMENTS, f"--queues={queue}", name])
+    return 0
+
+
+def _device(arguments: Sequence[str] | None) -> str:
+    parser = argparse.ArgumentParser(prog="python -m worker", description="A worker: multiplies on one device.")
+    parser.add_argument("--device", default=os.environ.get("MATMUL_DEVICE", "cpu"), help="cpu, or gpu:<index>")
+    device: str = parser.parse_args(arguments).device
+    if not _DEVICE.fullmatch(device):
+        parser.error(f"--device is {device!r}; it must be cpu or gpu:<index>, such as gpu:0")
+    return device
+
+
+def prepare_environment(device: str) -> None:
+    """What the child inherits: BLAS threads that sleep, one GPU counted as nvidia-smi does, float32 that stays so."""
+    os.environ["MATMUL_DEVICE"] = device
+    # OpenBLAS's threads spin for some 25 ms after each product, and so take cores from the API and Redis. 2¹⁴ cycles
+    # are a few microseconds.
+    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "14")
+    if (found := _DEVICE.fullmatch(device)) is None or (index := found[1]) is None:
+        return
+    os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
+    visible = [name for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
+    if visible and int(index) >= len(visible):
+        sys.exit(f"--device {device}: CUDA_VISIBLE_DEVICES leaves {len(visible)} GPUs to choose from")
+    os.environ["CUDA_VISIBLE_DEVICES"] = visible[int(index)] if visible else index
+    # Set to 0 it would take TF32 from the kernels that are asked for by it, too.
+    os.environ.pop("NVIDIA_TF32_OVERRIDE", None)

@@ -1,0 +1,69 @@
+"""The proof that a worker may serve: small products by every kernel it offers, checked against exact sums.
+
+It doubles as warm-up: what a first product costs (context, compilation, library handles) is paid here.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jobs.errors import MatmulError
+from jobs.formats.elements import STORAGE_DTYPES, Array
+from jobs.matrices.digest import digest_of
+from kernels.catalog import BY_NAME
+from kernels.model.kernel import NO_CONFIG, DeviceTraits
+from kernels.model.numerics import DTYPES, DTypeName, Problem
+from kernels.selection.choose import choose
+from worker.check.elements import as_float64, narrow, widen
+from worker.check.verify import check
+from worker.device.runner import HostOperand, Runner, gathered
+
+# Rows, columns, depth: no multiples of any tile. The second is large enough for a GPU to check it itself.
+SHAPES = ((33, 17, 29), (601, 499, 60))
+LARGEST = 2  # sums of at most 60 products of such integers are below 2⁸, so exact in every element type
+
+
+class NotReady(MatmulError):
+    """A small product came out wrong, so this worker does not start."""
+
+    type = "not_ready"
+
+
+def prove(runner: Runner, rng: np.random.Generator) -> int:
+    """Computes and checks one product by each kernel and element type; how many.
+
+    Raises NotReady, OperandDamaged, DeviceFault.
+    """
+    traits = runner.device.traits
+    fit = [(name, dtype) for name in runner.kernels for dtype in BY_NAME[name].dtypes if _runs(name, dtype, traits)]
+    for name, dtype in fit:
+        for m, n, k in SHAPES:
+            _prove_one(runner, name, Problem(m, n, k, dtype), rng)
+    return len(fit) * len(SHAPES)
+
+
+def _runs(name: str, dtype: DTypeName, traits: DeviceTraits) -> bool:
+    return BY_NAME[name].unsupported_because(traits, dtype) is None
+
+
+def _prove_one(runner: Runner, name: str, problem: Problem, rng: np.random.Generator) -> None:
+    dtype = problem.dtype
+    accuracy = BY_NAME[name].accuracy[dtype]
+    choice = choose(name, NO_CONFIG, problem, accuracy, runner.device.traits)
+    a, b = _integers(rng, (problem.m, problem.k), dtype), _integers(rng, (problem.k, problem.n), dtype)
+    with runner.compute(problem, choice, HostOperand(a), HostOperand(b)) as product:
+        verification = check(problem, accuracy, product.matrices, rng)
+        product.verify_operands()
+        digest, given = product.digest, gathered(product.chunks())
+    c = np.frombuffer(given, STORAGE_DTYPES[problem.product_dtype]).reshape(problem.product_shape)
+    exact = as_float64(a, dtype) @ as_float64(b, dtype)
+    is_right = np.array_equal(widen(c, problem.product_dtype), exact) and digest == digest_of(given)
+    if not verification.passed or not is_right:
+        raise NotReady(f"{name} multiplies {dtype} wrongly on {runner.device.name}, so this worker does not start.")
+
+
+def _integers(rng: np.random.Generator, shape: tuple[int, int], dtype: DTypeName) -> Array:
+    values = rng.integers(-LARGEST, LARGEST + 1, size=shape)
+    if not DTYPES[dtype].is_integer and DTYPES[dtype].itemsize < 4:
+        return narrow(values.astype(np.float32), dtype)
+    return values.astype(STORAGE_DTYPES[dtype])

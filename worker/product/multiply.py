@@ -1,0 +1,187 @@
+"""One product, from a claimed job to a stored and checked result: choose, run, verify, store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+
+import numpy as np
+
+from jobs.errors import (
+    BodyTooLarge,
+    JobFailed,
+    KernelUnavailable,
+    MatrixNotFound,
+    NoRoomForProduct,
+    OperandDamaged,
+    OperandMissing,
+    OperandOutOfRange,
+    OutOfDeviceMemory,
+    StoreFull,
+    VerificationFailed,
+)
+from jobs.ledger.interface import Claimed
+from jobs.matrices.digest import digest_of
+from jobs.matrices.indexed_store import is_address
+from jobs.matrices.interface import MatrixStore
+from jobs.matrices.random import generate
+from jobs.models import MatmulRequest, OperandRef, Outcome, ProductInfo, Verification, product_id
+from kernels.model.kernel import ConfigError
+from kernels.model.numerics import ACCURACY_RANGE, Problem, gflops
+from kernels.selection.choose import Choice, NoKernelError, choose, choose_again
+from worker.check.verify import NOT_CHECKED, check
+from worker.device.runner import HostOperand, Product, Runner
+from worker.product.probe import Probes
+
+
+def multiply(
+    claimed: Claimed,
+    store: MatrixStore,
+    runner: Runner,
+    *,
+    probes: Probes | None = None,
+    rng: np.random.Generator,
+    product_ttl_s: float,
+    check_ownership: Callable[[], None],
+) -> Outcome:
+    """The product is in `store` when this returns. `check_ownership` raises StaleAttempt once the job is lost. Without
+    `probes` what `auto` takes is by measured tables alone.
+
+    Raises JobFailed and its kin, StoreUnavailable, StaleAttempt.
+    """
+    job = claimed.job
+    request = job.record.request
+    assert isinstance(request, MatmulRequest), "benchmarks go another way"
+    problem = problem_of(request)
+    choice = _choice(claimed, problem, runner, probes, check_ownership)
+    try:
+        with (
+            _operand(request.a, store) as a,
+            _operand(request.b, store) as b,
+            runner.compute(problem, choice, a, b) as product,
+        ):
+            check_ownership()
+            with _copies_dropped_on_damage(product):
+                verification = _verified(request, problem, choice, product, rng)
+                check_ownership()
+                info = _stored(claimed, problem, product, store, product_ttl_s)
+            measured = product.measured
+    except MemoryError:
+        raise OutOfDeviceMemory("The product does not fit in the worker's memory; make it smaller.") from None
+    return Outcome(
+        kernel=choice.kernel.name,
+        config=dict(choice.config),
+        why=choice.why,
+        device=runner.device.name,
+        product=info,
+        measured=measured,
+        gflops=gflops(problem, measured.kernel_ms),
+        verification=verification,
+    )
+
+
+def problem_of(request: MatmulRequest) -> Problem:
+    """The product that a validated request asks for."""
+    a, b = request.a.shape, request.b.shape
+    m, k = (a[-1], a[-2]) if request.transpose_a else (a[-2], a[-1])
+    n = b[-2] if request.transpose_b else b[-1]
+    batches = [shape[0] for shape in (a, b) if len(shape) == 3]
+    return Problem(
+        m=m,
+        n=n,
+        k=k,
+        dtype=request.a.dtype,
+        batch=batches[0] if batches else 1,
+        transpose_a=request.transpose_a,
+        transpose_b=request.transpose_b,
+        a_batched=len(a) == 3,
+        b_batched=len(b) == 3,
+    )
+
+
+def _choice(
+    claimed: Claimed, problem: Problem, runner: Runner, probes: Probes | None, check_ownership: Callable[[], None]
+) -> Choice:
+    request = claimed.job.record.request
+    assert isinstance(request, MatmulRequest), "benchmarks go another way"
+    try:
+        if request.kernel == "auto" and claimed.attempt > 1:
+            return choose_again(problem, request.accuracy, runner.device.traits)
+        if request.kernel == "auto" and probes is not None:
+            return probes.choose(problem, request.accuracy, check_ownership)
+        return choose(request.kernel, request.config, problem, request.accuracy, runner.device.traits)
+    except (NoKernelError, ConfigError) as error:
+        raise KernelUnavailable(str(error)) from error
+
+
+@contextmanager
+def _operand(ref: OperandRef, store: MatrixStore) -> Iterator[HostOperand]:
+    if ref.random is not None:
+        elements = generate(ref.random, ref.dtype)
+        yield HostOperand(elements, digest=digest_of(elements))
+        return
+    assert ref.matrix is not None, "an operand is random or has an id"
+    with ExitStack() as stack:
+        try:
+            stored = stack.enter_context(store.open(ref.matrix, ref.dtype, ref.shape))
+        except MatrixNotFound as error:
+            raise OperandMissing from error
+        yield HostOperand(stored.elements, ref.matrix if is_address(ref.matrix) else None, stored.digest)
+
+
+def _verified(
+    request: MatmulRequest, problem: Problem, choice: Choice, product: Product, rng: np.random.Generator
+) -> Verification:
+    """The operands' digests come after the check: what changed while it read them is seen too."""
+    if request.verify == "off":
+        product.verify_operands()
+        return NOT_CHECKED
+    verification = check(problem, choice.kernel.accuracy[problem.dtype], product.matrices, rng)
+    product.verify_operands()
+    if not verification.passed:
+        raise _failed_check(choice, problem, product, verification)
+    product.keep_operands()
+    return verification
+
+
+@contextmanager
+def _copies_dropped_on_damage(product: Product) -> Iterator[None]:
+    """No other job uses copies of operands that took part in a product that is not right."""
+    try:
+        yield
+    except (OperandDamaged, OperandOutOfRange, VerificationFailed):
+        product.drop_operands()
+        raise
+
+
+def _failed_check(choice: Choice, problem: Problem, product: Product, verification: Verification) -> JobFailed:
+    """The reason: operands that the kernel's class does not reach, or else a wrong product."""
+    accuracy = choice.kernel.accuracy[problem.dtype]
+    if accuracy in ACCURACY_RANGE:
+        limit = ACCURACY_RANGE[accuracy][1]
+        elements = product.matrices.elementwise
+        largest = max(elements.a.largest(), elements.b.largest())
+        if largest > limit:
+            return OperandOutOfRange(
+                f"{choice.kernel.name} computes in {accuracy}, which ends at {limit:g}, and an operand has elements of "
+                f"{largest:.6g}; scale the operands, or take a kernel of another class."
+            )
+    return VerificationFailed(
+        f"The product did not pass its check and is not returned: its residual is {verification.residual:.3g} "
+        f"where rounding explains {verification.threshold:.3g}."
+    )
+
+
+def _stored(claimed: Claimed, problem: Problem, product: Product, store: MatrixStore, ttl_s: float) -> ProductInfo:
+    shape, dtype = problem.product_shape, problem.product_dtype
+    job, name = claimed.job, product_id(claimed.job.id, claimed.attempt)
+    try:
+        with store.create(dtype, shape, owner=job.owner, ttl_s=ttl_s, name=name) as writer:
+            for chunk in product.chunks():
+                writer.write(chunk)
+            if writer.digest != product.digest:
+                raise VerificationFailed("The product changed on its way into the store, so it is not kept.")
+            writer.commit()
+    except (StoreFull, BodyTooLarge) as error:
+        raise NoRoomForProduct(error.detail) from error
+    return ProductInfo(shape=shape, dtype=dtype, bytes=problem.product_bytes)
