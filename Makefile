@@ -8,7 +8,7 @@ ARGS ?=
 DEVICE ?= cpu
 # GPU packages: auto (as the driver says), 12, 13 or none.
 CUDA ?= auto
-CUDA_SOURCES = $(wildcard kernels/cuda/*.cu kernels/cuda/*.cuh worker/cuda/src/*.cu worker/cuda/src/*.cuh scripts/trace/*)
+CUDA_SOURCES = $(wildcard kernels/cuda/*.cu kernels/cuda/*.cuh worker/cuda/src/*.cu worker/cuda/src/*.cuh tools/kernels/tracing/*)
 
 # The first Python ≥ 3.11 that can make a virtual environment and has pip or brings it.
 IS_SUITABLE := import sys, importlib.util as u; \
@@ -52,14 +52,14 @@ check: env-dev ## lint, format, types (of scripts too, with tsc), import rule, g
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/clang-format --dry-run -Werror $(CUDA_SOURCES)
-	$(BIN)/python -m scripts.check_scripts
-	$(BIN)/python -m scripts.kernel_resources --check
-	$(BIN)/python -m scripts.kernel_access --check
-	$(BIN)/python -m scripts.generate_docs --check
-	$(BIN)/python -m benchmarks.tables --check
+	$(BIN)/python -m tools.check_scripts
+	$(BIN)/python -m tools.kernels.resources --check
+	$(BIN)/python -m tools.kernels.access --check
+	$(BIN)/python -m tools.docs.generate --check
+	$(BIN)/python -m benchmarks.tables.write --check
 	$(BIN)/python -m benchmarks.tuned_table --check
 	$(BIN)/python -m benchmarks.publish --check
-	$(BIN)/pytest -q tests/unit/test_house.py
+	$(BIN)/pytest -q tests/unit/tools/test_house.py
 
 fix: env-dev ## what tools can mend of `check`
 	$(BIN)/ruff check --fix
@@ -67,12 +67,12 @@ fix: env-dev ## what tools can mend of `check`
 	$(BIN)/clang-format -i $(CUDA_SOURCES)
 
 docs: env-dev ## write the generated parts of docs/ anew; new kernels are traced, which takes g++
-	$(BIN)/python -m scripts.kernel_access
-	$(BIN)/python -m scripts.generate_docs
-	$(BIN)/python -m benchmarks.tables
+	$(BIN)/python -m tools.kernels.access
+	$(BIN)/python -m tools.docs.generate
+	$(BIN)/python -m benchmarks.tables.write
 
 kernel-resources: env-dev ## compile what is new of the kernels, every config for every GPU; writes kernels/resources/
-	$(BIN)/python -m scripts.kernel_resources
+	$(BIN)/python -m tools.kernels.resources
 
 recorded: env-dev ## write what ships of benchmarks/results/: kernels/tuned/, which `auto` reads, and our part of kernels/published/
 	$(BIN)/python -m benchmarks.tuned_table
@@ -91,30 +91,30 @@ audit: env-dev ## known vulnerabilities in what is locked
 	$(BIN)/pip-audit --disable-pip --require-hashes -r constraints/run.txt
 
 bench-service: env-dev ## measure the service beside plain numpy; writes benchmarks/results/
-	$(BIN)/python -m benchmarks.bench_service $(ARGS)
-	$(BIN)/python -m benchmarks.tables
+	$(BIN)/python -m benchmarks.measure.service $(ARGS)
+	$(BIN)/python -m benchmarks.tables.write
 
 bench-dashboard: env-dev ## measure the dashboard in Chromium; writes benchmarks/results/
-	$(BIN)/python -m benchmarks.bench_dashboard $(ARGS)
-	$(BIN)/python -m benchmarks.tables
+	$(BIN)/python -m benchmarks.measure.dashboard $(ARGS)
+	$(BIN)/python -m benchmarks.tables.write
 
 images: env-dev ## write docs/images/ anew: screenshots of the service on recorded H200 results, and their plots
-	$(BIN)/python -m scripts.images
+	$(BIN)/python -m tools.images
 
 bench-kernels: $(if $(PYTHON),,env-dev) ## measure the fast kernels beside cuBLAS on a GPU: ARGS="--out benchmarks/results/h200_vs_cublas.json"
-	$(or $(PYTHON),$(BIN)/python) -m benchmarks.bench_kernels $(ARGS)
+	$(or $(PYTHON),$(BIN)/python) -m benchmarks.measure.kernels $(ARGS)
 
 bench-library: $(if $(PYTHON),,env-dev) ## measure cuBLAS tuned and on zero-padded operands: ARGS="--out benchmarks/results/h200_library.json"
-	$(or $(PYTHON),$(BIN)/python) -m benchmarks.bench_library $(ARGS)
+	$(or $(PYTHON),$(BIN)/python) -m benchmarks.measure.library $(ARGS)
 
 bench-accuracy: $(if $(PYTHON),,env-dev) ## record how far float32 kernels are off on operands of every kind: ARGS="--out benchmarks/results/h200_accuracy.json"
-	$(or $(PYTHON),$(BIN)/python) -m benchmarks.bench_accuracy $(ARGS)
+	$(or $(PYTHON),$(BIN)/python) -m benchmarks.measure.accuracy $(ARGS)
 
 bench-auto: $(if $(PYTHON),,env-dev) ## measure what `auto` takes for random products on a GPU: ARGS="--out benchmarks/results/h200_auto.json"
-	$(or $(PYTHON),$(BIN)/python) -m benchmarks.bench_auto $(ARGS)
+	$(or $(PYTHON),$(BIN)/python) -m benchmarks.measure.auto $(ARGS)
 
 bench-presets: $(if $(PYTHON),,env-dev) ## record benchmark presets through the service: ARGS="--out benchmarks/results/h200 ladder"
-	$(or $(PYTHON),$(BIN)/python) -m benchmarks.presets $(ARGS)
+	$(or $(PYTHON),$(BIN)/python) -m benchmarks.measure.presets $(ARGS)
 
 clean: ## remove what the tools made; the state in .matmul stays
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
@@ -122,4 +122,4 @@ clean: ## remove what the tools made; the state in .matmul stays
 
 env-run env-dev: env-%:
 	@python="$(or $(PYTHON),$(SUITABLE_PYTHON))"; [ -n "$$python" ] || { echo '$(strip $(NO_PYTHON))' >&2; exit 1; }; \
-		"$$python" -m scripts.environment $* --cuda $(CUDA)
+		"$$python" -m tools.environment $* --cuda $(CUDA)

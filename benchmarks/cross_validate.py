@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from benchmarks.auto_sample import geometric_mean
+from benchmarks.measure.auto_sample import geometric_mean
 from kernels.model.kernel import DeviceTraits
 from kernels.selection.choose import Choice, choose_from, contenders
 from kernels.selection.forecast import Forecast, Point

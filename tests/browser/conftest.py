@@ -8,9 +8,9 @@ import httpx
 import pytest
 from playwright.sync_api import Browser
 
-from tests.support.api import http_client
-from tests.support.browser import Tab, chromium
-from tests.support.stack import Stack
+from tools.browser import Tab, chromium
+from tools.played.api import http_client
+from tools.stack import Stack
 
 TIMEOUT_MS = 20_000
 

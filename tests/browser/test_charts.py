@@ -14,8 +14,8 @@ import httpx
 import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 
-from tests.support.browser import Tab, stopped
-from tests.support.stack import Stack
+from tools.browser import Tab, stopped
+from tools.stack import Stack
 
 QUICK, LADDER = "/ui/published/h200_quick", "/ui/published/h200_ladder"
 # As live.js tells of new parts; returns once the chart has taken them.

@@ -18,10 +18,10 @@ from jobs.redis.embedded import EmbeddedServer
 from service.dashboard.jobs.bulk import MOST_AT_ONCE
 from service.dashboard.jobs.list import PAGE_JOBS
 from tests.browser.conftest import TIMEOUT_MS
-from tests.support.api import Api, running_api
-from tests.support.browser import Tab
-from tests.support.many_jobs import fill
-from tests.support.pages import get
+from tests.support.http.pages import get
+from tests.support.ledger.many_jobs import fill
+from tools.browser import Tab
+from tools.played.api import Api, running_api
 
 JOBS = 10_000
 QUICK_S = 0.3

@@ -9,8 +9,8 @@ import httpx
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.support.browser import Tab, stopped
-from tests.support.stack import Stack, kill_group
+from tools.browser import Tab, stopped
+from tools.stack import Stack, kill_group
 
 PAUSE = "Pause updates"
 POLL_MS = 2000  # what a page waits between two looks

@@ -13,9 +13,9 @@ from playwright.sync_api import Browser, expect
 
 from service.dashboard.routers import ROUTERS
 from tests.browser.test_live import AWAY, PAUSE, POLL_MS, submit
-from tests.support.api import http_client
-from tests.support.browser import Tab
-from tests.support.stack import Stack, kill_group
+from tools.browser import Tab
+from tools.played.api import http_client
+from tools.stack import Stack, kill_group
 
 BENCHMARK = {
     "kernels": ["cpu_blas"],

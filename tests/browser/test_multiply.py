@@ -13,10 +13,10 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.conftest import TIMEOUT_MS
 from tests.browser.test_live import state
-from tests.integration.test_dashboard_multiply import A, B, tensors
-from tests.support.api import from_npy, npy
-from tests.support.browser import Tab
-from tests.support.stack import Stack, kill_group
+from tests.integration.dashboard.test_multiply import A, B, tensors
+from tools.browser import Tab
+from tools.played.api import from_npy, npy
+from tools.stack import Stack, kill_group
 
 HOLDER = """files => {
   const holder = new DataTransfer();

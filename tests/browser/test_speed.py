@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import httpx
 
-from benchmarks.tables_dashboard import MOST_PAINT_MS, MOST_UPDATE_MS
-from tests.support.browser import Tab
-from tests.support.speed import first_paint_ms, growing, played_on, updates_ms, wait_for_chart
-from tests.support.stack import Stack
+from benchmarks.tables.dashboard import MOST_PAINT_MS, MOST_UPDATE_MS
+from tools.browser import Tab
+from tools.played.page_speed import first_paint_ms, growing, played_on, updates_ms, wait_for_chart
+from tools.stack import Stack
 
 TRIES = 3
 

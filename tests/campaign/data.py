@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks.operand_kinds import KINDS
 from jobs.formats.elements import STORAGE_DTYPES, Array
 from kernels.model.numerics import ACCURACY_RANGE, DTYPES, AccuracyName, DTypeName, Problem
-from tests.support.products import stored
+from tests.support.kernels.products import stored
 
 # Of faults; clean products have those of KINDS too, and these that follow.
 COMMON = ("normal", "uniform(0, 1)", "log-normal, σ = 3", "one dominant row", "one dominant column", "1 % non-zero")

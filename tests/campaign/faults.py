@@ -13,7 +13,7 @@ from jobs.formats.elements import Array
 from kernels.model.numerics import DTYPES
 from tests.campaign.data import OVERFLOW
 from tests.campaign.scenes import Scene
-from tests.support.products import stored
+from tests.support.kernels.products import stored
 from worker.check.elements import as_float64, core
 
 LARGEST_SIZE = 1e6  # of a fault whose size is drawn, in bounds of an element's class

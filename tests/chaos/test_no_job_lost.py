@@ -23,8 +23,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.api import http_client
-from tests.support.stack import Stack
+from tools.played.api import http_client
+from tools.stack import Stack
 
 pytestmark = pytest.mark.chaos
 

@@ -15,7 +15,7 @@ from kernels.model.kernel import CudaKernel, Launch, Pass, TileConfig
 from kernels.model.numerics import Problem
 from tests.emulation.launches import Layout, Memory, Run, execute
 from tests.emulation.programs import Compiled, Emulator
-from tests.support.emulated import Way
+from tests.support.kernels.emulated import Way
 from worker.check.elements import core
 from worker.cuda.sources import Program, kernel_program
 

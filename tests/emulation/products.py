@@ -15,7 +15,7 @@ from kernels.model.kernel import CudaKernel, Launch, TileConfig
 from kernels.model.numerics import DTYPES, Problem
 from tests.emulation.launches import Layout, Memory, Run, execute
 from tests.emulation.programs import Compiled
-from tests.support.products import operands, stored
+from tests.support.kernels.products import operands, stored
 from worker.check.elements import as_float64, core
 
 # How a matrix lies: its rows one after the other; apart by an odd number of elements; each at a multiple of RUN_BYTES;

@@ -16,12 +16,13 @@ import pytest
 from kernels.model.kernel import SOURCE_DIR
 from worker.cuda.sources import Program
 
-HERE = Path(__file__).parent
+EMULATOR = Path(__file__).resolve().parents[2] / "tools" / "emulator"
 # For programs that threads start. The process's own may not be read there: pytest changes it at every test.
 ENVIRONMENT = {**os.environ, "ASAN_OPTIONS": "detect_leaks=0"}  # kernels allocate nothing
 LAUNCHER = ("block", "bulk", "copies", "fiber", "main", "memory", "shared")
 FLAGS = (
     "-std=c++20",
+    f"-I{EMULATOR}",
     "-Og",
     "-g1",  # lines in the sanitizers' reports
     "-fno-omit-frame-pointer",
@@ -63,15 +64,15 @@ class Emulator:
         library = self.directory / f"{symbol}-{next(self.numbers)}.so"
         macros = [option for option in program.options if option.startswith("-D")]
         instructions = (name for name in ("wmma", "dmma", "hopper", "hopper_mma") if f"{name}.cuh" in program.headers)
-        fragments = [word for name in instructions for word in ("-include", str(HERE / f"{name}_emulated.hpp"))]
+        fragments = [word for name in instructions for word in ("-include", str(EMULATOR / f"{name}_emulated.hpp"))]
         own = (f"-I{SOURCE_DIR}", f'-DSOURCE="{program.path}"', f"-DKERNEL={symbol}", *fragments)
         # Without libraries, which the launcher brings, linking takes next to no time.
-        _run(*macros, *own, "-fPIC", "-shared", "-nostdlib", "-o", library, HERE / "kernel.cpp", "-lgcc")
+        _run(*macros, *own, "-fPIC", "-shared", "-nostdlib", "-o", library, EMULATOR / "kernel.cpp", "-lgcc")
         return Compiled(self.launcher.result(), library)
 
     def _compile(self, name: str) -> Path:
         target = self.directory / f"{name}.o"
-        _run("-c", "-o", target, HERE / f"{name}.cpp")
+        _run("-c", "-o", target, EMULATOR / f"{name}.cpp")
         return target
 
     def _link(self) -> Path:

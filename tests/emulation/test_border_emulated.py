@@ -12,7 +12,7 @@ from kernels.model.border import border_launch
 from kernels.model.numerics import DTypeName, Problem
 from tests.emulation.launches import Layout, Memory, Run, execute
 from tests.emulation.programs import Emulator
-from tests.support.products import in_float64, operands
+from tests.support.kernels.products import in_float64, operands
 from worker.check.elements import core
 from worker.cpu import blas as cpu_blas
 from worker.cuda.sources import border_program

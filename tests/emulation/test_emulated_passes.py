@@ -15,9 +15,9 @@ from kernels.entries.fp32_emulated import DIGITS, LINES
 from kernels.model.numerics import Problem
 from tests.emulation.passes import PASSES, POISON, Found, Programs, compiled, lines_of, run_passes
 from tests.emulation.programs import Emulator
-from tests.support.emulated import Way, digits, fixed_point, line_exponents, product
-from tests.support.emulated_judge import Judged, judge, logs
-from tests.support.products import operands
+from tests.support.kernels.emulated import Way, digits, fixed_point, line_exponents, product
+from tests.support.kernels.emulated_judge import Judged, judge, logs
+from tests.support.kernels.products import operands
 
 TRANSPOSES = ((False, False), (True, True), (True, False), (False, True))
 EACH = list(itertools.product(TRANSPOSES, PASSES))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import Executor, Future
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,8 +13,10 @@ from jobs.formats.elements import Array
 from kernels.model.kernel import Launch
 from tests.emulation.launches import Layout, Memory, Run, execute
 from tests.emulation.products import VAST_PITCH
-from tests.emulation.programs import HERE, Emulator
+from tests.emulation.programs import Emulator
 from worker.cuda.sources import Program
+
+HERE = Path(__file__).parent
 
 THREADS = 64
 BATCH, ROWS, COLUMNS = 2, 3, 45

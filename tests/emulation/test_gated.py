@@ -15,7 +15,7 @@ from kernels.model.numerics import Problem
 from tests.emulation.boxed import Case, run_of
 from tests.emulation.launches import Layout, Memory, Run, execute
 from tests.emulation.programs import Emulator
-from tests.support.products import in_float64, operands
+from tests.support.kernels.products import in_float64, operands
 from worker.cuda.sources import TURN_THREADS, TURN_TILES, copy_program, kernel_program, turn_program
 
 WORDS = (0, 1)

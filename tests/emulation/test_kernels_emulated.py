@@ -16,7 +16,7 @@ from tests.emulation.launches import execute
 from tests.emulation.products import Case, after_passes, cases, numbers, product, run_of
 from tests.emulation.programs import Emulator
 from tests.emulation.variants import TRANSPOSES, Variant, defaults_of, emulated_kernels, variants, variants_of
-from tests.support.products import assert_right
+from tests.support.kernels.products import assert_right
 
 
 def multiply(variant: Variant, emulator: Emulator) -> None:

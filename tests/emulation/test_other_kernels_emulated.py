@@ -11,7 +11,7 @@ from kernels.model.kernel import Launch
 from kernels.model.numerics import DTYPES, DTypeName
 from tests.emulation.launches import Layout, Memory, Run, execute
 from tests.emulation.programs import Emulator
-from tests.support.products import matrix, stored
+from tests.support.kernels.products import matrix, stored
 from worker.check.elements import core
 from worker.check.host_matrix import HostMatrix
 from worker.cuda.sources import TURN_THREADS, TURN_TILES, gather_program, turn_program

@@ -19,7 +19,7 @@ from tests.emulation.launches import Memory, Run, execute
 from tests.emulation.products import Case, LayoutName, after_passes, numbers, product, run_of
 from tests.emulation.programs import Compiled, Emulator
 from tests.emulation.variants import TRANSPOSES
-from tests.support.products import assert_right, operands
+from tests.support.kernels.products import assert_right, operands
 from worker.cuda.sources import kernel_program
 
 PLAIN = Problem(1, 1, 1, "float32")

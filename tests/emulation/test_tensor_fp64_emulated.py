@@ -15,7 +15,7 @@ from tests.emulation.launches import execute
 from tests.emulation.products import Case, numbers, product, run_of
 from tests.emulation.programs import Emulator
 from tests.emulation.variants import TRANSPOSES, Variant, variants_of
-from tests.support.products import assert_right
+from tests.support.kernels.products import assert_right
 
 KERNEL = BY_NAME["tensor_fp64"]
 # In tiles of 64 × 64: two groups of eight rows of tiles and one of the rest; a single column of tiles; thin last tiles.

@@ -9,8 +9,8 @@ import pytest
 from jobs.benchmarks.findings import read_findings
 from jobs.benchmarks.presets import PRESETS
 from jobs.redis.embedded import EmbeddedServer
-from tests.support.killed import assert_resumed, kill_midway
-from tests.support.workers import WorkerBench, running_worker
+from tests.support.workers.killed import assert_resumed, kill_midway
+from tests.support.workers.workers import WorkerBench, running_worker
 
 SHORT = {"rounds": 1, "warmup_ms": 0, "min_samples": 3, "max_samples": 6, "min_time_s": 0, "timeout_s": 0.2}
 CASES = 34 * 4  # sizes; two kernels in three configs, and cuBLAS as the baseline

@@ -12,7 +12,7 @@ from jobs.formats.elements import Array
 from jobs.matrices.digest import digest_of
 from kernels.model.numerics import OWN_ACCURACY, DTypeName, Problem
 from tests.gpu.products import choice
-from tests.support.products import operands
+from tests.support.kernels.products import operands
 from worker.check.verify import check
 from worker.device.runner import HostOperand, gathered
 

@@ -15,7 +15,7 @@ from kernels.catalog import BY_NAME, CATALOG
 from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import Problem
 from tests.gpu.products import choice, multiply
-from tests.support.products import assert_right, operands
+from tests.support.kernels.products import assert_right, operands
 from worker.check.verify import check
 from worker.cuda.sources import Program, kernel_program
 from worker.device.runner import HostOperand, Product

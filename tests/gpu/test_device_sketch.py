@@ -11,9 +11,9 @@ import xxhash
 
 from jobs.formats.elements import Array
 from kernels.model.numerics import DTYPE_NAMES, DTYPES, DTypeName, Problem
-from tests.support.directs import assert_direct, expected_direct
-from tests.support.products import matrix, operands, stored
-from tests.support.sketches import Seed, assert_sketch, expected_sketch, wrong_rows
+from tests.support.kernels.directs import assert_direct, expected_direct
+from tests.support.kernels.products import matrix, operands, stored
+from tests.support.kernels.sketches import Seed, assert_sketch, expected_sketch, wrong_rows
 from worker.check.elements import as_float64, core
 from worker.cuda.check.digest_plan import LEAST_BYTES, PART_BYTES
 from worker.cuda.pitch import Layout, operand_layout

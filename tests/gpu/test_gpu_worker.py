@@ -12,16 +12,18 @@ from jobs.redis.embedded import EmbeddedServer
 from jobs.states import JobState
 from kernels.catalog import BY_NAME, CATALOG
 from kernels.model.numerics import DTypeName, Problem
-from tests.gpu.test_kernels import CASES
-from tests.support.poison import FAULTS
-from tests.support.products import assert_right, operands
-from tests.support.workers import WorkerBench, is_dead, running_worker, until
+from tests.gpu.kernels.test_kernels import CASES
+from tests.support.kernels.products import assert_right, operands
+from tests.support.workers.poison import FAULTS
+from tests.support.workers.workers import WorkerBench, is_dead, running_worker, until
 
 
 @pytest.fixture(scope="module")
 def bench(gpu: None, valkey: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WorkerBench]:
     directory = tmp_path_factory.mktemp("gpu-worker")
-    with running_worker(valkey, directory, module="tests.support.poisoned_gpu_worker", device="gpu:0") as running:
+    with running_worker(
+        valkey, directory, module="tests.support.workers.poisoned_gpu_worker", device="gpu:0"
+    ) as running:
         yield running
 
 

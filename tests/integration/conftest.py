@@ -10,11 +10,11 @@ import pytest
 
 from jobs.models import new_id
 from jobs.redis.embedded import EmbeddedServer
-from tests.support.api import Api, http_client, running_api
-from tests.support.ledgers import Bench, memory_bench, redis_bench
+from tests.support.ledger.ledgers import Bench, memory_bench, redis_bench
 from tests.support.servers import DURABLE
-from tests.support.stack import Stack
 from tests.support.stores import MakeStores, StoreBench, StoreKind, make_bench
+from tools.played.api import Api, http_client, running_api
+from tools.stack import Stack
 
 
 @pytest.fixture(params=["memory", "redis"])

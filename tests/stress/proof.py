@@ -10,7 +10,7 @@ from kernels.selection.choose import choose
 from tests.campaign.data import operands as of_kind
 from tests.campaign.truth import truth_of
 from tests.stress.cases import Case
-from tests.support.products import in_float64, operands, stored
+from tests.support.kernels.products import in_float64, operands, stored
 from worker.check.elements import as_float64
 from worker.check.verify import check
 from worker.device.runner import HostOperand, Runner, gathered

@@ -18,6 +18,7 @@ from jobs.models import new_id
 from jobs.redis.client import connect
 from jobs.settings import Settings
 from kernels.model.numerics import DTypeName
+from tools.played.elements import dtype_name
 
 StoreKind = Literal["file", "redis"]
 LARGE = (1500, 1000)  # of float32: a chunk and a half of the redis store
@@ -89,10 +90,6 @@ class StoreBench:
 
 
 MakeStores = Callable[..., StoreBench]
-
-
-def dtype_name(array: Array) -> DTypeName:
-    return next(name for name, dtype in STORAGE_DTYPES.items() if dtype == array.dtype)
 
 
 def numbers(shape: tuple[int, ...], dtype: DTypeName = "float32", seed: int = 0) -> Array:

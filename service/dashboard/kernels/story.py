@@ -111,7 +111,7 @@ def _numbered(kind: Kind, name: str, begin: int, end: int) -> Iterator[Line]:
 
 @cache
 def picture_of(name: str) -> Picture | None:
-    """None of a kernel that was not traced; see scripts/kernel_pictures.py."""
+    """None of a kernel that was not traced; see tools/kernels/pictures.py."""
     file = STATIC_DIR / "kernels" / f"{name}.svg"
     if not file.is_file():
         return None

@@ -1,0 +1,161 @@
+"""Measures what `auto` takes for random products beside every fast kernel, through the service.
+
+    python -m benchmarks.measure.auto --out benchmarks/results/h200_auto.json
+    python -m benchmarks.measure.auto --rivals-only --shapes 400 --out benchmarks/results/h200_auto_learnt.json
+
+Shapes are drawn afresh in each run, by a seed that the file keeps. The file is written anew every few seconds: `auto`,
+what its tables take; `others`, its rivals; `served`, what the service took for a product of each shape, since a worker
+measures a few kernels where its tables know nothing; and what of that was not measured yet.
+--rivals-only leaves out what `auto` takes: a sample for its tables to learn from. With --kernels besides, only these
+are measured beside the library: again, at the shapes of an earlier run by its --seed, once they have changed. With
+--but, what a run that was cut off had measured is left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from secrets import randbelow
+from typing import Any
+
+import httpx
+
+from analysis.result_models import Results
+from benchmarks.kernel_targets import MORE_EXACT
+from benchmarks.measure.auto_sample import MOST, Shape, draw, not_measured
+from benchmarks.measure.kernels import Kept, look
+from benchmarks.measure.presets import ENDED, POLL_S, run, service
+from kernels.catalog import BY_NAME, CATALOG
+from kernels.model.kernel import CudaKernel, DeviceClass
+from kernels.model.numerics import DTYPE_NAMES, DTypeName
+
+SHAPES = 200
+SLOW = (
+    "naive",
+    "naive_uncoalesced",
+    "unrolled",
+    "coarsened",
+    "shared_tiled",
+    "shared_tiled_privatized",
+    "shared_tiled_prefetch",
+    "register_tiled_rows",
+)
+TIMING = {"rounds": 1, "warmup_ms": 20.0, "min_samples": 5, "max_samples": 20, "min_time_s": 0.02}
+
+
+def rivals(dtype: DTypeName, device_class: DeviceClass) -> list[str]:
+    """Kernels that multiply the type to its own accuracy: ours without the first rungs of the ladder, on a CPU BLAS."""
+    found = [kernel.name for kernel in CATALOG if kernel.device_class == device_class and kernel.takes(dtype)]
+    return [name for name in found if name not in SLOW and (device_class == "cpu" or ours(name))]
+
+
+def with_configs(name: str) -> dict[str, Any]:
+    """With its default config, and those that are more exact."""
+    return {"kernel": name, "configs": [{}, *MORE_EXACT[name]] if name in MORE_EXACT else "default"}
+
+
+def ours(name: str) -> bool:
+    return isinstance(BY_NAME[name], CudaKernel)
+
+
+def asked_for(
+    dtype: DTypeName, device_class: DeviceClass, *, rivals_only: bool, kernels: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Kernels of each benchmark, by its name; of the rivals all, or these."""
+    others = {"others": [with_configs(name) for name in kernels or rivals(dtype, device_class)]}
+    return others if rivals_only else {"auto": "best", **others}
+
+
+def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--url")
+    parser.add_argument("--device", default="gpu:0")
+    parser.add_argument("--dtype", default="float32", choices=DTYPE_NAMES)
+    parser.add_argument("--shapes", type=int, default=SHAPES)
+    parser.add_argument("--but", type=Path, help="without the shapes whose rivals this file has")
+    parser.add_argument("--most", type=int, default=MOST, help="the largest size")
+    parser.add_argument("--seed", type=int, default=randbelow(2**31))
+    parser.add_argument("--rivals-only", action="store_true", help="without what auto takes")
+    parser.add_argument("--kernels", nargs="+", default=(), help="with --rivals-only: only these of the rivals")
+    parser.add_argument("--budget-s", type=float, default=480.0, help="what is not done by then is cancelled")
+    asked = parser.parse_args(arguments)
+    if asked.kernels and not asked.rivals_only:
+        parser.error("what auto takes is held against all rivals: --kernels goes with --rivals-only")
+    if unknown := set(asked.kernels) - set(rivals(asked.dtype, device_class_of(asked))):
+        parser.error(f"no rivals of {asked.dtype} there: {', '.join(sorted(unknown))}")
+    return asked
+
+
+def served(client: httpx.Client, shapes: Iterable[Shape], dtype: DTypeName, ends_at: float) -> Iterator[dict[str, Any]]:
+    """What `auto` took, and why, for a product of random operands of each shape, one after another."""
+    for m, n, k in shapes:
+        if time.monotonic() > ends_at:
+            return
+        operands = {"a": random_operand((m, k), dtype, 2 * m), "b": random_operand((k, n), dtype, 2 * n + 1)}
+        reply = client.post("/v1/matmul", json=operands | {"dtype": dtype}, headers={"prefer": "respond-async"})
+        location = reply.raise_for_status().headers["location"]
+        job = ended(client, location)
+        yield {"m": m, "n": n, "k": k, **{name: job[name] for name in ("kernel", "config", "why", "timing")}}
+        client.delete(location)
+
+
+def random_operand(shape: tuple[int, int], dtype: DTypeName, seed: int) -> dict[str, Any]:
+    return {"random": {"shape": shape, "dtype": dtype, "seed": seed}}
+
+
+def ended(client: httpx.Client, location: str) -> dict[str, Any]:
+    """The job's record, once it has succeeded. Raises RuntimeError where it did not."""
+    while True:
+        job: dict[str, Any] = client.get(location, headers={"prefer": f"wait={POLL_S:g}"}).raise_for_status().json()
+        if job["state"] in ENDED:
+            if job["state"] != "succeeded":
+                raise RuntimeError(f"a product {job['state']}: {job['error']}")
+            return job
+
+
+def had(path: Path) -> frozenset[Shape]:
+    """Rows, columns and depth of the products whose rivals a run measured."""
+    records = json.loads(path.read_text("utf-8"))["others"]["records"]
+    return frozenset((one["m"], one["n"], one["k"]) for one in records)
+
+
+def device_class_of(asked: argparse.Namespace) -> DeviceClass:
+    return "cpu" if asked.device == "cpu" else "gpu"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    asked = parsed(arguments)
+    ends_at = time.monotonic() + asked.budget_s
+    left_out = had(asked.but) if asked.but else frozenset()
+    drawn = draw(asked.shapes, asked.seed, asked.most)
+    shapes = [{"m": m, "n": n, "k": k} for m, n, k in drawn if (m, n, k) not in left_out]
+    device = device_class_of(asked)
+    body: dict[str, Any] = {"shapes": shapes, "dtypes": [asked.dtype], "timing": TIMING, "device": device}
+    kept = Kept(asked.out, {"seed": asked.seed, "dtype": asked.dtype, "most": asked.most})
+    with (
+        service(asked.url, asked.device) as url,
+        httpx.Client(base_url=url, timeout=120, trust_env=False) as client,
+    ):
+        benchmarks = asked_for(asked.dtype, device, rivals_only=asked.rivals_only, kernels=asked.kernels)
+        for name, kernels in benchmarks.items():
+            spec = body | {"kernels": kernels, "title": f"random products: {name}"}
+            job = run(client, name, spec, ends_at, partial(look, client, kept, name))
+            print(f"{name}: {job['state']}", flush=True)
+        if not asked.rivals_only:
+            records = list(served(client, drawn, asked.dtype, ends_at))
+            kept.keep("served", {"records": records})
+            measured = [Results.model_validate(json.loads(asked.out.read_bytes())[name]) for name in benchmarks]
+            for number, ((kernel, config), where) in enumerate(not_measured(records, measured).items(), start=1):
+                axis = {"kernel": kernel, "configs": [dict(config)]}
+                spec = body | {"kernels": [axis], "shapes": [{"m": m, "n": n, "k": k} for m, n, k in where]}
+                name = f"served {number}"
+                run(client, name, spec, ends_at, partial(look, client, kept, name))
+
+
+if __name__ == "__main__":
+    main()

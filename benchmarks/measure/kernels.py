@@ -1,0 +1,93 @@
+"""Measures the fast kernels beside cuBLAS through the service, in one run, for docs/performance.md and its plot.
+
+    python -m benchmarks.measure.kernels --out benchmarks/results/h200_vs_cublas.json
+
+Without --url a stack of its own is started, with a worker on --device. Targets come first, then the sizes that only the
+plot shows. The file has the results of each benchmark by its name, and is written anew every few seconds: a run that is
+cut off has left what it measured, and --resume measures the rest. With --kernels the file's other benchmarks stay as
+they were recorded.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import httpx
+
+from benchmarks.kernel_targets import CURVES, TARGETS
+from benchmarks.measure.presets import run, service
+
+
+def results(client: httpx.Client, job_id: str) -> dict[str, Any]:
+    reply = client.get(f"/v1/benchmarks/{job_id}/results", headers={"accept": "application/json"})
+    return dict(reply.raise_for_status().json())
+
+
+class Kept:
+    """The file, whole at any moment."""
+
+    def __init__(self, path: Path, about: Mapping[str, Any] | None = None) -> None:
+        self._path = path
+        self._found: dict[str, Any] = dict(about or {})
+
+    def keep(self, name: str, found: Mapping[str, Any]) -> None:
+        """Also of a benchmark under way, once it has a case."""
+        if not found["records"]:
+            return
+        self._found[name] = found
+        partial = self._path.with_name(f"{self._path.name}.partial")
+        partial.write_text(json.dumps(self._found, separators=(",", ":")) + "\n")
+        os.replace(partial, self._path)
+
+
+def look(client: httpx.Client, kept: Kept, name: str, job_id: str) -> None:
+    kept.keep(name, results(client, job_id))
+
+
+def specs(
+    kernels: Sequence[str] | None, measured: Mapping[str, Any] = MappingProxyType({})
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """By name, in the order in which they are measured; of all kernels, or of these; without what was measured in
+    full."""
+    for target in (*TARGETS, *CURVES):
+        if not kernels or target.kernel in kernels:
+            for name, spec in target.specs.items():
+                if not measured.get(name, {}).get("complete"):
+                    yield name, spec
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--url")
+    parser.add_argument("--device", default="gpu:0")
+    parser.add_argument("--budget-s", type=float, default=420.0, help="what is not done by then is cancelled")
+    parser.add_argument("--kernels", nargs="*", help="only these of the kernels that have targets")
+    parser.add_argument("--resume", action="store_true", help="without what the file has in full")
+    arguments = parser.parse_args()
+    ends_at = time.monotonic() + arguments.budget_s
+    keeps = (arguments.kernels or arguments.resume) and arguments.out.exists()
+    before = json.loads(arguments.out.read_bytes()) if keeps else {}
+    kept = Kept(arguments.out, before)
+    with (
+        service(arguments.url, arguments.device) as url,
+        httpx.Client(base_url=url, timeout=120, trust_env=False) as client,
+    ):
+        for name, spec in specs(arguments.kernels, before if arguments.resume else {}):
+            if time.monotonic() > ends_at:
+                print(f"{name}: no time left", flush=True)
+                continue
+            job = run(client, name, spec, ends_at, partial(look, client, kept, name))
+            print(f"{name}: {job['state']}, {ends_at - time.monotonic():.0f} s left", flush=True)
+
+
+if __name__ == "__main__":
+    main()

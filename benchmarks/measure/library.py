@@ -1,0 +1,112 @@
+"""Measures cuBLAS at its best, the baseline to beat: tuned, and on operands padded with zeros. For docs/performance.md.
+
+    python -m benchmarks.measure.library --out benchmarks/results/h200_library.json
+
+Four times of each product: by the default heuristic, by the best of the ways that cublasLt's heuristic proposes, and
+both again with m, n and k padded to multiples of 64, copies not counted. Rows lie at the service's pitch. Normal data,
+cold cache, launches queued before they are timed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.kernel_targets import Shape
+from jobs.benchmarks.spec import DataSpec
+from jobs.settings import Settings
+from kernels.model.numerics import DTypeName, Problem
+from worker.cpu.environment import dated_environment
+
+if TYPE_CHECKING:
+    from worker.cuda.bench.operands import OperandSet
+    from worker.cuda.runner import CudaRunner
+
+SIZES = (1024, 2047, 2048, 2049, 3000, 4096, 4097, 5120, 8192, 8193)
+LIBRARIES: tuple[tuple[str, DTypeName], ...] = (
+    ("cublas", "bfloat16"),
+    ("cublas", "float16"),
+    ("cublas_tf32", "float32"),
+    ("cublas", "float32"),
+    ("cublas", "float64"),
+)
+SAMPLES, TRIALS = 15, 4  # of each time; of each way that is tried
+PACKAGES = ("cupy-cuda13x", "numpy")
+Put = Callable[["OperandSet"], None]
+
+
+class Library:
+    """cuBLAS on the first GPU."""
+
+    def __init__(self) -> None:
+        from benchmarks.measure.library_heuristics import Heuristics
+        from worker.cuda.bench.sampler import Sampler
+        from worker.cuda.cublas import Cublas
+        from worker.cuda.runner import CudaRunner
+
+        self.runner: CudaRunner = CudaRunner(Settings(device="gpu:0"))
+        device, self.compiler = self.runner.device, self.runner.compiler
+        self._sampler = Sampler(self.compiler, device.l2_bytes, device.multiprocessors or 1)
+        self._cublas, self._heuristics = Cublas(self.compiler), Heuristics()
+
+    def times(self, kernel: str, problem: Problem) -> dict[str, Any]:
+        """Milliseconds by the default heuristic and by the best way, and which of the ways proposed that is."""
+        from worker.cuda.bench.operands import random_set
+
+        at = random_set(self.compiler, problem, DataSpec())
+        ways: list[Put] = list(self._heuristics.ways(kernel, problem, at))
+        default: Put = partial(self._by_default, kernel, problem)
+        tried = [self._median_ms([way], at, TRIALS)[0] for way in ways]
+        best = tried.index(min(tried))
+        default_ms, tuned_ms = self._median_ms([default, ways[best]], at, SAMPLES)
+        return {"default_ms": default_ms, "tuned_ms": min(default_ms, tuned_ms), "ways": len(ways), "best": best}
+
+    def _by_default(self, kernel: str, problem: Problem, at: OperandSet) -> None:
+        self._cublas.multiply(kernel, problem, at.a, at.b, at.c)
+
+    def _median_ms(self, puts: list[Put], at: OperandSet, count: int) -> list[float]:
+        """Of each, sampled by turns."""
+        import cupy
+
+        for put in puts:
+            put(at)
+        cupy.cuda.get_current_stream().synchronize()
+        rounds = [[self._time_us(put, at) for put in puts] for _ in range(count)]
+        return [median(times) / 1e3 for times in zip(*rounds, strict=True)]
+
+    def _time_us(self, put: Put, at: OperandSet) -> float:
+        return self._sampler.sample(lambda _: put(at), 1, "cold").time_us
+
+
+def measured(library: Library, sizes: list[int]) -> Iterator[Mapping[str, Any]]:
+    """A row for each of LIBRARIES and size."""
+    for kernel, dtype in LIBRARIES:
+        for n in sizes:
+            shape = Shape(n, n, n)
+            row: dict[str, Any] = {"kernel": kernel, "dtype": dtype, "n": n}
+            row["as_it_lies"] = library.times(kernel, Problem(*shape[:3], dtype))
+            if shape.padded != shape:
+                row["padded"] = library.times(kernel, Problem(*shape.padded[:3], dtype))
+            yield row
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES))
+    asked = parser.parse_args()
+    library, rows = Library(), []
+    about = {"environment": dated_environment(*PACKAGES), "device": library.runner.device.name}
+    for row in measured(library, asked.sizes):
+        rows.append(row)
+        asked.out.write_text(json.dumps(about | {"rows": rows}, indent=1) + "\n")
+        print(row, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,38 @@
+"""What docs/performance.md says of the dashboard, from the newest recorded run of benchmarks.measure.dashboard."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tools.markdown import table
+
+MOST_PAINT_MS, MOST_UPDATE_MS, MOST_SCRIPT_BYTES = 300, 16, 100_000
+
+
+def dashboard(record: dict[str, Any], where: str) -> str:
+    """First paint, a live update, and the size of all scripts, each with its bound. `where` tells of the machine."""
+    paint, update, scripts = record["first_paint"], record["live_update"], record["script_bytes"]
+    loads, updates = f"{paint['samples']:.0f} loads", f"{update['samples']:.0f} updates"
+    rows = (
+        _row(f"first paint of the overview, ms (median of {loads}, empty cache)", paint["p50_ms"], MOST_PAINT_MS),
+        _row(f"first paint, ms (slowest of {loads})", paint["max_ms"], MOST_PAINT_MS),
+        _row(
+            f"script time of a live update, ms (median of {updates}, {update['points']:,} points on the chart)",
+            update["p50_ms"],
+            MOST_UPDATE_MS,
+        ),
+        _row(f"script time of a live update, ms (slowest of {updates})", update["max_ms"], MOST_UPDATE_MS),
+        _row("all scripts, compressed, kB", scripts / 1e3, MOST_SCRIPT_BYTES / 1e3),
+    )
+    return "\n\n".join(
+        (
+            "## The dashboard in a browser",
+            f"Chromium {record['chromium']} on the same machine as the service, with one CPU worker.",
+            where,
+            table(("what", "this run", "bound", ""), rows),
+        )
+    )
+
+
+def _row(what: str, value: float, bound: float) -> tuple[str, str, str, str]:
+    return what, f"{value:.3g}", f"< {bound:g}", "reached" if value < bound else "missed"

@@ -1,0 +1,122 @@
+"""The parts of docs/performance.md on benchmarks that were recorded through the service, and on the harness itself."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from analysis.result_models import CaseResult, Results
+from analysis.results import from_json
+from benchmarks.tables.compare import comparisons
+from tools.markdown import table
+
+
+def recorded(folder: Path) -> list[tuple[Path, Results]]:
+    """Results of benchmark jobs in a folder, by name; what other programs recorded there is passed over."""
+    texts = ((path, path.read_bytes()) for path in sorted(folder.glob("*.json")))
+    return [(path, from_json(text)) for path, text in texts if b'"schema_version"' in text]
+
+
+def benchmarks(folder: Path) -> Iterator[str]:
+    """Every recorded benchmark with its report, then the ladder, the roofs, and what runs say of each other."""
+    found = recorded(folder)
+    if not found:
+        return
+    yield f"## Benchmarks on an {found[0][1].device['name']}"
+    yield (
+        f"Recorded by `make bench-presets`, a POST to the service each; results and reports are in "
+        f"`benchmarks/results/{folder.name}/`. [methodology.md](methodology.md) says how they are measured."
+    )
+    columns = ("benchmark", "finished", "seconds", "cases", "report")
+    yield table(columns, [_row(path, results) for path, results in found]).rstrip()
+    by_name = {path.stem: results for path, results in found}
+    if "ladder" in by_name:
+        yield from _ladder(by_name["ladder"])
+    if "ceilings" in by_name:
+        yield from _ceilings(by_name["ceilings"])
+    yield from comparisons(list(by_name.items()))
+
+
+def _row(path: Path, results: Results) -> tuple[str, ...]:
+    job, statuses = results.job, Counter(one.status for one in results.records)
+    ended = job.finished_at
+    seconds = f"{(ended - job.started_at).total_seconds():.0f}" if ended and job.started_at else ""
+    told = ", ".join(f"{count} {status}" for status, count in statuses.items()) or f"{len(results.ceilings)} roofs"
+    place = f"../benchmarks/results/{path.parent.name}/{path.stem}"
+    links = f"[html]({place}.html), [markdown]({place}.md), [json]({place}.json)"
+    when = f"{ended:%Y-%m-%d %H:%M}" if ended else ""
+    return f"`{path.stem}`", when, seconds, told if results.complete else f"{told}, not whole", links
+
+
+def _ladder(results: Results) -> Iterator[str]:
+    yield f"### {results.job.title}"
+    yield (
+        "Kernel time with operands on the device; with copies: in and out from page-locked memory, not overlapped. "
+        "Error: relative Frobenius norm against float64."
+    )
+    columns = ("kernel", "config", "type", "N", "GFLOPS", "of the baseline", "GFLOPS with copies", "error")
+    timed = [one for one in results.records if one.gflops is not None]
+    yield table(columns, [_rung(one) for one in timed]).rstrip()
+
+
+def _rung(one: CaseResult) -> tuple[str, ...]:
+    config = ", ".join(f"{name} {value}" for name, value in one.config.items())
+    ratio, whole_ms = one.fraction_of_baseline, None
+    if one.copies is not None and one.kernel_ms is not None:
+        whole_ms = one.copies.h2d_ms + one.kernel_ms + one.copies.d2h_ms
+    return (
+        f"`{one.kernel}`",
+        config,
+        one.dtype,
+        str(one.n),
+        f"{one.gflops:.0f}",
+        f"{ratio.value:.3f}" if ratio is not None and one.baseline != one.case else "",
+        f"{one.flops / whole_ms / 1e6:.0f}" if whole_ms else "",
+        f"{one.error_vs_float64:.1e}" if one.error_vs_float64 is not None else "",
+    )
+
+
+def _ceilings(results: Results) -> Iterator[str]:
+    yield f"### {results.job.title}"
+    rows = [
+        (
+            f"`{one.name}`",
+            f"{one.value:.0f}" if one.value is not None else "",
+            f"{one.theoretical:.0f}" if one.theoretical is not None else "",
+            one.unit,
+            f"{one.sm_clock_mhz:.0f}" if one.sm_clock_mhz is not None else "",
+            one.note or one.reason or "",
+        )
+        for one in results.ceilings
+    ]
+    yield table(("roof", "measured", "by arithmetic", "unit", "SM clock, MHz", "how"), rows).rstrip()
+
+
+def cross_check(record: dict[str, Any]) -> Iterator[str]:
+    """This harness beside NVBench, and real data beside zeros."""
+    yield f"## The harness beside NVBench on an {record['device']['name']}"
+    yield (
+        f"The same launches, each sample with a cold L2, timed by this harness before and after NVBench (`cuda-bench`) "
+        f"had its turn; medians. Recorded {record['environment']['recorded_at']}, driver "
+        f"{record['device']['versions']['driver']}."
+    )
+    rows = [
+        (
+            f"`{one['kernel']}`",
+            str(one["n"]),
+            f"{one['ours_before_us']:.1f}",
+            f"{one['nvbench_us']:.1f}",
+            f"{one['ours_after_us']:.1f}",
+            f"{one['ratio']:.4f}",
+        )
+        for one in record["nvbench"]
+    ]
+    yield table(("kernel", "N", "ours before, µs", "NVBench, µs", "ours after, µs", "ours / NVBench"), rows).rstrip()
+    data = record["zeros_and_normal"]
+    zeros, normal = data["tflops"]["zeros"], data["tflops"]["normal"]
+    yield (
+        f"`{data['kernel']}` on {data['dtype']} at {data['n']}: {normal:.0f} TFLOPS on normal data, {zeros:.0f} on "
+        f"zeros, {zeros / normal - 1:.0%} more: the power cap does not bind where no bit flips."
+    )

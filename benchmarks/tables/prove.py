@@ -1,0 +1,77 @@
+"""What docs/accuracy.md says of recorded campaigns (`make prove`): the check as it was, and as it is, side by side."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from tools.markdown import table
+
+Record = Mapping[str, Any]
+PREFIX, BEFORE = "prove_", "prove_before_"
+NOT_RECORDED = "not recorded"
+
+
+def prove(results: Path) -> Iterator[str]:
+    """A part for each device that has a record: prove_DEVICE.json, and prove_before_DEVICE.json of the check before."""
+    devices = sorted({path.stem.removeprefix(BEFORE).removeprefix(PREFIX) for path in results.glob(f"{PREFIX}*.json")})
+    for device in devices:
+        paths = (results / f"{prefix}{device}.json" for prefix in (BEFORE, PREFIX))
+        before, now = (json.loads(path.read_bytes()) if path.exists() else None for path in paths)
+        yield from _device(before, now)
+
+
+def _device(before: Record | None, now: Record | None) -> Iterator[str]:
+    known = [record for record in (before, now) if record is not None]
+    by_vectors = any(record.get("sketches") for record in known)
+    yield f"### On an {known[0]['device']}" + (", small products by random vectors too" if by_vectors else "")
+    yield " ".join(_when(name, one) for name, one in (("before", before), ("now", now)))
+    names = dict.fromkeys(name for record in known for name in record["faults"])
+    columns = ("fault", *(f"{what}, {when}" for when in ("before", "now") for what in ("caught", "worst missed")))
+    rows = [(name, *_cells(before, name), *_cells(now, name), _in_noise(now, name)) for name in names]
+    yield table((*columns, "below the noise of their row, now"), rows).rstrip()
+    yield table(
+        ("products without a fault", "before", "now"),
+        [
+            ("refused", _refused(before), _refused(now)),
+            ("outside of their class, by every element in float64", _outside(before), _outside(now)),
+        ],
+    ).rstrip()
+
+
+def _when(name: str, record: Record | None) -> str:
+    if record is None:
+        return f"The check {name}: {NOT_RECORDED}."
+    injected = max(one["injected"] for one in record["faults"].values())
+    when, seed = record["environment"]["recorded_at"], record["seed"]
+    return f"The check {name}: recorded {when} (seed {seed}), up to {injected:,} faults of a kind."
+
+
+def _cells(record: Record | None, name: str) -> tuple[str, str]:
+    """Caught of those above the bound of their class; and by how many bounds the worst of those missed was off."""
+    one = record["faults"].get(name) if record is not None else None
+    if one is None or not one["above"]:
+        return NOT_RECORDED, ""
+    share = one["caught"] / one["above"]
+    said = "all" if not one["missed"] else f"{min(share, 0.9999):.2%}" if share > 0.99 else f"{share:.1%}"
+    return f"{said} of {one['above']:,}", f"{one['worst_missed']}" if one["missed"] else ""
+
+
+def _in_noise(record: Record | None, name: str) -> str:
+    """Faults above the bound of their class that the check does not promise to find (`worker/check/verify.py`)."""
+    one = record["faults"].get(name, {}) if record is not None else {}
+    return f"{one['in_noise']:,}" if one.get("in_noise") else ""
+
+
+def _refused(record: Record | None) -> str:
+    if record is None:
+        return NOT_RECORDED
+    return f"{record['clean']['refused']:,} of {record['clean']['products']:,}"
+
+
+def _outside(record: Record | None) -> str:
+    if record is None:
+        return NOT_RECORDED
+    return f"{record['outside_their_class']['products']:,} of {record['scenes']:,}"

@@ -1,0 +1,232 @@
+"""`fp32_emulated` on a real Hopper GPU: as right as cuBLAS's float32 on every kind of data, also where digits end."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from benchmarks.measure.element_errors import relative_error
+from benchmarks.operand_kinds import FAR, square
+from kernels.catalog import BY_NAME
+from kernels.model.kernel import CudaKernel, TileConfig
+from kernels.model.numerics import Problem
+from tests.gpu.products import multiply
+from tests.support.kernels.adversarial import ADVERSARIAL, DOMINANT, IN_FLOAT32, Make, worst_errors, worst_of_class
+from tests.support.kernels.emulated import Way, product
+from tests.support.kernels.emulated_judge import judge
+from tests.support.kernels.products import Data, assert_right, in_float64, operands
+from worker.check.elements import core
+
+if TYPE_CHECKING:
+    from worker.cuda.runner import CudaRunner
+
+NAME = "fp32_emulated"
+LEFT_TO_FLOAT32 = ("12 binades in a row", "40 binades in a row", FAR)
+# Of clusters one is enough: they change how digits are brought, and nothing else.
+CONFIGS = [one for one in BY_NAME[NAME].configs() if one["cluster"] == 1 or one["least"] == 6]
+EACH_CONFIG = pytest.mark.parametrize("config", CONFIGS, ids=str)
+TRANSPOSES = [(False, False), (False, True), (True, False), (True, True)]
+# On which it has been no further off than cuBLAS as a whole; docs/accuracy.md has all kinds.
+KINDS = ("normal", "uniform(0, 1)", "12 binades in a row", "40 binades in a row", "cancelling halves", FAR)
+# Tiles of 128 × 128 × 64, pairs of them, and parts.
+SHAPES = [
+    (128, 128, 64),
+    (256, 384, 192),
+    (64, 64, 64),
+    (65, 67, 69),
+    (129, 257, 65),
+    (300, 301, 1000),
+    (513, 100, 2048),
+]
+WAYS: dict[int, Way] = {6: "six", 7: "seven", 8: "eight", 10: "ten"}
+
+
+# Short k takes ten products whatever is asked for, so that all of `least` would be compiled for nothing.
+@pytest.mark.parametrize("config", [one for one in CONFIGS if one["least"] == 6], ids=str)
+def test_shapes_and_transpositions(runner: CudaRunner, config: TileConfig, rng: np.random.Generator) -> None:
+    for m, n, k in SHAPES:
+        for transposes in TRANSPOSES:
+            problem = Problem(m, n, k, "float32", 1, *transposes)
+            a, b = operands(problem, rng)
+            c, check, _ = multiply(runner, NAME, problem, a, b, rng, config=config)
+            assert_right(problem, a, b, c)
+            assert check.passed, (problem, check)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("size", [2048, 4096])
+def test_no_further_off_than_cublas(runner: CudaRunner, kind: str, size: int, rng: np.random.Generator) -> None:
+    problem = Problem(size, size, size, "float32")
+    a, b = square(kind, size, rng)
+    true = a.astype(np.float64) @ b
+    library, _, _ = multiply(runner, "cublas", problem, a, b, rng)
+    ours, check, _ = multiply(runner, NAME, problem, a, b, rng)
+    assert check.passed
+    # Products left to float32 are summed as cuBLAS does, in another order.
+    assert relative_error(ours, true) <= relative_error(library, true) * (1.05 if kind in LEFT_TO_FLOAT32 else 1.0)
+
+
+@pytest.mark.parametrize("kind", ADVERSARIAL)
+@pytest.mark.parametrize("size", [2048, 4096])
+def test_every_row_column_and_element(runner: CudaRunner, kind: str, size: int, rng: np.random.Generator) -> None:
+    """The worst row and the worst column are off by at most twice what the library's own worst are, and every element
+    is within its class."""
+    problem = Problem(size, size, size, "float32")
+    a, b = ADVERSARIAL[kind](size, rng)
+    true = a.astype(np.float64) @ b.astype(np.float64)
+    library, _, _ = multiply(runner, "cublas", problem, a, b, rng)
+    ours, check, _ = multiply(runner, NAME, problem, a, b, rng)
+    assert check.passed
+    assert worst_of_class(a, b, ours, true) <= 1.0
+    of = np.abs(a).astype(np.float64) @ np.abs(b) if kind == DOMINANT else true
+    for own, granted in zip(worst_errors(ours, true, of), worst_errors(library, true, of), strict=True):
+        assert own <= 2 * granted
+
+
+@pytest.mark.parametrize("kind", IN_FLOAT32)
+@pytest.mark.parametrize("transposes", TRANSPOSES, ids=str)
+def test_what_digits_do_not_carry_is_hopper_fp32_s_to_the_last_bit(
+    runner: CudaRunner, kind: str, transposes: tuple[bool, bool], rng: np.random.Generator
+) -> None:
+    """However operands lie."""
+    size = 1030
+    problem = Problem(size, size, size, "float32", 1, *transposes)
+    pair = zip(IN_FLOAT32[kind](size, rng), transposes, strict=True)
+    a, b = (np.ascontiguousarray(x.T if turned else x) for x, turned in pair)
+    config = BY_NAME["hopper_fp32"].resolve_config({}, problem, runner.device.traits)
+    ours, check, _ = multiply(runner, NAME, problem, a, b, rng)
+    plain, _, _ = multiply(runner, "hopper_fp32", problem, a, b, rng, config=config)
+    assert check.passed
+    np.testing.assert_array_equal(ours, plain)
+
+
+@pytest.mark.parametrize("make", [partial(square, "normal"), IN_FLOAT32["sparse"]], ids=["digits", "float32"])
+def test_rows_that_begin_anywhere(runner: CudaRunner, make: Make, rng: np.random.Generator) -> None:
+    """Rows of 1030 elements without a gap, at no multiples of 16 bytes: the float32 kernel's copies of them, and of the
+    product, are held back with it."""
+    from worker.cuda.launch import launch, prepare
+    from worker.cuda.memory import Staging, StopWatch, allocate, upload
+    from worker.cuda.pitch import operand_layout, product_layout
+    from worker.device.runner import gathered
+
+    problem, pair = Problem(1030, 1030, 1030, "float32"), make(1030, rng)
+    a, b = (allocate(operand_layout("float32", x.shape, dense=True)) for x in pair)
+    c = allocate(product_layout(problem, dense=True))
+    for elements, matrix in zip(pair, (a, b), strict=True):
+        upload(elements, matrix)
+    kernel = BY_NAME[NAME]
+    assert isinstance(kernel, CudaKernel)
+    config = kernel.resolve_config()
+    launch(prepare(runner.compiler, kernel, config, problem), kernel, config, problem, a, b, c)
+    found = np.frombuffer(gathered(Staging().download(c, StopWatch())), np.float32).reshape(1030, 1030)
+    assert_right(problem, *pair, found)
+
+
+@pytest.mark.parametrize("kind", ["a row 16 binades below an element that meets zeros", "few rows scaled along k"])
+def test_digits_are_not_left_for_a_few_lines(runner: CudaRunner, kind: str, rng: np.random.Generator) -> None:
+    """Elsewhere elements are those of the model, to the last bit."""
+    a, b = ADVERSARIAL[kind](1536, rng)
+    c, _, _ = multiply(runner, NAME, Problem(1536, 1536, 1536, "float32"), a, b, rng)
+    judged = judge(a, b.T, along=(True, False))
+    assert not judged.in_float32 and len(judged.rows) in (1, 3) and not len(judged.columns)
+    tile = slice(128, 256)
+    way = judged.ways[13]  # the second row of twelve tiles, and of these the second
+    np.testing.assert_array_equal(c[tile, tile], product(a[tile], b[:, tile].T, way))
+
+
+@pytest.mark.parametrize("kind", ["normal", "uniform(0, 1)", "cancelling halves"])
+@pytest.mark.parametrize("size", [2049, 3073, 4097])
+def test_eight_products_where_cublas_sums_k_in_parts(
+    runner: CudaRunner, kind: str, size: int, rng: np.random.Generator
+) -> None:
+    """As it does at odd sizes: its error is about half of that of sums in the order of k. By every eighth row."""
+    problem = Problem(size, size, size, "float32")
+    a, b = square(kind, size, rng)
+    true = a[::8].astype(np.float64) @ b.astype(np.float64)
+    ours, check, _ = multiply(runner, NAME, problem, a, b, rng, config={"least": 8})
+    library, _, _ = multiply(runner, "cublas", problem, a, b, rng)
+    assert check.passed
+    assert relative_error(ours[::8], true) <= relative_error(library[::8], true)
+
+
+@pytest.mark.parametrize("shape", [(249, 131, 1041), (868, 166, 422), (246, 728, 3908), (2100, 2100, 100)], ids=str)
+def test_ten_products_where_cublas_sums_many_parts_of_k_or_few_steps(
+    runner: CudaRunner, shape: tuple[int, int, int], rng: np.random.Generator
+) -> None:
+    problem = Problem(*shape, "float32")
+    a, b = operands(problem, rng)
+    true = in_float64(problem, a, b)[0]
+    ours, check, _ = multiply(runner, NAME, problem, a, b, rng, config={"least": 10})
+    library, _, _ = multiply(runner, "cublas", problem, a, b, rng)
+    assert check.passed
+    assert relative_error(ours, true) <= relative_error(library, true)
+
+
+@EACH_CONFIG
+def test_the_fewest_products_to_the_last_bit(runner: CudaRunner, config: TileConfig, rng: np.random.Generator) -> None:
+    """What the model makes of the same numbers: sums of digits are exact, and there is one rounding."""
+    problem = Problem(256, 128, 4096, "float32")
+    a, b = operands(problem, rng, "uniform")
+    c, _, _ = multiply(runner, NAME, problem, a, b, rng, config=config)
+    np.testing.assert_array_equal(c, product(a, b.T, WAYS[config["least"]]))
+
+
+def test_ten_products_to_the_last_bit(runner: CudaRunner, rng: np.random.Generator) -> None:
+    problem = Problem(200, 150, 100, "float32")
+    a, b = operands(problem, rng)
+    c, _, _ = multiply(runner, NAME, problem, a, b, rng)
+    np.testing.assert_array_equal(c, product(a, b.T, "ten"))
+
+
+def test_infinities_and_nan_follow_ieee(runner: CudaRunner, rng: np.random.Generator) -> None:
+    problem = Problem(400, 300, 500, "float32")
+    a, b = operands(problem, rng)
+    a[3, 7], a[200, 1], b[5, 280], b[100, 9] = np.nan, np.inf, -np.inf, np.inf
+    c, check, _ = multiply(runner, NAME, problem, a, b, rng)
+    assert check.passed
+    with np.errstate(invalid="ignore"):
+        true = in_float64(problem, a, b)[0]
+    for test in (np.isnan, np.isposinf, np.isneginf):
+        np.testing.assert_array_equal(test(c), test(true))
+
+
+@pytest.mark.parametrize(("of_a", "of_b"), [(-145, 0), (120, -120), (-70, -70), (70, 60)])
+def test_the_ends_of_the_range(runner: CudaRunner, of_a: int, of_b: int, rng: np.random.Generator) -> None:
+    """Subnormal numbers are kept, and a product underflows and overflows as float32 does."""
+    problem = Problem(140, 130, 200, "float32")
+    a = np.ldexp(rng.integers(1, 9, (140, 200)).astype(np.float32), of_a)
+    b = np.ldexp(rng.integers(1, 9, (200, 130)).astype(np.float32), of_b)
+    c, _, _ = multiply(runner, NAME, problem, a, b, rng)
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(c, in_float64(problem, a, b)[0].astype(np.float32))
+
+
+@pytest.mark.parametrize("batched", [(True, True), (True, False), (False, True)])
+def test_batches(runner: CudaRunner, batched: tuple[bool, bool], rng: np.random.Generator) -> None:
+    problem = Problem(140, 260, 330, "float32", 3, False, True, *batched)
+    a, b = operands(problem, rng)
+    c, check, _ = multiply(runner, NAME, problem, a, b, rng)
+    assert_right(problem, a, b, c)
+    assert check.passed
+
+
+def test_more_steps_than_an_int32_can_add_up(runner: CudaRunner, rng: np.random.Generator) -> None:
+    problem = Problem(70, 80, 70_000, "float32")
+    for a, b in (operands(problem, rng), (np.full((70, 70_000), -127.0, "f"), np.full((70_000, 80), -127.0, "f"))):
+        c, check, _ = multiply(runner, NAME, problem, a, b, rng)
+        assert check.passed
+        assert relative_error(c, core(a, transposed=False)[0].astype(np.float64) @ b) < 2.0**-18
+
+
+@pytest.mark.parametrize("data", ["normal", "wide"])
+def test_the_same_bits_every_time(runner: CudaRunner, data: Data, rng: np.random.Generator) -> None:
+    """Of digits and of lines beside them, and in float32."""
+    problem = Problem(1025, 900, 1100, "float32")
+    a, b = operands(problem, rng, data)
+    a[3, 7], b[9, 11] = 2.0**40, 2.0**40
+    first = multiply(runner, NAME, problem, a, b, rng)[0]
+    for _ in range(10):
+        np.testing.assert_array_equal(multiply(runner, NAME, problem, a, b, rng)[0], first)

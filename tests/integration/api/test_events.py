@@ -1,0 +1,134 @@
+"""GET /v1/jobs/{id}/events: server-sent events that resume, also across a restart of the API."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from jobs.redis.embedded import EmbeddedServer
+from service.http import streams
+from tests.integration.api.test_jobs import PRODUCT, problem, submit
+from tools.played.api import Api, running_api
+
+
+@dataclass
+class Event:
+    id: str
+    event: str
+    data: dict[str, Any]
+
+
+def read_events(lines: Iterator[str]) -> Iterator[Event]:
+    """Events out of a stream's lines; comments and `retry` are passed over."""
+    fields: dict[str, str] = {}
+    for line in lines:
+        if line == "" and "event" in fields:
+            yield Event(fields["id"], fields["event"], json.loads(fields["data"]))
+            fields = {}
+        elif line and not line.startswith(":"):
+            name, _, value = line.partition(": ")
+            fields[name] = value
+
+
+def events(client: httpx.Client, job_id: str, *, after: str | None = None, most: int = 100) -> list[Event]:
+    """The stream's events, up to its end or to `most`."""
+    headers = {"last-event-id": after} if after else {}
+    found: list[Event] = []
+    with client.stream("GET", f"/v1/jobs/{job_id}/events", headers=headers) as reply:
+        assert reply.status_code == 200
+        assert reply.headers["content-type"].startswith("text/event-stream")
+        for event in read_events(reply.iter_lines()):
+            found.append(event)
+            if len(found) == most:
+                break
+    return found
+
+
+def test_the_whole_life_of_a_job(api: Api, quiet: httpx.Client) -> None:
+    job_id = submit(quiet)
+    with ThreadPoolExecutor(1) as pool:
+        following = pool.submit(events, quiet, job_id)
+        api.succeed(job_id, PRODUCT)
+        told = following.result(10)
+    assert [event.event for event in told] == ["queued", "running", "succeeded"]
+    assert [event.data["state"] for event in told] == ["queued", "running", "succeeded"]
+    assert [event.data["version"] for event in told] == [1, 2, 3]
+    assert [event.id for event in told] == sorted(event.id for event in told)
+
+
+def test_resuming_tells_the_rest_once(api: Api, quiet: httpx.Client) -> None:
+    job_id = submit(quiet)
+    (first,) = events(quiet, job_id, most=1)
+    api.succeed(job_id, PRODUCT)
+    assert [event.event for event in events(quiet, job_id, after=first.id)] == ["running", "succeeded"]
+    last = events(quiet, job_id)[-1]
+    assert quiet.get(f"/v1/jobs/{job_id}/events", headers={"last-event-id": last.id}).status_code == 204
+
+
+def test_a_retry_goes_on_in_the_same_stream(api: Api, quiet: httpx.Client) -> None:
+    job_id = submit(quiet)
+    api.ledger.cancel(job_id)
+    quiet.post(f"/v1/jobs/{job_id}/retry")
+    assert [event.event for event in events(quiet, job_id, most=3)] == ["queued", "cancelled", "queued"]
+    api.succeed(job_id, PRODUCT)
+    assert [event.event for event in events(quiet, job_id)][-2:] == ["running", "succeeded"]
+
+
+def test_many_readers_hear_the_same(api: Api, quiet: httpx.Client) -> None:
+    job_id = submit(quiet)
+    with ThreadPoolExecutor(40) as pool:
+        following = [pool.submit(events, quiet, job_id) for _ in range(40)]
+        api.succeed(job_id, PRODUCT)
+        for reader in following:
+            assert [event.event for event in reader.result(20)] == ["queued", "running", "succeeded"]
+
+
+def test_a_silent_stream_is_kept_open_by_comments(quiet: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "PING_S", 0.2)
+    job_id = submit(quiet)
+    with quiet.stream("GET", f"/v1/jobs/{job_id}/events") as reply:
+        lines = reply.iter_lines()
+        assert any(line.startswith("retry: ") for line in lines)
+        assert any(line.startswith(":") for line in lines)
+
+
+def test_bad_ids(quiet: httpx.Client) -> None:
+    problem(quiet.get("/v1/jobs/job_of_no_one/events"), 404, "job_not_found")
+    job_id = submit(quiet)
+    asked = quiet.get(f"/v1/jobs/{job_id}/events", headers={"last-event-id": "yesterday"})
+    assert problem(asked, 422, "invalid_request")["field"] == "Last-Event-ID"
+
+
+def test_it_resumes_across_a_restart_of_the_api(valkey: EmbeddedServer, key_prefix: str, tmp_path: Path) -> None:
+    """And the stream of the one that stops ends, instead of hanging until it is killed."""
+    with running_api(valkey, key_prefix, tmp_path) as first, first.client() as client:
+        job_id = submit(client)
+        told: list[Event] = []
+        heard = threading.Event()
+
+        def follow() -> None:
+            with first.client() as reader, reader.stream("GET", f"/v1/jobs/{job_id}/events") as reply:
+                for event in read_events(reply.iter_lines()):
+                    told.append(event)
+                    heard.set()
+
+        following = threading.Thread(target=follow)
+        following.start()
+        assert heard.wait(10)
+        stopped_at = time.monotonic()
+    following.join(5)
+    assert not following.is_alive()
+    assert time.monotonic() - stopped_at < 5
+    with running_api(valkey, key_prefix, tmp_path) as second, second.client() as client:
+        second.succeed(job_id, np.ones((3, 2), np.float32))
+        assert [event.event for event in events(client, job_id, after=told[-1].id)] == ["running", "succeeded"]

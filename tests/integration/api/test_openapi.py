@@ -1,0 +1,191 @@
+"""The OpenAPI document: valid, complete, true. It is the manual, so it must be readable too."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from jsonschema.validators import Draft202012Validator
+
+from jobs.settings import Settings
+from kernels.catalog import KERNEL_NAMES
+from kernels.model.numerics import DTYPE_NAMES
+from service.app import create_app
+from service.problems import BY_TYPE
+from tests.integration.api.test_benchmark_results import done
+from tests.integration.api.test_jobs import PRODUCT, fail, submit
+from tools.played.api import Api, npy
+
+EXAMPLES = 60  # of each operation
+HEALTH = list(HealthCheck)
+CHECKS = [
+    schemathesis.checks.not_a_server_error,
+    schemathesis.checks.status_code_conformance,
+    schemathesis.checks.content_type_conformance,
+    schemathesis.checks.response_schema_conformance,
+]
+
+
+@pytest.fixture(scope="module")
+def document(api: Api) -> dict[str, Any]:
+    with api.client() as client:
+        read: dict[str, Any] = client.get("/openapi.json").json()
+        return read
+
+
+def operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    for path, item in document["paths"].items():
+        for method, operation in item.items():
+            yield method.upper(), path, operation
+
+
+def validator(document: dict[str, Any], schema: dict[str, Any]) -> Draft202012Validator:
+    """For a schema whose references lead into the document."""
+    return Draft202012Validator({**schema, "components": document["components"]})
+
+
+def test_it_is_openapi_3_1(document: dict[str, Any]) -> None:
+    assert document["openapi"].startswith("3.1")
+    assert document["servers"]
+    for schema in document["components"]["schemas"].values():
+        Draft202012Validator.check_schema(schema)
+    references = set(re.findall(r"'\$ref': '#/components/schemas/(\w+)'", str(document)))
+    assert references == set(document["components"]["schemas"]) - {"Nested"}
+
+
+def test_every_operation_says_what_it_does(document: dict[str, Any]) -> None:
+    tags = {tag["name"] for tag in document["tags"]}
+    ids = [operation["operationId"] for _, _, operation in operations(document)]
+    assert len(ids) == len(set(ids))
+    for method, path, operation in operations(document):
+        assert operation["summary"], (method, path)
+        assert operation["description"], (method, path)
+        assert set(operation["tags"]) <= tags
+        assert {"500"} <= operation["responses"].keys()
+        for parameter in operation.get("parameters", []):
+            assert parameter.get("description"), (method, path, parameter["name"])
+        for response in operation["responses"].values():
+            assert response["description"]
+
+
+def test_every_field_is_described(document: dict[str, Any]) -> None:
+    bare = [
+        f"{name}.{field}"
+        for name, schema in document["components"]["schemas"].items()
+        for field, piece in schema.get("properties", {}).items()
+        if not piece.get("description")
+    ]
+    assert not bare
+
+
+def test_names_come_from_the_catalogue(document: dict[str, Any]) -> None:
+    options = document["components"]["schemas"]["MatmulOptions"]["properties"]
+    assert options["kernel"]["enum"] == ["auto", *KERNEL_NAMES]
+    assert options["dtype"]["anyOf"][0]["enum"] == list(DTYPE_NAMES)
+
+
+def test_every_listed_problem_exists_and_leads_to_its_meaning(document: dict[str, Any], quiet: httpx.Client) -> None:
+    listed = set(re.findall(r"- `(\w+)`:", str([operation["responses"] for _, _, operation in operations(document)])))
+    assert listed <= BY_TYPE.keys()
+    assert {"shape_mismatch", "body_too_large", "no_worker_for_kernel", "idempotency_key_reused"} <= listed
+    for name in listed:
+        assert quiet.get(f"/problems/{name}").json()["type"] == f"/problems/{name}"
+    assert quiet.get("/problems/nope").status_code == 404
+
+
+def test_examples_are_right(document: dict[str, Any], quiet: httpx.Client) -> None:
+    """Each JSON example of a request body is taken by the server, or lacks only what it names."""
+    for method, path, operation in operations(document):
+        body = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
+        for example in body.get("examples", {}).values():
+            validator(document, body["schema"]).validate(example["value"])
+            url = path.format(matrix_id="0" * 64)
+            reply = quiet.request(method, url, json=example["value"], headers={"prefer": "respond-async"})
+            assert reply.status_code in (200, 201, 202, 404, 409), reply.text
+
+
+def test_answers_are_as_described(document: dict[str, Any], api: Api, quiet: httpx.Client) -> None:
+    """Of everything there is, in JSON."""
+    job, failed = submit(quiet), submit(quiet)
+    api.succeed(job, PRODUCT)
+    fail(api, failed)
+    benchmark = done(api, quiet)
+    matrix = quiet.post("/v1/matrices", content=npy(PRODUCT), headers={"content-type": "application/x-npy"})
+    asked = {
+        "/v1/jobs": "/v1/jobs",
+        "/v1/jobs/{job_id}": f"/v1/jobs/{job}",
+        "/v1/jobs/{job_id}/product": f"/v1/jobs/{job}/product",
+        "/v1/matrices/{matrix_id}": matrix.headers["location"],
+        "/v1/benchmarks": "/v1/benchmarks",
+        "/v1/benchmarks/{job_id}/results": f"/v1/benchmarks/{benchmark}/results",
+        "/v1/kernels": "/v1/kernels",
+        "/v1/kernels/{name}": "/v1/kernels/shared_tiled",
+        "/v1/published": "/v1/published",
+        "/v1/published/{name}": "/v1/published/t4_register_tile_2025",
+        "/v1/devices": "/v1/devices",
+        "/livez": "/livez",
+        "/readyz": "/readyz",
+    }
+    for template, path in asked.items():
+        reply = quiet.get(path, headers={"accept": "application/json"})
+        schema = document["paths"][template]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
+        validator(document, schema).validate(reply.json())
+
+
+def test_the_manual_is_a_page_without_scripts(document: dict[str, Any], quiet: httpx.Client) -> None:
+    page = quiet.get("/docs")
+    assert page.headers["content-type"].startswith("text/html")
+    assert "script-src" not in page.headers["content-security-policy"]
+    assert "<script" not in page.text
+    assert "://" not in page.text.replace("http-equiv", "")
+    for _, path, operation in operations(document):
+        assert f'id="{operation["operationId"]}"' in page.text
+        assert path in page.text
+    targets = set(re.findall(r'href="#([^"]+)"', page.text))
+    assert targets <= set(re.findall(r'id="([^"]+)"', page.text))
+    assert '<a href="/docs">' in quiet.get("/").text
+
+
+def test_a_cuda_source_is_shown(quiet: httpx.Client) -> None:
+    source = quiet.get("/v1/kernels/naive/source")
+    assert source.headers["content-type"].startswith("text/plain")
+    assert 'extern "C" __global__' in source.text
+    assert quiet.get("/v1/kernels/cublas/source").status_code == 404
+
+
+def test_kernels_say_who_serves_them(quiet: httpx.Client) -> None:
+    served = {kernel["name"]: kernel["served_by"] for kernel in quiet.get("/v1/kernels").json()["kernels"]}
+    assert list(served) == list(KERNEL_NAMES)
+    assert (served["cpu_blas"], served["naive"]) == (["played"], [])
+
+
+# A stream that does not end has tests of its own.
+OPERATIONS = [
+    (method.upper(), path)
+    for path, item in create_app(Settings()).openapi()["paths"].items()
+    for method in item
+    if not path.endswith("/events")
+]
+
+
+@pytest.fixture(scope="module")
+def schema(api: Api) -> Any:
+    return schemathesis.openapi.from_url(f"{api.url}/openapi.json")
+
+
+@pytest.mark.parametrize(("method", "path"), OPERATIONS)
+def test_no_request_breaks_it(schema: Any, method: str, path: str) -> None:
+    """Requests made up from the document; each answer is one that it describes."""
+
+    @settings(max_examples=EXAMPLES, deadline=None, derandomize=True, database=None, suppress_health_check=HEALTH)
+    @given(case=schema[path][method].as_strategy())
+    def run(case: Any) -> None:
+        case.headers = {**(case.headers or {}), "prefer": "respond-async"}
+        case.call_and_validate(timeout=20, checks=CHECKS)
+
+    run()

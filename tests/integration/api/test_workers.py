@@ -1,0 +1,68 @@
+"""What the API says when workers come and go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from jobs.redis.embedded import EmbeddedServer
+from tests.integration.api.test_jobs import SEEDED, problem
+from tools.played.api import FAKE_TTL_S, Api, running_api, until, worker_info
+
+ASYNC = {"prefer": "respond-async"}
+GPU = worker_info("gpu-0", kernels=("naive", "cublas"), device_class="gpu", compute_capability=(9, 0))
+
+
+@pytest.fixture
+def api(valkey: EmbeddedServer, key_prefix: str, tmp_path: Path) -> Iterator[Api]:
+    with running_api(valkey, key_prefix, tmp_path) as running:
+        yield running
+
+
+def test_without_workers_it_is_not_ready_and_takes_nothing(api: Api, quiet: httpx.Client) -> None:
+    assert quiet.get("/readyz").json() == {"status": "ok", "workers": 1}
+    api.registry.gone("played")
+    until(lambda: quiet.post("/v1/matmul", json=SEEDED, headers=ASYNC).status_code != 202)
+    refused = quiet.post("/v1/matmul", json=SEEDED, headers=ASYNC)
+    problem(refused, 503, "no_workers")
+    assert refused.headers["retry-after"]
+    problem(quiet.get("/readyz"), 503, "no_workers")
+    assert quiet.get("/livez").status_code == 200
+    named = quiet.post("/v1/matmul", json=SEEDED | {"kernel": "cpu_blas"}, headers=ASYNC)
+    assert "served now: none" in problem(named, 409, "no_worker_for_kernel")["detail"]
+    api.registry.beat(worker_info(), FAKE_TTL_S)
+    until(lambda: quiet.post("/v1/matmul", json=SEEDED, headers=ASYNC).status_code == 202)
+
+
+def test_jobs_go_to_the_queue_of_who_can_do_them(api: Api, quiet: httpx.Client) -> None:
+    def queue(**options: str) -> str:
+        reply = quiet.post("/v1/matmul", json=SEEDED | options, headers=ASYNC)
+        return api.ledger.get(reply.json()["job"]["id"]).queue
+
+    assert queue() == "cpu"
+    api.registry.beat(GPU, FAKE_TTL_S)
+    until(lambda: queue() == "gpu")
+    assert queue(kernel="cpu_blas") == "cpu"
+    assert queue(kernel="naive") == "gpu"
+
+
+def test_devices_and_figures_show_them(api: Api, quiet: httpx.Client) -> None:
+    api.registry.beat(GPU, FAKE_TTL_S)
+    devices = quiet.get("/v1/devices").json()["devices"]
+    assert [device["id"] for device in devices] == ["gpu-0", "played"]
+    assert devices[0]["device"]["compute_capability"] == [9, 0]
+    quiet.post("/v1/matmul", json=SEEDED | {"kernel": "cpu_blas"}, headers=ASYNC)
+    figures = quiet.get("/metrics").text
+    for line in (
+        'matmul_workers{device_class="gpu",state="ready"} 1.0',
+        'matmul_jobs{state="queued"} 1.0',
+        'matmul_queue_waiting_jobs{queue="cpu"} 1.0',
+        "matmul_store_bytes 0.0",
+        'matmul_http_requests_total{method="POST",route="/v1/matmul",status="202"} 1.0',
+    ):
+        assert f"\n{line}\n" in figures
+    (age,) = (line for line in figures.splitlines() if line.startswith('matmul_queue_oldest_seconds{queue="cpu"}'))
+    assert 0 < float(age.split()[1]) < 10

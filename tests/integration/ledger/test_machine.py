@@ -1,0 +1,240 @@
+"""Random lives of random jobs, step by step on both ledgers: they must agree on all, and keep their promises."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, cast
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+
+from jobs.errors import DeviceFault, MatmulError, OperandMissing
+from jobs.ledger.codec import job_error
+from jobs.ledger.interface import IdempotencyKey, JobFilter, Publication
+from jobs.models import Job, Progress, new_id
+from jobs.redis.embedded import EmbeddedServer
+from jobs.states import REDRIVABLE, TERMINAL, JobState
+from tests.support.ledger.ledgers import Bench, assert_books_agree, memory_bench, new_job, outcome, redis_bench
+
+OWNERS, QUEUES, KEYS = ("alice", "bob"), ("cpu", "gpu"), ("k1", "k2")
+FILTERS = [
+    JobFilter(),
+    JobFilter(owner="alice"),
+    JobFilter(state=JobState.QUEUED),
+    JobFilter(owner="bob", state=JobState.FAILED),
+    JobFilter(kernel="naive"),
+    JobFilter(q="cpu_blas", owner="alice"),
+]
+AT_RANDOM = 5
+pick = st.integers(0, AT_RANDOM)  # which of the apt jobs, counted from the newest; or any job at all
+stray = st.sampled_from([0, 0, 0, 0, -1, 1])  # attempts that are not the present one
+owners = st.sampled_from(OWNERS)
+anyone = st.sampled_from([None, None, *OWNERS])
+seconds = st.sampled_from([0.0, 0.5, 1.0, 3.0])
+
+
+class TwoLedgers(RuleBasedStateMachine):
+    """Every rule is played on both. What one answers or refuses the other must, to the letter."""
+
+    def __init__(self, memory: Bench, redis: Bench) -> None:
+        super().__init__()
+        self.memory, self.redis = memory, redis
+        self.ids: list[str] = []
+        self.publications: list[Publication] = []
+        self.claims: Counter[tuple[str, int]] = Counter()
+        self.ends: dict[str, Job] = {}  # jobs at their end, as they were when they got there
+
+    # ---- playing a step on both ----
+    def both(self, verb: str, *args: Any, **options: Any) -> Any:
+        results = []
+        for bench in (self.memory, self.redis):
+            try:
+                results.append(getattr(bench.ledger, verb)(*args, **options))
+            except MatmulError as error:
+                results.append((type(error), error.detail))
+        assert results[0] == results[1], (verb, args, options)
+        self._note(results[0])
+        return results[0]
+
+    def _note(self, result: Any) -> None:
+        """Remembers messages that were sent: they may arrive at any time later."""
+        for part in result if isinstance(result, tuple) else (result, getattr(result, "publication", None)):
+            if isinstance(part, Publication):
+                self.publications.append(part)
+
+    def aimed(self, which: int, stray: int = 0, *states: JobState) -> tuple[str, int]:
+        """A job and an attempt: mostly one in these states, and its present attempt."""
+        jobs = self.memory.all_jobs(JobFilter(), limit=100)
+        apt = [job for job in jobs if job.record.state in states]
+        among = apt if apt and which != AT_RANDOM else jobs
+        if not among:
+            return "job_unknown", 1
+        job = among[which % len(among)]
+        return job.id, job.record.attempt + stray
+
+    # ---- the service ----
+    @rule(owner=owners, queue=st.sampled_from(QUEUES), kernel=st.sampled_from(["auto", "naive"]), tight=st.booleans())
+    def submit(self, owner: str, queue: str, kernel: str, tight: bool) -> None:
+        new = new_job(owner, kernel=kernel, queue=queue, timeout_s=4.0)
+        self.both("submit", new, max_queued=4 if tight else 99, max_queued_per_owner=2 if tight else 99)
+        self.ids.append(new.id)
+
+    @rule(owner=owners, key=st.sampled_from(KEYS), fingerprint=st.sampled_from(["f", "f", "g"]))
+    def submit_with_a_key(self, owner: str, key: str, fingerprint: str) -> None:
+        new, idempotency = new_job(owner, timeout_s=4.0), IdempotencyKey(key, fingerprint)
+        bound = self.both("bound_job", owner, idempotency)
+        result = self.both("submit", new, max_queued=99, max_queued_per_owner=99, idempotency=idempotency)
+        if isinstance(bound, str):
+            assert (result[0].id, result[1]) == (bound, None)
+        elif bound is None:
+            assert (result[0].id, result[0].owner) == (new.id, owner)
+            self.ids.append(new.id)
+
+    @rule(owner=owners, key=st.sampled_from(KEYS), holder=st.sampled_from(["one", "two"]), release=st.booleans())
+    def hold(self, owner: str, key: str, holder: str, release: bool) -> None:
+        if release:
+            self.both("release_key", owner, key, holder=holder)
+        else:
+            self.both("hold_key", owner, key, holder=holder, hold_s=3600)
+
+    @rule(which=pick, owner=anyone)
+    def cancel(self, which: int, owner: str | None) -> None:
+        self.both("cancel", self.aimed(which, 0, JobState.QUEUED, JobState.RUNNING)[0], owner=owner)
+
+    @rule(which=pick, owner=anyone)
+    def redrive(self, which: int, owner: str | None) -> None:
+        result = self.both("redrive", self.aimed(which, 0, *REDRIVABLE)[0], owner=owner)
+        if isinstance(result[0], Job):
+            self.ends.pop(result[0].id)
+
+    @rule(which=pick, owner=anyone)
+    def delete(self, which: int, owner: str | None) -> None:
+        self.both("delete", self.aimed(which, 0, *TERMINAL)[0], owner=owner)
+
+    # ---- the worker ----
+    @precondition(lambda self: self.publications)
+    @rule(which=pick, lease_s=seconds)
+    def a_message_arrives(self, which: int, lease_s: float) -> None:
+        message = self.publications[-1 - which % len(self.publications)]
+        claimed = self.both("claim", message.job_id, message.attempt, worker="w", lease_s=lease_s)
+        if claimed is not None:
+            self.claims[message.job_id, message.attempt] += 1
+
+    @rule(which=pick, stray=stray, lease_s=seconds)
+    def renew(self, which: int, stray: int, lease_s: float) -> None:
+        self.both("renew", *self.aimed(which, stray, JobState.RUNNING), lease_s=lease_s)
+
+    @rule(which=pick, stray=stray, done=st.integers(0, 3))
+    def progress(self, which: int, stray: int, done: int) -> None:
+        self.both(
+            "progress", *self.aimed(which, stray, JobState.RUNNING), Progress(done=done, total=3, current="a case")
+        )
+
+    @rule(which=pick, stray=stray)
+    def succeed(self, which: int, stray: int) -> None:
+        self.both("succeed", *self.aimed(which, stray, JobState.RUNNING), outcome())
+
+    @rule(which=pick, stray=stray, kind=st.sampled_from([DeviceFault, OperandMissing]), runs=st.integers(1, 3))
+    def fail(self, which: int, stray: int, kind: type[DeviceFault | OperandMissing], runs: int) -> None:
+        self.both("fail", *self.aimed(which, stray, JobState.RUNNING), job_error(kind), max_attempts=runs)
+
+    # ---- the sweeper, and time ----
+    @rule(runs=st.integers(1, 3))
+    def take_back(self, runs: int) -> None:
+        for job_id, attempt in self.both("expired_leases"):
+            assert self.both("take_back", job_id, attempt, max_attempts=runs) is not None
+
+    @rule(which=pick, stray=stray)
+    def take_back_too_early(self, which: int, stray: int) -> None:
+        job_id, attempt = self.aimed(which, stray, JobState.RUNNING)
+        expired = (job_id, attempt) in self.both("expired_leases")
+        assert (self.both("take_back", job_id, attempt, max_attempts=2) is not None) == expired
+
+    @rule(queue=st.sampled_from(QUEUES), empty=st.booleans(), grace_s=seconds)
+    def republish(self, queue: str, empty: bool, grace_s: float) -> None:
+        for publication in self.both("lost_messages", queue, broker_is_empty=empty, grace_s=grace_s):
+            self.both("republish", publication)
+
+    @precondition(lambda self: self.publications)
+    @rule(which=pick)
+    def republish_something_old(self, which: int) -> None:
+        self.both("republish", self.publications[-1 - which % len(self.publications)])
+
+    @rule(ttl_s=st.sampled_from([0, 2, 10]))
+    def expire(self, ttl_s: int) -> None:
+        self.both("expire", job_ttl_s=ttl_s)
+
+    @rule(duration_s=seconds)
+    def time_passes(self, duration_s: float) -> None:
+        for bench in (self.memory, self.redis):
+            bench.clock.advance(duration_s)
+
+    # ---- what holds after every step ----
+    @invariant()
+    def the_books_agree(self) -> None:
+        self.both("depths", QUEUES)
+        self.both("dead_letters")
+        counts = self.both("counts")
+        for where in FILTERS:
+            listed = self.memory.all_jobs(where, limit=3)
+            assert listed == self.redis.all_jobs(where, limit=3), where
+            if where.state and where.owner is None:
+                assert len(listed) == counts[where.state]
+
+    @invariant()
+    def events_agree(self) -> None:
+        for job_id in self.ids[-3:]:
+            told, same = (
+                [(event.event, event.data) for event in bench.ledger.events(job_id)]
+                for bench in (self.memory, self.redis)
+            )
+            assert told == same
+
+    @invariant()
+    def an_attempt_runs_once_and_the_end_is_the_end(self) -> None:
+        assert max(self.claims.values(), default=1) == 1
+        for job in self.memory.all_jobs(JobFilter(), limit=100):
+            if job.record.state in TERMINAL:
+                assert self.ends.setdefault(job.id, job) == job
+            assert (job.record.timing is not None) == (job.record.state is JobState.SUCCEEDED)
+
+    @invariant()
+    def no_job_is_without_a_way_on(self) -> None:
+        """A queued job is where lost messages are looked for, a running one where leases are: neither is ever stuck."""
+        stuck = {job.id for state in (JobState.QUEUED, JobState.RUNNING) for job in self._in(state)}
+        for bench in (self.memory, self.redis):
+            far = bench.clock.now_us + 10**9
+            bench.clock.advance(1000)
+            waiting = {p.job_id for q in QUEUES for p in bench.ledger.lost_messages(q, broker_is_empty=True, grace_s=0)}
+            held = {job_id for job_id, _ in bench.ledger.expired_leases()}
+            assert waiting | held == stuck and not waiting & held
+            bench.clock.advance((far - 10**9 - bench.clock.now_us) / 1e6)
+
+    def teardown(self) -> None:
+        if self.redis.clock.client is not None:
+            assert_books_agree(self.redis.clock.client, self.redis.clock.prefix)
+
+    def _in(self, state: JobState) -> list[Job]:
+        return self.memory.all_jobs(JobFilter(state=state), limit=100)
+
+
+def test_both_ledgers_live_the_same_lives(valkey: EmbeddedServer) -> None:
+    prefix = new_id("machine") + ":"
+    with redis_bench(valkey, prefix) as redis:
+        client = redis.clock.client
+        assert client is not None
+
+        def fresh() -> TwoLedgers:
+            if keys := list(client.scan_iter(f"{prefix}*", count=1000)):
+                client.delete(*keys)
+            redis.clock.now_us = memory_bench().clock.now_us
+            redis.clock.advance(0)
+            return TwoLedgers(memory_bench(), redis)
+
+        run_state_machine_as_test(
+            cast(type[RuleBasedStateMachine], fresh),  # hypothesis calls it and asks no more
+            settings=settings(
+                max_examples=30, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck)
+            ),
+        )

@@ -1,0 +1,80 @@
+"""Connections to Redis: what becomes of its errors, and how soon they show."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+import redis
+from pydantic import SecretStr
+
+from jobs.errors import StoreFull, StoreUnavailable
+from jobs.redis.client import connect, connect_async, translated
+from jobs.redis.embedded import EmbeddedServer
+from jobs.settings import Settings
+from tests.support.ledger.ledgers import settings_for
+
+
+@pytest.mark.parametrize(
+    ("error", "becomes"),
+    [
+        (redis.ConnectionError("refused"), StoreUnavailable),
+        (redis.TimeoutError("slow"), StoreUnavailable),
+        (redis.AuthenticationError("wrong password"), StoreUnavailable),
+        (redis.BusyLoadingError("Redis is loading the dataset in memory", status_code="LOADING"), StoreUnavailable),
+        (redis.ReadOnlyError("You can't write against a replica", status_code="READONLY"), StoreUnavailable),
+        (redis.ResponseError("MISCONF Errors writing to the AOF file"), StoreUnavailable),
+        (redis.ResponseError("BUSY Redis is busy running a script"), StoreUnavailable),
+        (redis.OutOfMemoryError("command not allowed", status_code="OOM"), StoreFull),
+        (redis.ResponseError("OOM command not allowed when used memory > 'maxmemory'"), StoreFull),
+        (redis.ResponseError("WRONGTYPE Operation against a key"), redis.ResponseError),
+        (redis.DataError("not a string"), redis.DataError),
+        (KeyError("x"), KeyError),
+    ],
+)
+def test_redis_errors_become_ours(error: Exception, becomes: type[Exception]) -> None:
+    with pytest.raises(becomes) as caught, translated():
+        raise error
+    assert caught.value is error or caught.value.__cause__ is error
+
+
+def test_it_decorates(valkey: EmbeddedServer) -> None:
+    @translated()
+    def double(number: int) -> int:
+        return 2 * number
+
+    assert (double(2), double(3)) == (4, 6)
+
+
+def test_the_timeout_is_the_settings_or_the_callers_own(valkey: EmbeddedServer) -> None:
+    settings = settings_for(valkey, "t:")
+    with valkey.client() as pauser, connect(settings, timeout_s=0.1) as quick, connect(settings) as patient:
+        assert quick.ping() and patient.ping()
+        pauser.client_pause(300)
+        started = time.monotonic()
+        with pytest.raises(StoreUnavailable), translated():
+            quick.ping()
+        assert time.monotonic() - started < 0.25
+        assert patient.ping()
+
+
+def test_over_a_unix_socket(tmp_path_factory: pytest.TempPathFactory) -> None:
+    directory = tmp_path_factory.mktemp("s")  # short: a socket's path has room for some 100 characters
+    server = EmbeddedServer(directory, options=(f"unixsocket {directory}/s",))
+    server.start()
+    try:
+        password = server.url.removeprefix("redis://:").partition("@")[0]
+        with connect(Settings(redis_url=SecretStr(f"unix://:{password}@{directory}/s"))) as client:
+            assert client.ping()
+    finally:
+        server.stop()
+
+
+def test_asyncio_has_the_same(valkey: EmbeddedServer) -> None:
+    async def set_and_get() -> object:
+        async with connect_async(settings_for(valkey, "t:")) as client:
+            await client.set("t:async", "value", ex=5)
+            return await client.get("t:async")
+
+    assert asyncio.run(set_and_get()) == b"value"

@@ -1,0 +1,268 @@
+"""The sweeper: what is lost comes back, what merely waits is left alone, and one process at a time sweeps."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from threading import Event, Thread
+from typing import Any
+
+import pytest
+from celery import Celery
+from structlog.testing import capture_logs
+
+from jobs.errors import JobNotFound, StoreFull, StoreUnavailable
+from jobs.ledger.interface import Publication
+from jobs.ledger.redis import RedisLedger
+from jobs.queue import broker_prefix, make_celery, publish, waiting_messages
+from jobs.redis.client import connect
+from jobs.redis.embedded import EmbeddedServer
+from jobs.settings import Settings
+from jobs.sweeper import LOCK_S, Sweeper, Swept
+from tests.support.ledger.ledgers import Bench, new_job, redis_bench, settings_for
+
+NOTHING = Swept()
+
+
+@dataclass
+class Floor:
+    """A ledger and a broker on one Redis, and sweepers whose time is the ledger's."""
+
+    bench: Bench
+    settings: Settings
+    app: Celery
+    matrices: list[int] = field(default_factory=list)  # what the next sweeps of the matrix store will remove
+
+    @property
+    def client(self) -> Any:
+        return self.bench.clock.client
+
+    def sweeper(self, send: Callable[[Publication], None] | None = None) -> Sweeper:
+        return Sweeper(
+            self.bench.ledger,
+            self.client,
+            self.settings,
+            publish=send or partial(publish, self.app),
+            sweep_matrices=lambda: self.matrices.pop(0) if self.matrices else 0,
+            clock=lambda: self.bench.clock.now_us / 1e6,
+        )
+
+    def submit(self) -> Publication:
+        """A job with its message in the broker."""
+        publication = self.bench.submit()
+        publish(self.app, publication)
+        return publication
+
+    def lose_message(self) -> None:
+        """The first message in the queue goes, as when a worker dies between fetching it and claiming its job."""
+        assert self.client.rpop(f"{broker_prefix(self.settings)}cpu")
+
+    def waiting(self) -> int:
+        return waiting_messages(self.client, self.settings, "cpu")
+
+    def sweeps(self, sweeper: Sweeper, seconds: float) -> Swept:
+        """Sweeps for that long; the sum of what they did."""
+        total = [0, 0, 0, 0]
+        for _ in range(round(seconds / self.settings.sweep_s)):
+            self.bench.clock.advance(self.settings.sweep_s)
+            swept = sweeper.sweep_once()
+            assert swept is not None
+            done = (swept.republished, swept.taken_back, swept.expired, swept.matrices)
+            total = [a + b for a, b in zip(total, done, strict=True)]
+        return Swept(*total)
+
+
+@pytest.fixture
+def floor(valkey: EmbeddedServer, key_prefix: str) -> Iterator[Floor]:
+    settings = settings_for(valkey, key_prefix)
+    with redis_bench(valkey, key_prefix) as bench, make_celery(settings) as app:
+        yield Floor(bench, settings, app)
+
+
+# ---- messages ----
+def test_what_merely_waits_is_left_alone(floor: Floor) -> None:
+    waiting = [floor.submit() for _ in range(3)]
+    sweeper = floor.sweeper()
+    assert floor.sweeps(sweeper, 60) == NOTHING
+    floor.lose_message()  # fetched …
+    assert floor.bench.claim(waiting[0])  # … and claimed
+    assert floor.bench.ledger.renew(waiting[0].job_id, 1, lease_s=600)
+    assert floor.sweeps(sweeper, 60) == NOTHING
+    assert floor.waiting() == 2
+
+
+def test_a_message_lost_before_others_is_sent_again_once(floor: Floor) -> None:
+    lost = floor.submit()
+    floor.bench.clock.advance(3)
+    second, _ = floor.submit(), floor.submit()
+    sweeper = floor.sweeper()
+    floor.lose_message()
+    floor.lose_message()
+    assert floor.bench.claim(second, lease_s=600)
+    assert floor.sweeps(sweeper, 10) == Swept(republished=1)
+    assert floor.waiting() == 2
+    assert floor.bench.claim(lost)
+
+
+def test_the_only_message_lost_is_sent_again_once(floor: Floor) -> None:
+    lost = floor.submit()
+    floor.lose_message()
+    sweeper = floor.sweeper()
+    assert floor.sweeps(sweeper, floor.settings.sweep_grace_s) == NOTHING  # it may be on its way
+    assert floor.sweeps(sweeper, 60) == Swept(republished=1)
+    assert floor.waiting() == 1
+    assert floor.bench.claim(lost)
+
+
+def test_a_job_that_was_recorded_and_never_sent_is_sent(floor: Floor) -> None:
+    floor.bench.submit()
+    assert floor.sweeps(floor.sweeper(), 5) == Swept(republished=1)
+    assert floor.waiting() == 1
+
+
+def test_a_message_that_is_lost_again_is_sent_again(floor: Floor) -> None:
+    floor.submit()
+    sweeper = floor.sweeper()
+    for _ in range(3):
+        floor.lose_message()
+        assert floor.sweeps(sweeper, 5) == Swept(republished=1)
+
+
+def test_what_only_looked_lost_is_not_sent_again(floor: Floor) -> None:
+    slow = floor.submit()
+    sweeper = floor.sweeper()
+    floor.bench.clock.advance(60)
+    floor.lose_message()  # a worker has it
+    assert sweeper.sweep_once() == NOTHING
+    assert floor.bench.claim(slow, lease_s=600)
+    assert floor.sweeps(sweeper, 5) == NOTHING
+
+
+def test_a_gap_between_sweeps_starts_suspicion_anew(floor: Floor) -> None:
+    floor.bench.submit()
+    one, other = floor.sweeper(), floor.sweeper()
+    floor.bench.clock.advance(60)
+    assert one.sweep_once() == NOTHING
+    floor.client.delete(f"{floor.settings.key_prefix}lock:sweeper")  # it ran out
+    assert other.sweep_once() == NOTHING
+    assert one.sweep_once() is None
+    floor.client.delete(f"{floor.settings.key_prefix}lock:sweeper")
+    assert one.sweep_once() == NOTHING  # what it saw a while ago proves nothing now
+    assert one.sweep_once() == Swept(republished=1)
+
+
+# ---- workers ----
+def test_a_silent_workers_job_is_queued_again_and_sent(floor: Floor) -> None:
+    publication = floor.bench.running(lease_s=6)
+    sweeper = floor.sweeper()
+    assert floor.sweeps(sweeper, 5.5) == NOTHING
+    assert floor.sweeps(sweeper, 1) == Swept(taken_back=1)
+    assert floor.waiting() == 1
+    assert floor.bench.ledger.claim(publication.job_id, 2, worker="w", lease_s=6)
+
+
+def test_a_job_that_kills_every_worker_is_given_up(floor: Floor) -> None:
+    publication = floor.bench.running(lease_s=1)
+    sweeper = floor.sweeper()
+    for attempt in (2, 3):
+        assert floor.sweeps(sweeper, 4).taken_back == 1
+        assert floor.bench.ledger.claim(publication.job_id, attempt, worker="w", lease_s=1)
+    assert floor.sweeps(sweeper, 4).taken_back == 1
+    assert floor.bench.state(publication.job_id) == "failed"
+    assert floor.bench.ledger.dead_letters() == [publication.job_id]
+
+
+def test_after_an_outage_workers_get_a_moment_to_renew(floor: Floor) -> None:
+    publication = floor.bench.running(lease_s=6)
+    sweeper = floor.sweeper()
+    assert floor.sweeps(sweeper, 5) == NOTHING
+    floor.bench.clock.advance(30)
+    with pytest.MonkeyPatch.context() as patch:  # the outage, as the sweeper sees it
+        patch.setattr(floor.bench.ledger, "expired_leases", unavailable)
+        with pytest.raises(StoreUnavailable):
+            sweeper.sweep_once()
+    assert sweeper.sweep_once() == NOTHING
+    assert floor.bench.ledger.renew(publication.job_id, 1, lease_s=60)  # back as well
+    assert floor.sweeps(sweeper, 10) == NOTHING
+    assert floor.bench.succeed(publication)
+
+
+def unavailable(*, limit: int) -> None:
+    raise StoreUnavailable
+
+
+# ---- what is old ----
+def test_old_records_and_matrices_go(floor: Floor) -> None:
+    done = floor.bench.running()
+    assert floor.bench.succeed(done)
+    floor.matrices += [3, 100, 100, 7]
+    sweeper = floor.sweeper()
+    assert sweeper.sweep_once() == Swept(matrices=3)
+    floor.bench.clock.advance(floor.settings.job_ttl_s)
+    assert sweeper.sweep_once() == Swept(expired=1, matrices=100)
+    assert sweeper.sweep_once() == Swept(matrices=100)  # at once: a full batch means that there is more
+    assert sweeper.sweep_once() == Swept(matrices=7)
+    assert sweeper.sweep_once() == NOTHING
+    with pytest.raises(JobNotFound):
+        floor.bench.ledger.get(done.job_id)
+
+
+def test_a_full_redis_does_not_keep_the_sweeper_from_making_room(floor: Floor) -> None:
+    def refuse(publication: Publication) -> None:
+        raise StoreFull
+
+    silent, done = floor.bench.running(lease_s=1), floor.bench.running()
+    assert floor.bench.succeed(done)
+    floor.bench.clock.advance(floor.settings.job_ttl_s)
+    assert floor.sweeps(floor.sweeper(refuse), 3) == Swept(taken_back=1, expired=1)
+    floor.client.delete(f"{floor.settings.key_prefix}lock:sweeper")
+    assert floor.sweeps(floor.sweeper(), 5) == Swept(republished=1)
+    assert floor.bench.ledger.claim(silent.job_id, 2, worker="w", lease_s=6)
+
+
+# ---- the lock and the loop ----
+def test_one_of_two_sweepers_works(floor: Floor) -> None:
+    one, other = floor.sweeper(), floor.sweeper()
+    assert one.sweep_once() == NOTHING
+    assert other.sweep_once() is None
+    assert one.sweep_once() == NOTHING
+    assert 0 < floor.client.pttl(f"{floor.settings.key_prefix}lock:sweeper") <= LOCK_S * 1000
+    stopped = Event()
+    stopped.set()
+    other.run_forever(stopped)  # lets go of what it holds, which is nothing
+    assert other.sweep_once() is None
+    one.run_forever(stopped)
+    assert other.sweep_once() == NOTHING
+
+
+def test_the_loop_outlives_a_killed_redis_and_finds_what_was_lost(own_server: EmbeddedServer) -> None:
+    settings = settings_for(own_server, "t:").model_copy(update={"sweep_s": 0.02, "sweep_grace_s": 0.1})
+    stop = Event()
+    with connect(settings) as client, make_celery(settings) as app:
+        ledger = RedisLedger(client, prefix="t:")
+        sweeper = Sweeper(ledger, client, settings, publish=partial(publish, app), sweep_matrices=lambda: 0)
+        thread = Thread(target=sweeper.run_forever, args=(stop,))
+        thread.start()
+        try:
+            wait_until(lambda: bool(client.exists("t:lock:sweeper")))
+            with capture_logs() as logs:
+                own_server.kill()
+                wait_until(lambda: "a sweep failed" in [line["event"] for line in logs])
+            own_server.start()
+            ledger.submit(new_job(), max_queued=9, max_queued_per_owner=9)
+            wait_until(lambda: waiting_messages(client, settings, "cpu") == 1)
+        finally:
+            started = time.monotonic()
+            stop.set()
+            thread.join(5)
+        assert not thread.is_alive() and time.monotonic() - started < 1
+        assert not client.exists("t:lock:sweeper")
+
+
+def wait_until(condition: Callable[[], bool], deadline_s: float = 10.0) -> None:
+    deadline = time.monotonic() + deadline_s
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.01)

@@ -1,0 +1,140 @@
+"""Every code block of the README and of docs/api.md, run as printed; only the port is another one."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.support.local import Local, alive, end_group, eventually
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def blocks(page: str) -> list[tuple[str, str]]:
+    """(language, text) of each."""
+    return re.findall(r"^```(\w+)\n(.*?)^```$", (ROOT / page).read_text(), re.M | re.S)
+
+
+BLOCKS = blocks("README.md")
+BLOCK_TIMEOUT_S = 120.0
+
+
+def block(part: str) -> str:
+    """The one block that holds this text."""
+    (found,) = [text for _, text in BLOCKS if part in text]
+    return found
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Local]:
+    with Local(tmp_path_factory.mktemp("readme")) as running:
+        yield running
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A directory to run a block in: files that it writes stay out of the real checkout."""
+    (tmp_path / ".venv").symlink_to(sys.prefix)
+    return tmp_path
+
+
+def run(language: str, text: str, local: Local, directory: Path) -> str:
+    """Its standard output."""
+    if "curl" in text and shutil.which("curl") is None and "CI" not in os.environ:
+        pytest.skip("curl is not installed")
+    command = {"bash": ["bash", "-euo", "pipefail", "-c"], "python": [sys.executable, "-W", "error", "-c"]}[language]
+    text = text.replace("127.0.0.1:8000", f"127.0.0.1:{local.port}")
+    done = subprocess.run(
+        [*command, text], cwd=directory, capture_output=True, text=True, timeout=BLOCK_TIMEOUT_S, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def record_of(job: Any) -> Any:
+    assert job["state"] == "succeeded"
+    assert job["verification"]["passed"]
+    return job
+
+
+def test_json(local: Local, checkout: Path) -> None:
+    reply = json.loads(run("bash", block("[[1, 2], [3, 4]]"), local, checkout))
+    assert reply["c"] == [[19, 22], [43, 50]]
+    record_of(reply["job"])
+
+
+def test_npy_files(local: Local, checkout: Path) -> None:
+    headers = run("bash", block("-F a=@a.npy"), local, checkout).lower()
+    assert "200 ok" in headers
+    assert re.search(r"^location: /v1/jobs/job_\w+\r?$", headers, re.M)
+    assert re.search(r"^server-timing: .*kernel;dur=", headers, re.M)
+    a, b, c = (np.load(checkout / f"{name}.npy") for name in "abc")
+    assert c.dtype == np.float32
+    np.testing.assert_allclose(c, a.astype(np.float64) @ b, rtol=0, atol=1e-3)
+
+
+def test_numpy_example(local: Local, checkout: Path) -> None:
+    differences = run("python", block("import io, json"), local, checkout).split()
+    assert [float(value) < 1e-10 for value in differences] == [True, True]
+
+
+def test_job(local: Local, checkout: Path) -> None:
+    reply = run("bash", block("respond-async"), local, checkout)
+    assert record_of(json.loads(reply))["product"]["shape"] == [2048, 2048]
+    assert np.load(checkout / "c.npy").shape == (2048, 2048)
+
+
+def test_benchmark(local: Local, checkout: Path) -> None:
+    job = json.loads(run("bash", block('{"preset": "quick"}'), local, checkout))
+    assert (job["state"], job["benchmark"]["by_status"]) == ("succeeded", {"ok": job["benchmark"]["cases"]})
+    assert "<svg" in (checkout / "report.html").read_text()
+    header, *rows = (checkout / "results.csv").read_text().splitlines()
+    assert "gflops" in header.split(",") and len(rows) == job["benchmark"]["cases"]
+
+
+def test_worker_from_elsewhere(tmp_path: Path, local: Local) -> None:
+    """On this host, and for the CPU: the Redis of the running service stands for the one on the head node."""
+    text = block("make worker")
+    assert "redis://:secret@head-node:6379/0" in text
+    assert "DEVICE=gpu:0" in text
+    environment = local.environment | {"MATMUL_STORE_DIR": str(tmp_path)}
+    text = text.replace("redis://:secret@head-node:6379/0", local.redis_url()).replace("gpu:0", "cpu")
+    before = {each["id"] for each in local.get("/v1/devices")["devices"]}
+    with subprocess.Popen(["bash", "-euc", text], cwd=ROOT, env=environment, text=True, start_new_session=True) as make:
+        try:
+            eventually(lambda: {each["id"] for each in local.get("/v1/devices")["devices"]} - before, 60)
+        finally:
+            end_group(make)
+
+
+def test_make_run(tmp_path: Path) -> None:
+    text = block("make run")
+    assert text == "make run\n"
+    with Local(tmp_path, command=text.split(), directory=ROOT) as local:
+        family = local.family()
+        local.interrupt()
+        assert not alive(family)
+
+
+@pytest.mark.parametrize(("language", "text"), blocks("docs/api.md"))
+def test_api_page(language: str, text: str, local: Local, checkout: Path) -> None:
+    reply = json.loads(run(language, text, local, checkout))
+    assert not str(reply.get("type")).startswith("/problems/"), reply
+
+
+def test_every_block_is_run_here() -> None:
+    """`make test` is what runs this; `test_house.py` holds that continuous integration says the same."""
+    run_here = ["[[1, 2], [3, 4]]", "-F a=@a.npy", "import io, json", "respond-async", '{"preset": "quick"}']
+    run_here += ["make worker", "make run"]
+    assert sorted([*map(block, run_here), "make test\n"]) == sorted(text for _, text in BLOCKS)
+    assert {language for language, _ in BLOCKS} == {"bash", "python"}

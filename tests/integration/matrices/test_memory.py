@@ -1,0 +1,33 @@
+"""A large matrix on its way into the store does not grow the process that it passes through."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from jobs.redis.embedded import EmbeddedServer
+
+MOST_GROWTH_MIB = 64
+
+
+@pytest.mark.parametrize(
+    ("order", "rows", "columns"),
+    [
+        ("C", 16_384, 16_384),  # 1 GiB
+        ("F", 8192, 8192),  # 256 MiB
+        ("F", 4, 4_194_304),  # rows longer than anything held in memory
+        ("F", 4_194_304, 4),  # and columns
+    ],
+)
+def test_streaming(
+    valkey: EmbeddedServer, key_prefix: str, tmp_path: Path, order: str, rows: int, columns: int
+) -> None:
+    script = [sys.executable, "-m", "tests.support.http.streaming"]
+    arguments = [valkey.url, key_prefix, str(tmp_path), order, str(rows), str(columns)]
+    done = subprocess.run([*script, *arguments], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) < MOST_GROWTH_MIB
+    assert list((tmp_path / "matrices").iterdir()) == []

@@ -1,0 +1,99 @@
+"""One child, in this process, on a real Redis: what becomes of a product whose job is not its own any more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from jobs.errors import MatrixNotFound, StoreFull, StoreUnavailable
+from jobs.ledger.redis import RedisLedger
+from jobs.models import ANONYMOUS, BenchmarkOutcome, JobError, Outcome, product_id
+from jobs.redis.embedded import EmbeddedServer
+from jobs.states import JobState
+from tests.support.workers.workers import WorkerBench
+from worker.cpu.runner import CpuRunner
+from worker.process.child import Child
+
+
+@pytest.fixture
+def bench(valkey: EmbeddedServer, tmp_path: Path) -> Iterator[WorkerBench]:
+    bench = WorkerBench(valkey, tmp_path)  # no worker is started: the tests are it
+    yield bench
+    bench.app.close()
+    bench.client.close()
+
+
+class Meanwhile(RedisLedger):
+    """A ledger where something happens to the job just before its success is recorded."""
+
+    happens: Callable[[RedisLedger, str], object]
+
+    def succeed(self, job_id: str, attempt: int, outcome: Outcome | BenchmarkOutcome) -> bool:
+        self.happens(self, job_id)
+        return super().succeed(job_id, attempt, outcome)
+
+
+def run(bench: WorkerBench, happens: Callable[[RedisLedger, str], object]) -> str:
+    """A job through a child, with `happens` in between; its id."""
+    ledger = Meanwhile(bench.client, prefix=bench.settings.key_prefix)
+    ledger.happens = lambda of, job_id: happens(of, job_id)
+    child = Child(bench.app, bench.settings, CpuRunner(bench.settings), ledger, bench.store)
+    job_id = bench.submit(np.ones((2, 3), np.float32), np.ones((3, 4), np.float32))
+    child.run(job_id, 1)
+    child.heartbeat.stop()
+    return job_id
+
+
+def has_product(bench: WorkerBench, job_id: str, attempt: int = 1) -> bool:
+    try:
+        return bench.store.info(product_id(job_id, attempt), owner=ANONYMOUS).shape == (2, 4)
+    except MatrixNotFound:
+        return False
+
+
+def test_the_product_of_a_job_that_was_cancelled_at_the_last_moment_is_thrown_away(bench: WorkerBench) -> None:
+    job_id = run(bench, lambda ledger, job_id: ledger.cancel(job_id))
+    assert bench.ledger.get(job_id).record.state == JobState.CANCELLED
+    assert not has_product(bench, job_id)
+
+
+def test_the_product_of_a_job_that_runs_elsewhere_by_now_is_thrown_away_and_that_run_s_is_not(
+    bench: WorkerBench,
+) -> None:
+    def taken_over(ledger: RedisLedger, job_id: str) -> None:
+        ledger.fail(job_id, 1, JobError(type="worker_lost", detail="Its lease ran out."), max_attempts=2)
+        assert ledger.claim(job_id, 2, worker="another", lease_s=6.0)
+        with bench.store.create("float32", (2, 4), owner=ANONYMOUS, ttl_s=60, name=product_id(job_id, 2)) as another:
+            another.write(bytes(2 * 4 * 4))
+            another.commit()
+
+    job_id = run(bench, taken_over)
+    assert bench.ledger.get(job_id).record.attempt == 2
+    assert not has_product(bench, job_id)
+    assert has_product(bench, job_id, attempt=2)
+
+
+@pytest.mark.parametrize("refusal", [StoreUnavailable, StoreFull])
+def test_a_success_is_recorded_once_redis_serves_again(bench: WorkerBench, refusal: type[Exception]) -> None:
+    refusals = [refusal(), refusal()]
+
+    def refused(ledger: RedisLedger, job_id: str) -> None:
+        if refusals:
+            raise refusals.pop()
+
+    job_id = run(bench, refused)
+    assert bench.ledger.get(job_id).record.state == JobState.SUCCEEDED
+    assert has_product(bench, job_id)
+
+
+def test_a_stale_message_is_a_no_op(bench: WorkerBench) -> None:
+    job_id = run(bench, lambda ledger, job_id: None)
+    version = bench.ledger.get(job_id).version
+    child = Child(bench.app, bench.settings, CpuRunner(bench.settings), bench.ledger, bench.store)
+    child.run(job_id, 1)
+    child.run(job_id, 2)
+    child.run("job_" + "0" * 32, 1)
+    assert bench.ledger.get(job_id).version == version

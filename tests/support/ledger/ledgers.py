@@ -1,0 +1,173 @@
+"""Ledgers for tests: both kinds, on a clock that the test moves; and jobs to put into them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import redis
+from pydantic import SecretStr
+
+from jobs.benchmarks.spec import BenchmarkSpec
+from jobs.ledger.interface import JobFilter, Ledger, Publication
+from jobs.ledger.redis import RedisLedger
+from jobs.models import (
+    ANONYMOUS,
+    Job,
+    MatmulRequest,
+    Measured,
+    NewJob,
+    OperandRef,
+    Outcome,
+    ProductInfo,
+    RandomSpec,
+    Verification,
+    new_id,
+)
+from jobs.redis.client import connect
+from jobs.redis.embedded import EmbeddedServer
+from jobs.settings import Settings
+from jobs.states import TERMINAL, JobState
+from tests.support.ledger.memory_ledger import MemoryLedger
+
+START_US = 1_790_000_000_000_000  # a round number: Lua would write it as 1.79e+15
+CLOCK_KEY = "test-clock"
+CLOCK_LUA = f"{{0, redis.call('GET', ARGV[1] .. '{CLOCK_KEY}')}}"
+
+
+@dataclass
+class Clock:
+    """A clock that stands still but for `advance`."""
+
+    now_us: int = START_US
+    client: redis.Redis | None = None  # where a RedisLedger's scripts read it
+    prefix: str = ""
+
+    def __post_init__(self) -> None:
+        self.advance(0)
+
+    def __call__(self) -> int:
+        return self.now_us
+
+    def advance(self, seconds: float) -> None:
+        self.now_us += round(seconds * 1e6)
+        if self.client is not None:
+            self.client.set(f"{self.prefix}{CLOCK_KEY}", self.now_us)
+
+
+@dataclass
+class Bench:
+    """A ledger under test."""
+
+    ledger: Ledger
+    clock: Clock
+
+    def submit(self, owner: str = ANONYMOUS, *, kernel: str = "auto", timeout_s: float = 600.0) -> Publication:
+        """Records a job, with no limit in the way."""
+        job = new_job(owner, kernel=kernel, timeout_s=timeout_s)
+        _, publication = self.ledger.submit(job, max_queued=10**6, max_queued_per_owner=10**6)
+        assert publication is not None
+        return publication
+
+    def submit_benchmark(self) -> Publication:
+        spec = BenchmarkSpec(title="Two sizes", kernels=("cpu_blas",), shapes=(16, 32))
+        job = NewJob(kind="benchmark", owner=ANONYMOUS, queue="bench-a-cpu", timeout_s=600.0, request=spec)
+        _, publication = self.ledger.submit(job, max_queued=10**6, max_queued_per_owner=10**6)
+        assert publication is not None
+        return publication
+
+    def running(self, owner: str = ANONYMOUS, *, lease_s: float = 6.0, timeout_s: float = 600.0) -> Publication:
+        """Records a job and claims it."""
+        publication = self.submit(owner, timeout_s=timeout_s)
+        assert self.claim(publication, lease_s=lease_s)
+        return publication
+
+    def claim(self, publication: Publication, *, lease_s: float = 6.0) -> bool:
+        job_id, attempt = publication.job_id, publication.attempt
+        return self.ledger.claim(job_id, attempt, worker="worker", lease_s=lease_s) is not None
+
+    def succeed(self, publication: Publication) -> bool:
+        return self.ledger.succeed(publication.job_id, publication.attempt, outcome())
+
+    def state(self, job_id: str) -> str:
+        return self.ledger.get(job_id).record.state.value
+
+    def events(self, job_id: str) -> list[str]:
+        return [event.event for event in self.ledger.events(job_id)]
+
+    def all_jobs(self, where: JobFilter, *, limit: int) -> list[Job]:
+        """Every page of a listing."""
+        jobs: list[Job] = []
+        cursor: str | None = None
+        while True:
+            page = self.ledger.list(where, limit=limit, cursor=cursor)
+            jobs += page.jobs
+            if (cursor := page.cursor) is None:
+                return jobs
+
+
+def memory_bench() -> Bench:
+    clock = Clock()
+    return Bench(MemoryLedger(clock=clock), clock)
+
+
+@contextmanager
+def redis_bench(server: EmbeddedServer, prefix: str) -> Iterator[Bench]:
+    with connect(settings_for(server, prefix)) as client:
+        yield Bench(RedisLedger(client, prefix=prefix, clock=CLOCK_LUA), Clock(client=client, prefix=prefix))
+
+
+def settings_for(server: EmbeddedServer, prefix: str) -> Settings:
+    return Settings(redis_url=SecretStr(server.url), key_prefix=prefix)
+
+
+def new_job(owner: str = ANONYMOUS, *, kernel: str = "auto", timeout_s: float = 600.0, queue: str = "cpu") -> NewJob:
+    spec = RandomSpec(shape=(8, 8), dtype="float32")
+    operand = OperandRef(source="random", random=spec, dtype="float32", shape=(8, 8))
+    request = MatmulRequest(a=operand, b=operand, kernel=kernel, accuracy="fp32")
+    return NewJob(id=new_id("job"), owner=owner, queue=queue, timeout_s=timeout_s, request=request)
+
+
+def outcome(kernel: str = "cpu_blas", device: str = "A CPU") -> Outcome:
+    return Outcome(
+        kernel=kernel,
+        config={},
+        why=f"{kernel} was asked for.",
+        device=device,
+        product=ProductInfo(shape=(8, 8), dtype="float32", bytes=256),
+        measured=Measured(h2d_ms=0.25, kernel_ms=0.5, d2h_ms=0.125),
+        gflops=0.002,
+        verification=Verification(method="freivalds", residual=1e-8, threshold=1e-6, passed=True),
+    )
+
+
+def assert_books_agree(client: redis.Redis, prefix: str) -> int:
+    """Every job is in just the indexes that its state asks for, and no index names another; how many jobs there are."""
+
+    def members(name: str) -> set[str]:
+        found: Any = client.zrange(f"{prefix}{name}", 0, -1)
+        return {member.decode() for member in found}
+
+    jobs: dict[str, dict[str, str]] = {}
+    for key in client.scan_iter(f"{prefix}job:*", count=1000, _type="hash"):
+        fields: Any = client.hgetall(key)
+        job = {name.decode(): value.decode() for name, value in fields.items()}
+        jobs[job["id"]] = job
+    owners = {job["owner"] for job in jobs.values()}
+
+    def expected(*states: str, owner: str | None = None) -> set[str]:
+        return {job["id"] for job in jobs.values() if job["state"] in states and owner in (None, job["owner"])}
+
+    states = [state.value for state in JobState]
+    for name, states_of in {"all": states, **{state: [state] for state in states}}.items():
+        assert members(f"jobs:{name}") == expected(*states_of), name
+        for owner in owners:
+            assert members(f"jobs:{name}:{owner}") == expected(*states_of, owner=owner), (name, owner)
+    assert members("leases") == expected("running")
+    assert members("finished") == expected(*(state.value for state in TERMINAL))
+    assert members("dead") <= expected("failed")
+    for queue in {job["queue"] for job in jobs.values()}:
+        assert members(f"queued:{queue}") == {id for id in expected("queued") if jobs[id]["queue"] == queue}
+    return len(jobs)

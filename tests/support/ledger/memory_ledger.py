@@ -1,0 +1,285 @@
+"""The ledger in this process's memory: the double for tests of what stands on a ledger. Behaves as RedisLedger does."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from threading import RLock
+from typing import Any
+
+from jobs.errors import (
+    IdempotencyKeyInUse,
+    IdempotencyKeyReused,
+    QueueFull,
+    QuotaExceeded,
+    TimeLimitExceeded,
+    WorkerLost,
+    WrongState,
+)
+from jobs.ledger.codec import LOST_LIMIT, SCAN_LIMIT, Row, cursor_after, cursor_seq, event_place, job_error
+from jobs.ledger.interface import (
+    HARD_LIMIT_MARGIN_S,
+    MAY_SWAP,
+    CancelOutcome,
+    Claimed,
+    IdempotencyKey,
+    JobFilter,
+    JobPage,
+    Ledger,
+    Publication,
+    QueueDepth,
+    Taken,
+)
+from jobs.models import BenchmarkOutcome, Job, JobError, JobEvent, NewJob, Outcome, Progress
+from jobs.redis.clock import microseconds
+from jobs.settings import DAY_S
+from jobs.states import REDRIVABLE, JobState
+from tests.support.ledger.memory_table import Binding, JobTable, matches
+
+
+def wall_clock_us() -> int:
+    return time.time_ns() // 1000
+
+
+class MemoryLedger(Ledger):
+    """Safe to share between threads. `clock` gives microseconds since the epoch."""
+
+    def __init__(self, *, idempotency_ttl_s: float = DAY_S, clock: Callable[[], int] = wall_clock_us) -> None:
+        self._clock = clock
+        self._idempotency_ttl_us = microseconds(idempotency_ttl_s)
+        self._lock = RLock()
+        self._table = JobTable(clock)
+        self._held: dict[tuple[str, str], tuple[str, int]] = {}  # (owner, key) → its holder, until when in µs
+
+    # ---- the service's side ----
+    def submit(
+        self, job: NewJob, *, max_queued: int, max_queued_per_owner: int, idempotency: IdempotencyKey | None = None
+    ) -> tuple[Job, Publication | None]:
+        with self._lock:
+            if job.id in self._table.rows:
+                return self._table.job(self._table.rows[job.id]), None
+            if idempotency and (first := self.bound_job(job.owner, idempotency)):
+                return self._table.job(self._table.rows[first]), None
+            waiting = [row for row in self._table.rows.values() if row.state is JobState.QUEUED]
+            if len(waiting) >= max_queued:
+                raise QueueFull
+            if sum(row.owner == job.owner for row in waiting) >= max_queued_per_owner:
+                raise QuotaExceeded
+            row = self._table.record(job)
+            if idempotency:
+                until = row.created_us + self._idempotency_ttl_us
+                self._table.bindings[job.owner, idempotency.key] = Binding(job.id, idempotency.fingerprint, until)
+            return self._table.job(row), row.publication()
+
+    def hold_key(self, owner: str, key: str, *, holder: str, hold_s: float) -> str | None:
+        with self._lock:
+            other, until_us = self._held.get((owner, key), (holder, 0))
+            if other != holder and until_us > self._clock():
+                raise IdempotencyKeyInUse
+            self._held[owner, key] = (holder, self._clock() + microseconds(hold_s))
+            bound = self._table.binding(owner, key)
+            return bound.job_id if bound else None
+
+    def release_key(self, owner: str, key: str, *, holder: str) -> None:
+        with self._lock:
+            if self._held.get((owner, key), ("", 0))[0] == holder:
+                del self._held[owner, key]
+
+    def bound_job(self, owner: str, idempotency: IdempotencyKey) -> str | None:
+        with self._lock:
+            bound = self._table.binding(owner, idempotency.key)
+            if bound and bound.fingerprint != idempotency.fingerprint:
+                raise IdempotencyKeyReused
+            return bound.job_id if bound else None
+
+    def bind_key(self, owner: str, idempotency: IdempotencyKey, subject: str) -> None:
+        with self._lock:
+            until = self._clock() + self._idempotency_ttl_us
+            self._table.bindings[owner, idempotency.key] = Binding(subject, idempotency.fingerprint, until)
+
+    def get(self, job_id: str, *, owner: str | None = None) -> Job:
+        with self._lock:
+            return self._table.job(self._table.owned(job_id, owner))
+
+    def list(self, where: JobFilter, *, limit: int, cursor: str | None = None) -> JobPage:
+        before = None if cursor is None else cursor_seq(cursor)
+        most = SCAN_LIMIT if where.kind or where.kernel or where.q else limit
+        with self._lock:
+            index = [
+                row
+                for row in reversed(self._table.rows.values())
+                if (before is None or row.seq < before)
+                and where.owner in (None, row.owner)
+                and where.state in (None, row.state)
+            ]
+            page: list[Row] = []
+            for read, row in enumerate(index):
+                if len(page) == limit or read == most:
+                    return JobPage([self._table.job(found) for found in page], cursor_after(index[read - 1].seq))
+                if matches(row, where):
+                    page.append(row)
+            return JobPage([self._table.job(found) for found in page], None)
+
+    def cancel(self, job_id: str, *, owner: str | None = None) -> tuple[Job, CancelOutcome]:
+        with self._lock:
+            row = self._table.owned(job_id, owner)
+            if row.state is JobState.CANCELLED:
+                return self._table.job(row), "already_cancelled"
+            if row.state.is_terminal:
+                raise WrongState(f"The job is {row.state}, so it cannot be cancelled.")
+            self._table.finish(row, JobState.CANCELLED)
+            return self._table.job(row), "cancelled"
+
+    def redrive(self, job_id: str, *, owner: str | None = None) -> tuple[Job, Publication]:
+        with self._lock:
+            row = self._table.owned(job_id, owner)
+            if row.state not in REDRIVABLE:
+                raise WrongState(f"The job is {row.state}, so it cannot be retried.")
+            self._table.dead.pop(job_id, None)
+            row.finished_us, row.error = None, None
+            row.attempt, row.runs = row.attempt + 1, 0
+            self._table.enqueue(row)
+            return self._table.job(row), row.publication()
+
+    def delete(self, job_id: str, *, owner: str | None = None) -> Job:
+        with self._lock:
+            row = self._table.owned(job_id, owner)
+            if not row.state.is_terminal:
+                raise WrongState(f"The job is {row.state}, so it cannot be deleted.")
+            return self._table.forget(row)
+
+    def events(self, job_id: str, *, after: str = "0-0", limit: int = 1000) -> Sequence[JobEvent]:
+        place = event_place(after)
+        with self._lock:
+            return [event for event in self._table.events(job_id) if event_place(event.id) > place][:limit]
+
+    def findings(self, job_id: str) -> Mapping[str, bytes]:
+        with self._lock:
+            return dict(self._table.findings.get(job_id, {}))
+
+    def queues(self) -> Sequence[str]:
+        with self._lock:
+            return sorted(self._table.numbers)
+
+    def dead_letters(self, *, owner: str | None = None, limit: int = 100) -> Sequence[str]:
+        with self._lock:
+            newest = sorted(((at, job_id) for job_id, at in self._table.dead.items()), reverse=True)
+            return [job_id for _, job_id in newest if owner in (None, self._table.rows[job_id].owner)][:limit]
+
+    def depths(self, queues: Sequence[str]) -> Mapping[str, QueueDepth]:
+        with self._lock:
+            return {queue: self._depth(queue) for queue in queues}
+
+    def counts(self) -> Mapping[JobState, int]:
+        with self._lock:
+            return {state: sum(row.state is state for row in self._table.rows.values()) for state in JobState}
+
+    # ---- the worker's side ----
+    def claim(self, job_id: str, attempt: int, *, worker: str, lease_s: float) -> Claimed | None:
+        with self._lock:
+            row = self._table.rows.get(job_id)
+            if row is None or row.state is not JobState.QUEUED or row.attempt != attempt:
+                return None
+            now = self._clock()
+            self._table.leases[job_id] = now + microseconds(lease_s)
+            self._table.started[row.queue] = max(self._table.started[row.queue], (row.first, row.queued_us))
+            row.runs, row.started_us, row.seen_us = row.runs + 1, now, now
+            self._table.enter(row, JobState.RUNNING)
+            return Claimed(self._table.job(row), attempt)
+
+    def renew(self, job_id: str, attempt: int, *, lease_s: float) -> bool:
+        with self._lock:
+            if (row := self._table.running(job_id, attempt)) is None:
+                return False
+            row.seen_us = self._clock()
+            assert row.started_us is not None
+            hard_limit = row.started_us + row.timeout_us + microseconds(HARD_LIMIT_MARGIN_S)
+            self._table.leases[job_id] = min(row.seen_us + microseconds(lease_s), hard_limit)
+            return True
+
+    def progress(self, job_id: str, attempt: int, progress: Progress) -> bool:
+        with self._lock:
+            if (row := self._table.running(job_id, attempt)) is None:
+                return False
+            row.progress = progress
+            self._table.announce(row, "progress", progress=progress.model_dump())
+            return True
+
+    def keep_findings(
+        self, job_id: str, attempt: int, findings: Mapping[str, bytes], progress: Progress, news: Mapping[str, Any]
+    ) -> bool:
+        with self._lock:
+            if (row := self._table.running(job_id, attempt)) is None:
+                return False
+            self._table.findings[job_id].update(findings)
+            row.progress = progress
+            self._table.announce(row, "progress", progress=progress.model_dump(), found=dict(news))
+            return True
+
+    def succeed(self, job_id: str, attempt: int, outcome: Outcome | BenchmarkOutcome) -> bool:
+        with self._lock:
+            known = self._table.rows.get(job_id)
+            if known and known.state is JobState.SUCCEEDED and known.attempt == attempt:
+                return True
+            if (row := self._table.running(job_id, attempt)) is None:
+                return False
+            row.outcome = outcome
+            self._table.finish(row, JobState.SUCCEEDED)
+            return True
+
+    def fail(self, job_id: str, attempt: int, error: JobError, *, max_attempts: int = 1) -> Taken | None:
+        with self._lock:
+            if (row := self._table.running(job_id, attempt)) is None:
+                return None
+            return self._table.retry_or_fail(row, error, max_attempts, dead=max_attempts > 1)
+
+    # ---- the sweeper's side ----
+    def lost_messages(self, queue: str, *, broker_is_empty: bool, grace_s: float) -> Sequence[Publication]:
+        with self._lock:
+            grace_us = microseconds(grace_s)
+            number, sent_us = self._table.started[queue]
+            suspects = [
+                row
+                for row in self._table.waiting(queue)
+                if broker_is_empty
+                or row.number < number - MAY_SWAP
+                or (row.number < number and row.published_us < sent_us - grace_us)
+            ]
+            before_us = self._clock() - grace_us
+            return [row.publication() for row in suspects[:LOST_LIMIT] if row.published_us < before_us]
+
+    def republish(self, publication: Publication) -> Publication | None:
+        with self._lock:
+            row = self._table.rows.get(publication.job_id)
+            if row is None or row.state is not JobState.QUEUED or row.publication() != publication:
+                return None
+            row.number, row.published_us = self._table.next_number(row.queue), self._clock()
+            return row.publication()
+
+    def expired_leases(self, *, limit: int = 100) -> Sequence[tuple[str, int]]:
+        with self._lock:
+            now = self._clock()
+            expired = sorted((until, job_id) for job_id, until in self._table.leases.items() if until <= now)
+            return [(job_id, self._table.rows[job_id].attempt) for _, job_id in expired[:limit]]
+
+    def take_back(self, job_id: str, attempt: int, *, max_attempts: int) -> Taken | None:
+        with self._lock:
+            row = self._table.running(job_id, attempt)
+            if row is None or self._table.leases[job_id] > self._clock():
+                return None
+            assert row.seen_us is not None and row.started_us is not None
+            if row.seen_us > row.started_us + row.timeout_us:
+                return self._table.retry_or_fail(row, job_error(TimeLimitExceeded), 0, dead=False)
+            return self._table.retry_or_fail(row, job_error(WorkerLost), max_attempts, dead=True)
+
+    def expire(self, *, job_ttl_s: int, limit: int = 100) -> Sequence[Job]:
+        with self._lock:
+            before = self._clock() - microseconds(job_ttl_s)
+            ended = sorted(
+                (row.finished_us, row.id) for row in self._table.rows.values() if row.finished_us is not None
+            )
+            return [self._table.forget(self._table.rows[job_id]) for at, job_id in ended[:limit] if at <= before]
+
+    def _depth(self, queue: str) -> QueueDepth:
+        waiting = self._table.waiting(queue)
+        return QueueDepth(len(waiting), (self._clock() - waiting[0].queued_us) / 1e6 if waiting else None)

@@ -1,0 +1,172 @@
+"""Plots of recorded and published results: what there is to draw, that it is drawn whole, the same each time."""
+
+from __future__ import annotations
+
+import re
+import sys
+import xml.etree.ElementTree as ElementTree
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from analysis.measurement import Device, Measurement
+from analysis.plots.by_name import PLOTS, available, available_of, draw, draw_of
+from analysis.plots.configs import fastest, sweeps
+from analysis.plots.device import draw_roofline, roofed
+from analysis.plots.lines import draw_look, gflops_look
+from analysis.plots.style import line_styles, number, spaced
+from analysis.results import collect
+from jobs.errors import ExtraMissing, NotFound
+from kernels.catalog import KERNEL_NAMES
+from tests.support.recorded import T4, h200, made, report
+from tests.unit.analysis.findings import job, kept, two_rounds
+
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def drawn(found: tuple[Measurement, ...] | list[Measurement], name: str, **options: object) -> str:
+    """All that the plot says in letters."""
+    svg = draw_of(found, name, **options)  # type: ignore[arg-type]
+    return "\n".join(element.text or "" for element in ElementTree.fromstring(svg).iter() if element.text)
+
+
+def test_what_recorded_results_have_to_show() -> None:
+    results = collect(job(), kept(two_rounds()))
+    lines = ("gflops", "time", "speedup", "fraction-of-baseline", "error")
+    assert available(results) == (*lines, "breakdown", "roofline")
+    assert draw(results, "gflops", form="png").startswith(PNG)
+    assert available(collect(job(), {})) == ()
+
+
+@pytest.mark.parametrize("number_of_report", ["000", "001", "002", "003", "004"])
+def test_every_plot_of_the_reports_is_drawn(number_of_report: str) -> None:
+    found = report(number_of_report)
+    names = available_of(found)
+    assert {"gflops", "time"} <= set(names)
+    for name in names:
+        ElementTree.fromstring(draw_of(found, name))
+
+
+def test_names_of_kernels_and_units_are_in_the_plot() -> None:
+    text = drawn(h200(), "gflops")
+    for label in ("GFLOPS", "N (m = n = k)", "naive", "pipelined", "cublas", "8192"):
+        assert label in text
+    assert "float32 peak, theoretical: 66\u202f908" in text
+
+
+def test_one_size_alone_is_drawn_as_rows_with_their_figures() -> None:
+    text = drawn([one for one in h200() if one.n == 8192], "gflops")
+    assert "float32, N = 8192" in text and "GFLOPS" in text
+
+
+def test_sizes_of_oblong_products_are_called_what_they_are() -> None:
+    oblong = [made(512, gflops=1.0, m=8), made(1024, gflops=2.0, m=8)]
+    assert "cube root of m·n·k" in drawn(oblong, "gflops") and "N (m = n = k)" not in drawn(oblong, "gflops")
+    assert "float32, cube root of m·n·k = 128" in drawn(oblong[:1], "gflops")
+
+
+def test_a_line_joins_square_products_alone() -> None:
+    oblong = [made(512, gflops=1.0, m=8), made(1024, gflops=2.0)]
+    for found, style in ((oblong, "None"), ([made(512, gflops=1.0), made(1024, gflops=2.0)], "-")):
+        (axes,) = draw_look(found, (), gflops_look()).axes
+        assert [line.get_linestyle() for line in axes.lines] == [style]
+
+
+def test_roofline_draws_measured_roofs_beside_theoretical_ones() -> None:
+    device = replace(
+        T4, peak_gflops={"float32": 7680.0}, memory_gb_s=320.0, measured_gflops={"float32": 7000.0},
+        measured_memory_gb_s=220.0,
+    )  # fmt: skip
+    text = drawn([made(gflops=500.0, accuracy="fp32", device=device)], "roofline")
+    for label in ("theoretical: 320 GB/s", "measured: 220 GB/s", "float32 peak, measured: 7\u202f000"):
+        assert label in text
+
+
+def test_the_roofline_shows_the_largest_size_and_what_is_not_square() -> None:
+    device = replace(T4, peak_gflops={"float32": 7680.0}, memory_gb_s=320.0)
+    row = {"accuracy": "fp32", "device": device, "gflops": 50.0}
+    small, thin, thinner, large = made(64, **row), made(512, m=8, **row), made(512, m=1, **row), made(1024, **row)
+    assert set(map(id, roofed([small, thin, thinner, large]))) == {id(thin), id(thinner), id(large)}
+    (axes,) = draw_roofline([small, thin, thinner, large], ()).axes
+    marks = [float(np.asarray(line.get_xdata())[0]) for line in axes.lines if line.get_label() == "naive"]
+    assert len(marks) == 3 and min(marks) < 1 < 100 < max(marks)  # on both sides of the ridge
+
+
+def test_overlays_are_named_with_their_device() -> None:
+    for name in ("gflops", "time", "roofline", "speedup"):
+        text = drawn(h200(), name, overlays=report("000"))
+        assert "final optimized version" in text, name
+    assert "final optimized version (NVIDIA T4)" in drawn(h200(), "gflops", overlays=report("000"))
+
+
+def test_the_same_results_give_the_same_bytes_in_any_thread() -> None:
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: draw_of(h200(), "speedup"), range(4)))
+    assert len(set(found)) == 1
+    assert b"<dc:date>" not in found[0]
+
+
+def test_a_formula_in_a_name_is_text() -> None:
+    assert "$x^2$ <b>" in drawn(
+        [made(label="$x^2$ <b>", gflops=1.0), made(512, label="$x^2$ <b>", gflops=1.0)], "gflops"
+    )
+
+
+def test_a_plot_that_cannot_be_is_refused_with_what_can() -> None:
+    with pytest.raises(NotFound, match="There is no plot 'pie'; there are: gflops, time"):
+        draw_of(h200(), "pie")
+    with pytest.raises(NotFound, match="nothing for the plot 'breakdown'; they have: gflops, time"):
+        draw_of(h200(), "breakdown")
+
+
+def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(ExtraMissing, match="install the extra `report`"):
+        draw_of(h200(), "gflops")
+
+
+def test_a_sweep_needs_two_configs_at_a_size() -> None:
+    by_size = [made(512, gflops=1.0, config={"block_m": 8}), made(1024, gflops=1.0, config={"block_m": 16})]
+    assert sweeps(by_size) == ()
+    (sweep,) = sweeps([*by_size, made(1024, gflops=2.0, config={"block_m": 8})])
+    assert (sweep.sizes, len(sweep.configs)) == ((512, 1024), 2)
+
+
+def test_of_many_configs_the_fastest_are_shown_in_their_order() -> None:
+    speeds = {4: 1.0, 8: 9.0, 16: 7.0, 32: 8.0}
+    (sweep,) = sweeps([made(gflops=speed, config={"block_m": block}) for block, speed in speeds.items()])
+    assert fastest(sweep, 3) == ((("block_m", 8),), (("block_m", 16),), (("block_m", 32),))
+    many = [made(gflops=float(block), config={"block_m": block}) for block in range(1, 31)]
+    assert "naive, float32, the 24 fastest of 30 configs; GFLOPS, the fastest framed" in drawn(many, "heatmap")
+    assert "naive, float32, the 16 fastest of 30 configs" in drawn(many, "block-sizes")
+
+
+def test_no_two_curves_look_alike() -> None:
+    looks = line_styles([*((name, name) for name in KERNEL_NAMES), ("ours", "naive"), ("theirs", None)])
+    kinds = {(look["color"], look["marker"], str(look["linestyle"])) for look in looks.values()}
+    assert len(kinds) == len(looks) == len(KERNEL_NAMES) + 2
+    assert line_styles([("naive", "naive")])["naive"] == looks["naive"]
+
+
+def test_every_plot_has_a_caption_and_a_name_for_a_path() -> None:
+    for name, plot in PLOTS.items():
+        assert re.fullmatch(r"[a-z-]+", name) and plot.caption.endswith(".")
+
+
+def test_what_failed_is_not_drawn() -> None:
+    assert available_of([made(gflops=100.0, status="implausible"), made(status="oom")]) == ()
+    assert available_of([made(gflops=10.0, device=Device(device_class="cpu"))]) == ("gflops", "time")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0, "0"), (66908.16, "66\u202f908"), (0.05, "0.05"), (2.1e-7, "2.1e-07"), (12.3456, "12.35")]
+)
+def test_numbers_to_read(value: float, text: str) -> None:
+    assert number(value) == text
+
+
+def test_ticks_keep_their_distance_and_powers_of_two_go_first() -> None:
+    assert spaced([1023, 1024, 1025, 2047, 2048], 1.28) == [1024, 2048]
+    assert spaced([100, 110, 200], 1.28) == [110, 200]

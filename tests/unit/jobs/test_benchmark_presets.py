@@ -1,0 +1,128 @@
+"""Presets: each is a sound spec, and does again what its report did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from analysis.estimate import plan
+from jobs.benchmarks.cases import Case, check_named, expand
+from jobs.benchmarks.presets import PRESETS, find_preset
+from jobs.benchmarks.spec import BenchmarkSpec
+from jobs.errors import UnknownPreset
+from jobs.fleet.workers import DeviceInfo
+from jobs.settings import Settings
+from kernels.published import PUBLISHED
+from kernels.published_records import PublishedRecord
+from service.bodies.options import parse_model
+from tools.played.benchmarks import CPU, H200
+
+
+def spec_of(name: str, device: DeviceInfo) -> BenchmarkSpec:
+    return parse_model(BenchmarkSpec, PRESETS[name].fields(on_cpu=device is CPU))
+
+
+def cases(name: str) -> tuple[Case, ...]:
+    return expand(spec_of(name, H200), H200)
+
+
+def in_report(number: str, *sections: str) -> Iterator[PublishedRecord]:
+    """Of a GPU's kernels, in those sections; the sections' names begin so."""
+    (publication,) = (one for one in PUBLISHED.values() if one.report == number)
+    found = [
+        record
+        for record in publication.records
+        if record.device_class == "gpu" and record.n and record.section.startswith(sections)
+    ]
+    assert found
+    return iter(found)
+
+
+def has(name: str, record: PublishedRecord) -> bool:
+    """Whether a case of the preset is that of the record; what the report does not say of its config is free."""
+    return any(
+        case.kernel == record.kernel
+        and (case.problem.m, case.problem.n, case.problem.k) == (record.m, record.n, record.k)
+        and (record.dtype is None or case.problem.dtype == record.dtype)
+        and record.config.items() <= case.config.items()
+        for case in cases(name)
+    )
+
+
+def missing(name: str, records: Iterator[PublishedRecord]) -> set[tuple[str | None, str, int | None]]:
+    return {(one.kernel, str(dict(one.config)), one.n) for one in records if not has(name, one)}
+
+
+@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("device", [CPU, H200], ids=["cpu", "gpu"])
+def test_it_is_sound_and_within_bounds(name: str, device: DeviceInfo) -> None:
+    spec, limits = spec_of(name, device), Settings()
+    check_named(spec)
+    found = plan(spec, device)
+    assert spec.preset == name
+    assert found.measurements <= limits.max_benchmark_cases
+    assert found.flops <= limits.max_benchmark_flops
+    assert found.estimate_s < limits.benchmark_timeout_s / 4
+    if spec.kind != "ceilings":
+        assert any(case.skip is None for case in expand(spec, device))
+
+
+def test_quick_is_quick_everywhere() -> None:
+    for device in (CPU, H200):
+        assert plan(spec_of("quick", device), device).estimate_s < 20
+
+
+def test_grade_has_the_sizes_of_grade_sh() -> None:
+    sizes = {record.n for record in in_report("000", "Q1.c")}
+    assert {case.problem.n for case in cases("grade")} == sizes
+
+
+def test_block_sizes_has_the_blocks_of_both_reports() -> None:
+    assert not missing("block-sizes", in_report("000", "Q2"))
+    versions = (record for record in in_report("001", "V") if record.kernel != "coarsened")
+    assert not missing("block-sizes", versions)
+    assert {case.config["tile"] for case in cases("block-sizes") if case.kernel == "shared_tiled"} == {8, 16, 32}
+
+
+def test_twenty_sizes_has_the_sizes_of_both_reports() -> None:
+    assert not missing("twenty-sizes", in_report("000", "Q4"))
+    assert not missing("twenty-sizes", in_report("002", "Analysis"))
+
+
+def test_config_grid_is_the_table_of_002() -> None:
+    assert not missing("config-grid", in_report("002", "Result"))
+    assert len([case for case in cases("config-grid") if case.kernel == "register_tiled"]) == 7 * 7
+
+
+def test_ladder_is_that_of_003() -> None:
+    ours = (record for record in in_report("003", "Part") if record.kernel != "tensor_wmma")
+    assert not missing("ladder", ours)
+    spec = spec_of("ladder", H200)
+    assert (spec.dtypes, spec.transfers.enabled) == (("float32", "int32"), True)
+
+
+def test_levels_are_those_of_004() -> None:
+    assert not missing("levels", in_report("004", "Level"))
+
+
+def test_roofline_lies_on_both_sides_of_the_ridge() -> None:
+    intensities = {
+        case.problem.flops / (case.problem.operand_bytes + case.problem.product_bytes) for case in cases("roofline")
+    }
+    assert min(intensities) < 1
+    assert max(intensities) > 1000
+
+
+def test_overrides_replace_fields_and_parts_of_objects() -> None:
+    quick = find_preset("quick")
+    fields = quick.fields({"shapes": [7], "timing": {"rounds": 5}, "transfers": 3})
+    assert (fields["shapes"], fields["transfers"]) == ([7], 3)
+    assert fields["timing"] == {**quick.spec["timing"], "rounds": 5}
+    assert quick.fields({"kernels": "all"}, on_cpu=True)["kernels"] == "all"
+
+
+@pytest.mark.parametrize("name", ["", "Quick", 3, None, ["quick"]])
+def test_an_unknown_one_is_refused(name: object) -> None:
+    with pytest.raises(UnknownPreset, match="there are: quick, grade"):
+        find_preset(name)

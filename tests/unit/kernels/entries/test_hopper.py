@@ -1,0 +1,192 @@
+"""The kernels for Hopper without a device: what they compile to, where they are refused, how they are launched."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import pytest
+
+from kernels.catalog import BY_NAME, CATALOG
+from kernels.model.architectures import ARCHITECTURES, H200, H200_MULTIPROCESSORS
+from kernels.model.kernel import NO_CONFIG, CudaKernel, Launch, TileConfig
+from kernels.model.numerics import DTYPES, DTypeName, Problem
+from kernels.selection.choose import NoKernelError, choose
+from service.catalogue import view
+from tools.nvrtc import compile_all
+from worker.cuda.sources import kernel_program
+
+CASES: list[tuple[str, DTypeName]] = [
+    ("hopper_bf16", "bfloat16"),
+    ("hopper_fp16", "float16"),
+    ("hopper_int8", "int8"),
+    ("hopper_tf32", "float32"),
+    ("hopper_fp8", "float8_e4m3"),
+]
+EACH = pytest.mark.parametrize(("name", "dtype"), CASES)
+ACROSS = pytest.mark.parametrize(
+    ("name", "dtype", "own"),
+    [
+        ("hopper_tf32", "float32", {"border": 0}),
+        ("hopper_int8", "int8", {}),
+        ("hopper_fp8", "float8_e4m3", {"promote": 0}),
+    ],
+)
+TRANSPOSES = list(itertools.product((False, True), repeat=2))
+
+
+def kernel_of(name: str) -> CudaKernel:
+    kernel = BY_NAME[name]
+    assert isinstance(kernel, CudaKernel)
+    return kernel
+
+
+@EACH
+def test_sums_stay_in_registers_and_instructions_in_flight(name: str, dtype: DTypeName) -> None:
+    """The compiler says where it had to let one matrix instruction end before the next, or moved sums to memory."""
+    kernel = kernel_of(name)
+    configs = [kernel.resolve_config(default.config) for default in kernel.defaults]
+    problems = [Problem(1, 1, 1, dtype, 1, *transposes) for transposes in TRANSPOSES]
+    programs = [kernel_program(kernel, c, p) for c, p in zip(itertools.cycle(configs), problems, strict=False)]
+    for compiled in compile_all((program, H200.name) for program in programs):
+        assert compiled.local_bytes == 0
+        assert compiled.warnings == ()
+
+
+@pytest.mark.parametrize("block_n", [64, 128, 192, 256])
+def test_partial_sums_stay_in_registers_too(block_n: int) -> None:
+    kernel, problem = kernel_of("hopper_fp8"), Problem(1, 1, 1, "float8_e4m3")
+    program = kernel_program(kernel, kernel.resolve_config({"block_n": block_n, "promote": 1}), problem)
+    (compiled,) = compile_all([(program, H200.name)])
+    assert (compiled.local_bytes, compiled.warnings) == (0, ())
+
+
+@EACH
+def test_no_other_architecture_has_these_instructions(name: str, dtype: DTypeName) -> None:
+    kernel = kernel_of(name)
+    able = [each.name for each in ARCHITECTURES.values() if kernel.unsupported_because(each.traits) is None]
+    assert able == ["sm_90"]
+    with pytest.raises(NoKernelError, match=rf"{name} needs compute capability 9\.0; this device has 8\.9\."):
+        choose(name, NO_CONFIG, Problem(9, 9, 9, dtype), kernel.accuracy[dtype], ARCHITECTURES["sm_89"].traits)
+    with pytest.raises(NoKernelError, match=r"9\.0 itself, whose instructions no other has; this device has 10\.0\."):
+        choose(name, NO_CONFIG, Problem(9, 9, 9, dtype), kernel.accuracy[dtype], ARCHITECTURES["sm_100"].traits)
+
+
+@EACH
+def test_auto_takes_another_kernel_elsewhere(name: str, dtype: DTypeName) -> None:
+    accuracy = BY_NAME[name].accuracy[dtype]
+    for architecture in ARCHITECTURES.values():
+        if architecture is not H200:
+            found = choose("auto", NO_CONFIG, Problem(4096, 4096, 4096, dtype), accuracy, architecture.traits)
+            assert not found.kernel.architecture_specific
+
+
+def test_programs_of_one_architecture_are_compiled_as_such() -> None:
+    for kernel in CATALOG:
+        if isinstance(kernel, CudaKernel):
+            program = kernel_program(kernel, kernel.resolve_config(), Problem(1, 1, 1, kernel.dtypes[0]))
+            assert program.arch("sm_90") == ("sm_90a" if kernel.architecture_specific else "sm_90")
+
+
+@pytest.mark.parametrize(
+    ("tiles", "cluster", "multiprocessors", "launched"),
+    [(1, 1, 132, 1), (1, 2, 132, 2), (500, 2, 132, 132), (500, 2, 131, 130), (500, 1, 131, 131), (3, 2, 1, 2)],
+)
+def test_resident_blocks_are_whole_clusters_and_no_more_than_multiprocessors(
+    tiles: int, cluster: int, multiprocessors: int, launched: int
+) -> None:
+    launch = Launch((tiles, 1, 1), (384, 1, 1), resident=True, cluster=cluster)
+    assert launch.on(multiprocessors) == (launched, 1, 1)
+    assert Launch((tiles, 1, 7), (384, 1, 1)).on(multiprocessors) == (tiles, 1, 7)
+
+
+@EACH
+def test_every_config_fits_one_block_on_a_multiprocessor(name: str, dtype: DTypeName) -> None:
+    kernel = kernel_of(name)
+    for config in kernel.configs():
+        assert kernel.misfit(config, dtype, H200.traits) is None
+        launch = kernel.launch(Problem(4096, 4096, 64, dtype), config)
+        assert launch.shared_bytes == kernel.shared_bytes(config, dtype)
+        assert launch.on(H200_MULTIPROCESSORS)[0] == H200_MULTIPROCESSORS
+
+
+@pytest.mark.parametrize("config", [{"block_n": 256, "stages": 5}, {"block_n": 192, "stages": 6}])
+def test_what_does_not_fit_is_refused_in_words(config: TileConfig) -> None:
+    with pytest.raises(ValueError, match=r"stages × block_n = \d+ × \d+ must fit into shared memory\."):
+        BY_NAME["hopper_bf16"].resolve_config(config)
+
+
+@EACH
+@pytest.mark.parametrize("transposes", TRANSPOSES)
+def test_other_operands_than_16_bit_ones_are_multiplied_along_k(
+    name: str, dtype: DTypeName, transposes: tuple[bool, bool]
+) -> None:
+    """One binary serves all transpositions, or two where B is multiplied as it lies."""
+    kernel, problem = kernel_of(name), Problem(70, 80, 90, dtype, 3, *transposes, b_batched=True)
+    config = kernel.resolve_config()
+    launched = kernel.as_launched(problem, config)
+    along = transposes if DTYPES[dtype].itemsize == 2 else (False, dtype == "float8_e4m3" or transposes[1])
+    assert launched == replace(problem, transpose_a=along[0], transpose_b=along[1])
+    options = kernel_program(kernel, config, problem).options
+    assert {f"-DTRANSPOSE_A={int(along[0])}", f"-DTRANSPOSE_B={int(along[1])}"} <= set(options)
+
+
+@EACH
+def test_a_box_s_rows_have_128_bytes(name: str, dtype: DTypeName) -> None:
+    kernel = kernel_of(name)
+    assert kernel.boxes is not None
+    boxes = kernel.boxes(Problem(1, 1, 1, dtype), kernel.resolve_config())
+    assert boxes.a[1] * DTYPES[dtype].itemsize == boxes.b[1] * DTYPES[dtype].itemsize == 128
+    assert boxes.c[1] * DTYPES[DTYPES[dtype].product].itemsize == 128
+    assert boxes.to_tf32 == (kernel.accuracy == {"float32": "tf32"})
+
+
+@ACROSS
+def test_a_b_that_lies_across_k_is_multiplied_as_it_lies(name: str, dtype: DTypeName, own: TileConfig) -> None:
+    """An A that lies across k is transposed all the same. Blocks count turned tiles."""
+    kernel, step = kernel_of(name), 128 // DTYPES[dtype].itemsize
+    assert kernel.boxes is not None
+    config = kernel.resolve_config({"block_n": 256, "stages": 4, "cluster": 2, **own})
+    for transpose_a, transpose_b in TRANSPOSES:
+        problem = Problem(129, 513, 90, dtype, 3, transpose_a, transpose_b)
+        assert kernel.as_launched(problem, config) == replace(problem, transpose_a=False)
+        assert kernel.boxes(problem, config).b == ((64, step) if transpose_b else (step, step))
+        assert kernel.launch(problem, config).grid[0] == 3 * (2 * 3 if transpose_b else 1 * 5)
+
+
+@ACROSS
+def test_no_instruction_waits_where_an_operand_comes_from_registers(
+    name: str, dtype: DTypeName, own: TileConfig
+) -> None:
+    kernel, problem = kernel_of(name), Problem(1, 1, 1, dtype)
+    configs = [config for config in kernel.configs() if {**config, **own} == config]
+    for compiled in compile_all((kernel_program(kernel, config, problem), H200.name) for config in configs):
+        assert compiled.local_bytes == 0
+        assert compiled.warnings == ()
+
+
+def test_bytes_whose_sums_are_promoted_lie_along_k() -> None:
+    """Registers do not hold both."""
+    kernel, problem = kernel_of("hopper_fp8"), Problem(129, 513, 90, "float8_e4m3")
+    assert kernel.as_launched(problem, kernel.resolve_config({"promote": 1})) == replace(problem, transpose_b=True)
+
+
+def test_the_api_says_that_no_newer_device_runs_it() -> None:
+    assert view(BY_NAME["hopper_bf16"], []).architecture_specific
+    assert not view(BY_NAME["tensor_wmma"], []).architecture_specific
+
+
+@EACH
+def test_a_last_turn_that_tiles_do_not_fill_gets_more_and_narrower_ones(name: str, dtype: DTypeName) -> None:
+    """256 pairs of tiles on 66 clusters are four turns, and so are 264. Where sums are promoted none are narrower;
+    3,840 columns are 15 tiles, and 16 of 240 as well."""
+    kernel = kernel_of(name)
+    config = kernel.resolve_config(
+        {"block_n": 256, "cluster": 2, "border": 0} if dtype == "float32" else {"block_n": 256}
+    )
+    assert kernel.clocks is not None
+    at = {n: kernel.clocks(Problem(n, n, 4096, dtype), config, H200_MULTIPROCESSORS) for n in (2048, 3584, 3840, 4096)}
+    turns = {n: clocks / at[2048] for n, clocks in at.items()}  # 64 pairs of tiles are one turn
+    narrower = {3840: 225 / 233, 4096: 256 / 264} if not config.get("promote") else {3840: 1.0, 4096: 1.0}
+    assert turns[3584] == pytest.approx(3)
+    assert {n: turns[n] / 4 for n in narrower} == pytest.approx(narrower)

@@ -1,0 +1,157 @@
+"""CUDA sources compile for every device they are meant for, without a GPU; what they refuse, they refuse in words.
+
+Every config of every kernel: test_kernel_resources.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kernels.catalog import BY_NAME, CATALOG
+from kernels.model.architectures import ARCHITECTURES
+from kernels.model.kernel import SOURCE_DIR, CudaKernel, TileConfig
+from kernels.model.numerics import DTYPE_NAMES, DTYPES, DTypeName, Problem
+from tools.nvrtc import CompileError, architectures, compile_all, compile_program
+from worker.cuda.sources import (
+    TURN_THREADS,
+    TURN_TILES,
+    Program,
+    copy_program,
+    digest_program,
+    direct_program,
+    gather_program,
+    kernel_program,
+    sketch_program,
+    turn_program,
+)
+
+ARCHS = tuple(ARCHITECTURES)
+KERNELS = [kernel for kernel in CATALOG if isinstance(kernel, CudaKernel)]
+TRANSPOSES = [(False, False), (False, True), (True, False), (True, True)]
+
+
+def program(kernel: CudaKernel, dtype: DTypeName, transposes: tuple[bool, bool], config: TileConfig) -> Program:
+    problem = Problem(1, 1, 1, dtype, transpose_a=transposes[0], transpose_b=transposes[1])
+    return kernel_program(kernel, config, problem)
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
+def test_a_kernel_compiles_for_every_type_and_transposition(kernel: CudaKernel) -> None:
+    programs = [
+        program(kernel, dtype, transposes, kernel.resolve_config({}, Problem(1, 1, 1, dtype)))
+        for index, dtype in enumerate(kernel.dtypes)
+        for transposes in (TRANSPOSES[index % 2], TRANSPOSES[2 + index % 2])
+    ]
+    for compiled in compile_all((each, "sm_90") for each in programs):
+        assert kernel.name.encode() in compiled.binary
+
+
+def test_this_compiler_knows_every_architecture() -> None:
+    assert set(ARCHS) <= architectures()
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_the_check_of_a_product_compiles(arch: str) -> None:
+    """Each element type for some architectures, and every way to lie; the main type without registers on the stack."""
+    index = ARCHS.index(arch)
+    dtypes = {"float32": TRANSPOSES[index % 4], DTYPE_NAMES[index]: TRANSPOSES[-1 - index % 4]}
+    compiled = compile_all((sketch_program(dtype, transposes), arch) for dtype, transposes in dtypes.items())
+    for dtype, each in zip(dtypes, compiled, strict=True):
+        first = b"draw" if DTYPES[dtype].is_integer else b"columns"
+        assert all(name in each.binary for name in (first, b"project_a", b"project_b", b"project_c"))
+        assert each.static_shared_bytes <= 48 << 10
+        assert not each.warnings
+    others = [gather_program(DTYPE_NAMES[index]), digest_program()]
+    others += [direct_program(dtype, how) for dtype, how in dtypes.items() if not DTYPES[dtype].is_integer]
+    for each in compile_all((one, arch) for one in others):
+        assert each.local_bytes <= 48 and not each.warnings
+
+
+@pytest.mark.parametrize("transposes", TRANSPOSES)
+def test_a_sketch_on_tensor_cores_leaves_room_for_two_blocks(transposes: tuple[bool, bool]) -> None:
+    compiled = compile_program(sketch_program("float32", transposes), "sm_90")
+    assert compiled.registers <= 128 and compiled.local_bytes <= 16
+    assert 2 * compiled.static_shared_bytes <= ARCHITECTURES["sm_90"].shared_bytes
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_the_transposition_compiles_and_leaves_room_for_four_blocks(arch: str) -> None:
+    """At four chunks of 16 bytes a thread, two where elements have 2: 64 or 32 KiB on their way on a multiprocessor."""
+    for itemsize in TURN_TILES:
+        compiled = compile_program(turn_program(itemsize), arch)
+        assert b"turn" in compiled.binary and compiled.local_bytes == 0
+        assert compiled.registers * TURN_THREADS <= 65_536 // 4
+
+
+def test_a_gated_kernel_takes_no_more_than_without_a_gate() -> None:
+    """What stands behind another kernel, and what it may need before."""
+    for kernel in KERNELS:
+        if kernel.fallback is None:
+            continue
+        behind, problem = kernel.fallback.kernel, Problem(1, 1, 1, kernel.dtypes[0])
+        for default in behind.defaults:
+            plain, gated = (kernel_program(behind, default.config, problem, gated=gated) for gated in (False, True))
+            own, held_back = compile_all([(plain, "sm_90"), (gated, "sm_90")])
+            assert held_back.registers <= own.registers
+            assert held_back.spill_load_bytes <= own.spill_load_bytes
+    for program_ in (turn_program(4, gated=True), copy_program()):
+        assert compile_program(program_, "sm_90").local_bytes == 0
+
+
+def test_every_source_is_in_the_catalogue_and_every_entry_has_its_source() -> None:
+    assert {path.stem for path in SOURCE_DIR.glob("*.cu")} == {kernel.name for kernel in KERNELS}
+    programs = [program(kernel, kernel.dtypes[0], (False, False), kernel.resolve_config()) for kernel in KERNELS]
+    assert {path.name for path in SOURCE_DIR.glob("*.cuh")} == {name for each in programs for name in each.headers}
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "sentence"),
+    [
+        ("naive", ("-DBLOCK_M=64", "-DBLOCK_N=32"), "a block has at most 1024 threads"),
+        ("naive", ("-DBLOCK_M=1", "-DBLOCK_N=8"), "a block needs at least one warp"),
+        ("shared_tiled", ("-DTILE=24",), "TILE is 8, 16 or 32"),
+        ("shared_tiled", ("-DTILE=64",), "TILE is 8, 16 or 32"),
+    ],
+)
+def test_a_tile_that_cannot_work_is_refused_in_words(name: str, options: tuple[str, ...], sentence: str) -> None:
+    kernel = BY_NAME[name]
+    assert isinstance(kernel, CudaKernel)
+    good = program(kernel, "float32", (False, False), kernel.resolve_config())
+    kept = tuple(option for option in good.options if not option.startswith(("-DBLOCK", "-DTILE")))
+    with pytest.raises(CompileError, match=sentence):
+        compile_program(replace(good, options=(*kept, *options)), "sm_90")
+
+
+def test_an_element_type_must_be_named() -> None:
+    kernel = KERNELS[0]
+    good = program(kernel, "float32", (False, False), kernel.resolve_config())
+    kept = tuple(option for option in good.options if "DTYPE" not in option)
+    with pytest.raises(CompileError, match="define one of DTYPE_FLOAT16"):
+        compile_program(replace(good, options=kept), "sm_90")
+
+
+def test_the_key_of_a_compiled_kernel_changes_with_all_it_depends_on() -> None:
+    kernel = KERNELS[0]
+    one = program(kernel, "float32", (False, False), kernel.resolve_config())
+    other_options = program(kernel, "float64", (False, False), kernel.resolve_config())
+    other_source = replace(one, path=KERNELS[1].source_path)
+    keys = [one.key("sm_90", "13.0"), one.key("sm_80", "13.0"), one.key("sm_90", "13.1")]
+    keys += [other_options.key("sm_90", "13.0"), other_source.key("sm_90", "13.0")]
+    assert len(set(keys)) == len(keys)
+    assert one.key("sm_90", "13.0") == keys[0]
+
+
+def test_the_key_does_not_change_with_comments_or_layout(tmp_path: Path) -> None:
+    source = KERNELS[0].source_path.read_text()
+    keys = []
+    for name, text in (("one", source), ("other", "// another\n" + source.replace("    ", "\t").replace(" * ", "*"))):
+        path = tmp_path / name / "kernel.cu"
+        path.parent.mkdir()
+        path.write_text(text)
+        keys.append(Program(path, ()).key("sm_90", "13.0"))
+    changed = tmp_path / "kernel.cu"
+    changed.write_text(source.replace("0;", "1;", 1))
+    assert keys[0] == keys[1] != Program(changed, ()).key("sm_90", "13.0")

@@ -1,0 +1,106 @@
+"""What is expected of kernels at shapes that were not measured."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks.cross_validate import validated
+from benchmarks.measure.auto_sample import geometric_mean
+from kernels.catalog import BY_NAME
+from kernels.model.kernel import NO_CONFIG, CudaKernel, DeviceTraits
+from kernels.model.numerics import Problem
+from kernels.selection import forecast
+from kernels.selection.fill import filled
+from kernels.selection.forecast import forecasts
+from kernels.selection.tuned import TABLES, TunedTable
+from tests.support.kernels.tuned import GPU, entry, row
+
+PIPELINED = BY_NAME["pipelined"]
+LARGE_TILES = dict(PIPELINED.resolve_config(NO_CONFIG, Problem(4096, 4096, 4096, "float32"), GPU))
+FIT = {name: BY_NAME[name] for name in ("pipelined", "cublas", "naive")}
+
+
+def square(n: int) -> Problem:
+    return Problem(n, n, n, "float32")
+
+
+def both(n: int, ours: float, library: float = 100.0) -> object:
+    rows = sorted((row("pipelined", ours, LARGE_TILES), row("cublas", library)), key=lambda one: -one.gflops)
+    return entry(n, rows=rows)
+
+
+def speeds(problem: Problem, *entries: object, device: DeviceTraits = GPU) -> dict[str, float]:
+    found = forecasts(entries, FIT, problem, device)  # type: ignore[arg-type]
+    return {one.point.kernel.name: one.speed for one in found}
+
+
+def test_a_measured_shape_is_what_was_measured() -> None:
+    assert speeds(square(1024), both(1024, 130.0)) == {"pipelined": 1.3, "cublas": 1.0}
+
+
+def test_between_alike_shapes_a_kernel_is_as_fast_as_there() -> None:
+    """4224 and 8448 are whole waves of its tiles on 132 multiprocessors, and so is their mean."""
+    found = speeds(square(6336), both(4224, 150.0), both(8448, 150.0, 50.0))
+    assert found["cublas"] == 1.0
+    assert 1.5 < found["pipelined"] < 3.0
+
+
+def test_a_partial_wave_and_a_cut_tile_cost_what_arithmetic_says() -> None:
+    assert isinstance(PIPELINED, CudaKernel)
+    tile = LARGE_TILES["block_m"], LARGE_TILES["block_n"]
+    whole = Problem(12 * tile[0], 11 * tile[1], 4096, "float32")
+    more = Problem(12 * tile[0], 12 * tile[1], 4096, "float32")
+    cut = Problem(12 * tile[0], 11 * tile[1] - tile[1] // 2, 4096, "float32")
+    best = filled(PIPELINED, LARGE_TILES, whole, GPU)
+    assert filled(PIPELINED, LARGE_TILES, more, GPU) < 0.75 * best
+    assert filled(PIPELINED, LARGE_TILES, cut, GPU) == pytest.approx(best * cut.n / whole.n)
+    few = Problem(3 * tile[0], tile[1], 4096, "float32")
+    assert filled(PIPELINED, LARGE_TILES, few, GPU) == pytest.approx(best), "a library leaves as many idle"
+
+
+def test_shapes_close_together_count_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forecast, "_gain", lambda *_: 1.0)
+    found = speeds(square(2048), both(4096, 50.0), both(4100, 50.0), both(4104, 50.0), both(1024, 200.0))
+    assert 0.9 < found["pipelined"] < 1.1
+
+
+def test_what_speeds_rise_to_is_not_their_mean(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond the measured shapes a trend goes on a little."""
+    monkeypatch.setattr(forecast, "_gain", lambda *_: 1.0)
+    rising = [both(n, 100.0 * (n / 1024) ** 0.5) for n in (4096, 3000, 2048, 1500, 1024)]
+    assert 2.0 < speeds(square(5000), *rising)["pipelined"] < 2.3
+
+
+@given(n=st.integers(300, 9000), ours=st.floats(0.2, 5.0))
+def test_caution_grows_with_distance_and_is_for_our_kernels_alone(n: int, ours: float) -> None:
+    for one in forecasts([both(1024, 100 * ours)], FIT, square(n), GPU):  # type: ignore[list-item]
+        assert one.speed > 0
+        if one.point.kernel.name == "cublas" or n == 1024:
+            assert one.cautious == one.speed
+        else:
+            assert one.cautious < one.speed
+
+
+@pytest.mark.parametrize("shipped", TABLES, ids=lambda shipped: shipped.device)
+def test_auto_is_close_to_the_best_at_shapes_that_it_has_not_seen(shipped: TunedTable) -> None:
+    held = list(validated(shipped))
+    over = [one.of_library for one in held if one.of_library is not None]
+    assert geometric_mean([one.of_best for one in held]) >= 0.97
+    assert geometric_mean(over) >= 1.25 and min(over) >= 0.7
+    assert sum(ratio < 0.9 for ratio in over) <= len(over) / 100
+    assert sum(not one.is_as_exact for one in held) <= len(held) / 500
+    assert geometric_mean([one.probed for one in held]) >= 0.995
+
+
+@pytest.mark.parametrize("shipped", TABLES, ids=lambda shipped: shipped.device)
+def test_where_little_was_measured_tiles_and_waves_help(shipped: TunedTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Squares and the skinny presets alone, without the random shapes."""
+    few = [one for one in shipped.entries if len({one.m, one.n, one.k}) == 1 or max(one.m, one.n, one.k) == 8192]
+    thin = replace(shipped, entries=tuple(few))
+    held = geometric_mean([one.of_best for one in validated(thin)])
+    monkeypatch.setattr(forecast, "_gain", lambda *_: 1.0)
+    assert geometric_mean([one.of_best for one in validated(thin)]) < held

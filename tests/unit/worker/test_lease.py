@@ -1,0 +1,114 @@
+"""The lease of a child on its job, on a ledger in memory. What would end the process is noted instead."""
+
+from __future__ import annotations
+
+import time
+from queue import Empty, Queue
+
+import pytest
+
+from jobs.errors import StaleAttempt, StoreUnavailable
+from jobs.ledger.interface import Claimed
+from jobs.settings import Settings
+from jobs.states import JobState
+from tests.support.ledger.ledgers import new_job
+from tests.support.ledger.memory_ledger import MemoryLedger
+from worker.process.lease import EXIT_CALLED_OFF, EXIT_TIME_UP, GRACE_S, LeaseKeeper
+
+SETTINGS = Settings(heartbeat_s=0.05, lease_s=0.3)
+
+
+class Bench:
+    """A claimed job, and a keeper that would end this process with the codes in `ends`."""
+
+    def __init__(self, timeout_s: float = 60.0) -> None:
+        self.ledger = MemoryLedger()
+        self.ends: Queue[int] = Queue()
+        self.keeper = LeaseKeeper(self.ledger, SETTINGS, end=self.ends.put)
+        self.claimed = self.claim(timeout_s)
+
+    def claim(self, timeout_s: float = 60.0) -> Claimed:
+        job, _ = self.ledger.submit(new_job(timeout_s=timeout_s), max_queued=10, max_queued_per_owner=10)
+        claimed = self.ledger.claim(job.id, 1, worker="here", lease_s=SETTINGS.lease_s)
+        assert claimed is not None
+        return claimed
+
+    @property
+    def state(self) -> JobState:
+        return self.ledger.get(self.claimed.job.id).record.state
+
+    def nothing_ends(self, seconds: float) -> bool:
+        try:
+            self.ends.get(timeout=seconds)
+        except Empty:
+            return True
+        return False
+
+
+def test_a_lease_is_kept_as_long_as_its_job_runs() -> None:
+    bench = Bench()
+    with bench.keeper.hold(bench.claimed):
+        assert bench.nothing_ends(3 * SETTINGS.lease_s)
+        assert bench.ledger.expired_leases() == []
+        bench.keeper.check()
+    time.sleep(1.5 * SETTINGS.lease_s)
+    assert bench.ledger.expired_leases() == [(bench.claimed.job.id, 1)]
+
+
+def test_a_cancelled_job_may_stop_by_itself() -> None:
+    bench = Bench()
+    with pytest.raises(StaleAttempt), bench.keeper.hold(bench.claimed):
+        bench.ledger.cancel(bench.claimed.job.id)
+        while True:
+            bench.keeper.check()
+            time.sleep(0.005)
+    assert bench.nothing_ends(2 * GRACE_S)
+
+
+def test_a_cancelled_job_that_does_not_stop_takes_the_process_along() -> None:
+    bench = Bench()
+    with bench.keeper.hold(bench.claimed):
+        started = time.monotonic()
+        bench.ledger.cancel(bench.claimed.job.id)
+        assert bench.ends.get(timeout=5) == EXIT_CALLED_OFF
+        assert GRACE_S <= time.monotonic() - started < 1.0
+
+
+def test_time_that_is_up_is_recorded_before_the_process_ends() -> None:
+    bench = Bench(timeout_s=0.3)
+    with bench.keeper.hold(bench.claimed):
+        assert bench.ends.get(timeout=5) == EXIT_TIME_UP
+    error = bench.ledger.get(bench.claimed.job.id).record.error
+    assert error is not None and error.type == "time_limit_exceeded"
+    assert error.detail == "The job ran longer than its time limit of 0.3 s; make it smaller or allow it more."
+
+
+def test_a_store_that_is_away_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench()
+    calls = []
+
+    def away(*_: object, **__: object) -> bool:
+        calls.append(1)
+        raise StoreUnavailable
+
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.ledger, "renew", away)
+        with bench.keeper.hold(bench.claimed):
+            assert bench.nothing_ends(0.5)
+            bench.keeper.check()
+            assert len(calls) > 3
+            patch.undo()
+            time.sleep(2 * SETTINGS.heartbeat_s)
+            assert bench.ledger.expired_leases() == []
+
+
+def test_a_keeper_serves_one_job_after_the_other() -> None:
+    bench = Bench()
+    with bench.keeper.hold(bench.claimed):
+        bench.ledger.cancel(bench.claimed.job.id)
+        time.sleep(2 * SETTINGS.heartbeat_s)
+    bench.claimed = bench.claim()
+    with bench.keeper.hold(bench.claimed):
+        assert bench.nothing_ends(2 * GRACE_S), "the first job's end is none of the second's"
+        bench.keeper.check()
+    assert bench.state is JobState.RUNNING

@@ -1,0 +1,219 @@
+"""What `auto` takes at a shape that no table has: kernels are measured there once, on a GPU that is simulated here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from jobs.benchmarks.cases import Case
+from jobs.benchmarks.spec import DataSpec
+from jobs.errors import KernelUnavailable, StaleAttempt
+from kernels.catalog import BY_NAME
+from kernels.model.kernel import NO_CONFIG
+from kernels.model.numerics import Problem
+from kernels.selection.choose import Choice, choose, contenders
+from kernels.selection.tuned import TABLES, Entry, nearby
+from tests.support.workers.simulated import Behaviour, SimulatedBench, SimulatedRunner
+from worker.device.bench import Bench, Watched
+from worker.product import probe
+from worker.product.probe import Probes
+
+Speed = Callable[[Case], float]  # microseconds of a launch
+LIBRARY_ERROR = 1e-6
+NEW = Problem(701, 903, 1203, "float32")  # which no table has, and where several kernels are likely
+
+
+class Timed(SimulatedRunner):
+    """A GPU on which each kernel takes its own time and has its own error."""
+
+    def __init__(self, time_us: Speed, error: Speed = lambda _: LIBRARY_ERROR, **behaviour: object) -> None:
+        self.cases: list[Case] = []
+        super().__init__(Behaviour(time_us=lambda _: time_us(self.cases[-1]), on_prepare=self._prepared))
+        for name, value in behaviour.items():
+            setattr(self.behaviour, name, value)
+        self._error = error
+        self.refused = ""
+
+    def _prepared(self, case: Case) -> None:
+        if case.kernel == self.refused:
+            raise KernelUnavailable("not here")
+        self.cases.append(case)
+
+    @contextmanager
+    def bench(self, problem: Problem, data: DataSpec, *, alone: bool = True) -> Iterator[Bench]:
+        assert not alone, "operands kept for products stay"
+        self.behaviour.benches += 1
+        bench = SimulatedBench(problem, data, self.behaviour)
+        bench.error_vs_float64 = lambda: self._error(self.cases[-1])  # type: ignore[method-assign]
+        yield bench
+
+
+def only(kernel: str, fast_us: float = 20.0, slow_us: float = 100.0, **config: int) -> Speed:
+    """That kernel, in that config, is the fast one."""
+    return lambda case: fast_us if case.kernel == kernel and config.items() <= case.config.items() else slow_us
+
+
+def nothing() -> None:
+    """The job is still this attempt's."""
+
+
+def test_there_is_a_doubt_at_the_shape_of_these_tests() -> None:
+    likely = [one.point.kernel.name for one in contenders(NEW, "fp32", Timed(only("cublas")).device.traits)]
+    assert {"cublas", "fp32_emulated"} <= set(likely)
+    assert len(likely) <= 6
+
+
+def test_the_fastest_there_is_taken_and_remembered() -> None:
+    runner = Timed(only("fp32_emulated"), lambda case: LIBRARY_ERROR * (1.0 if case.kernel == "cublas" else 0.9))
+    probes = Probes(runner)
+    chosen = probes.choose(NEW, "fp32", nothing)
+    assert chosen.kernel.name == "fp32_emulated"
+    assert chosen.why.startswith("auto: fp32_emulated was the fastest of ")
+    assert " kernels probed here at 701×903×1203 (" in chosen.why and "5.00 times cublas" in chosen.why
+    assert probes.choose(NEW, "fp32", nothing) is chosen
+    assert runner.behaviour.benches == 1
+    assert {case.problem for case in runner.cases} == {NEW}
+
+
+@pytest.mark.parametrize(("error", "taken"), [(1.0, "cublas"), (1.5, "cublas"), (0.98, "fp32_emulated")])
+def test_what_is_less_exact_than_the_library_there_is_not_taken(error: float, taken: str) -> None:
+    """Nor what is just as exact on these operands: on others it may be less so."""
+    runner = Timed(only("fp32_emulated"), lambda case: LIBRARY_ERROR * (1.0 if case.kernel == "cublas" else error))
+    assert Probes(runner).choose(NEW, "fp32", nothing).kernel.name == taken
+
+
+def test_of_configs_that_are_as_exact_the_fastest_is_taken() -> None:
+    """With six products it is not as exact, with seven it is."""
+
+    def error(case: Case) -> float:
+        return LIBRARY_ERROR * (1.0 if case.kernel == "cublas" else 9.0 / case.config.get("least", 9) ** 2 * 4)
+
+    runner = Timed(lambda case: 100.0 if case.kernel == "cublas" else 3.0 * case.config.get("least", 30), error)
+    chosen = Probes(runner).choose(NEW, "fp32", nothing)
+    assert (chosen.kernel.name, chosen.config["least"]) == ("fp32_emulated", 7)
+
+
+def test_a_kernel_is_tried_in_its_default_config_too() -> None:
+    """As it is nearby, it was best at another shape."""
+    runner = Timed(only("cublas"))
+    problem = Problem(463, 53, 121, "float32")
+    Probes(runner).choose(problem, "fp32", nothing)
+    tried = [case.config for case in runner.cases if case.kernel == "cluster_split_k"]
+    assert len(tried) > len(
+        [one for one in contenders(problem, "fp32", runner.device.traits) if one.point.kernel.name == "cluster_split_k"]
+    )
+
+
+def test_what_is_preferred_without_figures_is_measured_besides() -> None:
+    """No table has the library's TF32 near this shape, so nothing could be held against it."""
+    problem = Problem(1003, 211, 511, "float32")
+    runner = Timed(only("cluster_split_k"))
+    assert choose("auto", NO_CONFIG, problem, "tf32", runner.device.traits).kernel.name == "cublas_tf32"
+    assert "cublas_tf32" not in [one.point.kernel.name for one in contenders(problem, "tf32", runner.device.traits)]
+    assert Probes(runner).choose(problem, "tf32", nothing).kernel.name == "cluster_split_k"
+    assert "cublas_tf32" in {case.kernel for case in runner.cases}
+
+
+def test_so_it_is_where_tables_say_that_another_is_faster() -> None:
+    """float32 to bf16: TF32 of ours leads, and its baseline is the library's TF32."""
+    problem = Problem(703, 411, 1111, "float32")
+    runner = Timed(only("hopper_tf32"))
+    chosen = Probes(runner).choose(problem, "bf16", nothing)
+    assert chosen.kernel.name == "hopper_tf32" and "probed here" in chosen.why
+    assert "cublas_bf16" in {case.kernel for case in runner.cases}
+
+
+def test_what_tables_would_take_is_measured_besides(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that is likely may be less exact than the library there."""
+    runner = Timed(only("hopper_fp32", 50.0), lambda case: LIBRARY_ERROR * (2.0 if "least" in case.config else 1.0))
+    likely = [one for one in contenders(NEW, "fp32", runner.device.traits) if "least" in one.point.config]
+    kernel = BY_NAME["hopper_fp32"]
+    expected = Choice(kernel, kernel.resolve_config(NO_CONFIG, NEW, runner.device.traits), "by tables")
+    monkeypatch.setattr(probe, "contenders", lambda *_: likely)
+    monkeypatch.setattr(probe, "choose", lambda *_: expected)
+    assert Probes(runner).choose(NEW, "fp32", nothing).kernel is kernel
+
+
+def test_far_from_all_that_was_measured_it_is_settled_by_measuring_too() -> None:
+    """Squares from 1,024 on were measured in bfloat16. What was fastest there is worth a try on a thin product."""
+    problem = Problem(41, 1003, 201, "bfloat16")
+    runner = Timed(only("hopper_bf16"))
+    assert nearby(problem, "bf16", runner.device.traits) is None
+    assert choose("auto", NO_CONFIG, problem, "bf16", runner.device.traits).kernel.name == "cublas"
+    assert Probes(runner).choose(problem, "bf16", nothing).kernel.name == "hopper_bf16"
+
+
+@pytest.mark.parametrize("what", ["contended", "throttled", "refused"])
+def test_where_measuring_says_nothing_the_tables_decide(what: str) -> None:
+    watched = Watched(contended=what == "contended", throttled=what == "throttled")
+    runner = Timed(only("fp32_emulated"), lambda _: 0.0, watched=watched)
+    runner.refused = "cublas" if what == "refused" else ""
+    expected = choose("auto", NO_CONFIG, NEW, "fp32", runner.device.traits)
+    probes = Probes(runner)
+    assert probes.choose(NEW, "fp32", nothing) == expected
+    assert probes.choose(NEW, "fp32", nothing) == expected
+    assert runner.behaviour.benches == 1, "a device that others use is not asked again and again"
+
+
+def test_where_what_is_preferred_cannot_be_measured_the_tables_decide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """int32, which the library does not multiply: no baseline is missing then."""
+    runner = Timed(only("warp_tiled"), watched=Watched(contended=True))
+    likely = contenders(Problem(1100, 900, 600, "int32"), "exact", runner.device.traits)
+    assert {"pipelined", "warp_tiled"} <= {one.point.kernel.name for one in likely}
+    small = Problem(64, 64, 64, "int32")
+    kernel = BY_NAME["warp_tiled"]
+    expected = Choice(kernel, kernel.resolve_config(NO_CONFIG, small, runner.device.traits), "by tables")
+    monkeypatch.setattr(probe, "contenders", lambda *_: likely)
+    monkeypatch.setattr(probe, "choose", lambda *_: expected)
+    assert Probes(runner).choose(small, "exact", nothing) is expected
+    assert runner.behaviour.benches == 1
+    runner.behaviour.watched = Watched()
+    assert "probed here" in Probes(runner).choose(small, "exact", nothing).why
+
+
+def recorded() -> Entry:
+    return next(
+        one for table in TABLES for one in table.entries if one.dtype == "float32" and 200 < min(one.shape[:3]) < 400
+    )
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        recorded().problem,
+        Problem(200, 2400, 300, "float32"),
+        Problem(30_001, 30_001, 30_001, "float32"),
+        Problem(64, 64, 64, "int32"),
+    ],
+    ids=["measured", "clear", "long", "of a type that was not measured"],
+)
+def test_there_is_no_probe_without_a_doubt_or_without_the_time_to_settle_it(problem: Problem) -> None:
+    runner = Timed(only("cublas"))
+    assert Probes(runner).choose(problem, "fp32" if problem.dtype == "float32" else "exact", nothing) == choose(
+        "auto", NO_CONFIG, problem, "fp32" if problem.dtype == "float32" else "exact", runner.device.traits
+    )
+    assert runner.behaviour.benches == 0
+
+
+def test_a_job_that_is_lost_meanwhile_ends_it_and_nothing_is_remembered() -> None:
+    def lost() -> None:
+        raise StaleAttempt
+
+    runner = Timed(only("fp32_emulated"), lambda _: 0.0)
+    probes = Probes(runner)
+    with pytest.raises(StaleAttempt):
+        probes.choose(NEW, "fp32", lost)
+    assert probes.choose(NEW, "fp32", nothing).kernel.name in ("fp32_emulated", "cublas")
+    assert runner.behaviour.benches == 2
+
+
+def test_the_oldest_shape_is_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probe, "KEPT", 2)
+    runner = Timed(only("cublas"))
+    probes = Probes(runner)
+    shapes = [Problem(701, 903, 1203 + more, "float32") for more in range(3)]
+    for problem in (*shapes, shapes[2], shapes[0]):
+        probes.choose(problem, "fp32", nothing)
+    assert runner.behaviour.benches == 4

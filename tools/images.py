@@ -1,0 +1,113 @@
+"""Takes the pictures of README.md and docs/guide.md: `python -m tools.images`.
+
+Starts the service with a CPU worker, gives it some work, and has Chromium photograph its pages; figures of GPUs on them
+are those that ship with the package, of recorded runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import httpx
+from playwright.sync_api import Browser, Page
+
+from tools.browser import chromium
+from tools.played.api import http_client
+from tools.stack import Stack
+
+ROOT = Path(__file__).resolve().parent.parent
+IMAGES = ROOT / "docs" / "images"
+WIDTH, HEIGHT = 1100, 900
+MOST_BYTES = 150_000
+WAIT_S = 120
+SIDE = 512
+TIMING = {"rounds": 1, "warmup_ms": 50.0, "min_samples": 10, "max_samples": 20, "min_time_s": 0.05}
+BENCHMARK = {"kernels": ["cpu_blas"], "shapes": [64, 128, 256, 384, 512], "timing": TIMING}
+
+
+@dataclass(frozen=True, slots=True)
+class Shot:
+    """A page, and the part of it that is shown, from `top` on; the height ends it where the part does not."""
+
+    path: str
+    top: str = "body"
+    height: int = HEIGHT
+
+
+def shots(done: Mapping[str, str]) -> dict[str, Shot]:
+    """By the picture's name; `done` are ids of the jobs that were given."""
+    return {
+        "overview": Shot("/", height=760),
+        "product": Shot(f"/ui/jobs/{done['product']}"),
+        "results": Shot("/ui/published/h200_grade", "#charts", 800),
+        "roofline": Shot("/ui/published/h200_ladder?plot=roofline&model=tile", "#charts", 690),
+        "compare": Shot(f"/ui/compare?before={done['before']}&after={done['after']}", height=820),
+        "kernel": Shot("/ui/kernels/warp_tiled", "section[aria-labelledby=access]", 790),
+    }
+
+
+def finished(http: httpx.Client, path: str, body: dict[str, Any]) -> str:
+    """Posts a job; its id once it has come to a good end."""
+    location = http.post(path, json=body, headers={"prefer": "respond-async"}).raise_for_status().headers["location"]
+    record = http.get(location, headers={"prefer": f"wait={WAIT_S}"}).raise_for_status().json()
+    if record["state"] != "succeeded":
+        raise RuntimeError(f"{location} has {record['state']}: {record['error']}")
+    return str(record["id"])
+
+
+def work(http: httpx.Client) -> dict[str, str]:
+    """Some products and two benchmarks."""
+    for seed in range(1, 6):
+        operands = {name: {"random": {"shape": [64 * seed, 64 * seed], "seed": seed}} for name in ("a", "b")}
+        finished(http, "/v1/matmul", operands)
+    a, b = ({"random": {"shape": [SIDE, SIDE], "seed": seed}} for seed in (1, 2))
+    return {
+        "before": finished(http, "/v1/benchmarks", BENCHMARK | {"title": "Before"}),
+        "after": finished(http, "/v1/benchmarks", BENCHMARK | {"title": "After"}),
+        "product": finished(http, "/v1/matmul", {"a": a, "b": b}),
+    }
+
+
+def take(page: Page, url: str, shot: Shot, file: Path) -> None:
+    page.goto(url + shot.path)
+    page.wait_for_load_state("networkidle")
+    box = page.locator(shot.top).first.bounding_box()
+    if box is None:
+        raise RuntimeError(f"{shot.path} has no {shot.top}")
+    height = min(float(shot.height), box["height"])
+    page.screenshot(
+        path=file, full_page=True, clip={"x": 0, "y": max(0.0, box["y"] - 8), "width": WIDTH, "height": height}
+    )
+    if file.stat().st_size > MOST_BYTES:
+        raise RuntimeError(f"{file.name} has {file.stat().st_size} bytes: show less of the page")
+
+
+def photograph(browser: Browser, url: str, done: Mapping[str, str]) -> None:
+    wanted = shots(done)
+    with browser.new_context(locale="en-GB", viewport={"width": WIDTH, "height": HEIGHT}) as context:
+        context.add_init_script("sessionStorage.setItem('paused', 'yes')")
+        page = context.new_page()
+        for name, shot in wanted.items():
+            take(page, url, shot, IMAGES / f"{name}.png")
+            print(f"docs/images/{name}.png written")
+    for file in IMAGES.glob("*.png"):
+        if file.stem not in wanted:
+            file.unlink()
+
+
+def main() -> None:
+    with (
+        TemporaryDirectory() as directory,
+        Stack(Path(directory), settings={"cpu_threads": "1"}) as stack,
+        http_client(stack.url) as http,
+        chromium() as browser,
+    ):
+        photograph(browser, stack.url, work(http))
+
+
+if __name__ == "__main__":
+    main()

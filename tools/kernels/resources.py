@@ -1,0 +1,189 @@
+"""Compiles every CUDA kernel and writes what it takes of a device into kernels/resources/.
+
+python -m tools.kernels.resources [--check] [KERNEL…]
+
+Every config is compiled for every architecture in the kernel's main element type, and for the H200's in one other, in
+turn; for each architecture and type also what a request without config gets. What was compiled before from the same
+source, headers and options by the same compiler is not compiled again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from kernels.catalog import CATALOG
+from kernels.model.architectures import ARCHITECTURES, H200
+from kernels.model.kernel import CudaKernel, TileConfig
+from kernels.model.numerics import DTypeName, Problem
+from kernels.resources import COLUMNS, DIRECTORY, ConfigRecord, KernelRecords, read
+from kernels.selection.defaults import default_configs, main_dtype
+from tools.nvrtc import Compiled, architectures, compile_all, compiler
+from worker.cuda.sources import Program, kernel_program
+
+KEY_DIGITS = 16
+KERNELS = tuple(kernel for kernel in CATALOG if isinstance(kernel, CudaKernel))
+NAMES = tuple(kernel.name for kernel in KERNELS)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One config and element type of a kernel, to be compiled for some architectures."""
+
+    kernel: CudaKernel = field(repr=False)
+    dtype: DTypeName
+    config: TileConfig
+    archs: tuple[str, ...]
+
+    @property
+    def problem(self) -> Problem:
+        return Problem(1, 1, 1, self.dtype)
+
+    @cached_property
+    def program(self) -> Program:
+        return kernel_program(self.kernel, self.config, self.problem)
+
+    @cached_property
+    def key(self) -> str:
+        """Of all that the compiled figures follow from."""
+        keys = [self.program.key(arch, compiler()) for arch in self.archs]
+        return hashlib.sha256("\0".join(keys).encode()).hexdigest()[:KEY_DIGITS]
+
+    def record(self, static_shared_bytes: int, compiled: Mapping[str, tuple[int, int, int, int]]) -> ConfigRecord:
+        return ConfigRecord(
+            dtype=self.dtype,
+            config=compiled_part(self.kernel, self.config),
+            static_shared_bytes=static_shared_bytes,
+            dynamic_shared_bytes=self.kernel.launch(self.problem, self.config).shared_bytes,
+            compiled=compiled,
+            key=self.key,
+        )
+
+
+def usage(compiled: Compiled) -> tuple[int, int, int, int]:
+    """COLUMNS."""
+    registers, local, stores, loads = (getattr(compiled, column) for column in COLUMNS)
+    return registers, local, stores, loads
+
+
+def archs_of(kernel: CudaKernel, dtype: DTypeName) -> list[str]:
+    """Those that run it, and that this compiler knows."""
+    known = (arch for arch in ARCHITECTURES.values() if arch.name in architectures())
+    return [arch.name for arch in known if kernel.unsupported_because(arch.traits, dtype) is None]
+
+
+def compiled_part(kernel: CudaKernel, config: TileConfig) -> TileConfig:
+    """What of a config the compiler is told; the rest is the launch's alone."""
+    return {p.name: config[p.name] for p in kernel.parameters if p.compiled}
+
+
+def cases(kernel: CudaKernel) -> Iterator[Case]:
+    """All that is compiled of a kernel."""
+
+    def told(dtype: DTypeName, arch: str, config: TileConfig) -> tuple[object, ...]:
+        return (dtype, arch, *compiled_part(kernel, config).values())
+
+    archs = {dtype: archs_of(kernel, dtype) for dtype in kernel.dtypes}
+    defaults = {told(default.dtype, default.architecture.name, default.config) for default in default_configs(kernel)}
+    main, others = main_dtype(kernel), [dtype for dtype in kernel.dtypes if dtype != main_dtype(kernel)]
+    # Of configs that are compiled alike, one.
+    configs = {tuple(compiled_part(kernel, config).values()): config for config in kernel.configs()}
+    for index, config in enumerate(configs.values()):
+        in_turn = others[index % len(others)] if others else None
+        for dtype in kernel.dtypes:
+            chosen = [
+                arch
+                for arch in archs[dtype]
+                if dtype == main
+                or (dtype == in_turn and arch == one_of(archs[dtype]))
+                or told(dtype, arch, config) in defaults
+            ]
+            if chosen and kernel.misfit(config, dtype) is None:
+                yield Case(kernel, dtype, config, tuple(chosen))
+
+
+def one_of(archs: Sequence[str]) -> str:
+    return H200.name if H200.name in archs else archs[0]
+
+
+def compile_cases(asked: Sequence[Case]) -> list[ConfigRecord]:
+    """Raises CompileError."""
+    compiled = iter(compile_all((case.program, arch) for case in asked for arch in case.archs))
+    return [_record(case, [next(compiled) for _ in case.archs]) for case in asked]
+
+
+def _record(case: Case, compiled: Sequence[Compiled]) -> ConfigRecord:
+    shared = max(one.static_shared_bytes for one in compiled)
+    return case.record(shared, dict(zip(case.archs, map(usage, compiled), strict=True)))
+
+
+def recorded(kernel: CudaKernel, directory: Path = DIRECTORY) -> dict[str, ConfigRecord]:
+    """Its file's records by key."""
+    path = directory / f"{kernel.name}.json"
+    return {record.key: record for record in read(path).records} if path.exists() else {}
+
+
+def stale(kernel: CudaKernel, directory: Path = DIRECTORY) -> list[Case]:
+    """What its file does not have."""
+    known = recorded(kernel, directory)
+    return [case for case in cases(kernel) if case.key not in known]
+
+
+def table(kernel: CudaKernel, known: Mapping[str, ConfigRecord]) -> KernelRecords:
+    """Its file, out of records that hold every case. What follows from the entry alone is written anew."""
+    old = ((case, known[case.key]) for case in cases(kernel))
+    records = tuple(case.record(record.static_shared_bytes, record.compiled) for case, record in old)
+    return KernelRecords(kernel=kernel.name, compiler=compiler(), columns=COLUMNS, records=records)
+
+
+def text(table: KernelRecords) -> str:
+    """One record a line."""
+    head = json.dumps({"kernel": table.kernel, "compiler": table.compiler, "columns": table.columns})
+    records = ",\n".join(json.dumps(asdict(record)) for record in table.records)
+    return f'{head[:-1]}, "records": [\n{records}\n]}}\n'
+
+
+def up_to_date(kernel: CudaKernel, directory: Path = DIRECTORY) -> bool:
+    """Whether its file is what would be written; nothing is compiled to say so."""
+    known, path = recorded(kernel, directory), directory / f"{kernel.name}.json"
+    return not stale(kernel, directory) and path.read_text("utf-8") == text(table(kernel, known))
+
+
+def write(kernel: CudaKernel, directory: Path = DIRECTORY) -> int:
+    """Compiles what its file does not have, and writes it; how many records that were. Raises CompileError."""
+    made = compile_cases(stale(kernel, directory))
+    known = recorded(kernel, directory) | {record.key: record for record in made}
+    directory.mkdir(exist_ok=True)
+    (directory / f"{kernel.name}.json").write_text(text(table(kernel, known)), "utf-8")
+    return len(made)
+
+
+def surplus(directory: Path = DIRECTORY) -> list[Path]:
+    """Files of kernels that the catalogue does not have any more."""
+    return [path for path in sorted(directory.glob("*.json")) if path.stem not in NAMES]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("kernels", nargs="*", help="only these")
+    parser.add_argument("--check", action="store_true", help="compile and write nothing; exit 1 if a file is outdated")
+    options = parser.parse_args()
+    outdated = [kernel for kernel in KERNELS if kernel.name in (options.kernels or NAMES) and not up_to_date(kernel)]
+    for kernel in outdated:
+        told = "outdated: make kernel-resources" if options.check else f"{write(kernel)} compiled"
+        print(f"{kernel.name}: {told}", flush=True)
+    for path in surplus():
+        print(f"{path.name} is of no kernel of the catalogue")
+        if not options.check:
+            path.unlink()
+    sys.exit(1 if options.check and (outdated or surplus()) else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,153 @@
+"""An API server in this process, with no worker behind it but one that the test plays itself."""
+
+from __future__ import annotations
+
+import io
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import httpx
+import numpy as np
+from pydantic import SecretStr
+
+from jobs.fleet.registry import WorkerRegistry
+from jobs.fleet.workers import DeviceInfo, WorkerInfo
+from jobs.formats.elements import Array
+from jobs.ledger.redis import RedisLedger
+from jobs.matrices.factory import make_matrix_store
+from jobs.matrices.interface import MatrixStore
+from jobs.models import ANONYMOUS, Job, Measured, Outcome, ProductInfo, Verification, product_id
+from jobs.queue import bench_queue
+from jobs.redis.client import connect
+from jobs.redis.embedded import EmbeddedServer, free_port
+from jobs.settings import Settings
+from kernels.model.numerics import DTypeName
+from service.server.main import make_server
+from tools.played.elements import dtype_name
+
+START_TIMEOUT_S = 20.0
+FAKE_TTL_S = 300.0
+JSON = {"content-type": "application/json"}
+
+
+def worker_info(worker_id: str = "played", *, kernels: tuple[str, ...] = ("cpu_blas",), **device: Any) -> WorkerInfo:
+    """A live worker as its heartbeat tells it."""
+    now = datetime.now(UTC)
+    info = DeviceInfo(**{"name": "A CPU", "device_class": "cpu", **device})
+    return WorkerInfo(
+        id=worker_id,
+        state="ready",
+        device=info,
+        queue=info.device_class,
+        bench_queue=bench_queue(info.name),
+        kernels=kernels,
+        started_at=now,
+        seen_at=now,
+        lease_s=FAKE_TTL_S,
+    )
+
+
+def http_client(url: str, **headers: str) -> httpx.Client:
+    return httpx.Client(base_url=url, timeout=60, headers=headers, verify=False)  # reading certificates takes long
+
+
+@dataclass
+class Api:
+    """The server, and what stands behind it. `worker` methods are what a worker would do."""
+
+    url: str
+    settings: Settings
+    ledger: RedisLedger
+    store: MatrixStore
+    registry: WorkerRegistry
+
+    def client(self, **headers: str) -> httpx.Client:
+        return http_client(self.url, **headers)
+
+    def claim(self, job_id: str) -> Job:
+        """As a worker: takes the job."""
+        attempt = self.ledger.get(job_id).record.attempt
+        claimed = self.ledger.claim(job_id, attempt, worker="played", lease_s=60)
+        assert claimed is not None
+        return claimed.job
+
+    def succeed(self, job_id: str, product: Array, *, dtype: DTypeName | None = None) -> None:
+        """As a worker: computes it, with this product."""
+        job, kind = self.claim(job_id), dtype or dtype_name(product)
+        name = product_id(job_id, job.record.attempt)
+        with self.store.create(kind, product.shape, owner=job.owner, ttl_s=60, name=name) as writer:
+            writer.write(product.tobytes())
+            writer.commit()
+        outcome = Outcome(
+            kernel="cpu_blas",
+            config={},
+            why="cpu_blas was asked for.",
+            device="A CPU",
+            product=ProductInfo(shape=product.shape, dtype=kind, bytes=product.nbytes),
+            measured=Measured(h2d_ms=0.0, kernel_ms=0.5, d2h_ms=0.0),
+            gflops=1.0,
+            verification=Verification(method="freivalds", residual=1e-8, threshold=1e-6, passed=True),
+        )
+        assert self.ledger.succeed(job_id, job.record.attempt, outcome)
+
+    def stored_bytes(self, owner: str = ANONYMOUS) -> int:
+        return self.store.used_bytes(owner=owner)
+
+
+@contextmanager
+def running_api(server: EmbeddedServer, key_prefix: str, directory: Path, **settings: Any) -> Iterator[Api]:
+    """Starts it with a played CPU worker on record; stops it at the end."""
+    asked = Settings(
+        redis_url=SecretStr(server.url),
+        key_prefix=key_prefix,
+        store_dir=directory / "matrices",
+        port=free_port(),
+        **{"sweeper": False, **settings},
+    )
+    client = connect(asked)
+    registry = WorkerRegistry(client, prefix=key_prefix)
+    registry.beat(worker_info(), FAKE_TTL_S)
+    api = Api(
+        url=f"http://127.0.0.1:{asked.port}",
+        settings=asked,
+        ledger=RedisLedger(client, prefix=key_prefix),
+        store=make_matrix_store(asked, client),
+        registry=registry,
+    )
+    http_server = make_server(asked)
+    thread = Thread(target=http_server.run)
+    thread.start()
+    try:
+        until(lambda: http_server.started or not thread.is_alive(), START_TIMEOUT_S)
+        assert thread.is_alive(), "the server did not start"
+        yield api
+    finally:
+        http_server.should_exit = True
+        thread.join()
+        client.close()
+
+
+def until(condition: Any, timeout_s: float = 10.0) -> None:
+    """Returns once the condition holds; fails after `timeout_s`."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come about in time"
+        time.sleep(0.01)
+
+
+def npy(array: Array) -> bytes:
+    """The array as an .npy file."""
+    file = io.BytesIO()
+    np.save(file, array)
+    return file.getvalue()
+
+
+def from_npy(data: bytes) -> Array:
+    loaded: Array = np.load(io.BytesIO(data), allow_pickle=False)
+    return loaded
