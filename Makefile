@@ -1,7 +1,7 @@
 # One target per intention; `make help` lists them. What a target needs is set up first: `.venv` is made from the
 # hash-locked constraints/ when it is missing or out of date.
 .DEFAULT_GOAL := help
-.PHONY: help run worker test test-gpu sanitize stress prove test-images check fix docs kernel-resources recorded constraints audit bench-service bench-dashboard bench-kernels bench-library bench-accuracy bench-auto bench-presets images clean env-run env-dev
+.PHONY: help run worker test test-gpu sanitize stress prove test-images check fix docs kernel-resources recorded constraints audit sizes bench-service bench-dashboard bench-kernels bench-library bench-accuracy bench-auto bench-presets images clean env-run env-dev
 
 BIN := .venv/bin
 ARGS ?=
@@ -61,6 +61,10 @@ check: env-dev ## lint, format, types (of scripts too, with tsc), import rule, g
 	$(BIN)/python -m benchmarks.publish --check
 	$(BIN)/pytest -q tests/unit/tools/test_house.py
 
+sizes: ## what records and the whole tree weigh, in bytes
+	@git ls-files -z benchmarks/results | xargs -0 du -bc | tail -1 | sed 's/total/records/'
+	@git ls-files -z | xargs -0 du -bc | tail -1 | sed 's/total/tree/'
+
 fix: env-dev ## what tools can mend of `check`
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
@@ -101,7 +105,7 @@ bench-dashboard: env-dev ## measure the dashboard in Chromium; writes benchmarks
 images: env-dev ## write docs/images/ anew: screenshots of the service on recorded H200 results, and their plots
 	$(BIN)/python -m tools.images
 
-bench-kernels: $(if $(PYTHON),,env-dev) ## measure the fast kernels beside cuBLAS on a GPU: ARGS="--out benchmarks/results/h200_vs_cublas.json"
+bench-kernels: $(if $(PYTHON),,env-dev) ## measure the fast kernels beside cuBLAS on a GPU: ARGS="--out benchmarks/results/h200_vs_cublas.jsonl"
 	$(or $(PYTHON),$(BIN)/python) -m benchmarks.measure.kernels $(ARGS)
 
 bench-library: $(if $(PYTHON),,env-dev) ## measure cuBLAS tuned and on zero-padded operands: ARGS="--out benchmarks/results/h200_library.json"
@@ -110,7 +114,7 @@ bench-library: $(if $(PYTHON),,env-dev) ## measure cuBLAS tuned and on zero-padd
 bench-accuracy: $(if $(PYTHON),,env-dev) ## record how far float32 kernels are off on operands of every kind: ARGS="--out benchmarks/results/h200_accuracy.json"
 	$(or $(PYTHON),$(BIN)/python) -m benchmarks.measure.accuracy $(ARGS)
 
-bench-auto: $(if $(PYTHON),,env-dev) ## measure what `auto` takes for random products on a GPU: ARGS="--out benchmarks/results/h200_auto.json"
+bench-auto: $(if $(PYTHON),,env-dev) ## measure what `auto` takes for random products on a GPU: ARGS="--out benchmarks/results/h200_auto/2026-11-22-1902485404.jsonl"
 	$(or $(PYTHON),$(BIN)/python) -m benchmarks.measure.auto $(ARGS)
 
 bench-presets: $(if $(PYTHON),,env-dev) ## record benchmark presets through the service: ARGS="--out benchmarks/results/h200 ladder"

@@ -9,12 +9,13 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from analysis.publication import publish
 from analysis.result_models import Results
-from analysis.results import from_json
+from benchmarks.recorded import files, is_results, read
 from jobs.benchmarks.cases import expand
 from jobs.fleet.workers import DeviceInfo
 from kernels.published import DIRECTORY, PUBLISHED
@@ -24,14 +25,29 @@ RESULTS = Path(__file__).resolve().parent / "results"
 
 def publications() -> Iterator[tuple[str, str]]:
     """File name and content of each. A recorded `ceilings` has no products to show."""
-    for path in sorted(RESULTS.glob("*/*.json")):
-        text = path.read_bytes()
-        if b'"schema_version"' not in text:
-            continue  # another program's record
-        results = from_json(text)
+    for path in files(RESULTS, "*/*"):
+        if not is_results(document := read(path)):
+            continue  # another program's record, or a study of many shapes
+        results = Results.model_validate(document)
         if results.records and (results.complete or has_every_case(results)):
             name = f"{path.parent.name}_{path.stem.replace('-', '_')}"
-            yield f"{name}.json", json.dumps(publish(results, name), ensure_ascii=False, indent=1) + "\n"
+            yield f"{name}.json", text(publish(results, name))
+
+
+def text(document: Mapping[str, Any]) -> str:
+    """A line for each field, and for each record."""
+    fields = (
+        f"{_line(name)}:{_rows(value) if name == 'records' else _line(value)}" for name, value in document.items()
+    )
+    return "{\n" + ",\n".join(fields) + "\n}\n"
+
+
+def _rows(records: Sequence[Mapping[str, Any]]) -> str:
+    return "[\n" + ",\n".join(map(_line, records)) + "\n]"
+
+
+def _line(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def has_every_case(results: Results) -> bool:

@@ -21,6 +21,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from benchmarks.recorded import files, is_results, read
 from jobs.benchmarks.cases import LIBRARY_OF_ACCURACY
 from kernels.catalog import BY_NAME
 from kernels.model.kernel import DeviceClass
@@ -46,15 +47,10 @@ class Timed:
         return BY_NAME[self.kernel].accuracy[self.problem.dtype]
 
 
-def is_results(document: Any) -> bool:
-    """Whether it is a benchmark's."""
-    return isinstance(document, dict) and {"spec", "device", "records"} <= document.keys()
-
-
 def documents(paths: Iterable[Path]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Results by file, or by file and name where it holds several; other recorded runs are passed over."""
     for path in sorted(paths):
-        document = json.loads(path.read_text("utf-8"))
+        document = read(path)
         name = (path.relative_to(RESULTS) if path.is_relative_to(RESULTS) else Path(path.name)).as_posix()
         if is_results(document):
             yield name, document
@@ -186,11 +182,15 @@ def text(table: TunedTable) -> str:
 def _entry(entry: dict[str, Any]) -> str:
     lists = {name: entry.pop(name) for name in ("ranking", "trials")}
     told = (
-        f'"{name}": [\n' + ",\n".join(f" {json.dumps(row)}" for row in rows) + "\n]"
+        f'"{name}":[\n' + ",\n".join(_line(list(row.values())) for row in rows) + "\n]"
         for name, rows in lists.items()
         if rows
     )
-    return ", ".join((json.dumps(entry)[:-1], *told)) + "}"
+    return ",".join((_line(entry)[:-1], *told)) + "}"
+
+
+def _line(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"))
 
 
 def main() -> None:
@@ -198,7 +198,7 @@ def main() -> None:
     parser.add_argument("results", nargs="*", type=Path, help="only these files")
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a table is outdated")
     options = parser.parse_args()
-    given = documents(options.results or RESULTS.rglob("*.json"))
+    given = documents(options.results or files(RESULTS, "**/*"))
     written = {file_name(table.device): text(table) for table in tables(given)}
     outdated = [name for name, content in written.items() if _kept(name) != content]
     surplus = [] if options.results else [path for path in DIRECTORY.glob("*.json") if path.name not in written]

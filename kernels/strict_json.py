@@ -39,7 +39,7 @@ def _read(kind: Any, value: Any, where: str) -> Any:
     """`value` as `kind`: a dataclass, `X | None`, a tuple, a mapping, a Literal, or str, bool, int, float."""
     origin, arguments, is_object = _parts(kind)
     if is_object:
-        return _object(kind, _checked(dict, value, where), where)
+        return _object(kind, _named(kind, value, where) if type(value) is list else _checked(dict, value, where), where)
     if origin in (Union, UnionType):
         return None if value is None else _read(arguments[0], value, where)
     if origin is tuple:
@@ -52,6 +52,14 @@ def _read(kind: Any, value: Any, where: str) -> Any:
             raise DataError(f"{where} is {value!r}; it must be one of: {', '.join(map(str, arguments))}.")
         return value
     return _number(value, where) if kind is float else _checked(kind, value, where)
+
+
+def _named(cls: Any, row: list[Any], where: str) -> dict[str, Any]:
+    """A dataclass may be a row, too: its fields' values in their order."""
+    kinds, _ = _fields(cls)
+    if len(row) > len(kinds):
+        raise DataError(f"{where} has {len(row)} values; its fields are: {', '.join(kinds)}.")
+    return dict(zip(kinds, row, strict=False))
 
 
 @cache

@@ -1,7 +1,7 @@
 """Measures what `auto` takes for random products beside every fast kernel, through the service.
 
-    python -m benchmarks.measure.auto --out benchmarks/results/h200_auto.json
-    python -m benchmarks.measure.auto --rivals-only --shapes 400 --out benchmarks/results/h200_auto_learnt.json
+    python -m benchmarks.measure.auto --out benchmarks/results/h200_auto/2026-11-22-1902485404.jsonl
+    python -m benchmarks.measure.auto --rivals-only --shapes 400 --out benchmarks/results/h200_auto/learnt.jsonl
 
 Shapes are drawn afresh in each run, by a seed that the file keeps. The file is written anew every few seconds: `auto`,
 what its tables take; `others`, its rivals; `served`, what the service took for a product of each shape, since a worker
@@ -14,7 +14,6 @@ are measured beside the library: again, at the shapes of an earlier run by its -
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
@@ -29,6 +28,7 @@ from benchmarks.kernel_targets import MORE_EXACT
 from benchmarks.measure.auto_sample import MOST, Shape, draw, not_measured
 from benchmarks.measure.kernels import Kept, look
 from benchmarks.measure.presets import ENDED, POLL_S, run, service
+from benchmarks.recorded import read
 from kernels.catalog import BY_NAME, CATALOG
 from kernels.model.kernel import CudaKernel, DeviceClass
 from kernels.model.numerics import DTYPE_NAMES, DTypeName
@@ -120,7 +120,7 @@ def ended(client: httpx.Client, location: str) -> dict[str, Any]:
 
 def had(path: Path) -> frozenset[Shape]:
     """Rows, columns and depth of the products whose rivals a run measured."""
-    records = json.loads(path.read_text("utf-8"))["others"]["records"]
+    records = read(path)["others"]["records"]
     return frozenset((one["m"], one["n"], one["k"]) for one in records)
 
 
@@ -136,7 +136,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     shapes = [{"m": m, "n": n, "k": k} for m, n, k in drawn if (m, n, k) not in left_out]
     device = device_class_of(asked)
     body: dict[str, Any] = {"shapes": shapes, "dtypes": [asked.dtype], "timing": TIMING, "device": device}
-    kept = Kept(asked.out, {"seed": asked.seed, "dtype": asked.dtype, "most": asked.most})
+    kept = Kept(asked.out, {"seed": asked.seed, "dtype": asked.dtype, "most": asked.most}, brief=True)
     with (
         service(asked.url, asked.device) as url,
         httpx.Client(base_url=url, timeout=120, trust_env=False) as client,
@@ -149,7 +149,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if not asked.rivals_only:
             records = list(served(client, drawn, asked.dtype, ends_at))
             kept.keep("served", {"records": records})
-            measured = [Results.model_validate(json.loads(asked.out.read_bytes())[name]) for name in benchmarks]
+            measured = [Results.model_validate(read(asked.out)[name]) for name in benchmarks]
             for number, ((kernel, config), where) in enumerate(not_measured(records, measured).items(), start=1):
                 axis = {"kernel": kernel, "configs": [dict(config)]}
                 spec = body | {"kernels": [axis], "shapes": [{"m": m, "n": n, "k": k} for m, n, k in where]}

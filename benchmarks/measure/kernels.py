@@ -1,6 +1,6 @@
 """Measures the fast kernels beside cuBLAS through the service, in one run, for docs/performance.md and its plot.
 
-    python -m benchmarks.measure.kernels --out benchmarks/results/h200_vs_cublas.json
+    python -m benchmarks.measure.kernels --out benchmarks/results/h200_vs_cublas.jsonl
 
 Without --url a stack of its own is started, with a worker on --device. Targets come first, then the sizes that only the
 plot shows. The file has the results of each benchmark by its name, and is written anew every few seconds: a run that is
@@ -11,8 +11,6 @@ they were recorded.
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -24,6 +22,7 @@ import httpx
 
 from benchmarks.kernel_targets import CURVES, TARGETS
 from benchmarks.measure.presets import run, service
+from benchmarks.recorded import read, write
 
 
 def results(client: httpx.Client, job_id: str) -> dict[str, Any]:
@@ -34,8 +33,8 @@ def results(client: httpx.Client, job_id: str) -> dict[str, Any]:
 class Kept:
     """The file, whole at any moment."""
 
-    def __init__(self, path: Path, about: Mapping[str, Any] | None = None) -> None:
-        self._path = path
+    def __init__(self, path: Path, about: Mapping[str, Any] | None = None, *, brief: bool = False) -> None:
+        self._path, self._brief = path, brief
         self._found: dict[str, Any] = dict(about or {})
 
     def keep(self, name: str, found: Mapping[str, Any]) -> None:
@@ -43,9 +42,7 @@ class Kept:
         if not found["records"]:
             return
         self._found[name] = found
-        partial = self._path.with_name(f"{self._path.name}.partial")
-        partial.write_text(json.dumps(self._found, separators=(",", ":")) + "\n")
-        os.replace(partial, self._path)
+        write(self._path, self._found, brief=self._brief)
 
 
 def look(client: httpx.Client, kept: Kept, name: str, job_id: str) -> None:
@@ -75,7 +72,7 @@ def main() -> None:
     arguments = parser.parse_args()
     ends_at = time.monotonic() + arguments.budget_s
     keeps = (arguments.kernels or arguments.resume) and arguments.out.exists()
-    before = json.loads(arguments.out.read_bytes()) if keeps else {}
+    before = read(arguments.out) if keeps else {}
     kept = Kept(arguments.out, before)
     with (
         service(arguments.url, arguments.device) as url,

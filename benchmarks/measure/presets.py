@@ -3,9 +3,9 @@
     python -m benchmarks.measure.presets --out benchmarks/results/h200 quick grade ladder
     python -m benchmarks.measure.presets --out /tmp/new grade=large --set '{"large": {"shapes": [4096, 8192]}}'
 
-Without --url a stack of its own is started, with a worker on --device. Each preset leaves <preset>.json (the results),
-<preset>.md and <preset>.html (the report). What does not fit into --budget-s is not begun, and what runs over it is
-cancelled: its file then says `complete: false`.
+Without --url a stack of its own is started, with a worker on --device. Each preset leaves <preset>.jsonl (the results,
+as `benchmarks/recorded.py` keeps them), <preset>.md and <preset>.html (the report, which the repository does not keep).
+What does not fit into --budget-s is not begun, and what runs over it is cancelled: its file says `complete: false`.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from typing import Any
 
 import httpx
 
+from benchmarks.recorded import SUFFIX, read, write
 from tools.stack import Stack
 
 POLL_S = 10.0
@@ -88,7 +89,7 @@ def save(client: httpx.Client, job_id: str, stem: Path) -> None:
 
 def save_results(client: httpx.Client, stem: Path, job_id: str) -> None:
     """As far as they are there: a run that is cut off leaves what it measured."""
-    _save(client, f"/v1/benchmarks/{job_id}/results", "application/json", stem.with_suffix(".json"))
+    write(stem.with_suffix(SUFFIX), client.get(f"/v1/benchmarks/{job_id}/results").raise_for_status().json())
 
 
 def _save(client: httpx.Client, path: str, media_type: str, file: Path) -> None:
@@ -99,7 +100,7 @@ def _save(client: httpx.Client, path: str, media_type: str, file: Path) -> None:
 
 
 def tell(job: dict[str, Any], stem: Path, seconds: float) -> None:
-    document = json.loads(stem.with_suffix(".json").read_bytes())
+    document = read(stem.with_suffix(SUFFIX))
     by_status: dict[str, int] = {}
     for record in document["records"]:
         by_status[record["status"]] = by_status.get(record["status"], 0) + 1

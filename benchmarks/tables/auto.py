@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import chain
@@ -10,18 +9,19 @@ from pathlib import Path
 
 from analysis.result_models import Results
 from benchmarks.measure.auto_sample import LEAST, Choice, as_served, by_tables, choices, geometric_mean
-from benchmarks.tuned_table import is_results
+from benchmarks.recorded import files, is_results, read
 from tools.markdown import table
 
 OF_BEST, OF_LIBRARY, WORST = 0.98, 1.0, 0.9  # what is to be reached
 SHOWN = 10  # of the worst choices
 
 
-def auto_choices(path: Path) -> Iterator[str]:
-    """A section. Raises pydantic.ValidationError for a file that is no such record."""
-    record = json.loads(path.read_bytes())
-    if not {"auto", "others"} <= record.keys():  # cut off before there was anything to hold against each other
+def auto_choices(folder: Path) -> Iterator[str]:
+    """A section of the newest record in a folder. Raises pydantic.ValidationError for one that is none."""
+    records = [record for path in files(folder) if {"auto", "others"} <= (record := read(path)).keys()]
+    if not records:  # all were cut off before there was anything to hold against each other
         return
+    record = max(records, key=lambda one: one["others"]["job"]["finished_at"] or "")
     runs = {name: Results.model_validate(one) for name, one in record.items() if is_results(one)}
     auto, others = runs["auto"], runs["others"]
     found = choices(by_tables(auto), others, (auto,))

@@ -8,28 +8,28 @@ from pathlib import Path
 from typing import Any
 
 from analysis.result_models import CaseResult, Results
-from analysis.results import from_json
+from benchmarks.recorded import files, is_results, read
 from benchmarks.tables.compare import comparisons
 from tools.markdown import table
 
 
 def recorded(folder: Path) -> list[tuple[Path, Results]]:
     """Results of benchmark jobs in a folder, by name; what other programs recorded there is passed over."""
-    texts = ((path, path.read_bytes()) for path in sorted(folder.glob("*.json")))
-    return [(path, from_json(text)) for path, text in texts if b'"schema_version"' in text]
+    documents = ((path, read(path)) for path in files(folder))
+    return [(path, Results.model_validate(document)) for path, document in documents if is_results(document)]
 
 
 def benchmarks(folder: Path) -> Iterator[str]:
-    """Every recorded benchmark with its report, then the ladder, the roofs, and what runs say of each other."""
+    """Every recorded benchmark, then the ladder, the roofs, and what runs say of each other."""
     found = recorded(folder)
     if not found:
         return
     yield f"## Benchmarks on an {found[0][1].device['name']}"
     yield (
-        f"Recorded by `make bench-presets`, a POST to the service each; results and reports are in "
-        f"`benchmarks/results/{folder.name}/`. [methodology.md](methodology.md) says how they are measured."
+        f"Recorded by `make bench-presets`, a POST to the service each; its cases are in "
+        f"`benchmarks/results/{folder.name}/`, a row each. [methodology.md](methodology.md) says how they are measured."
     )
-    columns = ("benchmark", "finished", "seconds", "cases", "report")
+    columns = ("benchmark", "finished", "seconds", "cases", "record")
     yield table(columns, [_row(path, results) for path, results in found]).rstrip()
     by_name = {path.stem: results for path, results in found}
     if "ladder" in by_name:
@@ -44,10 +44,9 @@ def _row(path: Path, results: Results) -> tuple[str, ...]:
     ended = job.finished_at
     seconds = f"{(ended - job.started_at).total_seconds():.0f}" if ended and job.started_at else ""
     told = ", ".join(f"{count} {status}" for status, count in statuses.items()) or f"{len(results.ceilings)} roofs"
-    place = f"../benchmarks/results/{path.parent.name}/{path.stem}"
-    links = f"[html]({place}.html), [markdown]({place}.md), [json]({place}.json)"
+    link = f"[rows](../benchmarks/results/{path.parent.name}/{path.name})"
     when = f"{ended:%Y-%m-%d %H:%M}" if ended else ""
-    return f"`{path.stem}`", when, seconds, told if results.complete else f"{told}, not whole", links
+    return f"`{path.stem}`", when, seconds, told if results.complete else f"{told}, not whole", link
 
 
 def _ladder(results: Results) -> Iterator[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -11,6 +10,7 @@ from pathlib import Path
 from analysis.result_models import CaseResult, Ratio, Results
 from benchmarks.kernel_targets import AUTO, PADDED_TO, TARGETS, Bounds, Shape, Target
 from benchmarks.measure.auto_sample import geometric_mean
+from benchmarks.recorded import read as read_record
 from tools.markdown import table
 
 COLUMNS = (
@@ -34,7 +34,7 @@ BESIDE = ("kernel", "size", "error", "SM clock, MHz", "W", "°C", "baseline's er
 
 def read(path: Path) -> dict[str, Results]:
     """By a target's name. Raises pydantic.ValidationError."""
-    return {name: Results.model_validate(each) for name, each in json.loads(path.read_bytes()).items()}
+    return {name: Results.model_validate(each) for name, each in read_record(path).items()}
 
 
 @dataclass(frozen=True, slots=True)

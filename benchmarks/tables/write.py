@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from benchmarks.recorded import files
 from benchmarks.tables.accuracy import accuracy
 from benchmarks.tables.auto import auto_choices
 from benchmarks.tables.dashboard import dashboard
@@ -149,15 +150,15 @@ def page() -> str:
         newest = json.loads(recorded[-1].read_text())
         parts.append(dashboard(newest, where(newest)))
     parts += [end_to_end(json.loads(path.read_text())) for path in sorted(RESULTS.glob("*_end_to_end.json"))]
-    for path in sorted(RESULTS.glob("*_vs_cublas.json")):
+    for path in files(RESULTS, "*_vs_cublas"):
         parts += kernel_targets(read(path))
     for path in sorted(RESULTS.glob("*_library.json")):
         parts += library(path)
-    for path in sorted(RESULTS.glob("*_auto.json")):
-        parts += auto_choices(path)
+    for folder in sorted(RESULTS.glob("*_auto")):
+        parts += auto_choices(folder)
     for path in sorted(RESULTS.glob("*_stress.json")):
         parts += stress(path)
-    for folder in sorted(path for path in RESULTS.iterdir() if path.is_dir()):
+    for folder in sorted(path for path in RESULTS.iterdir() if path.is_dir() and not path.name.endswith("_auto")):
         parts += benchmarks(folder)
         for path in folder.glob("cross_check.json"):
             parts += cross_check(json.loads(path.read_text()))
@@ -177,7 +178,7 @@ def accuracy_page(text: str, results: Path = RESULTS) -> str:
 
 def pictures(results: Path = RESULTS) -> dict[str, bytes]:
     """Of the runs of `make bench-kernels`, by file name."""
-    drawn = {f"{path.stem}.svg": picture(read(path)) for path in sorted(results.glob("*_vs_cublas.json"))}
+    drawn = {f"{path.stem}.svg": picture(read(path)) for path in files(results, "*_vs_cublas")}
     return {name: svg for name, svg in drawn.items() if svg is not None}
 
 

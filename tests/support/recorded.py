@@ -11,9 +11,12 @@ from typing import Any
 
 from analysis.curves import Curve, curves
 from analysis.measurement import WIDEST_ACCESS_BYTES, Device, Measurement
+from analysis.result_models import Results
 from analysis.sources import accuracy_of, from_publication, recorded_device
+from benchmarks.recorded import read
 from kernels.published import PUBLISHED
 
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 H200_CATALOGUE = Path(__file__).parent.parent / "unit" / "data" / "h200_catalogue.json"  # some kernels of a run
 T4 = Device(name="NVIDIA T4", multiprocessors=40)
 
@@ -75,3 +78,8 @@ def timed(fastest_ms: float, kernel_ms: float, q3_ms: float | None, **fields: An
     gflops = made(fields.get("n", 1024)).problem.flops / (kernel_ms * 1e6)
     times: dict[str, Any] = {"fastest_ms": fastest_ms, "kernel_ms": kernel_ms, "q3_ms": q3_ms, "gflops": gflops}
     return made(**(times | fields))
+
+
+def recorded_results(name: str) -> Results:
+    """A benchmark's results as they were recorded on an H200."""
+    return Results.model_validate(read(RESULTS / "h200" / f"{name}.jsonl"))

@@ -8,7 +8,6 @@ import json
 import re
 from collections.abc import Iterator
 from html import unescape
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -17,7 +16,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from analysis.plots.by_name import available_of
-from analysis.results import from_json, measurements
+from analysis.results import measurements
 from analysis.roofline import ByteModel
 from analysis.tables import COLUMNS
 from kernels.catalog import KERNEL_NAMES
@@ -28,10 +27,10 @@ from service.dashboard.charts.rows import published_rows
 from service.dashboard.charts.svg import KERNEL_STYLES, decades, even_steps, powers_of_two, styles
 from tests.integration.api.test_benchmark_results import done, new
 from tests.support.http.pages import Page, assert_no_dead_links, get
-from tests.support.recorded import made
+from tests.support.recorded import made, recorded_results
 from tools.played.api import Api
 
-LADDER = from_json((Path(__file__).parents[3] / "benchmarks" / "results" / "h200" / "ladder.json").read_bytes())
+LADDER = recorded_results("ladder")
 FOUND = measurements(LADDER)
 
 

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from analysis.plots.by_name import PLOTS, available_of
-from analysis.results import Results, from_json, measurements
+from analysis.results import Results, measurements
 from jobs.models import Job, JobError
 from kernels.published import PUBLISHED
 from service.dashboard.benchmarks import results as results_page
@@ -21,6 +21,7 @@ from tests.integration.api.test_benchmark_results import done, new
 from tests.integration.api.test_jobs import submit
 from tests.integration.dashboard.test_keys import ALICE, BOB, Guarded, guarded
 from tests.support.http.pages import Page, assert_no_dead_links, get
+from tests.support.recorded import recorded_results
 from tools.played.api import Api
 from tools.played.benchmarks import case_record, cases_of, find, finish, measure
 
@@ -44,8 +45,7 @@ def finished(api: Api) -> str:
 @pytest.fixture(scope="module")
 def recorded() -> dict[str, Results]:
     """Runs on an H200."""
-    folder = ROOT / "benchmarks" / "results" / "h200"
-    return {name: from_json((folder / f"{name}.json").read_bytes()) for name in ("ladder", "quick")}
+    return {name: recorded_results(name) for name in ("ladder", "quick")}
 
 
 def at(job_id: str, query: str = "") -> str:

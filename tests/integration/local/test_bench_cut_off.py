@@ -10,13 +10,15 @@ from pathlib import Path
 
 import psutil
 
+from benchmarks.recorded import read
+
 SLOW = {"timing": {"rounds": 9, "min_time_s": 2.0, "max_samples": 1000, "timeout_s": 9.0}, "shapes": [1024, 1152, 1280]}
 LONG_S = 90.0
 
 
 def recorded(results: Path) -> list[object]:
     """A file is there from the first look on, which may be before the first case has ended."""
-    return json.loads(results.read_bytes())["records"] if results.exists() else []
+    return read(results)["records"] if results.exists() else []
 
 
 def test_a_recording_that_is_told_to_end_leaves_its_results_and_no_worker(tmp_path: Path) -> None:
@@ -30,7 +32,7 @@ def test_a_recording_that_is_told_to_end_leaves_its_results_and_no_worker(tmp_pa
         "--set",
         json.dumps({"quick": SLOW}),
     ]
-    found, ends_at = tmp_path / "quick.json", time.monotonic() + LONG_S
+    found, ends_at = tmp_path / "quick.jsonl", time.monotonic() + LONG_S
     with subprocess.Popen([sys.executable, *command, "quick"], stdout=subprocess.PIPE, text=True) as recording:
         while not recorded(found) and time.monotonic() < ends_at:
             assert recording.poll() is None
@@ -40,5 +42,5 @@ def test_a_recording_that_is_told_to_end_leaves_its_results_and_no_worker(tmp_pa
         recording.communicate(timeout=LONG_S)
     assert not psutil.wait_procs(stack, timeout=10)[1]
     assert len(stack) >= 3, "an API, a worker and a Redis"
-    document = json.loads(found.read_bytes())
+    document = read(found)
     assert document["records"] and not document["complete"]

@@ -13,8 +13,8 @@ from jobs.errors import DeviceFault
 from jobs.formats.elements import Array
 from jobs.settings import get_settings
 from kernels.model.numerics import Problem
+from worker.cpu import runner
 from worker.cpu.blas import multiply
-from worker.device import runner
 from worker.process import tasks
 
 __all__ = ["tasks"]

@@ -11,16 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.result_models import Results
-from analysis.results import from_json
 from benchmarks.exactness import is_as_exact
 from benchmarks.measure.auto import asked_for, had, parsed, rivals
 from benchmarks.measure.auto_sample import LEAST, MOST, ODD_SHARE, as_served, by_tables, choices, draw, not_measured
-from benchmarks.publish import RESULTS
 from benchmarks.tables.auto import auto_choices
 from jobs.benchmarks.spec import BenchmarkSpec
 from kernels.model.numerics import DTypeName
+from tests.support.recorded import recorded_results
 
-LARGE = from_json(Path(RESULTS / "h200" / "large.json").read_bytes())  # every kernel at two sizes
+LARGE = recorded_results("large")  # every kernel at two sizes
 
 
 def only(*kernels: str) -> Results:
@@ -117,10 +116,10 @@ def test_the_section_says_what_was_reached_and_the_worst_choices(tmp_path: Path)
     }
     path = tmp_path / "h200_auto.json"
     path.write_text(json.dumps(record))
-    heading, how, bounds, taken, worst = auto_choices(path)
+    heading, how, bounds, taken, worst = auto_choices(tmp_path)
     assert heading.endswith("on an NVIDIA H200") and "seed 7" in how and "32 to 12,288," in how
     path.write_text(json.dumps({"seed": 7, "auto": record["auto"]}))
-    assert list(auto_choices(path)) == [], "a run that was cut off"
+    assert list(auto_choices(tmp_path)) == [], "a run that was cut off"
     assert bounds.count("missed") == 3
     assert taken.startswith("Taken: `vectorized` 2.")
     assert worst.count("`vectorized`") == 2
@@ -132,7 +131,7 @@ def test_the_section_has_what_was_served_beside_what_tables_alone_say(tmp_path: 
     record = {"seed": 7, "dtype": "float32", "most": 12_288, "served": {"records": served("pipelined", "pipelined")}}
     path = tmp_path / "h200_auto.json"
     path.write_text(json.dumps(record | runs))
-    _, _, how, bounds, taken, _ = auto_choices(path)
+    _, _, how, bounds, taken, _ = auto_choices(tmp_path)
     assert "each of 2 shapes. At 2 of them" in how
     assert "| as served | " in bounds and bounds.count("missed") >= 3
     assert taken.startswith("Taken: `pipelined` 2.")

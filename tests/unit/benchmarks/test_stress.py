@@ -16,8 +16,8 @@ from tests.stress.__main__ import main
 from tests.stress.cases import MOST_MULTIPLICATIONS, MOST_OF_ALL, WAYS, Deck, described
 from tests.stress.shares import Share, shares
 from worker.cpu import blas as cpu_blas
+from worker.cpu import runner as runner_module
 from worker.cuda.sources import kernel_program
-from worker.device import runner as runner_module
 
 H200 = DeviceTraits("gpu", (9, 0), 232_448, 132, "NVIDIA H200")
 CPU = ["--device", "cpu", "--seed", "5"]

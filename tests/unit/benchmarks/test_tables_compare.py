@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from analysis.result_models import Results
-from analysis.results import collect, from_json
-from benchmarks.publish import RESULTS, has_every_case
+from analysis.results import collect
+from benchmarks.publish import has_every_case
 from benchmarks.tables.compare import comparisons
+from tests.support.recorded import recorded_results
 from tests.unit.analysis.findings import job, kept, two_rounds
 
 
@@ -28,6 +27,6 @@ def test_a_second_run_is_told_case_by_case_and_every_pair_is_counted() -> None:
 
 
 def test_a_run_called_off_in_its_last_round_has_every_case() -> None:
-    whole = from_json(Path(RESULTS / "h200" / "tensor_cores.json").read_bytes())
+    whole = recorded_results("tensor_cores")
     assert has_every_case(whole)
     assert not has_every_case(whole.model_copy(update={"records": whole.records[1:]}))

@@ -11,10 +11,8 @@ from pathlib import Path
 import pytest
 
 from analysis.result_models import CaseResult, Results
-from analysis.results import from_json
 from benchmarks.kernel_targets import AUTO, CURVES, PADDED_TO, TARGETS, Shape, Target, plotted
 from benchmarks.measure.kernels import Kept, specs
-from benchmarks.publish import RESULTS
 from benchmarks.tables import plot_targets
 from benchmarks.tables.plot_targets import draw, lines
 from benchmarks.tables.targets import beside, kernel_targets
@@ -22,8 +20,9 @@ from benchmarks.tables.write import pictures, readme
 from jobs.benchmarks.cases import problems
 from jobs.benchmarks.spec import BenchmarkSpec
 from kernels.catalog import BY_NAME
+from tests.support.recorded import recorded_results
 
-LARGE = from_json(Path(RESULTS / "h200" / "large.json").read_bytes())
+LARGE = recorded_results("large")
 RATIO = next(case for case in LARGE.cases if (case.kernel, case.n) == ("pipelined", 4096)).fraction_of_baseline
 MARKED = "before\n<!-- recorded: beside cuBLAS -->\nold\n<!-- end -->\nafter"
 

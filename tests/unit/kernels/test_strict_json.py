@@ -66,6 +66,9 @@ def test_what_was_written_is_read(journey: Journey) -> None:
         ({"wheels": 2}, "journey has no field 'wheels'; it has: legs, start, means, stamped, fares."),
         ({"legs": [{"to": "A", "by": "x"}]}, "journey.legs[0] has no field 'by'; it has: to, km."),
         ({"legs": [{}]}, "journey.legs[0] lacks 'to'."),
+        ({"legs": [[]]}, "journey.legs[0] lacks 'to'."),
+        ({"legs": [["A", "3"]]}, "journey.legs[0].km is '3'; it must be a finite number."),
+        ({"legs": [["A", 3.0, 1]]}, "journey.legs[0] has 3 values; its fields are: to, km."),
         ({"legs": {}}, "journey.legs is {}; it must be a list."),
         ({"legs": ["A"]}, "journey.legs[0] is 'A'; it must be a dict."),
         ({"legs": [{"to": "A", "km": "3"}]}, "journey.legs[0].km is '3'; it must be a finite number."),
@@ -87,9 +90,14 @@ def test_what_is_wrong_is_named(changes: dict[str, Any], sentence: str) -> None:
     assert str(refused.value) == sentence
 
 
+def test_a_row_is_an_object_s_values_in_order() -> None:
+    assert parse(Leg, '["A", 3.5]', "leg") == parse(Leg, '{"to": "A", "km": 3.5}', "leg")
+    assert parse(Leg, '["A"]', "leg") == parse(Leg, '{"to": "A"}', "leg")
+
+
 @pytest.mark.parametrize(
     ("text", "part"),
-    [("", "Expecting value"), ('{"to": "A", "to": "B"}', "'to' is given twice"), ("[1]", "must be a dict")],
+    [("", "Expecting value"), ('{"to": "A", "to": "B"}', "'to' is given twice"), ("1", "must be a dict")],
 )
 def test_text_that_is_no_such_file(text: str, part: str) -> None:
     with pytest.raises(DataError, match=part):

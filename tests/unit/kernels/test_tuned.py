@@ -153,7 +153,7 @@ def _unknown_field(given: dict[str, Any]) -> None:
 
 
 def _out_of_order(given: dict[str, Any]) -> None:
-    given["entries"][0]["ranking"][0]["gflops"] = 0.1
+    given["entries"][0]["ranking"][0][2] = 0.1
 
 
 def _nothing_ranked(given: dict[str, Any]) -> None:

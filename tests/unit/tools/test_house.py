@@ -32,6 +32,7 @@ FOLDERS = (
 TEXT = {"", ".py", ".md", ".txt", ".toml", ".yaml", ".yml", ".cu", ".cuh", ".lua", ".sh", ".Dockerfile", ".conf"}
 MAX_PYTHON_LINES, MAX_CUDA_LINES, MAX_FUNCTION_LINES = 300, 230, 50
 MAX_MODULES = 18  # in one folder
+MAX_RECORD_BYTES, MAX_RECORDS_BYTES, MAX_TREE_BYTES = 1_100_000, 8_000_000, 14_500_000
 # Written in pieces, so that this file does not hold them.
 FORBIDDEN = (
     r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X)\b",
@@ -78,6 +79,16 @@ def test_no_file_is_too_long() -> None:
 def test_no_folder_has_too_many_modules() -> None:
     modules = Counter(path.parent for path in files(".py") if path.name != "__init__.py")
     assert not {str(folder.relative_to(ROOT)): count for folder, count in modules.items() if count > MAX_MODULES}
+
+
+def test_records_and_tree_stay_small() -> None:
+    tracked = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if tracked.returncode:
+        pytest.skip("not a checkout")
+    sizes = {name: (ROOT / name).stat().st_size for name in tracked.stdout.split("\0") if (ROOT / name).is_file()}
+    records = {name: size for name, size in sizes.items() if name.startswith("benchmarks/results/")}
+    assert {name: size for name, size in records.items() if size > MAX_RECORD_BYTES} == {}
+    assert sum(records.values()) <= MAX_RECORDS_BYTES and sum(sizes.values()) <= MAX_TREE_BYTES
 
 
 def test_no_function_is_too_long() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from benchmarks.measure.auto_sample import geometric_mean
+from benchmarks.recorded import files
 from benchmarks.tuned_table import RESULTS, documents, timed
 from kernels.catalog import BY_NAME
 from kernels.model.architectures import H200
@@ -28,7 +29,7 @@ def recorded() -> Recorded:
 
 
 def _measured() -> Iterator[tuple[Problem, tuple[tuple[str, int], ...], float]]:
-    for _, document in documents(RESULTS.rglob("*.json")):
+    for _, document in documents(files(RESULTS, "**/*")):
         for case in timed(document):
             if case.kernel == KERNEL.name and case.problem.dtype == "float32" and case.problem.batch == 1:
                 yield case.problem, tuple(sorted(case.config.items())), min(case.round_ms.values())

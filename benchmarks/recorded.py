@@ -1,0 +1,189 @@
+"""Recorded benchmarks as compact rows: one line for each measured case.
+
+A file (`.jsonl`) has a section for each benchmark. A section begins with a line that is a JSON object: the benchmark's
+name, what GET /v1/benchmarks/{id}/results says besides its records, the `columns` of the rows, and what is the `same`
+in all of them. Each line after it is an array, one case. A dotted column is a field within a field; rounds are lists,
+or one value where it is the same in all of them. Null is left out. Times keep twelve significant digits, other numbers
+nine.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from kernels.model.numerics import Problem
+
+SUFFIX = ".jsonl"
+TIME, TIME_DIGITS, DIGITS = "kernel_ms", 12, 9  # speeds and ratios are worked out anew from times
+WHOLE = frozenset({"config"})  # fields whose own fields are not columns
+ROUNDS = "rounds"
+# What a study of many shapes keeps of a case: what it is, its time round by round, its error, and what spoils it.
+BRIEF = frozenset(
+    [
+        "case",
+        "round",
+        "attempt",
+        "kernel",
+        "config",
+        "device_class",
+        "dtype",
+        "accuracy",
+        "m",
+        "n",
+        "k",
+        "batch",
+        "layout",
+        "baseline",
+        "status",
+        "reason",
+        "cache",
+        "error_vs_float64",
+        "contended",
+        "throttled",
+        "rounds",
+        "fraction_of_baseline",
+    ]
+)
+BRIEF_ROUND = frozenset({"round", "attempt", "status", "kernel_ms"})
+
+
+def is_results(document: Any) -> bool:
+    """Whether it is a benchmark's."""
+    return isinstance(document, dict) and {"spec", "device", "records"} <= document.keys()
+
+
+def read(path: Path) -> Any:
+    """The document: of a `.jsonl` file a benchmark's results, or several by their names; else what JSON says."""
+    text = path.read_text("utf-8")
+    return unpacked(text.splitlines()) if path.suffix == SUFFIX else json.loads(text)
+
+
+def write(path: Path, document: Mapping[str, Any], *, brief: bool = False) -> None:
+    """As rows for `.jsonl`, else as JSON. `brief`: a study of so many shapes that only BRIEF is kept of a case.
+
+    The file is whole at any moment."""
+    lines = packed(document, brief=brief) if path.suffix == SUFFIX else (_line(document),)
+    partial = path.with_name(f"{path.name}.partial")
+    partial.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+    partial.replace(path)
+
+
+def files(folder: Path, pattern: str = "*") -> list[Path]:
+    """Records in a folder, by name."""
+    return sorted((*folder.glob(f"{pattern}.json"), *folder.glob(f"{pattern}{SUFFIX}")))
+
+
+def packed(document: Mapping[str, Any], *, brief: bool = False) -> Iterator[str]:
+    """The lines of a file."""
+    if is_results(document):
+        yield from _section(None, document, brief=brief)
+        return
+    others = {name: value for name, value in document.items() if not is_results(value)}
+    yield _line({"besides": _rounded(others)})
+    for name, value in document.items():
+        if is_results(value):
+            yield from _section(name, value, brief=brief)
+
+
+def unpacked(lines: Iterable[str]) -> dict[str, Any]:
+    """Raises ValueError for lines that are no such file."""
+    found: dict[str, Any] = {}
+    alone: dict[str, Any] | None = None
+    records: list[Any] = []
+    columns: list[str] = []
+    same: dict[str, Any] = {}
+    for line in filter(None, lines):
+        read_line = json.loads(line)
+        if isinstance(read_line, list):
+            records.append(_record(same | dict(zip(columns, read_line, strict=False))))
+        elif "besides" in read_line:
+            found |= read_line["besides"]
+        else:
+            records = []
+            document = read_line["document"] | {"records": records}
+            columns, same = read_line["columns"], read_line["same"]
+            if (name := read_line["name"]) is None:
+                alone = document
+            else:
+                found[name] = document
+    return found if alone is None else alone
+
+
+def _section(name: str | None, document: Mapping[str, Any], *, brief: bool) -> Iterator[str]:
+    records = _brief(document["records"]) if brief else document["records"]
+    rows = [dict(_columns(_rounded(record) | {ROUNDS: _by_field(_rounded(record[ROUNDS]))})) for record in records]
+    names = dict.fromkeys(column for row in rows for column in row)
+    same = {name: rows[0][name] for name in names if all(row.get(name) == rows[0].get(name) for row in rows)}
+    columns = [column for column in names if column not in same]
+    rest = {field: value for field, value in document.items() if field != "records"}
+    yield _line({"name": name, "document": rest, "columns": columns, "same": same})
+    for row in rows:
+        yield _line(_trimmed([row.get(column) for column in columns]))
+
+
+def _brief(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Ids of cases are their numbers here."""
+    numbers = {record["case"]: str(number) for number, record in enumerate(records)}
+    return [
+        {field: value for field, value in record.items() if field in BRIEF}
+        | {field: numbers.get(record[field]) for field in ("case", "baseline")}
+        | {ROUNDS: [{field: one[field] for field in sorted(BRIEF_ROUND & one.keys())} for one in record[ROUNDS]]}
+        for record in records
+    ]
+
+
+def _columns(record: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for field, value in record.items():
+        if isinstance(value, dict) and value and field not in WHOLE:
+            yield from _columns(value, f"{prefix}{field}.")
+        elif value is not None:
+            yield f"{prefix}{field}", value
+
+
+def _by_field(rounds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """A list of each field; of those that are the same in all rounds, but for the rounds' numbers, that value."""
+    values = {field: [one.get(field) for one in rounds] for field in dict.fromkeys(chain.from_iterable(rounds))}
+    alike = {field: given[0] for field, given in values.items() if given.count(given[0]) == len(given)}
+    return values | {field: value for field, value in alike.items() if field != "round"}
+
+
+def _record(columns: Mapping[str, Any]) -> dict[str, Any]:
+    record: dict[str, Any] = {}
+    for column, value in columns.items():
+        if value is not None:
+            *outer, field = column.split(".")
+            place = record
+            for name in outer:
+                place = place.setdefault(name, {})
+            place[field] = value
+    record[ROUNDS] = _rounds(record.get(ROUNDS, {}))
+    problem = Problem(record["m"], record["n"], record["k"], record["dtype"], record["batch"])
+    return {"flops": problem.flops, "bytes_min": problem.operand_bytes + problem.product_bytes} | record
+
+
+def _rounds(by_field: Mapping[str, Any]) -> list[dict[str, Any]]:
+    count = len(by_field.get("round", ()))
+    lists = [given if isinstance(given, list) else [given] * count for given in by_field.values()]
+    return [dict(zip(by_field, values, strict=True)) for values in zip(*lists, strict=True)]
+
+
+def _trimmed(row: list[Any]) -> list[Any]:
+    while row and row[-1] is None:
+        row.pop()
+    return row
+
+
+def _rounded(value: Any, digits: int = DIGITS) -> Any:
+    if isinstance(value, dict):
+        return {name: _rounded(one, TIME_DIGITS if name == TIME else DIGITS) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_rounded(one, digits) for one in value]
+    return float(f"{value:.{digits}g}") if isinstance(value, float) else value
+
+
+def _line(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
