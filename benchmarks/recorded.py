@@ -3,8 +3,8 @@
 A file (`.jsonl`) has a section for each benchmark. A section begins with a line that is a JSON object: the benchmark's
 name, what GET /v1/benchmarks/{id}/results says besides its records, the `columns` of the rows, and what is the `same`
 in all of them. Each line after it is an array, one case. A dotted column is a field within a field; rounds are lists,
-or one value where it is the same in all of them. Null is left out. Times keep twelve significant digits, other numbers
-nine.
+or one value where it is the same in all of them. Null is left out. Times and speeds keep twelve significant digits,
+other numbers nine.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from typing import Any
 from kernels.model.numerics import Problem
 
 SUFFIX = ".jsonl"
-TIME, TIME_DIGITS, DIGITS = "kernel_ms", 12, 9  # speeds and ratios are worked out anew from times
+EXACT = frozenset({"kernel_ms", "gflops"})  # from which other figures are worked out anew
+EXACT_DIGITS, DIGITS = 12, 9
 WHOLE = frozenset({"config"})  # fields whose own fields are not columns
 ROUNDS = "rounds"
 # What a study of many shapes keeps of a case: what it is, its time round by round, its error, and what spoils it.
@@ -179,7 +180,7 @@ def _trimmed(row: list[Any]) -> list[Any]:
 
 def _rounded(value: Any, digits: int = DIGITS) -> Any:
     if isinstance(value, dict):
-        return {name: _rounded(one, TIME_DIGITS if name == TIME else DIGITS) for name, one in value.items()}
+        return {name: _rounded(one, EXACT_DIGITS if name in EXACT else DIGITS) for name, one in value.items()}
     if isinstance(value, list):
         return [_rounded(one, digits) for one in value]
     return float(f"{value:.{digits}g}") if isinstance(value, float) else value
