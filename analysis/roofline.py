@@ -104,7 +104,7 @@ def units_of(measurement: Measurement) -> DTypeName | None:
     """Element type whose peak bounds it; None where that is not among the types, or the class is unknown, or where each
     product is several of another type."""
     kernel = BY_NAME.get(measurement.kernel or "")
-    if kernel is not None and kernel.made_of is not None:
+    if kernel is not None and kernel.emulated_with is not None:
         return None
     if measurement.dtype != "float32":
         return measurement.dtype

@@ -71,7 +71,7 @@ def _is_as_exact(row: Row) -> bool:
 def _measured(entry: Entry, taken: Choice | Point) -> Row | None:
     """The kernel's best config; of one that is tried in each the very config, which may be less exact than the library
     and so not ranked."""
-    if taken.kernel.made_of is None:
+    if taken.kernel.emulated_with is None:
         return next((row for row in entry.ranking if row.kernel == taken.kernel.name), None)
     alike = (row for row in entry.trials if row.kernel == taken.kernel.name)
     return next((row for row in alike if taken.kernel.resolve_config(row.config) == taken.config), None)

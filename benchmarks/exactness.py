@@ -25,4 +25,4 @@ def is_as_exact(case: CaseResult, errors: Mapping[str, float | None]) -> bool:
 
 
 def _is_tried(case: CaseResult) -> bool:
-    return BY_NAME[case.kernel].made_of is not None and case.accuracy == "fp32"
+    return BY_NAME[case.kernel].emulated_with is not None and case.accuracy == "fp32"

@@ -16,7 +16,7 @@ from kombu.entity import Queue
 from kombu.exceptions import OperationalError
 
 from jobs.errors import StoreFull, StoreUnavailable
-from jobs.ledger.interface import HARD_LIMIT_MARGIN_S, Publication
+from jobs.ledger.interface import HARD_LIMIT_MARGIN_S, JobMessage
 from jobs.redis.client import REDIS_FULL, translated
 from jobs.settings import Settings
 
@@ -166,7 +166,7 @@ def _broker_url(settings: Settings) -> str:
     return url
 
 
-def publish(app: Celery, publication: Publication) -> None:
+def publish(app: Celery, message: JobMessage) -> None:
     """Sends the message for a job that the ledger has recorded. Raises StoreUnavailable, StoreFull.
 
     Where it raises, the message may or may not have been sent. Either is harmless: the sweeper finds a job without a
@@ -175,13 +175,13 @@ def publish(app: Celery, publication: Publication) -> None:
     try:
         app.send_task(
             RUN_TASK,
-            args=(publication.job_id, publication.attempt),
-            task_id=f"{publication.job_id}.{publication.attempt}",
-            queue=Queue(publication.queue),  # type: ignore[no-untyped-call]  # a model's is in no list of ours
-            soft_time_limit=publication.timeout_s,
-            time_limit=publication.timeout_s + HARD_LIMIT_MARGIN_S,
+            args=(message.job_id, message.attempt),
+            task_id=f"{message.job_id}.{message.attempt}",
+            queue=Queue(message.queue),  # type: ignore[no-untyped-call]  # a model's is in no list of ours
+            soft_time_limit=message.timeout_s,
+            time_limit=message.timeout_s + HARD_LIMIT_MARGIN_S,
             ignore_result=True,
-            argsrepr=publication.job_id,
+            argsrepr=message.job_id,
             kwargsrepr="",
         )
     except OperationalError as error:

@@ -15,7 +15,7 @@ import redis
 import structlog
 
 from jobs.errors import MatmulError, StoreFull, StoreUnavailable
-from jobs.ledger.interface import Ledger, Publication
+from jobs.ledger.interface import JobMessage, Ledger
 from jobs.models import new_id
 from jobs.queue import waiting_messages
 from jobs.redis.scripts import LOCK_SCRIPTS, RedisScripts
@@ -51,7 +51,7 @@ class Sweeper:
         client: redis.Redis,
         settings: Settings,
         *,
-        publish: Callable[[Publication], None],
+        publish: Callable[[JobMessage], None],
         sweep_matrices: Callable[[], int],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -63,7 +63,7 @@ class Sweeper:
         self._clock = clock
         self._run = RedisScripts(client, settings.key_prefix, LOCK_SCRIPTS).run
         self._token = new_id("sweeper")
-        self._suspects: frozenset[Publication] = frozenset()
+        self._suspects: frozenset[JobMessage] = frozenset()
         self._leases_count_from_s: float | None = None  # None: this process does not know what came before
         self._housekeeping_at_s = 0.0
 
@@ -127,12 +127,12 @@ class Sweeper:
             self._housekeeping_at_s = self._clock()
         return Swept(republished, taken_back, expired, matrices)
 
-    def _send(self, publication: Publication) -> None:
+    def _send(self, message: JobMessage) -> None:
         """A full Redis takes no message, and must not keep the rest of the sweep from making room in it."""
         try:
-            self._publish(publication)
+            self._publish(message)
         except StoreFull:
-            log.warning("no room for a message; it counts as lost and is sent again", job=publication.job_id)
+            log.warning("no room for a message; it counts as lost and is sent again", job=message.job_id)
 
     def _take_back_expired(self) -> int:
         """Jobs of silent workers. While Redis was away no worker could renew: each gets a moment to do so first."""
@@ -147,28 +147,28 @@ class Sweeper:
                 continue
             count += 1
             log.warning("a job was taken back from a silent worker", job=job_id, attempt=attempt, state=taken.state)
-            if taken.publication is not None:
-                self._send(taken.publication)
+            if taken.message is not None:
+                self._send(taken.message)
         return count
 
     def _republish_lost(self) -> int:
         """A message that was just fetched looks lost for a moment: only what looks so twice is sent again."""
         lost = frozenset(self._lost_messages())
         again, self._suspects = lost & self._suspects, lost - self._suspects
-        return sum([self._send_again(publication) for publication in sorted(again, key=lambda lost: lost.number)])
+        return sum([self._send_again(message) for message in sorted(again, key=lambda lost: lost.number)])
 
-    def _lost_messages(self) -> Sequence[Publication]:
+    def _lost_messages(self) -> Sequence[JobMessage]:
         grace_s = self._settings.sweep_grace_s
-        lost: list[Publication] = []
+        lost: list[JobMessage] = []
         for queue in self._ledger.queues():
             empty = waiting_messages(self._client, self._settings, queue) == 0
             lost += self._ledger.lost_messages(queue, broker_is_empty=empty, grace_s=grace_s)
         return lost
 
-    def _send_again(self, lost: Publication) -> bool:
-        publication = self._ledger.republish(lost)
-        if publication is None:
+    def _send_again(self, lost: JobMessage) -> bool:
+        message = self._ledger.republish(lost)
+        if message is None:
             return False
         log.warning("a job's message was lost and is sent again", job=lost.job_id, attempt=lost.attempt)
-        self._send(publication)
+        self._send(message)
         return True

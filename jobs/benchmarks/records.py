@@ -23,7 +23,7 @@ StopReason = Literal[
 ]
 
 
-class Spread(Strict):
+class SampleStatistics(Strict):
     """Of samples of one launch, in microseconds."""
 
     min: float = Field(description="Fastest.")
@@ -107,7 +107,7 @@ class CaseRecord(Strict):
     # Times and speeds are there for status `ok` alone, and for `implausible`, so that one can see why.
     kernel_ms: float | None = Field(None, description="Median.")
     gflops: float | None = Field(None, description="flops / kernel_ms / 10⁶.")
-    time_us: Spread | None = Field(None, description="Spread of the samples.")
+    time_us: SampleStatistics | None = Field(None, description="Statistics of the samples.")
     rel_iqr: float | None = Field(None, description="(q3 − q1) / median.")
     ci95_lo_us: float | None = Field(None, description="95 % interval of the median, by order statistics.")
     ci95_hi_us: float | None = Field(None, description="Its other end.")
@@ -147,7 +147,7 @@ class Ceiling(Strict):
     value: float | None = Field(description="Measured; null where it could not be.")
     theoretical: float | None = Field(None, description="From the device's attributes; null where unknown.")
     dtype: DTypeName | None = Field(None, description="Element type, of arithmetic.")
-    time_us: Spread | None = Field(None, description="Spread of the samples.")
+    time_us: SampleStatistics | None = Field(None, description="Statistics of the samples.")
     sm_clock_mhz: float | None = Field(None, description="Mean SM clock meanwhile.")
     reason: str | None = Field(None, description="Why there is no value.")
     note: str | None = Field(None, description="How it was measured.")

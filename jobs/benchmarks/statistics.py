@@ -11,7 +11,7 @@ from functools import lru_cache
 from math import comb
 from statistics import fmean, stdev
 
-from jobs.benchmarks.records import Spread
+from jobs.benchmarks.records import SampleStatistics
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:
@@ -22,10 +22,10 @@ def quantile(ordered: Sequence[float], share: float) -> float:
     return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
 
 
-def spread(times_us: Sequence[float]) -> Spread:
+def spread(times_us: Sequence[float]) -> SampleStatistics:
     """Of at least one sample, in any order."""
     ordered = sorted(times_us)
-    return Spread(
+    return SampleStatistics(
         min=ordered[0],
         q1=quantile(ordered, 0.25),
         median=quantile(ordered, 0.5),

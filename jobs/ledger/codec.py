@@ -12,7 +12,7 @@ from typing import cast
 
 from jobs.benchmarks.spec import BenchmarkSpec
 from jobs.errors import InvalidRequest, JobFailed
-from jobs.ledger.interface import Publication
+from jobs.ledger.interface import JobMessage
 from jobs.models import (
     BenchmarkOutcome,
     Job,
@@ -56,8 +56,8 @@ class Row:
     attempt: int  # the fencing token; never falls
     runs: int  # claims since submission or the last redrive
     version: int
-    number: int  # of its latest publication
-    first: int  # of the first publication of this attempt
+    number: int  # of its latest message
+    first: int  # of the first message of this attempt
     published_us: int
     queued_us: int
     started_us: int | None = None
@@ -68,8 +68,8 @@ class Row:
     error: JobError | None = None
     idem: str | None = None  # digest of the Idempotency-Key bound to it
 
-    def publication(self) -> Publication:
-        return Publication(self.id, self.attempt, self.queue, self.number, self.timeout_us / 1e6)
+    def message(self) -> JobMessage:
+        return JobMessage(self.id, self.attempt, self.queue, self.number, self.timeout_us / 1e6)
 
     def job(self, queue_position: int | None) -> Job:
         """`queue_position` counts from 1; None where it does not wait."""

@@ -23,7 +23,7 @@ MAY_SWAP = 128
 
 
 @dataclass(frozen=True, slots=True)
-class Publication:
+class JobMessage:
     """A Celery message to send: `number` rises per queue with each publication."""
 
     job_id: str
@@ -42,12 +42,12 @@ class Claimed:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class Requeued:
     """A job taken back from a silent worker: queued again, or failed for good."""
 
     job_id: str
     state: JobState
-    publication: Publication | None  # to send, where it is queued again
+    message: JobMessage | None  # to send, where it is queued again
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +95,10 @@ class Ledger(ABC):
     @abstractmethod
     def submit(
         self, job: NewJob, *, max_queued: int, max_queued_per_owner: int, idempotency: IdempotencyKey | None = None
-    ) -> tuple[Job, Publication | None]:
+    ) -> tuple[Job, JobMessage | None]:
         """Records the job as queued, attempt 1, and binds the Idempotency-Key to it in the same step.
 
-        Where the key is bound already, or the job's id known, that job comes back with no publication (nothing is
+        Where the key is bound already, or the job's id known, that job comes back with no message (nothing is
         recorded). A key is bound until its time is up or its job is deleted or expires.
         Raises QueueFull, QuotaExceeded, IdempotencyKeyReused (bound with another fingerprint).
         """
@@ -139,7 +139,7 @@ class Ledger(ABC):
         """
 
     @abstractmethod
-    def redrive(self, job_id: str, *, owner: str | None = None) -> tuple[Job, Publication]:
+    def redrive(self, job_id: str, *, owner: str | None = None) -> tuple[Job, JobMessage]:
         """Queues a failed or cancelled job again, with a fresh count of attempts. Raises JobNotFound, WrongState."""
 
     @abstractmethod
@@ -199,7 +199,7 @@ class Ledger(ABC):
         """
 
     @abstractmethod
-    def fail(self, job_id: str, attempt: int, error: JobError, *, max_attempts: int = 1) -> Taken | None:
+    def fail(self, job_id: str, attempt: int, error: JobError, *, max_attempts: int = 1) -> Requeued | None:
         """running → failed; or → queued with attempt + 1, while runs are left of the `max_attempts` a (re)drive gives.
 
         None where the attempt no longer owns the job.
@@ -207,17 +207,17 @@ class Ledger(ABC):
 
     # ---- the sweeper's side ----
     @abstractmethod
-    def lost_messages(self, queue: str, *, broker_is_empty: bool, grace_s: float) -> Sequence[Publication]:
+    def lost_messages(self, queue: str, *, broker_is_empty: bool, grace_s: float) -> Sequence[JobMessage]:
         """Queued jobs whose message must be gone, without reading the others; at most some hundreds at a time.
 
         A queue is first in, first out, so a queued job whose message was sent before that of a job already started has
         lost it; so has any queued job while the broker's queue is empty. Messages sent at the same time may swap
-        places on their way into the queue: what counts as before is `grace_s`, or MAY_SWAP publications. Only those
+        places on their way into the queue: what counts as before is `grace_s`, or MAY_SWAP messages. Only those
         sent more than `grace_s` ago count. Each comes back with its present number: `republish` gives it a new one.
         """
 
     @abstractmethod
-    def republish(self, publication: Publication) -> Publication | None:
+    def republish(self, message: JobMessage) -> JobMessage | None:
         """A new number for a job still queued under that one; None where it moved on meanwhile."""
 
     @abstractmethod
@@ -225,7 +225,7 @@ class Ledger(ABC):
         """(job id, attempt) of running jobs whose lease ran out."""
 
     @abstractmethod
-    def take_back(self, job_id: str, attempt: int, *, max_attempts: int) -> Taken | None:
+    def take_back(self, job_id: str, attempt: int, *, max_attempts: int) -> Requeued | None:
         """Takes a job whose lease ran out from its worker: queued again, or failed.
 
         `time_limit_exceeded` where its time was up, `worker_lost` (and a dead letter) where `max_attempts` runs were

@@ -42,11 +42,11 @@ from jobs.ledger.interface import (
     Claimed,
     IdempotencyKey,
     JobFilter,
+    JobMessage,
     JobPage,
     Ledger,
-    Publication,
     QueueDepth,
-    Taken,
+    Requeued,
 )
 from jobs.models import BenchmarkOutcome, Job, JobError, JobEvent, NewJob, Outcome, Progress
 from jobs.redis.client import translated
@@ -94,7 +94,7 @@ class RedisLedger(Ledger):
     # ---- the service's side ----
     def submit(
         self, job: NewJob, *, max_queued: int, max_queued_per_owner: int, idempotency: IdempotencyKey | None = None
-    ) -> tuple[Job, Publication | None]:
+    ) -> tuple[Job, JobMessage | None]:
         request, timeout = job.request.model_dump_json(), microseconds(job.timeout_s)
         digest = _digest(job.owner, idempotency.key) if idempotency else ""
         fingerprint = idempotency.fingerprint if idempotency else ""
@@ -104,7 +104,7 @@ class RedisLedger(Ledger):
         match reply[0]:
             case b"recorded":
                 row, recorded = _parsed(reply)
-                return recorded, row.publication()
+                return recorded, row.message()
             case b"bound":
                 return _job(reply), None
             case b"reused":
@@ -168,12 +168,12 @@ class RedisLedger(Ledger):
             case outcome:
                 _refuse(outcome.decode(), "cancelled")
 
-    def redrive(self, job_id: str, *, owner: str | None = None) -> tuple[Job, Publication]:
+    def redrive(self, job_id: str, *, owner: str | None = None) -> tuple[Job, JobMessage]:
         reply = self._run_on("redrive", job_id, owner or "")
         if reply[0] != b"redriven":
             _refuse(reply[0].decode(), "retried")
         row, job = _parsed(reply)
-        return job, row.publication()
+        return job, row.message()
 
     def delete(self, job_id: str, *, owner: str | None = None) -> Job:
         reply = self._run_on("delete", job_id, owner or "")
@@ -251,25 +251,25 @@ class RedisLedger(Ledger):
         about = (outcome.model_dump_json(), kernel, outcome.device)
         return bool(self._run_on("succeed", job_id, attempt, *about))
 
-    def fail(self, job_id: str, attempt: int, error: JobError, *, max_attempts: int = 1) -> Taken | None:
+    def fail(self, job_id: str, attempt: int, error: JobError, *, max_attempts: int = 1) -> Requeued | None:
         return self._taken(self._run_on("fail", job_id, attempt, error.model_dump_json(), error.type, max_attempts))
 
     # ---- the sweeper's side ----
-    def lost_messages(self, queue: str, *, broker_is_empty: bool, grace_s: float) -> Sequence[Publication]:
+    def lost_messages(self, queue: str, *, broker_is_empty: bool, grace_s: float) -> Sequence[JobMessage]:
         found = self._run("lost_messages", queue, int(broker_is_empty), microseconds(grace_s), LOST_LIMIT, MAY_SWAP)
         return [
-            Publication(job_id.decode(), int(attempt), queue, int(number), int(timeout) / 1e6)
+            JobMessage(job_id.decode(), int(attempt), queue, int(number), int(timeout) / 1e6)
             for job_id, attempt, number, timeout in found
         ]
 
-    def republish(self, publication: Publication) -> Publication | None:
-        number = self._run_on("republish", publication.job_id, publication.attempt, publication.number)
-        return None if number is None else replace(publication, number=number)
+    def republish(self, message: JobMessage) -> JobMessage | None:
+        number = self._run_on("republish", message.job_id, message.attempt, message.number)
+        return None if number is None else replace(message, number=number)
 
     def expired_leases(self, *, limit: int = 100) -> Sequence[tuple[str, int]]:
         return [(job_id.decode(), int(attempt)) for job_id, attempt in self._run("expired_leases", limit)]
 
-    def take_back(self, job_id: str, attempt: int, *, max_attempts: int) -> Taken | None:
+    def take_back(self, job_id: str, attempt: int, *, max_attempts: int) -> Requeued | None:
         lost, late = job_error(WorkerLost), job_error(TimeLimitExceeded)
         errors = (lost.model_dump_json(), lost.type, late.model_dump_json(), late.type)
         return self._taken(self._run_on("take_back", job_id, attempt, max_attempts, *errors))
@@ -284,8 +284,8 @@ class RedisLedger(Ledger):
             raise JobNotFound
         return self._run(script, job_id, *args)
 
-    def _taken(self, reply: Sequence[Any]) -> Taken | None:
+    def _taken(self, reply: Sequence[Any]) -> Requeued | None:
         if reply[0] == b"stale":
             return None
         row = row_from_hash(reply[1])
-        return Taken(row.id, row.state, row.publication() if row.state is JobState.QUEUED else None)
+        return Requeued(row.id, row.state, row.message() if row.state is JobState.QUEUED else None)

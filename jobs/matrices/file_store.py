@@ -23,7 +23,7 @@ from jobs.disk import translated_disk, write_all
 from jobs.errors import InvalidSettings, MatrixNotFound
 from jobs.formats.elements import STORAGE_DTYPES, matrix_bytes
 from jobs.matrices.index import Claim, Elements, MatrixIndex
-from jobs.matrices.indexed_store import BookedMatrixStore, BookedWriter, Source, check_id, is_address
+from jobs.matrices.indexed_store import IndexedMatrixStore, IndexedWriter, Source, check_id, is_address
 from jobs.matrices.interface import MatrixWriter, StoredMatrix, parts_bytes
 from jobs.models import new_id
 from kernels.model.numerics import DTypeName
@@ -37,7 +37,7 @@ LOOK_ROUND_S = 60.0  # how often the directory is read through for such files
 POPULATE: int = getattr(mmap, "MAP_POPULATE", 0)  # Linux: map all pages at once instead of one fault after the other
 
 
-class FileMatrixStore(BookedMatrixStore):
+class FileMatrixStore(IndexedMatrixStore):
     """Raises InvalidSettings if the directory cannot be one that only this user reads."""
 
     def __init__(self, directory: Path, index: MatrixIndex, *, max_matrix_bytes: int) -> None:
@@ -133,7 +133,7 @@ class _FileSource(Source):
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
-class _FileWriter(BookedWriter):
+class _FileWriter(IndexedWriter):
     def __init__(self, store: FileMatrixStore, claim: Claim, expected_id: str | None) -> None:
         self._files = store
         self._random = new_id("w")

@@ -52,7 +52,7 @@ class Source(ABC):
         """Exactly these bytes of the elements. Raises MatrixNotFound where they are gone."""
 
 
-class BookedMatrixStore(MatrixStore):
+class IndexedMatrixStore(MatrixStore):
     """Matrices of at most `max_matrix_bytes`, their books in `index`."""
 
     def __init__(self, index: MatrixIndex, max_matrix_bytes: int) -> None:
@@ -135,13 +135,13 @@ class BookedMatrixStore(MatrixStore):
         return count + self._sweep_leftovers(limit)
 
 
-class BookedWriter(MatrixWriter):
+class IndexedWriter(MatrixWriter):
     """Counts the bytes, takes their digests, hashes them where the contents give the id, and keeps the books.
 
     Two attempts of a job may write the same product at once. Each takes back only the claim it made itself.
     """
 
-    def __init__(self, store: BookedMatrixStore, claim: Claim, expected_id: str | None) -> None:
+    def __init__(self, store: IndexedMatrixStore, claim: Claim, expected_id: str | None) -> None:
         self._store = store
         self._claim = claim  # the one to stay; of an upload, its id and data are the contents' in the end
         self._digest = Digest(claim.bytes)

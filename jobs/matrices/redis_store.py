@@ -17,7 +17,7 @@ import redis
 from jobs.errors import MatrixNotFound
 from jobs.formats.elements import STORAGE_DTYPES, matrix_bytes
 from jobs.matrices.index import Claim, Elements, MatrixIndex
-from jobs.matrices.indexed_store import UPLOAD_LEASE_S, BookedMatrixStore, BookedWriter, Source, check_id
+from jobs.matrices.indexed_store import UPLOAD_LEASE_S, IndexedMatrixStore, IndexedWriter, Source, check_id
 from jobs.matrices.interface import READ_CHUNK_BYTES, MatrixWriter, StoredMatrix, parts_bytes
 from jobs.redis.client import translated
 from kernels.model.numerics import DTypeName
@@ -30,7 +30,7 @@ def chunk_count(size: int) -> int:
     return max(1, -(-size // CHUNK_BYTES))
 
 
-class RedisMatrixStore(BookedMatrixStore):
+class RedisMatrixStore(IndexedMatrixStore):
     """`index` must count in CHUNK_BYTES."""
 
     def __init__(self, client: redis.Redis, key_prefix: str, index: MatrixIndex, *, max_matrix_bytes: int) -> None:
@@ -117,7 +117,7 @@ class _ChunkSource(Source):
         return piece
 
 
-class _ChunkWriter(BookedWriter):
+class _ChunkWriter(IndexedWriter):
     def __init__(self, store: RedisMatrixStore, claim: Claim, expected_id: str | None) -> None:
         self._chunks = store
         self._ttl_ms = int((max(claim.ttl_s, UPLOAD_LEASE_S) + CHUNK_GRACE_S) * 1000)

@@ -152,7 +152,7 @@ def _warp_specialised(
         boxes=_boxes,
         inner=_inner,
         clocks=_clocks,
-        follows=True,
+        supports_dependent_launch=True,
     )
 
 

@@ -159,6 +159,6 @@ HOPPER_FP32: tuple[CudaKernel, ...] = (
         workspace=_workspace,
         clocks=_clocks,
         boxes=_boxes,
-        follows=True,
+        supports_dependent_launch=True,
     ),
 )

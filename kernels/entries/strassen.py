@@ -100,7 +100,7 @@ STRASSEN: tuple[Kernel, ...] = (
         origin="V. Strassen, Gaussian elimination is not optimal (1969); N. Higham's bound for its errors (2002).",
         accuracy={"float32": "fp32_normwise"},
         min_compute_capability=BASE.min_compute_capability,
-        made_of=("float32", FACTORS / 8),
+        emulated_with=("float32", FACTORS / 8),
         parameters=(
             Parameter("block_m", (128,), 128, "rows of a product of halves per thread block"),
             Parameter("block_n", (128, 256), 128, "its columns per thread block"),

@@ -144,7 +144,7 @@ class Kernel:
     # True: no other compute capability than the least has its instructions, not even a newer one.
     architecture_specific: bool = False
     # Where each product is several of another type, or less than one of its own: on which type's units, how many.
-    made_of: tuple[DTypeName, float] | None = None
+    emulated_with: tuple[DTypeName, float] | None = None
 
     @property
     def dtypes(self) -> tuple[DTypeName, ...]:
@@ -238,10 +238,10 @@ class CudaKernel(Kernel):
     workspace: Callable[[Problem, TileConfig], Workspace] | None = field(default=None, repr=False)
     passes: Callable[[Problem, TileConfig], tuple[Pass, ...]] | None = field(default=None, repr=False)
     fallback: Fallback[CudaKernel] | None = field(default=None, repr=False)
-    # Where set, the kernel reads and writes matrices by bulk tensor copies: it is given tensor maps, not addresses.
+    # Where set, the kernel reads and writes matrices by bulk tensor copies (TMA): it is given tensor maps, not addresses.
     boxes: Callable[[Problem, TileConfig], Boxes] | None = field(default=None, repr=False)
-    # True: its function waits by itself for a transposition before it, and so may begin while that one ends.
-    follows: bool = False
+    # Programmatic dependent launch: its function waits by itself for a transposition before it, so it may begin early.
+    supports_dependent_launch: bool = False
     # What is left of a product for the kernel, where a function apart computes a border of it.
     inner: Callable[[Problem, TileConfig], Problem] = field(default=lambda problem, _config: problem, repr=False)
     # About how many clocks a config takes on so many multiprocessors; the cheapest default that suits is taken.

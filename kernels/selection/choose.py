@@ -196,7 +196,7 @@ def _expected(race: _Race) -> str:
     shapes = "the shape" if race.chosen.points == 1 else f"{race.chosen.points} shapes"
     where = f"on {_a(race.table.device)} at {_shape(race.chosen.point)}"
     by = f"by its speed at {shapes} measured nearest, the first of them {where}, and by how it fills tiles and waves"
-    if race.chosen.point.kernel.made_of is not None:
+    if race.chosen.point.kernel.emulated_with is not None:
         by += "; by its errors there on normal operands it should be no further off than the library as a whole"
     if race.count == 1:
         return f"of the kernels measured near this shape {chosen.name} alone fits here, {by}."

@@ -153,7 +153,7 @@ def _rows(entry: Entry, fit: Mapping[str, Kernel], problem: Problem) -> Iterator
     if entry.is_of(problem):
         yield from (row for row in entry.ranking if row.kernel in fit)
         return
-    yield from (row for row in entry.ranking if row.kernel in fit and fit[row.kernel].made_of is None)
+    yield from (row for row in entry.ranking if row.kernel in fit and fit[row.kernel].emulated_with is None)
     there = entry.problem
     for trial in entry.trials:
         asked = trial.kernel, _items(trial.config)

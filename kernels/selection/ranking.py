@@ -43,4 +43,4 @@ def _ranked(rows: Iterable[Row]) -> tuple[Row, ...]:
 def _is_tried(row: Row) -> bool:
     """Whether its kernel makes its products of another type's: it is to be taken for the library's equal, so it is
     ranked only in configs, and at shapes, where it is one."""
-    return BY_NAME[row.kernel].made_of is not None
+    return BY_NAME[row.kernel].emulated_with is not None

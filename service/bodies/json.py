@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from jobs.errors import InvalidRequest
-from service.bodies.nested_lists import to_array
+from service.bodies.nested_lists import parse_nested
 from service.bodies.options import MatmulOptions, parse_model
-from service.bodies.reader import OPERANDS, Asked, OpenIncoming, Operand, Reader, filled, json_object, reference
+from service.bodies.reader import OPERANDS, Asked, OpenUpload, Operand, Reader, filled, json_object, reference
 
 
 class JsonReader(Reader[Asked]):
-    def __init__(self, open_incoming: OpenIncoming) -> None:
-        self._open = open_incoming
+    def __init__(self, open_upload: OpenUpload) -> None:
+        self._open = open_upload
         self._pieces: list[bytes] = []
 
     def feed(self, data: bytes) -> None:
@@ -31,5 +31,5 @@ class JsonReader(Reader[Asked]):
         value = values[name]
         if isinstance(value, list):
             dtype = options.dtype or "float32"
-            return filled(self._open, to_array(value, name, dtype), dtype)
+            return filled(self._open, parse_nested(value, name, dtype), dtype)
         return reference(value, name)

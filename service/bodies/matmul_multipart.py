@@ -13,8 +13,8 @@ from jobs.formats.npy import NpyParser
 from jobs.formats.parser import MatrixHeader
 from service.bodies.multipart import MultipartParser, Part, boundary_of
 from service.bodies.options import MatmulOptions, parse_model
-from service.bodies.reader import OPERANDS, Asked, Check, OpenIncoming, Operand, Reader, json_object, reference
-from service.bodies.uploads import Incoming
+from service.bodies.reader import OPERANDS, Asked, Check, OpenUpload, Operand, Reader, json_object, reference
+from service.bodies.uploads import Upload
 from service.http.negotiation import NPY, OCTETS
 from service.problems import UnsupportedMediaType
 
@@ -61,8 +61,8 @@ class _FilePart(Part):
 
 
 class MultipartReader(Reader[Asked]):
-    def __init__(self, content_type: str, open_incoming: OpenIncoming, check: Check, staging_dir: Path | None) -> None:
-        self._open = open_incoming
+    def __init__(self, content_type: str, open_upload: OpenUpload, check: Check, staging_dir: Path | None) -> None:
+        self._open = open_upload
         self._check = check
         self._staging_dir = staging_dir
         self._parts = MultipartParser(boundary_of(content_type), self._open_part)
@@ -99,10 +99,10 @@ class MultipartReader(Reader[Asked]):
         self._files.append(parser)
         return _FilePart(name, parser)
 
-    def _take_file(self, name: str, header: MatrixHeader) -> Incoming:
-        incoming = self._open(header)
-        self._add(name, incoming)
-        return incoming
+    def _take_file(self, name: str, header: MatrixHeader) -> Upload:
+        upload = self._open(header)
+        self._add(name, upload)
+        return upload
 
     def _take_options(self, text: bytes) -> None:
         document = json_object(text)

@@ -16,10 +16,10 @@ from jobs.matrices.random import check_random, generate_chunks
 from jobs.models import RandomSpec
 from kernels.model.numerics import DTYPES, DTypeName
 from service.bodies.body import Body
-from service.bodies.nested_lists import to_array
+from service.bodies.nested_lists import parse_nested
 from service.bodies.options import Nested, parse_model
-from service.bodies.reader import OpenIncoming, Reader, filled, json_object
-from service.bodies.uploads import Incoming
+from service.bodies.reader import OpenUpload, Reader, filled, json_object
+from service.bodies.uploads import Upload
 from service.context import Context
 from service.http.negotiation import JSON, NPY, OCTETS, SAFETENSORS
 
@@ -36,41 +36,41 @@ class MatrixUpload(Strict):
     dtype: DTypeName = Field("float32", description="Element type of `data`, and of `random` where it names none.")
 
 
-class FileReader(Reader[Incoming]):
+class FileReader(Reader[Upload]):
     """By one of the strict parsers."""
 
-    def __init__(self, open_incoming: OpenIncoming) -> None:
-        self._open = open_incoming
-        self._incoming: Incoming | None = None
+    def __init__(self, open_upload: OpenUpload) -> None:
+        self._open = open_upload
+        self._upload: Upload | None = None
         self.parser: MatrixParser
 
-    def take(self, header: MatrixHeader) -> Incoming:
-        self._incoming = self._open(header)
-        return self._incoming
+    def take(self, header: MatrixHeader) -> Upload:
+        self._upload = self._open(header)
+        return self._upload
 
     def feed(self, data: bytes) -> None:
         self.parser.feed(data)
 
-    def finish(self) -> Incoming:
+    def finish(self) -> Upload:
         self.parser.finish()
-        assert self._incoming is not None
-        return self._incoming
+        assert self._upload is not None
+        return self._upload
 
     def close(self) -> None:
         self.parser.close()
 
 
-class JsonMatrixReader(Reader[Incoming]):
+class JsonMatrixReader(Reader[Upload]):
     """`{"random": {…}}` or `{"data": [[…]], "dtype": …}`."""
 
-    def __init__(self, open_incoming: OpenIncoming) -> None:
-        self._open = open_incoming
+    def __init__(self, open_upload: OpenUpload) -> None:
+        self._open = open_upload
         self._pieces: list[bytes] = []
 
     def feed(self, data: bytes) -> None:
         self._pieces.append(data)
 
-    def finish(self) -> Incoming:
+    def finish(self) -> Upload:
         document = json_object(b"".join(self._pieces))
         data = document.pop("data", None)  # its elements are checked by a stricter and faster hand
         upload = parse_model(MatrixUpload, document)
@@ -80,23 +80,23 @@ class JsonMatrixReader(Reader[Incoming]):
             return self._random(upload.random, upload.random.dtype or upload.dtype)
         if not isinstance(data, list):
             raise InvalidMatrix("data must be a list of rows of numbers.", field="data")
-        return filled(self._open, to_array(data, "data", upload.dtype), upload.dtype)
+        return filled(self._open, parse_nested(data, "data", upload.dtype), upload.dtype)
 
-    def _random(self, spec: RandomSpec, dtype: DTypeName) -> Incoming:
+    def _random(self, spec: RandomSpec, dtype: DTypeName) -> Upload:
         check_random(spec, dtype)
-        incoming = self._open(MatrixHeader(dtype, spec.shape))
+        upload = self._open(MatrixHeader(dtype, spec.shape))
         for chunk in generate_chunks(spec, dtype):
-            incoming.write(chunk)
-        return incoming
+            upload.write(chunk)
+        return upload
 
 
 def matrix_reader(
-    request: Request, media_type: str, body: Body, open_incoming: OpenIncoming, context: Context
-) -> Reader[Incoming]:
+    request: Request, media_type: str, body: Body, open_upload: OpenUpload, context: Context
+) -> Reader[Upload]:
     """`media_type` is one of TAKEN. Raises InvalidRequest and its kin."""
     if media_type == JSON:
-        return JsonMatrixReader(open_incoming)
-    reader = FileReader(open_incoming)
+        return JsonMatrixReader(open_upload)
+    reader = FileReader(open_upload)
     reader.parser = _parser(request, media_type, body, reader.take, context)
     return reader
 

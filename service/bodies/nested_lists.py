@@ -31,7 +31,7 @@ class NotJson(str):
 def loads(body: bytes) -> Any:
     """The JSON value of `body`. Raises MalformedBody with the place where it stops being JSON.
 
-    A bare NaN and its like come through as NotJson, so that `to_array` can name the element.
+    A bare NaN and its like come through as NotJson, so that `parse_nested` can name the element.
     """
     try:
         return orjson.loads(body)
@@ -62,7 +62,7 @@ def _loads_leniently(body: bytes) -> tuple[Any, bool]:
     return value, bool(found)
 
 
-def to_array(value: list[Any], name: str, dtype: DTypeName) -> Array:
+def parse_nested(value: list[Any], name: str, dtype: DTypeName) -> Array:
     """A matrix, or a batch of them, in its stored form. Raises InvalidMatrix with the element's position."""
     numbers, shape = _flatten(value, name)
     convert = _integers if DTYPES[dtype].is_integer else _floats

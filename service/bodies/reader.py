@@ -14,14 +14,14 @@ from jobs.models import RandomSpec
 from kernels.model.numerics import DTypeName
 from service.bodies.nested_lists import loads
 from service.bodies.options import MatmulOptions, MatrixRef, RandomOperand, parse_model
-from service.bodies.uploads import Incoming
+from service.bodies.uploads import Upload
 from service.problems import UnsupportedMediaType
 
 T = TypeVar("T")
 OPERANDS = ("a", "b")
 
-Operand = Incoming | MatrixRef | RandomSpec
-OpenIncoming = Callable[[MatrixHeader], Incoming]
+Operand = Upload | MatrixRef | RandomSpec
+OpenUpload = Callable[[MatrixHeader], Upload]
 Check = Callable[[MatmulOptions, Operand, Operand], None]  # raises where a product cannot be, whatever the elements
 
 
@@ -84,8 +84,8 @@ def reference(value: Any, name: str) -> MatrixRef | RandomSpec:
     )
 
 
-def filled(open_incoming: OpenIncoming, array: Array, dtype: DTypeName) -> Incoming:
+def filled(open_upload: OpenUpload, array: Array, dtype: DTypeName) -> Upload:
     """An operand whose elements are at hand."""
-    incoming = open_incoming(MatrixHeader(dtype, array.shape))
-    incoming.write(array.tobytes())
-    return incoming
+    upload = open_upload(MatrixHeader(dtype, array.shape))
+    upload.write(array.tobytes())
+    return upload

@@ -13,14 +13,14 @@ import anyio.to_thread
 
 from service.bodies.body import Batch, Body
 from service.bodies.reader import Reader
-from service.bodies.uploads import Intake
+from service.bodies.uploads import UploadSet
 from service.context import Context
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 
-async def receive(context: Context, body: Body, reader: Reader[T], intake: Intake, conclude: Callable[[T], R]) -> R:
+async def receive(context: Context, body: Body, reader: Reader[T], uploads: UploadSet, conclude: Callable[[T], R]) -> R:
     """What `conclude`, in a worker thread, makes of what was read. Where anything fails, nothing stays stored."""
     writing: asyncio.Task[None] | None = None
     batches = body.batches()
@@ -28,14 +28,14 @@ async def receive(context: Context, body: Body, reader: Reader[T], intake: Intak
         while True:
             batch = await _next_batch(batches, writing)
             if body.ended:
-                return await context.call(_finish, reader, batch, intake, conclude)
+                return await context.call(_finish, reader, batch, uploads, conclude)
             writing = asyncio.create_task(context.call(_feed, reader, batch))
     except BaseException:
         if writing is not None:
             with suppress(Exception):
                 await writing  # it is the reader's only user, so wait for it
-        if intake.is_open:
-            await anyio.to_thread.run_sync(intake.abort)
+        if uploads.is_open:
+            await anyio.to_thread.run_sync(uploads.abort)
         raise
     finally:
         reader.close()
@@ -58,8 +58,8 @@ def _feed(reader: Reader[T], batch: Batch) -> None:
         reader.feed(piece)
 
 
-def _finish(reader: Reader[T], batch: Batch, intake: Intake, conclude: Callable[[T], R]) -> R:
+def _finish(reader: Reader[T], batch: Batch, uploads: UploadSet, conclude: Callable[[T], R]) -> R:
     _feed(reader, batch)
     concluded = conclude(reader.finish())
-    intake.abort()  # what was not needed: an Idempotency-Key may have led to an earlier result
+    uploads.abort()  # what was not needed: an Idempotency-Key may have led to an earlier result
     return concluded

@@ -7,19 +7,19 @@ from pathlib import Path
 from jobs.formats.parser import MatrixHeader
 from jobs.formats.safetensors import SafetensorsParser
 from service.bodies.options import MatmulOptions, parse_model
-from service.bodies.reader import OPERANDS, Asked, Check, OpenIncoming, Reader, json_object
-from service.bodies.uploads import Incoming
+from service.bodies.reader import OPERANDS, Asked, Check, OpenUpload, Reader, json_object
+from service.bodies.uploads import Upload
 
 
 class SafetensorsReader(Reader[Asked]):
     def __init__(
-        self, open_incoming: OpenIncoming, check: Check, *, body_bytes: int | None, staging_dir: Path | None
+        self, open_upload: OpenUpload, check: Check, *, body_bytes: int | None, staging_dir: Path | None
     ) -> None:
-        self._open = open_incoming
+        self._open = open_upload
         self._check = check
         self._parser = SafetensorsParser(self._take, names=OPERANDS, body_bytes=body_bytes, staging_dir=staging_dir)
         self._options: MatmulOptions | None = None
-        self._operands: dict[str, Incoming] = {}
+        self._operands: dict[str, Upload] = {}
 
     def feed(self, data: bytes) -> None:
         self._parser.feed(data)
@@ -31,12 +31,12 @@ class SafetensorsReader(Reader[Asked]):
     def close(self) -> None:
         self._parser.close()
 
-    def _take(self, header: MatrixHeader) -> Incoming:
-        incoming = self._operands[header.name] = self._open(header)
+    def _take(self, header: MatrixHeader) -> Upload:
+        upload = self._operands[header.name] = self._open(header)
         if len(self._operands) == len(OPERANDS):  # what can be refused before the elements have come, is
             asked = self._asked()
             self._check(asked.options, asked.a, asked.b)
-        return incoming
+        return upload
 
     def _asked(self) -> Asked:
         if self._options is None:

@@ -14,7 +14,7 @@ MEMORY_BYTES = 1 << 20  # a matrix up to this size waits in memory until its req
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class UploadOwner:
     """Whose the matrix will be, for how long, and under which id: `name`, or by contents (which may be expected)."""
 
     owner: str
@@ -23,19 +23,25 @@ class Claim:
     expected_id: str | None = None
 
 
-class Incoming:
+class Upload:
     """A sink for one matrix. Large ones are streamed into the store; a small one is only stored by `commit`.
 
     Raises InvalidMatrix at once for more than `max_bytes`.
     """
 
     def __init__(
-        self, store: MatrixStore, header: MatrixHeader, claim: Claim, *, max_bytes: int, fingerprinted: bool = False
+        self,
+        store: MatrixStore,
+        header: MatrixHeader,
+        owner: UploadOwner,
+        *,
+        max_bytes: int,
+        fingerprinted: bool = False,
     ) -> None:
         self.dtype: DTypeName = header.dtype
         self.shape = header.shape
         self._store = store
-        self._claim = claim
+        self._owner = owner
         self._pieces: list[bytes] = []
         self._writer: MatrixWriter | None = None
         self._hasher = content_hasher(header.dtype, header.shape) if fingerprinted else None
@@ -45,14 +51,14 @@ class Incoming:
             self._writer = self._open()
 
     def _open(self) -> MatrixWriter:
-        claim = self._claim
+        to = self._owner
         return self._store.create(
             self.dtype,
             self.shape,
-            owner=claim.owner,
-            ttl_s=claim.ttl_s,
-            name=claim.name,
-            expected_id=claim.expected_id,
+            owner=to.owner,
+            ttl_s=to.ttl_s,
+            name=to.name,
+            expected_id=to.expected_id,
         )
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
@@ -66,8 +72,8 @@ class Incoming:
     @property
     def name(self) -> str:
         """The id it will have; only of one that was given a name."""
-        assert self._claim.name is not None
-        return self._claim.name
+        assert self._owner.name is not None
+        return self._owner.name
 
     @property
     def digest(self) -> str:
@@ -95,7 +101,7 @@ class Incoming:
             self._writer.abort()
 
 
-class Intake:
+class UploadSet:
     """Opens what a request's matrices go into, and drops them all where the request fails.
 
     `body_bytes` is the body's length where it is known and the elements come as they are stored.
@@ -104,36 +110,36 @@ class Intake:
     def __init__(
         self,
         store: MatrixStore,
-        new_claim: Callable[[], Claim],
+        new_owner: Callable[[], UploadOwner],
         *,
         max_bytes: int,
         body_bytes: int | None = None,
         fingerprinted: bool = False,
     ) -> None:
         self._store = store
-        self._new_claim = new_claim
+        self._new_owner = new_owner
         self._max_bytes = max_bytes
         self._body_bytes = body_bytes
         self._fingerprinted = fingerprinted
-        self._opened: list[Incoming] = []
+        self._opened: list[Upload] = []
 
-    def open(self, header: MatrixHeader) -> Incoming:
+    def open(self, header: MatrixHeader) -> Upload:
         """Raises InvalidMatrix for a matrix that is too large, or that cannot be in this body."""
         if self._body_bytes is not None and header.bytes > self._body_bytes:
             raise InvalidMatrix(
                 f"The header speaks of {header.bytes} bytes of elements, but the whole body has {self._body_bytes}."
             )
-        incoming = Incoming(
-            self._store, header, self._new_claim(), max_bytes=self._max_bytes, fingerprinted=self._fingerprinted
+        upload = Upload(
+            self._store, header, self._new_owner(), max_bytes=self._max_bytes, fingerprinted=self._fingerprinted
         )
-        self._opened.append(incoming)
-        return incoming
+        self._opened.append(upload)
+        return upload
 
     @property
     def is_open(self) -> bool:
         """Whether there is something to abort."""
-        return any(incoming.is_open for incoming in self._opened)
+        return any(upload.is_open for upload in self._opened)
 
     def abort(self) -> None:
-        for incoming in self._opened:
-            incoming.abort()
+        for upload in self._opened:
+            upload.abort()

@@ -143,8 +143,8 @@ async def retry_job(request: Request, job_id: manual.JobId) -> Response:
 
     def retry() -> tuple[Response, str]:
         check_operands(context, context.ledger.get(job_id, owner=owner))
-        job, publication = context.ledger.redrive(job_id, owner=owner)
-        send_message(context, publication)
+        job, message = context.ledger.redrive(job_id, owner=owner)
+        send_message(context, message)
         return pending_reply(job.record), job_id
 
     def again(first: str) -> Response:

@@ -11,7 +11,7 @@ from service.bodies.matmul_multipart import MULTIPART, MultipartReader
 from service.bodies.reader import Asked, Reader, media_type_of, unsupported
 from service.bodies.receive import receive
 from service.bodies.safetensors import SafetensorsReader
-from service.bodies.uploads import Claim, Intake
+from service.bodies.uploads import UploadOwner, UploadSet
 from service.changes import Watch
 from service.context import Context, context_of, owner_of
 from service.http.idempotency import holding_key
@@ -51,30 +51,30 @@ async def _submit(request: Request, context: Context, job_id: str, key: str | No
         raise unsupported(media_type, TAKEN)
     limit_bytes = settings.max_json_bytes if media_type == JSON else settings.max_body_bytes
     body = Body(request.scope, request.receive, limit_bytes=limit_bytes)
-    intake = Intake(
+    uploads = UploadSet(
         context.store,
-        lambda: Claim(owner, settings.product_ttl_s, name=new_id("op")),
+        lambda: UploadOwner(owner, settings.product_ttl_s, name=new_id("op")),
         max_bytes=settings.max_matrix_bytes,
         body_bytes=None if media_type == JSON else body.declared_bytes,
         fingerprinted=key is not None,
     )
     operands = Operands(context.store, settings, owner)
-    reader = _reader(request, media_type, body, intake, operands, context)
+    reader = _reader(request, media_type, body, uploads, operands, context)
     submitter = Submitter(context, owner, job_id, operands, request.headers.get("accept"), key)
-    return await receive(context, body, reader, intake, submitter.submit)
+    return await receive(context, body, reader, uploads, submitter.submit)
 
 
 def _reader(
-    request: Request, media_type: str, body: Body, intake: Intake, operands: Operands, context: Context
+    request: Request, media_type: str, body: Body, uploads: UploadSet, operands: Operands, context: Context
 ) -> Reader[Asked]:
     match media_type:
         case "application/json":
-            return JsonReader(intake.open)
+            return JsonReader(uploads.open)
         case "multipart/form-data":
             content_type = request.headers["content-type"]
-            return MultipartReader(content_type, intake.open, operands.check, context.staging_dir)
+            return MultipartReader(content_type, uploads.open, operands.check, context.staging_dir)
     return SafetensorsReader(
-        intake.open, operands.check, body_bytes=body.declared_bytes, staging_dir=context.staging_dir
+        uploads.open, operands.check, body_bytes=body.declared_bytes, staging_dir=context.staging_dir
     )
 
 

@@ -14,7 +14,7 @@ from service.bodies.body import Body
 from service.bodies.matrix import TAKEN, matrix_reader
 from service.bodies.reader import media_type_of, unsupported
 from service.bodies.receive import receive
-from service.bodies.uploads import Claim, Incoming, Intake
+from service.bodies.uploads import Upload, UploadOwner, UploadSet
 from service.context import context_of, owner_of
 from service.http.idempotency import holding_key, once
 from service.http.negotiation import FILE_OFFERS, JSON, choose_type, offers_for
@@ -47,25 +47,25 @@ async def _upload(request: Request, expected_id: str | None, key: str | None) ->
         raise unsupported(media_type, TAKEN)
     limit_bytes = settings.max_json_bytes if media_type == JSON else settings.max_body_bytes
     body = Body(request.scope, request.receive, limit_bytes=limit_bytes)
-    intake = Intake(
+    uploads = UploadSet(
         context.store,
-        lambda: Claim(owner, ttl_s, expected_id=expected_id),
+        lambda: UploadOwner(owner, ttl_s, expected_id=expected_id),
         max_bytes=settings.max_matrix_bytes,
         fingerprinted=key is not None,
     )
-    reader = matrix_reader(request, media_type, body, intake.open, context)
+    reader = matrix_reader(request, media_type, body, uploads.open, context)
 
-    def store(incoming: Incoming) -> Response:
+    def store(upload: Upload) -> Response:
         def commit() -> tuple[Response, str]:
-            info = incoming.commit()
+            info = upload.commit()
             return _info_reply(info, is_new=info.expires_at - info.created_at <= ttl_s + MADE_NOW_S), info.id
 
         def again(first: str) -> Response:
             return _info_reply(context.store.info(first, owner=owner), is_new=False)
 
-        return once(request, key, incoming.digest if key else "", commit, again)
+        return once(request, key, upload.digest if key else "", commit, again)
 
-    return await receive(context, body, reader, intake, store)
+    return await receive(context, body, reader, uploads, store)
 
 
 def _info_reply(info: MatrixInfo, *, is_new: bool) -> Response:

@@ -14,7 +14,7 @@ from jobs.models import OperandRef, RandomSpec
 from jobs.settings import Settings
 from service.bodies.options import MatmulOptions, MatrixRef
 from service.bodies.reader import Asked, Operand
-from service.bodies.uploads import Incoming
+from service.bodies.uploads import Upload
 from service.submit.plan import OperandType, Plan, make_plan
 
 
@@ -39,7 +39,7 @@ class Operands:
     def _type_of(self, operand: Operand, name: str, options: MatmulOptions) -> OperandType:
         try:
             match operand:
-                case Incoming():
+                case Upload():
                     return OperandType(operand.dtype, operand.shape)
                 case RandomSpec():
                     return self._random_type(operand, options)
@@ -71,7 +71,7 @@ class Operands:
         """How the job record names it."""
         kind = self._type_of(operand, name, options)
         match operand:
-            case Incoming():
+            case Upload():
                 return OperandRef(source="inline", matrix=operand.name, dtype=kind.dtype, shape=kind.shape)
             case RandomSpec():
                 spec = operand.model_copy(update={"dtype": kind.dtype})
@@ -87,4 +87,4 @@ def fingerprint(what: str, asked: Asked) -> str:
 
 
 def _described(operand: Operand) -> object:
-    return operand.digest if isinstance(operand, Incoming) else operand.model_dump()
+    return operand.digest if isinstance(operand, Upload) else operand.model_dump()

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 import structlog
 
 from jobs.errors import MatmulError, MatrixNotFound, OperandMissing, StoreFull, StoreUnavailable
-from jobs.ledger.interface import IdempotencyKey, Publication
+from jobs.ledger.interface import IdempotencyKey, JobMessage
 from jobs.models import Job, MatmulRequest, NewJob
 from jobs.queue import publish
 from jobs.states import REDRIVABLE
 from service.bodies.reader import Asked
-from service.bodies.uploads import Incoming
+from service.bodies.uploads import Upload
 from service.context import Context
 from service.http.negotiation import PRODUCT_OFFERS, choose_type, offers_for
 from service.submit.operands import Operands, fingerprint
@@ -82,9 +82,9 @@ class Submitter:
         stored: list[str] = []
         try:
             for operand in (asked.a, asked.b):
-                if isinstance(operand, Incoming):
+                if isinstance(operand, Upload):
                     stored.append(operand.commit().id)
-            job, publication = self.context.ledger.submit(
+            job, message = self.context.ledger.submit(
                 new,
                 max_queued=settings.max_queued_jobs,
                 max_queued_per_owner=settings.max_queued_jobs_per_key,
@@ -95,10 +95,10 @@ class Submitter:
         except MatmulError:
             self._drop(stored)
             raise
-        if publication is None:  # another request with this key was faster
+        if message is None:  # another request with this key was faster
             self._drop(stored)
             return Receipt(job, replayed=True)
-        send_message(self.context, publication)
+        send_message(self.context, message)
         return Receipt(job)
 
     def _drop(self, matrix_ids: Sequence[str]) -> None:
@@ -107,12 +107,12 @@ class Submitter:
                 self.context.store.delete(matrix_id, owner=self.owner)
 
 
-def send_message(context: Context, publication: Publication) -> None:
+def send_message(context: Context, message: JobMessage) -> None:
     """Tells the workers of a recorded job. Where the broker is away, the sweeper sends the message later."""
     try:
-        publish(context.celery, publication)
+        publish(context.celery, message)
     except (StoreUnavailable, StoreFull) as error:
-        log.warning("a job's message was not sent; the sweeper will", job=publication.job_id, error=error.type)
+        log.warning("a job's message was not sent; the sweeper will", job=message.job_id, error=error.type)
 
 
 def check_operands(context: Context, job: Job) -> None:

@@ -16,7 +16,7 @@ from tests.emulation.boxed import Case, run_of
 from tests.emulation.launches import Layout, Memory, Run, execute
 from tests.emulation.programs import Emulator
 from tests.support.kernels.products import in_float64, operands
-from worker.cuda.sources import TURN_THREADS, TURN_TILES, copy_program, kernel_program, turn_program
+from worker.cuda.sources import TRANSPOSE_THREADS, TRANSPOSE_TILES, copy_program, kernel_program, transpose_program
 
 WORDS = (0, 1)
 LEFT = np.float32(-77.0)
@@ -45,11 +45,11 @@ def test_the_float32_kernel(emulator: Emulator) -> None:
 
 
 def test_the_transposition(emulator: Emulator) -> None:
-    compiled = emulator.compile(turn_program(4, gated=True), "turn")
+    compiled = emulator.compile(transpose_program(4, gated=True), "transpose")
     elements = np.random.default_rng(2).standard_normal((1, 70, 130)).astype(np.float32)
     source = Memory(elements.shape, elements.dtype, Layout(132, 0), elements.tobytes())
     to = started(Memory((1, 130, 70), elements.dtype, Layout(72, 0), is_result=True))
-    launch = Launch((tiles(70, TURN_TILES[4]) * tiles(130, TURN_TILES[4]), 1, 1), (TURN_THREADS, 1, 1))
+    launch = Launch((tiles(70, TRANSPOSE_TILES[4]) * tiles(130, TRANSPOSE_TILES[4]), 1, 1), (TRANSPOSE_THREADS, 1, 1))
     runs = [Run(launch, (source, to, gate(word)), (70, 130, 132, 72, 0, 0, 1)) for word in WORDS]
     (closed,), (opened,) = execute(compiled, runs)
     assert np.all(closed == LEFT)

@@ -14,7 +14,7 @@ from tests.emulation.programs import Emulator
 from tests.support.kernels.products import matrix, stored
 from worker.check.elements import core
 from worker.check.host_matrix import HostMatrix
-from worker.cuda.sources import TURN_THREADS, TURN_TILES, gather_program, turn_program
+from worker.cuda.sources import TRANSPOSE_THREADS, TRANSPOSE_TILES, gather_program, transpose_program
 
 THREADS = 64
 CHECKED: list[tuple[DTypeName, bool]] = [
@@ -70,15 +70,15 @@ def test_the_check_s_single_elements(dtype: DTypeName, transposed: bool, emulato
 @pytest.mark.parametrize("dtype", TURNED)
 def test_the_transposition(dtype: DTypeName, emulator: Emulator) -> None:
     itemsize = DTYPES[dtype].itemsize
-    compiled = emulator.compile(turn_program(itemsize), "turn")
+    compiled = emulator.compile(transpose_program(itemsize), "transpose")
     runs, expected = [], []
     for order, (batch, rows, columns, gap, turned_gap) in enumerate(TURNS):
         elements = matrix((batch, rows, columns), dtype, np.random.default_rng(order))
         memory, pitch = spaced(elements, gap), rows + turned_gap
         to = Memory((batch, columns, rows), STORAGE_DTYPES[dtype], Layout(pitch, columns * pitch), b"", True)
         sizes = (rows, columns, memory.layout.pitch, to.layout.pitch, memory.layout.stride, to.layout.stride, batch)
-        blocks = tiles(rows, TURN_TILES[itemsize]) * tiles(columns, TURN_TILES[itemsize])
-        runs.append(Run(Launch((blocks, 1, min(batch, 2)), (TURN_THREADS, 1, 1)), (memory, to), sizes, order))
+        blocks = tiles(rows, TRANSPOSE_TILES[itemsize]) * tiles(columns, TRANSPOSE_TILES[itemsize])
+        runs.append(Run(Launch((blocks, 1, min(batch, 2)), (TRANSPOSE_THREADS, 1, 1)), (memory, to), sizes, order))
         expected.append(elements.swapaxes(1, 2))
     for (found,), turned in zip(execute(compiled, runs), expected, strict=True):
         np.testing.assert_array_equal(found.view(turned.dtype), turned)

@@ -31,7 +31,7 @@ SMALL = [(33, 65, 70), (1, 1, 1), (130, 520, 100)]
 GRANTS = (1e-7, 2e-7, 3e-7, 1e-6)
 
 
-def on_device(runner: CudaRunner, elements: Array, dtype: DTypeName, *, turned: bool = False) -> MatrixOnDevice:
+def on_device(runner: CudaRunner, elements: Array, dtype: DTypeName, *, transposed: bool = False) -> MatrixOnDevice:
     """Poisoned around its elements."""
     from tests.gpu.poisoned import allocate_poisoned
     from worker.cuda.check.matrix import MatrixOnDevice
@@ -39,14 +39,14 @@ def on_device(runner: CudaRunner, elements: Array, dtype: DTypeName, *, turned: 
 
     kept = allocate_poisoned(operand_layout(dtype, elements.shape))
     upload(elements, kept)
-    shape = core(elements, transposed=turned).shape
-    return MatrixOnDevice(runner.compiler, kept, (shape[0], shape[1], shape[2]), turned)
+    shape = core(elements, transposed=transposed).shape
+    return MatrixOnDevice(runner.compiler, kept, (shape[0], shape[1], shape[2]), transposed)
 
 
 def all_on_device(runner: CudaRunner, problem: Problem, a: Array, b: Array, c: Array) -> Matrices:
     return (
-        on_device(runner, a, problem.dtype, turned=problem.transpose_a),
-        on_device(runner, b, problem.dtype, turned=problem.transpose_b),
+        on_device(runner, a, problem.dtype, transposed=problem.transpose_a),
+        on_device(runner, b, problem.dtype, transposed=problem.transpose_b),
         on_device(runner, c, problem.product_dtype),
     )
 
@@ -203,11 +203,11 @@ def test_a_short_matrix_is_digested_on_the_host(runner: CudaRunner, rng: np.rand
 
 
 @pytest.mark.parametrize("dtype", DTYPE_NAMES)
-@pytest.mark.parametrize("turned", [False, True])
-def test_single_elements(runner: CudaRunner, dtype: DTypeName, turned: bool, rng: np.random.Generator) -> None:
+@pytest.mark.parametrize("transposed", [False, True])
+def test_single_elements(runner: CudaRunner, dtype: DTypeName, transposed: bool, rng: np.random.Generator) -> None:
     elements = matrix((3, 70, 50), dtype, rng)
-    values = as_float64(core(elements, transposed=turned), dtype)
-    kept = on_device(runner, elements, dtype, turned=turned)
+    values = as_float64(core(elements, transposed=transposed), dtype)
+    kept = on_device(runner, elements, dtype, transposed=transposed)
     rows, columns = rng.integers(0, 50, (20, 1)), rng.integers(0, 50, 30)
     np.testing.assert_array_equal(kept.elements(2, rows, columns), values[2, rows, columns])
     np.testing.assert_array_equal(kept.item(1).elements(5, rows, columns), values[1, rows, columns])

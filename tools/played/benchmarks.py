@@ -7,7 +7,7 @@ from typing import Any
 
 from jobs.benchmarks.cases import Case, expand
 from jobs.benchmarks.findings import attempt_name, record_name, samples_name
-from jobs.benchmarks.records import AttemptInfo, BenchmarkSummary, CaseRecord, Checked, Samples, Spread
+from jobs.benchmarks.records import AttemptInfo, BenchmarkSummary, CaseRecord, Checked, Samples, SampleStatistics
 from jobs.benchmarks.spec import BenchmarkSpec
 from jobs.fleet.workers import DeviceInfo
 from jobs.models import BenchmarkOutcome, Job, Progress
@@ -49,7 +49,7 @@ def case_record(
         figures = {
             "kernel_ms": times[2] / 1e3,
             "gflops": gflops,
-            "time_us": Spread(
+            "time_us": SampleStatistics(
                 min=times[0],
                 q1=times[1],
                 median=times[2],

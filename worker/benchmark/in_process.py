@@ -9,8 +9,8 @@ from typing import Self
 from jobs.benchmarks.spec import DataSpec
 from jobs.errors import DeviceFault, JobFailed, OutOfDeviceMemory
 from kernels.model.numerics import Problem
+from worker.benchmark.case_run import CaseRun, Check, Result
 from worker.benchmark.measure import measure
-from worker.benchmark.turn import Check, Result, Turn
 from worker.device.bench import Bench
 from worker.device.runner import Runner
 
@@ -26,23 +26,23 @@ class InProcess:
         self._context: AbstractContextManager[Bench] | None = None
         self._bench: Bench | None = None
 
-    def measure(self, turn: Turn, check: Check) -> Result:
+    def measure(self, case_run: CaseRun, check: Check) -> Result:
         """Raises DeviceFault, and what `check` raises; whatever else went wrong is in the record."""
         try:
-            return self._measure(turn, check)
+            return self._measure(case_run, check)
         except DeviceFault:
             raise
         except OutOfDeviceMemory as error:
-            return turn.without_figures("oom", error.detail)
+            return case_run.without_figures("oom", error.detail)
         except MemoryError:
-            return turn.without_figures("oom", NO_MEMORY)
+            return case_run.without_figures("oom", NO_MEMORY)
         except JobFailed as error:
-            return turn.without_figures("launch_error", error.detail)
+            return case_run.without_figures("launch_error", error.detail)
 
-    def _measure(self, turn: Turn, check: Check) -> Result:
-        bench = self._bench_for(turn.case.problem, turn.spec.data)
+    def _measure(self, case_run: CaseRun, check: Check) -> Result:
+        bench = self._bench_for(case_run.case.problem, case_run.spec.data)
         try:
-            return measure(bench, turn, check)
+            return measure(bench, case_run, check)
         except BaseException as error:
             # The bench's context says in our words what the device's library raised, and its memory goes.
             self._close(error)

@@ -14,13 +14,13 @@ from jobs.benchmarks.spec import BenchmarkKind, BenchmarkSpec
 from jobs.errors import InvalidConfig, InvalidRequest, JobFailed
 from jobs.ledger.interface import Claimed, Ledger
 from jobs.models import BenchmarkOutcome
-from worker.benchmark.apart import Apart
+from worker.benchmark.case_run import Check
 from worker.benchmark.in_process import InProcess
-from worker.benchmark.order import in_turn
+from worker.benchmark.isolated import Isolated
+from worker.benchmark.order import shuffled_runs
 from worker.benchmark.run import BenchmarkRun, Measurer
 from worker.benchmark.summary import summary, summary_of_ceilings
 from worker.benchmark.tune import tune
-from worker.benchmark.turn import Check
 from worker.device.runner import Runner
 
 
@@ -44,7 +44,7 @@ def benchmark(claimed: Claimed, ledger: Ledger, runner: Runner, *, worker: str, 
 
 
 def _measurer(spec: BenchmarkSpec, runner: Runner) -> AbstractContextManager[Measurer]:
-    return nullcontext(Apart()) if spec.fresh_process else InProcess(runner)
+    return nullcontext(Isolated()) if spec.fresh_process else InProcess(runner)
 
 
 def _introduced(run: BenchmarkRun, runner: Runner, worker: str) -> tuple[AttemptInfo, ...]:
@@ -67,14 +67,14 @@ def _sweep(run: BenchmarkRun, _: Runner) -> None:
         cases = expand(run.spec, run.device)
     except (InvalidRequest, InvalidConfig) as error:
         raise JobFailed(error.detail) from error
-    turns = list(in_turn(cases, run.spec.timing.rounds, run.spec.data.seed))
-    run.plan(len(turns))
-    for number, case in turns:
+    case_runs = list(shuffled_runs(cases, run.spec.timing.rounds, run.spec.data.seed))
+    run.plan(len(case_runs))
+    for number, case in case_runs:
         run.measure(case, number)
 
 
 def _ceilings(run: BenchmarkRun, runner: Runner) -> None:
-    """Taken all anew by each attempt: they take seconds, and belong together."""
+    """SampleSet all anew by each attempt: they take seconds, and belong together."""
     for ceiling in runner.ceilings():
         run.counted()
         run.ceilings.append(ceiling)

@@ -10,9 +10,9 @@ from jobs.errors import KernelUnavailable
 from kernels.catalog import BY_NAME
 from kernels.model.numerics import AccuracyName
 from kernels.published_records import Status
-from worker.benchmark.proof import proved, why_wrong
-from worker.benchmark.sampling import Taken, mean_and_least, reps_for, take, warm_up
-from worker.benchmark.turn import Check, Result, Turn
+from worker.benchmark.case_run import CaseRun, Check, Result
+from worker.benchmark.check import check_product, why_wrong
+from worker.benchmark.sampling import SampleSet, mean_and_least, reps_for, take, warm_up
 from worker.device.bench import Bench, Prepared, Watched
 from worker.device.roof import roof_of
 
@@ -20,58 +20,58 @@ LEAST_SAMPLES = 3  # that a case may end with when its time is up: a median of f
 ROOF_SLACK = 1.02  # faster than so many times what the device can do at all: the clock or the count is wrong
 
 
-def measure(bench: Bench, turn: Turn, check: Check) -> Result:
+def measure(bench: Bench, case_run: CaseRun, check: Check) -> Result:
     """The case's record and samples. A wrong product has no figures.
 
     Raises KernelUnavailable (at its launch), OutOfDeviceMemory, MemoryError, DeviceFault, and what `check` raises.
     """
     try:
-        prepared = bench.prepare(turn.case)
+        prepared = bench.prepare(case_run.case)
     except KernelUnavailable as error:
-        return turn.without_figures("compile_error", error.detail)
+        return case_run.without_figures("compile_error", error.detail)
     known: dict[str, Any] = {"launch": prepared.launch, "compile_ms": prepared.compile_ms}
-    problem, accuracy = turn.case.problem, _accuracy(turn)
+    problem, accuracy = case_run.case.problem, _accuracy(case_run)
     check()
     bench.poison()
     prepared.sample(1, "warm")
-    known["before"] = proved(bench, problem, accuracy, turn.spec)
+    known["before"] = check_product(bench, problem, accuracy, case_run.spec)
     if not known["before"].passed:
-        return turn.without_figures("incorrect", why_wrong(known["before"]), **known)
-    if turn.round == 0:
+        return case_run.without_figures("incorrect", why_wrong(known["before"]), **known)
+    if case_run.round == 0:
         known["error_vs_float64"] = bench.error_vs_float64()
-    taken, watched = _sampled(bench, prepared, turn, check)
-    known |= _of_sampling(turn, taken, watched)
-    if len(taken.kept) < min(LEAST_SAMPLES, turn.timing.min_samples):
-        return turn.without_figures("timeout", _why_so_few(taken, turn), **known)
-    known["after"] = proved(bench, problem, accuracy, turn.spec)
+    taken, watched = _sampled(bench, prepared, case_run, check)
+    known |= _of_sampling(case_run, taken, watched)
+    if len(taken.kept) < min(LEAST_SAMPLES, case_run.timing.min_samples):
+        return case_run.without_figures("timeout", _why_so_few(taken, case_run), **known)
+    known["after"] = check_product(bench, problem, accuracy, case_run.spec)
     if not known["after"].passed:
-        return turn.without_figures("incorrect", f"While it was timed: {why_wrong(known['after'])}", **known)
+        return case_run.without_figures("incorrect", f"While it was timed: {why_wrong(known['after'])}", **known)
     check()
-    if turn.round == 0:
-        known |= _extras(bench, prepared, turn)
-    return _timed(turn, taken, known), taken.samples
+    if case_run.round == 0:
+        known |= _extras(bench, prepared, case_run)
+    return _timed(case_run, taken, known), taken.samples
 
 
-def _accuracy(turn: Turn) -> AccuracyName:
-    accuracy = turn.case.accuracy
+def _accuracy(case_run: CaseRun) -> AccuracyName:
+    accuracy = case_run.case.accuracy
     assert accuracy is not None, "a case without an accuracy class is skipped, not measured"
     return accuracy
 
 
-def _sampled(bench: Bench, prepared: Prepared, turn: Turn, check: Check) -> tuple[Taken, Watched]:
-    """The product is poisoned before the first sample, so that what is proved afterwards was written while timed."""
-    estimate_us = warm_up(prepared, turn.timing, check)
-    reps = reps_for(estimate_us, turn.device.device_class)
+def _sampled(bench: Bench, prepared: Prepared, case_run: CaseRun, check: Check) -> tuple[SampleSet, Watched]:
+    """The product is poisoned before the first sample, so that what is checked afterwards was written while timed."""
+    estimate_us = warm_up(prepared, case_run.timing, check)
+    reps = reps_for(estimate_us, case_run.device.device_class)
     bench.poison()
     with bench.watch() as watched:
-        taken = take(bench, prepared, turn.timing, reps, check)
+        taken = take(bench, prepared, case_run.timing, reps, check)
     return taken, watched
 
 
-def _of_sampling(turn: Turn, taken: Taken, watched: Watched) -> dict[str, Any]:
+def _of_sampling(case_run: CaseRun, taken: SampleSet, watched: Watched) -> dict[str, Any]:
     """What is recorded of the samples besides their times."""
     mean_mhz, least_mhz = mean_and_least(taken.clocks_mhz)
-    on_gpu = turn.device.device_class == "gpu"
+    on_gpu = case_run.device.device_class == "gpu"
     return {
         "samples": len(taken.kept),
         "discarded": taken.discarded,
@@ -85,18 +85,18 @@ def _of_sampling(turn: Turn, taken: Taken, watched: Watched) -> dict[str, Any]:
     }
 
 
-def _why_so_few(taken: Taken, turn: Turn) -> str:
-    timing, least = turn.timing, min(LEAST_SAMPLES, turn.timing.min_samples)
+def _why_so_few(taken: SampleSet, case_run: CaseRun) -> str:
+    timing, least = case_run.timing, min(LEAST_SAMPLES, case_run.timing.min_samples)
     told = f"Only {len(taken.kept)} of at least {least} samples were taken in {timing.timeout_s:g} s"
     if taken.discarded:
         return f"{told}; {taken.discarded} more were thrown away, for the clock was far below its default."
     return f"{told}; allow it more, or make the product smaller."
 
 
-def _extras(bench: Bench, prepared: Prepared, turn: Turn) -> dict[str, Any]:
+def _extras(bench: Bench, prepared: Prepared, case_run: CaseRun) -> dict[str, Any]:
     """Copies and energy, where they are asked for."""
     found: dict[str, Any] = {}
-    spec = turn.spec
+    spec = case_run.spec
     if spec.transfers.enabled:
         found["copies"] = bench.copies(pageable=False)
         if spec.transfers.pageable:
@@ -106,13 +106,13 @@ def _extras(bench: Bench, prepared: Prepared, turn: Turn) -> dict[str, Any]:
     return found
 
 
-def _timed(turn: Turn, taken: Taken, known: dict[str, Any]) -> CaseRecord:
+def _timed(case_run: CaseRun, taken: SampleSet, known: dict[str, Any]) -> CaseRecord:
     times = spread(taken.times_us)
     ordered = sorted(taken.times_us)
     interval = ci95(ordered)
-    gflops = turn.case.problem.flops / times.median / 1e3
-    status, reason = _judged(turn, gflops)
-    return turn.record(
+    gflops = case_run.case.problem.flops / times.median / 1e3
+    status, reason = _judged(case_run, gflops)
+    return case_run.record(
         status,
         reason,
         kernel_ms=times.median / 1e3,
@@ -125,9 +125,9 @@ def _timed(turn: Turn, taken: Taken, known: dict[str, Any]) -> CaseRecord:
     )
 
 
-def _judged(turn: Turn, gflops: float) -> tuple[Status, str | None]:
+def _judged(case_run: CaseRun, gflops: float) -> tuple[Status, str | None]:
     """`implausible` above the device's roof, with the figures that say so."""
-    roof = roof_of(BY_NAME[turn.case.kernel], turn.device, _accuracy(turn), turn.case.problem.dtype)
+    roof = roof_of(BY_NAME[case_run.case.kernel], case_run.device, _accuracy(case_run), case_run.case.problem.dtype)
     if roof is None or gflops <= ROOF_SLACK * roof:
         return "ok", None
     return "implausible", f"{gflops:.0f} GFLOPS are more than the {roof:.0f} that the device can do."

@@ -13,7 +13,7 @@ from jobs.benchmarks.cases import Case
 from kernels.model.numerics import Problem
 
 
-def in_turn(cases: Sequence[Case], rounds: int, seed: int) -> Iterator[tuple[int, Case]]:
+def shuffled_runs(cases: Sequence[Case], rounds: int, seed: int) -> Iterator[tuple[int, Case]]:
     """Every case in every round; what is skipped comes first, and once."""
     yield from ((0, case) for case in cases if case.skip is not None)
     groups: dict[Problem, list[Case]] = {}

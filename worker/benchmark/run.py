@@ -19,8 +19,8 @@ from jobs.errors import JobFailed, StaleAttempt, StoreFull
 from jobs.fleet.workers import DeviceInfo
 from jobs.ledger.interface import Claimed, Ledger
 from jobs.models import Progress
-from worker.benchmark.turn import Check, Result, Turn
-from worker.device.patience import patiently
+from worker.benchmark.case_run import CaseRun, Check, Result
+from worker.device.retry import retry_until
 
 KEEP_PATIENCE_S = 60.0  # for a Redis that is away or full: what is measured would be lost with the attempt
 NO_ROOM = "The job store has no room for what is measured; delete finished jobs and retry this one."
@@ -28,9 +28,9 @@ MOST_STARTS = 2  # attempts that may end while a case runs, before it is given u
 
 
 class Measurer(Protocol):
-    """Takes one turn: in this process, or in a fresh one."""
+    """Measures one run of a case: in this process, or in a fresh one."""
 
-    def measure(self, turn: Turn, check: Check) -> Result:
+    def measure(self, case_run: CaseRun, check: Check) -> Result:
         """Raises DeviceFault, StaleAttempt; all that is wrong with the case alone is in its record."""
         ...
 
@@ -71,7 +71,7 @@ class BenchmarkRun:
     _pace: _Pace = field(init=False)
 
     def __post_init__(self) -> None:
-        kept = patiently(lambda: self.ledger.findings(self.claimed.job.id), patience_s=KEEP_PATIENCE_S)
+        kept = retry_until(lambda: self.ledger.findings(self.claimed.job.id), patience_s=KEEP_PATIENCE_S)
         self.found = read_findings(kept)
         self.records = {(record.round, record.case): record for record in self.found.records}
         self._pace = _Pace(total=self.claimed.job.record.progress.total, done=len(self.records))
@@ -90,18 +90,18 @@ class BenchmarkRun:
         known = self.records.get((round_number, case.id))
         if known is not None:
             return known
-        turn = Turn(case, round_number, self.claimed.attempt, self.spec, timing or self.spec.timing, self.device)
+        case_run = CaseRun(case, round_number, self.claimed.attempt, self.spec, timing or self.spec.timing, self.device)
         if case.skip is not None:
-            return self._kept(turn, turn.without_figures("skipped", case.skip))
-        if (earlier := self._starts(turn)) >= MOST_STARTS:
+            return self._kept(case_run, case_run.without_figures("skipped", case.skip))
+        if (earlier := self._starts(case_run)) >= MOST_STARTS:
             reason = f"{earlier} attempts ended while it ran, so it is not tried again."
-            return self._kept(turn, turn.without_figures("launch_error", reason))
-        self._mark_started(turn)
+            return self._kept(case_run, case_run.without_figures("launch_error", reason))
+        self._mark_started(case_run)
         began_s = time.monotonic()
-        result = self.measurer.measure(turn, self.check)
+        result = self.measurer.measure(case_run, self.check)
         self._pace.spent_s += time.monotonic() - began_s
         self._pace.measured += 1
-        return self._kept(turn, result)
+        return self._kept(case_run, result)
 
     def skip(self, case: Case, reason: str, round_number: int = 0) -> CaseRecord:
         """Keeps a `skipped` record with the reason in a sentence; one that is there already stays."""
@@ -114,7 +114,7 @@ class BenchmarkRun:
         kept = {name: text.encode() for name, text in findings.items()}
         progress = self._pace.progress(current)
         try:
-            owned = patiently(
+            owned = retry_until(
                 lambda: self.ledger.keep_findings(job_id, attempt, kept, progress, news), patience_s=KEEP_PATIENCE_S
             )
         except StoreFull as error:
@@ -127,28 +127,28 @@ class BenchmarkRun:
         self._pace.done += 1
 
     # ---- one case ----
-    def _starts(self, turn: Turn) -> int:
+    def _starts(self, case_run: CaseRun) -> int:
         """How many attempts before this one started the case and did not come to record it."""
-        return sum(attempt != turn.attempt for attempt in self._started.get(_started_name(turn), ()))
+        return sum(attempt != case_run.attempt for attempt in self._started.get(_started_name(case_run), ()))
 
-    def _mark_started(self, turn: Turn) -> None:
-        name = _started_name(turn)
-        self._started.setdefault(name, []).append(turn.attempt)
-        self.keep({name: json.dumps(self._started[name])}, {}, current=_label(turn.case))
+    def _mark_started(self, case_run: CaseRun) -> None:
+        name = _started_name(case_run)
+        self._started.setdefault(name, []).append(case_run.attempt)
+        self.keep({name: json.dumps(self._started[name])}, {}, current=_label(case_run.case))
 
-    def _kept(self, turn: Turn, result: Result) -> CaseRecord:
+    def _kept(self, case_run: CaseRun, result: Result) -> CaseRecord:
         record, samples = result
-        findings = {record_name(turn.round, record.case): record.model_dump_json()}
+        findings = {record_name(case_run.round, record.case): record.model_dump_json()}
         if samples.time_us:
-            findings[samples_name(turn.round, record.case)] = samples.model_dump_json()
+            findings[samples_name(case_run.round, record.case)] = samples.model_dump_json()
         self._pace.done += 1
-        self.keep(findings, _news(record), current=_label(turn.case))
-        self.records[(turn.round, record.case)] = record
+        self.keep(findings, _news(record), current=_label(case_run.case))
+        self.records[(case_run.round, record.case)] = record
         return record
 
 
-def _started_name(turn: Turn) -> str:
-    return f"started:{turn.round}:{turn.case.id}"
+def _started_name(case_run: CaseRun) -> str:
+    return f"started:{case_run.round}:{case_run.case.id}"
 
 
 def _label(case: Case) -> str:

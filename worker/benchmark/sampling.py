@@ -10,8 +10,8 @@ from statistics import fmean, median
 from jobs.benchmarks.records import Samples, StopReason
 from jobs.benchmarks.spec import TimingSpec
 from kernels.model.kernel import DeviceClass
+from worker.benchmark.case_run import Check
 from worker.benchmark.stopping import StopRule
-from worker.benchmark.turn import Check
 from worker.device.bench import Bench, Prepared, Sample
 
 LEAST_LAUNCHES = 3  # of a warm-up
@@ -32,7 +32,7 @@ CHECK_EVERY_S = 0.05
 
 
 @dataclass(slots=True)
-class Taken:
+class SampleSet:
     """What sampling gave."""
 
     reps: int
@@ -94,12 +94,12 @@ def reps_for(time_us: float, device_class: DeviceClass) -> int:
     return min(MOST_REPS, max(1, math.ceil(LEAST_SAMPLE_US[device_class] / max(time_us, 1e-3))))
 
 
-def take(bench: Bench, prepared: Prepared, timing: TimingSpec, reps: int, check: Check) -> Taken:
+def take(bench: Bench, prepared: Prepared, timing: TimingSpec, reps: int, check: Check) -> SampleSet:
     """Samples until the stop rule ends it. Raises DeviceFault, and what `check` raises.
 
     A clock that the power cap holds down is how fast the device is on such work, so its samples count.
     """
-    taken, rule, pause_s = Taken(reps), StopRule(timing), FIRST_PAUSE_S
+    taken, rule, pause_s = SampleSet(reps), StopRule(timing), FIRST_PAUSE_S
     started = time.monotonic()
     while True:
         check()

@@ -19,7 +19,7 @@ from kernels.model.architectures import ARCHITECTURES
 from kernels.model.kernel import TileConfig
 from kernels.model.numerics import Problem
 from kernels.resources import records_of
-from worker.benchmark.order import in_turn
+from worker.benchmark.order import shuffled_runs
 from worker.benchmark.run import BenchmarkRun
 from worker.benchmark.search import FINALISTS, heats, search
 
@@ -78,11 +78,11 @@ def _one(run: BenchmarkRun, task: Task, *, others: int) -> int:
         found, asked = _finalists(run, space)
         finalists += found
         counted += asked
-    turns = list(in_turn(finalists, run.spec.timing.rounds, run.spec.data.seed))
-    run.plan(others + counted + len(turns))  # configs that do not run have left the race
-    for number, case in turns:
+    case_runs = list(shuffled_runs(finalists, run.spec.timing.rounds, run.spec.data.seed))
+    run.plan(others + counted + len(case_runs))  # configs that do not run have left the race
+    for number, case in case_runs:
         run.measure(case, number)
-    return counted + len(turns)
+    return counted + len(case_runs)
 
 
 def _finalists(run: BenchmarkRun, space: Space) -> tuple[list[Case], int]:

@@ -8,7 +8,7 @@ import numpy as np
 from kernels.model.border import MOST, border_launch, is_small
 from kernels.model.numerics import Problem
 from worker.cuda.compile import Compiler
-from worker.cuda.follow import follow
+from worker.cuda.dependent_launch import launch_dependent
 from worker.cuda.memory import DeviceMatrix
 from worker.cuda.sources import border_program
 
@@ -36,7 +36,7 @@ class Border:
             *(np.int64(matrix.layout.stride) for matrix in matrices),
             *(np.int64(size) for size in (problem.batch, self._inner.m, self._inner.n)),
         )
-        follow(self._function, self._launch.grid, self._launch.block, arguments)
+        launch_dependent(self._function, self._launch.grid, self._launch.block, arguments)
 
 
 def make_border(compiler: Compiler, problem: Problem, inner: Problem) -> Border | None:

@@ -18,7 +18,7 @@ from worker.cuda.compile import Compiler
 from worker.cuda.cublas_lt import CublasLt, Product
 from worker.cuda.memory import DeviceMatrix, allocate
 from worker.cuda.pitch import GROUP, IN_GROUPS
-from worker.cuda.turn import turn, turn_function, turned_layout
+from worker.cuda.transpose import transpose, transpose_function, transposed_layout
 
 LARGEST_SIZE = 2**31 - 1  # these bindings take 32-bit sizes
 # Partial sums of 16-bit products stay in float32, also where work is split along k.
@@ -59,7 +59,7 @@ class Cublas:
     """A handle on the current device. For use by one thread."""
 
     def __init__(self, compiler: Compiler) -> None:
-        self._turn = turn_function(compiler, "int8")  # for any elements of a byte
+        self._transpose = transpose_function(compiler, "int8")  # for any elements of a byte
         self._lt: CublasLt | None = None  # once it is needed
         self._handle = cublas.create()
         cublas.setPointerMode(self._handle, cublas.CUBLAS_POINTER_MODE_HOST)
@@ -107,19 +107,19 @@ class Cublas:
     def _depth_first(
         self, problem: Problem, a: DeviceMatrix, b: DeviceMatrix
     ) -> tuple[Problem, DeviceMatrix, DeviceMatrix]:
-        """The same product with both operands contiguous along k, B turned where it is not.
+        """The same product with both operands contiguous along k, B transposed where it is not.
 
         Only so do cuBLAS's tensor-core kernels for elements of a byte apply, and 8-bit floats have no others. On an
         H200, 8192³ of int8 ran at 1471 TOPS that way and at 127 as A·B lies row-major, where some sizes were refused
         besides (cuBLAS 13.1).
         """
-        turned_a = self._turned(a) if problem.transpose_a else a
-        turned_b = b if problem.transpose_b else self._turned(b)
-        return replace(problem, transpose_a=False, transpose_b=True), turned_a, turned_b
+        transposed_a = self._transposed(a) if problem.transpose_a else a
+        transposed_b = b if problem.transpose_b else self._transposed(b)
+        return replace(problem, transpose_a=False, transpose_b=True), transposed_a, transposed_b
 
-    def _turned(self, matrix: DeviceMatrix) -> DeviceMatrix:
-        copy = allocate(turned_layout(matrix.layout, in_groups=True))
-        turn(self._turn, matrix, copy)
+    def _transposed(self, matrix: DeviceMatrix) -> DeviceMatrix:
+        copy = allocate(transposed_layout(matrix.layout, in_groups=True))
+        transpose(self._transpose, matrix, copy)
         return copy
 
 

@@ -17,11 +17,11 @@ from kernels.model.kernel import CudaKernel, DeviceTraits, Launch, Pass, TileCon
 from kernels.model.numerics import Problem
 from worker.cuda.border import Border, make_border
 from worker.cuda.compile import Compiler
-from worker.cuda.follow import follow
+from worker.cuda.dependent_launch import launch_dependent
 from worker.cuda.memory import DeviceMatrix
 from worker.cuda.sources import copy_program, kernel_program
 from worker.cuda.tensor_maps import copy_rows, copy_rows_if_open, is_aligned, room_for, tensor_map
-from worker.cuda.turn import turn, turn_function, turned_layout
+from worker.cuda.transpose import transpose, transpose_function, transposed_layout
 
 LARGEST_GRID = 2**31 - 1
 LARGEST_COORDINATE = 2**30  # of a kernel that counts in 32 bits; a tile that begins inside may end beyond
@@ -54,7 +54,7 @@ class Functions:
 
     main: Any = None
     passes: tuple[Any, ...] = ()
-    turn: Any | None = None
+    transpose: Any | None = None
     border: Border | None = None
     copy: Any | None = None
     substitute: Substitute | None = None
@@ -87,10 +87,10 @@ def _prepare(
         driver.funcSetAttribute(main.ptr, MAX_DYNAMIC_SHARED_BYTES, shared_bytes)
     passes = kernel.passes(problem, config) if kernel.passes is not None else ()
     inner, launched = kernel.inner(problem, config), kernel.as_launched(problem, config)
-    turning = turn_function(compiler, problem.dtype, gated=gated) if launched != inner else None
+    transposing = transpose_function(compiler, problem.dtype, gated=gated) if launched != inner else None
     border = make_border(compiler, problem, inner)
     copy = compiler.function(copy_program(), "copy_rows") if gated else None
-    return Functions(main, tuple(compiler.function(program, each.name) for each in passes), turning, border, copy)
+    return Functions(main, tuple(compiler.function(program, each.name) for each in passes), transposing, border, copy)
 
 
 def _traits() -> DeviceTraits:
@@ -162,15 +162,15 @@ def _put(
     shape: Launch,
     arguments: tuple[np.generic | Array, ...],
     *,
-    follows: bool = False,
+    is_dependent: bool = False,
 ) -> None:
-    """`follows`: it may begin while what is before it on the stream ends."""
+    """`is_dependent`: it may begin while what is before it on the stream ends."""
     if shape.grid[0] > LARGEST_GRID:
         raise KernelUnavailable(f"{kernel.name} would need {shape.grid[0]} blocks; take larger tiles.")
     multiprocessors = cupy.cuda.Device().attributes["MultiProcessorCount"] if shape.resident else 0
     grid = shape.on(multiprocessors)
-    if follows:
-        follow(function, grid, shape.block, arguments, shape.shared_bytes)
+    if is_dependent:
+        launch_dependent(function, grid, shape.block, arguments, shape.shared_bytes)
     else:
         function(grid, shape.block, arguments, shared_mem=shape.shared_bytes)
 
@@ -189,8 +189,8 @@ def _launch_with_maps(
     _check_sizes(kernel, problem)
     c = matrices[2] if is_aligned(matrices[2]) else room_for(matrices[2].layout)
     launched = kernel.as_launched(problem, config)
-    a = _within_reach(matrices[0], functions, gate, turned=problem.transpose_a != launched.transpose_a)
-    b = _within_reach(matrices[1], functions, gate, turned=problem.transpose_b != launched.transpose_b)
+    a = _within_reach(matrices[0], functions, gate, transposed=problem.transpose_a != launched.transpose_a)
+    b = _within_reach(matrices[1], functions, gate, transposed=problem.transpose_b != launched.transpose_b)
     of_a, of_b = tensor_map(a, boxes.a, to_tf32=boxes.to_tf32), tensor_map(b, boxes.b, to_tf32=boxes.to_tf32)
     sizes: tuple[int, ...] = (launched.m, launched.n, launched.k, launched.batch, a.layout.batch, b.layout.batch)
     maps: tuple[Array, ...] = (of_a, of_b, tensor_map(c, boxes.c))
@@ -201,18 +201,18 @@ def _launch_with_maps(
     workspace = _workspace(kernel, config, problem)
     if workspace is not None:
         arguments = (*arguments, np.uint64(workspace.ptr))
-    follows = kernel.follows and functions.turn is not None
-    _put(functions.main, kernel, kernel.launch(problem, config), (*arguments, *gate), follows=follows)
+    is_dependent = kernel.supports_dependent_launch and functions.transpose is not None
+    _put(functions.main, kernel, kernel.launch(problem, config), (*arguments, *gate), is_dependent=is_dependent)
     functions.multiply_border(matrices[0], matrices[1], c)
     if c is not matrices[2]:
         _copy_rows(functions, c, matrices[2], gate)
 
 
-def _within_reach(operand: DeviceMatrix, functions: Functions, gate: Gate, *, turned: bool) -> DeviceMatrix:
+def _within_reach(operand: DeviceMatrix, functions: Functions, gate: Gate, *, transposed: bool) -> DeviceMatrix:
     """The operand, transposed if asked for, with rows where bulk tensor copies reach them."""
-    if turned:
-        to = room_for(turned_layout(operand.layout, in_groups=False))
-        turn(functions.turn, operand, to, gate)
+    if transposed:
+        to = room_for(transposed_layout(operand.layout, in_groups=False))
+        transpose(functions.transpose, operand, to, gate)
         return to
     if is_aligned(operand):
         return operand

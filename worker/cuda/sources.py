@@ -14,18 +14,18 @@ from pathlib import Path
 from kernels.model.kernel import SOURCE_DIR, CudaKernel, TileConfig
 from kernels.model.numerics import DTypeName, Problem
 
-TURN_SOURCE = Path(__file__).parent / "src" / "turn.cu"
-BORDER_SOURCE = TURN_SOURCE.with_name("border.cu")
-BENCHMARK_SOURCE = TURN_SOURCE.with_name("benchmark.cu")
-RANDOM_SOURCE = TURN_SOURCE.with_name("random.cu")
-SKETCH_SOURCE = TURN_SOURCE.with_name("sketch.cu")
-DIRECT_SOURCE = TURN_SOURCE.with_name("direct.cu")
-DIGEST_SOURCE = TURN_SOURCE.with_name("digest.cu")
-GATHER_SOURCE = TURN_SOURCE.with_name("gather.cu")
+TRANSPOSE_SOURCE = Path(__file__).parent / "src" / "transpose.cu"
+BORDER_SOURCE = TRANSPOSE_SOURCE.with_name("border.cu")
+BENCHMARK_SOURCE = TRANSPOSE_SOURCE.with_name("benchmark.cu")
+RANDOM_SOURCE = TRANSPOSE_SOURCE.with_name("random.cu")
+SKETCH_SOURCE = TRANSPOSE_SOURCE.with_name("sketch.cu")
+DIRECT_SOURCE = TRANSPOSE_SOURCE.with_name("direct.cu")
+DIGEST_SOURCE = TRANSPOSE_SOURCE.with_name("digest.cu")
+GATHER_SOURCE = TRANSPOSE_SOURCE.with_name("gather.cu")
 SKETCH_CHUNK = 512  # columns whose random vectors a block keeps in shared memory
-COPY_SOURCE = TURN_SOURCE.with_name("copy_rows.cu")
-TURN_TILES = {1: 128, 2: 64, 4: 64}  # rows and columns for a block, by bytes of an element, as in turn.cu
-TURN_THREADS = 256
+COPY_SOURCE = TRANSPOSE_SOURCE.with_name("copy_rows.cu")
+TRANSPOSE_TILES = {1: 128, 2: 64, 4: 64}  # rows and columns for a block, by bytes of an element, as in transpose.cu
+TRANSPOSE_THREADS = 256
 LANGUAGE = "--std=c++17"
 GATED = ("-DGATED",)  # a last argument says on the device whether the launch takes effect: gate.cuh
 _INCLUDE = re.compile(r'^\s*#include "([^"]+)"', re.MULTILINE)
@@ -116,9 +116,9 @@ def gather_program(dtype: DTypeName) -> Program:
     return Program(GATHER_SOURCE, (*_common(dtype), *_transposes((False, False))))
 
 
-def turn_program(itemsize: int, *, gated: bool = False) -> Program:
+def transpose_program(itemsize: int, *, gated: bool = False) -> Program:
     """The transposition of matrices whose elements have so many bytes: 1, 2 or 4."""
-    return Program(TURN_SOURCE, (LANGUAGE, f"-DITEM_BYTES={itemsize}", *(GATED if gated else ())))
+    return Program(TRANSPOSE_SOURCE, (LANGUAGE, f"-DITEM_BYTES={itemsize}", *(GATED if gated else ())))
 
 
 def copy_program() -> Program:

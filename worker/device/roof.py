@@ -12,9 +12,9 @@ TF32_OVER_FLOAT16 = 0.5
 
 def roof_of(kernel: Kernel, device: DeviceInfo, accuracy: AccuracyName | None, dtype: DTypeName) -> float | None:
     """What `theoretical_gflops` says, but for a kernel that makes products of several of another type."""
-    if kernel.made_of is None:
+    if kernel.emulated_with is None:
         return theoretical_gflops(device, accuracy, dtype)
-    units, count = kernel.made_of
+    units, count = kernel.emulated_with
     peak = device.theoretical.gflops.get(units)
     return peak / count if peak else None
 

@@ -37,7 +37,7 @@ from jobs.redis.client import connect
 from jobs.settings import Settings
 from worker.benchmark.job import benchmark
 from worker.cpu.runner import CpuRunner
-from worker.device.patience import patiently
+from worker.device.retry import retry_until
 from worker.device.runner import Runner
 from worker.process.heartbeat import Heartbeat
 from worker.process.lease import EXIT_FAULT, EXIT_NOT_READY, LeaseKeeper, end_process
@@ -70,7 +70,7 @@ class Child:
     def prove_ready(self) -> None:
         """Raises NotReady, DeviceFault, StoreUnavailable."""
         started = time.monotonic()
-        roofs = patiently(lambda: self._registry.roofs(self._runner.device), patience_s=WORK_PATIENCE_S / 2)
+        roofs = retry_until(lambda: self._registry.roofs(self._runner.device), patience_s=WORK_PATIENCE_S / 2)
         self._runner.device = self._runner.device.model_copy(update={"measured": roofs})
         count = prove(self._runner, self._rng)
         log.info("ready", device=self._runner.device.name, products=count, seconds=round(time.monotonic() - started, 2))
@@ -78,7 +78,7 @@ class Child:
     # ---- one job ----
     def run(self, job_id: str, attempt: int) -> None:
         """Claims the job, computes it, records its end. Returns at once where the message is stale."""
-        claimed = patiently(lambda: self._claim(job_id, attempt), patience_s=CLAIM_PATIENCE_S)
+        claimed = retry_until(lambda: self._claim(job_id, attempt), patience_s=CLAIM_PATIENCE_S)
         if claimed is None:
             log.debug("a message came for a job that is not waiting", job=job_id, attempt=attempt)
             return
@@ -101,7 +101,7 @@ class Child:
         try:
             if claimed.job.record.kind == "benchmark":
                 return self._benchmark(claimed)
-            return patiently(lambda: self._multiply(claimed), patience_s=WORK_PATIENCE_S)
+            return retry_until(lambda: self._multiply(claimed), patience_s=WORK_PATIENCE_S)
         except SoftTimeLimitExceeded:
             raise TimeLimitExceeded from None
         except MatmulError:
@@ -125,14 +125,14 @@ class Child:
         worker, device = self.heartbeat.worker_id, self._runner.device
         outcome = benchmark(claimed, self._ledger, self._runner, worker=worker, check=self._lease.check)
         if self._runner.device is not device:  # its roofs were measured
-            patiently(lambda: self._registry.keep_roofs(self._runner.device), patience_s=WORK_PATIENCE_S)
+            retry_until(lambda: self._registry.keep_roofs(self._runner.device), patience_s=WORK_PATIENCE_S)
         return outcome
 
     def _succeed(self, claimed: Claimed, outcome: Outcome | BenchmarkOutcome) -> None:
         job = claimed.job
         if isinstance(outcome, Outcome):
             self.heartbeat.verified_products += outcome.verification.passed is True
-        taken = patiently(lambda: self._ledger.succeed(job.id, claimed.attempt, outcome), patience_s=WORK_PATIENCE_S)
+        taken = retry_until(lambda: self._ledger.succeed(job.id, claimed.attempt, outcome), patience_s=WORK_PATIENCE_S)
         if isinstance(outcome, BenchmarkOutcome):
             log.info("measured", job=job.id, taken=taken, measurements=outcome.summary.measurements)
         elif taken:
@@ -160,12 +160,12 @@ class Child:
         max_attempts = self._settings.max_attempts if failure.retryable else 1
         log.warning("a job failed", job=job.id, attempt=claimed.attempt, error=failure.type, detail=failure.detail)
         try:
-            taken = patiently(
+            taken = retry_until(
                 lambda: self._ledger.fail(job.id, claimed.attempt, error, max_attempts=max_attempts),
                 patience_s=WORK_PATIENCE_S,
             )
-            if taken is not None and taken.publication is not None:
-                publish(self._app, taken.publication)
+            if taken is not None and taken.message is not None:
+                publish(self._app, taken.message)
         except (StoreUnavailable, StoreFull):
             log.warning("the job store does not serve; the sweeper will see to the job", job=job.id)
         if isinstance(failure, DeviceFault):
@@ -188,7 +188,7 @@ def start(app: Celery, settings: Settings) -> Child:
         ledger = RedisLedger(client, prefix=settings.key_prefix)
         child = Child(app, settings, make_runner(settings), ledger, make_matrix_store(settings, client))
         child.prove_ready()
-        patiently(child.heartbeat.start, patience_s=WORK_PATIENCE_S / 2)
+        retry_until(child.heartbeat.start, patience_s=WORK_PATIENCE_S / 2)
         settle_memory()
     except Exception as error:
         _give_up(error)

@@ -19,7 +19,7 @@ from jobs.errors import MatmulError, StaleAttempt, TimeLimitExceeded
 from jobs.ledger.interface import Claimed, Ledger
 from jobs.models import JobError
 from jobs.settings import Settings
-from worker.device.patience import patiently
+from worker.device.retry import retry_until
 
 GRACE_S = 0.2  # what a job that was called off has, to stop by itself
 LAST_WORDS_S = 2.0  # how long the end of a job over its time is told to a Redis that does not answer
@@ -109,7 +109,7 @@ class LeaseKeeper:
         detail = f"The job ran longer than its time limit of {job.timeout_s:g} s; make it smaller or allow it more."
         error = JobError(type=TimeLimitExceeded.type, detail=detail)
         try:
-            patiently(lambda: self._ledger.fail(job.id, held.claimed.attempt, error), patience_s=LAST_WORDS_S)
+            retry_until(lambda: self._ledger.fail(job.id, held.claimed.attempt, error), patience_s=LAST_WORDS_S)
         except MatmulError:
             log.warning("the end of a job over its time could not be recorded; the sweeper will", job=job.id)
 

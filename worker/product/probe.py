@@ -20,12 +20,12 @@ from kernels.selection.choose import Choice, candidates, choose, choose_from, co
 from kernels.selection.forecast import Forecast
 from kernels.selection.ranking import compared, error_ratio
 from kernels.selection.tuned import Entry, Trial, TunedTable
+from worker.benchmark.case_run import CaseRun, Check
 from worker.benchmark.in_process import InProcess
-from worker.benchmark.turn import Check, Turn
 from worker.device.runner import Runner
 
 TIMING = TimingSpec(rounds=1, warmup_ms=1.0, min_samples=3, max_samples=5, min_time_s=0.0, timeout_s=1.0)
-LAUNCHES = 12  # of each kernel, about: warmed up, proved twice, sampled
+LAUNCHES = 12  # of each kernel, about: warmed up, checked twice, sampled
 LONGEST_S = 2.0  # by the forecasts; a longer product is taken as the table says
 OTHER_OPERANDS = 1.01  # errors of two kernels over each other move by about so much with the operands
 KEPT = 4096  # shapes
@@ -72,8 +72,8 @@ class Probes:
         device = self._runner.device
         cases = [case for case in expand(spec, device) if case.skip is None]
         with InProcess(self._runner, alone=False) as measurer:
-            turns = (Turn(case, 0, 1, spec, spec.timing, device) for case in cases)
-            records = [measurer.measure(turn, check)[0] for turn in turns]
+            case_runs = (CaseRun(case, 0, 1, spec, spec.timing, device) for case in cases)
+            records = [measurer.measure(case_run, check)[0] for case_run in case_runs]
         counted = {record.case: record for record in records if _counts(record)}
         needed = {preferred.name, *(case.kernel for case in cases if case.is_baseline)}
         if not needed <= {record.kernel for record in counted.values()}:
@@ -108,7 +108,7 @@ def _spec(likely: Sequence[Forecast], besides: Mapping[str, dict[str, int]], pro
 
 def _configs(one: Forecast) -> tuple[dict[str, int], ...]:
     nearby = dict(one.point.config)
-    return (nearby,) if one.point.kernel.made_of is not None else (nearby, {})
+    return (nearby,) if one.point.kernel.emulated_with is not None else (nearby, {})
 
 
 def _counts(record: CaseRecord) -> bool:

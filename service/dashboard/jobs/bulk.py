@@ -142,5 +142,5 @@ def _changed(context: Context, owner: str, job: Job, action: Action) -> bool:
 def retry(context: Context, owner: str, job_id: str) -> None:
     """Raises JobNotFound, WrongState, OperandMissing."""
     check_operands(context, context.ledger.get(job_id, owner=owner))
-    _, publication = context.ledger.redrive(job_id, owner=owner)
-    send_message(context, publication)
+    _, message = context.ledger.redrive(job_id, owner=owner)
+    send_message(context, message)

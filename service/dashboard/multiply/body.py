@@ -10,10 +10,10 @@ from jobs.formats.npy import MAGIC, NpyParser
 from jobs.formats.parser import MatrixHeader, MatrixParser
 from jobs.formats.safetensors import SafetensorsParser
 from service.bodies.multipart import MultipartParser, Part, boundary_of
-from service.bodies.nested_lists import to_array
+from service.bodies.nested_lists import parse_nested
 from service.bodies.options import MatmulOptions, parse_model
-from service.bodies.reader import OPERANDS, Asked, OpenIncoming, Operand, Reader, filled, reference
-from service.bodies.uploads import Incoming
+from service.bodies.reader import OPERANDS, Asked, OpenUpload, Operand, Reader, filled, reference
+from service.bodies.uploads import Upload
 from service.dashboard.multiply.form import FIELDS, form_of, operands_of, options_of
 
 FILES = {"file_a": "a", "file_b": "b"}
@@ -79,9 +79,9 @@ class _File(Part):
 class FormReader(Reader[Asked]):
     """`fields` is what was typed, as far as it has come."""
 
-    def __init__(self, content_type: str, open_incoming: OpenIncoming, staging_dir: Path | None) -> None:
+    def __init__(self, content_type: str, open_upload: OpenUpload, staging_dir: Path | None) -> None:
         self.fields: dict[str, str] = {}
-        self._open = open_incoming
+        self._open = open_upload
         self._staging_dir = staging_dir
         self._parts = MultipartParser(boundary_of(content_type), self._open_part)
         self._parsers: list[MatrixParser] = []
@@ -108,7 +108,7 @@ class FormReader(Reader[Asked]):
     def _typed(self, value: object, name: str, options: MatmulOptions) -> Operand:
         if isinstance(value, list):
             dtype = options.dtype or "float32"
-            return filled(self._open, to_array(value, name, dtype), dtype)
+            return filled(self._open, parse_nested(value, name, dtype), dtype)
         return reference(value, name)
 
     def _open_part(self, name: str, media_type: str | None) -> Part:
@@ -133,8 +133,8 @@ class FormReader(Reader[Asked]):
         self._parsers.append(parser)
         return parser
 
-    def _take(self, operand: str, header: MatrixHeader) -> Incoming:
+    def _take(self, operand: str, header: MatrixHeader) -> Upload:
         if operand in self._operands:
             raise InvalidRequest(f"{operand.upper()} comes twice; a safetensors file holds both operands.")
-        incoming = self._operands[operand] = self._open(header)
-        return incoming
+        upload = self._operands[operand] = self._open(header)
+        return upload

@@ -19,7 +19,7 @@ from service.bodies.body import Body
 from service.bodies.matmul_multipart import MULTIPART
 from service.bodies.reader import Asked, media_type_of, unsupported
 from service.bodies.receive import receive
-from service.bodies.uploads import Claim, Intake
+from service.bodies.uploads import UploadOwner, UploadSet
 from service.context import context_of, owner_of
 from service.dashboard.multiply.body import FormReader
 from service.dashboard.multiply.form import SOURCES, TYPED, Form, form_of
@@ -56,13 +56,13 @@ async def multiply(request: Request) -> Response:
     context, owner = context_of(request), owner_of(request)
     settings = context.settings
     body = Body(request.scope, request.receive, limit_bytes=settings.max_body_bytes)
-    intake = Intake(
+    uploads = UploadSet(
         context.store,
-        lambda: Claim(owner, settings.product_ttl_s, name=new_id("op")),
+        lambda: UploadOwner(owner, settings.product_ttl_s, name=new_id("op")),
         max_bytes=settings.max_matrix_bytes,
         fingerprinted=True,
     )
-    reader = FormReader(request.headers["content-type"], intake.open, context.staging_dir)
+    reader = FormReader(request.headers["content-type"], uploads.open, context.staging_dir)
     operands, job_id = Operands(context.store, settings, owner), new_id("job")
 
     def submit(asked: Asked) -> Receipt:
@@ -70,7 +70,7 @@ async def multiply(request: Request) -> Response:
         return Submitter(context, owner, job_id, operands, None, key).submit(asked)
 
     try:
-        receipt: Receipt = await receive(context, body, reader, intake, submit)
+        receipt: Receipt = await receive(context, body, reader, uploads, submit)
     except StoreUnavailable:
         raise
     except MatmulError as error:

@@ -24,17 +24,17 @@ def test_a_turned_matrix_is_the_transpose(runner: CudaRunner, dtype: DTypeName, 
     """Chunks of 16 bytes in both matrices, in one, in none; more tiles than fit on the device at once; a batch."""
     from worker.cuda.memory import Staging, StopWatch, allocate, upload
     from worker.cuda.pitch import operand_layout
-    from worker.cuda.turn import turn, turn_function, turned_layout
+    from worker.cuda.transpose import transpose, transpose_function, transposed_layout
     from worker.device.runner import gathered
 
-    function = turn_function(runner.compiler, dtype)
+    function = transpose_function(runner.compiler, dtype)
     for shape in ((1, 1), (256, 512), (1000, 3001), (4097, 4095), (31, 17), (17, 40), (3, 129, 257), (70_000, 5, 3)):
         elements = matrix(shape, dtype, rng)
         on_device = allocate(operand_layout(dtype, shape))
         upload(elements, on_device)
-        turned = allocate(turned_layout(on_device.layout, in_groups=dtype == "int8"))
-        turn(function, on_device, turned)
-        given = gathered(Staging().download(turned, StopWatch()))
+        transposed = allocate(transposed_layout(on_device.layout, in_groups=dtype == "int8"))
+        transpose(function, on_device, transposed)
+        given = gathered(Staging().download(transposed, StopWatch()))
         found = np.frombuffer(given, STORAGE_DTYPES[dtype]).reshape(*shape[:-2], shape[-1], shape[-2])
         np.testing.assert_array_equal(found, elements.swapaxes(-1, -2), err_msg=str(shape))
 

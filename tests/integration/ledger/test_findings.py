@@ -14,14 +14,14 @@ FAULT = job_error(DeviceFault)
 
 def test_findings_come_with_progress_and_outlive_the_attempt(bench: Bench) -> None:
     """In one step, from the attempt that runs the job alone; they go with the job."""
-    publication = bench.submit_benchmark()
-    job_id, progress = publication.job_id, Progress(done=1, total=2)
+    message = bench.submit_benchmark()
+    job_id, progress = message.job_id, Progress(done=1, total=2)
 
     def keep(attempt: int, name: str) -> bool:
         return bench.ledger.keep_findings(job_id, attempt, {name: name.encode()}, progress, {"case": name})
 
     assert not keep(1, "before the claim")
-    assert bench.claim(publication)
+    assert bench.claim(message)
     assert keep(1, "first")
     assert bench.ledger.get(job_id).record.progress == progress
     event = bench.ledger.events(job_id)[-1]
@@ -29,9 +29,9 @@ def test_findings_come_with_progress_and_outlive_the_attempt(bench: Bench) -> No
     assert event.data["progress"]["done"] == 1
 
     taken = bench.ledger.fail(job_id, 1, FAULT, max_attempts=3)
-    assert taken is not None and taken.publication is not None
+    assert taken is not None and taken.message is not None
     assert not keep(1, "late")
-    assert bench.claim(taken.publication)
+    assert bench.claim(taken.message)
     assert keep(2, "second")
     assert bench.ledger.findings(job_id) == {"first": b"first", "second": b"second"}
 

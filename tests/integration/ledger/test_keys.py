@@ -8,7 +8,7 @@ from threading import Barrier
 import pytest
 
 from jobs.errors import IdempotencyKeyInUse, IdempotencyKeyReused
-from jobs.ledger.interface import IdempotencyKey, Publication
+from jobs.ledger.interface import IdempotencyKey, JobMessage
 from jobs.models import ANONYMOUS, Job
 from jobs.states import JobState
 from tests.support.ledger.ledgers import Bench, new_job
@@ -17,17 +17,17 @@ KEY = IdempotencyKey("order-7", "fingerprint")
 OTHER_BODY = IdempotencyKey("order-7", "another fingerprint")
 
 
-def submit(bench: Bench, owner: str = ANONYMOUS, key: IdempotencyKey = KEY) -> tuple[Job, Publication | None]:
+def submit(bench: Bench, owner: str = ANONYMOUS, key: IdempotencyKey = KEY) -> tuple[Job, JobMessage | None]:
     return bench.ledger.submit(new_job(owner), max_queued=1, max_queued_per_owner=1, idempotency=key)
 
 
 def test_the_second_submission_gets_the_first_job(bench: Bench) -> None:
     assert bench.ledger.bound_job(ANONYMOUS, KEY) is None
-    job, publication = submit(bench)
-    assert publication is not None
+    job, message = submit(bench)
+    assert message is not None
     assert submit(bench) == (job, None)  # though the queue is full
     assert bench.ledger.bound_job(ANONYMOUS, KEY) == job.id
-    assert bench.claim(publication) and bench.succeed(publication)
+    assert bench.claim(message) and bench.succeed(message)
     again, none = submit(bench)
     assert (again.id, again.record.state, none) == (job.id, JobState.SUCCEEDED, None)
 
@@ -42,8 +42,8 @@ def test_another_body_under_the_same_key_is_refused(bench: Bench) -> None:
 
 
 def test_keys_are_each_owners_own(bench: Bench) -> None:
-    job, publication = submit(bench, "alice")
-    assert publication is not None and bench.claim(publication)
+    job, message = submit(bench, "alice")
+    assert message is not None and bench.claim(message)
     other, _ = submit(bench, "bob", OTHER_BODY)
     assert other.id != job.id
     assert bench.ledger.bound_job("alice", KEY) == job.id
@@ -56,8 +56,8 @@ def test_a_deleted_job_frees_its_key(bench: Bench) -> None:
     assert bench.ledger.bound_job(ANONYMOUS, KEY) == first.id
     bench.ledger.delete(first.id)
     assert bench.ledger.bound_job(ANONYMOUS, KEY) is None
-    second, publication = submit(bench, key=OTHER_BODY)
-    assert publication is not None
+    second, message = submit(bench, key=OTHER_BODY)
+    assert message is not None
     assert bench.ledger.bound_job(ANONYMOUS, OTHER_BODY) == second.id
 
 
@@ -96,14 +96,14 @@ def test_a_holder_learns_of_the_bound_job(bench: Bench) -> None:
 def test_the_same_request_sixteen_times_at_once_is_one_job(bench: Bench) -> None:
     start = Barrier(16)
 
-    def one(_: int) -> tuple[Job, Publication | None]:
+    def one(_: int) -> tuple[Job, JobMessage | None]:
         start.wait(10)
         return bench.ledger.submit(new_job(), max_queued=99, max_queued_per_owner=99, idempotency=KEY)
 
     with ThreadPoolExecutor(16) as pool:
         replies = list(pool.map(one, range(16)))
     assert len({job.id for job, _ in replies}) == 1
-    assert sum(publication is not None for _, publication in replies) == 1
+    assert sum(message is not None for _, message in replies) == 1
     assert bench.ledger.counts()[JobState.QUEUED] == 1
 
 

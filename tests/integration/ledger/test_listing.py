@@ -30,8 +30,8 @@ def test_nothing_to_list(bench: Bench) -> None:
 
 
 def test_pages_stay_put_while_jobs_come_and_go(bench: Bench) -> None:
-    publications = [bench.submit() for _ in range(7)]
-    ids = [publication.job_id for publication in publications]
+    messages = [bench.submit() for _ in range(7)]
+    ids = [message.job_id for message in messages]
     first = bench.ledger.list(ANY, limit=3)
     bench.submit()  # newer than the first page
     bench.ledger.cancel(ids[4])  # on the first page

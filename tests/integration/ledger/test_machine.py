@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from jobs.errors import DeviceFault, MatmulError, OperandMissing
 from jobs.ledger.codec import job_error
-from jobs.ledger.interface import IdempotencyKey, JobFilter, Publication
+from jobs.ledger.interface import IdempotencyKey, JobFilter, JobMessage
 from jobs.models import Job, Progress, new_id
 from jobs.redis.embedded import EmbeddedServer
 from jobs.states import REDRIVABLE, TERMINAL, JobState
@@ -41,7 +41,7 @@ class TwoLedgers(RuleBasedStateMachine):
         super().__init__()
         self.memory, self.redis = memory, redis
         self.ids: list[str] = []
-        self.publications: list[Publication] = []
+        self.messages: list[JobMessage] = []
         self.claims: Counter[tuple[str, int]] = Counter()
         self.ends: dict[str, Job] = {}  # jobs at their end, as they were when they got there
 
@@ -59,9 +59,9 @@ class TwoLedgers(RuleBasedStateMachine):
 
     def _note(self, result: Any) -> None:
         """Remembers messages that were sent: they may arrive at any time later."""
-        for part in result if isinstance(result, tuple) else (result, getattr(result, "publication", None)):
-            if isinstance(part, Publication):
-                self.publications.append(part)
+        for part in result if isinstance(result, tuple) else (result, getattr(result, "message", None)):
+            if isinstance(part, JobMessage):
+                self.messages.append(part)
 
     def aimed(self, which: int, stray: int = 0, *states: JobState) -> tuple[str, int]:
         """A job and an attempt: mostly one in these states, and its present attempt."""
@@ -113,10 +113,10 @@ class TwoLedgers(RuleBasedStateMachine):
         self.both("delete", self.aimed(which, 0, *TERMINAL)[0], owner=owner)
 
     # ---- the worker ----
-    @precondition(lambda self: self.publications)
+    @precondition(lambda self: self.messages)
     @rule(which=pick, lease_s=seconds)
     def a_message_arrives(self, which: int, lease_s: float) -> None:
-        message = self.publications[-1 - which % len(self.publications)]
+        message = self.messages[-1 - which % len(self.messages)]
         claimed = self.both("claim", message.job_id, message.attempt, worker="w", lease_s=lease_s)
         if claimed is not None:
             self.claims[message.job_id, message.attempt] += 1
@@ -153,13 +153,13 @@ class TwoLedgers(RuleBasedStateMachine):
 
     @rule(queue=st.sampled_from(QUEUES), empty=st.booleans(), grace_s=seconds)
     def republish(self, queue: str, empty: bool, grace_s: float) -> None:
-        for publication in self.both("lost_messages", queue, broker_is_empty=empty, grace_s=grace_s):
-            self.both("republish", publication)
+        for message in self.both("lost_messages", queue, broker_is_empty=empty, grace_s=grace_s):
+            self.both("republish", message)
 
-    @precondition(lambda self: self.publications)
+    @precondition(lambda self: self.messages)
     @rule(which=pick)
     def republish_something_old(self, which: int) -> None:
-        self.both("republish", self.publications[-1 - which % len(self.publications)])
+        self.both("republish", self.messages[-1 - which % len(self.messages)])
 
     @rule(ttl_s=st.sampled_from([0, 2, 10]))
     def expire(self, ttl_s: int) -> None:

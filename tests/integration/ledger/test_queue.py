@@ -17,7 +17,7 @@ import redis
 from celery import Celery
 
 from jobs.errors import StoreFull, StoreUnavailable
-from jobs.ledger.interface import Publication
+from jobs.ledger.interface import JobMessage
 from jobs.queue import WORKER_ARGUMENTS, make_celery, publish, waiting_messages
 from jobs.redis.embedded import EmbeddedServer
 from jobs.settings import Settings
@@ -25,8 +25,8 @@ from tests.support.ledger.ledgers import settings_for
 from tests.support.workers.trivial_worker import NOTES
 
 
-def message(job_id: str, attempt: int = 1, *, timeout_s: float = 600.0) -> Publication:
-    return Publication(job_id, attempt, "cpu", 1, timeout_s)
+def message(job_id: str, attempt: int = 1, *, timeout_s: float = 600.0) -> JobMessage:
+    return JobMessage(job_id, attempt, "cpu", 1, timeout_s)
 
 
 # ---- publishing ----
@@ -36,7 +36,7 @@ def test_messages_wait_in_the_list_that_is_counted(valkey: EmbeddedServer, key_p
         assert waiting_messages(client, settings, "cpu") == 0
         publish(app, message("job_1"))
         publish(app, message("job_2"))
-        publish(app, Publication("job_3", 1, "gpu", 1, 600.0))
+        publish(app, JobMessage("job_3", 1, "gpu", 1, 600.0))
         assert waiting_messages(client, settings, "cpu") == 2
         assert waiting_messages(client, settings, "gpu") == 1
         keys: Any = client.keys(f"{key_prefix}*")

@@ -6,97 +6,97 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from jobs.errors import TimeLimitExceeded, WorkerLost
-from jobs.ledger.interface import HARD_LIMIT_MARGIN_S, MAY_SWAP, Publication
+from jobs.ledger.interface import HARD_LIMIT_MARGIN_S, MAY_SWAP, JobMessage
 from jobs.states import JobState
 from tests.support.ledger.ledgers import Bench
 
 
-def lost(bench: Bench, *, empty: bool, grace_s: float = 0) -> Sequence[Publication]:
+def lost(bench: Bench, *, empty: bool, grace_s: float = 0) -> Sequence[JobMessage]:
     bench.clock.advance(0.001)
     return bench.ledger.lost_messages("cpu", broker_is_empty=empty, grace_s=grace_s)
 
 
 # ---- leases ----
 def test_a_silent_workers_job_is_taken_back(bench: Bench) -> None:
-    publication = bench.running(lease_s=6)
+    message = bench.running(lease_s=6)
     bench.clock.advance(5.9)
     assert bench.ledger.expired_leases() == []
-    assert bench.ledger.take_back(publication.job_id, 1, max_attempts=3) is None
+    assert bench.ledger.take_back(message.job_id, 1, max_attempts=3) is None
     bench.clock.advance(0.1)
-    assert bench.ledger.expired_leases() == [(publication.job_id, 1)]
-    taken = bench.ledger.take_back(publication.job_id, 1, max_attempts=3)
-    assert taken and taken.publication and taken.publication.attempt == 2
-    assert bench.ledger.take_back(publication.job_id, 1, max_attempts=3) is None
+    assert bench.ledger.expired_leases() == [(message.job_id, 1)]
+    taken = bench.ledger.take_back(message.job_id, 1, max_attempts=3)
+    assert taken and taken.message and taken.message.attempt == 2
+    assert bench.ledger.take_back(message.job_id, 1, max_attempts=3) is None
     assert bench.ledger.expired_leases() == []
-    assert not bench.succeed(publication)  # the worker was only slow
-    assert bench.state(publication.job_id) == "queued"
+    assert not bench.succeed(message)  # the worker was only slow
+    assert bench.state(message.job_id) == "queued"
 
 
 def test_a_renewed_lease_holds(bench: Bench) -> None:
-    publication = bench.running(lease_s=6)
+    message = bench.running(lease_s=6)
     for _ in range(10):
         bench.clock.advance(5)
-        assert bench.ledger.renew(publication.job_id, 1, lease_s=6)
+        assert bench.ledger.renew(message.job_id, 1, lease_s=6)
         assert bench.ledger.expired_leases() == []
     bench.clock.advance(7)
-    assert bench.ledger.expired_leases() == [(publication.job_id, 1)]
-    assert bench.ledger.renew(publication.job_id, 1, lease_s=6)  # late, but nobody has taken it yet
-    assert bench.ledger.take_back(publication.job_id, 1, max_attempts=3) is None
-    assert bench.succeed(publication)
+    assert bench.ledger.expired_leases() == [(message.job_id, 1)]
+    assert bench.ledger.renew(message.job_id, 1, lease_s=6)  # late, but nobody has taken it yet
+    assert bench.ledger.take_back(message.job_id, 1, max_attempts=3) is None
+    assert bench.succeed(message)
 
 
 def test_a_job_that_kills_its_workers_ends_as_a_dead_letter(bench: Bench) -> None:
-    publication = bench.submit()
+    message = bench.submit()
     for attempt in (1, 2, 3):
-        assert bench.ledger.claim(publication.job_id, attempt, worker="w", lease_s=1)
+        assert bench.ledger.claim(message.job_id, attempt, worker="w", lease_s=1)
         bench.clock.advance(1)
-        taken = bench.ledger.take_back(publication.job_id, attempt, max_attempts=3)
+        taken = bench.ledger.take_back(message.job_id, attempt, max_attempts=3)
         assert taken and taken.state is (JobState.QUEUED if attempt < 3 else JobState.FAILED)
-        assert (taken.publication is None) == (attempt == 3)
-    record = bench.ledger.get(publication.job_id).record
+        assert (taken.message is None) == (attempt == 3)
+    record = bench.ledger.get(message.job_id).record
     assert record.error and record.error.type == WorkerLost.type
-    assert bench.ledger.dead_letters() == [publication.job_id]
+    assert bench.ledger.dead_letters() == [message.job_id]
     bench.clock.advance(1)
     other = bench.running(lease_s=1)
     bench.clock.advance(1)
     assert bench.ledger.take_back(other.job_id, 1, max_attempts=1)
-    assert bench.ledger.dead_letters() == [other.job_id, publication.job_id]
+    assert bench.ledger.dead_letters() == [other.job_id, message.job_id]
     assert bench.ledger.dead_letters(limit=1) == [other.job_id]
     bench.ledger.delete(other.job_id)
-    bench.ledger.redrive(publication.job_id)
+    bench.ledger.redrive(message.job_id)
     assert bench.ledger.dead_letters() == []
 
 
 def test_a_worker_heard_of_past_the_time_limit_was_ended_for_it(bench: Bench) -> None:
-    publication = bench.running(lease_s=6, timeout_s=10)
+    message = bench.running(lease_s=6, timeout_s=10)
     for _ in range(11):
         bench.clock.advance(1)
-        assert bench.ledger.renew(publication.job_id, 1, lease_s=6)
+        assert bench.ledger.renew(message.job_id, 1, lease_s=6)
     bench.clock.advance(6)
-    taken = bench.ledger.take_back(publication.job_id, 1, max_attempts=3)
-    assert taken and (taken.state, taken.publication) == (JobState.FAILED, None)
-    record = bench.ledger.get(publication.job_id).record
+    taken = bench.ledger.take_back(message.job_id, 1, max_attempts=3)
+    assert taken and (taken.state, taken.message) == (JobState.FAILED, None)
+    record = bench.ledger.get(message.job_id).record
     assert record.error and record.error.type == TimeLimitExceeded.type
     assert bench.ledger.dead_letters() == []
 
 
 def test_an_outage_longer_than_the_time_limit_is_not_the_jobs_fault(bench: Bench) -> None:
-    publication = bench.running(lease_s=6, timeout_s=10)
+    message = bench.running(lease_s=6, timeout_s=10)
     bench.clock.advance(3600)  # the worker died early on, and nobody was there to see it
-    taken = bench.ledger.take_back(publication.job_id, 1, max_attempts=3)
+    taken = bench.ledger.take_back(message.job_id, 1, max_attempts=3)
     assert taken and taken.state is JobState.QUEUED
 
 
 def test_no_lease_outlives_the_hard_limit(bench: Bench) -> None:
-    publication = bench.running(lease_s=6, timeout_s=10)
+    message = bench.running(lease_s=6, timeout_s=10)
     for _ in range(10 + int(HARD_LIMIT_MARGIN_S)):  # a worker that hangs, and whose heart still beats
         assert bench.ledger.expired_leases() == []
         bench.clock.advance(1)
-        assert bench.ledger.renew(publication.job_id, 1, lease_s=6)
-    assert bench.ledger.expired_leases() == [(publication.job_id, 1)]
-    taken = bench.ledger.take_back(publication.job_id, 1, max_attempts=3)
+        assert bench.ledger.renew(message.job_id, 1, lease_s=6)
+    assert bench.ledger.expired_leases() == [(message.job_id, 1)]
+    taken = bench.ledger.take_back(message.job_id, 1, max_attempts=3)
     assert taken and taken.state is JobState.FAILED
-    assert not bench.ledger.renew(publication.job_id, 1, lease_s=6)
+    assert not bench.ledger.renew(message.job_id, 1, lease_s=6)
 
 
 def test_leases_come_oldest_first_and_bounded(bench: Bench) -> None:
@@ -115,13 +115,13 @@ def test_waiting_is_not_being_lost(bench: Bench) -> None:
     assert lost(bench, empty=False) == []
 
 
-def submitted(bench: Bench, count: int, every_s: float = 1.0) -> list[Publication]:
+def submitted(bench: Bench, count: int, every_s: float = 1.0) -> list[JobMessage]:
     """Jobs whose messages were sent one after the other."""
-    publications = []
+    messages = []
     for _ in range(count):
-        publications.append(bench.submit())
+        messages.append(bench.submit())
         bench.clock.advance(every_s)
-    return publications
+    return messages
 
 
 def test_a_job_that_later_ones_overtook_has_lost_its_message(bench: Bench) -> None:
@@ -146,19 +146,19 @@ def test_messages_that_swapped_places_on_their_way_are_not_lost(bench: Bench) ->
 def test_in_a_burst_a_message_is_lost_when_many_overtook_it(bench: Bench) -> None:
     first, *others = submitted(bench, MAY_SWAP + 2, every_s=0)
     bench.clock.advance(60)
-    for publication in others[:-1]:
-        assert bench.claim(publication)
+    for message in others[:-1]:
+        assert bench.claim(message)
     assert lost(bench, empty=False, grace_s=2) == []
     assert bench.claim(others[-1])
     assert lost(bench, empty=False, grace_s=2) == [first]
 
 
 def test_a_job_that_waits_for_an_empty_broker_has_lost_its_message(bench: Bench) -> None:
-    publications = [bench.submit() for _ in range(3)]
-    assert lost(bench, empty=True) == publications
+    messages = [bench.submit() for _ in range(3)]
+    assert lost(bench, empty=True) == messages
     assert lost(bench, empty=True, grace_s=2) == []
     bench.clock.advance(2)
-    assert lost(bench, empty=True, grace_s=2) == publications
+    assert lost(bench, empty=True, grace_s=2) == messages
     assert bench.ledger.lost_messages("gpu", broker_is_empty=True, grace_s=0) == []
 
 
@@ -191,12 +191,12 @@ def test_a_retried_job_waits_behind_the_others(bench: Bench) -> None:
     assert bench.claim(first)
     bench.clock.advance(6)
     taken = bench.ledger.take_back(first.job_id, 1, max_attempts=3)
-    assert taken and taken.publication
+    assert taken and taken.message
     assert bench.ledger.get(first.job_id).record.queue_position == 3
     assert bench.claim(second)
     assert bench.claim(third)
     assert lost(bench, empty=False) == []
-    assert lost(bench, empty=True) == [taken.publication]
+    assert lost(bench, empty=True) == [taken.message]
 
 
 def test_a_cancelled_jobs_message_is_not_missed(bench: Bench) -> None:

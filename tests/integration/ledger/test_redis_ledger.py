@@ -53,8 +53,8 @@ def test_every_change_is_announced(valkey: EmbeddedServer, key_prefix: str) -> N
     with redis_bench(valkey, key_prefix) as bench, valkey.client() as client, client.pubsub() as listener:
         listener.subscribe(f"{key_prefix}changes")
         assert listener.get_message(timeout=5)
-        publication = bench.running()
-        job_id = publication.job_id
+        message = bench.running()
+        job_id = message.job_id
         bench.ledger.progress(job_id, 1, Progress(done=0, total=2))
         bench.ledger.fail(job_id, 1, job_error(WorkerLost), max_attempts=2)
         bench.ledger.cancel(job_id)
@@ -99,10 +99,10 @@ def test_a_holder_that_falls_silent_loses_its_key(valkey: EmbeddedServer, key_pr
 
 def test_scripts_that_redis_forgot_are_sent_again(valkey: EmbeddedServer, key_prefix: str) -> None:
     with redis_bench(valkey, key_prefix) as bench, valkey.client() as client:
-        publication = bench.submit()
+        message = bench.submit()
         client.script_flush()
-        assert bench.claim(publication)
-        assert bench.succeed(publication)
+        assert bench.claim(message)
+        assert bench.succeed(message)
 
 
 # ---- a Redis that is not there ----
@@ -178,12 +178,12 @@ def test_whatever_writes_a_crash_takes_the_books_agree(own_server: EmbeddedServe
 def busy_life(bench: Bench, rng: random.Random) -> None:
     """Jobs that come, run, fail, are retried, cancelled, redriven, deleted, taken back and expire."""
     for number in range(120):
-        publication = bench.submit(rng.choice(["alice", "bob"]))
-        job_id, steps = publication.job_id, rng.randrange(8)
+        message = bench.submit(rng.choice(["alice", "bob"]))
+        job_id, steps = message.job_id, rng.randrange(8)
         if steps > 0:
-            bench.claim(publication, lease_s=rng.choice([0.0, 9.0]))
+            bench.claim(message, lease_s=rng.choice([0.0, 9.0]))
         if steps in (2, 3):
-            bench.succeed(publication)
+            bench.succeed(message)
         elif steps in (4, 5):
             bench.ledger.fail(job_id, 1, job_error(WorkerLost), max_attempts=rng.choice([1, 3]))
         elif steps == 6:

@@ -14,7 +14,7 @@ from celery import Celery
 from structlog.testing import capture_logs
 
 from jobs.errors import JobNotFound, StoreFull, StoreUnavailable
-from jobs.ledger.interface import Publication
+from jobs.ledger.interface import JobMessage
 from jobs.ledger.redis import RedisLedger
 from jobs.queue import broker_prefix, make_celery, publish, waiting_messages
 from jobs.redis.client import connect
@@ -39,7 +39,7 @@ class Floor:
     def client(self) -> Any:
         return self.bench.clock.client
 
-    def sweeper(self, send: Callable[[Publication], None] | None = None) -> Sweeper:
+    def sweeper(self, send: Callable[[JobMessage], None] | None = None) -> Sweeper:
         return Sweeper(
             self.bench.ledger,
             self.client,
@@ -49,11 +49,11 @@ class Floor:
             clock=lambda: self.bench.clock.now_us / 1e6,
         )
 
-    def submit(self) -> Publication:
+    def submit(self) -> JobMessage:
         """A job with its message in the broker."""
-        publication = self.bench.submit()
-        publish(self.app, publication)
-        return publication
+        message = self.bench.submit()
+        publish(self.app, message)
+        return message
 
     def lose_message(self) -> None:
         """The first message in the queue goes, as when a worker dies between fetching it and claiming its job."""
@@ -155,27 +155,27 @@ def test_a_gap_between_sweeps_starts_suspicion_anew(floor: Floor) -> None:
 
 # ---- workers ----
 def test_a_silent_workers_job_is_queued_again_and_sent(floor: Floor) -> None:
-    publication = floor.bench.running(lease_s=6)
+    message = floor.bench.running(lease_s=6)
     sweeper = floor.sweeper()
     assert floor.sweeps(sweeper, 5.5) == NOTHING
     assert floor.sweeps(sweeper, 1) == Swept(taken_back=1)
     assert floor.waiting() == 1
-    assert floor.bench.ledger.claim(publication.job_id, 2, worker="w", lease_s=6)
+    assert floor.bench.ledger.claim(message.job_id, 2, worker="w", lease_s=6)
 
 
 def test_a_job_that_kills_every_worker_is_given_up(floor: Floor) -> None:
-    publication = floor.bench.running(lease_s=1)
+    message = floor.bench.running(lease_s=1)
     sweeper = floor.sweeper()
     for attempt in (2, 3):
         assert floor.sweeps(sweeper, 4).taken_back == 1
-        assert floor.bench.ledger.claim(publication.job_id, attempt, worker="w", lease_s=1)
+        assert floor.bench.ledger.claim(message.job_id, attempt, worker="w", lease_s=1)
     assert floor.sweeps(sweeper, 4).taken_back == 1
-    assert floor.bench.state(publication.job_id) == "failed"
-    assert floor.bench.ledger.dead_letters() == [publication.job_id]
+    assert floor.bench.state(message.job_id) == "failed"
+    assert floor.bench.ledger.dead_letters() == [message.job_id]
 
 
 def test_after_an_outage_workers_get_a_moment_to_renew(floor: Floor) -> None:
-    publication = floor.bench.running(lease_s=6)
+    message = floor.bench.running(lease_s=6)
     sweeper = floor.sweeper()
     assert floor.sweeps(sweeper, 5) == NOTHING
     floor.bench.clock.advance(30)
@@ -184,9 +184,9 @@ def test_after_an_outage_workers_get_a_moment_to_renew(floor: Floor) -> None:
         with pytest.raises(StoreUnavailable):
             sweeper.sweep_once()
     assert sweeper.sweep_once() == NOTHING
-    assert floor.bench.ledger.renew(publication.job_id, 1, lease_s=60)  # back as well
+    assert floor.bench.ledger.renew(message.job_id, 1, lease_s=60)  # back as well
     assert floor.sweeps(sweeper, 10) == NOTHING
-    assert floor.bench.succeed(publication)
+    assert floor.bench.succeed(message)
 
 
 def unavailable(*, limit: int) -> None:
@@ -210,7 +210,7 @@ def test_old_records_and_matrices_go(floor: Floor) -> None:
 
 
 def test_a_full_redis_does_not_keep_the_sweeper_from_making_room(floor: Floor) -> None:
-    def refuse(publication: Publication) -> None:
+    def refuse(message: JobMessage) -> None:
         raise StoreFull
 
     silent, done = floor.bench.running(lease_s=1), floor.bench.running()

@@ -123,7 +123,7 @@ def test_a_fresh_process_ends_with_the_child_that_asked(bench: WorkerBench) -> N
     fresh: list[psutil.Process] = []
 
     def look() -> bool:
-        fresh[:] = [each for each in child.children() if "worker.process.fresh" in each.cmdline()]
+        fresh[:] = [each for each in child.children() if "worker.process.isolated_case" in each.cmdline()]
         return bool(fresh)
 
     until(look, timeout_s=30, what="the start of a fresh process")

@@ -11,7 +11,7 @@ import redis
 from pydantic import SecretStr
 
 from jobs.benchmarks.spec import BenchmarkSpec
-from jobs.ledger.interface import JobFilter, Ledger, Publication
+from jobs.ledger.interface import JobFilter, JobMessage, Ledger
 from jobs.ledger.redis import RedisLedger
 from jobs.models import (
     ANONYMOUS,
@@ -64,32 +64,32 @@ class Bench:
     ledger: Ledger
     clock: Clock
 
-    def submit(self, owner: str = ANONYMOUS, *, kernel: str = "auto", timeout_s: float = 600.0) -> Publication:
+    def submit(self, owner: str = ANONYMOUS, *, kernel: str = "auto", timeout_s: float = 600.0) -> JobMessage:
         """Records a job, with no limit in the way."""
         job = new_job(owner, kernel=kernel, timeout_s=timeout_s)
-        _, publication = self.ledger.submit(job, max_queued=10**6, max_queued_per_owner=10**6)
-        assert publication is not None
-        return publication
+        _, message = self.ledger.submit(job, max_queued=10**6, max_queued_per_owner=10**6)
+        assert message is not None
+        return message
 
-    def submit_benchmark(self) -> Publication:
+    def submit_benchmark(self) -> JobMessage:
         spec = BenchmarkSpec(title="Two sizes", kernels=("cpu_blas",), shapes=(16, 32))
         job = NewJob(kind="benchmark", owner=ANONYMOUS, queue="bench-a-cpu", timeout_s=600.0, request=spec)
-        _, publication = self.ledger.submit(job, max_queued=10**6, max_queued_per_owner=10**6)
-        assert publication is not None
-        return publication
+        _, message = self.ledger.submit(job, max_queued=10**6, max_queued_per_owner=10**6)
+        assert message is not None
+        return message
 
-    def running(self, owner: str = ANONYMOUS, *, lease_s: float = 6.0, timeout_s: float = 600.0) -> Publication:
+    def running(self, owner: str = ANONYMOUS, *, lease_s: float = 6.0, timeout_s: float = 600.0) -> JobMessage:
         """Records a job and claims it."""
-        publication = self.submit(owner, timeout_s=timeout_s)
-        assert self.claim(publication, lease_s=lease_s)
-        return publication
+        message = self.submit(owner, timeout_s=timeout_s)
+        assert self.claim(message, lease_s=lease_s)
+        return message
 
-    def claim(self, publication: Publication, *, lease_s: float = 6.0) -> bool:
-        job_id, attempt = publication.job_id, publication.attempt
+    def claim(self, message: JobMessage, *, lease_s: float = 6.0) -> bool:
+        job_id, attempt = message.job_id, message.attempt
         return self.ledger.claim(job_id, attempt, worker="worker", lease_s=lease_s) is not None
 
-    def succeed(self, publication: Publication) -> bool:
-        return self.ledger.succeed(publication.job_id, publication.attempt, outcome())
+    def succeed(self, message: JobMessage) -> bool:
+        return self.ledger.succeed(message.job_id, message.attempt, outcome())
 
     def state(self, job_id: str) -> str:
         return self.ledger.get(job_id).record.state.value

@@ -24,11 +24,11 @@ from jobs.ledger.interface import (
     Claimed,
     IdempotencyKey,
     JobFilter,
+    JobMessage,
     JobPage,
     Ledger,
-    Publication,
     QueueDepth,
-    Taken,
+    Requeued,
 )
 from jobs.models import BenchmarkOutcome, Job, JobError, JobEvent, NewJob, Outcome, Progress
 from jobs.redis.clock import microseconds
@@ -54,7 +54,7 @@ class MemoryLedger(Ledger):
     # ---- the service's side ----
     def submit(
         self, job: NewJob, *, max_queued: int, max_queued_per_owner: int, idempotency: IdempotencyKey | None = None
-    ) -> tuple[Job, Publication | None]:
+    ) -> tuple[Job, JobMessage | None]:
         with self._lock:
             if job.id in self._table.rows:
                 return self._table.job(self._table.rows[job.id]), None
@@ -69,7 +69,7 @@ class MemoryLedger(Ledger):
             if idempotency:
                 until = row.created_us + self._idempotency_ttl_us
                 self._table.bindings[job.owner, idempotency.key] = Binding(job.id, idempotency.fingerprint, until)
-            return self._table.job(row), row.publication()
+            return self._table.job(row), row.message()
 
     def hold_key(self, owner: str, key: str, *, holder: str, hold_s: float) -> str | None:
         with self._lock:
@@ -130,7 +130,7 @@ class MemoryLedger(Ledger):
             self._table.finish(row, JobState.CANCELLED)
             return self._table.job(row), "cancelled"
 
-    def redrive(self, job_id: str, *, owner: str | None = None) -> tuple[Job, Publication]:
+    def redrive(self, job_id: str, *, owner: str | None = None) -> tuple[Job, JobMessage]:
         with self._lock:
             row = self._table.owned(job_id, owner)
             if row.state not in REDRIVABLE:
@@ -139,7 +139,7 @@ class MemoryLedger(Ledger):
             row.finished_us, row.error = None, None
             row.attempt, row.runs = row.attempt + 1, 0
             self._table.enqueue(row)
-            return self._table.job(row), row.publication()
+            return self._table.job(row), row.message()
 
     def delete(self, job_id: str, *, owner: str | None = None) -> Job:
         with self._lock:
@@ -227,14 +227,14 @@ class MemoryLedger(Ledger):
             self._table.finish(row, JobState.SUCCEEDED)
             return True
 
-    def fail(self, job_id: str, attempt: int, error: JobError, *, max_attempts: int = 1) -> Taken | None:
+    def fail(self, job_id: str, attempt: int, error: JobError, *, max_attempts: int = 1) -> Requeued | None:
         with self._lock:
             if (row := self._table.running(job_id, attempt)) is None:
                 return None
             return self._table.retry_or_fail(row, error, max_attempts, dead=max_attempts > 1)
 
     # ---- the sweeper's side ----
-    def lost_messages(self, queue: str, *, broker_is_empty: bool, grace_s: float) -> Sequence[Publication]:
+    def lost_messages(self, queue: str, *, broker_is_empty: bool, grace_s: float) -> Sequence[JobMessage]:
         with self._lock:
             grace_us = microseconds(grace_s)
             number, sent_us = self._table.started[queue]
@@ -246,15 +246,15 @@ class MemoryLedger(Ledger):
                 or (row.number < number and row.published_us < sent_us - grace_us)
             ]
             before_us = self._clock() - grace_us
-            return [row.publication() for row in suspects[:LOST_LIMIT] if row.published_us < before_us]
+            return [row.message() for row in suspects[:LOST_LIMIT] if row.published_us < before_us]
 
-    def republish(self, publication: Publication) -> Publication | None:
+    def republish(self, message: JobMessage) -> JobMessage | None:
         with self._lock:
-            row = self._table.rows.get(publication.job_id)
-            if row is None or row.state is not JobState.QUEUED or row.publication() != publication:
+            row = self._table.rows.get(message.job_id)
+            if row is None or row.state is not JobState.QUEUED or row.message() != message:
                 return None
             row.number, row.published_us = self._table.next_number(row.queue), self._clock()
-            return row.publication()
+            return row.message()
 
     def expired_leases(self, *, limit: int = 100) -> Sequence[tuple[str, int]]:
         with self._lock:
@@ -262,7 +262,7 @@ class MemoryLedger(Ledger):
             expired = sorted((until, job_id) for job_id, until in self._table.leases.items() if until <= now)
             return [(job_id, self._table.rows[job_id].attempt) for _, job_id in expired[:limit]]
 
-    def take_back(self, job_id: str, attempt: int, *, max_attempts: int) -> Taken | None:
+    def take_back(self, job_id: str, attempt: int, *, max_attempts: int) -> Requeued | None:
         with self._lock:
             row = self._table.running(job_id, attempt)
             if row is None or self._table.leases[job_id] > self._clock():

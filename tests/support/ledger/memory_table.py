@@ -9,7 +9,7 @@ from typing import Any
 
 from jobs.errors import JobNotFound
 from jobs.ledger.codec import EVENTS_KEPT, EVENTS_TTL_S, NO_PROGRESS, Row
-from jobs.ledger.interface import JobFilter, Taken
+from jobs.ledger.interface import JobFilter, Requeued
 from jobs.models import Job, JobError, JobEvent, NewJob, Outcome, label_of
 from jobs.redis.clock import microseconds
 from jobs.states import JobState
@@ -46,7 +46,7 @@ class JobTable:
     leases: dict[str, int] = field(default_factory=dict)  # job id → end of its lease, µs
     dead: dict[str, int] = field(default_factory=dict)  # job id → when it was given up, µs
     logs: defaultdict[str, EventLog] = field(default_factory=lambda: defaultdict(EventLog))
-    numbers: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))  # queue → last publication
+    numbers: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))  # queue → last message
     started: defaultdict[str, tuple[int, int]] = field(  # queue → the highest number of a job started, and when sent
         default_factory=lambda: defaultdict(lambda: (0, 0))
     )
@@ -135,18 +135,18 @@ class JobTable:
         row.finished_us = self.clock()
         self.enter(row, state, **more)
 
-    def retry_or_fail(self, row: Row, error: JobError, max_attempts: int, *, dead: bool) -> Taken:
+    def retry_or_fail(self, row: Row, error: JobError, max_attempts: int, *, dead: bool) -> Requeued:
         """Back into its queue if a run is left; else failed, and a dead letter if `dead`."""
         if row.runs < max_attempts:
             self.leases.pop(row.id, None)
             row.attempt += 1
             self.enqueue(row, error=error.model_dump())
-            return Taken(row.id, row.state, row.publication())
+            return Requeued(row.id, row.state, row.message())
         row.error = error
         self.finish(row, JobState.FAILED, error=error.model_dump())
         if dead:
             self.dead[row.id] = self.clock()
-        return Taken(row.id, row.state, None)
+        return Requeued(row.id, row.state, None)
 
     def forget(self, row: Row) -> Job:
         last = self.job(row)

@@ -14,7 +14,7 @@ from jobs.benchmarks.statistics import ci95, spread
 from jobs.fleet.workers import Ceilings, DeviceInfo
 from jobs.settings import Settings
 from kernels.model.numerics import Problem
-from worker.benchmark.turn import Turn
+from worker.benchmark.case_run import CaseRun
 from worker.cpu.bench import CpuBench
 from worker.cpu.runner import CpuRunner
 from worker.device.bench import Bench, Prepared, Sample, Watched
@@ -111,16 +111,16 @@ def spec_of(**fields: object) -> BenchmarkSpec:
     return BenchmarkSpec.model_validate(told)
 
 
-def turn_of(spec: BenchmarkSpec | None = None, round_number: int = 0, **case: Any) -> Turn:
-    """A turn of `naive` at N = 32."""
+def case_run_of(spec: BenchmarkSpec | None = None, round_number: int = 0, **case: Any) -> CaseRun:
+    """A case_run of `naive` at N = 32."""
     spec = spec or spec_of()
     asked = replace(Case("naive", {"block_x": 16, "block_y": 16}, Problem(32, 32, 32, "float32")), **case)
-    return Turn(asked, round_number, 1, spec, spec.timing, H200)
+    return CaseRun(asked, round_number, 1, spec, spec.timing, H200)
 
 
-def record_of(turn: Turn, times_us: Sequence[float], **figures: Any) -> CaseRecord:
+def record_of(case_run: CaseRun, times_us: Sequence[float], **figures: Any) -> CaseRecord:
     """As measured with those times."""
     times, interval = spread(times_us), ci95(sorted(times_us))
     low, high = interval or (None, None)
     ms = times.median / 1e3
-    return turn.record("ok", None, time_us=times, kernel_ms=ms, ci95_lo_us=low, ci95_hi_us=high, **figures)
+    return case_run.record("ok", None, time_us=times, kernel_ms=ms, ci95_lo_us=low, ci95_hi_us=high, **figures)

@@ -141,7 +141,7 @@ class WorkerBench:
             self.ledger,
             client,
             self.settings,
-            publish=lambda publication: publish(self.app, publication),
+            publish=lambda message: publish(self.app, message),
             sweep_matrices=lambda: self.store.sweep(),
         )
         thread = Thread(target=sweeper.run_forever, args=(stop,))
@@ -172,9 +172,9 @@ class WorkerBench:
         refs = [x if isinstance(x, OperandRef) else self.operand(x, dtype, inline=inline) for x in (a, b)]
         request = MatmulRequest(a=refs[0], b=refs[1], accuracy=accuracy or DTYPES[dtype].accuracy, **options)
         job = NewJob(owner=ANONYMOUS, queue=self.device.partition(":")[0], timeout_s=timeout_s, request=request)
-        _, publication = self.ledger.submit(job, max_queued=1000, max_queued_per_owner=1000)
-        assert publication is not None
-        publish(self.app, publication)
+        _, message = self.ledger.submit(job, max_queued=1000, max_queued_per_owner=1000)
+        assert message is not None
+        publish(self.app, message)
         return job.id
 
     def submit_benchmark(self, *, timeout_s: float = 60.0, **spec: Any) -> str:
@@ -182,9 +182,9 @@ class WorkerBench:
         request = BenchmarkSpec.model_validate(spec)
         queue = self.live()[0].bench_queue
         job = NewJob(kind="benchmark", owner=ANONYMOUS, queue=queue, timeout_s=timeout_s, request=request)
-        _, publication = self.ledger.submit(job, max_queued=1000, max_queued_per_owner=1000)
-        assert publication is not None
-        publish(self.app, publication)
+        _, message = self.ledger.submit(job, max_queued=1000, max_queued_per_owner=1000)
+        assert message is not None
+        publish(self.app, message)
         return job.id
 
     def measured(self, job_id: str) -> dict[str, bytes]:

@@ -16,8 +16,8 @@ from kernels.model.kernel import SOURCE_DIR, CudaKernel, TileConfig
 from kernels.model.numerics import DTYPE_NAMES, DTYPES, DTypeName, Problem
 from tools.nvrtc import CompileError, architectures, compile_all, compile_program
 from worker.cuda.sources import (
-    TURN_THREADS,
-    TURN_TILES,
+    TRANSPOSE_THREADS,
+    TRANSPOSE_TILES,
     Program,
     copy_program,
     digest_program,
@@ -25,7 +25,7 @@ from worker.cuda.sources import (
     gather_program,
     kernel_program,
     sketch_program,
-    turn_program,
+    transpose_program,
 )
 
 ARCHS = tuple(ARCHITECTURES)
@@ -80,10 +80,10 @@ def test_a_sketch_on_tensor_cores_leaves_room_for_two_blocks(transposes: tuple[b
 @pytest.mark.parametrize("arch", ARCHS)
 def test_the_transposition_compiles_and_leaves_room_for_four_blocks(arch: str) -> None:
     """At four chunks of 16 bytes a thread, two where elements have 2: 64 or 32 KiB on their way on a multiprocessor."""
-    for itemsize in TURN_TILES:
-        compiled = compile_program(turn_program(itemsize), arch)
+    for itemsize in TRANSPOSE_TILES:
+        compiled = compile_program(transpose_program(itemsize), arch)
         assert b"turn" in compiled.binary and compiled.local_bytes == 0
-        assert compiled.registers * TURN_THREADS <= 65_536 // 4
+        assert compiled.registers * TRANSPOSE_THREADS <= 65_536 // 4
 
 
 def test_a_gated_kernel_takes_no_more_than_without_a_gate() -> None:
@@ -97,7 +97,7 @@ def test_a_gated_kernel_takes_no_more_than_without_a_gate() -> None:
             own, held_back = compile_all([(plain, "sm_90"), (gated, "sm_90")])
             assert held_back.registers <= own.registers
             assert held_back.spill_load_bytes <= own.spill_load_bytes
-    for program_ in (turn_program(4, gated=True), copy_program()):
+    for program_ in (transpose_program(4, gated=True), copy_program()):
         assert compile_program(program_, "sm_90").local_bytes == 0
 
 

@@ -18,7 +18,7 @@ from kernels.model.numerics import DTYPE_NAMES, Problem
 from kernels.selection.choose import Choice, choose
 from worker.cpu import device as cpu_device
 from worker.cpu.runner import CpuRunner
-from worker.device.patience import patiently
+from worker.device.retry import retry_until
 from worker.device.runner import HostOperand, Product
 from worker.process.main import main, prepare_environment
 from worker.process.readiness import NotReady, prove
@@ -85,7 +85,7 @@ def test_patience_ends() -> None:
         raise StoreUnavailable
 
     with pytest.raises(StoreUnavailable):
-        patiently(away, patience_s=0.4)
+        retry_until(away, patience_s=0.4)
     assert 2 <= len(calls) <= 6
     assert calls[-1] - calls[0] <= 0.4
 
@@ -98,7 +98,7 @@ def test_patience_is_rewarded() -> None:
             raise refusals.pop()
         return 7
 
-    assert patiently(at_last, patience_s=5.0) == 7
+    assert retry_until(at_last, patience_s=5.0) == 7
 
 
 @pytest.mark.parametrize("transpose_a", [False, True])

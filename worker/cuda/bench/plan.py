@@ -14,7 +14,7 @@ FLUSHED_L2S = 2  # so many times the L2 are written over: its replacement is not
 
 # Most launches of one sample. While the stream is held, the driver takes about 1024 operations and then lets the host
 # wait, which would wait for ever. A product is up to twelve operations: its workspace, itself, four passes and, of a
-# kernel behind it that may take its place, two operands turned or copied, that kernel, and its product copied back.
+# kernel behind it that may take its place, two operands transposed or copied, that kernel, and its product copied back.
 MOST_LAUNCHES = 80
 
 CYCLES, NANOSECONDS = 0, 1  # of a clock stamp
@@ -29,7 +29,7 @@ def flush_bytes(l2_bytes: int | None) -> int:
 
 def rotating_sets(set_bytes: int, l2_bytes: int | None, launches: int) -> int:
     """How many copies of operands and product a cold sample goes through, so that each launch finds none of its own in
-    the L2: when one has its turn again, the others have filled the L2 twice. Never more than there are launches.
+    the L2: when one comes again, the others have filled the L2 twice. Never more than there are launches.
     """
     between = flush_bytes(l2_bytes) if l2_bytes is None else FLUSHED_L2S * l2_bytes
     return min(launches, 1 + -(-between // max(1, set_bytes)))

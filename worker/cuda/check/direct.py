@@ -33,7 +33,7 @@ def direct(compiler: Compiler, matrices: Matrices, grants: tuple[float, float, f
     pointers = [each.address for each in matrices] + [memory.ptr + place for place in places]
     sizes = [m, n, a.shape[2], *(each.pitch for each in matrices), *(each.stride for each in matrices)]
     parameter = as_parameter([*pointers, *sizes, b.shape[0], batch, *map(float_word, grants)])
-    function = compiler.function(direct_program(a.dtype, (a.turned, b.turned)), "direct")
+    function = compiler.function(direct_program(a.dtype, (a.transposed, b.transposed)), "direct")
     blocks = -(-m // TILE) * -(-n // TILE)
     function((blocks, 1, min(batch, MAX_GRID_Z)), (THREADS, 1, 1), (parameter,))
     data, begin = Results(memory, 0, size).wait(), 0

@@ -19,12 +19,12 @@ THREADS = 256
 
 @dataclass(frozen=True, slots=True)
 class MatrixOnDevice:
-    """A matrix of shape (items, rows, columns) as it enters the product; `turned` where it is stored transposed."""
+    """A matrix of shape (items, rows, columns) as it enters the product; `transposed` where it is stored transposed."""
 
     compiler: Compiler
     matrix: DeviceMatrix
     shape: tuple[int, int, int]
-    turned: bool = False
+    transposed: bool = False
     first: int = 0  # item of the stored batch at which `shape` begins
 
     @property
@@ -59,7 +59,7 @@ class MatrixOnDevice:
             return np.zeros(rows.shape)
         places = cupy.asarray(np.stack([rows.ravel(), columns.ravel()]).astype(np.int64))
         found = cupy.empty(count, np.float64)
-        steps = (np.int64(1), np.int64(self.pitch)) if self.turned else (np.int64(self.pitch), np.int64(1))
+        steps = (np.int64(1), np.int64(self.pitch)) if self.transposed else (np.int64(self.pitch), np.int64(1))
         arguments = (np.uint64(self.item(item).address), *steps, places[0], places[1], found, np.int64(count))
         function = self.compiler.function(gather_program(self.dtype), "gather")
         function((-(-count // THREADS),), (THREADS,), arguments)

@@ -65,7 +65,7 @@ def _sketched(
 ) -> dict[str, Array]:
     """The results by their names."""
     a, b, c = matrices
-    transposed = (a.turned, b.turned)
+    transposed = (a.transposed, b.transposed)
     items_x = max(b.shape[0], 1 if excluded is None else len(excluded))
     (batch, m, n), k = c.shape, a.shape[2]
     items = (batch, a.shape[0], b.shape[0], items_x)

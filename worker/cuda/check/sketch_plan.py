@@ -99,10 +99,10 @@ def plan(geometry: Geometry) -> Plan:
     """For a product with elements, that is m, n and k above 0."""
     columns, rows = _lines(geometry, of_a=False), _lines(geometry, of_a=True)
     stored = (STORAGE_DTYPES[geometry.dtype].itemsize, STORAGE_DTYPES[DTYPES[geometry.dtype].product].itemsize)
-    g, (turned_a, turned_b) = geometry, geometry.transposed
-    b = _projection(g, g.k, g.width, g.items_x, stored[0], turned_b)
-    a = _projection(g, g.m, g.k, g.batch, stored[0], turned_a)
-    c = _projection(g, g.m, g.width, g.batch, stored[1], turned=False)
+    g, (transposed_a, transposed_b) = geometry, geometry.transposed
+    b = _projection(g, g.k, g.width, g.items_x, stored[0], transposed_b)
+    a = _projection(g, g.m, g.k, g.batch, stored[0], transposed_a)
+    c = _projection(g, g.m, g.width, g.batch, stored[1], transposed=False)
     counters_of_columns = g.items_b * columns.strips
     fields = _fields(g, counters_of_columns + g.batch * c.ranges)
     offsets, end, zeroed = [], 0, 0
@@ -186,10 +186,10 @@ class _Projection(NamedTuple):
     each: int
 
 
-def _projection(g: Geometry, rows: int, width: int, items: int, itemsize: int, turned: bool) -> _Projection:
+def _projection(g: Geometry, rows: int, width: int, items: int, itemsize: int, transposed: bool) -> _Projection:
     """A block's warps have a set of rows each at a time."""
     chunks = g.groups * -(-width // g.chunk)
-    sets = -(-rows // (8 * min(4, 16 // itemsize) if turned else 16))
+    sets = -(-rows // (8 * min(4, 16 // itemsize) if transposed else 16))
     each = _up(-(-sets // _ranges(g, chunks * items)), WARPS)
     return _Projection(chunks, -(-sets // each), each)
 

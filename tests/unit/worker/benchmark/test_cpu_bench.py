@@ -12,8 +12,8 @@ from jobs.benchmarks.spec import DataSpec
 from jobs.errors import KernelUnavailable, OutOfDeviceMemory
 from jobs.settings import Settings
 from kernels.model.numerics import DTYPE_NAMES, DTYPES, DTypeName, Problem
-from tests.support.workers.simulated import spec_of, turn_of
-from worker.benchmark.proof import proved, sums_are_exact
+from tests.support.workers.simulated import case_run_of, spec_of
+from worker.benchmark.check import check_product, sums_are_exact
 from worker.check.elements import as_float64
 from worker.cpu import usage as cpu_use
 from worker.cpu.bench import CpuBench
@@ -24,7 +24,7 @@ from worker.device.bench import Bench
 
 
 def multiplied(bench: Bench) -> Bench:
-    bench.prepare(turn_of(kernel="cpu_blas", config={}).case).sample(1, "warm")
+    bench.prepare(case_run_of(kernel="cpu_blas", config={}).case).sample(1, "warm")
     return bench
 
 
@@ -37,9 +37,9 @@ def test_products_are_right_and_poisoned_ones_are_not(dtype: DTypeName, distribu
     for mode in ("freivalds", "full", "exact"):
         spec = spec_of(verify="full" if mode == "exact" and distribution in ("normal", "uniform") else mode, data=data)
         bench.poison()
-        assert not proved(bench, problem, DTYPES[dtype].accuracy, spec).passed
+        assert not check_product(bench, problem, DTYPES[dtype].accuracy, spec).passed
         multiplied(bench)
-        assert proved(bench, problem, DTYPES[dtype].accuracy, spec).passed
+        assert check_product(bench, problem, DTYPES[dtype].accuracy, spec).passed
     error = bench.error_vs_float64()
     assert error is None if DTYPES[dtype].is_integer else error is not None and error <= 4 * DTYPES[dtype].unit_roundoff
 
@@ -49,12 +49,12 @@ def test_every_product_of_a_batch_is_looked_at(dtype: DTypeName) -> None:
     bench = CpuBench(Problem(40, 30, 50, dtype, 3, a_batched=True, b_batched=True), DataSpec())
     multiplied(bench)
     assert bench.c.shape == (3, 40, 30) and not np.array_equal(bench.a[0], bench.a[1])
-    assert proved(bench, bench.problem, DTYPES[dtype].accuracy, spec_of(verify="full")).passed
+    assert check_product(bench, bench.problem, DTYPES[dtype].accuracy, spec_of(verify="full")).passed
     error = bench.error_vs_float64()
     assert error is None if DTYPES[dtype].is_integer else error is not None and error <= 4 * DTYPES[dtype].unit_roundoff
     bench.c[2, 7, 9] = bench.c[2, 8, 9] + 1
     assert bench.largest_error_ratio() > 1
-    assert not proved(bench, bench.problem, DTYPES[dtype].accuracy, spec_of(verify="full")).passed
+    assert not check_product(bench, bench.problem, DTYPES[dtype].accuracy, spec_of(verify="full")).passed
 
 
 @pytest.mark.parametrize("dtype", DTYPE_NAMES)
@@ -98,7 +98,7 @@ def test_cold_caches_are_written_over_before_each_launch_and_that_is_not_timed()
     bench = CpuBench(Problem(8, 8, 8, "float32"), DataSpec())
     flushed: list[float] = []
     bench.flush = lambda: flushed.append(time.sleep(0.02) or 0.0)  # type: ignore[method-assign, func-returns-value]
-    prepared = bench.prepare(turn_of(kernel="cpu_blas", config={}).case)
+    prepared = bench.prepare(case_run_of(kernel="cpu_blas", config={}).case)
     assert prepared.sample(3, "cold").time_us < 15_000 and len(flushed) == 3
     prepared.sample(3, "warm")
     assert len(flushed) == 3
@@ -106,7 +106,7 @@ def test_cold_caches_are_written_over_before_each_launch_and_that_is_not_timed()
 
 def test_a_kernel_of_a_gpu_is_not_measured_as_if_it_ran_here() -> None:
     with pytest.raises(KernelUnavailable, match="naive runs on a GPU"):
-        CpuBench(Problem(4, 4, 4, "float32"), DataSpec()).prepare(turn_of().case)
+        CpuBench(Problem(4, 4, 4, "float32"), DataSpec()).prepare(case_run_of().case)
 
 
 def test_what_has_no_room_is_refused_before_it_is_made() -> None:

@@ -18,10 +18,10 @@ from jobs.ledger.interface import Claimed
 from jobs.models import ANONYMOUS, BenchmarkOutcome, JobError, NewJob
 from kernels.model.numerics import Problem
 from tests.support.ledger.memory_ledger import MemoryLedger
-from tests.support.workers.simulated import H200, Behaviour, SimulatedRunner, record_of, spec_of, turn_of
+from tests.support.workers.simulated import H200, Behaviour, SimulatedRunner, case_run_of, record_of, spec_of
 from worker.benchmark import run
 from worker.benchmark.job import benchmark
-from worker.benchmark.order import in_turn
+from worker.benchmark.order import shuffled_runs
 from worker.benchmark.summary import drift, summary, summary_of_ceilings
 
 FOUR = {"kernels": ["naive", "shared_tiled"], "shapes": [16, 32]}
@@ -208,9 +208,9 @@ def test_a_spec_that_asks_for_nothing_this_device_can_do_fails_with_the_reason()
 def test_the_order_is_shuffled_by_round_and_the_same_each_time() -> None:
     spec = spec_of(kernels="ladder", shapes=[16, 32, 64], baseline="auto")
     cases = [case for case in expand(spec, H200) if case.skip is None]
-    order = list(in_turn(cases, 2, seed=5))
-    assert order == list(in_turn(cases, 2, seed=5))
-    assert order != list(in_turn(cases, 2, seed=6))
+    order = list(shuffled_runs(cases, 2, seed=5))
+    assert order == list(shuffled_runs(cases, 2, seed=5))
+    assert order != list(shuffled_runs(cases, 2, seed=6))
     rounds = [[case.id for number, case in order if number == each] for each in (0, 1)]
     assert rounds[0] != rounds[1] and set(rounds[0]) == set(rounds[1]) == {case.id for case in cases}
     sizes = [case.problem.n for _, case in order]
@@ -222,7 +222,7 @@ def test_drift_is_what_noise_does_not_explain() -> None:
     steady, slower = [100.0 + i % 2 for i in range(20)], [105.0 + i % 2 for i in range(20)]
     noisy = [80.0 + 2.6 * i for i in range(20)]
     one, two, three = (
-        record_of(turn_of(round_number=number), times) for number, times in enumerate((steady, slower, noisy))
+        record_of(case_run_of(round_number=number), times) for number, times in enumerate((steady, slower, noisy))
     )
     assert drift(one, two) == drift(two, one) == pytest.approx(105.5 / 100.5 - 1)
     assert drift(one, three) == drift(one, one) == 0
@@ -233,14 +233,14 @@ def test_drift_is_what_noise_does_not_explain() -> None:
 
 
 def test_a_case_counts_as_the_worst_of_its_rounds() -> None:
-    good = record_of(turn_of(), [1.0] * 10)
-    bad, _ = turn_of(round_number=1).without_figures("timeout", "Too slow.")
+    good = record_of(case_run_of(), [1.0] * 10)
+    bad, _ = case_run_of(round_number=1).without_figures("timeout", "Too slow.")
     assert summary([good, bad], []).by_status == {"timeout": 1}
 
 
 def test_contended_and_throttled_measurements_are_warned_of() -> None:
     records = [
-        record_of(turn_of(problem=Problem(n, n, n, "float32")), [1.0] * 10, contended=True, throttled=n == 1)
+        record_of(case_run_of(problem=Problem(n, n, n, "float32")), [1.0] * 10, contended=True, throttled=n == 1)
         for n in range(1, 6)
     ]
     assert summary(records, []).warnings == (

@@ -11,15 +11,15 @@ from jobs.benchmarks.cases import Case
 from jobs.benchmarks.records import CaseRecord, DeviceState, Samples
 from jobs.errors import DeviceFault, JobFailed, KernelUnavailable, OutOfDeviceMemory, StaleAttempt
 from kernels.model.numerics import Problem
-from tests.support.workers.simulated import DEFAULT_CLOCK_MHZ, Behaviour, SimulatedRunner, spec_of, turn_of
+from tests.support.workers.simulated import DEFAULT_CLOCK_MHZ, Behaviour, SimulatedRunner, case_run_of, spec_of
+from worker.benchmark.case_run import CaseRun
 from worker.benchmark.in_process import InProcess
-from worker.benchmark.turn import Turn
 from worker.device.bench import Watched
 
 
-def measured(behaviour: Behaviour, turn: Turn | None = None) -> tuple[CaseRecord, Samples]:
+def measured(behaviour: Behaviour, case_run: CaseRun | None = None) -> tuple[CaseRecord, Samples]:
     with InProcess(SimulatedRunner(behaviour)) as measurer:
-        return measurer.measure(turn or turn_of(), lambda: None)
+        return measurer.measure(case_run or case_run_of(), lambda: None)
 
 
 def raises(error: BaseException) -> Callable[..., None]:
@@ -87,7 +87,7 @@ def test_a_kernel_that_computes_nothing_while_it_is_timed_is_found_out() -> None
 
 
 def test_every_element_is_looked_at_where_that_is_asked_for() -> None:
-    record, _ = measured(Behaviour(), turn_of(spec_of(verify="full")))
+    record, _ = measured(Behaviour(), case_run_of(spec_of(verify="full")))
     assert record.status == "ok" and record.before is not None and record.before.mode == "full"
 
 
@@ -95,7 +95,7 @@ def test_every_element_is_looked_at_where_that_is_asked_for() -> None:
 def test_integers_are_exact(dtype: str) -> None:
     spec = spec_of(verify="exact", data={"distribution": "integers"}, dtypes=[dtype])
     problem = Problem(32, 32, 32, dtype)  # type: ignore[arg-type]
-    record, _ = measured(Behaviour(), turn_of(spec, problem=problem))
+    record, _ = measured(Behaviour(), case_run_of(spec, problem=problem))
     assert record.status == "ok", record.reason
     assert record.after is not None and record.after.residual is not None
     assert (record.after.residual == 0) == (dtype != "bfloat16")  # sums of 32 products pass its 256
@@ -123,14 +123,14 @@ def test_many_thrown_away_are_a_throttled_device() -> None:
 
 def test_a_clock_that_never_recovers_runs_out_of_time() -> None:
     spec = spec_of(timing={"timeout_s": 0.2, "warmup_ms": 0})
-    record, _ = measured(Behaviour(clock_mhz=lambda _: 100.0), turn_of(spec))
+    record, _ = measured(Behaviour(clock_mhz=lambda _: 100.0), case_run_of(spec))
     assert record.status == "timeout" and record.gflops is None and record.throttled
     assert record.reason is not None and "the clock was far below its default" in record.reason
 
 
 def test_above_the_roof_is_implausible() -> None:
     problem = Problem(512, 512, 512, "float32")
-    record, samples = measured(Behaviour(time_us=lambda _: 4.0), turn_of(problem=problem))
+    record, samples = measured(Behaviour(time_us=lambda _: 4.0), case_run_of(problem=problem))
     assert record.status == "implausible"
     assert record.reason == "67109 GFLOPS are more than the 60000 that the device can do."
     assert record.gflops is not None and samples.time_us
@@ -156,21 +156,21 @@ def test_a_fault_and_a_lost_job_end_the_measuring() -> None:
     with pytest.raises(DeviceFault):
         measured(Behaviour(on_sample=raises(DeviceFault())))
     with InProcess(SimulatedRunner(Behaviour())) as measurer, pytest.raises(StaleAttempt):
-        measurer.measure(turn_of(), raises(StaleAttempt()))
+        measurer.measure(case_run_of(), raises(StaleAttempt()))
 
 
 def test_operands_are_made_once_for_a_problem_and_anew_after_an_error() -> None:
     behaviour = Behaviour()
     with InProcess(SimulatedRunner(behaviour)) as measurer:
-        measurer.measure(turn_of(), lambda: None)
-        measurer.measure(turn_of(kernel="shared_tiled"), lambda: None)
+        measurer.measure(case_run_of(), lambda: None)
+        measurer.measure(case_run_of(kernel="shared_tiled"), lambda: None)
         assert behaviour.benches == 1
         behaviour.on_sample = raises(OutOfDeviceMemory())
-        measurer.measure(turn_of(), lambda: None)
+        measurer.measure(case_run_of(), lambda: None)
         behaviour.on_sample = no_trouble
-        measurer.measure(turn_of(), lambda: None)
+        measurer.measure(case_run_of(), lambda: None)
         assert behaviour.benches == 2
-        measurer.measure(turn_of(problem=Problem(16, 16, 16, "float32")), lambda: None)
+        measurer.measure(case_run_of(problem=Problem(16, 16, 16, "float32")), lambda: None)
         assert behaviour.benches == 3
 
 
@@ -179,5 +179,5 @@ def no_trouble(case: Case, number: int) -> None:
 
 
 def test_float64_errors_are_taken_once() -> None:
-    record, _ = measured(Behaviour(), turn_of(round_number=1))
+    record, _ = measured(Behaviour(), case_run_of(round_number=1))
     assert record.round == 1 and record.error_vs_float64 is None

@@ -17,10 +17,10 @@ from jobs.models import ANONYMOUS, NewJob
 from kernels.catalog import BY_NAME
 from kernels.resources import records_of
 from tests.support.ledger.ledgers import Bench, memory_bench
+from worker.benchmark.case_run import CaseRun, Check, Result
 from worker.benchmark.run import BenchmarkRun
 from worker.benchmark.search import FINALISTS, heats
 from worker.benchmark.tune import HEAT_SAMPLES, heat_timing, tune
-from worker.benchmark.turn import Check, Result, Turn
 
 RECORDED = json.loads((Path(__file__).parents[2] / "data" / "h200_catalogue.json").read_text())
 H200 = DeviceInfo.model_validate(RECORDED["device"])
@@ -35,28 +35,28 @@ class Computed:
     """Takes no time: larger tiles are faster, those of 16 steps of k do not compile."""
 
     def __init__(self, lasts: int = 10**6) -> None:
-        self.turns: list[Turn] = []
+        self.case_runs: list[CaseRun] = []
         self.lasts = lasts
 
-    def measure(self, turn: Turn, check: Check) -> Result:
-        if len(self.turns) == self.lasts:
+    def measure(self, case_run: CaseRun, check: Check) -> Result:
+        if len(self.case_runs) == self.lasts:
             raise Interrupted
-        self.turns.append(turn)
-        if turn.case.config.get("block_k") == 16:
-            return turn.without_figures("compile_error", "It does not compile.")
-        kernel_ms = 1 / (1 + sum(turn.case.config.values()))
-        return turn.record("ok", kernel_ms=kernel_ms, samples=turn.timing.max_samples), Samples()
+        self.case_runs.append(case_run)
+        if case_run.case.config.get("block_k") == 16:
+            return case_run.without_figures("compile_error", "It does not compile.")
+        kernel_ms = 1 / (1 + sum(case_run.case.config.values()))
+        return case_run.record("ok", kernel_ms=kernel_ms, samples=case_run.timing.max_samples), Samples()
 
     def seen(self) -> list[tuple[int, str]]:
-        return [(turn.round, turn.case.id) for turn in self.turns]
+        return [(case_run.round, case_run.case.id) for case_run in self.case_runs]
 
 
 def claimed(bench: Bench, **spec: Any) -> Claimed:
     request = BenchmarkSpec.model_validate({"kind": "tune", "shapes": [512]} | spec)
     job = NewJob(kind="benchmark", owner=ANONYMOUS, queue="bench-a-gpu", timeout_s=600.0, request=request)
-    _, publication = bench.ledger.submit(job, max_queued=10, max_queued_per_owner=10)
-    assert publication is not None
-    found = bench.ledger.claim(publication.job_id, publication.attempt, worker="worker", lease_s=6.0)
+    _, message = bench.ledger.submit(job, max_queued=10, max_queued_per_owner=10)
+    assert message is not None
+    found = bench.ledger.claim(message.job_id, message.attempt, worker="worker", lease_s=6.0)
     assert found is not None
     return found
 
@@ -83,8 +83,8 @@ def test_finalists_and_baseline_are_timed_together_in_full() -> None:
     assert max(sum(r.config.values()) for r in records.values() if r.status == "ok" and r.kernel == "vectorized") in {
         sum(r.config.values()) for r in of_vectorized.values()
     }
-    assert all(turn.timing == TimingSpec() for turn in measurer.turns if turn.round < 2)
-    assert {turn.case.kernel for turn in measurer.turns if turn.round >= 2} == {"vectorized"}
+    assert all(case_run.timing == TimingSpec() for case_run in measurer.case_runs if case_run.round < 2)
+    assert {case_run.case.kernel for case_run in measurer.case_runs if case_run.round >= 2} == {"vectorized"}
 
 
 def test_configs_that_fail_are_records_and_leave_the_race() -> None:
@@ -97,7 +97,7 @@ def test_configs_that_fail_are_records_and_leave_the_race() -> None:
 def test_heats_take_few_samples_and_more_in_each() -> None:
     bench, measurer = memory_bench(), Computed()
     tuned(bench, claimed(bench, kernels=["naive"]), measurer)
-    samples = {turn.round: turn.timing.max_samples for turn in measurer.turns if turn.round >= 2}
+    samples = {case_run.round: case_run.timing.max_samples for case_run in measurer.case_runs if case_run.round >= 2}
     assert samples == {2 + heat: HEAT_SAMPLES << heat for heat in range(len(heats(24)))}
     short = heat_timing(TimingSpec(max_samples=12), 3)
     assert (short.min_samples, short.max_samples, short.min_time_s) == (12, 12, 0.0)
@@ -141,19 +141,22 @@ def test_exhaustive_times_all_in_full_and_says_what_the_budget_left_out() -> Non
     left_out = [record for record in records.values() if record.status == "skipped"]
     assert len(left_out) == configs - 80
     assert all("budget of 80 configs" in (record.reason or "") for record in left_out)
-    assert len(measurer.turns) == 2 * (80 + 1)
+    assert len(measurer.case_runs) == 2 * (80 + 1)
 
 
 def test_named_configs_are_the_whole_space() -> None:
     bench, measurer = memory_bench(), Computed()
     tuned(bench, claimed(bench, kernels=[{"kernel": "shared_tiled", "configs": [{"tile": 8}, {"tile": 16}]}]), measurer)
-    assert {turn.case.config.get("tile") for turn in measurer.turns} == {8, 16, None}
+    assert {case_run.case.config.get("tile") for case_run in measurer.case_runs} == {8, 16, None}
 
 
 def test_a_library_has_nothing_to_search_for() -> None:
     bench, measurer = memory_bench(), Computed()
     tuned(bench, claimed(bench, kernels="ladder"), measurer, CPU)
-    assert [(turn.case.kernel, turn.round) for turn in measurer.turns] == [("cpu_blas", 0), ("cpu_blas", 1)]
+    assert [(case_run.case.kernel, case_run.round) for case_run in measurer.case_runs] == [
+        ("cpu_blas", 0),
+        ("cpu_blas", 1),
+    ]
 
 
 def test_nothing_to_do_there_is_said_in_a_sentence() -> None:

@@ -1,5 +1,5 @@
-"""`python -m worker.process.fresh`: measures one case and ends. A turn comes in on the first line of the input, its
-result goes out on the output, logs go to the error output.
+"""`python -m worker.process.isolated_case`: measures one case and ends. What to measure comes in on the first line of
+the input, its result goes out on the output, logs go to the error output.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from threading import Thread
 from jobs.errors import JobFailed
 from jobs.logs import configure_logs
 from jobs.settings import get_settings
-from worker.benchmark.apart import RESULT, TURN
+from worker.benchmark.case_run import CaseRun, Result
 from worker.benchmark.in_process import InProcess
-from worker.benchmark.turn import Result, Turn
+from worker.benchmark.isolated import CASE_RUN, RESULT
 from worker.process.child import make_runner
 
 EXIT_LEFT_ALONE = 68
@@ -21,27 +21,29 @@ EXIT_LEFT_ALONE = 68
 
 def main() -> int:
     """Ends at once where the process that asked is gone: nobody would read the result, and the device is wanted."""
-    turn = TURN.validate_json(sys.stdin.buffer.readline())
+    case_run = CASE_RUN.validate_json(sys.stdin.buffer.readline())
     Thread(target=_end_with_parent, daemon=True).start()
     answer = os.dup(1)
     os.dup2(2, 1)  # whatever a library prints is no part of the answer
     configure_logs(get_settings())
-    result = _measured(turn)
+    result = _measured(case_run)
     with open(answer, "wb") as output:
         output.write(RESULT.dump_json(result))
     return 0
 
 
-def _measured(turn: Turn) -> Result:
+def _measured(case_run: CaseRun) -> Result:
     """A fault takes this process alone along, so it is a record and not the end of the benchmark."""
     try:
         runner = make_runner(get_settings())
-        if (found := runner.device.name) != turn.device.name:
-            return turn.without_figures("launch_error", f"A fresh process finds {found}, not {turn.device.name}.")
+        if (found := runner.device.name) != case_run.device.name:
+            return case_run.without_figures(
+                "launch_error", f"A fresh process finds {found}, not {case_run.device.name}."
+            )
         with InProcess(runner) as measurer:
-            return measurer.measure(turn, lambda: None)
+            return measurer.measure(case_run, lambda: None)
     except JobFailed as failure:
-        return turn.without_figures("launch_error", failure.detail)
+        return case_run.without_figures("launch_error", failure.detail)
 
 
 def _end_with_parent() -> None:

@@ -17,7 +17,7 @@ LARGEST_PRODUCT = 64  # of two integers of at most 8
 EXACT_FLOAT32, EXACT_FLOAT64 = 2**24, 2**53
 
 
-def proved(bench: Bench, problem: Problem, accuracy: AccuracyName, spec: BenchmarkSpec) -> Checked:
+def check_product(bench: Bench, problem: Problem, accuracy: AccuracyName, spec: BenchmarkSpec) -> Checked:
     """Checks the product that the bench holds. Vectors come fresh from the operating system: none can know them."""
     rng = np.random.default_rng()
     found = [check(problem, accuracy, bench.matrices(), rng) for _ in range(CHECKS)]

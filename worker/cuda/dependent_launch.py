@@ -1,4 +1,5 @@
-"""Launches that begin while the one before them on the stream ends, which CuPy has no words for.
+"""Programmatic dependent launch (PDL): kernels that begin while the one before them on the stream ends. CuPy does not
+expose it.
 
 The driver's own function is called (cuLaunchKernelEx, CUDA driver API, "Execution Control"), with the attribute of
 programmatic stream serialization. The kernel waits by itself for what it reads (`kernels/cuda/follow.cuh`).
@@ -35,7 +36,7 @@ class _Config(ctypes.Structure):
     )
 
 
-def follow(
+def launch_dependent(
     function: Any,
     grid: tuple[int, int, int],
     block: tuple[int, int, int],

@@ -1,4 +1,4 @@
-"""One turn: a case in a round, with all that it takes to measure it; and the record of one that has no figures."""
+"""One run of a case: a case in a round, with all that it takes to measure it, and the record of one without figures."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Result = tuple[CaseRecord, Samples]
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class CaseRun:
     """What is measured, how, and where. `timing` is the spec's, but where a search asks for less."""
 
     case: Case

@@ -7,7 +7,7 @@ from kernels.model.architectures import H200
 from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import Problem
 from kernels.selection.defaults import default_config, main_dtype
-from worker.cuda.sources import Program, border_program, kernel_program, turn_program
+from worker.cuda.sources import Program, border_program, kernel_program, transpose_program
 
 WAITS, LETS = "wait_for_previous();", "let_next_begin();"
 
@@ -22,11 +22,11 @@ def test_a_kernel_follows_if_and_only_if_it_waits() -> None:
     following = set()
     for kernel in (one for one in CATALOG if isinstance(one, CudaKernel)):
         program = kernel_program(kernel, default_config(kernel, H200.traits), Problem(1, 1, 1, main_dtype(kernel)))
-        assert kernel.follows == says(program, WAITS), kernel.name
-        following |= {kernel.name} if kernel.follows else set()
+        assert kernel.supports_dependent_launch == says(program, WAITS), kernel.name
+        following |= {kernel.name} if kernel.supports_dependent_launch else set()
     assert {"hopper_fp32", "hopper_tf32", "hopper_fp8"} <= following
 
 
 def test_what_it_follows_lets_it_begin_and_a_border_waits_for_its_kernel() -> None:
-    assert all(says(turn_program(itemsize), LETS) for itemsize in (1, 2, 4))
+    assert all(says(transpose_program(itemsize), LETS) for itemsize in (1, 2, 4))
     assert says(border_program(Problem(9, 9, 9, "float32"), 1, narrow=True), WAITS)

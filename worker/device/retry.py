@@ -16,7 +16,7 @@ Result = TypeVar("Result")
 log = structlog.get_logger(__name__)
 
 
-def patiently(action: Callable[[], Result], *, patience_s: float) -> Result:
+def retry_until(action: Callable[[], Result], *, patience_s: float) -> Result:
     """Repeats `action` until Redis serves it. Raises its StoreUnavailable or StoreFull after `patience_s`."""
     deadline = time.monotonic() + patience_s
     pause_s = FIRST_PAUSE_S

@@ -1,10 +1,10 @@
-// Transposes a batch of matrices: turned(column, row) = matrix(row, column). Elements of ITEM_BYTES (1, 2 or 4) are
+// Transposes a batch of matrices: transposed(column, row) = matrix(row, column). Elements of ITEM_BYTES (1, 2 or 4) are
 // only moved.
 //
 // A tile goes through shared memory. Where addresses and pitches allow it threads move chunks of 16 bytes along the
-// rows, of the matrix in and of the turned one out; a chunk that goes out is picked from as many rows of the tile as it
-// has elements. A row's chunks are permuted by the number of its group of so many rows, so that neither these picks nor
-// the chunks that come in meet in a bank (but by twos for 4 bytes).
+// rows, of the matrix in and of the transposed one out; a chunk that goes out is picked from as many rows of the tile
+// as it has elements. A row's chunks are permuted by the number of its group of so many rows, so that neither these
+// picks nor the chunks that come in meet in a bank (but by twos for 4 bytes).
 #include "follow.cuh"
 #include "gate.cuh"
 
@@ -70,7 +70,7 @@ __device__ __forceinline__ uint4 picked(const Element* tile, int row, int column
     return chunk;
 }
 
-// `rows` and `columns` are still the matrix's: a row of the turned one is a column of it.
+// `rows` and `columns` are still the matrix's: a row of the transposed one is a column of it.
 __device__ __forceinline__ void write_tile(const Element* tile, Element* first, Index pitch, int rows, int columns) {
     const int whole = in_chunks(first, pitch, rows), rest = rows - whole;
 #pragma unroll 2
@@ -89,8 +89,8 @@ __device__ __forceinline__ void write_tile(const Element* tile, Element* first, 
 __device__ __forceinline__ int at_most_a_tile(Index extent) { return extent < TILE ? static_cast<int>(extent) : TILE; }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-    turn(const Element* __restrict__ matrix, Element* __restrict__ turned, Index rows, Index columns, Index pitch,
-         Index turned_pitch, Index stride, Index turned_stride, Index batch GATE) {
+    transpose(const Element* __restrict__ matrix, Element* __restrict__ transposed, Index rows, Index columns,
+              Index pitch, Index transposed_pitch, Index stride, Index transposed_stride, Index batch GATE) {
     if (GATE_IS_CLOSED) return;  // before the next launch may begin: it ends no earlier than this one
     __shared__ __align__(16) Element tile[TILE * TILE];
     let_next_begin();
@@ -101,7 +101,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     for (Index item = blockIdx.z; item < batch; item += gridDim.z) {
         read_tile(tile, matrix + item * stride + row * pitch + column, pitch, tall, wide);
         __syncthreads();
-        write_tile(tile, turned + item * turned_stride + column * turned_pitch + row, turned_pitch, tall, wide);
+        write_tile(tile, transposed + item * transposed_stride + column * transposed_pitch + row, transposed_pitch,
+                   tall, wide);
         __syncthreads();  // nobody writes the next item's tile while others still read this one
     }
 }

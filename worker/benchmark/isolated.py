@@ -1,5 +1,5 @@
 """Cases measured each in a process of its own: slower, and free of what earlier cases left behind in memory, caches of
-libraries and handles. The other end is `worker/process/fresh.py`.
+libraries and handles. The other end is `worker/process/isolated_case.py`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import structlog
 from pydantic import TypeAdapter
 
 from jobs.benchmarks.records import CaseRecord, Samples
-from worker.benchmark.turn import Check, Result, Turn
+from worker.benchmark.case_run import CaseRun, Check, Result
 
 START_S = 120.0  # longest start of a process with its device, compilation included
 TIMES_OVER = 6.0  # warm-up, checks and copies take at most so many times as long as the samples may
@@ -22,33 +22,33 @@ LOOK_EVERY_S = 0.05
 END_S = 30.0  # for a process to end that has answered
 PIECE_BYTES = 1 << 16
 
-TURN: TypeAdapter[Turn] = TypeAdapter(Turn)
+CASE_RUN: TypeAdapter[CaseRun] = TypeAdapter(CaseRun)
 RESULT: TypeAdapter[tuple[CaseRecord, Samples]] = TypeAdapter(tuple[CaseRecord, Samples])
 
 log = structlog.get_logger(__name__)
 
 
-class Apart:
-    """`command` is what is run; it reads a turn, and writes its result."""
+class Isolated:
+    """`command` is what is run; it reads a run of a case, and writes its result."""
 
-    def __init__(self, command: tuple[str, ...] = (sys.executable, "-m", "worker.process.fresh")) -> None:
+    def __init__(self, command: tuple[str, ...] = (sys.executable, "-m", "worker.process.isolated_case")) -> None:
         self._command = command
 
-    def measure(self, turn: Turn, check: Check) -> Result:
+    def measure(self, case_run: CaseRun, check: Check) -> Result:
         """Raises what `check` raises. A process that ends without a result is a record with its exit code."""
-        patience_s = START_S + TIMES_OVER * turn.timing.timeout_s + turn.spec.energy.window_s
+        patience_s = START_S + TIMES_OVER * case_run.timing.timeout_s + case_run.spec.energy.window_s
         pipe = subprocess.PIPE
         with subprocess.Popen(self._command, stdin=pipe, stdout=pipe, bufsize=0) as process:
             try:
-                told = _conversation(process, TURN.dump_json(turn) + b"\n", patience_s, check)
+                told = _conversation(process, CASE_RUN.dump_json(case_run) + b"\n", patience_s, check)
             finally:
                 process.kill()
         if told is None:
-            return turn.without_figures("timeout", f"Its process did not end in {patience_s:g} s.")
+            return case_run.without_figures("timeout", f"Its process did not end in {patience_s:g} s.")
         if process.returncode != 0:
-            log.warning("a measuring process broke off", case=turn.case.id, code=process.returncode)
+            log.warning("a measuring process broke off", case=case_run.case.id, code=process.returncode)
             reason = f"Its process ended with exit code {process.returncode}; the worker's log may say more."
-            return turn.without_figures("launch_error", reason)
+            return case_run.without_figures("launch_error", reason)
         return RESULT.validate_json(told)
 
 

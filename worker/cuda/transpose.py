@@ -11,26 +11,26 @@ from kernels.model.numerics import DTYPES, DTypeName
 from worker.cuda.compile import Compiler
 from worker.cuda.memory import DeviceMatrix
 from worker.cuda.pitch import Layout, layout
-from worker.cuda.sources import TURN_THREADS, TURN_TILES, turn_program
+from worker.cuda.sources import TRANSPOSE_THREADS, TRANSPOSE_TILES, transpose_program
 
 
-def turn_function(compiler: Compiler, dtype: DTypeName, *, gated: bool = False) -> Any:
+def transpose_function(compiler: Compiler, dtype: DTypeName, *, gated: bool = False) -> Any:
     """For elements of this size. Raises KernelUnavailable."""
-    return compiler.function(turn_program(DTYPES[dtype].itemsize, gated=gated), "turn")
+    return compiler.function(transpose_program(DTYPES[dtype].itemsize, gated=gated), "transpose")
 
 
-def turned_layout(at: Layout, *, in_groups: bool) -> Layout:
+def transposed_layout(at: Layout, *, in_groups: bool) -> Layout:
     """Of the transpose of a matrix with this layout."""
     return layout(at.dtype, (at.batch, at.columns, at.rows), in_groups=in_groups)
 
 
-def turn(function: Any, matrix: DeviceMatrix, to: DeviceMatrix, gate: tuple[np.uint64, ...] = ()) -> None:
+def transpose(function: Any, matrix: DeviceMatrix, to: DeviceMatrix, gate: tuple[np.uint64, ...] = ()) -> None:
     """Writes the transpose of each matrix of the batch on the current stream; what pads `to` is left as it is. `gate`:
     the address of the word that a gated function looks at."""
     at = matrix.layout
-    tile = TURN_TILES[at.itemsize]
+    tile = TRANSPOSE_TILES[at.itemsize]
     blocks = tiles(at.rows, tile) * tiles(at.columns, tile)
     if blocks:
         sizes = (at.rows, at.columns, at.pitch, to.layout.pitch, at.stride, to.layout.stride, at.batch)
         arguments = (np.uint64(matrix.address), np.uint64(to.address), *map(np.int64, sizes), *gate)
-        function((blocks, 1, min(at.batch, MAX_GRID_Z)), (TURN_THREADS, 1, 1), arguments)
+        function((blocks, 1, min(at.batch, MAX_GRID_Z)), (TRANSPOSE_THREADS, 1, 1), arguments)
