@@ -243,7 +243,7 @@ def _measurement(result: CaseResult, device: Device) -> Measurement:
 
 
 def _row_alignment(result: CaseResult) -> int | None:
-    """Rows that were landed have a padded pitch."""
+    """Padded rows have a pitch of their own."""
     if result.device_class != "gpu":
         return None
     itemsize = DTYPES[result.dtype].itemsize

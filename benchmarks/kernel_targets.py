@@ -103,18 +103,18 @@ class Target:
 
     @property
     def specs(self) -> Mapping[str, dict[str, Any]]:
-        """The benchmarks that measure it, by name: on landed rows, and then on dense ones where that is another thing.
+        """The benchmarks that measure it, by name: on padded rows, and then on dense ones where that is another thing.
 
         Each has its baseline in every round. Of shapes that a caller might pad for the library, the library
         alone is measured at the padded ones too.
         """
-        landed, dense = list(self.by_shape), [shape for shape in self.by_shape if self._is_ragged(shape)]
-        found = {self.name: self._spec(self.name, "landed", landed)}
+        pitched, dense = list(self.by_shape), [shape for shape in self.by_shape if self._is_ragged(shape)]
+        found = {self.name: self._spec(self.name, "padded", pitched)}
         if dense:
             found[self.dense_name] = self._spec(self.dense_name, "dense", dense)
         if padded := self.padded_shapes:
             alone = {"kernels": [self.library], "baseline": "none", "title": f"{self.library} at padded sizes"}
-            found[self.padded_name] = self._spec(self.padded_name, "landed", sorted(set(padded.values()))) | alone
+            found[self.padded_name] = self._spec(self.padded_name, "padded", sorted(set(padded.values()))) | alone
         return found
 
     @property

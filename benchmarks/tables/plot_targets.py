@@ -34,13 +34,13 @@ Line = tuple[tuple[int, float], ...]  # N and TFLOPS
 def lines(kernel: str, runs: Mapping[str, Results], among: Sequence[Target]) -> dict[str, Line]:
     """By their names in STYLES, square products alone; lines of one point are left out."""
     mine = [target for target in among if target.kernel == kernel and not target.config]
-    landed = [case for one in mine if one.name in runs for case in runs[one.name].cases]
+    pitched = [case for one in mine if one.name in runs for case in runs[one.name].cases]
     dense = [case for one in mine if one.dense_name in runs for case in runs[one.dense_name].cases]
     found = {
-        "ours": _line(landed, kernel, odd=False),
-        "ours, odd N": _line(landed, kernel, odd=True),
-        "cuBLAS": _line(landed, None, odd=False),
-        "cuBLAS as operands lie, odd N, padded rows": _line(landed, None, odd=True),
+        "ours": _line(pitched, kernel, odd=False),
+        "ours, odd N": _line(pitched, kernel, odd=True),
+        "cuBLAS": _line(pitched, None, odd=False),
+        "cuBLAS as operands lie, odd N, padded rows": _line(pitched, None, odd=True),
         "cuBLAS as operands lie, odd N, dense rows": _line(dense, None, odd=True),
         "cuBLAS on zero-padded operands, odd N": _padded_line(mine, runs),
     }

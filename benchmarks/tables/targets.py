@@ -39,7 +39,7 @@ def read(path: Path) -> dict[str, Results]:
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """A target at a shape: our case and the library's, on landed rows and, where they were measured, on dense ones.
+    """A target at a shape: our case and the library's, on padded rows and, where they were measured, on dense ones.
 
     `library_padded` is the library on operands that are padded with zeros to whole multiples: the same useful work.
     """
@@ -67,7 +67,7 @@ class Beside:
 
     @property
     def ratio(self) -> Ratio | None:
-        """Our speed on landed rows over the better of the library's two."""
+        """Our speed on padded rows over the better of the library's two."""
         if self.better is None or self.better is self.library:
             return self.ours.fraction_of_baseline
         return _unpaired(self.ours, self.better)
@@ -95,14 +95,14 @@ def _ends_ms(case: CaseResult) -> tuple[float, float]:
 
 
 def beside(target: Target, runs: Mapping[str, Results]) -> Iterator[Beside]:
-    """The target's shapes that were measured on landed rows."""
-    landed, dense, padded = (runs.get(name) for name in (target.name, target.dense_name, target.padded_name))
-    if landed is None:
+    """The target's shapes that were measured on padded rows."""
+    pitched, dense, padded = (runs.get(name) for name in (target.name, target.dense_name, target.padded_name))
+    if pitched is None:
         return
     for shape in target.by_shape:
-        if (ours := _case(target, shape, landed)) is not None:
+        if (ours := _case(target, shape, pitched)) is not None:
             ours_dense = _case(target, shape, dense) if dense else None
-            libraries = _library(ours, landed), _library(ours_dense, dense)
+            libraries = _library(ours, pitched), _library(ours_dense, dense)
             whole = target.padded_shapes.get(shape)
             at_whole = _at(whole, padded)[:1] if whole and padded else ()
             yield Beside(target, shape, ours, libraries[0], ours_dense, libraries[1], *at_whole)
@@ -138,15 +138,15 @@ def kernel_targets(runs: Mapping[str, Results], among: Sequence[Target] = TARGET
         "The baseline, in every round, is the library's kernel of the same element type and accuracy, but where "
         "another is named. Rows begin at a padded pitch, as the service lands them. Sizes whose rows are no "
         "multiple of 16 bytes are measured on dense rows too, where our kernel first copies them to a pitch, in the "
-        "time shown. Ratio: our speed on landed rows over that of the baseline, which is the library at its default "
+        "time shown. Ratio: our speed on padded rows over that of the baseline, which is the library at its default "
         "heuristic on the operands as they lie, on those of both kinds of rows that it is faster on, with its 95 % "
-        "interval; rounds are paired where both are on landed rows. A bound is reached where the interval's lower end "
+        "interval; rounds are paired where both are on padded rows. A bound is reached where the interval's lower end "
         f"reaches it. Zero-padded: the library on operands padded to multiples of {PADDED_TO} in m, n and k, copies "
         "not counted, by the useful operations alone; at odd sizes that can be much faster."
     )
     yield table(COLUMNS, [row for target in measured for row in _speeds(target, runs)]).rstrip()
     yield (
-        "Error: relative Frobenius norm against float64. Clock, power and heat of our kernel on landed rows, and of "
+        "Error: relative Frobenius norm against float64. Clock, power and heat of our kernel on padded rows, and of "
         "the library on those rows that the ratio is of. Power: by the energy of a launch in a steady loop over its "
         "time, where that was measured."
     )

@@ -97,7 +97,7 @@ class CaseRecord(Strict):
     n: int = Field(description="Columns of B and C.")
     k: int = Field(description="Columns of A, rows of B.")
     batch: int = Field(1, description="Products in one launch.")
-    layout: MatrixLayout = Field("landed", description="How rows lie: at a padded pitch, or `dense`.")
+    layout: MatrixLayout = Field("padded", description="How rows lie: at a padded pitch, or `dense`.")
     baseline: str | None = Field(None, description="Id of the case it is held against.")
     status: Status = Field(description="`ok`, or why there are no figures.")
     reason: str | None = Field(None, description="What went wrong, in a sentence.")

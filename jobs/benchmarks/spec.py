@@ -19,7 +19,7 @@ ConfigSet = Literal["default", "all"]
 DataDistribution = Literal["normal", "uniform", "integers", "zeros"]
 VerifyMode = Literal["freivalds", "full", "exact"]
 CacheState = Literal["cold", "warm"]
-MatrixLayout = Literal["landed", "dense"]
+MatrixLayout = Literal["padded", "dense"]
 
 LARGEST_EXTENT = 1 << 20  # of a matrix's rows or columns; memory ends sooner
 MOST_ITEMS = 4096  # of any list in a spec
@@ -164,8 +164,8 @@ class DataSpec(Strict):
     seed: int = Field(0, ge=0, lt=2**63, description="Seed of the operands, and of the order of the cases.")
     scale: float = Field(1.0, gt=0, le=1e6, description="Factor on every element.")
     layout: MatrixLayout = Field(
-        "landed",
-        description="How rows lie on a GPU. `landed`: at a padded pitch, as operands of products do. `dense`: one row "
+        "padded",
+        description="How rows lie on a GPU. `padded`: at a padded pitch, as operands of products do. `dense`: one row "
         "straight after the other, as in most programs; int8 still in whole groups of 16. A kernel that copies rows to "
         "a pitch first does so while it is timed. On a CPU rows are always dense.",
     )

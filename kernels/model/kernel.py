@@ -238,7 +238,8 @@ class CudaKernel(Kernel):
     workspace: Callable[[Problem, TileConfig], Workspace] | None = field(default=None, repr=False)
     passes: Callable[[Problem, TileConfig], tuple[Pass, ...]] | None = field(default=None, repr=False)
     fallback: Fallback[CudaKernel] | None = field(default=None, repr=False)
-    # Where set, the kernel reads and writes matrices by bulk tensor copies (TMA): it is given tensor maps, not addresses.
+    # Where set, the kernel reads and writes matrices by bulk tensor copies (TMA): it is given tensor maps, not
+    # addresses.
     boxes: Callable[[Problem, TileConfig], Boxes] | None = field(default=None, repr=False)
     # Programmatic dependent launch: its function waits by itself for a transposition before it, so it may begin early.
     supports_dependent_launch: bool = False

@@ -44,11 +44,11 @@ def faster(run: Results, times: float, **fields: object) -> Results:
 def test_a_target_is_of_a_kernel_that_takes_its_type_and_is_measured_by_valid_benchmarks(target: Target) -> None:
     assert target.kernel == AUTO or target.dtype in BY_NAME[target.kernel].dtypes
     found = {name: BenchmarkSpec.model_validate(spec) for name, spec in target.specs.items()}
-    landed, *others = found.values()
+    pitched, *others = found.values()
     padded = found.get(target.padded_name)
     dense = [spec for spec in others if spec is not padded]
-    assert {(p.m, p.n, p.k, p.batch) for p in problems(landed)} == set(target.by_shape)
-    assert landed.kernels and landed.data.layout == "landed"
+    assert {(p.m, p.n, p.k, p.batch) for p in problems(pitched)} == set(target.by_shape)
+    assert pitched.kernels and pitched.data.layout == "padded"
     odd = {shape for shape in target.by_shape if shape.n % 2}
     assert bool(odd) == bool(dense)
     for spec in dense:
@@ -105,7 +105,7 @@ def test_a_ratio_is_held_against_what_it_must_and_what_it_aims_at(must: float, a
     assert states.count("| `pipelined` | 4096 |") == 1
 
 
-@pytest.mark.parametrize(("times", "better"), [(2.0, "dense"), (0.5, "landed")])
+@pytest.mark.parametrize(("times", "better"), [(2.0, "dense"), (0.5, "padded")])
 def test_the_ratio_is_over_the_librarys_better_rows(times: float, better: str) -> None:
     target = Target(kernel="pipelined", dtype="float32", bounds={4097: (1.0, 2.0)})
     runs = {target.name: LARGE, target.dense_name: faster(LARGE, times, layout="dense")}
@@ -113,7 +113,7 @@ def test_the_ratio_is_over_the_librarys_better_rows(times: float, better: str) -
     assert one.better is not None and one.better.layout == better and one.ratio is not None
     alone = next(beside(target, {target.name: LARGE})).ratio
     assert alone is not None
-    if better == "landed":
+    if better == "padded":
         assert one.ratio == alone
     else:
         assert one.ratio.value == pytest.approx(alone.value / times, rel=0.01)

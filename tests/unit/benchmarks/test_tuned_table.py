@@ -194,7 +194,7 @@ def test_a_file_that_holds_several_benchmarks_is_read(tmp_path: Path) -> None:
 def test_zeros_and_dense_rows_do_not_count() -> None:
     assert made(results(result("cublas", 1.0, 1.0), distribution="zeros")).entries == ()
     assert made(results(result("cublas", 1.0, 1.0), layout="dense")).entries == ()
-    assert len(made(results(result("cublas", 1.0, 1.0), layout="landed")).entries) == 1
+    assert len(made(results(result("cublas", 1.0, 1.0), layout="padded")).entries) == 1
 
 
 def test_several_runs_are_merged_by_the_best() -> None:
