@@ -46,7 +46,7 @@ CEILINGS_S: Mapping[DeviceClass, float] = {"gpu": 60.0, "cpu": 15.0}
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class BenchmarkPlan:
     """What a benchmark comes to on a device."""
 
     cases: int  # in all; for `kind: tune` kernels times problems
@@ -56,10 +56,10 @@ class Plan:
     estimate_s: float
 
 
-def plan(spec: BenchmarkSpec, device: DeviceInfo) -> Plan:
+def plan(spec: BenchmarkSpec, device: DeviceInfo) -> BenchmarkPlan:
     """Raises InvalidRequest, InvalidConfig as `expand` does."""
     if spec.kind == "ceilings":
-        return Plan(0, 0, 0, 0.0, CEILINGS_S[device.device_class])
+        return BenchmarkPlan(0, 0, 0, 0.0, CEILINGS_S[device.device_class])
     cases = expand(spec, device)
     measured = [case for case in cases if case.skip is None]
     rounds, heats = spec.timing.rounds, {case.id: _heats(case, spec) for case in cases}
@@ -68,7 +68,7 @@ def plan(spec: BenchmarkSpec, device: DeviceInfo) -> Plan:
         in_heats = spec.model_copy(update={"timing": HEAT_TIMING})
         seconds += sum(heats[case.id] * case_s(case, in_heats, device) for case in measured)
     least = spec.timing.min_samples
-    return Plan(
+    return BenchmarkPlan(
         cases=len(cases),
         measurements=sum(rounds + heats[case.id] for case in cases),
         skipped=len(cases) - len(measured),

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from benchmarks.measure.auto_sample import geometric_mean
 from kernels.model.kernel import DeviceTraits
 from kernels.selection.choose import Choice, choose_from, contenders
-from kernels.selection.forecast import Forecast, Point
-from kernels.selection.tuned import TABLES, Entry, Row, Trial, TunedTable
+from kernels.selection.forecast import Forecast, SpeedPoint
+from kernels.selection.tuned import TABLES, Entry, RankedRow, Trial, TunedTable
 
 SHOWN = 10
 
@@ -57,18 +57,18 @@ def validated(table: TunedTable) -> Iterator[Held]:
             )
 
 
-def _probed(entry: Entry, taken: Row, likely: Iterable[Forecast]) -> float:
+def _probed(entry: Entry, taken: RankedRow, likely: Iterable[Forecast]) -> float:
     """`taken` is what tables alone say."""
     rows = [row for one in likely if (row := _measured(entry, one.point)) is not None]
     rows += [taken, *(row for row in entry.ranking if row.kernel == entry.baseline)]
     return min(max(row.gflops for row in rows if _is_as_exact(row)) / entry.ranking[0].gflops, 1.0)
 
 
-def _is_as_exact(row: Row) -> bool:
+def _is_as_exact(row: RankedRow) -> bool:
     return row.is_as_exact if isinstance(row, Trial) else True
 
 
-def _measured(entry: Entry, taken: Choice | Point) -> Row | None:
+def _measured(entry: Entry, taken: Choice | SpeedPoint) -> RankedRow | None:
     """The kernel's best config; of one that is tried in each the very config, which may be less exact than the library
     and so not ranked."""
     if taken.kernel.emulated_with is None:

@@ -17,7 +17,7 @@ PADDED_TO = 64
 AUTO = "auto"  # in a kernel's place: what `auto` takes
 
 
-class Shape(NamedTuple):
+class TargetShape(NamedTuple):
     """A product, or a batch of them in one launch: m×k times k×n."""
 
     m: int
@@ -31,10 +31,10 @@ class Shape(NamedTuple):
         return extents if self.batch == 1 else f"{self.batch} of {extents}"
 
     @property
-    def padded(self) -> Shape:
+    def padded(self) -> TargetShape:
         """With m, n and k at the next multiples of PADDED_TO."""
         m, n, k = (-(-size // PADDED_TO) * PADDED_TO for size in self[:3])
-        return Shape(m, n, k, self.batch)
+        return TargetShape(m, n, k, self.batch)
 
     @property
     def as_asked(self) -> dict[str, int]:
@@ -42,7 +42,7 @@ class Shape(NamedTuple):
         return {name: size for name, size in self._asdict().items() if name != "batch" or size > 1}
 
 
-Size = int | Shape  # an int is the N of a square product
+Size = int | TargetShape  # an int is the N of a square product
 
 # Many short rounds: at the power limit the clock of one and the same kernel differs by a tenth from round to round.
 CAREFUL: Mapping[str, float] = {
@@ -91,7 +91,7 @@ class Target:
         return "_".join(filter(None, (self.kernel, self.products)))
 
     @property
-    def by_shape(self) -> Mapping[Shape, Bounds | None]:
+    def by_shape(self) -> Mapping[TargetShape, Bounds | None]:
         """Its bounds, small products first."""
         of_shapes = {_shape(size): bounds for size, bounds in self.bounds.items()}
         return dict(sorted(of_shapes.items(), key=lambda item: (item[0].batch, item[0])))
@@ -123,7 +123,7 @@ class Target:
         return f"{self.name}_padded"
 
     @property
-    def padded_shapes(self) -> Mapping[Shape, Shape]:
+    def padded_shapes(self) -> Mapping[TargetShape, TargetShape]:
         """Shapes that a caller might pad with zeros for the library, as wide loads do not fit their rows; and what they
         are padded to."""
         if self.baseline != "auto":
@@ -136,11 +136,11 @@ class Target:
         accuracy = DTYPES[self.dtype].accuracy if self.kernel == AUTO else BY_NAME[self.kernel].accuracy[self.dtype]
         return library_of(self.dtype, accuracy, promoted=self.config.get("promote") != 0)
 
-    def _is_ragged(self, shape: Shape) -> bool:
+    def _is_ragged(self, shape: TargetShape) -> bool:
         """Whether rows that lie dense begin where wide loads do not."""
         return not whole_runs(Problem(*shape[:3], self.dtype))
 
-    def _spec(self, name: str, layout: str, shapes: Sequence[Shape]) -> dict[str, Any]:
+    def _spec(self, name: str, layout: str, shapes: Sequence[TargetShape]) -> dict[str, Any]:
         configs = [dict(config) for config in (self.config, *self.others)]
         return {
             "title": f"{name} beside {'the library' if self.baseline == 'auto' else self.baseline}",
@@ -154,8 +154,8 @@ class Target:
         }
 
 
-def _shape(size: Size) -> Shape:
-    return size if isinstance(size, Shape) else Shape(size, size, size)
+def _shape(size: Size) -> TargetShape:
+    return size if isinstance(size, TargetShape) else TargetShape(size, size, size)
 
 
 TARGETS = (
@@ -184,14 +184,14 @@ TARGETS = (
         kernel=AUTO,
         dtype="float32",
         products="small",
-        bounds=dict.fromkeys((64, 128, 256, 512, Shape(16, 8192, 8192), Shape(8192, 16, 8192))),
+        bounds=dict.fromkeys((64, 128, 256, 512, TargetShape(16, 8192, 8192), TargetShape(8192, 16, 8192))),
         mean=(1.0, 1.3),
     ),
     Target(
         kernel=AUTO,
         dtype="float32",
         products="batched",
-        bounds=dict.fromkeys((Shape(64, 64, 64, 1024), Shape(32, 32, 32, 4096)), (0.9, 1.2)),
+        bounds=dict.fromkeys((TargetShape(64, 64, 64, 1024), TargetShape(32, 32, 32, 4096)), (0.9, 1.2)),
     ),
 )
 

@@ -33,7 +33,7 @@ from service.routes import benchmarks, catalogue, events, health, jobs, matmul, 
 SWEEPER_STOP_S = 5.0
 
 
-class Api(FastAPI):
+class MatmulApi(FastAPI):
     """FastAPI, with the OpenAPI document of our own making."""
 
     def openapi(self) -> dict[str, Any]:
@@ -45,7 +45,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     """Raises InvalidSettings for settings that are not safe or not complete."""
     settings = settings or get_settings()
     metrics = HttpMetrics()
-    app = Api(
+    app = MatmulApi(
         title="matmul-service",
         version=version("matmul-service"),
         default_response_class=Response,  # routes make their responses themselves

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.measure.element_errors import Errors, Reference
+from benchmarks.measure.element_errors import Errors, Float64Reference
 from benchmarks.operand_kinds import FAR, KINDS, Pair, square
 from jobs.formats.elements import STORAGE_DTYPES, Array
 from jobs.settings import Settings
@@ -92,7 +92,7 @@ def on_device(runner: Runner, matrix: Array) -> Any:
 
 def errors_of(runner: Runner, kernels: Sequence[str], pair: Pair) -> dict[str, Errors]:
     """By kernel as it was named."""
-    reference, found = Reference(*(on_device(runner, each) for each in pair)), {}
+    reference, found = Float64Reference(*(on_device(runner, each) for each in pair)), {}
     for text in kernels:
         name, config = named(text)
         bound = element_bound(accuracy_of(name), DTYPE, len(pair[0]))

@@ -36,7 +36,7 @@ def _size(random: Random, most: int, *, odd: bool) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class AutoChoice:
     """What `auto` took for a shape, beside the fastest kernel measured there.
 
     Speeds are over the library's, each in the same round of the same benchmark.
@@ -85,7 +85,9 @@ def not_measured(
     return missing
 
 
-def choices(taken: Mapping[Shape, CaseResult], others: Results, besides: Iterable[Results] = ()) -> tuple[Choice, ...]:
+def choices(
+    taken: Mapping[Shape, CaseResult], others: Results, besides: Iterable[Results] = ()
+) -> tuple[AutoChoice, ...]:
     """For the shapes where something was taken and `others` has rivals; those in `besides` count too. What is further
     off than the library, though taken for its equal, is no rival."""
     rivals: dict[Shape, list[CaseResult]] = {}
@@ -102,11 +104,11 @@ def choices(taken: Mapping[Shape, CaseResult], others: Results, besides: Iterabl
 
 def _choice(
     shape: Shape, taken: CaseResult, rivals: Sequence[CaseResult], errors: Mapping[str, float | None]
-) -> Choice:
+) -> AutoChoice:
     speed = _speed(taken) or 0.0
     best = max(rivals, key=lambda case: _speed(case) or 0.0)
     best = best if (_speed(best) or 0.0) > speed else taken
-    return Choice(shape, taken.kernel, speed, best.kernel, _speed(best) or 0.0, over_library(taken, errors))
+    return AutoChoice(shape, taken.kernel, speed, best.kernel, _speed(best) or 0.0, over_library(taken, errors))
 
 
 def _shape(case: CaseResult) -> Shape:

@@ -23,7 +23,7 @@ class Errors:
     worst_element: float  # over its accuracy class's bound, without what is granted where partial sums drift
 
 
-class Reference:
+class Float64Reference:
     """The true product in float64, and |A|·|B|, on the device where the operands are CuPy's arrays."""
 
     def __init__(self, a: Matrix, b: Matrix) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.kernel_targets import Shape
+from benchmarks.kernel_targets import TargetShape
 from jobs.benchmarks.spec import DataSpec
 from jobs.settings import Settings
 from kernels.model.numerics import DTypeName, Problem
@@ -87,7 +87,7 @@ def measured(library: Library, sizes: list[int]) -> Iterator[Mapping[str, Any]]:
     """A row for each of LIBRARIES and size."""
     for kernel, dtype in LIBRARIES:
         for n in sizes:
-            shape = Shape(n, n, n)
+            shape = TargetShape(n, n, n)
             row: dict[str, Any] = {"kernel": kernel, "dtype": dtype, "n": n}
             row["as_it_lies"] = library.times(kernel, Problem(*shape[:3], dtype))
             if shape.padded != shape:

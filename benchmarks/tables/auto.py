@@ -8,7 +8,7 @@ from itertools import chain
 from pathlib import Path
 
 from analysis.result_models import Results
-from benchmarks.measure.auto_sample import LEAST, Choice, as_served, by_tables, choices, geometric_mean
+from benchmarks.measure.auto_sample import LEAST, AutoChoice, as_served, by_tables, choices, geometric_mean
 from benchmarks.recorded import files, is_results, read
 from tools.markdown import table
 
@@ -63,8 +63,8 @@ def _when(run: Results) -> str:
     return f"{run.job.finished_at:%Y-%m-%d %H:%M} UTC" if run.job.finished_at else "at a time that is not known"
 
 
-def _bounds(*columns: tuple[Choice, ...]) -> list[tuple[str, ...]]:
-    figures: tuple[tuple[str, float, Callable[[tuple[Choice, ...]], float]], ...] = (
+def _bounds(*columns: tuple[AutoChoice, ...]) -> list[tuple[str, ...]]:
+    figures: tuple[tuple[str, float, Callable[[tuple[AutoChoice, ...]], float]], ...] = (
         ("of the best kernel's speed, geometric mean", OF_BEST, lambda of: geometric_mean([one.of_best for one in of])),
         ("over the library's speed, geometric mean", OF_LIBRARY, lambda of: geometric_mean([one.speed for one in of])),
         ("over the library's speed, worst", WORST, lambda of: min(one.speed for one in of)),
@@ -77,7 +77,7 @@ def _bounds(*columns: tuple[Choice, ...]) -> list[tuple[str, ...]]:
     return rows
 
 
-def _worst(found: tuple[Choice, ...]) -> list[tuple[str, ...]]:
+def _worst(found: tuple[AutoChoice, ...]) -> list[tuple[str, ...]]:
     return [
         (
             "×".join(map(str, one.shape)),

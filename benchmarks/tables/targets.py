@@ -8,7 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from analysis.result_models import CaseResult, Ratio, Results
-from benchmarks.kernel_targets import AUTO, PADDED_TO, TARGETS, Bounds, Shape, Target
+from benchmarks.kernel_targets import AUTO, PADDED_TO, TARGETS, Bounds, Target, TargetShape
 from benchmarks.measure.auto_sample import geometric_mean
 from benchmarks.recorded import read as read_record
 from tools.markdown import table
@@ -45,7 +45,7 @@ class Beside:
     """
 
     target: Target
-    shape: Shape
+    shape: TargetShape
     ours: CaseResult
     library: CaseResult | None
     dense: CaseResult | None
@@ -108,11 +108,11 @@ def beside(target: Target, runs: Mapping[str, Results]) -> Iterator[Beside]:
             yield Beside(target, shape, ours, libraries[0], ours_dense, libraries[1], *at_whole)
 
 
-def _at(shape: Shape, run: Results) -> list[CaseResult]:
+def _at(shape: TargetShape, run: Results) -> list[CaseResult]:
     return [case for case in run.cases if (case.m, case.n, case.k, case.batch) == shape]
 
 
-def _case(target: Target, shape: Shape, run: Results) -> CaseResult | None:
+def _case(target: Target, shape: TargetShape, run: Results) -> CaseResult | None:
     """Its own case, or the library's where that is what `auto` took."""
     at = _at(shape, run)
     if target.kernel == AUTO:

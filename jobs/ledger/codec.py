@@ -41,7 +41,7 @@ def _instant(us: int) -> datetime:
 
 
 @dataclass(slots=True)
-class Row:
+class JobRow:
     """One job. Times are microseconds since the epoch, of the ledger's own clock."""
 
     id: str
@@ -123,13 +123,13 @@ class Row:
         )
 
 
-def row_from_hash(flat: Sequence[bytes]) -> Row:
+def row_from_hash(flat: Sequence[bytes]) -> JobRow:
     """A row from HGETALL's name, value, name, value…; the fields are those that lua/*.lua write."""
     fields = {name.decode(): value for name, value in zip(flat[::2], flat[1::2], strict=True)}
     kind = cast(JobKind, fields["kind"].decode())
     request: type[MatmulRequest | BenchmarkSpec] = MatmulRequest if kind == "matmul" else BenchmarkSpec
     outcome: type[Outcome | BenchmarkOutcome] = Outcome if kind == "matmul" else BenchmarkOutcome
-    return Row(
+    return JobRow(
         id=fields["id"].decode(),
         owner=fields["owner"].decode(),
         kind=kind,

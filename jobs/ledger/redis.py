@@ -28,7 +28,7 @@ from jobs.errors import (
 from jobs.ledger.codec import (
     LOST_LIMIT,
     SCAN_LIMIT,
-    Row,
+    JobRow,
     cursor_after,
     cursor_seq,
     event_place,
@@ -64,7 +64,7 @@ def _digest(owner: str, key: str) -> str:
     return hashlib.sha256(f"{owner}\0{key}".encode()).hexdigest()
 
 
-def _parsed(reply: Sequence[Any]) -> tuple[Row, Job]:
+def _parsed(reply: Sequence[Any]) -> tuple[JobRow, Job]:
     """A job out of a script's reply: outcome, hash, place in the queue (from 0, or -1)."""
     row = row_from_hash(reply[1])
     return row, row.job(reply[2] + 1 if reply[2] >= 0 else None)

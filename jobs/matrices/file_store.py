@@ -23,7 +23,7 @@ from jobs.disk import translated_disk, write_all
 from jobs.errors import InvalidSettings, MatrixNotFound
 from jobs.formats.elements import STORAGE_DTYPES, matrix_bytes
 from jobs.matrices.index import Claim, Elements, MatrixIndex
-from jobs.matrices.indexed_store import IndexedMatrixStore, IndexedWriter, Source, check_id, is_address
+from jobs.matrices.indexed_store import ElementSource, IndexedMatrixStore, IndexedWriter, check_id, is_address
 from jobs.matrices.interface import MatrixWriter, StoredMatrix, parts_bytes
 from jobs.models import new_id
 from kernels.model.numerics import DTypeName
@@ -62,7 +62,7 @@ class FileMatrixStore(IndexedMatrixStore):
         return self.index.elements(matrix_id).data if is_address(check_id(matrix_id)) else matrix_id
 
     @contextmanager
-    def _source(self, matrix_id: str, size: int) -> Iterator[Source]:
+    def _source(self, matrix_id: str, size: int) -> Iterator[ElementSource]:
         with self._opened(self._data_name(matrix_id), size) as fd:
             yield _FileSource(fd, size)
 
@@ -113,7 +113,7 @@ class FileMatrixStore(IndexedMatrixStore):
             return False
 
 
-class _FileSource(Source):
+class _FileSource(ElementSource):
     """An open file of the right size."""
 
     def __init__(self, fd: int, size: int) -> None:

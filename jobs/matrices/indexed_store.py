@@ -42,7 +42,7 @@ def check_id(matrix_id: str) -> str:
     return matrix_id
 
 
-class Source(ABC):
+class ElementSource(ABC):
     """One matrix, open to be read."""
 
     parts: Array  # uint64, as in StoredMatrix
@@ -71,7 +71,7 @@ class IndexedMatrixStore(MatrixStore):
         """Removes what writers and removers that died left behind; how many."""
 
     @abstractmethod
-    def _source(self, matrix_id: str, size: int) -> AbstractContextManager[Source]:
+    def _source(self, matrix_id: str, size: int) -> AbstractContextManager[ElementSource]:
         """A matrix of `size` bytes to be read. Raises MatrixNotFound, also where another size is found."""
 
     def chunks(self, matrix_id: str, size: int, start: int = 0, stop: int | None = None) -> Iterator[memoryview]:

@@ -17,7 +17,7 @@ import redis
 from jobs.errors import MatrixNotFound
 from jobs.formats.elements import STORAGE_DTYPES, matrix_bytes
 from jobs.matrices.index import Claim, Elements, MatrixIndex
-from jobs.matrices.indexed_store import UPLOAD_LEASE_S, IndexedMatrixStore, IndexedWriter, Source, check_id
+from jobs.matrices.indexed_store import UPLOAD_LEASE_S, ElementSource, IndexedMatrixStore, IndexedWriter, check_id
 from jobs.matrices.interface import READ_CHUNK_BYTES, MatrixWriter, StoredMatrix, parts_bytes
 from jobs.redis.client import translated
 from kernels.model.numerics import DTypeName
@@ -64,7 +64,7 @@ class RedisMatrixStore(IndexedMatrixStore):
         return 0  # they have a time to live
 
     @contextmanager
-    def _source(self, matrix_id: str, size: int) -> Iterator[Source]:
+    def _source(self, matrix_id: str, size: int) -> Iterator[ElementSource]:
         elements = self.index.elements(check_id(matrix_id))
         if elements.bytes != size:
             raise MatrixNotFound
@@ -81,7 +81,7 @@ class RedisMatrixStore(IndexedMatrixStore):
         yield StoredMatrix(raw.view(STORAGE_DTYPES[dtype]).reshape(shape), source.parts)
 
 
-class _ChunkSource(Source):
+class _ChunkSource(ElementSource):
     """One matrix's chunks. Of the last one, all or only the digests are read at once, and kept."""
 
     def __init__(self, store: RedisMatrixStore, elements: Elements) -> None:

@@ -1,4 +1,4 @@
-"""k shared out among the blocks of a thread block cluster: small, skinny and batched products."""
+"""k split among the blocks of a thread block cluster: small, skinny and batched products."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kernels.model.numerics import DTYPES, OWN_ACCURACY, DTypeName, Problem
 
 RING = 128  # steps of k in shared memory
 RUN_BYTES = 16
-# Rows and columns of the block's tile, of a thread's, and the groups of threads that share out each stage's steps.
+# Rows and columns of the block's tile, of a thread's, and the groups of threads that split each stage's steps.
 Shape = tuple[int, int, int, int, int]
 TINY: Shape = (16, 16, 4, 4, 8)
 FINE: Shape = (32, 32, 4, 4, 4)
@@ -24,7 +24,7 @@ WIDE: Shape = (16, 128, 8, 4, 4)
 TALL: Shape = (128, 16, 4, 8, 4)
 SHAPES: tuple[Shape, ...] = (FINE, TINY, WHOLE, (32, 64, 4, 4, 2), SQUARE, SLICED, (64, 64, 8, 4, 4), WIDE, TALL)
 NAMES = ("block_m", "block_n", "thread_m", "thread_n", "slices")
-# Clocks of a block in these tiles: a step of k where nothing hides its latency, one where others do, and all besides.
+# Clocks of a block in these tiles: a step of k where nothing hides its latency, one where others do, and everything else.
 # Fitted to 1,134 times recorded on an H200 (docs/notes/cluster_split_k.md).
 CLOCKS: Mapping[tuple[int, ...], tuple[float, float, float]] = {
     TINY: (22.0, 8.2, 940.0),
@@ -42,7 +42,7 @@ def _config(shape: Shape, block_k: int, cluster: int, items: int = 1) -> TileCon
 
 
 def _shared_bytes(config: TileConfig, dtype: DTypeName) -> int:
-    """RING steps of both operands, each stage's lines in the longer of their two orders; then, where sums are to meet,
+    """RING steps of both operands, each stage's lines in the longer of their two orders; then, if sums are combined,
     a tile of them for each slice."""
     size = DTYPES[dtype].itemsize
     block_m, block_n = config["block_m"], config["block_n"]
@@ -56,7 +56,7 @@ def _threads(config: TileConfig) -> int:
 
 
 def _clusters(problem: Problem, config: TileConfig) -> Launch:
-    """A cluster for each tile, on z one for so many products of a batch after one another."""
+    """A cluster for each tile; on z, one for each `items` consecutive products of a batch."""
     tile, block = (config["block_m"], config["block_n"]), (_threads(config), 1)
     shared_bytes = _shared_bytes(config, problem.dtype)
     flat = tile_grid(problem, tile, block, shared_bytes=shared_bytes, splits=config["cluster"])
@@ -65,7 +65,7 @@ def _clusters(problem: Problem, config: TileConfig) -> Launch:
 
 
 def _clocks(problem: Problem, config: TileConfig, multiprocessors: int) -> float:
-    """The longest way through a block, or all that a multiprocessor has to do, whichever takes longer."""
+    """The latency of a block, or all the work of a multiprocessor, whichever takes longer."""
     cluster, shape = config["cluster"], tuple(config[name] for name in NAMES)
     latency, work, besides = CLOCKS.get(shape, CLOCKS[FINE])  # others are alone in their bucket
     of_product = tiles(problem.m, config["block_m"]) * tiles(problem.n, config["block_n"])
@@ -84,33 +84,33 @@ _OFFER = ", ".join(f"{m}×{n} in {of_m}×{of_n} with {slices}" for m, n, of_m, o
 CLUSTER_SPLIT_K: tuple[Kernel, ...] = (
     CudaKernel(
         name="cluster_split_k",
-        summary="k shared out among the blocks of a cluster, which add up through each other's shared memory.",
-        idea="A small product is over before a large tile's pipeline has filled: what counts is latency. Tiles are "
-        "small, and k is shared out twice, among the blocks of a cluster and among the threads of each, so that all "
+        summary="k split among the blocks of a cluster, which add up through each other's shared memory.",
+        idea="A small product ends before a large tile's pipeline has filled, so latency is what counts. Tiles are "
+        "small, and k is split twice, among the blocks of a cluster and among the threads of each, so that all "
         "multiprocessors have work. A block starts the copies of 128 steps of k before it waits for any, 16 bytes each "
-        "whichever way an operand lies, and sums meet in shared memory, which the blocks of a cluster read from one "
-        "another. So there is one launch, no workspace, and nothing to be set to zero; the order of additions is "
-        "fixed, and the same operands give the same bits every time. For skinny products the same source is a stream: "
-        "tiles of 16 rows or columns by 128, with enough copies on their way to keep memory busy. For batches of small "
-        "products a block takes several, and the copies of the next begin while one is multiplied.",
+        "in either layout, and sums meet in shared memory, which the blocks of a cluster read from one another. So "
+        "there is one launch, no workspace, and nothing to zero; the order of additions is fixed, and the same "
+        "operands give the same bits every time. For skinny products the same source is a stream: tiles of 16 rows or "
+        "columns by 128, with enough copies in flight to keep memory busy. For batches of small products a block takes "
+        "several, and the copies of the next begin while one is multiplied.",
         origin="split-k as in `split_k`; clusters and distributed shared memory as in NVIDIA's CUDA C++ Programming "
         "Guide, on compute capability 9.0 and up; shares of k within a block are CUTLASS's sliced-k.",
         accuracy={name: OWN_ACCURACY[name] for name in ("float32", "float64", "int32")},
         min_compute_capability=(9, 0),
         parameters=(
             Parameter("block_m", _values(0), FINE[0], "rows of the product per thread block"),
-            Parameter("block_n", _values(1), FINE[1], "its columns per thread block"),
+            Parameter("block_n", _values(1), FINE[1], "columns of the product per thread block"),
             Parameter("thread_m", _values(2), FINE[2], "rows of the product per thread"),
-            Parameter("thread_n", _values(3), FINE[3], "its columns per thread"),
-            Parameter("slices", _values(4), FINE[4], "groups of threads that share out the steps of k of a stage"),
+            Parameter("thread_n", _values(3), FINE[3], "columns of the product per thread"),
+            Parameter("slices", _values(4), FINE[4], "groups of threads that split the steps of k of a stage"),
             Parameter("block_k", (32, 64), 32, "steps of k per stage; 128 are in shared memory"),
-            Parameter("cluster", (1, 2, 4, 8), 2, "thread blocks that share out k"),
+            Parameter("cluster", (1, 2, 4, 8), 2, "thread blocks that split k"),
             Parameter("items", (1, 2, 4, 8), 1, "products of a batch per thread block", compiled=False),
         ),
         constraints=(
             Constraint(
                 lambda c: tuple(c[name] for name in NAMES) in SHAPES,
-                "A block of {block_m}×{block_n} in {thread_m}×{thread_n} a thread with {slices} slices is none of: "
+                "A block of {block_m}×{block_n} in {thread_m}×{thread_n} a thread with {slices} slices is not one of: "
                 f"{_OFFER}.",
             ),
         ),

@@ -1,4 +1,4 @@
-"""float32 products out of int8 products: fp32-accurate emulation on Hopper's tensor cores."""
+"""float32 products from int8 products: fp32-accurate emulation on Hopper's tensor cores."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PLACES, BARRIER_BYTES = 12, 8  # of the ring: a digit of a tile of A and one of 
 TARGET_BYTES = 1568  # of a consumer: where its sums go
 PASS_THREADS, WARPS = 256, 8
 VERDICT_BYTES = 128 + 2 * 256 * 4  # `Verdict` in emulated_layout.cuh
-STRIP = 32  # rows or columns that a block of `emulated_lines` takes beside the listed ones
+STRIP = 32  # rows or columns that a block of `emulated_lines` takes with the listed ones
 MEASURED_ROWS, MEASURED_COLUMNS = 32, 512  # of a matrix as it is stored, for a block
 SHARED_BYTES = PLACES * (2 * LINES * DEPTH + 2 * BARRIER_BYTES) + CONSUMERS * TARGET_BYTES
 
@@ -38,7 +38,7 @@ def _line_blocks(problem: Problem) -> int:
 
 
 def _workspace(problem: Problem, _config: TileConfig) -> Workspace:
-    """As `Findings` in emulated_layout.cuh lays it out: what passes find, which starts as zero, and digits."""
+    """As `Findings` in emulated_layout.cuh lays it out: what the passes find, which starts as zero, and digits."""
     if is_direct(problem):
         return Workspace(0, 0)
     blocks, steps = _line_blocks(problem), tiles(problem.k, DEPTH)
@@ -53,7 +53,7 @@ def _measured_blocks(rows: int, columns: int) -> int:
 
 
 def _passes(problem: Problem, _config: TileConfig) -> tuple[Pass, ...]:
-    """What lines are like, what follows, digits; and behind the kernel the lines that have none."""
+    """Measure lines, judge them, write digits; and behind the kernel multiply the lines that have none."""
     if is_direct(problem):
         return ()
     block = (PASS_THREADS, 1, 1)
@@ -83,17 +83,16 @@ FP32_EMULATED: tuple[Kernel, ...] = (
         name="fp32_emulated",
         summary="float32 as sums of int8 products on Hopper's tensor cores: fp32-accurate emulation.",
         idea="Tensor cores multiply bytes some thirty times as fast as CUDA cores multiply float32, and add them "
-        "without error. Rows of A and columns of B are scaled by a number each, a power of two or some quarters "
-        "more, rounded to integers of 32 bits, and these written in four digits to base 256; products of the first "
-        "digits, added up exactly and put together in the end, are the product. Six of them are as right as float32 "
-        "sums of ordinary data in the order of k, and eight as those of a library that adds up parts of k. "
-        "How many a tile takes follows from the rows and columns in it whose elements differ most in size, told by "
-        "arithmetic and geometric means: the geometric mean bounds from below what any element of the product can "
-        "be compared with. The few rows and columns that ten do not carry, or with an infinity or a NaN, are "
-        "multiplied in float32 behind the others. Where they are many, the whole product is, by hopper_fp32: that "
-        "is decided on the device. One pass measures lines, one judges them, and one writes digits in the order in "
-        "which the tensor cores read them, B's transposed, since they want both operands along k. Products with a "
-        "side below 64 are hopper_fp32's at once.",
+        "without error. Rows of A and columns of B are scaled by a number each, a power of two times 1, 1.25, 1.5 or "
+        "1.75, and rounded to 32-bit integers of four digits to base 256. Products of the first digits, added exactly "
+        "and combined at the end, are the product. Six of them are as exact as float32 sums of ordinary data in the "
+        "order of k, and eight as those of a library that adds a few parts of k. How many a tile takes follows from "
+        "its rows and columns whose elements differ most in size, by arithmetic and geometric means: the geometric "
+        "mean bounds from below what any element of the product can be compared with. The few rows and columns that "
+        "ten do not carry, or with an infinity or a NaN, are multiplied in float32 after the others. If they are many, "
+        "hopper_fp32 computes the whole product: that is decided on the device. One pass measures lines, one judges "
+        "them, and one writes digits in the order in which the tensor cores read them, both operands K-major. Products "
+        "with a side below 64 go straight to hopper_fp32.",
         origin="Ozaki's scheme (2012) on int8 tensor cores (Ootomo and others, 2024), fused in one kernel.",
         accuracy={"float32": "fp32"},
         min_compute_capability=HOPPER,
@@ -101,10 +100,10 @@ FP32_EMULATED: tuple[Kernel, ...] = (
         emulated_with=("int8", 6),
         parameters=(
             Parameter("block_m", (LINES,), LINES, "rows of the product per thread block", compiled=False),
-            Parameter("block_n", (LINES,), LINES, "its columns per thread block", compiled=False),
-            Parameter("block_k", (DEPTH,), DEPTH, "steps of k in a place of the ring", compiled=False),
-            Parameter("cluster", (1, 2), 1, "thread blocks below each other that share their tiles of B's digits"),
-            Parameter("least", (6, 7, 8, 10), 6, "int8 products that a tile takes at the least"),
+            Parameter("block_n", (LINES,), LINES, "columns of the product per thread block", compiled=False),
+            Parameter("block_k", (DEPTH,), DEPTH, "steps of k per ring slot", compiled=False),
+            Parameter("cluster", (1, 2), 1, "vertically adjacent thread blocks that share tiles of B's digits"),
+            Parameter("least", (6, 7, 8, 10), 6, "fewest int8 products of a tile"),
         ),
         arrange=_resident_blocks,
         shared_bytes=lambda _config, _dtype: SHARED_BYTES,

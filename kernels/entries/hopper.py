@@ -1,4 +1,4 @@
-"""Hopper's tensor cores, programmed by warpgroups: tiles come by bulk copies and are multiplied where they lie."""
+"""Hopper's tensor cores, programmed by warp groups: TMA copies tiles, which are multiplied from shared memory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kernels.model.numerics import DTYPES, OWN_ACCURACY, AccuracyName, DTypeName
 
 HOPPER = (9, 0)
 WARPGROUP = 128  # threads
-CONSUMERS = 2  # warpgroups of a block that multiply, 64 rows each
+CONSUMERS = 2  # warp groups of a block that multiply, 64 rows each
 BLOCK_M = 64 * CONSUMERS
 BOX = 64  # rows
 ROW_BYTES = 128  # of a box
@@ -19,14 +19,14 @@ OUT_ROWS, OUT_BYTES = 16, 16 * ROW_BYTES  # of C: what a warp writes at once
 OUT_BOXES = 2  # of each warp
 BARRIER_BYTES = 8
 LARGEST_SHARED_BYTES = 227 * 1024
-# What a tile takes, seen on an H200: each stage, by its columns (narrow tiles wait for copies, at more energy), and
+# What a tile takes, measured on an H200: each stage, by its columns (narrow tiles wait for copies, at more energy), and
 # its end.
 STAGE_CLOCKS = {64: 490, 128: 560, 192: 810, 256: 1024}
 STAGE_CLOCKS_OF_WORDS = {64: 610, 128: 740, 192: 850, 256: 1024}  # out of registers
 END_CLOCKS = 20  # for each column
 WIDTHS = ((256, 4, 2), (192, 4, 2), (128, 6, 2), (64, 6, 1))  # columns, stages and blocks of a cluster
-GROUP = 8  # rows of clusters whose tiles are computed at about the same time, and cut into a column of tiles more
-NARROWER = {256: 240}  # columns that some tiles of so many have where that fills a last turn
+GROUP = 8  # rows of clusters whose tiles are computed at about the same time, and cut into one more column of tiles
+NARROWER = {256: 240}  # columns of some tiles of each width, if that fills a last wave
 
 
 def _shared_bytes(config: TileConfig, _dtype: DTypeName) -> int:
@@ -37,8 +37,8 @@ def _shared_bytes(config: TileConfig, _dtype: DTypeName) -> int:
 
 
 def _as_it_lies(problem: Problem, config: TileConfig) -> bool:
-    """Whether B across k is multiplied out of registers: Cᵀ = Bᵀ·Aᵀ is computed then, tiles and all. Sums that are
-    promoted leave no registers for that."""
+    """Whether an MN-major B is multiplied out of registers: then Cᵀ = Bᵀ·Aᵀ is computed, tiles and all. Promoted sums
+    leave no registers for that."""
     return DTYPES[problem.dtype].itemsize != 2 and not config.get("promote") and not problem.transpose_b
 
 
@@ -58,7 +58,7 @@ def _inner(problem: Problem, config: TileConfig) -> Problem:
 
 
 def _clocks(problem: Problem, config: TileConfig, multiprocessors: int) -> float:
-    """Turns of whole tiles, of which some may be narrower, then of thin ones, as far as idle clusters do not take them
+    """Waves of whole tiles, of which some may be narrower, then of those thin ones that idle clusters do not take
     (hopper_schedule.cuh). A thin tile takes as long as another: it has as many stages."""
     (m, n), rows, columns = _sides(_inner(problem, config), config), BLOCK_M * config["cluster"], config["block_n"]
     clusters = multiprocessors // config["cluster"]
@@ -86,8 +86,8 @@ def _resident_blocks(problem: Problem, config: TileConfig) -> Launch:
 
 
 def _boxes(problem: Problem, config: TileConfig) -> Boxes:
-    """Rows of 128 bytes. 16-bit operands may lie along or across k; of others the instructions know no second way, but
-    for a B that comes from registers, in boxes of as many steps of k as one of A has."""
+    """Rows of 128 bytes. 16-bit operands may be K-major or MN-major, others only K-major, except for a B that comes from
+    registers, in boxes of as many steps of k as one of A has."""
     depth, columns = (ROW_BYTES // DTYPES[dtype].itemsize for dtype in (problem.dtype, problem.product_dtype))
     as_it_lies = _as_it_lies(problem, config)
     return Boxes(
@@ -100,14 +100,14 @@ def _boxes(problem: Problem, config: TileConfig) -> Boxes:
 
 
 def _sums(config: TileConfig) -> int:
-    """Of a thread: its own of the tile, and two sets of partial ones where these are promoted."""
+    """Of a thread: its own of the tile, and two sets of partial ones if these are promoted."""
     columns = config["block_n"]
     partial = {64: 64, 128: 128, 192: 96, 256: 64}[columns]
     return (columns + 2 * partial * config.get("promote", 0)) // 2
 
 
 def _defaults(own: tuple[Parameter, ...]) -> tuple[Default, ...]:
-    """Every width, with a border and without where there may be one."""
+    """Every width, with and without a border if the kernel has that parameter."""
     borders: list[TileConfig] = [{"border": value} for value in BORDER.values] if BORDER in own else [{}]
     widths = [{"block_m": BLOCK_M, "block_n": n, "stages": stages, "cluster": blocks} for n, stages, blocks in WIDTHS]
     return tuple(Default(config={**width, **border}) for width in widths for border in borders)
@@ -121,7 +121,7 @@ def _warp_specialised(
     accuracy: tuple[DTypeName, AccuracyName],
     own: tuple[Parameter, ...] = (),
 ) -> CudaKernel:
-    """One source for five element types: what differs is an instruction, and how sums are stored. `own`: parameters
+    """One source for five element types, which differ in an instruction and in how sums are stored. `own`: parameters
     that not all have."""
     dtype = accuracy[0]
     return CudaKernel(
@@ -135,14 +135,14 @@ def _warp_specialised(
         parameters=(
             Parameter("block_m", (BLOCK_M,), BLOCK_M, "rows of the product per thread block"),
             Parameter("block_n", (64, 128, 192, 256), 256, "columns of the product per thread block"),
-            Parameter("stages", (3, 4, 5, 6), 4, "tiles in shared memory: one multiplied, the others on their way"),
-            Parameter("cluster", (1, 2), 2, "thread blocks below each other that share their tiles of B"),
+            Parameter("stages", (3, 4, 5, 6), 4, "tiles in shared memory: one multiplied, the others in flight"),
+            Parameter("cluster", (1, 2), 2, "vertically adjacent thread blocks that share tiles of B"),
             *own,
         ),
         constraints=(
             Constraint(
                 lambda c: _shared_bytes(c, dtype) <= LARGEST_SHARED_BYTES,
-                "stages × block_n = {stages} × {block_n} must fit into shared memory.",
+                "stages × block_n = {stages} × {block_n} must fit in shared memory.",
             ),
         ),
         defaults=_defaults(own),
@@ -162,15 +162,15 @@ DESIGN = "The warp-specialised persistent design of CUTLASS 3 for sm_90, and P. 
 def _half(name: str, dtype: DTypeName) -> CudaKernel:
     return _warp_specialised(
         name,
-        f"{dtype} on Hopper's tensor cores: bulk tensor copies, warpgroup instructions, resident blocks.",
+        f"{dtype} on Hopper's tensor cores: TMA, warp group instructions, resident blocks.",
         "An instruction of four warps multiplies 64 rows by up to 256 columns straight out of shared memory, so "
-        "fragments take no registers and no load instructions. One thread of a block feeds it: the copy engine brings "
-        "boxes of 64 rows by 128 bytes, permutes them against bank conflicts, fills what lies outside the matrices "
-        "with zeros, and counts bytes on a barrier. Two warpgroups multiply 64 rows of the tile each and keep its sums "
-        "in registers that the producer gave up. Blocks stay on their multiprocessor and go from tile to tile, so the "
-        "next tile's boxes arrive while the last one's sums are stored. The two blocks of a cluster need the same "
-        "columns of B: each copies half of them for both. Tiles that hold little of C come last and are cut short. "
-        "float32 sums are rounded once.",
+        "fragments take no registers and no load instructions. One thread of a block feeds it: TMA brings boxes of 64 "
+        "rows by 128 bytes, swizzles them against bank conflicts, fills what is outside the matrices with zeros, and "
+        "counts bytes on a barrier. Two warp groups multiply 64 rows of the tile each and keep its sums in registers "
+        "that the producer gave up. Blocks stay on their multiprocessor and go from tile to tile, so the next tile's "
+        "boxes arrive while the last one's sums are stored. The two blocks of a cluster need the same columns of B: "
+        "each copies half of them for both. Edge tiles that hold little of C come last and are cut short. float32 sums "
+        "are rounded once.",
         f"{DESIGN} (fast.cu, 2024).",
         (dtype, OWN_ACCURACY[dtype]),
     )
@@ -180,30 +180,30 @@ HALF: tuple[Kernel, ...] = (_half("hopper_bf16", "bfloat16"), _half("hopper_fp16
 INT8: tuple[Kernel, ...] = (
     _warp_specialised(
         "hopper_int8",
-        "int8 on Hopper's tensor cores, exact; B is multiplied as it lies, its bytes transposed on their way there.",
-        "The source of `hopper_bf16` with another instruction: a box holds 128 steps of k in place of 64, so a tile of "
-        "the same bytes is twice the work. For bytes the instruction reads shared memory along k alone, but its first "
-        "operand may come from registers. So where B lies across k, as in a plain A·B, Cᵀ = Bᵀ·Aᵀ is computed, as in "
-        "`hopper_tf32`: a warp reads 16-bit pairs of B's rows of k transposed, and picks the bytes of two such pairs "
-        "into each register. An A that lies across k is transposed first, in chunks of 16 bytes at the memory's speed; "
-        "that counts as the kernel's time. Sums are int32 and wrap, and are stored as they are.",
-        f"{DESIGN} (fast.cu, 2024); cuBLAS, too, is fast for int8 along k alone.",
+        "int8 on Hopper's tensor cores, exact; an MN-major B is transposed only on its way into registers.",
+        "The source of `hopper_bf16` with another instruction: a box holds 128 steps of k instead of 64, so a tile of "
+        "the same bytes is twice the work. For bytes the instruction reads only K-major operands from shared memory, "
+        "but its first operand may come from registers. So for an MN-major B, as in a plain A·B, Cᵀ = Bᵀ·Aᵀ is "
+        "computed, as in `hopper_tf32`: a warp reads 16-bit pairs of B's rows of k transposed, and picks the bytes of "
+        "two such pairs into each register. An MN-major A is transposed first, in chunks of 16 bytes at the memory's "
+        "speed, within the kernel's time. Sums are int32 and wrap, and are stored as they are.",
+        f"{DESIGN} (fast.cu, 2024); cuBLAS, too, is fast for int8 only if K-major.",
         ("int8", "exact"),
     ),
 )
 TF32: tuple[Kernel, ...] = (
     _warp_specialised(
         "hopper_tf32",
-        "float32 on Hopper's tensor cores, rounded to TF32 by the copy engine; B is multiplied as it lies.",
-        "The source of `hopper_bf16` with another instruction: a box holds 32 steps of k in place of 64. The tensor "
-        "cores leave out the lower 13 bits of an operand. Cut so, all elements would be too small and the errors of a "
-        "sum add up; so the copy engine rounds each element as it brings it, and no pass over the operands is needed "
-        "for that. For 32 bits the instruction reads shared memory along k alone, but its first operand may come from "
-        "registers. So where B lies across k, as in a plain A·B, Cᵀ = Bᵀ·Aᵀ is computed, and threads fill registers "
-        "from B's rows of k: tiles are then block_n rows by block_m columns, and the blocks of a cluster share A's. An "
-        "A that lies across k is transposed first, which counts as the kernel's time. It is never chosen unless the "
-        "caller asks for the accuracy `tf32` or `bf16`, or for it by name.",
-        f"{DESIGN} (fast.cu, 2024); rounding by the tensor map as CUTLASS 3 has it.",
+        "float32 on Hopper's tensor cores, rounded to TF32 by TMA; B is never transposed in memory.",
+        "The source of `hopper_bf16` with another instruction: a box holds 32 steps of k instead of 64. The tensor "
+        "cores drop the lower 13 bits of an operand. That truncation would make all elements too small, and the errors "
+        "of a sum add up; so TMA rounds each element as it copies it, without a pass over the operands. For 32 bits "
+        "the instruction reads only K-major operands from shared memory, but its first operand may come from "
+        "registers. So for an MN-major B, as in a plain A·B, Cᵀ = Bᵀ·Aᵀ is computed, and threads fill registers from "
+        "B's rows of k: tiles are then block_n rows by block_m columns, and the blocks of a cluster share A's. An "
+        "MN-major A is transposed first, within the kernel's time. It is never chosen unless the caller asks for the "
+        "accuracy `tf32` or `bf16`, or for it by name.",
+        f"{DESIGN} (fast.cu, 2024); rounding by the tensor map as in CUTLASS 3.",
         ("float32", "tf32"),
         (BORDER,),
     ),
@@ -211,15 +211,16 @@ TF32: tuple[Kernel, ...] = (
 FP8: tuple[Kernel, ...] = (
     _warp_specialised(
         "hopper_fp8",
-        "8-bit floats on Hopper's tensor cores: operands brought along k, partial sums promoted to float32.",
+        "8-bit floats on Hopper's tensor cores: K-major operands, partial sums promoted to float32.",
         "The source of `hopper_int8` with another instruction, and float32 sums. The tensor cores keep about 14 bits "
-        "of a sum of 8-bit products and cut the rest, an error that grows with k. With `promote` their sums end with "
-        "each 128 steps of k, and threads add them up in float32, a part of the columns at a time, so that two sets of "
-        "partial sums find registers beside those of the whole tile: the tensor cores fill one while the other is "
-        "added. None are left for B as it lies, so an operand that lies across k is transposed first, which counts as "
-        "the kernel's time. Without it sums stay where they are, as in `cublas_fp8_fast`, and B is taken as it lies.",
+        "of a sum of 8-bit products and truncate the rest, an error that grows with k. With `promote` their sums end "
+        "with each 128 steps of k, and threads add them up in float32, a part of the columns at a time, so that two "
+        "sets of partial sums fit into registers with those of the whole tile: the tensor cores fill one while the "
+        "other is added. No registers are left for an MN-major B, so MN-major operands are transposed first, within "
+        "the kernel's time. Without `promote` sums stay where they are, as in `cublas_fp8_fast`, and B needs no "
+        "transpose.",
         f"{DESIGN} (fast.cu, 2024); promotion from DeepSeek-V3's technical report (2024) and DeepGEMM.",
         ("float8_e4m3", "fp8"),
-        (Parameter("promote", (0, 1), 1, "1: partial sums of each 128 steps of k are added up in float32"),),
+        (Parameter("promote", (0, 1), 1, "1: partial sums of each 128 steps of k are added in float32"),),
     ),
 )

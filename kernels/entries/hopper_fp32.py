@@ -1,4 +1,4 @@
-"""float32 on Hopper's CUDA cores, fed by bulk tensor copies."""
+"""float32 on Hopper's CUDA cores, fed by TMA."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ BOX = 128  # rows of A, or columns of B
 BLOCK_K = 32
 ELEMENT_BYTES = 4
 NOTES_BYTES = 120  # what feeding threads keep in shared memory
-THIN_SLOTS = 5  # of thin tiles' own ring at most: two barriers each
+THIN_SLOTS = 5  # at most, of the ring of thin tiles: two barriers each
 SHORTEST = 4 * BLOCK_K  # steps of k of a tile's part
 MULTIPROCESSORS = 144  # of the full chip: no device of this compute capability has more
 THIN_STEPS = 14  # of a tile of the last few rows or columns, in the time of one of a whole tile, as in hopper_thin.cuh
-# One block of eight warps beside two of four, seen on an H200, by whether A lies across k. Else it is transposed
-# before, and the kernel begins meanwhile.
+# One block of eight warps over two of four, measured on an H200, by whether A is MN-major. Otherwise it is transposed
+# first, and the kernel begins meanwhile.
 SLOWER_ALONE = {False: 0.985, True: 1.015}
 RESERVED_BYTES = 1024  # of shared memory for each block
 
@@ -48,7 +48,7 @@ def _shared_bytes(config: TileConfig, _dtype: DTypeName) -> int:
 
 
 def _largest_shared_bytes(config: TileConfig) -> int:
-    """Of a block, where as many find room on a multiprocessor as its registers are enough for."""
+    """Of a block, if a multiprocessor holds as many as its registers allow."""
     return (LARGEST_SHARED_BYTES + RESERVED_BYTES) * _warps(config) // WARPS - RESERVED_BYTES
 
 
@@ -78,7 +78,7 @@ def _thin_tiles(problem: Problem, inner: Problem, config: TileConfig) -> int:
 
 
 def _resident_blocks(problem: Problem, config: TileConfig) -> Launch:
-    """All tiles of the batch, which resident blocks share; those that fill no turn are cut along k."""
+    """All tiles of the batch, which resident blocks share; those of an incomplete wave are cut along k."""
     return Launch(
         (_tiles(_inner(problem, config), config), 1, 1),
         (_warps(config) * WARP, 1, 1),
@@ -115,18 +115,18 @@ def _config(block_m: int, block_n: int, stages: int, border: int) -> TileConfig:
 HOPPER_FP32: tuple[CudaKernel, ...] = (
     CudaKernel(
         name="hopper_fp32",
-        summary="float32 on CUDA cores, fed by bulk tensor copies; resident blocks share out the last turn along k.",
+        summary="float32 on CUDA cores, fed by TMA; resident blocks split the last wave along k.",
         idea="A thread keeps 16×8 sums and reads a step of k in six loads, so 19 of 20 instructions are multiply-adds. "
-        "The warp that is ahead asks the copy engine for the next stage, three instructions in place of a thousand; "
-        "barriers count bytes and warps. Multiply-adds go in squares of two rows "
-        "and two columns, in which operands stay at the multiplier: of three registers a multiply-add reads two, and "
-        "the register file gives no more in a clock. A is wanted with rows of k, as B lies in a plain A·B: an operand "
-        "that lies otherwise is transposed first, within the kernel's time. Blocks stay on their multiprocessor; tiles "
-        "that would fill only part of a last turn are cut along k into equal shares, and whoever comes last to a tile "
-        "adds its pieces up in the order of k, so the same operands give the same bits. The last few rows and columns "
-        "are thin tiles, which wait for memory rather than for multipliers: a few blocks do them in place of a share.",
+        "The warp that is ahead starts the TMA copies of the next stage, three instructions instead of a thousand; "
+        "barriers count bytes and warps. Multiply-adds go in squares of two rows and two columns, which reuse operand "
+        "registers: of three registers a multiply-add reads two, and the register file supplies no more in a clock. A "
+        "must be MN-major, as B is in a plain A·B: an operand in the other layout is transposed first, within the "
+        "kernel's time. Blocks stay on their multiprocessor; tiles that would fill only part of a last wave are cut "
+        "along k into equal shares, and the last block to reach a tile adds its pieces in the order of k, so the same "
+        "operands give the same bits. The last few rows and columns are thin tiles, limited by memory rather than "
+        "multipliers: a few blocks compute them instead of a share.",
         origin="Stream-K (Osama and others, 2023); TMA-fed CUDA-core kernels as known for Hopper; the order of "
-        "multiply-adds as maxas has it (Gray, 2014).",
+        "multiply-adds as in maxas (Gray, 2014).",
         accuracy={"float32": "fp32"},
         min_compute_capability=HOPPER,
         architecture_specific=True,
@@ -134,14 +134,14 @@ HOPPER_FP32: tuple[CudaKernel, ...] = (
             Parameter("block_m", (128, 256), 128, "rows of the product per thread block"),
             Parameter("block_n", (128, 256), 128, "columns of the product per thread block"),
             Parameter("block_k", (BLOCK_K,), BLOCK_K, "steps of k per stage"),
-            Parameter("stretch", (4, 8), 4, "steps of k in one stretch of code without a branch"),
-            Parameter("stages", (3, 4), 3, "tiles in shared memory: one multiplied, the others on their way"),
+            Parameter("stretch", (4, 8), 4, "steps of k in one branch-free stretch of code"),
+            Parameter("stages", (3, 4), 3, "tiles in shared memory: one multiplied, the others in flight"),
             BORDER,
         ),
         constraints=(
             Constraint(
                 lambda c: c["block_m"] + c["block_n"] <= 3 * BOX,
-                "A block of {block_m} × {block_n} has more sums than registers; one side may be 256.",
+                "A block of {block_m} × {block_n} has more sums than registers; only one side may be 256.",
             ),
             Constraint(
                 lambda c: _shared_bytes(c, "float32") <= _largest_shared_bytes(c),

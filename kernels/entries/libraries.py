@@ -11,7 +11,7 @@ CPU: tuple[Kernel, ...] = (
     LibraryKernel(
         name="cpu_blas",
         summary="Multi-core BLAS on the CPU, through NumPy.",
-        idea="The yardstick without a GPU. NumPy hands float32 and float64 products to the BLAS it was built with; "
+        idea="The baseline without a GPU. NumPy hands float32 and float64 products to the BLAS it was built with. "
         "Floats of 16 and 8 bits are widened to float32; 16-bit ones are rounded once at the end; integers are summed "
         "exactly.",
         origin="NumPy and its BLAS; the CPU column of reports 000 and 002.",
@@ -25,9 +25,9 @@ CUBLAS: tuple[Kernel, ...] = (
     LibraryKernel(
         name="cublas",
         summary="NVIDIA's library at the operands' own precision.",
-        idea="The baseline: cuBLAS picks among hundreds of prebuilt kernels. float32 is not lowered to TF32; "
-        "16-bit floats accumulate in float32; int8 goes through its integer path. 8-bit floats go by cublasLt, "
-        "operands brought along k first, and their partial sums are now and then added up in float32.",
+        idea="The baseline: cuBLAS picks among hundreds of prebuilt kernels. float32 is not lowered to TF32; 16-bit "
+        "floats accumulate in float32; int8 goes through its integer path. 8-bit floats go through cublasLt, operands "
+        "made K-major first, and their partial sums are promoted to float32 at intervals.",
         origin="cuBLAS through CuPy; the library column of report 003.",
         device_class="gpu",
         library="cuBLAS",
@@ -38,8 +38,9 @@ CUBLAS: tuple[Kernel, ...] = (
         name="cublas_tf32",
         summary="cuBLAS with float32 operands rounded to TF32 on their way into the tensor cores.",
         idea="The compute mode CUBLAS_COMPUTE_32F_FAST_TF32: 11 significant bits of each operand with all of float32's "
-        "exponents, products summed in float32. Tensor cores multiply them at several times the speed of float32 on "
-        "CUDA cores. It is never chosen unless the caller asks for the accuracy `tf32` or `bf16`, or for it by name.",
+        "exponents, products summed in float32. Tensor cores multiply them several times as fast as CUDA cores "
+        "multiply float32. It is never chosen unless the caller asks for the accuracy `tf32` or `bf16`, or for it by "
+        "name.",
         origin="cuBLAS through CuPy; a sibling of the mixed-precision mode of report 003.",
         device_class="gpu",
         library="cuBLAS",
@@ -51,8 +52,8 @@ CUBLAS: tuple[Kernel, ...] = (
         summary="cuBLAS with float32 operands rounded to bfloat16 on their way into the tensor cores.",
         idea="The compute mode CUBLAS_COMPUTE_32F_FAST_16BF, report 003's mixed precision: 8 significant bits of each "
         "operand with all of float32's exponents, products summed in float32. Tensor cores multiply 16-bit numbers "
-        "twice as fast as TF32, which cuBLAS may take instead where it likes. It is never chosen unless the caller "
-        "asks for the accuracy `bf16`, or for it by name.",
+        "twice as fast as TF32, which cuBLAS may choose instead. It is never chosen unless the caller asks for the "
+        "accuracy `bf16`, or for it by name.",
         origin="cuBLAS through CuPy; the mixed-precision column of report 003 (30,924 GFLOPS, 2.5 times its FP32).",
         device_class="gpu",
         library="cuBLAS",
@@ -62,11 +63,11 @@ CUBLAS: tuple[Kernel, ...] = (
     LibraryKernel(
         name="cublas_fp16",
         summary="cuBLAS with float32 operands rounded to float16 on their way into the tensor cores.",
-        idea="The compute mode CUBLAS_COMPUTE_32F_FAST_16F: 11 significant bits as TF32 has, at the speed of bfloat16, "
-        "but with float16's exponents. cuBLAS does not scale: unless it takes TF32 instead, which it may, elements "
-        "beyond 65504 become infinite, those below 2^-14 lose bits, those below 2^-25 vanish. The accuracy `fp16` says "
-        "so, and the check grants the loss; a product that operands beyond 65504 spoil fails with "
-        "`operand_out_of_range`. It is never chosen unless the caller asks for `fp16`, or for it by name.",
+        idea="The compute mode CUBLAS_COMPUTE_32F_FAST_16F: 11 significant bits as in TF32, at the speed of bfloat16, "
+        "but with float16's exponents. cuBLAS does not scale: unless it chooses TF32 instead, elements beyond 65504 "
+        "become infinite, those below 2^-14 lose bits, and those below 2^-25 vanish. The accuracy `fp16` says so, and "
+        "the check allows the loss; a product that operands beyond 65504 spoil fails with `operand_out_of_range`. It "
+        "is never chosen unless the caller asks for `fp16`, or for it by name.",
         origin="cuBLAS through CuPy; a sibling of the mixed-precision mode of report 003.",
         device_class="gpu",
         library="cuBLAS",
@@ -77,8 +78,8 @@ CUBLAS: tuple[Kernel, ...] = (
         name="cublas_fp8_fast",
         summary="cuBLAS for 8-bit floats with sums that stay in the tensor cores.",
         idea="`cublas` with CUBLASLT_MATMUL_DESC_FAST_ACCUM. Hopper's tensor cores keep about 14 bits of a sum of "
-        "8-bit products, and cut what lies below. Without the promotion to float32 that `cublas` pays for, that error "
-        "grows with k, most of all where terms have one sign. Later tensor cores are said to sum in float32 anyway.",
+        "8-bit products and truncate the rest. Without the promotion to float32 that `cublas` pays for, that error "
+        "grows with k, most of all for terms of one sign. Later tensor cores are said to sum in float32 anyway.",
         origin="cuBLAS (cublasLt) by ctypes; PyTorch's `use_fast_accum`.",
         device_class="gpu",
         library="cuBLAS",

@@ -33,9 +33,9 @@ UNCOALESCED: tuple[Kernel, ...] = (
         name="naive_uncoalesced",
         summary="One thread per element of the product, neighbouring threads on neighbouring rows.",
         idea="Each thread walks a row of A and a column of B. Threads of a warp share the column and read down a "
-        "column of A, whose elements lie a row apart: one load of the warp touches 32 sectors of 32 bytes and uses one "
-        "element of each, and its writes scatter alike. Arithmetic is that of the next rung. Report 003 measures a "
-        "seventh of the next rung's speed and names the uncoalesced loads; kept as it is, for that comparison.",
+        "column of A, whose elements are a row apart: one load of the warp touches 32 sectors of 32 bytes and uses one "
+        "element of each, and its writes scatter likewise. The arithmetic is that of the next rung. Report 003 "
+        "measures a seventh of the next rung's speed and names the uncoalesced loads; kept for that comparison.",
         origin="Report 003 (MatmulXrow).",
         accuracy=OWN_ACCURACY,
         parameters=(
@@ -67,17 +67,17 @@ NAIVE: tuple[Kernel, ...] = (
 UNROLLED: tuple[Kernel, ...] = (
     CudaKernel(
         name="unrolled",
-        summary="One thread per element, several steps of k in one turn of the loop.",
-        idea="The loop's comparison, branch and pointer moves are paid once for `unroll` steps of k, and the loads of "
-        "all these steps are under way together. Traffic and arithmetic intensity are those of the rung before, and so "
-        "is the limit: two loads for each multiply-add. Report 001 gains 6 % at most for that reason, and loses a "
-        "third at one size. The compiler unrolls `naive` by itself, so only `unroll` = 1 shows the plain loop.",
+        summary="One thread per element, several steps of k per loop iteration.",
+        idea="One comparison, one branch and one set of pointer updates serve `unroll` steps of k, and the loads of "
+        "all these steps are in flight together. Traffic and arithmetic intensity are those of the rung before, and so "
+        "is the limit: two loads per multiply-add. Report 001 gains 6 % at most for that reason, and loses a third at "
+        "one size. The compiler unrolls `naive` by itself, so only `unroll` = 1 shows the plain loop.",
         origin="Report 001 (V2, loop unrolling; its factor is 4).",
         accuracy=OWN_ACCURACY,
         parameters=(
             Parameter("block_m", (4, 8, 16, 32), 4, _ROWS),
             Parameter("block_n", (16, 32, 64), 32, _COLUMNS),
-            Parameter("unroll", (1, 2, 4, 8), 8, "steps of k in one turn of the loop"),
+            Parameter("unroll", (1, 2, 4, 8), 8, "steps of k per loop iteration"),
         ),
         constraints=(_BLOCK_OF_THREADS,),
         arrange=_one_thread_per_element,
@@ -88,21 +88,21 @@ COARSENED: tuple[Kernel, ...] = (
     CudaKernel(
         name="coarsened",
         summary="Each thread computes several elements of a row of the product.",
-        idea="An element of A is loaded once for `factor` multiply-adds: factor + 1 loads where that many threads of "
-        "`naive` take 2 × factor, and as many sums that do not wait for each other. Report 001 finds it two to six "
-        "times slower than its baseline: a thread has adjacent columns there, so a warp's loads of B lie `factor` "
-        "elements apart (`strided` = 0 keeps that), and its loop reads the row of A anew for every column. Ours reads "
-        "A once, and by default spaces a thread's columns by the block's threads, so that every load coalesces. The "
-        "report suspects spilled registers; four sums, the default, fit.",
+        idea="An element of A is loaded once for `factor` multiply-adds: factor + 1 loads, where `factor` threads of "
+        "`naive` take 2 × factor. The `factor` sums are independent. Report 001 finds it two to six times slower than "
+        "its baseline: its threads have adjacent columns, so a warp's loads of B are `factor` elements apart "
+        "(`strided` = 0 keeps that), and its loop rereads the row of A for every column. Ours reads A once, and by "
+        "default spaces a thread's columns by the block's threads, so that every load coalesces. The report suspects "
+        "register spills; eight sums, the default, do not spill.",
         origin="Report 001 (V4, thread coarsening).",
         accuracy=OWN_ACCURACY,
         parameters=(
             Parameter("block_m", (8, 16, 32), 16, _ROWS),
             Parameter("block_n", (32, 64, 128, 256), 64, _COLUMNS),
             Parameter(
-                "factor", (2, 4, 8), 8, "columns of the product per thread; a row of a block is block_n / factor"
+                "factor", (2, 4, 8), 8, "columns of the product per thread; a block has block_n / factor threads a row"
             ),
-            Parameter("strided", (0, 1), 1, "1: a thread's columns lie a block's row of threads apart; 0: adjacent"),
+            Parameter("strided", (0, 1), 1, "1: a thread's columns are a block's row of threads apart; 0: adjacent"),
         ),
         constraints=(
             Constraint(

@@ -14,7 +14,7 @@ def _column_of_rows(problem: Problem, config: TileConfig) -> Launch:
 
 
 def _shared_bytes(config: TileConfig, dtype: DTypeName) -> int:
-    """A tile of A and one of B, each row 16 bytes longer; `register_tiled_rows.cu` has the reason."""
+    """A tile of A and one of B, each row padded by 16 bytes; `register_tiled_rows.cu` has the reason."""
     sides = config["block_m"] + config["block_n"]
     return config["block_k"] * (sides * DTYPES[dtype].accumulator_bytes + 2 * 16)
 
@@ -23,11 +23,11 @@ REGISTER_ROWS: tuple[Kernel, ...] = (
     CudaKernel(
         name="register_tiled_rows",
         summary="Each thread keeps several rows of one column of the product in registers.",
-        idea="With thread_m results a thread, a block of as many threads covers a larger tile, and traffic falls with "
-        "its sides; tiles are only block_k deep, so that few threads fill them in a few loads. An element of B is read "
-        "from shared memory once for thread_m multiply-adds, and A's are broadcasts read four at a time: at 8 rows, "
-        "3 reads for 8 multiply-adds, where `shared_tiled` needs 5 for 4. What is left is that A is not "
-        "reused inside a thread: the next rung adds columns. Report 003 measures 2.9 times the speed of its tiles.",
+        idea="With thread_m results a thread, as many threads cover a larger tile, and traffic falls with its sides. "
+        "Tiles are only block_k deep, so that few threads fill them in a few loads. An element of B is read from "
+        "shared memory once for thread_m multiply-adds, and A's are broadcasts read four at a time: at 8 rows, 3 reads "
+        "for 8 multiply-adds, where `shared_tiled` needs 5 for 4. A is still not reused inside a thread: the next rung "
+        "adds columns. Report 003 measures 2.9 times the speed of its tiles.",
         origin="Report 003 (improved 1D block tiling: 64×64, BK 8, TM 8).",
         accuracy=OWN_ACCURACY,
         parameters=(
@@ -44,10 +44,10 @@ REGISTER_ROWS: tuple[Kernel, ...] = (
             Constraint(
                 lambda c: all(c["block_k"] * c["thread_m"] % c[side] == 0 for side in ("block_m", "block_n")),
                 "block_k × thread_m = {block_k} × {thread_m} must be a multiple of block_m = {block_m} and of "
-                "block_n = {block_n}, so that each thread stages as many elements as every other.",
+                "block_n = {block_n}, so that all threads stage equally many elements.",
             ),
         ),
-        # Small tiles where large ones would leave multiprocessors without any.
+        # Small tiles if large ones would leave multiprocessors idle.
         defaults=(
             Default(
                 config={"block_m": 32, "block_n": 32, "block_k": 16, "thread_m": 4},

@@ -64,7 +64,7 @@ def _config(block: int, depth: int, thread: int) -> TileConfig:
 THREADS = Constraint(
     _whole_threads,
     "A block of {block_m}×{block_n} in thread tiles of {thread_m}×{thread_n} must be a whole number of threads, "
-    "and 2 to 32 whole warps of them.",
+    "in 2 to 32 whole warps.",
 )
 SQUARE = Constraint(
     lambda c: c["block_m"] == c["block_n"], "block_m and block_n must be equal, not {block_m} and {block_n}."
@@ -78,11 +78,10 @@ REGISTER: tuple[Kernel, ...] = (
         summary="Each thread keeps a two-dimensional tile of the product in registers.",
         idea="A thread reads thread_m elements of A and thread_n of B for thread_m × thread_n multiply-adds, so shared "
         "memory is read 8 times less at 8×8 than with one element a thread. Rows and columns of a thread are spaced by "
-        "the block's threads: neighbours read and write neighbouring words. Loads of a whole tile are under way "
-        "while other warps still multiply. Reports 000 and 002 write one variable and one guarded load by hand for "
-        "each element, with a script in 002; here both are arrays that the compiler unrolls, edges cost the "
-        "interior nothing, and any size works. What limits it is the count of instructions: every word of B is a "
-        "load of its own.",
+        "the block's threads: neighbours read and write neighbouring words. Loads of a whole tile are in flight while "
+        "other warps still multiply. Reports 000 and 002 write one variable and one guarded load by hand for each "
+        "element, with a script in 002; here both are arrays that the compiler unrolls, edges cost the interior "
+        "nothing, and any size works. The limit is the instruction count: every word of B is a load of its own.",
         origin="Reports 000 (block 16, tile 64), 002 (bx × by and tiles of 48 to 128), 003 (2D block tiling), "
         "004 (level 3).",
         accuracy=OWN_ACCURACY,
@@ -120,10 +119,10 @@ VECTORIZED: tuple[Kernel, ...] = (
     CudaKernel(
         name="vectorized",
         summary="Register tiles, with every load and store 16 bytes wide.",
-        idea="Operands come from memory in runs of 16 bytes, and a thread's rows and columns lie in shared memory in "
-        "runs as well: a fourth of the load instructions for float32. A is stored along k, so it is turned on its way "
-        "into shared memory. Rows begin at aligned addresses because the service pads them; where they do not, or at "
-        "an edge, elements are moved one by one. Report 003 asserts alignment by a cast and needs sizes that divide.",
+        idea="Operands come from memory in runs of 16 bytes, and so do a thread's rows and columns from shared memory: "
+        "a fourth of the load instructions for float32. A K-major operand is transposed on its way into shared memory. "
+        "Rows begin at aligned addresses because the service pads them; unaligned rows and edges are moved element by "
+        "element. Report 003 asserts alignment by a cast and needs sizes that divide.",
         origin="Report 003 (vectorized shared and global memory accesses: 128×128, BK 8, 8×8).",
         accuracy=OWN_ACCURACY,
         parameters=(

@@ -20,7 +20,7 @@ def _tiles_side_by_side(problem: Problem, config: TileConfig) -> Launch:
 
 
 def _square_bytes(config: TileConfig, dtype: DTypeName) -> int:
-    """Of one tile, with the longer rows of one that is turned on its way in; `square_tiles.cuh` has the reason."""
+    """Of one tile, with the padded rows of one that is transposed on its way in; `square_tiles.cuh` has the reason."""
     tile, itemsize = config["tile"], DTYPES[dtype].accumulator_bytes
     padding = max(1, 128 // itemsize // tile)
     return tile * (tile + padding) * itemsize
@@ -48,17 +48,17 @@ PRIVATIZED: tuple[Kernel, ...] = (
     CudaKernel(
         name="shared_tiled_privatized",
         summary="One shared tile of A serves several tiles of the product, whose sums each thread keeps in registers.",
-        idea="A block takes `thread_n` tiles of the product side by side. An element of A, once read from shared "
-        "memory, meets that many elements of B, and A comes from memory so many times less often; so many more "
-        "multiply-adds stand between two barriers. Reads of shared memory fall little, as A's are made four at a time "
-        "anyway: 9 for 8 multiply-adds at two tiles, where `shared_tiled` has 10. Report 001 finds it slower than its "
-        "tiles and blames occupancy. But its loop puts one tile of B after the other into the same place, with two "
-        "barriers and a wait for memory each; and its blocks lie one tile apart, where each computes `thread_n` of "
-        "them, so elements are computed that many times over, which fits its figures. Ours brings all tiles of B at "
-        "once, between one pair of barriers, and computes each element once.",
+        idea="A block takes `thread_n` adjacent tiles of the product. An element of A read from shared memory meets "
+        "that many elements of B, so A comes from memory `thread_n` times less often, and two barriers enclose "
+        "`thread_n` times as many multiply-adds. Shared memory reads fall little, as those of A are four wide anyway: "
+        "9 for 8 multiply-adds with two tiles, where `shared_tiled` has 10. Report 001 finds it slower than its tiles "
+        "and blames occupancy. But its loop loads one tile of B after the other into the same place, with two barriers "
+        "and a wait for memory each; and its blocks are one tile apart while each computes `thread_n` of them, so "
+        "every element is computed `thread_n` times, which fits its figures. Ours loads all tiles of B at once, "
+        "between one pair of barriers, and computes each element once.",
         origin="Report 001 (V5, privatization; REG_TILE_SIZE 2 and 4).",
         accuracy=OWN_ACCURACY,
-        parameters=(_TILE, Parameter("thread_n", (2, 4), 2, "tiles of the product, side by side, that share one of A")),
+        parameters=(_TILE, Parameter("thread_n", (2, 4), 2, "adjacent tiles of the product that share one of A")),
         defaults=(
             Default(config={"tile": 16, "thread_n": 2}, dtypes=("float64",)),
             Default(config={"tile": 16, "thread_n": 4}, buckets=("medium", "large")),
@@ -72,24 +72,23 @@ PRIVATIZED: tuple[Kernel, ...] = (
 PREFETCH: tuple[Kernel, ...] = (
     CudaKernel(
         name="shared_tiled_prefetch",
-        summary="Square tiles in shared memory, the next ones loaded while the present ones are computed with.",
+        summary="Square tiles in shared memory, the next ones loaded while the present ones are multiplied.",
         idea="Each thread loads its elements of the next tiles into registers after the barrier, computes, and then "
-        "puts them into shared memory: memory is not waited for while there is work. Four accumulators make four short "
-        "chains of additions out of one. Traffic and shared memory reads are those of `shared_tiled`, so the gain is "
-        "latency alone, and small where other blocks hide it already. Report 001's kernel loads the next elements, "
-        "never uses them and loads them again, so what it gains over its V3 comes from elsewhere; ours uses them. It "
-        "also lengthens every row of its tiles against bank conflicts (`padded` = 1), which none of these "
-        "accesses has but those of a transposed operand, always padded here; rows of plain length let a thread read "
-        "four elements of A at once.",
+        "stores them to shared memory, so the latency of memory is hidden. Four accumulators make four short chains of "
+        "additions out of one. Traffic and shared memory reads are those of `shared_tiled`, so the gain is latency "
+        "alone, and small if other blocks hide it already. Report 001's kernel loads the next elements, never uses "
+        "them and loads them again, so its gain over its V3 comes from elsewhere; ours uses them. The report also pads "
+        "every row of its tiles against bank conflicts (`padded` = 1). Here only a transposed operand causes any, and "
+        "it is always padded; unpadded rows let a thread read four elements of A at once.",
         origin="Report 001 (V6, the final kernel).",
         accuracy=OWN_ACCURACY,
         parameters=(
             _TILE,
             Parameter(
-                "padded", (0, 1), 0, "1: rows of every shared tile are longer; 0: of a transposed operand's alone"
+                "padded", (0, 1), 0, "1: rows of every shared tile are padded; 0: only those of a transposed operand"
             ),
         ),
-        # Of 1,024 threads none has registers for 64-bit sums and what is on its way.
+        # With 1,024 threads a block, a thread has no registers for 64-bit sums and elements in flight.
         defaults=(Default(config={"tile": 16, "padded": 0}, dtypes=("float64",)),),
         arrange=_square_tile,
         shared_bytes=_pair_bytes,

@@ -1,4 +1,4 @@
-"""Seven products of halves in place of eight, over the pipeline of `pipelined`."""
+"""Seven half-size products instead of eight, over the pipeline of `pipelined`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from kernels.model.arrange import MAX_GRID_Z, tile_grid, tiles
 from kernels.model.kernel import CudaKernel, Default, Kernel, Launch, Parameter, Pass, TileConfig, Workspace
 from kernels.model.numerics import Problem
 
-FACTORS, QUARTER_SUMS = 7, 5  # products of halves, and sums of quarters of one operand
+FACTORS, QUARTER_SUMS = 7, 5  # half-size products, and sums of quarters of one operand
 GROUP, ITEM_BYTES, LINE_BYTES = 4, 4, 128  # elements of a run; bytes of an element, and of what begins a new line
 PASS_THREADS, PASS_ROWS = 256, 4
 PASS_COLUMNS = PASS_THREADS * GROUP
@@ -50,7 +50,7 @@ def _quarter_tiles(problem: Problem, config: TileConfig) -> int:
 
 def _workspace(problem: Problem, config: TileConfig) -> Workspace:
     """As `Halves` in strassen_layout.cuh lays it out: largest magnitudes and counters, which start as zero; sums of
-    quarters; products of halves."""
+    quarters; half-size products."""
     if is_direct(problem, config):
         return Workspace(0, 0)
     (items_a, items_b), (m, n, k) = _items(problem), _halves(problem)
@@ -76,7 +76,7 @@ def _sum_blocks(rows: int, columns: int) -> int:
 
 
 def _arrange(problem: Problem, config: TileConfig) -> Launch:
-    """A layer of the grid for each product; of halves, if it has seven for each of the batch."""
+    """A layer of the grid for each product; for each half-size one, if there are seven per product of the batch."""
     shared_bytes = BASE.shared_bytes(config, problem.dtype)
     threads = BASE.launch(problem, config).block[0]
     if is_direct(problem, config):
@@ -88,27 +88,26 @@ def _arrange(problem: Problem, config: TileConfig) -> Launch:
 STRASSEN: tuple[Kernel, ...] = (
     CudaKernel(
         name="strassen",
-        summary="Seven products of halves in place of eight: Strassen's algorithm, one level.",
-        idea="Operands are cut in half both ways. A pass writes ten sums of quarters, seven products of a quarter of "
-        "the size are made as `pipelined` makes them, and the last block of a tile's seven puts C together. An eighth "
-        "of the multiply-adds is saved, for traffic that grows with the square of the size alone, so it pays from some "
-        "thousand rows on; smaller products are multiplied in the ordinary way. The price is accuracy of another "
-        "kind: errors are in proportion to the largest rows of A and columns of B, so small elements of C may lose "
-        "what float32 would give them. The accuracy `fp32_normwise` says so; who asks for `fp32` never gets this "
-        "kernel. Infinities, NaN, and elements so large that sums might overflow are found on the way, "
-        "and such matrices multiplied in the ordinary way.",
+        summary="Seven half-size products instead of eight: Strassen's algorithm, one level.",
+        idea="Operands are halved in both directions. A pass writes ten sums of quarters, seven half-size products are "
+        "computed as in `pipelined`, and the last block of a tile's seven combines them into C. This saves an eighth "
+        "of the multiply-adds, for traffic that grows only with the square of the size, so it pays from some thousand "
+        "rows on; smaller products are multiplied in the ordinary way. The price is accuracy: errors are in proportion "
+        "to the largest rows of A and columns of B, so small elements of C may lose the accuracy of float32. The "
+        "accuracy `fp32_normwise` says so; a request for `fp32` never gets this kernel. Infinities, NaN, and elements "
+        "so large that sums might overflow are found on the way, and such matrices are multiplied in the ordinary way.",
         origin="V. Strassen, Gaussian elimination is not optimal (1969); N. Higham's bound for its errors (2002).",
         accuracy={"float32": "fp32_normwise"},
         min_compute_capability=BASE.min_compute_capability,
         emulated_with=("float32", FACTORS / 8),
         parameters=(
-            Parameter("block_m", (128,), 128, "rows of a product of halves per thread block"),
-            Parameter("block_n", (128, 256), 128, "its columns per thread block"),
+            Parameter("block_m", (128,), 128, "rows of a half-size product per thread block"),
+            Parameter("block_n", (128, 256), 128, "columns of a half-size product per thread block"),
             Parameter("block_k", (8,), 8, "steps of k per shared tile"),
             Parameter("warp_m", (32,), 32, "rows of the product per warp"),
-            Parameter("warp_n", (64, 128), 64, "its columns per warp"),
+            Parameter("warp_n", (64, 128), 64, "columns of the product per warp"),
             Parameter("thread_m", (8, 16), 8, "rows of the product per thread"),
-            Parameter("thread_n", (8,), 8, "its columns per thread"),
+            Parameter("thread_n", (8,), 8, "columns of the product per thread"),
             Parameter("stages", (4,), 4, "pairs of tiles in shared memory"),
             Parameter(
                 "least_side",

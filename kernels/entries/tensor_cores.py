@@ -45,13 +45,13 @@ WMMA: tuple[Kernel, ...] = (
         name="tensor_wmma",
         summary="Tensor cores through warp-level matrix instructions (WMMA), fed by a pipeline of shared tiles.",
         idea="One instruction of a warp multiplies two 16×16 fragments of 16-bit floats and adds to float32 sums: 4096 "
-        "multiply-adds where the CUDA cores of the rungs before do 32. The operands' way becomes the limit. Report 003 "
-        "reads fragments straight from device memory, one 16×16 result a warp, so each element is fetched again for "
-        "every 16 rows or columns, and takes whole multiples of 16 alone. Here asynchronous copies keep stages - 1 "
-        "tiles under way into shared memory, with rows padded against bank conflicts; a warp holds up to 4×4 fragments "
-        "and uses each fragment it reads four times; what reaches past the matrices is zero, so any size goes. The "
-        "report's arrangement is the config with warps of a single fragment. float16 needs compute capability "
-        "7.0, bfloat16 8.0. Sums are rounded once, to the operands' type.",
+        "multiply-adds where the CUDA cores of the rungs before do 32. Supplying operands becomes the limit. Report "
+        "003 reads fragments straight from device memory, one 16×16 result a warp, so each element is fetched again "
+        "for every 16 rows or columns, and only takes multiples of 16. Here asynchronous copies keep stages - 1 tiles "
+        "in flight into shared memory, with rows padded against bank conflicts; a warp holds up to 4×4 fragments and "
+        "uses each fragment it reads four times; elements past the edges are zero, so any size works. The report's "
+        "arrangement is the config with warps of a single fragment. float16 needs compute capability 7.0, bfloat16 "
+        "8.0. Sums are rounded once, to the operands' type.",
         origin="Report 003 (TensorCore by WMMA, m16n16k16).",
         accuracy={dtype: OWN_ACCURACY[dtype] for dtype in ("float16", "bfloat16")},
         min_compute_capability=(7, 0),
@@ -62,7 +62,7 @@ WMMA: tuple[Kernel, ...] = (
             Parameter("block_k", (16, 32, 64), 32, "steps of k per shared tile"),
             Parameter("warp_m", (16, 32, 64), 64, "rows of the product per warp"),
             Parameter("warp_n", (16, 32, 64), 64, "columns of the product per warp"),
-            Parameter("stages", (3, 4), 3, "tiles in shared memory: one multiplied, the others on their way"),
+            Parameter("stages", (3, 4), 3, "tiles in shared memory: one multiplied, the others in flight"),
         ),
         constraints=(
             Constraint(
@@ -75,7 +75,7 @@ WMMA: tuple[Kernel, ...] = (
             ),
             Constraint(
                 lambda c: _warps(c) in ((32,) if _has_one_fragment(c) else (4, 8)),
-                "A block of {block_m} × {block_n} in warps of {warp_m} × {warp_n} must come to 4 or 8 warps, or to 32 "
+                "A block of {block_m} × {block_n} in warps of {warp_m} × {warp_n} must have 4 or 8 warps, or 32 "
                 "with one 16 × 16 fragment each.",
             ),
             Constraint(

@@ -11,18 +11,18 @@ from kernels.model.buckets import SKINNY, BucketName
 from kernels.model.kernel import Constraint, CudaKernel, Default, Kernel, Launch, Parameter, TileConfig, Workspace
 from kernels.model.numerics import OWN_ACCURACY, DTypeName, Problem
 
-RESIDENT = Parameter("resident", (0, 1), 0, "1: blocks stay, and share what fills no turn along k")
+RESIDENT = Parameter("resident", (0, 1), 0, "1: blocks stay, and split an incomplete wave along k")
 WARP = 32  # threads
 ELEMENT_BYTES = 8
 PADDING = 4  # elements, of a line in shared memory
 SHAPES = ((128, 128, 64), (128, 64, 64), (128, 64, 32), (64, 64, 32))  # rows, columns; rows of a warp's tile
 WARP_N = 32
 WARPS = 8  # of 64 × 32 sums, that a multiprocessor's registers are enough for
-NOTES_BYTES = 160  # what resident blocks know of their turns
+NOTES_BYTES = 160  # what resident blocks know of their tiles
 SHORTEST = 8  # stages of a tile's part
 MULTIPROCESSORS = 192  # no device has more
 MULTIPLY_ADDS = 128  # of a multiprocessor's tensor cores in a clock
-# Seen on an H200: how much longer an element takes, by those of a tile, and blocks that stay beside others.
+# Measured on an H200: how much longer an element takes, by those of a tile, and resident blocks over others.
 SLOWER = {128 * 128: 1.0, 128 * 64: 1.1, 64 * 64: 1.18}
 STAYING, SHARING_CLOCKS = 1.035, 14_000
 LEAST_STAGES = 32  # of k, for blocks to stay: less is lost in handing over sums
@@ -71,7 +71,7 @@ def _inner(problem: Problem, config: TileConfig) -> Problem:
 
 
 def _clocks(problem: Problem, config: TileConfig, multiprocessors: int) -> float:
-    """Turns of as many tiles as find room, at the rate of the tensor cores. Resident blocks share the last one."""
+    """Waves of as many tiles as fit, at the rate of the tensor cores. Resident blocks share the last one."""
     block_m, block_n = config["block_m"], config["block_n"]
     count, each = _tiles(_inner(problem, config), config), WARPS // _warps(config)
     turn = each * block_m * block_n * problem.k / MULTIPLY_ADDS
@@ -113,15 +113,15 @@ TENSOR_FP64: tuple[Kernel, ...] = (
         summary="Tensor cores for float64 through warp-level matrix instructions, fed by a pipeline of shared tiles.",
         idea="An instruction of a warp multiplies 16 rows by 8 columns over 8 steps of k, each step rounded like a "
         "multiply-add of float64, at twice the speed of the CUDA cores. A warp keeps 64×32 sums, so shared memory is "
-        "busy half of the time. Asynchronous copies bring tiles as they are stored, 16 bytes at a time, or 8 where "
-        "rows begin at odd elements: no pitch leaves the fast way. They are dealt out among the instructions that "
-        "multiply, and what these need is read from shared memory well before, so that neither copies nor barriers "
-        "keep tensor cores waiting. A sum over k has no order, so each lane takes two neighbouring steps, rows and "
-        "columns: all its reads of shared memory are 16 bytes wide, free of bank conflicts, and its part of C is "
-        "written straight from registers. Which operand comes first in the instruction is chosen so that what is read "
-        "lies in registers as the instruction wants it. At the edges, what lies outside the product is neither copied "
-        "nor multiplied. Where a last turn of tiles would be mostly empty, blocks stay and share its tiles along k. "
-        "GPUs without fast float64 run it slowly, as they do all of float64.",
+        "busy half of the time. Asynchronous copies bring tiles as they are stored, 16 bytes at a time, or 8 if rows "
+        "begin at odd elements: no pitch leaves the fast path. They are interleaved with the instructions that "
+        "multiply, whose operands are read from shared memory well before, so that neither copies nor barriers stall "
+        "the tensor cores. A sum over k has no order, so each lane takes two neighbouring steps, rows and columns: all "
+        "its reads of shared memory are 16 bytes wide, free of bank conflicts, and its part of C is written straight "
+        "from registers. The first operand of the instruction is chosen so that elements are read into the registers "
+        "where it needs them. At the edges, nothing outside the product is copied or multiplied. If a last wave of "
+        "tiles would be mostly empty, blocks stay and split its tiles along k. GPUs without fast float64 run it "
+        "slowly, as they do all of float64.",
         origin="The warp-level float64 instructions of compute capability 8.0 and 9.0, known from CUTLASS; relabelling "
         "k so that reads are wide is common practice. Stream-K (Osama and others, 2023).",
         accuracy={"float64": OWN_ACCURACY["float64"]},
@@ -134,7 +134,7 @@ TENSOR_FP64: tuple[Kernel, ...] = (
             Parameter("warp_n", (WARP_N,), WARP_N, "columns of the product per warp"),
             Parameter("step", (8, 16), 8, "steps of k per instruction"),
             Parameter("ahead", (1, 2), 2, "slabs of rows read before they are multiplied"),
-            Parameter("stages", (3, 4), 4, "tiles in shared memory: one multiplied, the others on their way"),
+            Parameter("stages", (3, 4), 4, "tiles in shared memory: one multiplied, the others in flight"),
             BORDER,
             RESIDENT,
         ),
@@ -146,7 +146,7 @@ TENSOR_FP64: tuple[Kernel, ...] = (
             ),
             Constraint(
                 lambda c: c["block_k"] >= 2 * c["step"],
-                "block_k = {block_k} must be at least twice step = {step}, as slabs take turns in registers.",
+                "block_k = {block_k} must be at least twice step = {step}, as slabs alternate in registers.",
             ),
             Constraint(
                 lambda c: c["step"] * c["ahead"] <= 16,
@@ -161,7 +161,7 @@ TENSOR_FP64: tuple[Kernel, ...] = (
                     not c["resident"]
                     or (c["block_m"], c["block_n"], c["block_k"], c["step"], c["ahead"]) == (128, 128, 16, 8, 2)
                 ),
-                "resident = {resident} must be 0 but for tiles of 128 × 128 × 16 with step 8 and ahead 2.",
+                "resident = {resident} must be 0 except for tiles of 128 × 128 × 16 with step 8 and ahead 2.",
             ),
         ),
         defaults=(

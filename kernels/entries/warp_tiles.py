@@ -75,12 +75,14 @@ def _parameters(shapes: tuple[Shape, ...], blocks: tuple[Block, ...], depths: tu
         Parameter(
             "block_m", tuple(sorted({m for m, _ in blocks})), blocks[0][0], "rows of the product per thread block"
         ),
-        Parameter("block_n", tuple(sorted({n for _, n in blocks})), blocks[0][1], "its columns per thread block"),
+        Parameter(
+            "block_n", tuple(sorted({n for _, n in blocks})), blocks[0][1], "columns of the product per thread block"
+        ),
         Parameter("block_k", depths, depths[0], "steps of k per shared tile"),
         Parameter("warp_m", values(0), default[0], "rows of the product per warp"),
-        Parameter("warp_n", values(1), default[1], "its columns per warp"),
+        Parameter("warp_n", values(1), default[1], "columns of the product per warp"),
         Parameter("thread_m", values(2), default[2], "rows of the product per thread"),
-        Parameter("thread_n", values(3), default[3], "its columns per thread"),
+        Parameter("thread_n", values(3), default[3], "columns of the product per thread"),
     )
 
 
@@ -91,11 +93,11 @@ def _rules(shapes: tuple[Shape, ...], blocks: tuple[Block, ...]) -> tuple[Constr
     return (
         Constraint(
             lambda c: (c["warp_m"], c["warp_n"], c["thread_m"], c["thread_n"]) in shapes,
-            f"Warp tiles of {{warp_m}}×{{warp_n}} in {{thread_m}}×{{thread_n}} a thread are none of: {warp_tiles}.",
+            f"A warp tile of {{warp_m}}×{{warp_n}} in {{thread_m}}×{{thread_n}} a thread is not one of: {warp_tiles}.",
         ),
         Constraint(
             lambda c: (c["block_m"], c["block_n"]) in blocks,
-            f"A block of {{block_m}}×{{block_n}} is none of: {block_tiles}.",
+            f"A block of {{block_m}}×{{block_n}} is not one of: {block_tiles}.",
         ),
         Constraint(
             lambda c: c["block_m"] % c["warp_m"] == c["block_n"] % c["warp_n"] == 0 and 64 <= _threads(c) <= 256,
@@ -109,9 +111,9 @@ WARP_TILED: tuple[Kernel, ...] = (
         name="warp_tiled",
         summary="Tiles for the block, for each warp, and for each thread.",
         idea="The lanes of a warp share a compact part of the block's tile, so a warp reads few words of shared memory "
-        "for many multiply-adds: at 16×8 a thread, 160 for 4096. Two tiles of each operand take turns: the next is on "
-        "its way from memory to registers while one is multiplied, and the block waits once per tile. Multiply-adds go "
-        "along a row of the thread's tile and back along the next, which halves the conflicts in the register file.",
+        "for many multiply-adds: at 16×8 a thread, 160 for 4096. Tiles are double-buffered: the next ones are in "
+        "flight from memory to registers while these are multiplied, and the block waits once per tile. Multiply-adds "
+        "go along a row of the thread's tile and back along the next, which halves register bank conflicts.",
         origin="Report 003 (warp-level tiling); the order of multiply-adds is known from CUTLASS.",
         accuracy={**OWN_ACCURACY, "float8_e4m3": "fp32"},
         parameters=_parameters(SHAPES, BLOCKS, (16, 8)),
@@ -138,11 +140,11 @@ PIPELINED: tuple[Kernel, ...] = (
     CudaKernel(
         name="pipelined",
         summary="Warp tiles fed by asynchronous copies, several tiles ahead.",
-        idea="Copies go from memory straight into shared memory, stages - 1 tiles ahead, and take no register on the "
-        "way. A thread reads the operands of its next step while it multiplies those of this one. In the interior a "
-        "tile is one stretch of code without a branch, so copies and reads spread among the multiply-adds. Elements "
-        "need 4 bytes at least, the least that a copy moves: 16-bit and 8-bit types are left to `warp_tiled`.",
-        origin="The future work of report 000 (double-buffered shared memory pipelines).",
+        idea="Copies go from memory straight into shared memory, stages - 1 tiles ahead, without passing through "
+        "registers. A thread reads the operands of its next step while it multiplies those of this one. In the "
+        "interior a tile is one stretch of code without a branch, so copies and reads spread among the multiply-adds. "
+        "A copy moves 4 bytes at least: 16-bit and 8-bit types are left to `warp_tiled`.",
+        origin="Future work of report 000 (double-buffered shared memory pipelines).",
         accuracy={name: cls for name, cls in OWN_ACCURACY.items() if name in ("float32", "float64", "int32")},
         parameters=(
             *_parameters(SHAPES, BLOCKS, (8, 16)),
@@ -152,7 +154,7 @@ PIPELINED: tuple[Kernel, ...] = (
             *_rules(SHAPES, BLOCKS),
             Constraint(
                 lambda c: c["block_k"] * c["stages"] <= 48,
-                "block_k × stages = {block_k} × {stages} must be at most 48: more fills shared memory for nothing.",
+                "block_k × stages = {block_k} × {stages} must be at most 48: more shared memory gains nothing.",
             ),
         ),
         defaults=(
@@ -172,10 +174,10 @@ SPLIT_K: tuple[Kernel, ...] = (
     CudaKernel(
         name="split_k",
         summary="Several blocks share a tile of the product, each with a part of k.",
-        idea="A product of few tiles and a long k leaves most multiprocessors idle. Here k is cut into parts, a block "
-        "each; partial sums go through a workspace, and the block that comes last adds them up, always in the "
-        "order of k: the same operands give the same bits every time. It costs the traffic of the partial sums, so it "
-        "is for skinny products.",
+        idea="A product of few tiles and a long k leaves most multiprocessors idle. Here k is cut into parts, one per "
+        "block. Partial sums go through a workspace, and the last block adds them, always in the order of k: the same "
+        "operands give the same bits every time. It costs the traffic of the partial sums, so it is for skinny "
+        "products.",
         origin="Future work of the reports; split-k is common in libraries.",
         accuracy=OWN_ACCURACY,
         parameters=(

@@ -9,7 +9,7 @@ from functools import lru_cache
 from kernels.catalog import BY_NAME, CATALOG
 from kernels.model.kernel import NO_CONFIG, DeviceTraits, Kernel, LibraryKernel, TileConfig
 from kernels.model.numerics import ACCURACY_RANGE, ACCURACY_UNIT_ROUNDOFF, AccuracyName, DTypeName, Problem
-from kernels.selection.forecast import Forecast, Point, forecasts, promising
+from kernels.selection.forecast import Forecast, SpeedPoint, forecasts, promising
 from kernels.selection.tuned import TABLES, Nearby, TunedTable, nearby
 
 AS_FAST = 0.98  # of the fastest: runs of one kernel differ by so much
@@ -164,7 +164,7 @@ class _Race:
     count: int
     table: TunedTable
 
-    def measured_at(self, point: Point) -> str:
+    def measured_at(self, point: SpeedPoint) -> str:
         """Where, and on what."""
         verb = "probed here" if self.table.is_probed else f"measured on {_a(self.table.device)}"
         return f"{verb} at {_shape(point)}"
@@ -208,7 +208,7 @@ def _expected(race: _Race) -> str:
     )
 
 
-def _shape(point: Point) -> str:
+def _shape(point: SpeedPoint) -> str:
     entry = point.entry
     batch = f" in batches of {entry.batch}" if entry.batch > 1 else ""
     return f"{entry.m}×{entry.n}×{entry.k}{batch}"

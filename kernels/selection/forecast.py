@@ -25,7 +25,7 @@ from kernels.catalog import BY_NAME
 from kernels.model.kernel import ConfigError, CudaKernel, DeviceTraits, Kernel, LibraryKernel, TileConfig
 from kernels.model.numerics import Problem
 from kernels.selection.fill import filled
-from kernels.selection.tuned import Entry, Row, Trial, doublings
+from kernels.selection.tuned import Entry, RankedRow, Trial, doublings
 
 # By leaving out each shape of the recorded tables in turn (benchmarks/cross_validate.py).
 REACH = 8.0  # doublings within which speeds are alike
@@ -44,25 +44,25 @@ _Key = tuple[str, _Config]
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class SpeedPoint:
     """A kernel at a measured shape."""
 
     kernel: Kernel
     config: TileConfig  # as it suits the product at hand
-    row: Row
+    row: RankedRow
     entry: Entry
     speed: float  # over the fastest library's at that shape
     distance: float  # in doublings from the product at hand
 
 
-_Together = dict[_Key, list[Point]]
+_Together = dict[_Key, list[SpeedPoint]]
 
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
     """What a kernel should reach. `point` is the nearest shape that says so."""
 
-    point: Point
+    point: SpeedPoint
     speed: float  # over the fastest library's
     points: int
     doubt: float = 0.0  # from 0, where it was measured, to about 1, far from all that was
@@ -129,11 +129,11 @@ def _points(entries: Iterable[Entry], fit: Mapping[str, Kernel], problem: Proble
             key = row.kernel, _items(config) if isinstance(row, Trial) else ()
             found = points.setdefault(key, [])
             if len(found) < POINTS:
-                found.append(Point(fit[row.kernel], config, row, entry, row.gflops / known, distance))
+                found.append(SpeedPoint(fit[row.kernel], config, row, entry, row.gflops / known, distance))
     return points
 
 
-def _is_as_exact(points: list[Point], problem: Problem) -> bool:
+def _is_as_exact(points: list[SpeedPoint], problem: Problem) -> bool:
     """Whether a config that was tried at these shapes, the nearest first, should be no less exact than the library."""
     errors = [point.row.error_of_baseline for point in points if isinstance(point.row, Trial)]
     if not errors:  # its products are of the type itself
@@ -144,7 +144,7 @@ def _is_as_exact(points: list[Point], problem: Problem) -> bool:
     return _interpolated(points, known, problem)[0] <= log(EXACT)
 
 
-def _rows(entry: Entry, fit: Mapping[str, Kernel], problem: Problem) -> Iterator[Row]:
+def _rows(entry: Entry, fit: Mapping[str, Kernel], problem: Problem) -> Iterator[RankedRow]:
     """What the entry says of kernels that fit: of its very shape, or of one near it.
 
     There a config that was tried counts if it went the way that it would for the product at hand: small ones are made
@@ -169,7 +169,7 @@ def _way(name: str, config: _Config, problem: Problem) -> tuple[str, ...]:
     return tuple(each.name for each in passes)
 
 
-def _suited(kernel: Kernel, row: Row, problem: Problem, device: DeviceTraits) -> TileConfig | None:
+def _suited(kernel: Kernel, row: RankedRow, problem: Problem, device: DeviceTraits) -> TileConfig | None:
     """Its config as it is for the product at hand; None on another device, or for a kernel that has changed since."""
     try:
         return kernel.resolve_config(row.config, problem, device)
@@ -177,7 +177,7 @@ def _suited(kernel: Kernel, row: Row, problem: Problem, device: DeviceTraits) ->
         return None
 
 
-def _forecast(points: list[Point], problem: Problem, device: DeviceTraits) -> Forecast:
+def _forecast(points: list[SpeedPoint], problem: Problem, device: DeviceTraits) -> Forecast:
     """`points`: the nearest first."""
     nearest = points[0]
     if nearest.distance == 0.0:
@@ -187,7 +187,7 @@ def _forecast(points: list[Point], problem: Problem, device: DeviceTraits) -> Fo
     return Forecast(nearest, exp(total), len(points), doubt)
 
 
-def _interpolated(points: list[Point], values: list[float], problem: Problem) -> tuple[float, float]:
+def _interpolated(points: list[SpeedPoint], values: list[float], problem: Problem) -> tuple[float, float]:
     """Of values at these points that at the product at hand, and how doubtful it is."""
     shape = problem.m, problem.n, problem.k, problem.batch
     weights, doubt = _weights(tuple(point.entry.shape for point in points), shape)
@@ -209,7 +209,7 @@ def _weights(measured: tuple[_Shape, ...], shape: _Shape) -> tuple[tuple[float, 
     return tuple(found[:count].tolist()), sqrt(max(1 - float(found @ right), 0.0))
 
 
-def _gain(point: Point, problem: Problem, device: DeviceTraits) -> float:
+def _gain(point: SpeedPoint, problem: Problem, device: DeviceTraits) -> float:
     """How much better the product at hand fills tiles and waves than the measured one, in the same config."""
     if not isinstance(point.kernel, CudaKernel):
         return 1.0

@@ -7,7 +7,7 @@ from math import ceil
 from typing import Any
 
 from kernels.catalog import BY_NAME
-from kernels.selection.tuned import Row, Trial
+from kernels.selection.tuned import RankedRow, Trial
 
 
 def error_ratio(own: float | None, library: float | None) -> float | None:
@@ -17,7 +17,7 @@ def error_ratio(own: float | None, library: float | None) -> float | None:
     return ceil(own / library * 1e4) / 1e4 if library else 1.0
 
 
-def compared(rows: Iterable[Row]) -> dict[str, Any]:
+def compared(rows: Iterable[RankedRow]) -> dict[str, Any]:
     """An entry's ranking and trials."""
     rows = tuple(rows)
     tried = _trials(row for row in rows if isinstance(row, Trial) and _is_tried(row))
@@ -31,16 +31,16 @@ def _trials(rows: Iterable[Trial]) -> tuple[Trial, ...]:
     return tuple(last[key] for key in sorted(last))
 
 
-def _ranked(rows: Iterable[Row]) -> tuple[Row, ...]:
+def _ranked(rows: Iterable[RankedRow]) -> tuple[RankedRow, ...]:
     """Each kernel's best, fastest first."""
-    best: dict[str, Row] = {}
-    for row in (Row(**{name: getattr(row, name) for name in Row.__slots__}) for row in rows):
+    best: dict[str, RankedRow] = {}
+    for row in (RankedRow(**{name: getattr(row, name) for name in RankedRow.__slots__}) for row in rows):
         if row.kernel not in best or row.gflops > best[row.kernel].gflops:
             best[row.kernel] = row
     return tuple(sorted(best.values(), key=lambda row: (-row.gflops, row.kernel)))
 
 
-def _is_tried(row: Row) -> bool:
+def _is_tried(row: RankedRow) -> bool:
     """Whether its kernel makes its products of another type's: it is to be taken for the library's equal, so it is
     ranked only in configs, and at shapes, where it is one."""
     return BY_NAME[row.kernel].emulated_with is not None

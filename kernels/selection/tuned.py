@@ -26,7 +26,7 @@ Floats = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class RankedRow:
     """A kernel's best config at a shape."""
 
     kernel: str
@@ -36,7 +36,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trial(Row):
+class Trial(RankedRow):
     """A config, at a shape, of a kernel that is ranked only where it is as exact as the library."""
 
     error_of_baseline: float | None  # against float64, over the baseline's in the same run; None where unknown
@@ -57,7 +57,7 @@ class Entry:
     k: int
     batch: int = 1
     baseline: str | None  # the library's kernel of that class
-    ranking: tuple[Row, ...]  # fastest first
+    ranking: tuple[RankedRow, ...]  # fastest first
     trials: tuple[Trial, ...] = ()  # all configs, whose best may be in the ranking or not
 
     @property
@@ -118,7 +118,7 @@ class BestResult:
 
     device: str
     entry: Entry = field(repr=False)
-    row: Row
+    row: RankedRow
 
 
 def file_name(device: str) -> str:

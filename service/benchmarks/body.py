@@ -17,7 +17,7 @@ KINDS = frozenset({"square", "shape", "range", "rectangles", "set", "grid", "lis
 
 
 @dataclass(frozen=True, slots=True)
-class BenchmarkAsked:
+class BenchmarkInput:
     """What was asked for, in a form for each class of device: a preset may have another for a CPU."""
 
     document: Mapping[str, Any]  # as it was sent
@@ -25,20 +25,20 @@ class BenchmarkAsked:
     names_kernels: bool  # itself: those of a preset are taken where some of them run
 
 
-def read_benchmark(body: bytes) -> BenchmarkAsked:
+def read_benchmark(body: bytes) -> BenchmarkInput:
     """Raises MalformedBody, InvalidRequest, UnknownPreset, UnknownKernel, UnsupportedDType."""
     document = json_object(body)
     fields = _lists(document)
     if fields.get("preset") is None:
         spec = _parse(fields)
-        return BenchmarkAsked(document, {"gpu": spec, "cpu": spec}, names_kernels=True)
+        return BenchmarkInput(document, {"gpu": spec, "cpu": spec}, names_kernels=True)
     preset = find_preset(fields["preset"])
     forms: dict[DeviceClass, BenchmarkSpec] = {
         "gpu": _parse(preset.fields(fields)),
         "cpu": _parse(preset.fields(fields, on_cpu=True)),
     }
     own = _parse(preset.fields()).kernels
-    return BenchmarkAsked(document, forms, names_kernels="kernels" in fields and forms["gpu"].kernels != own)
+    return BenchmarkInput(document, forms, names_kernels="kernels" in fields and forms["gpu"].kernels != own)
 
 
 def _parse(fields: Mapping[str, Any]) -> BenchmarkSpec:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from jobs.benchmarks.spec import BenchmarkSpec
 from jobs.errors import MatmulError, NoWorkerForDevice, NoWorkerForKernel, NoWorkers
 from jobs.fleet.workers import WorkerInfo
-from service.benchmarks.body import BenchmarkAsked, named_kernels
+from service.benchmarks.body import BenchmarkInput, named_kernels
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Placed:
     worker: WorkerInfo
 
 
-def place(asked: BenchmarkAsked, workers: Sequence[WorkerInfo]) -> Placed:
+def place(asked: BenchmarkInput, workers: Sequence[WorkerInfo]) -> Placed:
     """A GPU's where one serves the kernels that are named, else a CPU's.
 
     Raises NoWorkers, NoWorkerForDevice, NoWorkerForKernel.
@@ -72,7 +72,7 @@ def _check_alone(worker: WorkerInfo, live: Sequence[WorkerInfo]) -> None:
         )
 
 
-def _refused(asked: BenchmarkAsked, worker: WorkerInfo, live: Sequence[WorkerInfo]) -> MatmulError | None:
+def _refused(asked: BenchmarkInput, worker: WorkerInfo, live: Sequence[WorkerInfo]) -> MatmulError | None:
     """A kernel that the caller names must be served by someone, and one of them here; others are skipped here."""
     names = named_kernels(asked.forms[worker.device.device_class])
     served = {name for other in live for name in other.kernels}

@@ -29,39 +29,41 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-an
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class ResultFormat:
     """One way to show results."""
 
     media_type: str
     make: Callable[[Results], bytes]
 
 
-RESULTS: dict[str, Form] = {
-    "json": Form(JSON, to_json),
-    "csv": Form(CSV, lambda results: to_csv(results).encode()),
-    "parquet": Form(PARQUET, to_parquet),
+RESULTS: dict[str, ResultFormat] = {
+    "json": ResultFormat(JSON, to_json),
+    "csv": ResultFormat(CSV, lambda results: to_csv(results).encode()),
+    "parquet": ResultFormat(PARQUET, to_parquet),
 }
-REPORT: dict[str, Form] = {
-    "html": Form(HTML, lambda results: html_report(results).encode()),
-    "markdown": Form(MARKDOWN, lambda results: markdown_report(results).encode()),
+REPORT: dict[str, ResultFormat] = {
+    "html": ResultFormat(HTML, lambda results: html_report(results).encode()),
+    "markdown": ResultFormat(MARKDOWN, lambda results: markdown_report(results).encode()),
 }
 
 
-def plot_forms(name: str) -> Mapping[str, Form]:
+def plot_forms(name: str) -> Mapping[str, ResultFormat]:
     """Raises NotFound for a name that is none. Drawing raises it where there is nothing to draw, and ExtraMissing."""
     if name not in PLOTS:
         raise NotFound(f"There is no plot of that name; there are: {', '.join(PLOTS)}.", field="name")
     return {
-        "svg": Form(SVG, lambda results: draw(results, name, form="svg")),
-        "png": Form(PNG, lambda results: draw(results, name, form="png")),
+        "svg": ResultFormat(SVG, lambda results: draw(results, name, form="svg")),
+        "png": ResultFormat(PNG, lambda results: draw(results, name, form="png")),
     }
 
 
-def media_types(forms: Mapping[str, Form]) -> Sequence[str]:
+def media_types(forms: Mapping[str, ResultFormat]) -> Sequence[str]:
     return [form.media_type for form in forms.values()]
 
 
-async def shown(request: Request, job_id: str, what: str, forms: Mapping[str, Form], asked: str | None) -> Response:
+async def shown(
+    request: Request, job_id: str, what: str, forms: Mapping[str, ResultFormat], asked: str | None
+) -> Response:
     """The job's results in the form `asked` for by name or, without that, by Accept.
 
     Raises NotAcceptable, NotFound, ExtraMissing.
@@ -108,7 +110,7 @@ def check_comparable(form: str | None) -> None:
         raise InvalidRequest("A comparison comes as JSON alone; leave format out.", field="format")
 
 
-def _by_accept(request: Request, forms: Mapping[str, Form]) -> str:
+def _by_accept(request: Request, forms: Mapping[str, ResultFormat]) -> str:
     best = choose_type(request.headers.get("accept"), media_types(forms))
     return next(name for name, form in forms.items() if form.media_type == best)
 
@@ -118,7 +120,7 @@ def _headers(version: str, media_type: str) -> dict[str, str]:
     return headers | ({"content-security-policy": POLICY} if media_type in (HTML, SVG) else {})
 
 
-def _made(context: Context, job: Job, form: Form) -> bytes:
+def _made(context: Context, job: Job, form: ResultFormat) -> bytes:
     return form.make(results_of(context, job))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import orjson
 
-from analysis.estimate import Plan, plan
+from analysis.estimate import BenchmarkPlan, plan
 from jobs.benchmarks.cases import check_named
 from jobs.benchmarks.presets import PRESETS
 from jobs.benchmarks.size import COUNTLESS, most_cases
@@ -17,11 +17,11 @@ from jobs.fleet.workers import DeviceInfo, WorkerInfo
 from jobs.ledger.interface import IdempotencyKey
 from jobs.models import NewJob
 from jobs.settings import Settings
-from service.benchmarks.body import BenchmarkAsked, read_benchmark
+from service.benchmarks.body import BenchmarkInput, read_benchmark
 from service.benchmarks.placement import Placed, place
 from service.benchmarks.views import DryRun, PresetList, PresetView
 from service.context import Context
-from service.submit.product import Receipt, send_message
+from service.submit.job import Receipt, replayed, submit_job
 
 COUNTED_OUT = 20  # times the limit: a spec that may come to more is refused without expanding it
 LEAST_CASE_S = 0.1  # for the sentence that refuses it
@@ -31,8 +31,8 @@ def submit(context: Context, owner: str, key: str | None, body: bytes) -> Receip
     """Raises InvalidRequest and its kin, what `place` raises, and what the ledger raises."""
     asked, settings = read_benchmark(body), context.settings
     idempotency = None if key is None else IdempotencyKey(key, _fingerprint(asked))
-    if idempotency is not None and (first := context.ledger.bound_job(owner, idempotency)) is not None:
-        return Receipt(context.ledger.get(first, owner=owner), replayed=True)
+    if (receipt := replayed(context, owner, idempotency)) is not None:
+        return receipt
     placed = place(asked, context.workers.now())
     bounded(placed.spec, placed.worker.device, settings)
     new = NewJob(
@@ -42,16 +42,7 @@ def submit(context: Context, owner: str, key: str | None, body: bytes) -> Receip
         timeout_s=settings.benchmark_timeout_s,
         request=placed.spec,
     )
-    job, publication = context.ledger.submit(
-        new,
-        max_queued=settings.max_queued_jobs,
-        max_queued_per_owner=settings.max_queued_jobs_per_key,
-        idempotency=idempotency,
-    )
-    if publication is None:  # another request with this key was faster
-        return Receipt(job, replayed=True)
-    send_message(context, publication)
-    return Receipt(job)
+    return submit_job(context, new, idempotency)
 
 
 def dry_run(context: Context, body: bytes) -> DryRun:
@@ -84,7 +75,7 @@ def _preset(name: str, workers: Sequence[WorkerInfo], settings: Settings) -> Pre
     )
 
 
-def _told(placed: Placed, found: Plan) -> DryRun:
+def _told(placed: Placed, found: BenchmarkPlan) -> DryRun:
     return DryRun(
         cases=found.cases,
         measurements=found.measurements,
@@ -96,13 +87,13 @@ def _told(placed: Placed, found: Plan) -> DryRun:
     )
 
 
-def _fingerprint(asked: BenchmarkAsked) -> str:
+def _fingerprint(asked: BenchmarkInput) -> str:
     """The same for the same request, however it was written down."""
     text = orjson.dumps(["POST /v1/benchmarks", asked.document], option=orjson.OPT_SORT_KEYS)
     return hashlib.sha256(text).hexdigest()
 
 
-def bounded(spec: BenchmarkSpec, device: DeviceInfo, settings: Settings) -> Plan:
+def bounded(spec: BenchmarkSpec, device: DeviceInfo, settings: Settings) -> BenchmarkPlan:
     """What it comes to. Raises BenchmarkTooLarge past the settings' limits, and what `check_named` and `plan` raise."""
     limit = settings.max_benchmark_cases
     most = most_cases(spec, device.device_class) * spec.timing.rounds

@@ -7,10 +7,10 @@ from typing import Any
 from jobs.errors import InvalidRequest
 from service.bodies.nested_lists import parse_nested
 from service.bodies.options import MatmulOptions, parse_model
-from service.bodies.reader import OPERANDS, Asked, OpenUpload, Operand, Reader, filled, json_object, reference
+from service.bodies.reader import OPERANDS, MatmulInput, OpenUpload, Operand, Reader, filled, json_object, reference
 
 
-class JsonReader(Reader[Asked]):
+class JsonReader(Reader[MatmulInput]):
     def __init__(self, open_upload: OpenUpload) -> None:
         self._open = open_upload
         self._pieces: list[bytes] = []
@@ -18,12 +18,12 @@ class JsonReader(Reader[Asked]):
     def feed(self, data: bytes) -> None:
         self._pieces.append(data)
 
-    def finish(self) -> Asked:
+    def finish(self) -> MatmulInput:
         document = json_object(b"".join(self._pieces))
         values = {name: document.pop(name) for name in OPERANDS if name in document}
         options = parse_model(MatmulOptions, document)
         a, b = (self._operand(values, name, options) for name in OPERANDS)
-        return Asked(options, a, b)
+        return MatmulInput(options, a, b)
 
     def _operand(self, values: dict[str, Any], name: str, options: MatmulOptions) -> Operand:
         if name not in values:

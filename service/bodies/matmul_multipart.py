@@ -13,7 +13,7 @@ from jobs.formats.npy import NpyParser
 from jobs.formats.parser import MatrixHeader
 from service.bodies.multipart import MultipartParser, Part, boundary_of
 from service.bodies.options import MatmulOptions, parse_model
-from service.bodies.reader import OPERANDS, Asked, Check, OpenUpload, Operand, Reader, json_object, reference
+from service.bodies.reader import OPERANDS, Check, MatmulInput, OpenUpload, Operand, Reader, json_object, reference
 from service.bodies.uploads import Upload
 from service.http.negotiation import NPY, OCTETS
 from service.problems import UnsupportedMediaType
@@ -60,7 +60,7 @@ class _FilePart(Part):
             raise
 
 
-class MultipartReader(Reader[Asked]):
+class MultipartReader(Reader[MatmulInput]):
     def __init__(self, content_type: str, open_upload: OpenUpload, check: Check, staging_dir: Path | None) -> None:
         self._open = open_upload
         self._check = check
@@ -74,12 +74,12 @@ class MultipartReader(Reader[Asked]):
     def feed(self, data: bytes) -> None:
         self._parts.feed(data)
 
-    def finish(self) -> Asked:
+    def finish(self) -> MatmulInput:
         self._parts.finish()
         for name in OPERANDS:
             if name not in self._operands:
                 raise InvalidRequest(f"{name} is missing; send it as a part of that name, in npy format.", field=name)
-        return Asked(self._options or MatmulOptions(), self._operands["a"], self._operands["b"])
+        return MatmulInput(self._options or MatmulOptions(), self._operands["a"], self._operands["b"])
 
     def close(self) -> None:
         for file in self._files:

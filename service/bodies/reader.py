@@ -26,7 +26,7 @@ Check = Callable[[MatmulOptions, Operand, Operand], None]  # raises where a prod
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class MatmulInput:
     """A product as asked for."""
 
     options: MatmulOptions

@@ -7,11 +7,11 @@ from pathlib import Path
 from jobs.formats.parser import MatrixHeader
 from jobs.formats.safetensors import SafetensorsParser
 from service.bodies.options import MatmulOptions, parse_model
-from service.bodies.reader import OPERANDS, Asked, Check, OpenUpload, Reader, json_object
+from service.bodies.reader import OPERANDS, Check, MatmulInput, OpenUpload, Reader, json_object
 from service.bodies.uploads import Upload
 
 
-class SafetensorsReader(Reader[Asked]):
+class SafetensorsReader(Reader[MatmulInput]):
     def __init__(
         self, open_upload: OpenUpload, check: Check, *, body_bytes: int | None, staging_dir: Path | None
     ) -> None:
@@ -24,7 +24,7 @@ class SafetensorsReader(Reader[Asked]):
     def feed(self, data: bytes) -> None:
         self._parser.feed(data)
 
-    def finish(self) -> Asked:
+    def finish(self) -> MatmulInput:
         self._parser.finish()
         return self._asked()
 
@@ -38,8 +38,8 @@ class SafetensorsReader(Reader[Asked]):
             self._check(asked.options, asked.a, asked.b)
         return upload
 
-    def _asked(self) -> Asked:
+    def _asked(self) -> MatmulInput:
         if self._options is None:
             text = self._parser.metadata.get("options", "{}")
             self._options = parse_model(MatmulOptions, json_object(text.encode()))
-        return Asked(self._options, self._operands["a"], self._operands["b"])
+        return MatmulInput(self._options, self._operands["a"], self._operands["b"])

@@ -25,7 +25,7 @@ router = APIRouter(include_in_schema=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Overview:
     """What the overview shows, read in one trip to a worker thread."""
 
     workers: Sequence[WorkerInfo]
@@ -35,13 +35,13 @@ class Seen:
     running: Mapping[str, JobRecord]  # the reader's own, that a worker runs now
 
 
-def look(context: Context, owner: str) -> Seen:
+def look(context: Context, owner: str) -> Overview:
     """Raises StoreUnavailable."""
     workers = context.workers.now()
     queues = sorted({name for worker in workers for name in (worker.queue, worker.bench_queue) if name})
     last = context.ledger.list(JobFilter(owner), limit=LAST_JOBS)
     running = context.ledger.list(JobFilter(owner, JobState.RUNNING), limit=LAST_JOBS)
-    return Seen(
+    return Overview(
         workers,
         context.ledger.depths(queues),
         context.ledger.counts(),

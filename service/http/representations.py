@@ -29,7 +29,7 @@ WHOLE_BYTES = 1 << 20  # a representation up to this size is sent in one piece
 
 
 @dataclass(frozen=True, slots=True)
-class Matrix:
+class StoredElements:
     """What is needed to send a matrix; its owner has been checked."""
 
     id: str
@@ -41,7 +41,7 @@ class Matrix:
 class Representation:
     """A matrix in a media type."""
 
-    matrix: Matrix
+    matrix: StoredElements
     media_type: str
     head: bytes
 
@@ -70,7 +70,7 @@ class Representation:
                 yield from context.store.chunks(self.matrix.id, size, begin, stop - head_bytes)
 
 
-def represent(matrix: Matrix, media_type: str, *, tensor: str = "c") -> Representation:
+def represent(matrix: StoredElements, media_type: str, *, tensor: str = "c") -> Representation:
     """`tensor` is the name that a safetensors file gives it."""
     heads: Mapping[str, Callable[[], bytes]] = {
         NPY: lambda: npy_header(matrix.dtype, matrix.shape),

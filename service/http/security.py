@@ -1,4 +1,4 @@
-"""Who may ask: holders of API keys or, on a loopback bind, anyone on this machine. Asked before every route."""
+"""Who may ask: holders of API keys or, on a loopback bind, anyone on this machine. MatmulInput before every route."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class NotReadyError(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Api:
+class ServiceClient:
     """The service from outside, as any client sees it."""
 
     url: str
@@ -89,7 +89,7 @@ def sentence(record: JobRecord) -> str:
 class Announcer:
     """Runs beside the supervisor; asks it to stop where no right product came."""
 
-    def __init__(self, api: Api, state: Path, *, workers: int, shows_key: bool) -> None:
+    def __init__(self, api: ServiceClient, state: Path, *, workers: int, shows_key: bool) -> None:
         self.failed = False
         self._api, self._state, self._workers, self._shows_key = api, state, workers, shows_key
 

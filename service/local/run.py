@@ -24,9 +24,9 @@ from pydantic import ValidationError
 from jobs.errors import InvalidSettings
 from jobs.redis.embedded import EmbeddedServer, EmbeddedServerError, free_port
 from jobs.settings import Settings
-from service.local.first_product import Announcer, Api
+from service.local.first_product import Announcer, ServiceClient
 from service.local.keys import LocalKey, local_key
-from service.local.supervisor import Child, Part, Supervisor
+from service.local.supervisor import ChildProcess, ServicePart, Supervisor
 
 TICK_S = 0.1
 STOP_TIMEOUT_S = 30.0  # a worker may finish the product it is at
@@ -99,14 +99,14 @@ def child_environment(state: Path, port: int, redis: EmbeddedServer | None, key:
     }
 
 
-def stages(redis: EmbeddedServer | None, environment: Mapping[str, str]) -> list[dict[str, Part]]:
+def stages(redis: EmbeddedServer | None, environment: Mapping[str, str]) -> list[dict[str, ServicePart]]:
     """In the order of starting. A caller's own Redis is not ours to start."""
     devices = [*(f"gpu:{index}" for index in range(gpu_count())), "cpu"]
     python = [sys.executable, "-m"]
-    workers: dict[str, Part] = {
-        device: Child(device, [*python, "worker", "--device", device], environment) for device in devices
+    workers: dict[str, ServicePart] = {
+        device: ChildProcess(device, [*python, "worker", "--device", device], environment) for device in devices
     }
-    api: dict[str, Part] = {"api": Child("api", [*python, "service"], environment)}
+    api: dict[str, ServicePart] = {"api": ChildProcess("api", [*python, "service"], environment)}
     return [{"valkey": redis} if redis else {}, workers, api]
 
 
@@ -121,7 +121,7 @@ def serve(settings: Settings) -> int:
         parts = stages(redis, child_environment(state, port, redis, key))
         supervisor = Supervisor(parts, stop_timeout_s=STOP_TIMEOUT_S)
         print(f"Starting {', '.join(name for stage in parts for name in stage)}", flush=True)
-        api = Api(url_of(settings.host, port), key.value if key else None)
+        api = ServiceClient(url_of(settings.host, port), key.value if key else None)
         announcer = Announcer(api, state, workers=len(parts[1]), shows_key=key is not None and key.is_for_callers)
         return supervise(supervisor, announcer)
 

@@ -18,7 +18,7 @@ FIRST_DELAY_S, MAX_DELAY_S = 0.5, 15.0  # before a part that died starts again; 
 STEADY_S = 30.0  # a part that ran this long is taken to be well again
 
 
-class Part(Protocol):
+class ServicePart(Protocol):
     """What can be kept running. Its process leads a group of its own."""
 
     @property
@@ -36,7 +36,7 @@ def say(name: str, line: str) -> None:
         sys.stderr.flush()
 
 
-class Child:
+class ChildProcess:
     """A process in a session of its own, so that the terminal's Ctrl-C reaches only the launcher."""
 
     def __init__(self, name: str, command: Sequence[str], environment: Mapping[str, str]) -> None:
@@ -86,7 +86,7 @@ class _Kept:
     """A part, and when it last started or is to start again."""
 
     name: str
-    part: Part
+    part: ServicePart
     started_at: float = 0.0
     delay_s: float = FIRST_DELAY_S
     due_at: float | None = None
@@ -121,7 +121,7 @@ class _Kept:
 class Supervisor:
     """Stages start in order and stop in reverse; the parts of a stage, by name, stop at the same time."""
 
-    def __init__(self, stages: Sequence[Mapping[str, Part]], *, stop_timeout_s: float) -> None:
+    def __init__(self, stages: Sequence[Mapping[str, ServicePart]], *, stop_timeout_s: float) -> None:
         self._stages = [[_Kept(name, part) for name, part in stage.items()] for stage in stages]
         self._stop_timeout_s = stop_timeout_s
         self._guard = Guard()

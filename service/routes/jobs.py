@@ -24,7 +24,8 @@ from service.http.negotiation import FILE_OFFERS, JSON
 from service.http.representations import Conditions
 from service.http.waiting import applied, first_reply, wait_of
 from service.openapi.manual import jobs as manual
-from service.submit.product import check_operands, send_message
+from service.submit.job import send_message
+from service.submit.product import check_operands
 from service.submit.replies import job_location, pending_reply, product_reply, product_type, record_json
 
 router = APIRouter(prefix="/v1/jobs")

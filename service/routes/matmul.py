@@ -8,7 +8,7 @@ from jobs.models import new_id
 from service.bodies.body import Body
 from service.bodies.json import JsonReader
 from service.bodies.matmul_multipart import MULTIPART, MultipartReader
-from service.bodies.reader import Asked, Reader, media_type_of, unsupported
+from service.bodies.reader import MatmulInput, Reader, media_type_of, unsupported
 from service.bodies.receive import receive
 from service.bodies.safetensors import SafetensorsReader
 from service.bodies.uploads import UploadOwner, UploadSet
@@ -19,8 +19,9 @@ from service.http.negotiation import JSON, PRODUCT_OFFERS, SAFETENSORS, choose_t
 from service.http.preferences import Wait
 from service.http.waiting import applied, first_reply, wait_of
 from service.openapi.manual import matmul as manual
-from service.submit.operands import Operands
-from service.submit.product import Receipt, Submitter
+from service.submit.job import Receipt
+from service.submit.operands import OperandResolver
+from service.submit.product import Submitter
 from service.submit.replies import end_reply, pending_reply
 
 TAKEN = (JSON, MULTIPART, SAFETENSORS)
@@ -58,15 +59,15 @@ async def _submit(request: Request, context: Context, job_id: str, key: str | No
         body_bytes=None if media_type == JSON else body.declared_bytes,
         fingerprinted=key is not None,
     )
-    operands = Operands(context.store, settings, owner)
+    operands = OperandResolver(context.store, settings, owner)
     reader = _reader(request, media_type, body, uploads, operands, context)
     submitter = Submitter(context, owner, job_id, operands, request.headers.get("accept"), key)
     return await receive(context, body, reader, uploads, submitter.submit)
 
 
 def _reader(
-    request: Request, media_type: str, body: Body, uploads: UploadSet, operands: Operands, context: Context
-) -> Reader[Asked]:
+    request: Request, media_type: str, body: Body, uploads: UploadSet, operands: OperandResolver, context: Context
+) -> Reader[MatmulInput]:
     match media_type:
         case "application/json":
             return JsonReader(uploads.open)

@@ -13,12 +13,12 @@ from jobs.matrices.random import check_random
 from jobs.models import OperandRef, RandomSpec
 from jobs.settings import Settings
 from service.bodies.options import MatmulOptions, MatrixRef
-from service.bodies.reader import Asked, Operand
+from service.bodies.reader import MatmulInput, Operand
 from service.bodies.uploads import Upload
-from service.submit.plan import OperandType, Plan, make_plan
+from service.submit.plan import OperandType, ProductPlan, make_plan
 
 
-class Operands:
+class OperandResolver:
     """The operands of one request."""
 
     def __init__(self, store: MatrixStore, settings: Settings, owner: str) -> None:
@@ -27,7 +27,7 @@ class Operands:
         self._owner = owner
         self._known: dict[str, MatrixInfo] = {}
 
-    def plan(self, options: MatmulOptions, a: Operand, b: Operand) -> Plan:
+    def plan(self, options: MatmulOptions, a: Operand, b: Operand) -> ProductPlan:
         """Raises InvalidRequest and its kin, MatrixNotFound."""
         types = [self._type_of(operand, name, options) for operand, name in ((a, "a"), (b, "b"))]
         return make_plan(options, *types, max_product_bytes=self._settings.max_matrix_bytes)
@@ -80,7 +80,7 @@ class Operands:
                 return OperandRef(source="matrix", matrix=operand.matrix, dtype=kind.dtype, shape=kind.shape)
 
 
-def fingerprint(what: str, asked: Asked) -> str:
+def fingerprint(what: str, asked: MatmulInput) -> str:
     """The same for the same request, however it was written down; `what` is its method and path."""
     parts = [what, asked.options.model_dump(), *(_described(operand) for operand in (asked.a, asked.b))]
     return hashlib.sha256(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)).hexdigest()

@@ -8,10 +8,10 @@ from jobs.errors import InvalidConfig, NoWorkerForKernel, NoWorkers
 from jobs.fleet.workers import WorkerInfo
 from kernels.model.kernel import ConfigError
 from service.bodies.options import MatmulOptions
-from service.submit.plan import AUTO, Plan
+from service.submit.plan import AUTO, ProductPlan
 
 
-def choose_queue(options: MatmulOptions, plan: Plan, workers: Sequence[WorkerInfo]) -> str:
+def choose_queue(options: MatmulOptions, plan: ProductPlan, workers: Sequence[WorkerInfo]) -> str:
     """A GPU's queue where one can run it, else a CPU's. Raises NoWorkers, NoWorkerForKernel, InvalidConfig."""
     able = [worker for worker in workers if _can_run(worker, plan)]
     if able:
@@ -25,12 +25,12 @@ def choose_queue(options: MatmulOptions, plan: Plan, workers: Sequence[WorkerInf
     raise NoWorkerForKernel(f"No live worker serves {asked}; served now: {served}.", field="kernel")
 
 
-def _can_run(worker: WorkerInfo, plan: Plan) -> bool:
+def _can_run(worker: WorkerInfo, plan: ProductPlan) -> bool:
     traits, dtype = worker.device.traits, plan.problem.dtype
     return any(k.name in worker.kernels and k.unsupported_because(traits, dtype) is None for k in plan.kernels)
 
 
-def _fitting(options: MatmulOptions, plan: Plan, able: Sequence[WorkerInfo]) -> Sequence[WorkerInfo]:
+def _fitting(options: MatmulOptions, plan: ProductPlan, able: Sequence[WorkerInfo]) -> Sequence[WorkerInfo]:
     """Those on whose device the config fits. Raises InvalidConfig with the first one's reason where there is none."""
     (kernel,) = plan.kernels
     fitting, errors = [], []

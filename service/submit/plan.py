@@ -24,7 +24,7 @@ class OperandType:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ProductPlan:
     """A product that some kernel of the catalogue computes."""
 
     problem: Problem
@@ -32,7 +32,7 @@ class Plan:
     kernels: tuple[Kernel, ...]  # those that may run it: the one asked for, or all that fit
 
 
-def make_plan(options: MatmulOptions, a: OperandType, b: OperandType, *, max_product_bytes: int) -> Plan:
+def make_plan(options: MatmulOptions, a: OperandType, b: OperandType, *, max_product_bytes: int) -> ProductPlan:
     """Raises InvalidRequest and its kin, each with a sentence and, where one is to blame, the field."""
     dtype = _common_dtype(options, a, b)
     problem = _problem(options, dtype, a.shape, b.shape)
@@ -41,7 +41,7 @@ def make_plan(options: MatmulOptions, a: OperandType, b: OperandType, *, max_pro
             f"The product would have {problem.product_bytes} bytes; the largest kept here has {max_product_bytes}."
         )
     accuracy = options.accuracy or _default_accuracy(options.kernel, dtype)
-    return Plan(problem, accuracy, _kernels(options, problem, accuracy))
+    return ProductPlan(problem, accuracy, _kernels(options, problem, accuracy))
 
 
 def _default_accuracy(kernel: str, dtype: DTypeName) -> AccuracyName:

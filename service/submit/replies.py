@@ -17,7 +17,7 @@ from service.bodies.nested_lists import to_json
 from service.context import Context
 from service.damage import damage_reported
 from service.http.negotiation import JSON, PRODUCT_OFFERS, choose_type, offers_for
-from service.http.representations import UNCONDITIONAL, Conditions, Matrix, represent, send
+from service.http.representations import UNCONDITIONAL, Conditions, StoredElements, represent, send
 from service.problems import JobCancelled, job_failure, problem_response
 
 PRODUCT_DAMAGED = "The stored bytes are no longer those of the product, so they are not sent; submit the job again."
@@ -45,7 +45,7 @@ def product_reply(
     try:
         if media_type == JSON:
             return Response(_json_reply(context, record, record.product), 200, headers, JSON)
-        matrix = Matrix(product_id(record.id, record.attempt), record.product.dtype, record.product.shape)
+        matrix = StoredElements(product_id(record.id, record.attempt), record.product.dtype, record.product.shape)
         return send(context, represent(matrix, media_type), asked, headers)
     except MatrixNotFound:
         raise ProductExpired from None

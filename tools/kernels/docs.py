@@ -20,7 +20,7 @@ LADDER_SIZE = 4096  # of the measured products in the ladder's table
 
 
 @dataclass(frozen=True, slots=True)
-class Rung:
+class LadderRung:
     """A CUDA kernel at its default for large products on an H200."""
 
     model: Model
@@ -50,9 +50,9 @@ class Rung:
         return figures
 
 
-def rungs() -> list[Rung]:
+def rungs() -> list[LadderRung]:
     models = [model_of(kernel) for kernel in CATALOG if isinstance(kernel, CudaKernel)]
-    return [Rung(model, access_of(model.kernel.name)) for model in models]
+    return [LadderRung(model, access_of(model.kernel.name)) for model in models]
 
 
 def buckets() -> str:
@@ -79,7 +79,7 @@ def kernels() -> str:
     return "\n".join(section(kernel, found.get(kernel.name), before.get(kernel.name)) for kernel in CATALOG)
 
 
-def section(kernel: Kernel, rung: Rung | None, before: Rung | None) -> str:
+def section(kernel: Kernel, rung: LadderRung | None, before: LadderRung | None) -> str:
     """One kernel's, below its heading."""
     parts = [f"## `{kernel.name}`\n", f"{kernel.summary}\n", f"{kernel.idea}\n"]
     if rung:
@@ -119,7 +119,7 @@ def facts(kernel: Kernel) -> Iterator[tuple[str, str]]:
         yield "Compute capability", ", ".join(told_needs)
 
 
-def default_in_words(rung: Rung, before: Rung | None) -> Iterator[tuple[str, str]]:
+def default_in_words(rung: LadderRung, before: LadderRung | None) -> Iterator[tuple[str, str]]:
     """What follows from the config."""
     model, access = rung.model, rung.access
     rows, columns = model.tile

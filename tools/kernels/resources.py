@@ -33,7 +33,7 @@ NAMES = tuple(kernel.name for kernel in KERNELS)
 
 
 @dataclass(frozen=True)
-class Case:
+class CompiledCase:
     """One config and element type of a kernel, to be compiled for some architectures."""
 
     kernel: CudaKernel = field(repr=False)
@@ -83,7 +83,7 @@ def compiled_part(kernel: CudaKernel, config: TileConfig) -> TileConfig:
     return {p.name: config[p.name] for p in kernel.parameters if p.compiled}
 
 
-def cases(kernel: CudaKernel) -> Iterator[Case]:
+def cases(kernel: CudaKernel) -> Iterator[CompiledCase]:
     """All that is compiled of a kernel."""
 
     def told(dtype: DTypeName, arch: str, config: TileConfig) -> tuple[object, ...]:
@@ -105,20 +105,20 @@ def cases(kernel: CudaKernel) -> Iterator[Case]:
                 or told(dtype, arch, config) in defaults
             ]
             if chosen and kernel.misfit(config, dtype) is None:
-                yield Case(kernel, dtype, config, tuple(chosen))
+                yield CompiledCase(kernel, dtype, config, tuple(chosen))
 
 
 def one_of(archs: Sequence[str]) -> str:
     return H200.name if H200.name in archs else archs[0]
 
 
-def compile_cases(asked: Sequence[Case]) -> list[ConfigRecord]:
+def compile_cases(asked: Sequence[CompiledCase]) -> list[ConfigRecord]:
     """Raises CompileError."""
     compiled = iter(compile_all((case.program, arch) for case in asked for arch in case.archs))
     return [_record(case, [next(compiled) for _ in case.archs]) for case in asked]
 
 
-def _record(case: Case, compiled: Sequence[Compiled]) -> ConfigRecord:
+def _record(case: CompiledCase, compiled: Sequence[Compiled]) -> ConfigRecord:
     shared = max(one.static_shared_bytes for one in compiled)
     return case.record(shared, dict(zip(case.archs, map(usage, compiled), strict=True)))
 
@@ -129,7 +129,7 @@ def recorded(kernel: CudaKernel, directory: Path = DIRECTORY) -> dict[str, Confi
     return {record.key: record for record in read(path).records} if path.exists() else {}
 
 
-def stale(kernel: CudaKernel, directory: Path = DIRECTORY) -> list[Case]:
+def stale(kernel: CudaKernel, directory: Path = DIRECTORY) -> list[CompiledCase]:
     """What its file does not have."""
     known = recorded(kernel, directory)
     return [case for case in cases(kernel) if case.key not in known]

@@ -15,7 +15,7 @@ from cupy_backends.cuda.libs import cublas
 from jobs.errors import KernelUnavailable
 from kernels.model.numerics import DTypeName, Problem
 from worker.cuda.compile import Compiler
-from worker.cuda.cublas_lt import CublasLt, Product
+from worker.cuda.cublas_lt import CublasLt, LtProduct
 from worker.cuda.memory import DeviceMatrix, allocate
 from worker.cuda.pitch import GROUP, IN_GROUPS
 from worker.cuda.transpose import transpose, transpose_function, transposed_layout
@@ -99,7 +99,7 @@ class Cublas:
         m, n, k = (_padded(size, problem) for size in (problem.m, problem.n, problem.k))
         pitches = a.layout.pitch, b.layout.pitch, c.layout.pitch
         strides = a.layout.stride, b.layout.stride, c.layout.stride
-        product = Product(m, n, k, problem.batch, pitches, strides, fast=kernel == FAST_FLOAT8)
+        product = LtProduct(m, n, k, problem.batch, pitches, strides, fast=kernel == FAST_FLOAT8)
         if self._lt is None:
             self._lt = CublasLt()
         self._lt.multiply(product, a, b, c)

@@ -41,7 +41,7 @@ class Found(ctypes.Structure):
 
 
 @dataclass(frozen=True, slots=True)
-class Product:
+class LtProduct:
     """C (rows×columns) = A·Bᵀ, `depth` numbers of each operand's row; pitches and strides in elements, 0 for the stride
     of a matrix that serves the whole batch. All is a multiple of 16."""
 
@@ -70,9 +70,9 @@ class CublasLt:
         self._library = _library()
         self._handle = ctypes.c_void_p()
         self._call("cublasLtCreate", ctypes.byref(self._handle))
-        self._plans: OrderedDict[Product, _Plan] = OrderedDict()
+        self._plans: OrderedDict[LtProduct, _Plan] = OrderedDict()
 
-    def multiply(self, product: Product, a: DeviceMatrix, b: DeviceMatrix, c: DeviceMatrix) -> None:
+    def multiply(self, product: LtProduct, a: DeviceMatrix, b: DeviceMatrix, c: DeviceMatrix) -> None:
         """Puts the product on the current stream. Raises KernelUnavailable, DeviceFault."""
         plan = self._plan(product)
         one, zero = ctypes.c_float(1.0), ctypes.c_float(0.0)
@@ -93,14 +93,14 @@ class CublasLt:
             ctypes.c_void_p(cupy.cuda.get_current_stream().ptr),
         )
 
-    def _plan(self, product: Product) -> _Plan:
+    def _plan(self, product: LtProduct) -> _Plan:
         plan = self._plans.pop(product, None) or self._planned(product)
         self._plans[product] = plan
         if len(self._plans) > KEPT:
             self._forget(self._plans.popitem(last=False)[1])
         return plan
 
-    def _planned(self, product: Product) -> _Plan:
+    def _planned(self, product: LtProduct) -> _Plan:
         description = ctypes.c_void_p()
         self._call("cublasLtMatmulDescCreate", ctypes.byref(description), COMPUTE_FLOAT32, FLOAT32)
         self._set("MatmulDesc", description, TRANSPOSE_FIRST, ctypes.c_int32(TRANSPOSED))
@@ -111,7 +111,7 @@ class CublasLt:
         matrices = (of_b, of_a, of_c)
         return _Plan(description, matrices, self._found(product, description, matrices))
 
-    def _matrix(self, product: Product, element_type: int, rows: int, columns: int, which: int) -> Any:
+    def _matrix(self, product: LtProduct, element_type: int, rows: int, columns: int, which: int) -> Any:
         """As the library sees it; `which` of A, B and C it is."""
         layout, pitch = ctypes.c_void_p(), ctypes.c_int64(product.pitches[which])
         sizes = ctypes.c_uint64(rows), ctypes.c_uint64(columns), pitch
@@ -120,7 +120,7 @@ class CublasLt:
         self._set("MatrixLayout", layout, BATCH_STRIDE, ctypes.c_int64(product.strides[which]))
         return layout
 
-    def _found(self, product: Product, description: Any, matrices: tuple[Any, Any, Any]) -> Found:
+    def _found(self, product: LtProduct, description: Any, matrices: tuple[Any, Any, Any]) -> Found:
         """The way that the library thinks best. Raises KernelUnavailable where it has none."""
         wanted, found, count = ctypes.c_void_p(), Found(), ctypes.c_int()
         self._call("cublasLtMatmulPreferenceCreate", ctypes.byref(wanted))

@@ -10,7 +10,7 @@ import numpy as np
 from jobs.formats.elements import Array
 
 
-class Results:
+class DeviceResults:
     """Starts the copy of so many bytes on the current stream; `memory` is kept until they have come."""
 
     def __init__(self, memory: Any, begin: int, end: int) -> None:

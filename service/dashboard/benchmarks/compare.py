@@ -20,7 +20,7 @@ from jobs.models import Job, JobRecord
 from service.benchmarks.comparison import ComparisonView, comparison
 from service.benchmarks.replies import find_benchmark, results_of
 from service.context import Context, context_of, owner_of
-from service.dashboard.charts.ratios import Dot, draw, key_of, run_style
+from service.dashboard.charts.ratios import RatioDot, draw, key_of, run_style
 from service.dashboard.charts.svg import swatch
 from service.dashboard.charts.tables import size_of
 from service.dashboard.render import page
@@ -31,7 +31,7 @@ JobId = Annotated[str, Field(max_length=100)]
 router = APIRouter(include_in_schema=False)
 
 
-class Choice(Strict):
+class ResultOption(Strict):
     """Which runs, and which of their cases: the query."""
 
     before: JobId = ""
@@ -50,7 +50,7 @@ class Choice(Strict):
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class ComparedRun:
     """One of those that are held against the first."""
 
     name: str
@@ -64,8 +64,8 @@ class Compared:
     """What the page shows of a comparison."""
 
     before: JobRecord
-    runs: Sequence[Run]
-    dots: Sequence[Dot]  # cases on this page, those of all runs together
+    runs: Sequence[ComparedRun]
+    dots: Sequence[RatioDot]  # cases on this page, those of all runs together
     drawing: Markup | None
     environment: Sequence[Sequence[Any]]  # name, in the first run, in the others
     matching: int
@@ -74,12 +74,12 @@ class Compared:
 
 
 @router.get("/ui/compare")
-async def compare(request: Request, choice: Annotated[Choice, Query()]) -> Response:
+async def compare(request: Request, choice: Annotated[ResultOption, Query()]) -> Response:
     context = context_of(request)
     return await context.call(_page, request, context, choice)
 
 
-def _page(request: Request, context: Context, choice: Choice) -> Response:
+def _page(request: Request, context: Context, choice: ResultOption) -> Response:
     """For worker threads. Raises InvalidRequest, JobNotFound, NotFound, StoreUnavailable."""
     if len(choice.runs) > MOST:
         raise InvalidRequest(f"At most {MOST} runs are held against the first.", field="after")
@@ -109,11 +109,11 @@ def _told(record: JobRecord) -> str:
     return f"{record.created_at:%Y-%m-%d %H:%M} · {title[:60]} · {record.state} · {record.id[:12]}"
 
 
-def _compared(context: Context, before: Job, after: Sequence[Job], choice: Choice) -> Compared:
+def _compared(context: Context, before: Job, after: Sequence[Job], choice: ResultOption) -> Compared:
     first = results_of(context, before)
     names = [f"After {place + 1}" for place in range(len(after))] if len(after) > 1 else ["After"]
     runs = [
-        Run(name, job.record, comparison(first, results_of(context, job)), swatch(run_style(place)))
+        ComparedRun(name, job.record, comparison(first, results_of(context, job)), swatch(run_style(place)))
         for place, (name, job) in enumerate(zip(names, after, strict=True))
     ]
     whole = _together(runs)
@@ -132,16 +132,16 @@ def _compared(context: Context, before: Job, after: Sequence[Job], choice: Choic
     )
 
 
-def _together(runs: Sequence[Run]) -> list[Dot]:
+def _together(runs: Sequence[ComparedRun]) -> list[RatioDot]:
     """The cases of all runs, the same case of several runs beside each other."""
-    by_case: dict[Hashable, list[Dot]] = {}
+    by_case: dict[Hashable, list[RatioDot]] = {}
     for place, run in enumerate(runs):
         for case in run.found.cases:
-            by_case.setdefault(key_of(case), []).append(Dot(place, case))
+            by_case.setdefault(key_of(case), []).append(RatioDot(place, case))
     return [dot for dots in by_case.values() for dot in dots]
 
 
-def _environment(runs: Sequence[Run]) -> list[list[Any]]:
+def _environment(runs: Sequence[ComparedRun]) -> list[list[Any]]:
     """What is not alike in all; a run without a difference has what the first has."""
     rows: dict[str, list[Any]] = {}
     for place, run in enumerate(runs):

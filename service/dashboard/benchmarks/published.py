@@ -31,7 +31,7 @@ from service.published import find
 router = APIRouter(include_in_schema=False)
 
 
-class Picture(Strict):
+class PublishedPicture(Strict):
     """As what a plot comes."""
 
     format: Form = "svg"
@@ -77,7 +77,9 @@ async def published_csv(request: Request, name: str) -> Response:
 
 
 @router.get("/ui/published/{name}/plots/{plot}")
-async def published_plot(request: Request, name: str, plot: str, form: Annotated[Picture, Query()]) -> Response:
+async def published_plot(
+    request: Request, name: str, plot: str, form: Annotated[PublishedPicture, Query()]
+) -> Response:
     """Raises NotFound, ExtraMissing."""
     find(name)
     key = ("published", name, plot, form.format)

@@ -26,7 +26,7 @@ PER_PAGE = 100
 router = APIRouter(include_in_schema=False)
 
 
-class View(ChartView):
+class ResultsQuery(ChartView):
     """What of the results is shown, and how: the query."""
 
     kernel: Text = ""
@@ -62,7 +62,7 @@ def _ratio(case: CaseResult) -> float | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ResultsView:
     """What the page needs of the results."""
 
     results: Results
@@ -75,12 +75,12 @@ class Shown:
 
 
 @router.get("/ui/benchmarks/{job_id}")
-async def benchmark(request: Request, job_id: str, view: Annotated[View, Query()]) -> Response:
+async def benchmark(request: Request, job_id: str, view: Annotated[ResultsQuery, Query()]) -> Response:
     context = context_of(request)
     return await context.call(_page, request, context, job_id, view)
 
 
-def _page(request: Request, context: Context, job_id: str, view: View) -> Response:
+def _page(request: Request, context: Context, job_id: str, view: ResultsQuery) -> Response:
     """For worker threads: a thousand cases take their time. Raises JobNotFound, NotFound, StoreUnavailable."""
     job = find_benchmark(context, job_id, owner_of(request))
     results = results_of(context, job)
@@ -106,11 +106,11 @@ def _values(chosen: str, found: Any) -> list[str]:
     return list(dict.fromkeys([*found, *([chosen] if chosen else [])]))
 
 
-def _shown(results: Results, view: View) -> Shown:
+def _shown(results: Results, view: ResultsQuery) -> ResultsView:
     csv = f"/v1/benchmarks/{results.job.id}/results?format=csv"
     matching = _sorted([case for case in results.records if _matches(case, view)], view.sort)
     first = (view.number - 1) * PER_PAGE
-    return Shown(
+    return ResultsView(
         results=results,
         charts=charts(view, measurements(results), rows(results), csv),
         cases=matching[first : first + PER_PAGE],
@@ -121,7 +121,7 @@ def _shown(results: Results, view: View) -> Shown:
     )
 
 
-def _matches(case: CaseResult, view: View) -> bool:
+def _matches(case: CaseResult, view: ResultsQuery) -> bool:
     wanted = ((view.kernel, case.kernel), (view.dtype, case.dtype), (view.status, case.status))
     return all(not asked or asked == value for asked, value in wanted)
 

@@ -10,7 +10,7 @@ LEAST = 3.0  # so that a short part can still be seen
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class BarPart:
     """One part: its name, how much it is, and where in the bar it lies (`start` and `width` out of WIDTH)."""
 
     name: str
@@ -20,7 +20,7 @@ class Part:
     width: float
 
 
-def parts_of(values: Iterable[tuple[str, float]]) -> Sequence[Part]:
+def parts_of(values: Iterable[tuple[str, float]]) -> Sequence[BarPart]:
     """Side by side in their order; one that is 0 has no width. Those too short to be seen are drawn LEAST wide."""
     known = [(name, max(0.0, value)) for name, value in values]
     whole = sum(value for _, value in known) or 1.0
@@ -28,6 +28,6 @@ def parts_of(values: Iterable[tuple[str, float]]) -> Sequence[Part]:
     squeeze = WIDTH / (sum(widths) or 1.0)
     parts, start = [], 0.0
     for (name, value), width in zip(known, widths, strict=True):
-        parts.append(Part(name, value, value / whole, round(start, 2), round(width * squeeze, 2)))
+        parts.append(BarPart(name, value, value / whole, round(start, 2), round(width * squeeze, 2)))
         start += width * squeeze
     return parts

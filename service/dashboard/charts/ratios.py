@@ -19,7 +19,7 @@ RATIOS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10
 
 
 @dataclass(frozen=True, slots=True)
-class Dot:
+class RatioDot:
     """A case of one of the runs: `run` is its place among them."""
 
     run: int
@@ -30,7 +30,7 @@ def run_style(run: int) -> Style:
     return style_of(run)
 
 
-def draw(dots: Sequence[Dot], names: Sequence[str]) -> Markup | None:
+def draw(dots: Sequence[RatioDot], names: Sequence[str]) -> Markup | None:
     """A row for each case, a mark in it for each run; `names` are the runs'. None where no case has a ratio."""
     known = [dot for dot in dots if dot.case.ratio is not None]
     if not known:
@@ -84,7 +84,7 @@ def _ground(picture: Drawing, x: Scale, span: tuple[float, float], foot: float) 
     picture.text(x(1.0) - 8, foot + 33, "← slower", anchor="end")
 
 
-def _dot(picture: Drawing, dot: Dot, run: str, x: Scale, y: float) -> None:
+def _dot(picture: Drawing, dot: RatioDot, run: str, x: Scale, y: float) -> None:
     case, style = dot.case, run_style(dot.run)
     assert case.ratio is not None
     between = ""

@@ -27,18 +27,18 @@ ROOF_DASHES = {"theoretical": "7 4", "measured": ""}
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedPoint:
     """A measurement where it stands, under the measured roofs where they are known, else under the stated ones."""
 
     at: Point
     roofs: Roofs
 
 
-def placed(found: Sequence[Measurement], model: ByteModel) -> list[Placed]:
+def placed(found: Sequence[Measurement], model: ByteModel) -> list[PlacedPoint]:
     """The largest size of each curve, of those whose bytes are known by this model."""
     pairs = ((one, _best_roofs(one)) for one in roofed(found))
     points = ((point(one, roofs, model), roofs) for one, roofs in pairs)
-    return [Placed(at, roofs) for at, roofs in points if at is not None]
+    return [PlacedPoint(at, roofs) for at, roofs in points if at is not None]
 
 
 def _both(one: Measurement) -> tuple[Roofs, Roofs]:
@@ -80,7 +80,7 @@ def _roofs(found: Sequence[Measurement]) -> list[tuple[str, Roofs]]:
 
 
 def _spans(
-    points: Sequence[Placed], roofs: Sequence[tuple[str, Roofs]]
+    points: Sequence[PlacedPoint], roofs: Sequence[tuple[str, Roofs]]
 ) -> tuple[tuple[float, float], tuple[float, float]]:
     """So that every point and every ridge is seen."""
     places = [one.at.intensity for one in points] + [roof.ridge or 1.0 for _, roof in roofs]
@@ -124,7 +124,7 @@ def _roof_words(picture: Drawing, roofs: Sequence[tuple[str, Roofs]], x: Scale, 
         free = level + LINE
 
 
-def _points(picture: Drawing, points: Sequence[Placed], x: Scale, y: Scale) -> None:
+def _points(picture: Drawing, points: Sequence[PlacedPoint], x: Scale, y: Scale) -> None:
     looks = styles([one.at.measurement.label for one in points])
     for one in points:
         measurement = one.at.measurement
@@ -133,7 +133,7 @@ def _points(picture: Drawing, points: Sequence[Placed], x: Scale, y: Scale) -> N
         picture.end()
 
 
-def words_of(one: Placed) -> str:
+def words_of(one: PlacedPoint) -> str:
     """What a point says: the case, its figures, its part of the roof, and which side of the ridge limits it."""
     at, measurement = one.at, one.at.measurement
     name = f"{measurement.label}, {measurement.dtype}, {size_of(measurement.m, measurement.n, measurement.k)}"

@@ -10,7 +10,7 @@ from analysis.curves import baseline_fractions, speed_ups
 from analysis.measurement import Measurement
 from analysis.roofline import moved_bytes
 from analysis.tables import COLUMNS, PARAMETERS, Value
-from service.dashboard.charts.tables import Table
+from service.dashboard.charts.tables import PlotTable
 from service.dashboard.words import UNKNOWN, figure
 
 Row = Mapping[str, Value]
@@ -55,14 +55,14 @@ def to_csv(rows: Sequence[Row]) -> bytes:
     return held.getvalue().encode()
 
 
-def fields_table(rows: Sequence[Row], x: str, y: str, colour: str) -> Table:
+def fields_table(rows: Sequence[Row], x: str, y: str, colour: str) -> PlotTable:
     """The three fields of every case that has them, by colour and x."""
     head = list(dict.fromkeys((colour, "kernel", "dtype", x, y)))
     known = [row for row in rows if row[x] is not None and row[y] is not None]
     known.sort(key=lambda row: (_place(row[colour]), _place(row[x])))
     left = f"; the first {MOST_ROWS} of {len(known)}" if len(known) > MOST_ROWS else ""
     cells = [[_cell(row[name]) for name in head] for row in known[:MOST_ROWS]]
-    return Table(f"{y} by {x}, coloured by {colour}{left}", head, cells)
+    return PlotTable(f"{y} by {x}, coloured by {colour}{left}", head, cells)
 
 
 def _place(value: Value) -> tuple[bool, float, str]:

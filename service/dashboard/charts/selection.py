@@ -27,7 +27,7 @@ from service.dashboard.charts import breakdown, heatmap, roofline
 from service.dashboard.charts.breakdown import Bars
 from service.dashboard.charts.rows import Row, fields_table, known_columns
 from service.dashboard.charts.svg import KERNEL_STYLES, MARKS, Style, style_of
-from service.dashboard.charts.tables import Table, tables
+from service.dashboard.charts.tables import PlotTable, tables
 
 Text = Annotated[str, Field(max_length=100)]
 Scale = Literal["", "log", "linear"]
@@ -113,7 +113,7 @@ class Charts:
     axes: Axes | None  # of a plot of lines
     fields: Sequence[str]  # for x and colour
     numbers: Sequence[str]  # for y
-    tables: Sequence[Table]
+    tables: Sequence[PlotTable]
     drawings: Sequence[tuple[str, Markup]]  # headings and pictures
     legend: Sequence[tuple[str, Markup]]  # labels and their marks
     data: Mapping[str, str]  # attributes for the browser's chart
@@ -176,7 +176,7 @@ def _size_field(rows: Sequence[Row]) -> str:
 
 def _tables(
     view: ChartView, plot: str, axes: Axes | None, found: Sequence[Measurement], rows: Sequence[Row]
-) -> Sequence[Table]:
+) -> Sequence[PlotTable]:
     if axes is not None and view.is_own:
         return [fields_table(rows, axes.x, axes.y, axes.colour)]
     return tables(plot, found)

@@ -18,7 +18,7 @@ Value = Callable[[Measurement], float | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class PlotTable:
     """The first cell of a row names it; the others are figures."""
 
     caption: str
@@ -26,7 +26,7 @@ class Table:
     rows: Sequence[Sequence[str]]
 
 
-def tables(name: str, found: Sequence[Measurement]) -> list[Table]:
+def tables(name: str, found: Sequence[Measurement]) -> list[PlotTable]:
     """Of the plot of that name."""
     match name:
         case "gflops":
@@ -66,7 +66,7 @@ def _by_id(found: Sequence[Measurement], values: Sequence[float | None]) -> dict
 
 def _by_size(
     found: Sequence[Measurement], caption: str, value: Value, told: Callable[[float | None], str] = figure
-) -> Iterator[Table]:
+) -> Iterator[PlotTable]:
     """A table for each element type: kernels, each at its fastest config, by sizes."""
     drawn = curves(found)
     for dtype in dict.fromkeys(curve.dtype for curve in drawn):
@@ -79,20 +79,20 @@ def _by_size(
             if any(each is not None for each in known.values()):
                 rows.append([curve.label, *(told(known.get(size)) for size in sizes)])
         if rows:
-            yield Table(f"{caption}, {dtype}, by N", ["Kernel", *sizes], rows)
+            yield PlotTable(f"{caption}, {dtype}, by N", ["Kernel", *sizes], rows)
 
 
-def _configs(found: Sequence[Measurement]) -> Iterator[Table]:
+def _configs(found: Sequence[Measurement]) -> Iterator[PlotTable]:
     for sweep in sweeps(found):
         sizes = [f"{size:.0f}" for size in sweep.sizes]
         rows = [
             [short(sweep, config), *(figure(sweep.gflops.get((config, size))) for size in sweep.sizes)]
             for config in fastest(sweep, MOST_ROWS)
         ]
-        yield Table(f"GFLOPS of {sweep.label}, {sweep.dtype}, by N", ["Config", *sizes], rows)
+        yield PlotTable(f"GFLOPS of {sweep.label}, {sweep.dtype}, by N", ["Config", *sizes], rows)
 
 
-def _breakdown(found: Sequence[Measurement]) -> Table:
+def _breakdown(found: Sequence[Measurement]) -> PlotTable:
     rows = [
         [
             _name(one.measurement),
@@ -106,16 +106,16 @@ def _breakdown(found: Sequence[Measurement]) -> Table:
         for one in split_times(found)
     ]
     head = ["Product", "Copy in, ms", "Kernel, ms", "Copy out, ms", "In all, ms", "Kernel, share", "GFLOPS"]
-    return Table("Where the time goes, one after the other", head, rows)
+    return PlotTable("Where the time goes, one after the other", head, rows)
 
 
 def _name(one: Measurement) -> str:
     return f"{one.label}, {one.dtype}, {_size(one)}"
 
 
-def _roofline(found: Sequence[Measurement]) -> Table:
+def _roofline(found: Sequence[Measurement]) -> PlotTable:
     head = ["Product", "GFLOPS", "Moved once", "By tiles", "Stated roof", "Measured roof", "Of measured"]
-    return Table(
+    return PlotTable(
         "Under the roofs: FLOP per byte if each matrix moves once, and by what tiles read; roofs in GFLOPS",
         head,
         list(map(_roof_row, roofed(found))),

@@ -28,7 +28,7 @@ router = APIRouter(include_in_schema=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Dot:
+class HistoryDot:
     """A run's place in the line of a case. Higher up is faster."""
 
     x: float
@@ -42,10 +42,10 @@ class Story:
     """A case over the runs that have it, oldest first."""
 
     measurement: Measurement  # the newest
-    dots: tuple[Dot, ...]
+    dots: tuple[HistoryDot, ...]
 
     @property
-    def marked(self) -> tuple[Dot, ...]:
+    def marked(self) -> tuple[HistoryDot, ...]:
         return tuple(dot for dot in self.dots if dot.point.mark)
 
     @property
@@ -111,7 +111,7 @@ def _story(runs: Sequence[Run]) -> Story | None:
     top = max(speeds) or 1.0
     step = (WIDTH - 2 * EDGE) / max(1, len(points) - 1)
     dots = (
-        Dot(EDGE + step * at, EDGE + (HEIGHT - 2 * EDGE) * (1 - speed / top), point.run, point)
+        HistoryDot(EDGE + step * at, EDGE + (HEIGHT - 2 * EDGE) * (1 - speed / top), point.run, point)
         for at, (point, speed) in enumerate(zip(points, speeds, strict=True))
     )
     return Story(points[-1].measurement, tuple(dots))

@@ -34,7 +34,7 @@ class Roof:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class WorkerCard:
     """One worker's part of the page."""
 
     worker: WorkerInfo
@@ -52,10 +52,10 @@ async def devices(request: Request) -> Response:
     return page(request, "devices.html", shown=shown, published=PUBLISHED.values(), tuned=TABLES)
 
 
-def _shown(worker: WorkerInfo) -> Shown:
+def _shown(worker: WorkerInfo) -> WorkerCard:
     roofs = tuple(_roofs(worker.device))
     published = tuple(one for one in PUBLISHED.values() if one.device.name == worker.device.name)
-    return Shown(worker, tuple(_specs(worker.device)), roofs, any(roof.measured for roof in roofs), published)
+    return WorkerCard(worker, tuple(_specs(worker.device)), roofs, any(roof.measured for roof in roofs), published)
 
 
 def _specs(device: DeviceInfo) -> Iterator[tuple[str, str]]:

@@ -19,7 +19,8 @@ from service.context import Context, context_of, owner_of
 from service.dashboard.jobs.list import LIST, Action, Wanted, with_query
 from service.dashboard.render import page
 from service.http.security import check_same_site
-from service.submit.product import check_operands, send_message
+from service.submit.job import send_message
+from service.submit.product import check_operands
 
 MOST_PICKED = 200
 MOST_AT_ONCE = 5_000  # takes some seconds

@@ -16,14 +16,14 @@ from jobs.fleet.workers import WorkerInfo
 from jobs.models import JobEvent, JobRecord, MatmulRequest
 from jobs.states import REDRIVABLE
 from service.context import Context, context_of, owner_of
-from service.dashboard.charts.bars import Part, parts_of
+from service.dashboard.charts.bars import BarPart, parts_of
 from service.dashboard.charts.product_map import ProductMap, map_of
 from service.dashboard.charts.telemetry import held_down, in_order, strips_of
 from service.dashboard.jobs.bulk import retry
 from service.dashboard.jobs.life import life_of, steps_of, troubles_of
 from service.dashboard.jobs.list import LIST
 from service.dashboard.multiply.clone import clone_of
-from service.dashboard.multiply.preview import Preview, Server, preview
+from service.dashboard.multiply.preview import Preview, ServerAddress, preview
 from service.dashboard.render import page
 from service.http.security import check_same_site, keys_are_on
 
@@ -31,7 +31,7 @@ router = APIRouter(prefix=LIST, include_in_schema=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class JobView:
     """What the page shows of a job, read in one trip to a worker thread."""
 
     record: JobRecord
@@ -41,14 +41,14 @@ class Seen:
     product: ProductMap | None
 
 
-def look(context: Context, owner: str, job_id: str) -> Seen:
+def look(context: Context, owner: str, job_id: str) -> JobView:
     """Raises JobNotFound, StoreUnavailable."""
     record = context.ledger.get(job_id, owner=owner).record
     events = context.ledger.events(job_id, limit=1000)
     found: Mapping[str, bytes] = {} if record.kind == "matmul" else context.ledger.findings(job_id)
     kept = read_findings({name: text for name, text in found.items() if name.startswith("record:")})
     worker = next((worker for worker in context.workers.now() if worker.job == job_id), None)
-    return Seen(record, events, in_order(kept.records, events), worker, map_of(context, record, owner))
+    return JobView(record, events, in_order(kept.records, events), worker, map_of(context, record, owner))
 
 
 @router.get("/{job_id}")
@@ -80,7 +80,7 @@ def _again(request: Request, record: JobRecord) -> dict[str, Any]:
     form = clone_of(record.request) if isinstance(record.request, MatmulRequest) else None
     told: Preview | None = None
     if form is not None:
-        server = Server(str(request.base_url).rstrip("/"), keys_are_on(context_of(request).settings))
+        server = ServerAddress(str(request.base_url).rstrip("/"), keys_are_on(context_of(request).settings))
         try:
             told = preview(form, server)
         except MatmulError:  # what no form can say
@@ -89,7 +89,7 @@ def _again(request: Request, record: JobRecord) -> dict[str, Any]:
     return {"request_json": record.request.model_dump_json(indent=2), "preview": told, "clone": address}
 
 
-def _times(record: JobRecord) -> Sequence[Part]:
+def _times(record: JobRecord) -> Sequence[BarPart]:
     """Each part that was timed."""
     timing = record.timing
     if timing is None:

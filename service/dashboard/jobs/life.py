@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from jobs.benchmarks.records import CaseRecord
 from jobs.models import JobEvent, JobRecord
 from jobs.states import JobState
-from service.dashboard.charts.bars import Part, parts_of
+from service.dashboard.charts.bars import BarPart, parts_of
 from service.dashboard.words import shape
 
 LAST_STEPS = 200
@@ -17,7 +17,7 @@ MOST_TROUBLES = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class LifeStep:
     """A state that the job entered; `lasted_s` is None for its end."""
 
     state: str
@@ -36,7 +36,7 @@ class Trouble:
     at: datetime | None = None
 
 
-def steps_of(record: JobRecord, events: Sequence[JobEvent]) -> Sequence[Step]:
+def steps_of(record: JobRecord, events: Sequence[JobEvent]) -> Sequence[LifeStep]:
     """Oldest first: of its events while they are kept, then of the times in its record."""
     entered = [
         (event.event, when(event), int(event.data["attempt"]), _error_of(event))
@@ -45,7 +45,7 @@ def steps_of(record: JobRecord, events: Sequence[JobEvent]) -> Sequence[Step]:
     ][-LAST_STEPS:] or list(_recorded(record))
     ends = [at for _, at, _, _ in entered[1:]] + [None if record.state.is_terminal else datetime.now(UTC)]
     return [
-        Step(state, at, None if end is None else max(0.0, (end - at).total_seconds()), attempt, error)
+        LifeStep(state, at, None if end is None else max(0.0, (end - at).total_seconds()), attempt, error)
         for (state, at, attempt, error), end in zip(entered, ends, strict=True)
     ]
 
@@ -63,7 +63,7 @@ def when(event: JobEvent) -> datetime:
     return datetime.fromtimestamp(int(event.id.partition("-")[0]) / 1e3, UTC)
 
 
-def life_of(steps: Sequence[Step]) -> Sequence[Part]:
+def life_of(steps: Sequence[LifeStep]) -> Sequence[BarPart]:
     """The steps that lasted, as parts of one bar, by their states."""
     return parts_of((step.state, step.lasted_s) for step in steps if step.lasted_s is not None)
 

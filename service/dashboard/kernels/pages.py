@@ -20,7 +20,7 @@ from kernels.resources import Usage, records_of
 from kernels.selection.tuned import TABLES, BestResult, Entry, TunedTable, best_results
 from service.catalogue import KernelView, detail, find, view
 from service.context import context_of
-from service.dashboard.kernels.story import Changes, Picture, changes_of, headers_of, picture_of, source_of
+from service.dashboard.kernels.story import AccessPicture, Changes, changes_of, headers_of, picture_of, source_of
 from service.dashboard.render import page
 
 USUAL_ARCHITECTURE = "sm_90"
@@ -38,7 +38,7 @@ class Speed:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class KernelComparison:
     """A device's kernels at one product."""
 
     device: str
@@ -52,7 +52,7 @@ class Rung:
 
     view: KernelView
     best: tuple[BestResult, ...]  # one for each device
-    picture: Picture | None
+    picture: AccessPicture | None
     changes: Changes | None  # of its source, against the rung before
 
 
@@ -163,11 +163,11 @@ def _compiled(kernel: CudaKernel, arch: str, dtype: DTypeName) -> Iterator[Footp
 
 
 @cache
-def _comparisons() -> tuple[Comparison, ...]:
+def _comparisons() -> tuple[KernelComparison, ...]:
     return tuple(_comparison(table) for table in TABLES if table.entries)
 
 
-def _comparison(table: TunedTable) -> Comparison:
+def _comparison(table: TunedTable) -> KernelComparison:
     """At the product where most kernels were measured; of several the one with most work."""
     entry = max(table.entries, key=lambda entry: (len(entry.ranking), entry.problem.flops))
     rows = {row.kernel: row for row in entry.ranking}
@@ -176,7 +176,7 @@ def _comparison(table: TunedTable) -> Comparison:
     for row in (rows[name] for name in KERNEL_NAMES if name in rows):
         speeds[row.kernel] = Speed(row.gflops, row.gflops / before if before else None, row.fraction_of_baseline)
         before = row.gflops
-    return Comparison(table.device, entry, speeds)
+    return KernelComparison(table.device, entry, speeds)
 
 
 def _best_by_device(kernel: Kernel) -> tuple[BestResult, ...]:

@@ -49,7 +49,7 @@ class Changes:
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class AccessPicture:
     """A file of the package: its address, its size in pixels, and what it shows in words."""
 
     address: str
@@ -110,11 +110,11 @@ def _numbered(kind: Kind, name: str, begin: int, end: int) -> Iterator[Line]:
 
 
 @cache
-def picture_of(name: str) -> Picture | None:
+def picture_of(name: str) -> AccessPicture | None:
     """None of a kernel that was not traced; see tools/kernels/pictures.py."""
     file = STATIC_DIR / "kernels" / f"{name}.svg"
     if not file.is_file():
         return None
     root = ElementTree.parse(file).getroot()
     width, height = (round(float(root.get(side, "0"))) for side in ("width", "height"))
-    return Picture(static(f"kernels/{name}.svg"), width, height, root.findtext(f"{SVG}desc", ""))
+    return AccessPicture(static(f"kernels/{name}.svg"), width, height, root.findtext(f"{SVG}desc", ""))

@@ -12,7 +12,7 @@ from jobs.formats.safetensors import SafetensorsParser
 from service.bodies.multipart import MultipartParser, Part, boundary_of
 from service.bodies.nested_lists import parse_nested
 from service.bodies.options import MatmulOptions, parse_model
-from service.bodies.reader import OPERANDS, Asked, OpenUpload, Operand, Reader, filled, reference
+from service.bodies.reader import OPERANDS, MatmulInput, OpenUpload, Operand, Reader, filled, reference
 from service.bodies.uploads import Upload
 from service.dashboard.multiply.form import FIELDS, form_of, operands_of, options_of
 
@@ -76,7 +76,7 @@ class _File(Part):
             raise
 
 
-class FormReader(Reader[Asked]):
+class FormReader(Reader[MatmulInput]):
     """`fields` is what was typed, as far as it has come."""
 
     def __init__(self, content_type: str, open_upload: OpenUpload, staging_dir: Path | None) -> None:
@@ -90,7 +90,7 @@ class FormReader(Reader[Asked]):
     def feed(self, data: bytes) -> None:
         self._parts.feed(data)
 
-    def finish(self) -> Asked:
+    def finish(self) -> MatmulInput:
         self._parts.finish()
         form = form_of(self.fields)
         options = parse_model(MatmulOptions, options_of(form))
@@ -99,7 +99,7 @@ class FormReader(Reader[Asked]):
         for name in OPERANDS:
             if name not in self._operands:
                 raise InvalidRequest(f"There is no {name.upper()}; choose a file for it.", field=f"file_{name}")
-        return Asked(options, self._operands["a"], self._operands["b"])
+        return MatmulInput(options, self._operands["a"], self._operands["b"])
 
     def close(self) -> None:
         for parser in self._parsers:

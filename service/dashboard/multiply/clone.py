@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from jobs.models import MatmulRequest, OperandRef
-from service.dashboard.multiply.form import Form
+from service.dashboard.multiply.form import MultiplyForm
 
 
-def clone_of(request: MatmulRequest) -> Form:
+def clone_of(request: MatmulRequest) -> MultiplyForm:
     """Operands that came with their request are not kept after it: the form then has its options, and asks for files.
 
     The same for operands that the form cannot say: of mixed kinds, or with a batch axis.
@@ -18,7 +18,7 @@ def clone_of(request: MatmulRequest) -> Form:
         "transpose_a": "1" if request.transpose_a else "",
         "transpose_b": "1" if request.transpose_b else "",
     }
-    return Form(**options | _operands(request.a, request.b, request))
+    return MultiplyForm(**options | _operands(request.a, request.b, request))
 
 
 def _operands(a: OperandRef, b: OperandRef, request: MatmulRequest) -> dict[str, str]:

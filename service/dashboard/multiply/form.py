@@ -22,7 +22,7 @@ _NAMED = ("NaN", "Infinity", "-Infinity")
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class MultiplyForm:
     """Fields as they were typed; a box that is not ticked is empty."""
 
     source: str = "random"
@@ -63,26 +63,26 @@ class Form:
         return self._address(self.source, [name for name in FIELDS if name not in ("source", "token")])
 
     def _address(self, source: str, kept: Iterable[str]) -> str:
-        usual, own = Form(), asdict(self)
+        usual, own = MultiplyForm(), asdict(self)
         changed = {name: own[name] for name in kept if own[name] != getattr(usual, name)}
         return f"/ui/multiply?{urlencode({'source': source} | changed)}"
 
 
-FIELDS = tuple(field.name for field in fields(Form))
+FIELDS = tuple(field.name for field in fields(MultiplyForm))
 
 
-def form_of(values: Mapping[str, str]) -> Form:
+def form_of(values: Mapping[str, str]) -> MultiplyForm:
     """What is not among them is as it is at first."""
-    form = Form(**{name: values[name] for name in FIELDS if name in values})
-    return form if form.source in SOURCES else Form()
+    form = MultiplyForm(**{name: values[name] for name in FIELDS if name in values})
+    return form if form.source in SOURCES else MultiplyForm()
 
 
-def document_of(form: Form) -> dict[str, Any]:
+def document_of(form: MultiplyForm) -> dict[str, Any]:
     """The JSON body that asks for the same product; not for files. Raises InvalidRequest and its kin."""
     return operands_of(form) | options_of(form)
 
 
-def options_of(form: Form) -> dict[str, Any]:
+def options_of(form: MultiplyForm) -> dict[str, Any]:
     """Those that are not as they are by default. Raises InvalidConfig."""
     told: dict[str, Any] = {
         "kernel": "" if form.kernel == "auto" else form.kernel,
@@ -95,7 +95,7 @@ def options_of(form: Form) -> dict[str, Any]:
     return {name: value for name, value in told.items() if value}
 
 
-def operands_of(form: Form) -> dict[str, Any]:
+def operands_of(form: MultiplyForm) -> dict[str, Any]:
     """As a JSON body has them. Raises InvalidRequest, InvalidMatrix."""
     if form.source == "pasted":
         return {"a": rows_of(form.a, "a"), "b": rows_of(form.b, "b")}

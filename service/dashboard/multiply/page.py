@@ -17,24 +17,25 @@ from kernels.model.kernel import Kernel
 from kernels.model.numerics import ACCURACY_NAMES, DTYPE_NAMES
 from service.bodies.body import Body
 from service.bodies.matmul_multipart import MULTIPART
-from service.bodies.reader import Asked, media_type_of, unsupported
+from service.bodies.reader import MatmulInput, media_type_of, unsupported
 from service.bodies.receive import receive
 from service.bodies.uploads import UploadOwner, UploadSet
 from service.context import context_of, owner_of
 from service.dashboard.multiply.body import FormReader
-from service.dashboard.multiply.form import SOURCES, TYPED, Form, form_of
-from service.dashboard.multiply.preview import Server, preview
+from service.dashboard.multiply.form import SOURCES, TYPED, MultiplyForm, form_of
+from service.dashboard.multiply.preview import ServerAddress, preview
 from service.dashboard.render import page
 from service.http.security import check_same_site, keys_are_on
 from service.problems import STATUS
-from service.submit.operands import Operands, fingerprint
-from service.submit.product import Receipt, Submitter
+from service.submit.job import Receipt
+from service.submit.operands import OperandResolver, fingerprint
+from service.submit.product import Submitter
 
 router = APIRouter(prefix="/ui/multiply", include_in_schema=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class KernelOption:
     """A kernel that may be picked, or why it may not."""
 
     name: str
@@ -63,9 +64,9 @@ async def multiply(request: Request) -> Response:
         fingerprinted=True,
     )
     reader = FormReader(request.headers["content-type"], uploads.open, context.staging_dir)
-    operands, job_id = Operands(context.store, settings, owner), new_id("job")
+    operands, job_id = OperandResolver(context.store, settings, owner), new_id("job")
 
-    def submit(asked: Asked) -> Receipt:
+    def submit(asked: MatmulInput) -> Receipt:
         key = _once(reader.fields.get("token", ""), asked)
         return Submitter(context, owner, job_id, operands, None, key).submit(asked)
 
@@ -78,19 +79,21 @@ async def multiply(request: Request) -> Response:
     return RedirectResponse(f"/ui/jobs/{receipt.job.id}", 303)
 
 
-def _once(token: str, asked: Asked) -> str | None:
+def _once(token: str, asked: MatmulInput) -> str | None:
     """An Idempotency-Key for the page that was shown and what was asked on it: a second click finds the first's job,
     while another product asked on the same page is another."""
     return f"form:{fingerprint(token, asked)}" if token else None
 
 
-async def _shown(request: Request, form: Form, error: MatmulError | None = None, *, is_draft: bool = False) -> Response:
+async def _shown(
+    request: Request, form: MultiplyForm, error: MatmulError | None = None, *, is_draft: bool = False
+) -> Response:
     """What was typed; where that is no request, the sentence and the error's status, unless it is still being typed."""
     context = context_of(request)
     workers = await context.call(context.workers.now)
     asked = None
     try:
-        asked = preview(form, Server(str(request.base_url).rstrip("/"), keys_are_on(context.settings)))
+        asked = preview(form, ServerAddress(str(request.base_url).rstrip("/"), keys_are_on(context.settings)))
     except MatmulError as wrong:
         error = error or wrong
     return page(
@@ -103,7 +106,7 @@ async def _shown(request: Request, form: Form, error: MatmulError | None = None,
         preview=asked,
         sources=SOURCES,
         is_typed=form.source in TYPED,
-        kernels=[Choice(kernel.name, _why_not(kernel, workers)) for kernel in CATALOG],
+        kernels=[KernelOption(kernel.name, _why_not(kernel, workers)) for kernel in CATALOG],
         dtypes=DTYPE_NAMES,
         accuracies=ACCURACY_NAMES,
         distributions=get_args(Distribution),

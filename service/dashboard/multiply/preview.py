@@ -14,7 +14,7 @@ from jobs.formats.bit_floats import held_as_bits
 from kernels.model.numerics import DTYPES
 from service.bodies.matmul_multipart import MULTIPART
 from service.bodies.options import MatmulOptions, parse_model
-from service.dashboard.multiply.form import Form, document_of, options_of
+from service.dashboard.multiply.form import MultiplyForm, document_of, options_of
 from service.http.negotiation import JSON, NPY, SAFETENSORS
 
 PATH = "/v1/matmul"
@@ -31,14 +31,14 @@ class Preview:
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class ServerAddress:
     """Where to ask."""
 
     url: str
     asks_for_key: bool
 
 
-def preview(form: Form, server: Server) -> Preview:
+def preview(form: MultiplyForm, server: ServerAddress) -> Preview:
     """Raises InvalidRequest and its kin for a form that asks for nothing that can be."""
     options = options_of(form)
     parse_model(MatmulOptions, options)
@@ -52,7 +52,7 @@ def preview(form: Form, server: Server) -> Preview:
     return _of_files(a, b, options, server)
 
 
-def _of_json(form: Form, document: dict[str, Any], server: Server) -> Preview:
+def _of_json(form: MultiplyForm, document: dict[str, Any], server: ServerAddress) -> Preview:
     is_npy = not any(held_as_bits(dtype.product) for dtype in DTYPES.values() if dtype.name == form.dtype)
     accept = NPY if is_npy else SAFETENSORS
     sent = f"-d {shlex.quote(json.dumps(document))}"
@@ -61,7 +61,7 @@ def _of_json(form: Form, document: dict[str, Any], server: Server) -> Preview:
     return Preview(curl, _python(server, body, JSON, accept, imports=("json",)))
 
 
-def _of_files(a: str, b: str, options: dict[str, Any], server: Server) -> Preview:
+def _of_files(a: str, b: str, options: dict[str, Any], server: ServerAddress) -> Preview:
     parts = [f"-F {shlex.quote(f'{name}=@{_file_name(path)}')}" for name, path in (("a", a), ("b", b))]
     if options:
         parts.append(f"-F {shlex.quote(f'options={json.dumps(options)};type={JSON}')}")
@@ -83,7 +83,7 @@ def _of_files(a: str, b: str, options: dict[str, Any], server: Server) -> Previe
     return Preview(_curl(server, [*parts, *_saved(NPY)]), python)
 
 
-def _of_tensors(path: str, options: dict[str, Any], server: Server) -> Preview:
+def _of_tensors(path: str, options: dict[str, Any], server: ServerAddress) -> Preview:
     sent = f"--data-binary {shlex.quote(f'@{path}')}"
     curl = _curl(server, [_header("Content-Type", SAFETENSORS), *_saved(SAFETENSORS), sent])
     python = _python(server, f'body = open({path!r}, "rb").read()', SAFETENSORS, SAFETENSORS)
@@ -92,7 +92,7 @@ def _of_tensors(path: str, options: dict[str, Any], server: Server) -> Preview:
     return Preview(curl, python, note)
 
 
-def _curl(server: Server, parts: Iterable[str]) -> str:
+def _curl(server: ServerAddress, parts: Iterable[str]) -> str:
     key = ['-H "X-API-Key: $MATMUL_API_KEY"'] if server.asks_for_key else []
     return " \\\n  ".join([f"curl -sS {shlex.quote(server.url + PATH)}", *key, *parts])
 
@@ -119,7 +119,7 @@ def _literal(value: dict[str, Any]) -> str:
     return pformat(value, width=64, sort_dicts=False)
 
 
-def _python(server: Server, body: str, media_type: str, accept: str, *, imports: Sequence[str] = ()) -> str:
+def _python(server: ServerAddress, body: str, media_type: str, accept: str, *, imports: Sequence[str] = ()) -> str:
     """For the standard library alone."""
     modules = sorted({*imports, *(("os",) if server.asks_for_key else ()), "urllib.request"})
     headers = [f'    "Content-Type": "{media_type}",', f'    "Accept": "{accept}",', '    "Prefer": "wait=60",']

@@ -20,7 +20,7 @@ REQUEST_ID = "8a1f0c2be47d9350"
 MODELS: dict[str, type[Any]] = {}  # what `ref` was asked for; becomes components.schemas
 
 
-class Problem(BaseModel):
+class ProblemDocument(BaseModel):
     """What went wrong (RFC 9457)."""
 
     model_config = ConfigDict(extra="allow")
@@ -146,7 +146,10 @@ def _problem(classes: list[type[MatmulError]]) -> Piece:
     return {
         "description": lines,
         "content": {
-            PROBLEM_JSON: {"schema": ref(Problem), "examples": {cls.type: {"value": _example(cls)} for cls in classes}}
+            PROBLEM_JSON: {
+                "schema": ref(ProblemDocument),
+                "examples": {cls.type: {"value": _example(cls)} for cls in classes},
+            }
         },
         "headers": {"X-Request-Id": {"description": "Id of the request.", "schema": {"type": "string"}}},
     }

@@ -184,7 +184,7 @@ def test_many_readers_make_it_once(api: Api, quiet: httpx.Client, monkeypatch: p
         made.append(results)
         return form.make(results)
 
-    monkeypatch.setitem(benchmarks_replies.RESULTS, "csv", benchmarks_replies.Form(form.media_type, make))
+    monkeypatch.setitem(benchmarks_replies.RESULTS, "csv", benchmarks_replies.ResultFormat(form.media_type, make))
     path = f"/v1/benchmarks/{done(api, quiet)}/results?format=csv"
     with ThreadPoolExecutor(12) as pool:
         bodies = set(pool.map(lambda _: quiet.get(path).content, range(24)))

@@ -9,13 +9,15 @@ from typing import Any
 from kernels.catalog import BY_NAME
 from kernels.model.kernel import DeviceTraits
 from kernels.model.numerics import AccuracyName, DTypeName
-from kernels.selection.tuned import Entry, Row, Source, Trial, TunedTable
+from kernels.selection.tuned import Entry, RankedRow, Source, Trial, TunedTable
 
 GPU = DeviceTraits("gpu", (9, 0), 232448, 132, "Test GPU")
 
 
-def row(kernel: str, gflops: float, config: Mapping[str, int] | None = None, fraction: float | None = None) -> Row:
-    return Row(kernel=kernel, config=config or {}, gflops=gflops, fraction_of_baseline=fraction)
+def row(
+    kernel: str, gflops: float, config: Mapping[str, int] | None = None, fraction: float | None = None
+) -> RankedRow:
+    return RankedRow(kernel=kernel, config=config or {}, gflops=gflops, fraction_of_baseline=fraction)
 
 
 def entry(
@@ -24,7 +26,7 @@ def entry(
     dtype: DTypeName = "float32",
     accuracy: AccuracyName = "fp32",
     batch: int = 1,
-    rows: Sequence[Row] = (row("cublas", 100.0),),
+    rows: Sequence[RankedRow] = (row("cublas", 100.0),),
     baseline: str | None = None,
 ) -> Entry:
     """A square one."""

@@ -16,7 +16,7 @@ from jobs.errors import (
     WorkerLost,
     WrongState,
 )
-from jobs.ledger.codec import LOST_LIMIT, SCAN_LIMIT, Row, cursor_after, cursor_seq, event_place, job_error
+from jobs.ledger.codec import LOST_LIMIT, SCAN_LIMIT, JobRow, cursor_after, cursor_seq, event_place, job_error
 from jobs.ledger.interface import (
     HARD_LIMIT_MARGIN_S,
     MAY_SWAP,
@@ -112,7 +112,7 @@ class MemoryLedger(Ledger):
                 and where.owner in (None, row.owner)
                 and where.state in (None, row.state)
             ]
-            page: list[Row] = []
+            page: list[JobRow] = []
             for read, row in enumerate(index):
                 if len(page) == limit or read == most:
                     return JobPage([self._table.job(found) for found in page], cursor_after(index[read - 1].seq))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jobs.errors import JobNotFound
-from jobs.ledger.codec import EVENTS_KEPT, EVENTS_TTL_S, NO_PROGRESS, Row
+from jobs.ledger.codec import EVENTS_KEPT, EVENTS_TTL_S, NO_PROGRESS, JobRow
 from jobs.ledger.interface import JobFilter, Requeued
 from jobs.models import Job, JobError, JobEvent, NewJob, Outcome, label_of
 from jobs.redis.clock import microseconds
@@ -42,7 +42,7 @@ class JobTable:
     """All jobs. `clock` gives microseconds since the epoch."""
 
     clock: Callable[[], int]
-    rows: dict[str, Row] = field(default_factory=dict)  # in order of creation
+    rows: dict[str, JobRow] = field(default_factory=dict)  # in order of creation
     leases: dict[str, int] = field(default_factory=dict)  # job id → end of its lease, µs
     dead: dict[str, int] = field(default_factory=dict)  # job id → when it was given up, µs
     logs: defaultdict[str, EventLog] = field(default_factory=lambda: defaultdict(EventLog))
@@ -55,24 +55,24 @@ class JobTable:
     last_seq: int = 0
 
     # ---- reading ----
-    def owned(self, job_id: str, owner: str | None) -> Row:
+    def owned(self, job_id: str, owner: str | None) -> JobRow:
         """Raises JobNotFound; also where `owner` is given and is not the job's."""
         row = self.rows.get(job_id)
         if row is None or owner not in (None, row.owner):
             raise JobNotFound
         return row
 
-    def running(self, job_id: str, attempt: int) -> Row | None:
+    def running(self, job_id: str, attempt: int) -> JobRow | None:
         """The job if this attempt runs it: the fence that stops a late worker."""
         row = self.rows.get(job_id)
         return row if row and row.state is JobState.RUNNING and row.attempt == attempt else None
 
-    def waiting(self, queue: str) -> list[Row]:
+    def waiting(self, queue: str) -> list[JobRow]:
         """Queued jobs in the order of their messages."""
         rows = (row for row in self.rows.values() if row.state is JobState.QUEUED and row.queue == queue)
         return sorted(rows, key=lambda row: row.number)
 
-    def job(self, row: Row) -> Job:
+    def job(self, row: JobRow) -> Job:
         return row.job(self.waiting(row.queue).index(row) + 1 if row.state is JobState.QUEUED else None)
 
     def events(self, job_id: str) -> list[JobEvent]:
@@ -86,10 +86,10 @@ class JobTable:
         return bound if bound and bound.until_us > self.clock() else None
 
     # ---- changing ----
-    def record(self, job: NewJob) -> Row:
+    def record(self, job: NewJob) -> JobRow:
         now = self.clock()
         self.last_seq += 1
-        row = Row(
+        row = JobRow(
             id=job.id,
             owner=job.owner,
             kind=job.kind,
@@ -115,27 +115,27 @@ class JobTable:
         self.numbers[queue] += 1
         return self.numbers[queue]
 
-    def enqueue(self, row: Row, **more: Any) -> None:
+    def enqueue(self, row: JobRow, **more: Any) -> None:
         row.number = row.first = self.next_number(row.queue)
         row.published_us = row.queued_us = self.clock()
         row.progress = NO_PROGRESS
         self.enter(row, JobState.QUEUED, **more)
 
-    def enter(self, row: Row, state: JobState, **more: Any) -> None:
+    def enter(self, row: JobRow, state: JobState, **more: Any) -> None:
         row.state = state
         self.announce(row, state.value, **more)
 
-    def announce(self, row: Row, event: str, **more: Any) -> None:
+    def announce(self, row: JobRow, event: str, **more: Any) -> None:
         row.version += 1
         data = {"state": row.state.value, "attempt": row.attempt, "version": row.version, **more}
         self.logs[row.id].add(self.clock(), event, data)
 
-    def finish(self, row: Row, state: JobState, **more: Any) -> None:
+    def finish(self, row: JobRow, state: JobState, **more: Any) -> None:
         self.leases.pop(row.id, None)
         row.finished_us = self.clock()
         self.enter(row, state, **more)
 
-    def retry_or_fail(self, row: Row, error: JobError, max_attempts: int, *, dead: bool) -> Requeued:
+    def retry_or_fail(self, row: JobRow, error: JobError, max_attempts: int, *, dead: bool) -> Requeued:
         """Back into its queue if a run is left; else failed, and a dead letter if `dead`."""
         if row.runs < max_attempts:
             self.leases.pop(row.id, None)
@@ -148,7 +148,7 @@ class JobTable:
             self.dead[row.id] = self.clock()
         return Requeued(row.id, row.state, None)
 
-    def forget(self, row: Row) -> Job:
+    def forget(self, row: JobRow) -> Job:
         last = self.job(row)
         self.bindings = {key: bound for key, bound in self.bindings.items() if bound.job_id != row.id}
         for table in (self.rows, self.logs, self.dead, self.findings):
@@ -156,7 +156,7 @@ class JobTable:
         return last
 
 
-def matches(row: Row, where: JobFilter) -> bool:
+def matches(row: JobRow, where: JobFilter) -> bool:
     """Whether a listing by kind, kernel and `q` shows the job; owner and state are not looked at."""
     kernel = row.outcome.kernel if isinstance(row.outcome, Outcome) else label_of(row.request)
     texts = (row.id, kernel, row.error.type if row.error else "", row.outcome.device if row.outcome else "")

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from benchmarks.measure import accuracy as bench_accuracy
-from benchmarks.measure.element_errors import Reference, relative_error
+from benchmarks.measure.element_errors import Float64Reference, relative_error
 from benchmarks.operand_kinds import FEW, KINDS, square
 from benchmarks.tables.accuracy import accuracy
 from jobs.formats.elements import Array
@@ -98,11 +98,11 @@ def test_errors_of_a_product_by_row_column_and_element() -> None:
     rng = np.random.default_rng(1)
     a, b = (each.astype(np.float64) for each in KINDS["normal"](20, 30, 40, rng))
     c = a @ b
-    right = Reference(a, b).errors(c, element_bound("fp32", "float32", 40))
+    right = Float64Reference(a, b).errors(c, element_bound("fp32", "float32", 40))
     assert max(asdict(right).values()) == 0.0
     c[3] *= 1.5
     c[:, 4] += 10.0
-    off = Reference(a, b).errors(c, element_bound("fp32", "float32", 40))
+    off = Float64Reference(a, b).errors(c, element_bound("fp32", "float32", 40))
     assert off.worst_row > 0.5 and off.worst_column > 1.0 and off.worst_element > 1e4
     assert off.frobenius == pytest.approx(relative_error(c, a @ b))
     element = abs(c - a @ b) / (4 * 40**0.5 * 2.0**-24 * (abs(a) @ abs(b)) + 2.0**-24 * abs(a @ b))
@@ -112,8 +112,8 @@ def test_errors_of_a_product_by_row_column_and_element() -> None:
 def test_an_error_where_the_true_row_is_zero_is_infinite() -> None:
     a, b = np.zeros((2, 3)), np.ones((3, 2))
     bound = element_bound("fp32", "float32", 3)
-    assert Reference(a, b).errors(np.zeros((2, 2)), bound).worst_row == 0.0
-    assert Reference(a, b).errors(np.array([[0.0, 1.0], [0.0, 0.0]]), bound).worst_row == np.inf
+    assert Float64Reference(a, b).errors(np.zeros((2, 2)), bound).worst_row == 0.0
+    assert Float64Reference(a, b).errors(np.array([[0.0, 1.0], [0.0, 0.0]]), bound).worst_row == np.inf
 
 
 def test_a_config_by_name() -> None:

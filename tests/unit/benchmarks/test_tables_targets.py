@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from analysis.result_models import CaseResult, Results
-from benchmarks.kernel_targets import AUTO, CURVES, PADDED_TO, TARGETS, Shape, Target, plotted
+from benchmarks.kernel_targets import AUTO, CURVES, PADDED_TO, TARGETS, Target, TargetShape, plotted
 from benchmarks.measure.kernels import Kept, specs
 from benchmarks.tables import plot_targets
 from benchmarks.tables.plot_targets import draw, lines
@@ -171,7 +171,7 @@ def test_a_mean_is_told_in_a_row_of_its_own_where_every_size_was_measured(must: 
         said,
     ]
     assert f"| `{first.kernel}` | 4096 |" in told
-    more = replace(target, bounds={4096: None, Shape(16, 8192, 8192): None})
+    more = replace(target, bounds={4096: None, TargetShape(16, 8192, 8192): None})
     assert "geometric mean" not in _table("auto_large", more)
     assert "16×8192×8192 | not measured |" in _table("auto_large", more)
 

@@ -13,7 +13,7 @@ from benchmarks.recorded import files
 from benchmarks.tuned_table import RESULTS, documents, library_for, tables, text
 from kernels.model.numerics import AccuracyName, DTypeName
 from kernels.selection.ranking import error_ratio
-from kernels.selection.tuned import DIRECTORY, TABLES, Entry, Row, TunedTable, file_name, read
+from kernels.selection.tuned import DIRECTORY, TABLES, Entry, RankedRow, TunedTable, file_name, read
 
 DEVICE: dict[str, Any] = {
     "name": "Test GPU",
@@ -146,7 +146,7 @@ def test_of_a_kernel_s_configs_the_fastest_is_ranked_that_is_as_exact_as_the_lib
         entry = only(results(*tried(4097, errors, library)))
         assert [row.config.get("least") for row in entry.ranking] == ([least, None] if least else [None])
         assert [trial.config["least"] for trial in entry.trials] == [6, 7, 8, 10]
-        assert all(type(row) is Row for row in entry.ranking)
+        assert all(type(row) is RankedRow for row in entry.ranking)
 
 
 @pytest.mark.parametrize(("least", "became"), [(6, 6.5e-7), (8, 6.7e-7)])

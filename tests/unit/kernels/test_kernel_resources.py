@@ -22,7 +22,7 @@ from kernels.selection.defaults import default_configs, example, main_dtype
 from kernels.strict_json import DataError
 from tools.kernels.resources import (
     KERNELS,
-    Case,
+    CompiledCase,
     cases,
     compile_cases,
     compiled_part,
@@ -41,7 +41,7 @@ EACH = pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name
 
 
 @cache
-def compiled(kernel: str) -> list[tuple[Case, ConfigRecord]]:
+def compiled(kernel: str) -> list[tuple[CompiledCase, ConfigRecord]]:
     """Every case of a kernel with its record: the one on file or, where there is none, from compiling it now."""
     found = next(each for each in KERNELS if each.name == kernel)
     known = recorded(found) | {record.key: record for record in compile_cases(stale(found))}
@@ -64,7 +64,7 @@ def test_every_config_compiles_for_every_architecture(kernel: CudaKernel) -> Non
 
 @EACH
 def test_a_sample_comes_out_as_recorded(kernel: CudaKernel) -> None:
-    def by_key(one: tuple[Case, ConfigRecord, str]) -> bytes:
+    def by_key(one: tuple[CompiledCase, ConfigRecord, str]) -> bytes:
         return hashlib.sha256(f"{one[0].key} {one[2]}".encode()).digest()
 
     ones = [(case, record, arch) for case, record in compiled(kernel.name) for arch in case.archs]

@@ -9,11 +9,11 @@ from threading import Event, Thread
 
 import pytest
 
-from service.local.first_product import Api, NotReadyError
+from service.local.first_product import NotReadyError, ServiceClient
 
 
 @contextmanager
-def answering(*replies: tuple[int, str]) -> Iterator[tuple[Api, list[str]]]:
+def answering(*replies: tuple[int, str]) -> Iterator[tuple[ServiceClient, list[str]]]:
     """An API with these replies to requests in turn, the last of them to all that follow; and the paths asked for."""
     asked: list[str] = []
 
@@ -36,7 +36,7 @@ def answering(*replies: tuple[int, str]) -> Iterator[tuple[Api, list[str]]]:
         thread = Thread(target=server.serve_forever)
         thread.start()
         try:
-            yield Api(f"http://127.0.0.1:{server.server_address[1]}", None), asked
+            yield ServiceClient(f"http://127.0.0.1:{server.server_address[1]}", None), asked
         finally:
             server.shutdown()
             thread.join()

@@ -14,14 +14,14 @@ from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import DTYPE_NAMES, DTYPES, DTypeName
 from service.bodies.options import MatmulOptions
 from service.submit.placement import choose_queue
-from service.submit.plan import OperandType, Plan, make_plan
+from service.submit.plan import OperandType, ProductPlan, make_plan
 from tests.support.kernels.catalogue import most_registers, most_shared_memory
 from tools.played.api import worker_info
 
 LIMIT = 1 << 40
 
 
-def plan(options: MatmulOptions, a: tuple[int, ...], b: tuple[int, ...], dtype: DTypeName = "float32") -> Plan:
+def plan(options: MatmulOptions, a: tuple[int, ...], b: tuple[int, ...], dtype: DTypeName = "float32") -> ProductPlan:
     return make_plan(options, OperandType(dtype, a), OperandType(dtype, b), max_product_bytes=LIMIT)
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from service.local.supervisor import Child, Supervisor
+from service.local.supervisor import ChildProcess, Supervisor
 
 STOP_TIMEOUT_S = 5.0
 DEADLINE_S = 10.0
@@ -45,15 +45,15 @@ def eventually(condition: Callable[[], object]) -> None:
         time.sleep(0.02)
 
 
-def python(name: str, code: str, *arguments: str) -> Child:
-    return Child(name, [sys.executable, "-c", code, *arguments], os.environ)
+def python(name: str, code: str, *arguments: str) -> ChildProcess:
+    return ChildProcess(name, [sys.executable, "-c", code, *arguments], os.environ)
 
 
 @pytest.fixture
-def supervised() -> Iterator[Callable[[list[dict[str, Child]]], Supervisor]]:
+def supervised() -> Iterator[Callable[[list[dict[str, ChildProcess]]], Supervisor]]:
     started: list[Supervisor] = []
 
-    def start(stages: list[dict[str, Child]]) -> Supervisor:
+    def start(stages: list[dict[str, ChildProcess]]) -> Supervisor:
         started.append(Supervisor(stages, stop_timeout_s=STOP_TIMEOUT_S))
         started[-1].start()
         return started[-1]
@@ -65,7 +65,7 @@ def supervised() -> Iterator[Callable[[list[dict[str, Child]]], Supervisor]]:
             supervisor.stop()
 
 
-Supervised = Callable[[list[dict[str, Child]]], Supervisor]
+Supervised = Callable[[list[dict[str, ChildProcess]]], Supervisor]
 
 
 def wait_for_lines(capfd: pytest.CaptureFixture[str], wanted: int) -> list[str]:

@@ -14,7 +14,7 @@ from jobs.formats.elements import Array
 from worker.cuda.check.digest_plan import LEAST_BYTES, THREADS, digest_plan, stored_bytes
 from worker.cuda.compile import Compiler
 from worker.cuda.memory import DeviceMatrix
-from worker.cuda.results import Results
+from worker.cuda.results import DeviceResults
 from worker.cuda.sources import digest_program
 
 
@@ -23,7 +23,7 @@ class PendingDigests:
     """Launched."""
 
     _parts: tuple[int, ...]
-    _results: Results
+    _results: DeviceResults
 
     def result(self) -> list[Array]:
         """uint64 (parts,) for each matrix. Waits for the device."""
@@ -46,7 +46,7 @@ def launch_digests(compiler: Compiler, matrices: Sequence[DeviceMatrix]) -> Pend
         arguments = (np.uint64(matrix.address), *map(np.int64, planned.numbers), np.uint64(to))
         _function(compiler, planned.function)((planned.blocks,), (THREADS,), arguments)
         to += 8 * planned.parts
-    return PendingDigests(tuple(planned.parts for planned in plans), Results(memory, 0, size))
+    return PendingDigests(tuple(planned.parts for planned in plans), DeviceResults(memory, 0, size))
 
 
 @lru_cache(maxsize=16)

@@ -11,7 +11,7 @@ from kernels.model.arrange import MAX_GRID_Z
 from worker.check.checked import RowErrors
 from worker.cuda.check.sketch import Matrices
 from worker.cuda.compile import Compiler
-from worker.cuda.results import Results, as_parameter, float_word
+from worker.cuda.results import DeviceResults, as_parameter, float_word
 from worker.cuda.sources import direct_program
 
 TILE, THREADS = 64, 256  # rows and columns of a block, and its threads
@@ -36,7 +36,7 @@ def direct(compiler: Compiler, matrices: Matrices, grants: tuple[float, float, f
     function = compiler.function(direct_program(a.dtype, (a.transposed, b.transposed)), "direct")
     blocks = -(-m // TILE) * -(-n // TILE)
     function((blocks, 1, min(batch, MAX_GRID_Z)), (THREADS, 1, 1), (parameter,))
-    data, begin = Results(memory, 0, size).wait(), 0
+    data, begin = DeviceResults(memory, 0, size).wait(), 0
     arrays: list[Array] = []
     for shape, dtype in zip(shapes, (np.float64, np.bool_, np.bool_, np.bool_), strict=True):
         arrays.append(np.frombuffer(data, dtype, shape[0] * shape[1], begin).reshape(shape))

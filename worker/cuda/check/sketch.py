@@ -18,7 +18,7 @@ from worker.check.sketch import Sketch
 from worker.cuda.check.matrix import MatrixOnDevice
 from worker.cuda.check.sketch_plan import THREADS, Geometry, plan
 from worker.cuda.compile import Compiler
-from worker.cuda.results import Results, as_parameter, float_word
+from worker.cuda.results import DeviceResults, as_parameter, float_word
 from worker.cuda.sources import sketch_program
 
 WORD = (1 << 64) - 1
@@ -81,7 +81,7 @@ def _sketched(
     functions = _functions(compiler, a.dtype, transposed)
     for step in planned.steps:
         functions[step.function]((step.blocks, 1, step.items), (THREADS, 1, 1), (parameter,))
-    data = Results(memory, *planned.results).wait()
+    data = DeviceResults(memory, *planned.results).wait()
     return {
         view.name: np.frombuffer(data, view.dtype, view.size, view.begin).reshape(view.shape) for view in planned.views
     }

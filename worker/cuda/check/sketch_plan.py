@@ -62,7 +62,7 @@ class Field(NamedTuple):
     is_result: bool
 
 
-class View(NamedTuple):
+class ArrayView(NamedTuple):
     """Where an array lies in the results."""
 
     name: str
@@ -72,7 +72,7 @@ class View(NamedTuple):
     shape: tuple[int, ...]
 
 
-class Step(NamedTuple):
+class SketchStep(NamedTuple):
     """One launch: the kernel's function and its grid along x and z."""
 
     function: str
@@ -81,7 +81,7 @@ class Step(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class SketchPlan:
     """`offsets` are those of the fields in one allocation; what must be zero comes first, results are contiguous."""
 
     fields: tuple[Field, ...]
@@ -89,13 +89,13 @@ class Plan:
     bytes: int
     zeroed_bytes: int
     results: tuple[int, int]  # where they begin and end
-    views: tuple[View, ...]
-    steps: tuple[Step, ...]
+    views: tuple[ArrayView, ...]
+    steps: tuple[SketchStep, ...]
     numbers: tuple[int, ...]  # parameters from `items_a` to `counters_c`
 
 
 @lru_cache(maxsize=256)
-def plan(geometry: Geometry) -> Plan:
+def plan(geometry: Geometry) -> SketchPlan:
     """For a product with elements, that is m, n and k above 0."""
     columns, rows = _lines(geometry, of_a=False), _lines(geometry, of_a=True)
     stored = (STORAGE_DTYPES[geometry.dtype].itemsize, STORAGE_DTYPES[DTYPES[geometry.dtype].product].itemsize)
@@ -111,26 +111,26 @@ def plan(geometry: Geometry) -> Plan:
         end += _up(prod(field.shape) * np.dtype(field.dtype).itemsize, ALIGNMENT_BYTES)
         zeroed = end if field.zeroed else zeroed
     results = [index for index, field in enumerate(fields) if field.is_result]
-    of_rows = [Step("rows", rows.strips * rows.ranges, g.items_a)] if g.dtype == "float64" else []
-    of_columns = Step("columns", columns.strips * columns.ranges, g.items_b)
+    of_rows = [SketchStep("rows", rows.strips * rows.ranges, g.items_a)] if g.dtype == "float64" else []
+    of_columns = SketchStep("columns", columns.strips * columns.ranges, g.items_b)
     steps = (
         *of_rows,
-        Step("draw", -(-g.items_x * g.n // THREADS), 1) if g.is_integer else of_columns,
-        Step("project_b", b.chunks * b.ranges, g.items_x),
-        Step("project_a", a.chunks * a.ranges, g.batch),
-        Step("project_c", c.chunks * c.ranges, g.batch),
+        SketchStep("draw", -(-g.items_x * g.n // THREADS), 1) if g.is_integer else of_columns,
+        SketchStep("project_b", b.chunks * b.ranges, g.items_x),
+        SketchStep("project_a", a.chunks * a.ranges, g.batch),
+        SketchStep("project_c", c.chunks * c.ranges, g.batch),
     )
     items = (g.items_a, g.items_b, g.items_x, g.batch)
     shares = (columns.each, rows.each, b.each, a.each, c.each)
     ends = offsets[results[0]], offsets[results[-1] + 1]
     limited = tuple(step._replace(items=min(step.items, MAX_GRID_Z)) for step in steps)
     views = tuple(
-        View(field.name, field.dtype, prod(field.shape), offset - ends[0], field.shape)
+        ArrayView(field.name, field.dtype, prod(field.shape), offset - ends[0], field.shape)
         for field, offset in zip(fields, offsets, strict=True)
         if field.is_result
     )
     numbers = (*items, g.width, g.groups, *shares, counters_of_columns)
-    return Plan(fields, tuple(offsets), end, zeroed, ends, views, limited, numbers)
+    return SketchPlan(fields, tuple(offsets), end, zeroed, ends, views, limited, numbers)
 
 
 def _fields(g: Geometry, counters: int) -> tuple[Field, ...]:

@@ -1,0 +1,71 @@
+"""From a new job to a recorded one, the same way for products and benchmarks. For worker threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+
+from jobs.errors import MatmulError, StoreFull, StoreUnavailable
+from jobs.ledger.interface import IdempotencyKey, JobMessage
+from jobs.models import Job, NewJob
+from jobs.queue import publish
+from service.context import Context
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """The job of a request: recorded for it or, where its Idempotency-Key was used before, for the first one."""
+
+    job: Job
+    replayed: bool = False
+
+
+def replayed(context: Context, owner: str, key: IdempotencyKey | None) -> Receipt | None:
+    """The receipt of an earlier request with this key; None for the first one. Raises IdempotencyKeyReused."""
+    if key is None or (first := context.ledger.bound_job(owner, key)) is None:
+        return None
+    return Receipt(context.ledger.get(first, owner=owner), replayed=True)
+
+
+def submit_job(
+    context: Context,
+    new: NewJob,
+    key: IdempotencyKey | None,
+    *,
+    store: Callable[[], None] = lambda: None,
+    drop: Callable[[], None] = lambda: None,
+) -> Receipt:
+    """Records the job and tells the workers.
+
+    `store` puts its operands into the store first, and `drop` removes them if there is no job in the end. Raises what
+    `store` and the ledger raise."""
+    try:
+        store()
+        job, message = context.ledger.submit(
+            new,
+            max_queued=context.settings.max_queued_jobs,
+            max_queued_per_owner=context.settings.max_queued_jobs_per_key,
+            idempotency=key,
+        )
+    except StoreUnavailable:
+        raise  # the job may be recorded all the same, and then needs its operands; they go when their time is up
+    except MatmulError:
+        drop()
+        raise
+    if message is None:  # another request with this key was faster
+        drop()
+        return Receipt(job, replayed=True)
+    send_message(context, message)
+    return Receipt(job)
+
+
+def send_message(context: Context, message: JobMessage) -> None:
+    """Tells the workers of a recorded job. Where the broker is away, the sweeper sends the message later."""
+    try:
+        publish(context.celery, message)
+    except (StoreUnavailable, StoreFull) as error:
+        log.warning("a job's message was not sent; the sweeper will", job=message.job_id, error=error.type)
