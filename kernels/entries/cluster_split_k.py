@@ -24,7 +24,7 @@ WIDE: Shape = (16, 128, 8, 4, 4)
 TALL: Shape = (128, 16, 4, 8, 4)
 SHAPES: tuple[Shape, ...] = (FINE, TINY, WHOLE, (32, 64, 4, 4, 2), SQUARE, SLICED, (64, 64, 8, 4, 4), WIDE, TALL)
 NAMES = ("block_m", "block_n", "thread_m", "thread_n", "slices")
-# Clocks of a block in these tiles: a step of k where nothing hides its latency, one where others do, and everything else.
+# Clocks of a block in these tiles: a step of k with its latency exposed, one with it hidden, and everything else.
 # Fitted to 1,134 times recorded on an H200 (docs/notes/cluster_split_k.md).
 CLOCKS: Mapping[tuple[int, ...], tuple[float, float, float]] = {
     TINY: (22.0, 8.2, 940.0),

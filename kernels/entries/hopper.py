@@ -86,8 +86,8 @@ def _resident_blocks(problem: Problem, config: TileConfig) -> Launch:
 
 
 def _boxes(problem: Problem, config: TileConfig) -> Boxes:
-    """Rows of 128 bytes. 16-bit operands may be K-major or MN-major, others only K-major, except for a B that comes from
-    registers, in boxes of as many steps of k as one of A has."""
+    """Rows of 128 bytes. 16-bit operands may be K-major or MN-major, others only K-major, except for a B that comes
+    from registers, in boxes of as many steps of k as one of A has."""
     depth, columns = (ROW_BYTES // DTYPES[dtype].itemsize for dtype in (problem.dtype, problem.product_dtype))
     as_it_lies = _as_it_lies(problem, config)
     return Boxes(

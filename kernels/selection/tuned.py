@@ -1,6 +1,6 @@
 """What was measured fastest, device by device and shape by shape: the tables that `auto` reads.
 
-One file a device model in `tuned/`, which `make tuned-table` writes from results; one that breaks the schema stops the
+One file a device model in `tuned/`, which `make recorded` writes from results; one that breaks the schema stops the
 import. A row is a kernel's best config at a shape, so a table also says how fast every kernel was there.
 """
 

@@ -82,7 +82,7 @@ def test_the_transposition_compiles_and_leaves_room_for_four_blocks(arch: str) -
     """At four chunks of 16 bytes a thread, two where elements have 2: 64 or 32 KiB on their way on a multiprocessor."""
     for itemsize in TRANSPOSE_TILES:
         compiled = compile_program(transpose_program(itemsize), arch)
-        assert b"turn" in compiled.binary and compiled.local_bytes == 0
+        assert b"transpose" in compiled.binary and compiled.local_bytes == 0
         assert compiled.registers * TRANSPOSE_THREADS <= 65_536 // 4
 
 

@@ -32,8 +32,8 @@ PARENT = (
     "print(child.pid, flush=True)\ntime.sleep(60)\n"
 )
 LAUNCHER = (
-    "import sys, time\nfrom service.local.supervisor import Child, Supervisor\n"
-    f"parent = Child('parent', [sys.executable, '-c', {PARENT!r}], {{}})\n"
+    "import sys, time\nfrom service.local.supervisor import ChildProcess, Supervisor\n"
+    f"parent = ChildProcess('parent', [sys.executable, '-c', {PARENT!r}], {{}})\n"
     "Supervisor([{'parent': parent}], stop_timeout_s=5).start()\ntime.sleep(60)\n"
 )
 

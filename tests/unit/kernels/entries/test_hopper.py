@@ -112,7 +112,7 @@ def test_every_config_fits_one_block_on_a_multiprocessor(name: str, dtype: DType
 
 @pytest.mark.parametrize("config", [{"block_n": 256, "stages": 5}, {"block_n": 192, "stages": 6}])
 def test_what_does_not_fit_is_refused_in_words(config: TileConfig) -> None:
-    with pytest.raises(ValueError, match=r"stages × block_n = \d+ × \d+ must fit into shared memory\."):
+    with pytest.raises(ValueError, match=r"stages × block_n = \d+ × \d+ must fit in shared memory\."):
         BY_NAME["hopper_bf16"].resolve_config(config)
 
 
