@@ -7,7 +7,6 @@ python -m benchmarks.publish [--check]
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 
 from analysis.publication import publish
 from analysis.result_models import Results
-from benchmarks.recorded import files, is_results, read
+from benchmarks.recorded import compact, files, is_results, read
 from jobs.benchmarks.cases import expand
 from jobs.fleet.workers import DeviceInfo
 from kernels.published import DIRECTORY, PUBLISHED
@@ -37,17 +36,13 @@ def publications() -> Iterator[tuple[str, str]]:
 def text(document: Mapping[str, Any]) -> str:
     """A line for each field, and for each record."""
     fields = (
-        f"{_line(name)}:{_rows(value) if name == 'records' else _line(value)}" for name, value in document.items()
+        f"{compact(name)}:{_rows(value) if name == 'records' else compact(value)}" for name, value in document.items()
     )
     return "{\n" + ",\n".join(fields) + "\n}\n"
 
 
 def _rows(records: Sequence[Mapping[str, Any]]) -> str:
-    return "[\n" + ",\n".join(map(_line, records)) + "\n]"
-
-
-def _line(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return "[\n" + ",\n".join(map(compact, records)) + "\n]"
 
 
 def has_every_case(results: Results) -> bool:

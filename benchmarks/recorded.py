@@ -67,7 +67,7 @@ def write(path: Path, document: Mapping[str, Any], *, brief: bool = False) -> No
     """As rows for `.jsonl`, else as JSON. `brief`: a study of so many shapes that only BRIEF is kept of a case.
 
     The file is whole at any moment."""
-    lines = packed(document, brief=brief) if path.suffix == SUFFIX else (_line(document),)
+    lines = packed(document, brief=brief) if path.suffix == SUFFIX else (compact(document),)
     partial = path.with_name(f"{path.name}.partial")
     partial.write_text("".join(f"{line}\n" for line in lines), "utf-8")
     partial.replace(path)
@@ -84,14 +84,14 @@ def packed(document: Mapping[str, Any], *, brief: bool = False) -> Iterator[str]
         yield from _section(None, document, brief=brief)
         return
     others = {name: value for name, value in document.items() if not is_results(value)}
-    yield _line({"besides": _rounded(others)})
+    yield compact({"besides": _rounded(others)})
     for name, value in document.items():
         if is_results(value):
             yield from _section(name, value, brief=brief)
 
 
 def unpacked(lines: Iterable[str]) -> dict[str, Any]:
-    """Raises ValueError for lines that are no such file."""
+    """The document of a file's lines. Raises KeyError or ValueError for lines that `packed` does not write."""
     found: dict[str, Any] = {}
     alone: dict[str, Any] | None = None
     records: list[Any] = []
@@ -121,9 +121,9 @@ def _section(name: str | None, document: Mapping[str, Any], *, brief: bool) -> I
     same = {name: rows[0][name] for name in names if all(row.get(name) == rows[0].get(name) for row in rows)}
     columns = [column for column in names if column not in same]
     rest = {field: value for field, value in document.items() if field != "records"}
-    yield _line({"name": name, "document": rest, "columns": columns, "same": same})
+    yield compact({"name": name, "document": rest, "columns": columns, "same": same})
     for row in rows:
-        yield _line(_trimmed([row.get(column) for column in columns]))
+        yield compact(_trimmed([row.get(column) for column in columns]))
 
 
 def _brief(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -186,5 +186,6 @@ def _rounded(value: Any, digits: int = DIGITS) -> Any:
     return float(f"{value:.{digits}g}") if isinstance(value, float) else value
 
 
-def _line(value: Any) -> str:
+def compact(value: Any) -> str:
+    """JSON in one line, without spaces."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

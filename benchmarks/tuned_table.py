@@ -21,7 +21,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks.recorded import files, is_results, read
+from benchmarks.recorded import compact, files, is_results, read
 from jobs.benchmarks.cases import LIBRARY_OF_ACCURACY
 from kernels.catalog import BY_NAME
 from kernels.model.kernel import DeviceClass
@@ -182,15 +182,11 @@ def text(table: TunedTable) -> str:
 def _entry(entry: dict[str, Any]) -> str:
     lists = {name: entry.pop(name) for name in ("ranking", "trials")}
     told = (
-        f'"{name}":[\n' + ",\n".join(_line(list(row.values())) for row in rows) + "\n]"
+        f'"{name}":[\n' + ",\n".join(compact(list(row.values())) for row in rows) + "\n]"
         for name, rows in lists.items()
         if rows
     )
-    return ",".join((_line(entry)[:-1], *told)) + "}"
-
-
-def _line(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"))
+    return ",".join((compact(entry)[:-1], *told)) + "}"
 
 
 def main() -> None:

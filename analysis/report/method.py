@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator
 from typing import Any
 
-from analysis.environment import flat
+from analysis.comparison.environment import flat
 from analysis.report.document import UNKNOWN, Block, Code, Heading, Items, Table, Text, figure
 from analysis.result_models import Results
 from jobs.benchmarks.spec import BenchmarkSpec

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 
-from analysis.compare import VERDICTS, Comparison, Verdict, compare, run_of
+from analysis.comparison.compare import VERDICTS, Comparison, Verdict, compare, run_of
 from analysis.report.document import config
 from analysis.result_models import Results
 from tools.markdown import table

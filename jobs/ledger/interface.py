@@ -1,4 +1,4 @@
-"""The ledger's interface: the truth about all jobs. `RedisLedger` keeps it in Redis, `MemoryLedger` in this process.
+"""The ledger's interface: the truth about all jobs. `RedisLedger` keeps it in Redis.
 
 Every change is a compare-and-set on (state, attempt). `attempt` is the fencing token: it rises with each retry, so a
 worker that was given up on cannot write. The Celery message is only a hint to look here.

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
-from analysis.compare import CaseComparison, Comparison, Verdict, compare, run_of
+from analysis.comparison.compare import CaseComparison, Comparison, Verdict, compare, run_of
 from analysis.measurement import Measurement
 from analysis.results import Results
 from jobs.base import Strict

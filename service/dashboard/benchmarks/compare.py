@@ -11,7 +11,7 @@ from fastapi import APIRouter, Query, Request, Response
 from markupsafe import Markup
 from pydantic import Field
 
-from analysis.compare import VERDICTS, Verdict
+from analysis.comparison.compare import VERDICTS, Verdict
 from jobs.base import Strict
 from jobs.benchmarks.spec import BenchmarkSpec
 from jobs.errors import InvalidRequest

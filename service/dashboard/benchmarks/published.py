@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 
-from analysis.environment import flat
+from analysis.comparison.environment import flat
 from analysis.measurement import Measurement
 from analysis.plots.by_name import draw_of
 from analysis.plots.style import Form

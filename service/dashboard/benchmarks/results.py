@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
-from analysis.environment import flat
+from analysis.comparison.environment import flat
 from analysis.results import CaseResult, Results, measurements
 from analysis.tables import rows
 from kernels.published import PUBLISHED

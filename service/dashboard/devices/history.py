@@ -9,8 +9,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
-from analysis.compare import Run, case_of, run_of
-from analysis.history import FENCE, LEAST_RUNS, HistoryPoint, history
+from analysis.comparison.compare import Run, case_of, run_of
+from analysis.comparison.history import FENCE, LEAST_RUNS, HistoryPoint, history
 from analysis.measurement import Measurement
 from jobs.ledger.interface import JobFilter
 from jobs.models import Job

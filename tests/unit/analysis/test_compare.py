@@ -9,9 +9,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from analysis.compare import CaseComparison, Run, compare, compare_case, run_of
-from analysis.environment import Difference, differences, fingerprint
-from analysis.history import history
+from analysis.comparison.compare import CaseComparison, Run, compare, compare_case, run_of
+from analysis.comparison.environment import Difference, differences, fingerprint
+from analysis.comparison.history import history
 from analysis.measurement import Device, Measurement
 from analysis.results import collect
 from tests.support.recorded import h200, made, timed

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from statistics import quantiles
 from typing import Literal
 
-from analysis.compare import GAP, Run, case_of
-from analysis.environment import fingerprint
+from analysis.comparison.compare import GAP, Run, case_of
+from analysis.comparison.environment import fingerprint
 from analysis.measurement import Measurement
 
 Mark = Literal["regression", "improvement"]

@@ -18,8 +18,8 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
+from analysis.comparison.environment import Difference, differences
 from analysis.curves import config_key
-from analysis.environment import Difference, differences
 from analysis.measurement import Interval, Measurement
 from analysis.result_models import Results
 from analysis.results import measurements
