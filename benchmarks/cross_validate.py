@@ -12,8 +12,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from benchmarks.measure.auto_sample import geometric_mean
+from kernels.catalog import BY_NAME
 from kernels.model.kernel import DeviceTraits
-from kernels.selection.choose import Choice, choose_from, contenders
+from kernels.selection.choose import WORTH_A_FALLBACK, Choice, choose_from, contenders, may_fall_back
 from kernels.selection.forecast import Forecast, SpeedPoint
 from kernels.selection.tuned import TABLES, Entry, RankedRow, Trial, TunedTable
 
@@ -50,7 +51,7 @@ def validated(table: TunedTable) -> Iterator[Held]:
                 entry=entry,
                 kernel=taken.kernel.name,
                 why=taken.why,
-                of_best=min(row.gflops / entry.ranking[0].gflops, 1.0),
+                of_best=min(row.gflops / _best_gflops(entry), 1.0),
                 of_library=row.gflops / library if library else None,
                 is_as_exact=_is_as_exact(row),
                 probed=_probed(entry, row, likely),
@@ -61,7 +62,13 @@ def _probed(entry: Entry, taken: RankedRow, likely: Iterable[Forecast]) -> float
     """`taken` is what tables alone say."""
     rows = [row for one in likely if (row := _measured(entry, one.point)) is not None]
     rows += [taken, *(row for row in entry.ranking if row.kernel == entry.baseline)]
-    return min(max(row.gflops for row in rows if _is_as_exact(row)) / entry.ranking[0].gflops, 1.0)
+    return min(max(row.gflops for row in rows if _is_as_exact(row)) / _best_gflops(entry), 1.0)
+
+
+def _best_gflops(entry: Entry) -> float:
+    """Of kernels that `auto` would take if it knew their speeds."""
+    steady = max(row.gflops for row in entry.ranking if not may_fall_back(BY_NAME[row.kernel]))
+    return max([steady, *(row.gflops for row in entry.ranking if row.gflops >= WORTH_A_FALLBACK * steady)])
 
 
 def _is_as_exact(row: RankedRow) -> bool:

@@ -186,6 +186,12 @@ def _rounded(value: Any, digits: int = DIGITS) -> Any:
     return float(f"{value:.{digits}g}") if isinstance(value, float) else value
 
 
+def write_rows(path: Path, about: Mapping[str, Any], rows: Iterable[Any]) -> None:
+    """A JSON object of `about`, and of `rows` a line each."""
+    lines = ",\n".join(compact(row) for row in rows)
+    path.write_text(f'{compact(about)[:-1]},"rows":[\n{lines}\n]}}\n', "utf-8")
+
+
 def compact(value: Any) -> str:
     """JSON in one line, without spaces."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

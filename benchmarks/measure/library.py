@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.kernel_targets import TargetShape
+from benchmarks.measure.by_turns import Put, median_ms, sampler_of
 from jobs.benchmarks.spec import DataSpec
 from jobs.settings import Settings
 from kernels.model.numerics import DTypeName, Problem
@@ -37,7 +37,6 @@ LIBRARIES: tuple[tuple[str, DTypeName], ...] = (
 )
 SAMPLES, TRIALS = 15, 4  # of each time; of each way that is tried
 PACKAGES = ("cupy-cuda13x", "numpy")
-Put = Callable[["OperandSet"], None]
 
 
 class Library:
@@ -45,13 +44,11 @@ class Library:
 
     def __init__(self) -> None:
         from benchmarks.measure.library_heuristics import Heuristics
-        from worker.cuda.bench.sampler import Sampler
         from worker.cuda.cublas import Cublas
         from worker.cuda.runner import CudaRunner
 
         self.runner: CudaRunner = CudaRunner(Settings(device="gpu:0"))
-        device, self.compiler = self.runner.device, self.runner.compiler
-        self._sampler = Sampler(self.compiler, device.l2_bytes, device.multiprocessors or 1)
+        self.compiler, self._sampler = self.runner.compiler, sampler_of(self.runner)
         self._cublas, self._heuristics = Cublas(self.compiler), Heuristics()
 
     def times(self, kernel: str, problem: Problem) -> dict[str, Any]:
@@ -61,26 +58,13 @@ class Library:
         at = random_set(self.compiler, problem, DataSpec())
         ways: list[Put] = list(self._heuristics.ways(kernel, problem, at))
         default: Put = partial(self._by_default, kernel, problem)
-        tried = [self._median_ms([way], at, TRIALS)[0] for way in ways]
+        tried = [median_ms(self._sampler, [way], at, TRIALS)[0] for way in ways]
         best = tried.index(min(tried))
-        default_ms, tuned_ms = self._median_ms([default, ways[best]], at, SAMPLES)
+        default_ms, tuned_ms = median_ms(self._sampler, [default, ways[best]], at, SAMPLES)
         return {"default_ms": default_ms, "tuned_ms": min(default_ms, tuned_ms), "ways": len(ways), "best": best}
 
     def _by_default(self, kernel: str, problem: Problem, at: OperandSet) -> None:
         self._cublas.multiply(kernel, problem, at.a, at.b, at.c)
-
-    def _median_ms(self, puts: list[Put], at: OperandSet, count: int) -> list[float]:
-        """Of each, sampled by turns."""
-        import cupy
-
-        for put in puts:
-            put(at)
-        cupy.cuda.get_current_stream().synchronize()
-        rounds = [[self._time_us(put, at) for put in puts] for _ in range(count)]
-        return [median(times) / 1e3 for times in zip(*rounds, strict=True)]
-
-    def _time_us(self, put: Put, at: OperandSet) -> float:
-        return self._sampler.sample(lambda _: put(at), 1, "cold").time_us
 
 
 def measured(library: Library, sizes: list[int]) -> Iterator[Mapping[str, Any]]:

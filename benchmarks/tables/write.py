@@ -17,9 +17,11 @@ from typing import Any
 from benchmarks.recorded import files
 from benchmarks.tables.accuracy import accuracy
 from benchmarks.tables.auto import auto_choices
+from benchmarks.tables.check import check_cost
 from benchmarks.tables.dashboard import dashboard
 from benchmarks.tables.gpu import benchmarks, cross_check
 from benchmarks.tables.library import library
+from benchmarks.tables.operand_speed import operand_speed
 from benchmarks.tables.plot_targets import picture
 from benchmarks.tables.prove import prove
 from benchmarks.tables.stress import stress
@@ -154,6 +156,10 @@ def page() -> str:
         parts += kernel_targets(read(path))
     for path in sorted(RESULTS.glob("*_library.json")):
         parts += library(path)
+    for path in sorted(RESULTS.glob("*_operand_speed.json")):
+        parts += operand_speed(path)
+    for path in sorted(RESULTS.glob("check_*.json")):
+        parts += check_cost(path)
     for folder in sorted(RESULTS.glob("*_auto")):
         parts += auto_choices(folder)
     for path in sorted(RESULTS.glob("*_stress.json")):

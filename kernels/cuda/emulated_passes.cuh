@@ -1,10 +1,12 @@
 // What runs before and behind an emulated product on the tensor cores, with the same arguments: what lines are like,
-// what follows from it, digits; and lines that have none.
+// what follows from it, digits; and lines that have none. Each may begin while the one before it ends, and waits before
+// it reads or writes anything: so each has all that was written before it, not by the last launch alone.
 #pragma once
 
 #include "emulated_digits.cuh"
 #include "emulated_judge.cuh"
 #include "emulated_lines.cuh"
+#include "follow.cuh"
 
 #define SIGNATURE                                                                                               \
     const float *__restrict__ a, const float *__restrict__ b, float *__restrict__ c, Index m, Index n, Index k, \
@@ -32,6 +34,7 @@
 // One block for each MEASURED_ROWS × MEASURED_COLUMNS of A, and then of B.
 extern "C" __global__ void __launch_bounds__(PASS_THREADS) emulated_measure(SIGNATURE) {
     __shared__ OfColumns of_columns;
+    let_next_begin();
     OPERANDS;
     const int number = blockIdx.x, blocks_a = measured_blocks(of_a);
     const bool is_b = number >= blocks_a;
@@ -42,6 +45,8 @@ extern "C" __global__ void __launch_bounds__(PASS_THREADS) emulated_measure(SIGN
 // A warp for each block of lines.
 extern "C" __global__ void __launch_bounds__(PASS_THREADS) emulated_judge(SIGNATURE) {
     __shared__ Judging judging;
+    let_next_begin();
+    wait_for_previous();
     OPERANDS;
     const int blocks_a = of_a.items * of_a.blocks(), blocks = blocks_a + of_b.items * of_b.blocks();
     const int block = blockIdx.x * (PASS_THREADS / 32) + threadIdx.x / 32, is_b = block >= blocks_a;
@@ -73,6 +78,8 @@ extern "C" __global__ void __launch_bounds__(PASS_THREADS) emulated_judge(SIGNAT
 // One block for each tile of A, and then of B; in the order in which they lie in memory, and the last first: what was
 // measured last the L2 may still have.
 extern "C" __global__ void __launch_bounds__(PASS_THREADS, 4) emulated_split(SIGNATURE) {
+    let_next_begin();
+    wait_for_previous();
     OPERANDS;
     if (findings.verdict->in_float32) return;
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -104,6 +111,8 @@ extern "C" __global__ void __launch_bounds__(PASS_THREADS, 4) emulated_split(SIG
 // Behind the product: rows of C whose row of A is listed, and columns whose column of B is.
 extern "C" __global__ void __launch_bounds__(PASS_THREADS, 2) emulated_lines(SIGNATURE) {
     __shared__ LinesShared shared;
+    let_next_begin();
+    wait_for_previous();
     OPERANDS;
     if (findings.verdict->in_float32 || !findings.verdict->any_listed) return;
     int before = 0;

@@ -73,6 +73,8 @@ __device__ __forceinline__ int hidden(int value) {
 }
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1) fp32_emulated(SIGNATURE) {
+    let_next_begin();
+    wait_for_previous();
     if (reinterpret_cast<const Verdict*>(workspace)->in_float32) return;
     DYNAMIC_TILES(shared);
     const unsigned int base = shared_address(shared);

@@ -98,6 +98,7 @@ FP32_EMULATED: tuple[Kernel, ...] = (
         min_compute_capability=HOPPER,
         architecture_specific=True,
         emulated_with=("int8", 6),
+        supports_dependent_launch=True,
         parameters=(
             Parameter("block_m", (LINES,), LINES, "rows of the product per thread block", compiled=False),
             Parameter("block_n", (LINES,), LINES, "columns of the product per thread block", compiled=False),

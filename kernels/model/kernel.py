@@ -241,7 +241,8 @@ class CudaKernel(Kernel):
     # Where set, the kernel reads and writes matrices by bulk tensor copies (TMA): it is given tensor maps, not
     # addresses.
     boxes: Callable[[Problem, TileConfig], Boxes] | None = field(default=None, repr=False)
-    # Programmatic dependent launch: its function waits by itself for a transposition before it, so it may begin early.
+    # Programmatic dependent launch: its functions wait by themselves for what is before them on the stream, a
+    # transposition or each other, so they may begin early.
     supports_dependent_launch: bool = False
     # What is left of a product for the kernel, where a function apart computes a border of it.
     inner: Callable[[Problem, TileConfig], Problem] = field(default=lambda problem, _config: problem, repr=False)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from kernels.catalog import BY_NAME, CATALOG
-from kernels.model.kernel import NO_CONFIG, DeviceTraits, Kernel, LibraryKernel, TileConfig
+from kernels.model.kernel import NO_CONFIG, CudaKernel, DeviceTraits, Kernel, LibraryKernel, TileConfig
 from kernels.model.numerics import ACCURACY_RANGE, ACCURACY_UNIT_ROUNDOFF, AccuracyName, DTypeName, Problem
 from kernels.selection.forecast import Forecast, SpeedPoint, forecasts, promising
 from kernels.selection.tuned import TABLES, Nearby, TunedTable, nearby
 
 AS_FAST = 0.98  # of the fastest: runs of one kernel differ by so much
+# Times as fast as all others, on the operands of the tables, a kernel must be that falls back to another on some
+# operands: there it loses what its look at them costs, about as much as it gains elsewhere where it is less fast.
+WORTH_A_FALLBACK = 2.0
 PROBE_REACH = 6.0  # doublings: so far away shapes say what is worth measuring, though not what is the fastest
 
 
@@ -135,9 +138,10 @@ def contenders(
 def _measured(
     near: Nearby, fit: Mapping[str, Kernel], preferred: Kernel, problem: Problem, device: DeviceTraits
 ) -> Choice | None:
-    rivals = forecasts(near.entries, fit, problem, device)
-    if not any(contender.point.kernel is preferred for contender in rivals):
+    measured = forecasts(near.entries, fit, problem, device)
+    if not any(contender.point.kernel is preferred for contender in measured):
         return None
+    rivals = _worth_their_fallback(measured)
     fastest = max(rivals, key=lambda contender: contender.cautious)
     as_fast = [one for one in rivals if one.cautious >= AS_FAST * fastest.cautious]
     chosen = min(as_fast, key=lambda contender: _precedence(contender, problem.dtype))
@@ -145,6 +149,18 @@ def _measured(
     if near.table.device != device.name:
         said = f"{said.removesuffix('.')}; this is {_a(device.name)}, of the same compute capability."
     return Choice(chosen.point.kernel, chosen.point.config, f"auto: {said}")
+
+
+def may_fall_back(kernel: Kernel) -> bool:
+    """Whether it leaves some operands to another kernel, by what it finds in them."""
+    return isinstance(kernel, CudaKernel) and kernel.fallback is not None
+
+
+def _worth_their_fallback(rivals: Sequence[Forecast]) -> Sequence[Forecast]:
+    """Without kernels that may fall back, unless they are so much the faster."""
+    steady = [one for one in rivals if not may_fall_back(one.point.kernel)]
+    least = WORTH_A_FALLBACK * max((one.cautious for one in steady), default=0.0)
+    return [one for one in rivals if one in steady or one.cautious >= least]
 
 
 def _precedence(one: Forecast, dtype: DTypeName) -> tuple[bool, float, bool, float]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from unittest import mock
 
@@ -13,10 +12,8 @@ from jobs.errors import OperandDamaged
 from jobs.formats.elements import STORAGE_DTYPES, Array
 from jobs.matrices.digest import digest_of
 from jobs.settings import Settings
-from kernels.catalog import BY_NAME
-from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import Problem
-from kernels.selection.choose import choose
+from kernels.selection.choose import Choice, choose
 from tests.campaign.backends import Backend, Made, Way
 from tests.campaign.scenes import clean, faulty
 from tests.stress.cases import Deck
@@ -27,7 +24,6 @@ from worker.cuda.check.checked import DeviceProduct
 from worker.cuda.check.matrix import MatrixOnDevice
 from worker.cuda.memory import upload
 from worker.cuda.runner import CudaRunner
-from worker.cuda.sources import kernel_program
 from worker.device.runner import HostOperand, Product, gathered, host_operands
 
 
@@ -71,15 +67,12 @@ class GpuBackend(Backend):
         self._count = 0
 
     def compile_for(self, seed: int, numbers: Iterable[int]) -> None:
-        """With all cores, what the products of these numbers will ask for."""
-        traits, programs = self.device.traits, set()
-        for plan in (drawn(self.ways, seed, number) for drawn in (clean, faulty) for number in numbers):
-            kernel = BY_NAME[plan.way.kernel]
-            if isinstance(kernel, CudaKernel):
-                config = kernel.resolve_config(plan.way.config, plan.problem, traits)
-                programs.add(kernel_program(kernel, config, plan.problem))
-        with ThreadPoolExecutor() as pool:
-            list(pool.map(self._runner.compiler.binary, programs))
+        """What the products of these numbers will ask for."""
+        plans = (drawn(self.ways, seed, number) for drawn in (clean, faulty) for number in numbers)
+        self._runner.compile_ahead((self._choice(plan.way, plan.problem), plan.problem) for plan in plans)
+
+    def _choice(self, way: Way, problem: Problem) -> Choice:
+        return choose(way.kernel, way.config, problem, way.accuracy, self.device.traits)
 
     def made(self, way: Way, problem: Problem, a: Array, b: Array) -> MadeOnGpu:
         self._count += 1
@@ -106,7 +99,7 @@ class GpuBackend(Backend):
     def _product(
         self, way: Way, problem: Problem, a: Array, b: Array, digests: Sequence[int | None] = (None, None)
     ) -> Iterator[Product]:
-        choice = choose(way.kernel, way.config, problem, way.accuracy, self.device.traits)
+        choice = self._choice(way, problem)
         operands = (HostOperand(each, digest=digest) for each, digest in zip((a, b), digests, strict=True))
         limit = 0 if self._count % 2 else cuda_runner.HOST_CHECK_ELEMENTS
         with (

@@ -215,7 +215,7 @@ def test_one_wrong_element_is_not_explained(runner: CudaRunner, dtype: DTypeName
     with runner.bench(problem, NORMAL) as bench:
         bench.prepare(case(runner, "naive", problem))
         assert bench.largest_error_ratio() <= 1
-        c = view(bench.matrices().c.matrix)  # type: ignore[attr-defined]  # it lies on the device
+        c = view(bench.matrices().elementwise.c.matrix)  # type: ignore[attr-defined]  # it lies on the device
         c[4999, 299] = 0x4380 if dtype == "bfloat16" else c[4999, 299] + 256  # 256 in bfloat16
         assert bench.largest_error_ratio() > 1
 

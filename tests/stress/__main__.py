@@ -15,7 +15,6 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from secrets import randbelow
@@ -23,34 +22,17 @@ from typing import Any
 from unittest import mock
 
 from jobs.settings import Settings
-from kernels.model.kernel import CudaKernel
+from kernels.selection.choose import Choice
 from tests.stress.cases import Case, Deck, described
 from tests.stress.proof import wrong
 from tests.stress.shares import run_shares, shares
 from worker.cpu.environment import dated_environment
-from worker.cuda.sources import kernel_program
 from worker.device.runner import Runner
 from worker.process.child import make_runner
 
 MOST_FAILURES = 10
 TOLD_EVERY = 1000
 PACKAGES = ("cupy-cuda13x", "numpy")
-
-
-def compile_first(runner: Runner, cases: Sequence[Case]) -> None:
-    """On a GPU: all kernels, by all cores."""
-    if runner.device.device_class == "cpu":
-        return
-    from worker.cuda.runner import CudaRunner
-
-    assert isinstance(runner, CudaRunner)
-    programs = {
-        kernel_program(case.kernel, case.config, case.problem) for case in cases if isinstance(case.kernel, CudaKernel)
-    }
-    began = time.monotonic()
-    with ThreadPoolExecutor() as pool:
-        list(pool.map(runner.compiler.binary, programs))
-    print(f"{len(programs)} programs compiled in {time.monotonic() - began:.0f} s", flush=True)
 
 
 @contextmanager
@@ -105,7 +87,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         f"seed {asked.seed}: {asked.count} products by {len(deck.kernels)} kernels on {runner.device.name}", flush=True
     )
     began = time.monotonic()
-    compile_first(runner, cases)
+    runner.compile_ahead((Choice(case.kernel, case.config, "drawn"), case.problem) for case in cases)
+    print(f"compiled in {time.monotonic() - began:.0f} s", flush=True)
     if asked.processes > 1:
         options = ["--seed", str(asked.seed), "--device", asked.device, "--kernels", *asked.kernels]
         numbers, failures = run_shares(shares(asked.first, asked.count, asked.processes), options, ends_at)

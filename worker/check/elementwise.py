@@ -23,6 +23,7 @@ from worker.check.host_matrix import Matrix, OperandMatrix
 from worker.check.rounding import Rounding
 
 MOST_TERMWISE = 256  # elements of a block of rows that are summed term by term
+NEAR = 0.5  # of the bound: nearer to it, sums of float64 elements in float64 do not say on which side an element is
 BLOCK = 1 << 21  # elements of a block of an operand or of the product, in float64
 TERMS = 1 << 20  # summed at a time
 
@@ -162,8 +163,9 @@ class _Block:
         return beyond
 
     def _explained(self, ratios: Array, given: Array) -> float:
-        """The worst ratio, where all are within the worst case, once drift is granted to the elements farthest off."""
-        beyond = np.argwhere(ratios > 1.0)
+        """The worst ratio, where all are within the worst case. The elements farthest off are summed again term by
+        term, and drift is granted to them."""
+        beyond = np.argwhere(ratios > (NEAR if self._rounding.is_float64 else 1.0))
         if not len(beyond):
             return float(ratios.max(initial=0.0))
         farthest = np.argsort(ratios[tuple(beyond.T)])[-MOST_TERMWISE:]
@@ -184,6 +186,8 @@ class _Block:
 
     def _drift(self, a: Array, b: Array, given: float, of_operands: float, of_value: float) -> float:
         """Its distance from the sum of these terms, over what steps of the sum, operands and value are granted."""
+        if self._rounding.is_float64:
+            a = a.astype(np.longdouble)
         terms = a * b
         sums = np.cumsum(terms)
         size = np.abs(terms).sum()

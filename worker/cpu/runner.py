@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -47,6 +47,9 @@ class CpuRunner(Runner):
     def _use_threads(self, count: int) -> None:
         for library in self._blas:
             library.set_num_threads(count)
+
+    def compile_ahead(self, products: Iterable[tuple[Choice, Problem]]) -> None:
+        """BLAS is compiled."""
 
     @contextmanager
     def compute(self, problem: Problem, choice: Choice, a: HostOperand, b: HostOperand) -> Iterator[Product]:

@@ -130,8 +130,8 @@ def _launch(
     arguments, workspace = _arguments(kernel.inner(problem, config), *matrices), _workspace(kernel, config, problem)
     if workspace is not None:
         arguments = (*arguments, np.uint64(workspace.ptr))
-    for function, shape in _in_order(functions, kernel, config, problem):
-        _put(function, kernel, shape, arguments)
+    for number, (function, shape) in enumerate(_in_order(functions, kernel, config, problem)):
+        _put(function, kernel, shape, arguments, is_dependent=kernel.supports_dependent_launch and number > 0)
     functions.multiply_border(*matrices)
     if functions.substitute is not None:
         functions.substitute.launch(problem, matrices, (np.uint64(workspace.ptr),))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,6 +18,7 @@ from jobs.settings import Settings
 from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import Problem
 from kernels.selection.choose import Choice
+from worker.cpu.device import usable_cores
 from worker.cuda.bench.bench import CudaBench
 from worker.cuda.bench.ceilings import CoreRoofs
 from worker.cuda.bench.environment import cuda_environment
@@ -31,6 +33,7 @@ from worker.cuda.memory import DeviceMatrix, Staging, StopWatch, allocate, uploa
 from worker.cuda.operand_cache import Copies, OperandCache
 from worker.cuda.pitch import operand_layout, product_layout
 from worker.cuda.product import ProductBroughtBack, ProductOnDevice, Times
+from worker.cuda.sources import kernel_program
 from worker.device.bench import Bench
 from worker.device.runner import HostOperand, Product, Runner
 
@@ -56,6 +59,16 @@ class CudaRunner(Runner):
 
     def telemetry(self) -> Telemetry:
         return self._telemetry.read()
+
+    def compile_ahead(self, products: Iterable[tuple[Choice, Problem]]) -> None:
+        programs = {
+            kernel_program(kernel, choice.config, problem)
+            for choice, problem in products
+            if isinstance(kernel := choice.kernel, CudaKernel)
+            and not (kernel.fallback and kernel.fallback.always(problem))
+        }
+        with ThreadPoolExecutor(usable_cores()) as pool:
+            list(pool.map(self.compiler.binary, programs))
 
     @contextmanager
     def compute(self, problem: Problem, choice: Choice, a: HostOperand, b: HostOperand) -> Iterator[Product]:

@@ -98,6 +98,13 @@ class Runner(ABC):
         return tuple(kernel.name for kernel in CATALOG if kernel.unsupported_because(self.device.traits) is None)
 
     @abstractmethod
+    def compile_ahead(self, products: Iterable[tuple[Choice, Problem]]) -> None:
+        """What these will ask for and is not there yet, by all cores: one after the other would take minutes.
+
+        Raises KernelUnavailable.
+        """
+
+    @abstractmethod
     def compute(
         self, problem: Problem, choice: Choice, a: HostOperand, b: HostOperand
     ) -> AbstractContextManager[Product]:

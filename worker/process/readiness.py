@@ -13,7 +13,7 @@ from jobs.matrices.digest import digest_of
 from kernels.catalog import BY_NAME
 from kernels.model.kernel import NO_CONFIG, DeviceTraits
 from kernels.model.numerics import DTYPES, DTypeName, Problem
-from kernels.selection.choose import choose
+from kernels.selection.choose import Choice, choose
 from worker.check.elements import as_float64, narrow, widen
 from worker.check.verify import check
 from worker.device.runner import HostOperand, Runner, gathered
@@ -35,21 +35,26 @@ def prove(runner: Runner, rng: np.random.Generator) -> int:
     Raises NotReady, OperandDamaged, DeviceFault.
     """
     traits = runner.device.traits
-    fit = [(name, dtype) for name in runner.kernels for dtype in BY_NAME[name].dtypes if _runs(name, dtype, traits)]
-    for name, dtype in fit:
-        for m, n, k in SHAPES:
-            _prove_one(runner, name, Problem(m, n, k, dtype), rng)
-    return len(fit) * len(SHAPES)
+    products = [
+        (_named(name, Problem(*shape, dtype), traits), Problem(*shape, dtype))
+        for name in runner.kernels
+        for dtype in BY_NAME[name].dtypes
+        if BY_NAME[name].unsupported_because(traits, dtype) is None
+        for shape in SHAPES
+    ]
+    runner.compile_ahead(products)
+    for choice, problem in products:
+        _prove_one(runner, choice, problem, rng)
+    return len(products)
 
 
-def _runs(name: str, dtype: DTypeName, traits: DeviceTraits) -> bool:
-    return BY_NAME[name].unsupported_because(traits, dtype) is None
+def _named(name: str, problem: Problem, traits: DeviceTraits) -> Choice:
+    return choose(name, NO_CONFIG, problem, BY_NAME[name].accuracy[problem.dtype], traits)
 
 
-def _prove_one(runner: Runner, name: str, problem: Problem, rng: np.random.Generator) -> None:
+def _prove_one(runner: Runner, choice: Choice, problem: Problem, rng: np.random.Generator) -> None:
     dtype = problem.dtype
-    accuracy = BY_NAME[name].accuracy[dtype]
-    choice = choose(name, NO_CONFIG, problem, accuracy, runner.device.traits)
+    accuracy = choice.kernel.accuracy[dtype]
     a, b = _integers(rng, (problem.m, problem.k), dtype), _integers(rng, (problem.k, problem.n), dtype)
     with runner.compute(problem, choice, HostOperand(a), HostOperand(b)) as product:
         verification = check(problem, accuracy, product.matrices, rng)
@@ -59,7 +64,8 @@ def _prove_one(runner: Runner, name: str, problem: Problem, rng: np.random.Gener
     exact = as_float64(a, dtype) @ as_float64(b, dtype)
     is_right = np.array_equal(widen(c, problem.product_dtype), exact) and digest == digest_of(given)
     if not verification.passed or not is_right:
-        raise NotReady(f"{name} multiplies {dtype} wrongly on {runner.device.name}, so this worker does not start.")
+        name, device = choice.kernel.name, runner.device.name
+        raise NotReady(f"{name} multiplies {dtype} wrongly on {device}, so this worker does not start.")
 
 
 def _integers(rng: np.random.Generator, shape: tuple[int, int], dtype: DTypeName) -> Array:

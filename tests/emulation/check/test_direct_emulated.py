@@ -29,7 +29,9 @@ KINDS: list[Kind] = [
     ("float64", (True, True)),
     ("float8_e4m3", (True, False)),
 ]
-GRANTS = (1e-7, 2e-7, 3e-7, 1e-6)
+Grants = tuple[float, float, float, float]
+GRANTS: Grants = (1e-7, 2e-7, 3e-7, 1e-6)
+OF_FLOAT64: Grants = (4e-16, 0.0, 1e-16, 0.0)  # about what their class grants
 TILE, THREADS = 64, 256
 SIZES = [((1, 1, 1), 0), ((70, 65, 40), None), ((20, 131, 64), 3), ((3, 4, 0), 1)]
 
@@ -44,7 +46,12 @@ def kernels(emulator: Emulator, pool: Executor) -> Mapping[Kind, Compiled]:
 
 
 def run_direct(
-    kernel: Compiled, problem: Problem, matrices: tuple[Array, Array, Array], gap: int | None, order: int = 0
+    kernel: Compiled,
+    problem: Problem,
+    matrices: tuple[Array, Array, Array],
+    gap: int | None,
+    order: int = 0,
+    grants: Grants = GRANTS,
 ) -> tuple[Array, tuple[Array, Array, Array]]:
     memories = [stored_memory(each, gap) for each in matrices]
     items_b, (batch, m, n) = memories[1].shape[0], (problem.batch, problem.m, problem.n)
@@ -52,7 +59,7 @@ def run_direct(
     results = [np.zeros(shape, dtype) for shape, dtype in zip(shapes, (np.float64, *3 * [np.uint8]), strict=True)]
     pitches = [each.layout.pitch for each in memories]
     strides = [each.layout.stride if each.shape[0] > 1 else 0 for each in memories]
-    words = np.array(GRANTS).view(np.int64).tolist()
+    words = np.array(grants).view(np.int64).tolist()
     numbers = (m, n, problem.k, *pitches, *strides, items_b, batch, *words)
     arrays = [Memory.flat(result.reshape(-1), is_result=True) for result in results]
     launch = Launch((-(-m // TILE) * -(-n // TILE), 1, min(batch, 2)), (THREADS, 1, 1))
@@ -105,3 +112,13 @@ def test_terms_out_of_range_grant_nothing(kernels: Mapping[Kind, Compiled]) -> N
     worst, flags = run_direct(kernels[KINDS[3]], problem, (a, b, c), 0)
     assert_direct(worst, flags, expected_of(problem, a, b, c))
     assert worst[0, 1] > 1e6 and np.isinf(worst[0, 2]) and worst[0, 0] == 0.0
+
+
+def test_sums_of_float64_elements_are_compensated(kernels: Mapping[Kind, Compiled]) -> None:
+    """By themselves they would be off by a part of what is granted, in a product that is right."""
+    problem = Problem(70, 65, 40, "float64", transpose_a=True, transpose_b=True)
+    a, b = operands(problem, np.random.default_rng(5))
+    c = cpu_blas.multiply(problem, a, b)
+    worst, flags = run_direct(kernels[KINDS[3]], problem, (a, b, c), None, grants=OF_FLOAT64)
+    assert_direct(worst, flags, expected_direct(problem, a, b, c, OF_FLOAT64))
+    assert 0.0 < worst.max() < 2.0

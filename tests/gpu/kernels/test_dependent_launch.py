@@ -60,10 +60,10 @@ def test_a_kernel_waits_for_the_transposition_before_it(
     late = cupy.RawKernel(LATE, "late", options=("-arch=sm_90",))
     asides: list[DeviceMatrix] = []
 
-    def transpose_late(function: Any, matrix: DeviceMatrix, to: DeviceMatrix) -> None:
+    def transpose_late(function: Any, matrix: DeviceMatrix, to: DeviceMatrix, gate: tuple[np.uint64, ...]) -> None:
         aside = asides[0] if asides else allocate(to.layout)
         to.memory.memset_async(POISON, to.layout.bytes)
-        transpose(function, matrix, aside)
+        transpose(function, matrix, aside, gate)
         late((1,), (1024,), (aside.memory, to.memory, np.int64(to.layout.bytes // 16)))
         asides.append(aside)
 

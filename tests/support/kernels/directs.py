@@ -14,7 +14,8 @@ from worker.check.elements import as_float64, core
 
 @dataclass(frozen=True, slots=True)
 class ExpectedDirect:
-    """`slack` is how far the ratios may be off: float64 sums in another order round otherwise."""
+    """`slack` is how far the ratios may be off: float64 sums in another order round otherwise. Sums of float64 elements
+    are made in long double here, and with a compensation there."""
 
     worst: Array  # (batch, m)
     slack: Array
@@ -32,16 +33,21 @@ def expected_direct(
     of_c = as_float64(core(c, transposed=False), problem.product_dtype)
     bad_rows, bad_columns = not_finite_along(of_a, 2), not_finite_along(of_b, 1)
     judged = ~(bad_rows[:, :, np.newaxis] | bad_columns[:, np.newaxis, :])
-    of_a, of_b = (np.where(np.isfinite(each), each, 0.0) for each in (of_a, of_b))
+    is_wide = problem.dtype == "float64"
+    wide, rounded = (np.longdouble, 1e-18) if is_wide else (np.float64, 1e-14)
+    of_a, of_b = (np.where(np.isfinite(each), each, 0.0).astype(wide) for each in (of_a, of_b))
     with np.errstate(all="ignore"):
-        sums, sizes = of_a @ of_b, np.abs(of_a) @ np.abs(of_b)
-        roots = np.sqrt(np.square(of_a) @ np.square(of_b))
+        sums = np.matmul(of_a, of_b)
+        sizes, squares = np.matmul(np.abs(of_a), np.abs(of_b)), np.matmul(np.square(of_a), np.square(of_b))
+        if is_wide:  # beyond the range of float64 is infinite
+            sums, sizes, squares = (np.where(x > np.finfo(np.float64).max, np.inf, x) for x in (sums, sizes, squares))
+        roots = np.sqrt(squares)
         roots = np.where(np.isfinite(roots), roots, 0.0)
         granted = grants[0] * sizes + grants[1] * roots + grants[2] * np.abs(sums) + grants[3]
         errors = np.abs(of_c - sums)
         known = np.isfinite(granted) & (granted > 0) & np.isfinite(errors)
         ratios = np.where(errors == 0.0, 0.0, np.where(known, errors / granted, np.inf))
-        slack = np.where(known, 1e-14 * sizes / granted, 0.0)
+        slack = np.where(known, rounded * sizes / granted, 0.0)
     finite = np.isfinite(of_c)
     ratios = np.where(judged & finite, ratios, 0.0)
     odd = np.asarray((judged & ~finite).any(axis=1))

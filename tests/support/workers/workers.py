@@ -33,7 +33,7 @@ from jobs.states import JobState
 from jobs.sweeper import Sweeper
 from kernels.model.numerics import DTYPES, AccuracyName, DTypeName
 
-START_TIMEOUT_S = 60.0
+START_TIMEOUT_S = 120.0
 END_TIMEOUT_S = 60.0
 
 
@@ -67,7 +67,7 @@ class WorkerBench:
             "redis_url": self.server.url,
             "key_prefix": f"{new_id('test')}:",
             "store_dir": str(self.directory / "matrices"),
-            "kernel_cache_dir": str(self.directory / "kernels"),
+            "kernel_cache_dir": os.environ.get("MATMUL_KERNEL_CACHE_DIR", str(self.directory / "kernels")),
             "device": self.device,
             "lease_s": "1.5",
             "heartbeat_s": "0.2",

@@ -251,3 +251,10 @@ def test_another_attempt_is_not_left_to_the_library(dtype: DTypeName) -> None:
 def test_where_there_is_no_other_kernel_the_library_tries_again() -> None:
     cpu = DeviceTraits("cpu")
     assert choose_again(Problem(4, 4, 4, "float32"), "fp32", cpu).kernel.name == "cpu_blas"
+
+
+@pytest.mark.parametrize(("gflops", "kernel"), [(190.0, "cublas"), (210.0, "fp32_emulated")])
+def test_one_that_may_fall_back_has_to_be_worth_it(chosen: Chosen, gflops: float, kernel: str) -> None:
+    """On some operands it is slower than the kernel that multiplies them then."""
+    ranked = entry(4096, rows=[row("fp32_emulated", gflops), row("cublas", 100.0)])
+    assert chosen(ranked, problem=square(4096)).kernel.name == kernel

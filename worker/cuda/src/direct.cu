@@ -1,5 +1,7 @@
 // Every element of a product of little depth against its sum in float64: the largest error of each row, relative to
-// what the caller grants. One launch.
+// what the caller grants. One launch. Sums of float64 elements keep what their roundings leave out (T. Ogita, S. M.
+// Rump and S. Oishi, "Accurate sum and dot product", SIAM J. Sci. Comput. 26(6), 2005): a plain sum is off by a part of
+// what the product is granted.
 //
 // An element c = Σ a·b is granted alpha·Σ|a·b| + beta·√(Σ(a·b)²) + gamma·|Σ a·b| + delta. Rows of A, columns of B and
 // elements of C that are not finite are told and left out.
@@ -55,16 +57,29 @@ __device__ __forceinline__ void read_terms(double (&terms)[DEPTH][TILE], int* ba
 
 struct Sums {
     double sum, magnitudes, squares;
+#if defined(DTYPE_FLOAT64)
+    double left_out;
+    __device__ __forceinline__ void accumulate(double a, double b, double term) {
+        const double before = sum, of_term = fma(a, b, -term);
+        sum += term;
+        const double added = sum - before;
+        left_out += (before - (sum - added)) + (term - added) + of_term;
+    }
+    __device__ __forceinline__ double error_of(double given) const { return fabs(given - sum - left_out); }
+#else
+    __device__ __forceinline__ void accumulate(double, double, double term) { sum += term; }
+    __device__ __forceinline__ double error_of(double given) const { return fabs(given - sum); }
+#endif
 
     __device__ __forceinline__ void add(double a, double b) {
         const double term = a * b;
-        sum += term;
+        accumulate(a, b, term);
         magnitudes += fabs(term);
         squares = fma(term, term, squares);
     }
     // What is out of range grants nothing.
     __device__ __forceinline__ double ratio(const Direct& direct, double given) const {
-        const double error = fabs(given - sum), root = isfinite(squares) ? sqrt(squares) : 0.0;
+        const double error = error_of(given), root = isfinite(squares) ? sqrt(squares) : 0.0;
         const double granted = direct.alpha * magnitudes + direct.beta * root + direct.gamma * fabs(sum) + direct.delta;
         if (error == 0.0) return 0.0;
         return isfinite(granted) && granted > 0.0 && isfinite(error) ? error / granted

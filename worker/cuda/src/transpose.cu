@@ -91,7 +91,8 @@ __device__ __forceinline__ int at_most_a_tile(Index extent) { return extent < TI
 extern "C" __global__ void __launch_bounds__(THREADS)
     transpose(const Element* __restrict__ matrix, Element* __restrict__ transposed, Index rows, Index columns,
               Index pitch, Index transposed_pitch, Index stride, Index transposed_stride, Index batch GATE) {
-    if (GATE_IS_CLOSED) return;  // before the next launch may begin: it ends no earlier than this one
+    wait_for_previous();
+    if (GATE_IS_CLOSED) return;  // before the next launch may begin, which looks at the gate without waiting
     __shared__ __align__(16) Element tile[TILE * TILE];
     let_next_begin();
     const Index across = (columns + TILE - 1) / TILE;

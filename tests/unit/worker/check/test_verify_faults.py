@@ -9,6 +9,7 @@ import pytest
 
 from jobs.formats.elements import Array
 from kernels.model.numerics import AccuracyName, DTypeName, Problem
+from tests.campaign.truth import truth_of
 from tests.support.kernels.checks import checked, flipped
 from tests.support.kernels.products import operands, stored
 from worker.check.elements import as_float64
@@ -184,3 +185,21 @@ def test_an_element_whose_square_overflows_grants_itself_nothing(
         assert_passes(problem, a, b, c)
         for place in ((0, 0), (7, 11), (19, 29)):
             assert_found(problem, a, b, flipped(c, top, place))
+
+
+@pytest.mark.parametrize("k", [1, 2, 8, 94])
+def test_a_float64_element_just_beyond_its_bound_is_found_and_one_just_within_is_not(k: int) -> None:
+    """Sums in float64 are off by a part of the bound themselves."""
+    problem = Problem(12, 40, k, "float64")
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        a, b = operands(problem, rng)
+        truth = truth_of(problem, "fp64", a[np.newaxis], b[np.newaxis])
+        at = 0, int(rng.integers(12)), int(rng.integers(40))
+        step = np.spacing(np.abs(truth.value[at]).astype(np.float64))
+        steps = int(truth.bound[at] / step)
+        for count in (steps - 1, steps + 2):  # of units of the last place
+            c = truth.value.astype(np.float64)
+            c[at] += count * step
+            is_wrong = truth.excess(c) > 1.0
+            assert checked(problem, a, b, c[0], rng).passed is not is_wrong, (k, seed, count, truth.excess(c))

@@ -1,0 +1,32 @@
+"""What docs/performance.md says of a recorded `python -m benchmarks.measure.check`: what a product's check costs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from tools.markdown import table
+
+
+def check_cost(path: Path) -> Iterator[str]:
+    """A section."""
+    record = json.loads(path.read_bytes())
+    at = record["environment"]
+    yield f"## The check of a product, on an {record['device']}"
+    yield (
+        f"Recorded {at['recorded_at']} by `python -m benchmarks.measure.check`, {at['cores']} cores. Medians: the "
+        "product by the device's library, and the whole check of it, from its call to its verdict; on a GPU with the "
+        "digests of all three matrices, which are taken there before it. Share: of both together."
+    )
+    rows = [
+        (
+            row["dtype"],
+            str(row["n"]),
+            f"{row['product_ms']:.3f}",
+            f"{row['check_ms']:.3f}",
+            f"{row['check_ms'] / (row['product_ms'] + row['check_ms']):.1%}",
+        )
+        for row in record["rows"]
+    ]
+    yield table(("type", "N", "product, ms", "check, ms", "share"), rows).rstrip()
