@@ -8,7 +8,7 @@ ARGS ?=
 DEVICE ?= cpu
 # GPU packages: auto (as the driver says), 12, 13 or none.
 CUDA ?= auto
-CUDA_SOURCES = $(wildcard kernels/cuda/*.cu kernels/cuda/*.cuh worker/cuda/src/*.cu worker/cuda/src/*.cuh tools/kernels/tracing/*)
+CUDA_SOURCES = $(wildcard kernels/cuda/*/*.cu kernels/cuda/*/*.cuh worker/cuda/src/*.cu worker/cuda/src/*.cuh tools/kernels/tracing/*)
 
 # The first Python ≥ 3.11 that can make a virtual environment and has pip or brings it.
 IS_SUITABLE := import sys, importlib.util as u; \

@@ -69,7 +69,7 @@ def _padding(cut: Tiling) -> str:
 def _busy(mine: Tiling, other: Tiling) -> Iterable[str]:
     """How evenly the multiprocessors are used, by waves, or by turns where blocks that run at once are not known."""
     if mine.resident is None or other.resident is None:
-        mine, other = mine.in_turns, other.in_turns
+        mine, other = mine.by_waves, other.by_waves
     if mine.filled and other.filled and mine.filled > NOTABLE * other.filled:
         yield f"{_filling(mine)}; the second's {_filling(other)}."
 

@@ -10,6 +10,8 @@ from kernels.catalog import BY_NAME
 from kernels.model.kernel import LibraryKernel, TileConfig
 from kernels.model.numerics import DTypeName
 
+MAX_FORMS = 6  # of products, that have curves of their own
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curve:
@@ -45,8 +47,14 @@ def config_key(config: TileConfig) -> tuple[tuple[str, int], ...]:
     return tuple(sorted(config.items()))
 
 
-def curves(measurements: Iterable[Measurement], *, each_config: bool = False) -> tuple[Curve, ...]:
-    """In order of first appearance: one for each label, element type, batch and device, and config if asked so."""
+def curves(
+    measurements: Iterable[Measurement], *, each_config: bool = False, by_form: bool = False
+) -> tuple[Curve, ...]:
+    """In order of first appearance: one for each label, element type, batch and device, and config if asked so.
+
+    `by_form`: where products of several forms have the same size, one for each form, as for lines of a plot: a line
+    joins what differs in size alone.
+    """
     groups: dict[Hashable, dict[Hashable, Measurement]] = {}
     for measurement in filter(usable, measurements):
         name = (measurement.label, measurement.dtype, measurement.batch, measurement.device.key)
@@ -54,13 +62,30 @@ def curves(measurements: Iterable[Measurement], *, each_config: bool = False) ->
         size = (measurement.m, measurement.n, measurement.k)
         if size not in by_size or speed(measurement) > speed(by_size[size]):
             by_size[size] = measurement
-    return tuple(_curve(tuple(group.values()), each_config) for group in groups.values())
+    lines = (_by_form(list(group.values())) if by_form else {"": list(group.values())} for group in groups.values())
+    return tuple(_curve(name, points, each_config) for line in lines for name, points in line.items())
 
 
-def _curve(points: tuple[Measurement, ...], each_config: bool) -> Curve:
-    first = points[0]
-    ordered = tuple(sorted(points, key=lambda point: point.size))
-    return Curve(label=first.label, dtype=first.dtype, config=first.config if each_config else None, points=ordered)
+def _by_form(points: list[Measurement]) -> dict[str, list[Measurement]]:
+    """By what is added to the label: nothing where sizes differ, or forms are too many."""
+    found: dict[str, list[Measurement]] = {}
+    for point in points:
+        found.setdefault(f", {form(point)}", []).append(point)
+    is_mixed = len({point.size for point in points}) < len(points)
+    return found if is_mixed and len(found) <= MAX_FORMS else {"": points}
+
+
+def _curve(name: str, points: Sequence[Measurement], each_config: bool) -> Curve:
+    first, ordered = points[0], tuple(sorted(points, key=lambda point: point.size))
+    return Curve(
+        label=first.label + name, dtype=first.dtype, config=first.config if each_config else None, points=ordered
+    )
+
+
+def form(measurement: Measurement) -> str:
+    """As in 16×N×N: m, n and k, the largest of them as N."""
+    extents = measurement.m, measurement.n, measurement.k
+    return "×".join("N" if extent == max(extents) else str(extent) for extent in extents)
 
 
 def speed_ups(

@@ -41,7 +41,7 @@ SHORTEST_SAMPLE_S = 1e-4  # shorter launches are put together
 COPIES = 10
 LINK_BYTES_PER_S, PAGEABLE_BYTES_PER_S = 20e9, 5e9
 PROCESS_S = 4.0  # to start one with CUDA in it
-HEAT_TIMING = TimingSpec(warmup_ms=20.0, min_samples=4, max_samples=8, min_time_s=0.0)  # when configs are chosen
+HALVING_TIMING = TimingSpec(warmup_ms=20.0, min_samples=4, max_samples=8, min_time_s=0.0)  # when configs are chosen
 CEILINGS_S: Mapping[DeviceClass, float] = {"gpu": 60.0, "cpu": 15.0}
 
 
@@ -62,22 +62,22 @@ def plan(spec: BenchmarkSpec, device: DeviceInfo) -> BenchmarkPlan:
         return BenchmarkPlan(0, 0, 0, 0.0, CEILINGS_S[device.device_class])
     cases = expand(spec, device)
     measured = [case for case in cases if case.skip is None]
-    rounds, heats = spec.timing.rounds, {case.id: _heats(case, spec) for case in cases}
+    rounds, halving_rounds = spec.timing.rounds, {case.id: _halving_rounds(case, spec) for case in cases}
     seconds = sum(rounds * case_s(case, spec, device) for case in measured)
     if spec.kind == "tune":
-        in_heats = spec.model_copy(update={"timing": HEAT_TIMING})
-        seconds += sum(heats[case.id] * case_s(case, in_heats, device) for case in measured)
+        in_halving_rounds = spec.model_copy(update={"timing": HALVING_TIMING})
+        seconds += sum(halving_rounds[case.id] * case_s(case, in_halving_rounds, device) for case in measured)
     least = spec.timing.min_samples
     return BenchmarkPlan(
         cases=len(cases),
-        measurements=sum(rounds + heats[case.id] for case in cases),
+        measurements=sum(rounds + halving_rounds[case.id] for case in cases),
         skipped=len(cases) - len(measured),
-        flops=float(sum(case.problem.flops * (rounds + heats[case.id]) * least for case in measured)),
+        flops=float(sum(case.problem.flops * (rounds + halving_rounds[case.id]) * least for case in measured)),
         estimate_s=round(seconds, 1),
     )
 
 
-def _heats(case: Case, spec: BenchmarkSpec) -> int:
+def _halving_rounds(case: Case, spec: BenchmarkSpec) -> int:
     """How many short measurements choose the config of a kernel that is tuned: each config's, and the better ones'."""
     count = _config_count(case.kernel)
     return 2 * min(spec.tune.budget, count) if spec.kind == "tune" and count > 1 else 0

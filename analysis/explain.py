@@ -56,18 +56,18 @@ def _waves(worse: Measurement, better: Measurement, feature: Feature) -> Explana
     what runs there at once shares its units."""
     if worse.device.key != better.device.key:
         return None
-    for in_turns in (False, True):
-        here, there = _filled(worse, in_turns), _filled(better, in_turns)
+    for by_waves in (False, True):
+        here, there = _filled(worse, by_waves), _filled(better, by_waves)
         if here and there and here / there < 1 - NOTABLE:
-            at, other = (_waves_told(one, in_turns) for one in (feature.point, feature.reference))
+            at, other = (_waves_told(one, by_waves) for one in (feature.point, feature.reference))
             ratio = there / here if feature.kind == "peak" else here / there
             return Explanation("waves", f"At {at}; at {other}.", ratio)
     return None
 
 
-def _filled(measurement: Measurement, in_turns: bool) -> float | None:
+def _filled(measurement: Measurement, by_waves: bool) -> float | None:
     cut = tiling(measurement)
-    return None if cut is None else cut.in_turns.filled if in_turns else cut.filled
+    return None if cut is None else cut.by_waves.filled if by_waves else cut.filled
 
 
 def _alignment(worse: Measurement, better: Measurement, feature: Feature) -> Explanation | None:
@@ -134,11 +134,11 @@ def _tiles_told(measurement: Measurement, cut: Tiling) -> str:
     )
 
 
-def _waves_told(measurement: Measurement, in_turns: bool) -> str:
+def _waves_told(measurement: Measurement, by_waves: bool) -> str:
     """Blocks in waves, or in turns of a multiprocessor where that is meant or no more is known."""
     cut = tiling(measurement)
     assert cut is not None
-    cut = cut.in_turns if in_turns else cut
+    cut = cut.by_waves if by_waves else cut
     assert cut.waves is not None and cut.filled is not None
     empty = f"{100 * (1 - cut.filled):.1f} %"
     if cut.resident is None:

@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import Any, get_args
 
 from jobs.benchmarks.records import CaseRecord, Checked, CopyFigures, DeviceState, Samples, StopReason
-from jobs.benchmarks.statistics import ci95, spread
+from jobs.benchmarks.statistics import ci95, summarize
 from kernels.published_records import Status
 
 # From what says most against a kernel to what says least.
@@ -69,7 +69,7 @@ def _times(flops: int, counted: Sequence[CaseRecord], kept: Mapping[tuple[int, s
         fullest = max(counted, key=lambda record: record.samples)
         return {name: getattr(fullest, name) for name in names}
     together = [time for times in found for time in times]
-    times, interval = spread(together), ci95(sorted(together))
+    times, interval = summarize(together), ci95(sorted(together))
     return {
         "kernel_ms": times.median / 1e3,
         "gflops": flops / (times.median * 1e3),

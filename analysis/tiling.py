@@ -55,7 +55,7 @@ class Tiling:
         return self.blocks / (self.multiprocessors * (self.resident or 1)) if self.multiprocessors else None
 
     @property
-    def in_turns(self) -> Tiling:
+    def by_waves(self) -> Tiling:
         """The same with one block at a time on a multiprocessor."""
         return replace(self, resident=None)
 
@@ -133,7 +133,7 @@ def _resident(measurement: Measurement, threads: int | None) -> int | None:
     """As recorded, or from the occupancy, or from what a block takes of the architecture's means."""
     if measurement.resident_blocks is not None or threads is None:
         return measurement.resident_blocks
-    if measurement.occupancy is not None and (most := most_threads(measurement.device)):
+    if measurement.occupancy is not None and (most := max_threads(measurement.device)):
         return max(1, round(measurement.occupancy * most / threads))
     architecture = ARCHITECTURE_OF.get(measurement.device.compute_capability or (0, 0))
     if architecture is None or measurement.registers is None or measurement.shared_bytes is None:
@@ -141,7 +141,7 @@ def _resident(measurement: Measurement, threads: int | None) -> int | None:
     return architecture.resident_blocks(threads, measurement.registers, measurement.shared_bytes) or None
 
 
-def most_threads(device: Device) -> int | None:
+def max_threads(device: Device) -> int | None:
     """Resident on one multiprocessor."""
     architecture = ARCHITECTURE_OF.get(device.compute_capability or (0, 0))
     return device.threads_per_multiprocessor or (architecture.threads if architecture else None)

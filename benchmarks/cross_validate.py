@@ -18,7 +18,7 @@ from kernels.selection.choose import WORTH_A_FALLBACK, Choice, choose_from, cont
 from kernels.selection.forecast import Forecast, SpeedPoint
 from kernels.selection.tuned import TABLES, Entry, RankedRow, Trial, TunedTable
 
-SHOWN = 10
+MAX_SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ def main() -> None:
         print(f"over the library: {geometric_mean(over):.3f}, worst {min(over):.3f}")
         print(f"less exact than the library: {sum(not one.is_as_exact for one in held)}")
         print(f"of the best, probed: {geometric_mean([one.probed for one in held]):.3f}")
-        for one in sorted(held, key=lambda one: one.of_best)[:SHOWN]:
+        for one in sorted(held, key=lambda one: one.of_best)[:MAX_SHOWN]:
             print(f"{one.of_best:.3f} {one.entry.dtype} {one.entry.shape} {one.kernel}: {one.why}")
 
 

@@ -37,7 +37,7 @@ class TargetShape(NamedTuple):
         return TargetShape(m, n, k, self.batch)
 
     @property
-    def as_asked(self) -> dict[str, int]:
+    def spec_fields(self) -> dict[str, int]:
         """As a benchmark's spec has it."""
         return {name: size for name, size in self._asdict().items() if name != "batch" or size > 1}
 
@@ -146,7 +146,7 @@ class Target:
             "title": f"{name} beside {'the library' if self.baseline == 'auto' else self.baseline}",
             "kernels": "best" if self.kernel == AUTO else [{"kernel": self.kernel, "configs": configs}],
             "dtypes": [self.dtype],
-            "shapes": [shape.as_asked for shape in shapes],
+            "shapes": [shape.spec_fields for shape in shapes],
             "data": {"layout": layout},
             "timing": dict(self.timing),
             "baseline": self.baseline,
@@ -199,14 +199,14 @@ TARGETS = (
 ALIGNED = (1024, 1536, 2048, 3072, 4096, 6144, 8192, 12_288, 16_384)
 # Configs that the curve has besides the default: with more products a kernel is as exact as the library at more sizes.
 MORE_EXACT: Mapping[str, Sequence[Mapping[str, int]]] = {
-    "fp32_emulated": tuple({"least": least} for least in (7, 8, 10))
+    "fp32_emulated": tuple({"min_products": min_products} for min_products in (7, 8, 10))
 }
-MOST_OF_WIDE = 8192  # of types of four bytes and more: at 16,384 a sample of the library takes a fifth of a second
+MAX_OF_WIDE = 8192  # of types of four bytes and more: at 16,384 a sample of the library takes a fifth of a second
 
 
 def plotted(dtype: DTypeName) -> tuple[int, ...]:
     """Every N of the plot, rising."""
-    sizes = [n for n in ALIGNED if DTYPES[dtype].itemsize <= 2 or n <= MOST_OF_WIDE]
+    sizes = [n for n in ALIGNED if DTYPES[dtype].itemsize <= 2 or n <= MAX_OF_WIDE]
     return tuple(sorted(chain(sizes, (n + 1 for n in sizes))))
 
 

@@ -30,14 +30,14 @@ def _uniform(m: int, n: int, k: int, rng: np.random.Generator) -> Pair:
 
 
 def _spread(binades: int) -> Kind:
-    def spread(m: int, n: int, k: int, rng: np.random.Generator) -> Pair:
+    def binades_apart(m: int, n: int, k: int, rng: np.random.Generator) -> Pair:
         """Magnitudes spread evenly over so many binades, everywhere."""
         a, b = _normal(m, n, k, rng)
         for each in (a, b):
             each *= np.exp2((rng.random(each.shape, np.float32) - np.float32(0.5)) * binades)
         return a, b
 
-    return spread
+    return binades_apart
 
 
 def _cancelling(m: int, n: int, k: int, rng: np.random.Generator) -> Pair:

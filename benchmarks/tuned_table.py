@@ -70,7 +70,7 @@ def timed(document: Mapping[str, Any]) -> Iterator[Timed]:
         clean = record["cache"] == "cold" and not (record["contended"] or record["throttled"])
         if clean and record["status"] == "ok" and record["kernel"] in BY_NAME:
             problem = Problem(record["m"], record["n"], record["k"], record["dtype"], record["batch"])
-            # Later rounds are a tuner's heats: a few samples each, and of many configs.
+            # Later rounds are a tuner's successive halving: a few samples each, of many configs.
             taken = [(one["round"], one["kernel_ms"]) for one in record["rounds"]]
             if round_ms := {number: ms for number, ms in taken if number < rounds and ms}:
                 over = error_ratio(record.get("error_vs_float64"), errors.get(record.get("baseline")))

@@ -23,7 +23,7 @@ from jobs.settings import Settings
 
 LOCK_S = 3.0  # how long a silent holder keeps the lock
 HOUSEKEEPING_EVERY_S = 5.0  # what is merely old can wait a little
-BACK_OFF_MOST_S = 2.0
+BACK_OFF_MAX_S = 2.0
 BATCH = 100
 
 log = structlog.get_logger(__name__)
@@ -34,7 +34,7 @@ class Swept:
     """What one sweep did."""
 
     republished: int = 0  # jobs whose message was gone
-    taken_back: int = 0  # jobs whose worker was gone: queued again, or failed for good
+    recovered: int = 0  # jobs whose worker was gone: queued again, or failed for good
     expired: int = 0  # records past their time
     matrices: int = 0  # matrices past theirs
 
@@ -84,7 +84,7 @@ class Sweeper:
         self._let_go()
 
     def _pause_s(self, failures: int) -> float:
-        return min(float(self._settings.sweep_s * 2 ** min(failures, 10)), max(BACK_OFF_MOST_S, self._settings.sweep_s))
+        return min(float(self._settings.sweep_s * 2 ** min(failures, 10)), max(BACK_OFF_MAX_S, self._settings.sweep_s))
 
     def sweep_once(self) -> Swept | None:
         """One sweep; None where another process holds the lock. Raises StoreUnavailable, StoreFull."""
@@ -116,16 +116,16 @@ class Sweeper:
     # ---- one sweep ----
     def _sweep(self) -> Swept:
         """What brings jobs back comes first: clearing away must not hold it up."""
-        taken_back = self._take_back_expired()
+        recovered = self._take_back_expired()
         republished = self._republish_lost()
         if self._clock() < self._housekeeping_at_s:
-            return Swept(republished, taken_back)
+            return Swept(republished, recovered)
         self._housekeeping_at_s = self._clock() + HOUSEKEEPING_EVERY_S
         expired = len(self._ledger.expire(job_ttl_s=self._settings.job_ttl_s, limit=BATCH))
         matrices = self._sweep_matrices()
         if BATCH in (expired, matrices):  # a full batch means that there is more
             self._housekeeping_at_s = self._clock()
-        return Swept(republished, taken_back, expired, matrices)
+        return Swept(republished, recovered, expired, matrices)
 
     def _send(self, message: JobMessage) -> None:
         """A full Redis takes no message, and must not keep the rest of the sweep from making room in it."""

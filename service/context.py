@@ -74,7 +74,7 @@ class Context:
 
     @property
     def staging_dir(self) -> Path | None:
-        """Where large matrices are turned round on their way in; None for the system's place."""
+        """Scratch directory for transposing uploads; None uses the system's temporary directory."""
         return self.settings.store_dir if self.settings.store == "file" else None
 
     async def call(self, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:

@@ -22,7 +22,7 @@ from tools.stack import Stack
 ROOT = Path(__file__).resolve().parent.parent
 IMAGES = ROOT / "docs" / "images"
 WIDTH, HEIGHT = 1100, 900
-MOST_BYTES = 150_000
+MAX_BYTES = 150_000
 WAIT_S = 120
 SIDE = 512
 TIMING = {"rounds": 1, "warmup_ms": 50.0, "min_samples": 10, "max_samples": 20, "min_time_s": 0.05}
@@ -82,7 +82,7 @@ def take(page: Page, url: str, shot: Shot, file: Path) -> None:
     page.screenshot(
         path=file, full_page=True, clip={"x": 0, "y": max(0.0, box["y"] - 8), "width": WIDTH, "height": height}
     )
-    if file.stat().st_size > MOST_BYTES:
+    if file.stat().st_size > MAX_BYTES:
         raise RuntimeError(f"{file.name} has {file.stat().st_size} bytes: show less of the page")
 
 

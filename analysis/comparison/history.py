@@ -18,7 +18,7 @@ from analysis.comparison.environment import fingerprint
 from analysis.measurement import Measurement
 
 Mark = Literal["regression", "improvement"]
-LEAST_RUNS = 8
+MIN_RUNS = 8
 FENCE = 3.0  # interquartile ranges
 
 
@@ -52,7 +52,7 @@ def _usable(measurement: Measurement) -> bool:
 
 
 def mark(past: Sequence[Measurement], now: Measurement) -> Mark | None:
-    if len(past) < LEAST_RUNS:
+    if len(past) < MIN_RUNS:
         return None
     in_time = _outside([_ms(one) for one in past], _ms(now))
     if all(one.sm_clock_mhz for one in (*past, now)):

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.image import AxesImage
 
-MOST_ON_AXIS, MOST_IN_MAP = 16, 24  # configs that can be read beside each other, and below each other
+MAX_ON_AXIS, MAX_IN_MAP = 16, 24  # configs that can be read beside each other, and below each other
 MANY_PANELS = 3
 ROOM_FOR_LETTERS = 50  # along the foot
-MOST_SIZES_WITH_FIGURES = 11  # columns of a map that have room for numbers
+MAX_SIZES_WITH_FIGURES = 11  # columns of a map that have room for numbers
 
 Config = tuple[tuple[str, int], ...]
 
@@ -76,11 +76,11 @@ def differing(sweep: Sweep) -> list[str]:
     return [name for name in names if len({dict(config).get(name) for config in sweep.configs}) > 1]
 
 
-def fastest(sweep: Sweep, most: int) -> tuple[Config, ...]:
+def fastest(sweep: Sweep, limit: int) -> tuple[Config, ...]:
     """The configs with the highest mean speed over the sizes, in the sweep's order; all if they are few."""
-    if len(sweep.configs) <= most:
+    if len(sweep.configs) <= limit:
         return sweep.configs
-    kept = sorted(sweep.configs, key=lambda config: -_mean_share(sweep, config))[:most]
+    kept = sorted(sweep.configs, key=lambda config: -_mean_share(sweep, config))[:limit]
     return tuple(config for config in sweep.configs if config in kept)
 
 
@@ -112,7 +112,7 @@ def draw_block_sizes(found: Sequence[Measurement]) -> Figure:
 
 
 def _config_lines(axes: Axes, sweep: Sweep, sizes: Sequence[float]) -> None:
-    configs = fastest(sweep, MOST_ON_AXIS)
+    configs = fastest(sweep, MAX_ON_AXIS)
     for size in sweep.sizes:
         place = sizes.index(size)
         known = [(x, sweep.gflops[config, size]) for x, config in enumerate(configs) if (config, size) in sweep.gflops]
@@ -136,7 +136,7 @@ def _config_lines(axes: Axes, sweep: Sweep, sizes: Sequence[float]) -> None:
 def draw_heatmap(found: Sequence[Measurement]) -> Figure:
     """A panel for each kernel: configs by sizes, coloured by the share of the fastest config at that size."""
     shown = sweeps(found)
-    heights = [1.0 + 0.25 * min(len(sweep.configs), MOST_IN_MAP) for sweep in shown]
+    heights = [1.0 + 0.25 * min(len(sweep.configs), MAX_IN_MAP) for sweep in shown]
     figure, axes = panels(len(shown), heights_in=heights, foot_in=0.55)
     images = [_map(panel, sweep) for panel, sweep in zip(axes, shown, strict=True)]
     foot = figure.add_axes((0.3, 0.4 / (sum(heights) + 0.55), 0.4, 0.1 / (sum(heights) + 0.55)))
@@ -146,7 +146,7 @@ def draw_heatmap(found: Sequence[Measurement]) -> Figure:
 
 
 def _map(axes: Axes, sweep: Sweep) -> AxesImage:
-    configs = fastest(sweep, MOST_IN_MAP)
+    configs = fastest(sweep, MAX_IN_MAP)
     gflops = [[sweep.gflops.get((config, size), float("nan")) for size in sweep.sizes] for config in configs]
     best = [_best(sweep, size) for size in sweep.sizes]
     percent = [[100 * value / top for value, top in zip(row, best, strict=True)] for row in gflops]
@@ -157,7 +157,7 @@ def _map(axes: Axes, sweep: Sweep) -> AxesImage:
     axes.set_ylabel(" × ".join(differing(sweep)))
     axes.set_title(f"{_title(sweep, len(configs))}; GFLOPS, the fastest framed")
     axes.grid(visible=False)
-    if len(sweep.sizes) <= MOST_SIZES_WITH_FIGURES:
+    if len(sweep.sizes) <= MAX_SIZES_WITH_FIGURES:
         _figures(axes, gflops, percent)
     return image
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-MOST_BARS = 28
+MAX_BARS = 28
 FULL, HOLLOW = "full: moved once", "hollow: what tiles read"
 ROOF_NAMES = ("theoretical GB/s", "measured GB/s", FULL, HOLLOW)
 PARTS = (("copy in", COLOURS[4], "///"), ("kernel", COLOURS[0], ""), ("copy out", COLOURS[1], "\\\\\\"))
@@ -26,7 +26,7 @@ def split_times(found: Sequence[Measurement]) -> tuple[Breakdown, ...]:
     """Each kernel's fastest config at each size, by size; if they are many, only the fastest kernel of each size."""
     best = [one for curve in curves(found) for one in curve.points]
     split = sorted(breakdowns(best), key=lambda one: (one.measurement.dtype, one.measurement.size))
-    if len(split) <= MOST_BARS:
+    if len(split) <= MAX_BARS:
         return tuple(split)
     fastest: dict[tuple[str, float], Breakdown] = {}
     for one in split:

@@ -84,8 +84,8 @@ def _gflops_band(one: Measurement) -> Interval | None:
 
 def draw_look(found: Sequence[Measurement], overlays: Overlays, look: Look, *, roofs: bool = False) -> Figure:
     """A panel for each element type, a line for each kernel's fastest config, bands from quartile to quartile."""
-    own = list(_series(curves(found), look, foreign=False))
-    series = own + list(_series(curves(overlays), look, foreign=True))
+    own = list(_series(curves(found, by_form=True), look, foreign=False))
+    series = own + list(_series(curves(overlays, by_form=True), look, foreign=True))
     return _drawn(series, look, found if roofs else ())
 
 
@@ -124,7 +124,7 @@ def _ratio_series(found: Sequence[Measurement], ratios: Sequence[float | None], 
     """Lines of ratios, on the same points as the curves of speed."""
     by_point = {id(one): ratio for one, ratio in zip(found, ratios, strict=True)}
     look = Look(axis="", value=lambda one: by_point[id(one)])
-    return _series(curves(found), look, foreign=foreign)
+    return _series(curves(found, by_form=True), look, foreign=foreign)
 
 
 def _series(found: Sequence[Curve], look: Look, *, foreign: bool) -> Iterator[Series]:

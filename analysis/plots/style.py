@@ -29,7 +29,7 @@ DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (2, 1.2)), (0, (6, 1.5, 1.5, 
 INK, FAINT, GRID = "#222222", "#6b6b6b", "#e3e3e3"
 WIDTH_IN, PANEL_IN, LEGEND_ROW_IN, LEGEND_GAP_IN = 7.2, 3.7, 0.19, 0.12
 LEGEND_LETTERS = ((3, 24), (2, 42))  # columns, and the longest name that they hold
-LEAST_LOG_SPAN = 10.0
+MIN_LOG_SPAN = 10.0
 
 _SETTINGS: Any = {
     "axes.axisbelow": True,
@@ -146,11 +146,11 @@ def sizes_axis(axes: Axes, sizes: Sequence[float], *, label: str) -> None:
         axes.set_xlim(ticks[0] / 1.5, ticks[0] * 1.5)
 
 
-def spaced(rising: Sequence[float], least_ratio: float) -> list[float]:
+def spaced(rising: Sequence[float], min_ratio: float) -> list[float]:
     """Those at least so far apart; powers of two go first."""
     kept: list[float] = []
     for value in sorted(rising, key=lambda value: (int(value) & (int(value) - 1) != 0, -value)):
-        if all(max(value, other) / min(value, other) >= least_ratio for other in kept if value and other):
+        if all(max(value, other) / min(value, other) >= min_ratio for other in kept if value and other):
             kept.append(value)
     return sorted(kept)
 
@@ -177,9 +177,9 @@ def log_ticks(axis: Axis, lo: float, hi: float) -> tuple[float, float]:
     """Ends of a logarithmic axis, so far apart that noise does not fill the panel."""
     from matplotlib.ticker import LogLocator
 
-    if hi / lo < LEAST_LOG_SPAN:
+    if hi / lo < MIN_LOG_SPAN:
         middle = sqrt(lo * hi)
-        lo, hi = middle / sqrt(LEAST_LOG_SPAN), middle * sqrt(LEAST_LOG_SPAN)
+        lo, hi = middle / sqrt(MIN_LOG_SPAN), middle * sqrt(MIN_LOG_SPAN)
     axis.set_major_locator(LogLocator(base=10, subs=(1.0, 2.0, 5.0) if hi / lo < 200 else (1.0,)))
     return lo, hi
 

@@ -28,7 +28,7 @@ from analysis.result_models import CaseResult, Ratio
 from kernels.catalog import KERNEL_NAMES
 
 Pair = tuple[CaseResult, Measurement]
-MOST_ROWS = 60  # of a table of single cases; the CSV has them all
+MAX_ROWS = 60  # of a table of single cases; the CSV has them all
 
 
 def ladder_place(label: str) -> tuple[int, str]:
@@ -128,9 +128,9 @@ def tile_configs(pairs: Sequence[Pair]) -> Iterator[Block]:
         for one in found
     )
     head = ("kernel and shape", "fastest config", "GFLOPS", "second", "over it", "what the fastest has over the second")
-    yield Table("The fastest config of each kernel for each shape", head, rows[:MOST_ROWS], words=True)
-    if len(rows) > MOST_ROWS:
-        yield Text(f"{len(rows) - MOST_ROWS} more are in the CSV file.")
+    yield Table("The fastest config of each kernel for each shape", head, rows[:MAX_ROWS], words=True)
+    if len(rows) > MAX_ROWS:
+        yield Text(f"{len(rows) - MAX_ROWS} more are in the CSV file.")
     yield plot("block-sizes")
     yield plot("heatmap")
 
@@ -170,6 +170,6 @@ def failures(pairs: Sequence[Pair]) -> Iterator[Block]:
     yield Heading(2, "Cases without figures")
     rows = tuple(
         (f"{one.label}, {one.dtype}, {shape(one)}", config(one.config.items()), result.status, result.reason or UNKNOWN)
-        for result, one in without[:MOST_ROWS]
+        for result, one in without[:MAX_ROWS]
     )
     yield Table(f"{len(without)} of {len(pairs)} cases", ("case", "config", "status", "reason"), rows, words=True)

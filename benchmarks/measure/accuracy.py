@@ -34,7 +34,7 @@ from worker.device.runner import HostOperand, Runner, gathered
 from worker.process.child import make_runner
 
 SIZES = (2048, 4096, 8192)
-EMULATED = ("fp32_emulated", *(f"fp32_emulated:least={least}" for least in (7, 8, 10)))
+EMULATED = ("fp32_emulated", *(f"fp32_emulated:min_products={min_products}" for min_products in (7, 8, 10)))
 KERNELS = ("cublas", "hopper_fp32", *EMULATED, "strassen")
 FIELDS = {  # of a row, by measure
     "frobenius": "errors",

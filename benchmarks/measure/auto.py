@@ -25,7 +25,7 @@ import httpx
 
 from analysis.result_models import Results
 from benchmarks.kernel_targets import MORE_EXACT
-from benchmarks.measure.auto_sample import MOST, Shape, draw, not_measured
+from benchmarks.measure.auto_sample import MAX_SIZE, Shape, draw, not_measured
 from benchmarks.measure.kernels import Kept, look
 from benchmarks.measure.presets import ENDED, POLL_S, run, service
 from benchmarks.recorded import read
@@ -62,7 +62,7 @@ def ours(name: str) -> bool:
     return isinstance(BY_NAME[name], CudaKernel)
 
 
-def asked_for(
+def benchmark_kernels(
     dtype: DTypeName, device_class: DeviceClass, *, rivals_only: bool, kernels: Sequence[str] = ()
 ) -> dict[str, Any]:
     """Kernels of each benchmark, by its name; of the rivals all, or these."""
@@ -78,7 +78,7 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--dtype", default="float32", choices=DTYPE_NAMES)
     parser.add_argument("--shapes", type=int, default=SHAPES)
     parser.add_argument("--but", type=Path, help="without the shapes whose rivals this file has")
-    parser.add_argument("--most", type=int, default=MOST, help="the largest size")
+    parser.add_argument("--most", type=int, default=MAX_SIZE, help="the largest size")
     parser.add_argument("--seed", type=int, default=randbelow(2**31))
     parser.add_argument("--rivals-only", action="store_true", help="without what auto takes")
     parser.add_argument("--kernels", nargs="+", default=(), help="with --rivals-only: only these of the rivals")
@@ -141,7 +141,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         service(asked.url, asked.device) as url,
         httpx.Client(base_url=url, timeout=120, trust_env=False) as client,
     ):
-        benchmarks = asked_for(asked.dtype, device, rivals_only=asked.rivals_only, kernels=asked.kernels)
+        benchmarks = benchmark_kernels(asked.dtype, device, rivals_only=asked.rivals_only, kernels=asked.kernels)
         for name, kernels in benchmarks.items():
             spec = body | {"kernels": kernels, "title": f"random products: {name}"}
             job = run(client, name, spec, ends_at, partial(look, client, kept, name))

@@ -11,28 +11,28 @@ from typing import Any
 from analysis.result_models import CaseResult, Results
 from benchmarks.exactness import is_as_exact, over_library
 
-LEAST, MOST = 32, 12_288  # of m, n and k
+MIN_SIZE, MAX_SIZE = 32, 12_288  # of m, n and k
 ODD_SHARE = 3  # one in so many shapes is odd in all its sizes; the others are even
 
 Shape = tuple[int, int, int]
 
 
-def draw(count: int, seed: int, most: int = MOST) -> tuple[Shape, ...]:
-    """Distinct shapes (m, n, k), each size log-uniform from LEAST to `most`."""
+def draw(count: int, seed: int, max_size: int = MAX_SIZE) -> tuple[Shape, ...]:
+    """Distinct shapes (m, n, k), each size log-uniform from MIN_SIZE to `max_size`."""
     random = Random(seed)
     shapes: dict[Shape, None] = {}
     while len(shapes) < count:
         odd = len(shapes) % ODD_SHARE == 0
-        m, n, k = (_size(random, most, odd=odd) for _ in range(3))
+        m, n, k = (_size(random, max_size, odd=odd) for _ in range(3))
         shapes[m, n, k] = None
     return tuple(shapes)
 
 
-def _size(random: Random, most: int, *, odd: bool) -> int:
-    size = round(exp(random.uniform(log(LEAST), log(most))))
+def _size(random: Random, max_size: int, *, odd: bool) -> int:
+    size = round(exp(random.uniform(log(MIN_SIZE), log(max_size))))
     if size % 2 == odd:
         return size
-    return size + 1 if size < most else size - 1
+    return size + 1 if size < max_size else size - 1
 
 
 @dataclass(frozen=True, slots=True)

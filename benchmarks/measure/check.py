@@ -32,7 +32,7 @@ from worker.process.child import make_runner
 
 SIZES = (1024, 2048, 4096, 8192)
 DTYPES_MEASURED: tuple[DTypeName, ...] = ("float32", "float64", "bfloat16", "int8")
-SAMPLES, LEAST_SAMPLES, ENOUGH_S = 25, 3, 5.0  # of a size, and until so much time is spent
+SAMPLES, MIN_SAMPLES, ENOUGH_S = 25, 3, 5.0  # of a size, and until so much time is spent
 PACKAGES = ("cupy-cuda13x", "numpy")
 
 
@@ -52,7 +52,7 @@ def measured(runner: Runner, n: int, dtype: DTypeName, rng: np.random.Generator)
     products: list[float] = []
     checks: list[float] = []
     ends_at = time.monotonic() + ENOUGH_S
-    while len(checks) < SAMPLES and (len(checks) < LEAST_SAMPLES or time.monotonic() < ends_at):
+    while len(checks) < SAMPLES and (len(checks) < MIN_SAMPLES or time.monotonic() < ends_at):
         with runner.compute(problem, choice, a, b) as product:
             begun = time.perf_counter()
             passed = check(problem, accuracy, product.matrices, rng).passed

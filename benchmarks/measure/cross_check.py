@@ -93,11 +93,12 @@ def compare(runner: CudaRunner) -> list[dict[str, Any]]:
         theirs = nvbench_us(actions)
         second = [ours_us(bench, case, SAMPLES) for bench, case in zip(benches, cases, strict=True)]
     return [
-        told(case, before, theirs[case.kernel], after) for case, before, after in zip(cases, first, second, strict=True)
+        compared(case, before, theirs[case.kernel], after)
+        for case, before, after in zip(cases, first, second, strict=True)
     ]
 
 
-def told(case: Case, before: list[float], theirs: list[float], after: list[float]) -> dict[str, Any]:
+def compared(case: Case, before: list[float], theirs: list[float], after: list[float]) -> dict[str, Any]:
     ours, other = statistics.median(before + after), statistics.median(theirs)
     return {
         "kernel": case.kernel,

@@ -33,7 +33,7 @@ PACKAGES = ("fastapi", "jinja2", "playwright", "starlette", "uvicorn")
 JOBS, LOADS, UPDATES, WARM_UPS = 60, 30, 30, 3
 
 
-def spread(samples_ms: Sequence[float]) -> dict[str, float]:
+def percentiles(samples_ms: Sequence[float]) -> dict[str, float]:
     ordered = sorted(samples_ms)
     return {"p50_ms": statistics.median(ordered), "max_ms": ordered[-1], "samples": len(ordered)}
 
@@ -46,7 +46,7 @@ def fill(http: httpx.Client) -> None:
 
 def first_paint(browser: Browser, url: str) -> dict[str, Any]:
     samples = [first_paint_ms(browser, url) for _ in range(WARM_UPS + LOADS)]
-    return {"jobs": JOBS, **spread(samples[WARM_UPS:])}
+    return {"jobs": JOBS, **percentiles(samples[WARM_UPS:])}
 
 
 def live_update(browser: Browser, stack: Stack, http: httpx.Client) -> dict[str, Any]:
@@ -56,7 +56,7 @@ def live_update(browser: Browser, stack: Stack, http: httpx.Client) -> dict[str,
         page.goto(f"{stack.url}/ui/benchmarks/{benchmark.job.id}")
         wait_for_chart(page)
         samples = list(updates_ms(page, benchmark, WARM_UPS + UPDATES))
-    return {"points": POINTS, **spread(samples[WARM_UPS:])}
+    return {"points": POINTS, **percentiles(samples[WARM_UPS:])}
 
 
 def main() -> None:

@@ -64,8 +64,8 @@ class Connection:
             have += count
         return Reply(int(first.split()[1]), headers, body)
 
-    def _received(self, most_bytes: int) -> bytes:
-        data = self._socket.recv(most_bytes)
+    def _received(self, max_bytes: int) -> bytes:
+        data = self._socket.recv(max_bytes)
         if not data:
             raise ConnectionError("the server closed the connection")
         return data

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.kernel_targets import TargetShape
-from benchmarks.measure.by_turns import Put, median_ms, sampler_of
+from benchmarks.measure.interleaved import Put, median_ms, sampler_of
 from jobs.benchmarks.spec import DataSpec
 from jobs.settings import Settings
 from kernels.model.numerics import DTypeName, Problem

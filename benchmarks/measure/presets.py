@@ -28,7 +28,7 @@ from benchmarks.recorded import SUFFIX, read, write
 from tools.stack import Stack
 
 POLL_S = 10.0
-PATIENCE_S = 30.0  # for a job that was cancelled
+CANCEL_TIMEOUT_S = 30.0  # for a job that was cancelled
 ENDED = ("succeeded", "failed", "cancelled")
 
 
@@ -74,7 +74,7 @@ def run(
         if ended or now > looked_at + POLL_S:
             look(job["id"])
             looked_at = now
-        if ended or now > ends_at + PATIENCE_S:
+        if ended or now > ends_at + CANCEL_TIMEOUT_S:
             return job
         if now > ends_at and not cancelled:
             client.post(f"{location}/cancel").raise_for_status()

@@ -41,7 +41,7 @@ def npy_bytes(array: np.ndarray[Any, Any]) -> bytes:
     return buffer.getvalue()
 
 
-def spread(samples_ms: list[float]) -> dict[str, float]:
+def percentiles(samples_ms: list[float]) -> dict[str, float]:
     ordered = sorted(samples_ms)
     return {
         "p50_ms": statistics.median(ordered),
@@ -83,7 +83,7 @@ def one_size(connection: Connection, n: int, samples: int) -> dict[str, Any]:
         # virtual machine has yet to be given by its host, which took 34 ms for 16 MiB where this was found.
         connection.request("DELETE", done.pop(), {})
     del service[:WARM_UPS], numpy_alone[:WARM_UPS]
-    served, alone = spread(service), spread(numpy_alone)
+    served, alone = percentiles(service), percentiles(numpy_alone)
     return {
         "n": n,
         "dtype": "float32",
@@ -114,7 +114,12 @@ def throughput(host: str, port: int) -> dict[str, Any]:
         for client_done in [pool.submit(client) for _ in range(CLIENTS)]:
             client_done.result()
     elapsed_s = time.perf_counter() - start
-    return {"clients": CLIENTS, "n": 16, "products_per_s": len(latencies) / elapsed_s, "latency": spread(latencies)}
+    return {
+        "clients": CLIENTS,
+        "n": 16,
+        "products_per_s": len(latencies) / elapsed_s,
+        "latency": percentiles(latencies),
+    }
 
 
 def upload(connection: Connection) -> dict[str, Any]:
@@ -145,7 +150,7 @@ def upload(connection: Connection) -> dict[str, Any]:
         for _ in range(7):
             samples.append(timed_ms(action))
             settle()
-        result[name] = spread(samples) | {"gb_per_s": len(body) / statistics.median(samples) / 1e6}
+        result[name] = percentiles(samples) | {"gb_per_s": len(body) / statistics.median(samples) / 1e6}
     return result
 
 

@@ -8,12 +8,12 @@ from itertools import chain
 from pathlib import Path
 
 from analysis.result_models import Results
-from benchmarks.measure.auto_sample import LEAST, AutoChoice, as_served, by_tables, choices, geometric_mean
+from benchmarks.measure.auto_sample import MIN_SIZE, AutoChoice, as_served, by_tables, choices, geometric_mean
 from benchmarks.recorded import files, is_results, read
 from tools.markdown import table
 
 OF_BEST, OF_LIBRARY, WORST = 0.98, 1.0, 0.9  # what is to be reached
-SHOWN = 10  # of the worst choices
+MAX_SHOWN = 10  # of the worst choices
 
 
 def auto_choices(folder: Path) -> Iterator[str]:
@@ -32,9 +32,9 @@ def auto_choices(folder: Path) -> Iterator[str]:
     yield f"## What `auto` takes, on an {auto.device['name']}"
     yield (
         f"Recorded by `make bench-auto`, ended {_when(others)}, with the tables of that time: {len(found)} random "
-        f"{record['dtype']} products (seed {record['seed']}; sizes log-uniform from {LEAST} to {record['most']:,}, a "
-        "third of them odd), each with every fast kernel of ours and the library. Speeds are over the library's in the "
-        "same round."
+        f"{record['dtype']} products (seed {record['seed']}; sizes log-uniform from {MIN_SIZE} to "
+        f"{record['most']:,}, a third of them odd), each with every fast kernel of ours and the library. Speeds "
+        "are over the library's in the same round."
     )
     if served:
         probed = sum("probed here" in one["why"] for one in products)
@@ -87,5 +87,5 @@ def _worst(found: tuple[AutoChoice, ...]) -> list[tuple[str, ...]]:
             f"{one.best_speed:.3f}",
             f"{one.of_best:.3f}",
         )
-        for one in sorted(found, key=lambda one: one.of_best)[:SHOWN]
+        for one in sorted(found, key=lambda one: one.of_best)[:MAX_SHOWN]
     ]

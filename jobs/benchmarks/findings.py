@@ -58,7 +58,7 @@ def read_findings(kept: Mapping[str, bytes]) -> Findings:
 
 
 def in_full(records: Iterable[CaseRecord], rounds: int) -> tuple[CaseRecord, ...]:
-    """Without a tuner's heats, which are rounds from `rounds` on, of cases that were timed in full as well."""
+    """Without a tuner's halving rounds, which are rounds from `rounds` on, of cases that were timed in full as well."""
     records = tuple(records)
     full = {record.case for record in records if record.round < rounds}
     return tuple(record for record in records if record.round < rounds or record.case not in full)

@@ -21,7 +21,7 @@ LIBRARIES: dict[DeviceClass, int] = {"gpu": 4, "cpu": 1}  # most baselines of on
 COUNTLESS = 10**15  # counted no further: a grid may have more combinations than there are atoms
 
 
-def most_cases(spec: BenchmarkSpec, device_class: DeviceClass) -> int:
+def max_cases(spec: BenchmarkSpec, device_class: DeviceClass) -> int:
     """No fewer than `expand` gives on such a device, repetitions counted, up to COUNTLESS.
 
     In time that grows with the text of the spec alone.

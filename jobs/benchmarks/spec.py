@@ -22,7 +22,7 @@ CacheState = Literal["cold", "warm"]
 MatrixLayout = Literal["padded", "dense"]
 
 LARGEST_EXTENT = 1 << 20  # of a matrix's rows or columns; memory ends sooner
-MOST_ITEMS = 4096  # of any list in a spec
+MAX_ITEMS = 4096  # of any list in a spec
 
 Extent = Annotated[int, Field(ge=1, le=LARGEST_EXTENT)]
 
@@ -42,7 +42,7 @@ class SizeRange(Strict):
     start: Extent = Field(description="First N.", examples=[256])
     stop: Extent = Field(description="Last N.", examples=[4096])
     step: Extent | None = Field(None, description="Distance on the linear scale.", examples=[256])
-    count: int | None = Field(None, ge=1, le=MOST_ITEMS, description="How many sizes.", examples=[9])
+    count: int | None = Field(None, ge=1, le=MAX_ITEMS, description="How many sizes.", examples=[9])
     scale: Literal["linear", "log2"] = Field("linear", description="`log2` spaces them by equal ratios.")
 
     @model_validator(mode="after")
@@ -73,9 +73,9 @@ class SizeRange(Strict):
 class Rectangles(Strict):
     """Every combination of the given m, n and k."""
 
-    m: tuple[Extent, ...] = Field(min_length=1, max_length=MOST_ITEMS, description="Rows of A and C.")
-    n: tuple[Extent, ...] = Field(min_length=1, max_length=MOST_ITEMS, description="Columns of B and C.")
-    k: tuple[Extent, ...] = Field(min_length=1, max_length=MOST_ITEMS, description="Columns of A, rows of B.")
+    m: tuple[Extent, ...] = Field(min_length=1, max_length=MAX_ITEMS, description="Rows of A and C.")
+    n: tuple[Extent, ...] = Field(min_length=1, max_length=MAX_ITEMS, description="Columns of B and C.")
+    k: tuple[Extent, ...] = Field(min_length=1, max_length=MAX_ITEMS, description="Columns of A, rows of B.")
 
 
 def _kind_of_shape(value: Any) -> str:
@@ -115,7 +115,7 @@ def _kind_of_configs(value: Any) -> str:
 Configs = Annotated[
     Annotated[ConfigSet, Tag("set")]
     | Annotated[ConfigGrid, Tag("grid")]
-    | Annotated[tuple[dict[str, int], ...], Field(min_length=1, max_length=MOST_ITEMS), Tag("list")],
+    | Annotated[tuple[dict[str, int], ...], Field(min_length=1, max_length=MAX_ITEMS), Tag("list")],
     Discriminator(_kind_of_configs),
 ]
 
@@ -148,7 +148,7 @@ def _kind_of_kernels(value: Any) -> str:
 
 Kernels = Annotated[
     Annotated[KernelSet, Tag("set")]
-    | Annotated[tuple[KernelItem, ...], Field(min_length=1, max_length=MOST_ITEMS), Tag("list")],
+    | Annotated[tuple[KernelItem, ...], Field(min_length=1, max_length=MAX_ITEMS), Tag("list")],
     Discriminator(_kind_of_kernels),
 ]
 
@@ -217,7 +217,7 @@ class EnergySpec(Strict):
 class TuneSpec(Strict):
     """How `kind: tune` searches."""
 
-    budget: int = Field(200, ge=1, le=MOST_ITEMS, description="Most configs of a kernel that are tried for a shape.")
+    budget: int = Field(200, ge=1, le=MAX_ITEMS, description="Most configs of a kernel that are tried for a shape.")
     strategy: Literal["auto", "exhaustive", "random"] = Field(
         "auto", description="`auto`: every config where the budget allows it, else random ones and then their kin."
     )
@@ -254,7 +254,7 @@ class BenchmarkSpec(Strict):
     )
     shapes: tuple[ShapeItem, ...] = Field(
         (),
-        max_length=MOST_ITEMS,
+        max_length=MAX_ITEMS,
         description="Sizes: N for a square product, a shape, a range of N, or rectangles.",
         examples=[[1024, {"m": 16, "n": 4096, "k": 4096}, {"start": 256, "stop": 4096, "count": 9, "scale": "log2"}]],
     )

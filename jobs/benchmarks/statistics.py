@@ -1,4 +1,4 @@
-"""Statistics of samples: quantiles, their spread, and the interval of the median.
+"""Statistics of samples: quantiles, their summarize, and the interval of the median.
 
 Quantiles interpolate linearly between the closest ranks (definition 7 of Hyndman and Fan, "Sample quantiles in
 statistical packages", 1996), as numpy and R do by default.
@@ -22,7 +22,7 @@ def quantile(ordered: Sequence[float], share: float) -> float:
     return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
 
 
-def spread(times_us: Sequence[float]) -> SampleStatistics:
+def summarize(times_us: Sequence[float]) -> SampleStatistics:
     """Of at least one sample, in any order."""
     ordered = sorted(times_us)
     return SampleStatistics(

@@ -173,12 +173,12 @@ class Transposer:
     def _turn(self) -> None:
         """Transposes the tile, as far as it is filled."""
         tile = np.frombuffer(self._tile, self._dtype, self._filled // self._element_bytes)
-        turned = _transpose(tile.reshape(-1, self._columns))
+        transposed = _transpose(tile.reshape(-1, self._columns))
         self._filled = 0
         if self._tile_rows == self._rows:
-            self._sink.write(_raw(turned))
+            self._sink.write(_raw(transposed))
         else:
-            self._stage(_raw(turned))
+            self._stage(_raw(transposed))
 
     def _stage(self, data: bytes | bytearray | memoryview) -> None:
         with translated_disk():
@@ -230,11 +230,11 @@ def _transpose(tile: Array) -> Array:
     In one go, rows a power of two apart throw each other out, which takes three to five times as long.
     """
     rows, columns = tile.shape
-    turned = np.empty((columns, rows), tile.dtype)
+    transposed = np.empty((columns, rows), tile.dtype)
     slab = max(16, SLAB_BYTES // (columns * tile.itemsize))
     for first in range(0, rows, slab):
-        turned[:, first : first + slab] = tile[first : first + slab].T
-    return turned
+        transposed[:, first : first + slab] = tile[first : first + slab].T
+    return transposed
 
 
 def _raw(array: Array) -> memoryview:

@@ -11,7 +11,7 @@ import numpy as np
 from jobs.formats.elements import Array
 
 BLOCK_ELEMENTS = 1 << 16  # narrowed at a time, so that what lies between stays in the cache
-LEAST_NORMAL = np.float32(2.0**-6)
+MIN_NORMAL = np.float32(2.0**-6)
 SUBNORMALS = np.float32(2.0**9)  # of them to 1, the least being 2^-9
 NAN = np.uint32(0x7F)
 _CUT = np.uint32(20)  # bits of a float32's fraction that this type has not
@@ -22,7 +22,7 @@ def _all_values() -> Array:
     patterns = np.arange(128)
     exponents, fractions = patterns >> 3, patterns & 7
     normal = np.ldexp(1.0 + fractions / 8, exponents - 7)
-    values = np.where(exponents > 0, normal, fractions / 8 * LEAST_NORMAL)
+    values = np.where(exponents > 0, normal, fractions / 8 * MIN_NORMAL)
     values[NAN] = np.nan
     return np.concatenate([values, -values]).astype(np.float32)
 
@@ -53,7 +53,7 @@ def _narrow_block(values: Array, out: Array) -> None:
     magnitudes = wide & np.uint32(0x7FFFFFFF)
     odd = (magnitudes >> _CUT) & np.uint32(1)
     rounded = (magnitudes + odd + np.uint32((1 << 19) - 1)) >> _CUT
-    small = magnitudes.view(np.float32) < LEAST_NORMAL
+    small = magnitudes.view(np.float32) < MIN_NORMAL
     rounded = np.where(small, _BIAS, rounded) - _BIAS
     rounded[small] = np.rint(magnitudes.view(np.float32)[small] * SUBNORMALS).astype(np.uint32)
     out[:] = np.minimum(rounded, NAN) | (wide >> np.uint32(24) & np.uint32(0x80))

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from jobs.errors import InvalidMatrix, UnsupportedDType
-from jobs.formats.parser import MatrixHeader, MatrixParser, check_shape, shown
+from jobs.formats.parser import MatrixHeader, MatrixParser, check_shape, excerpt
 from kernels.model.numerics import DTypeName
 
 MAGIC = b"\x93NUMPY"
@@ -23,7 +23,7 @@ _DESCRIPTIONS: dict[str, DTypeName] = {"f2": "float16", "f4": "float32", "f8": "
 _BYTE_ORDERS = {"<": False, ">": True}  # whether big-endian; `|`, no order, is for int8
 
 _WRITTEN: dict[DTypeName, str] = {name: f"{'|' if code == 'i1' else '<'}{code}" for code, name in _DESCRIPTIONS.items()}
-TAKEN = "send float16, float32, float64, int8 or int32 (bfloat16, float8_e4m3: as safetensors or octet-stream)"
+SUPPORTED = "send float16, float32, float64, int8 or int32 (bfloat16, float8_e4m3: as safetensors or octet-stream)"
 
 _STRING = re.compile(r"'([^'\\]*)'|\"([^\"\\]*)\"")
 _INTEGER = re.compile(r"([0-9]{1,19})L?(?![0-9A-Za-z_.])")  # 19 digits hold every size up to 2^63; L is Python 2's
@@ -94,12 +94,12 @@ class _Reader:
         return self._at == len(self._text)
 
     def refusal(self, why: str) -> InvalidMatrix:
-        return InvalidMatrix(f"The npy header is not sound at {shown(self._text[self._at :])}: {why}.")
+        return InvalidMatrix(f"The npy header is not sound at {excerpt(self._text[self._at :])}: {why}.")
 
 
 def _description(reader: _Reader) -> str:
     if reader.takes("[") or reader.takes("("):
-        raise UnsupportedDType(f"A matrix has one plain element type, not a structured one; {TAKEN}.")
+        raise UnsupportedDType(f"A matrix has one plain element type, not a structured one; {SUPPORTED}.")
     return reader.string()
 
 
@@ -115,7 +115,7 @@ def _fields(text: str) -> tuple[str, bool, tuple[int, ...]]:
     while not reader.takes("}"):
         key = reader.string()
         if key not in _VALUES or key in found:
-            raise reader.refusal(f"the key {shown(key)} is unknown or comes twice")
+            raise reader.refusal(f"the key {excerpt(key)} is unknown or comes twice")
         reader.expect(":")
         found[key] = _VALUES[key](reader)
         if not reader.takes(","):
@@ -134,7 +134,7 @@ def _element_type(descr: str) -> tuple[DTypeName, bool]:
     order, code = descr[:1], descr[1:]
     if code in _DESCRIPTIONS and (order in _BYTE_ORDERS or descr == "|i1"):
         return _DESCRIPTIONS[code], _BYTE_ORDERS.get(order, False)
-    raise UnsupportedDType(f"The npy element type {shown(descr)} is not taken here; {TAKEN}.")
+    raise UnsupportedDType(f"The npy element type {excerpt(descr)} is not taken here; {SUPPORTED}.")
 
 
 class NpyParser(MatrixParser):

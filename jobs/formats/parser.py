@@ -25,7 +25,7 @@ MAX_ADDRESSABLE_BYTES = 2**63  # numpy counts elements and bytes in signed 64-bi
 SHOWN_CHARACTERS = 40
 
 
-def shown(text: str) -> str:
+def excerpt(text: str) -> str:
     """A caller's text, safe to quote in a message: escaped and cut."""
     return ascii(text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "…")
 
@@ -78,7 +78,7 @@ class MatrixParser(ABC):
 
     `open_sink` is called once per matrix, as soon as the header is known to be sound: that is where room is reserved.
     `body_bytes` is the body's length where it is known beforehand. `staging_dir` takes the temporary file that a large
-    Fortran-order matrix is turned round in; leaving the context removes it.
+    Fortran-order matrix is transposed in; leaving the context removes it.
     """
 
     def __init__(self, open_sink: OpenSink, *, body_bytes: int | None = None, staging_dir: Path | None = None) -> None:

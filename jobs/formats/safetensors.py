@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 from jobs.errors import InvalidMatrix, UnsupportedDType
 from jobs.formats.elements import matrix_bytes
-from jobs.formats.parser import MatrixHeader, MatrixParser, OpenSink, check_shape, shown
+from jobs.formats.parser import MatrixHeader, MatrixParser, OpenSink, check_shape, excerpt
 from kernels.model.numerics import DTypeName
 
 MAX_HEADER_BYTES = 1 << 20
@@ -80,14 +80,14 @@ def _integers(value: object) -> list[int] | None:
 
 def _tensor(name: str, value: object) -> _Tensor:
     if not isinstance(value, dict) or value.keys() != {"dtype", "shape", "data_offsets"}:
-        raise InvalidMatrix(f"Tensor {shown(name)} must have dtype, shape and data_offsets, and nothing else.")
+        raise InvalidMatrix(f"Tensor {excerpt(name)} must have dtype, shape and data_offsets, and nothing else.")
     shape, offsets = _integers(value["shape"]), _integers(value["data_offsets"])
     if shape is None or offsets is None or len(offsets) != 2:
-        raise InvalidMatrix(f"Tensor {shown(name)}: shape and data_offsets must be arrays of whole numbers.")
+        raise InvalidMatrix(f"Tensor {excerpt(name)}: shape and data_offsets must be arrays of whole numbers.")
     dtype = _DTYPES.get(value["dtype"]) if isinstance(value["dtype"], str) else None
     if dtype is None:
-        given = shown(str(value["dtype"]))
-        raise UnsupportedDType(f"Tensor {shown(name)}: dtype {given} is not taken here; send {', '.join(_DTYPES)}.")
+        given = excerpt(str(value["dtype"]))
+        raise UnsupportedDType(f"Tensor {excerpt(name)}: dtype {given} is not taken here; send {', '.join(_DTYPES)}.")
     return _Tensor(MatrixHeader(dtype, check_shape(dtype, shape), name), *offsets)
 
 
@@ -99,7 +99,7 @@ def _tiled(tensors: list[_Tensor]) -> list[_Tensor]:
         size = tensor.header.bytes
         if tensor.begin != end or tensor.end - tensor.begin != size:
             raise InvalidMatrix(
-                f"Tensor {shown(tensor.header.name)}: data_offsets must be [{end}, {end + size}], as its shape and "
+                f"Tensor {excerpt(tensor.header.name)}: data_offsets must be [{end}, {end + size}], as its shape and "
                 "dtype say; tensors lie end to end, without gap or overlap."
             )
         end = tensor.end
@@ -144,7 +144,7 @@ class SafetensorsParser(MatrixParser):
         if self._names is None and len(header) != 1:
             raise InvalidMatrix(f"The safetensors body must hold one tensor; it holds {len(header)}.")
         if self._names is not None and header.keys() != set(self._names):
-            held = ", ".join(shown(name) for name in list(header)[:4]) or "none"
+            held = ", ".join(excerpt(name) for name in list(header)[:4]) or "none"
             raise InvalidMatrix(f"The safetensors body must hold the tensors {', '.join(self._names)}; it has {held}.")
 
 

@@ -162,8 +162,8 @@ class MatrixIndex:
             raise _full("This API key", need_bytes, kept_owner, self._bounds.owner_bytes)
 
 
-def _full(whose: str, need_bytes: int, kept_bytes: int, most_bytes: int) -> StoreFull:
+def _full(whose: str, need_bytes: int, kept_bytes: int, max_bytes: int) -> StoreFull:
     return StoreFull(
-        f"{whose} has no room for {need_bytes} more bytes: {kept_bytes} of {most_bytes} are used; delete matrices that "
+        f"{whose} has no room for {need_bytes} more bytes: {kept_bytes} of {max_bytes} are used; delete matrices that "
         "are no longer needed, or try again later."
     )

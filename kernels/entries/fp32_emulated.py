@@ -104,7 +104,7 @@ FP32_EMULATED: tuple[Kernel, ...] = (
             Parameter("block_n", (LINES,), LINES, "columns of the product per thread block", compiled=False),
             Parameter("block_k", (DEPTH,), DEPTH, "steps of k per ring slot", compiled=False),
             Parameter("cluster", (1, 2), 1, "vertically adjacent thread blocks that share tiles of B's digits"),
-            Parameter("least", (6, 7, 8, 10), 6, "fewest int8 products of a tile"),
+            Parameter("min_products", (6, 7, 8, 10), 6, "fewest int8 products of a tile"),
         ),
         arrange=_resident_blocks,
         shared_bytes=lambda _config, _dtype: SHARED_BYTES,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kernels.model.arrange import tiles
-from kernels.model.border import BORDER, border_clocks, core
 from kernels.model.boxes import Boxes
+from kernels.model.edge import EDGE, core, edge_clocks
 from kernels.model.kernel import Constraint, CudaKernel, Default, Kernel, Launch, Parameter, TileConfig
 from kernels.model.numerics import DTYPES, OWN_ACCURACY, AccuracyName, DTypeName, Problem
 
@@ -68,13 +68,13 @@ def _clocks(problem: Problem, config: TileConfig, multiprocessors: int) -> float
     idle, more = -whole % clusters, 0
     if thin == 0 and columns in NARROWER and not config.get("promote") and n >= (across + 1) * NARROWER[columns]:
         more = min(idle // (GROUP * problem.batch), down // GROUP) * GROUP * problem.batch
-    turns = tiles(whole, clusters) * (1 - more / max(whole + more, 1))
-    thin_turns = tiles(max(thin - idle, 0), clusters)
+    waves = tiles(whole, clusters) * (1 - more / max(whole + more, 1))
+    thin_waves = tiles(max(thin - idle, 0), clusters)
     stages = tiles(problem.k * DTYPES[problem.dtype].itemsize, ROW_BYTES)
     of_words = problem.dtype == "float32" and _as_it_lies(problem, config)
     each = (STAGE_CLOCKS_OF_WORDS if of_words else STAGE_CLOCKS)[columns]
-    border = border_clocks(problem, config, _cluster_tile(problem, config))
-    return (turns + thin_turns) * (stages * each + columns * END_CLOCKS) + border
+    edge = edge_clocks(problem, config, _cluster_tile(problem, config))
+    return (waves + thin_waves) * (stages * each + columns * END_CLOCKS) + edge
 
 
 def _resident_blocks(problem: Problem, config: TileConfig) -> Launch:
@@ -107,10 +107,10 @@ def _sums(config: TileConfig) -> int:
 
 
 def _defaults(own: tuple[Parameter, ...]) -> tuple[Default, ...]:
-    """Every width, with and without a border if the kernel has that parameter."""
-    borders: list[TileConfig] = [{"border": value} for value in BORDER.values] if BORDER in own else [{}]
+    """Every width, with and without a edge if the kernel has that parameter."""
+    edges: list[TileConfig] = [{"edge": value} for value in EDGE.values] if EDGE in own else [{}]
     widths = [{"block_m": BLOCK_M, "block_n": n, "stages": stages, "cluster": blocks} for n, stages, blocks in WIDTHS]
-    return tuple(Default(config={**width, **border}) for width in widths for border in borders)
+    return tuple(Default(config={**width, **edge}) for width in widths for edge in edges)
 
 
 def _warp_specialised(
@@ -205,7 +205,7 @@ TF32: tuple[Kernel, ...] = (
         "accuracy `tf32` or `bf16`, or for it by name.",
         f"{DESIGN} (fast.cu, 2024); rounding by the tensor map as in CUTLASS 3.",
         ("float32", "tf32"),
-        (BORDER,),
+        (EDGE,),
     ),
 )
 FP8: tuple[Kernel, ...] = (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from kernels.entries.hopper import BARRIER_BYTES, HOPPER, LARGEST_SHARED_BYTES, OUT_BOXES, OUT_BYTES, OUT_ROWS
 from kernels.model.arrange import tiles
-from kernels.model.border import BORDER, MOST, core
 from kernels.model.boxes import Boxes, Thin
+from kernels.model.edge import EDGE, MAX_EDGE, core
 from kernels.model.kernel import (
     Constraint,
     CudaKernel,
@@ -103,13 +103,13 @@ def _boxes(problem: Problem, config: TileConfig) -> Boxes:
         b=(BLOCK_K, BOX),
         c=(OUT_ROWS, BLOCK_K),
         wanted=(True, False),
-        thin=Thin((BLOCK_K, MOST), inner.m, inner.n),
+        thin=Thin((BLOCK_K, MAX_EDGE), inner.m, inner.n),
     )
 
 
-def _config(block_m: int, block_n: int, stages: int, border: int) -> TileConfig:
+def _config(block_m: int, block_n: int, stages: int, edge: int) -> TileConfig:
     sizes = {"block_m": block_m, "block_n": block_n, "block_k": BLOCK_K}
-    return sizes | {"stretch": 4, "stages": stages, "border": border}
+    return sizes | {"stretch": 4, "stages": stages, "edge": edge}
 
 
 HOPPER_FP32: tuple[CudaKernel, ...] = (
@@ -136,7 +136,7 @@ HOPPER_FP32: tuple[CudaKernel, ...] = (
             Parameter("block_k", (BLOCK_K,), BLOCK_K, "steps of k per stage"),
             Parameter("stretch", (4, 8), 4, "steps of k in one branch-free stretch of code"),
             Parameter("stages", (3, 4), 3, "tiles in shared memory: one multiplied, the others in flight"),
-            BORDER,
+            EDGE,
         ),
         constraints=(
             Constraint(
@@ -149,9 +149,7 @@ HOPPER_FP32: tuple[CudaKernel, ...] = (
             ),
         ),
         defaults=tuple(
-            Default(config=_config(*shape, border))
-            for shape in ((128, 128, 3), (128, 256, 4))
-            for border in BORDER.values
+            Default(config=_config(*shape, edge)) for shape in ((128, 128, 3), (128, 256, 4)) for edge in EDGE.values
         ),
         arrange=_resident_blocks,
         shared_bytes=_shared_bytes,

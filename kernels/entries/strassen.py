@@ -25,7 +25,7 @@ BASE = _pipelined()  # whose tiles and constraints these are
 
 def is_direct(problem: Problem, config: TileConfig) -> bool:
     """Whether it is multiplied whole, in the ordinary way."""
-    too_small = min(problem.m, problem.n, problem.k) < config["least_side"]
+    too_small = min(problem.m, problem.n, problem.k) < config["min_side"]
     return too_small or FACTORS * problem.batch > MAX_GRID_Z
 
 
@@ -110,7 +110,7 @@ STRASSEN: tuple[Kernel, ...] = (
             Parameter("thread_n", (8,), 8, "columns of the product per thread"),
             Parameter("stages", (4,), 4, "pairs of tiles in shared memory"),
             Parameter(
-                "least_side",
+                "min_side",
                 (64, 1024, 2048, 3072, 4096),
                 3072,
                 "a product with a shorter side is multiplied in the ordinary way",

@@ -6,8 +6,8 @@ import itertools
 import math
 
 from kernels.model.arrange import tile_grid, tiles
-from kernels.model.border import BORDER, border_clocks, core
 from kernels.model.buckets import SKINNY, BucketName
+from kernels.model.edge import EDGE, core, edge_clocks
 from kernels.model.kernel import Constraint, CudaKernel, Default, Kernel, Launch, Parameter, TileConfig, Workspace
 from kernels.model.numerics import OWN_ACCURACY, DTypeName, Problem
 
@@ -25,7 +25,7 @@ MULTIPLY_ADDS = 128  # of a multiprocessor's tensor cores in a clock
 # Measured on an H200: how much longer an element takes, by those of a tile, and resident blocks over others.
 SLOWER = {128 * 128: 1.0, 128 * 64: 1.1, 64 * 64: 1.18}
 STAYING, SHARING_CLOCKS = 1.035, 14_000
-LEAST_STAGES = 32  # of k, for blocks to stay: less is lost in handing over sums
+MIN_STAGES = 32  # of k, for blocks to stay: less is lost in handing over sums
 
 
 def _warps(config: TileConfig) -> int:
@@ -74,16 +74,16 @@ def _clocks(problem: Problem, config: TileConfig, multiprocessors: int) -> float
     """Waves of as many tiles as fit, at the rate of the tensor cores. Resident blocks share the last one."""
     block_m, block_n = config["block_m"], config["block_n"]
     count, each = _tiles(_inner(problem, config), config), WARPS // _warps(config)
-    turn = each * block_m * block_n * problem.k / MULTIPLY_ADDS
-    border = border_clocks(problem, config, (block_m, block_n))
+    wave = each * block_m * block_n * problem.k / MULTIPLY_ADDS
+    edge = edge_clocks(problem, config, (block_m, block_n))
     if not config["resident"]:
-        return tiles(count, multiprocessors * each) * turn * SLOWER[block_m * block_n] + border
-    if problem.k < LEAST_STAGES * config["block_k"]:
+        return tiles(count, multiprocessors * each) * wave * SLOWER[block_m * block_n] + edge
+    if problem.k < MIN_STAGES * config["block_k"]:
         return math.inf
-    return count / multiprocessors * turn * STAYING + SHARING_CLOCKS + border
+    return count / multiprocessors * wave * STAYING + SHARING_CLOCKS + edge
 
 
-def _config(shape: tuple[int, int, int], ahead: int, stages: int, border: int, resident: int) -> TileConfig:
+def _config(shape: tuple[int, int, int], ahead: int, stages: int, edge: int, resident: int) -> TileConfig:
     block_m, block_n, warp_m = shape
     return {
         "block_m": block_m,
@@ -94,7 +94,7 @@ def _config(shape: tuple[int, int, int], ahead: int, stages: int, border: int, r
         "step": 8,
         "ahead": ahead,
         "stages": stages,
-        "border": border,
+        "edge": edge,
         "resident": resident,
     }
 
@@ -102,8 +102,8 @@ def _config(shape: tuple[int, int, int], ahead: int, stages: int, border: int, r
 def _defaults(shape: tuple[int, int, int], ahead: int, stages: int, *buckets: BucketName) -> tuple[Default, ...]:
     staying = RESIDENT.values if shape == SHAPES[0] else (0,)
     return tuple(
-        Default(config=_config(shape, ahead, stages, border, resident), buckets=buckets)
-        for border, resident in itertools.product(BORDER.values, staying)
+        Default(config=_config(shape, ahead, stages, edge, resident), buckets=buckets)
+        for edge, resident in itertools.product(EDGE.values, staying)
     )
 
 
@@ -135,7 +135,7 @@ TENSOR_FP64: tuple[Kernel, ...] = (
             Parameter("step", (8, 16), 8, "steps of k per instruction"),
             Parameter("ahead", (1, 2), 2, "slabs of rows read before they are multiplied"),
             Parameter("stages", (3, 4), 4, "tiles in shared memory: one multiplied, the others in flight"),
-            BORDER,
+            EDGE,
             RESIDENT,
         ),
         constraints=(

@@ -18,7 +18,7 @@ class Thin:
 @dataclass(frozen=True, slots=True)
 class Boxes:
     """What one bulk tensor copy moves of each matrix, swizzled where rows have 128 bytes: (rows, columns) in elements,
-    as it is stored; where operands are wanted along or across k, once those that lie otherwise are turned."""
+    as it is stored; where operands are wanted along or across k, once those that lie otherwise are transposed."""
 
     a: tuple[int, int]
     b: tuple[int, int]

@@ -17,11 +17,11 @@ from kernels.model.boxes import Boxes
 from kernels.model.buckets import BUCKET_NAMES, BucketName, bucket_of
 from kernels.model.fallback import Fallback
 from kernels.model.numerics import DTYPES, AccuracyName, DTypeName, Problem, meets
-from kernels.model.sentences import told, too_new, too_old
+from kernels.model.sentences import describe_config, too_new, too_old
+from kernels.model.sources import source_files
 
 TileConfig = Mapping[str, int]
 DeviceClass = Literal["cpu", "gpu"]
-SOURCE_DIR = Path(__file__).parent.parent / "cuda"
 NO_CONFIG: TileConfig = MappingProxyType({})
 MAX_REGISTERS = 255  # of one thread, 32 bits each
 MULTIPROCESSORS = 132  # of a device that does not say
@@ -244,14 +244,14 @@ class CudaKernel(Kernel):
     # Programmatic dependent launch: its functions wait by themselves for what is before them on the stream, a
     # transposition or each other, so they may begin early.
     supports_dependent_launch: bool = False
-    # What is left of a product for the kernel, where a function apart computes a border of it.
+    # What is left of a product for the kernel, where a function apart computes a edge of it.
     inner: Callable[[Problem, TileConfig], Problem] = field(default=lambda problem, _config: problem, repr=False)
     # About how many clocks a config takes on so many multiprocessors; the cheapest default that suits is taken.
     clocks: Callable[[Problem, TileConfig, int], float] | None = field(default=None, repr=False)
 
     @property
     def source_path(self) -> Path:
-        return SOURCE_DIR / f"{self.name}.cu"
+        return source_files()[f"{self.name}.cu"]
 
     def defines(self, config: TileConfig) -> tuple[str, ...]:
         """Compiler options that give the source its tile sizes: block_m=64 becomes -DBLOCK_M=64."""
@@ -262,19 +262,19 @@ class CudaKernel(Kernel):
         registers = self.accumulators(config) * -(-DTYPES[dtype].accumulator_bytes // 4)
         if registers > MAX_REGISTERS - SPARE_REGISTERS:
             return (
-                f"{self.name} with {told(config)} keeps {registers} registers of {dtype} sums in a thread, which has "
-                f"{MAX_REGISTERS - SPARE_REGISTERS} for them; take smaller thread tiles."
+                f"{self.name} with {describe_config(config)} keeps {registers} registers of {dtype} sums in a thread, "
+                f"which has {MAX_REGISTERS - SPARE_REGISTERS} for them; take smaller thread tiles."
             )
         need = self.shared_bytes(config, dtype)
         if device is not None and 0 < device.shared_bytes_per_block < need:
             return (
-                f"{self.name} with {told(config)} needs {need} bytes of shared memory a block for {dtype}; the device "
-                f"has {device.shared_bytes_per_block}; take smaller tiles."
+                f"{self.name} with {describe_config(config)} needs {need} bytes of shared memory a block for {dtype}; "
+                f"the device has {device.shared_bytes_per_block}; take smaller tiles."
             )
         return None
 
     def as_launched(self, problem: Problem, config: TileConfig) -> Problem:
-        """The product as the kernel's function finds it: without border, and with operands as it wants them."""
+        """The product as the kernel's function finds it: without edge, and with operands as it wants them."""
         inner = self.inner(problem, config)
         if self.boxes is None or (wanted := self.boxes(inner, config).wanted) is None:
             return inner

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 
-def told(config: Mapping[str, int]) -> str:
+def describe_config(config: Mapping[str, int]) -> str:
     """As in `block_m=64, block_n=64`."""
     return ", ".join(f"{name}={value}" for name, value in config.items())
 

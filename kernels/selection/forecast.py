@@ -31,12 +31,12 @@ from kernels.selection.tuned import Entry, RankedRow, Trial, doublings
 REACH = 8.0  # doublings within which speeds are alike
 NOISE = 0.15  # of a speed at one shape, beside what speeds at far shapes differ by: the library's own jumps, mostly
 CAUTION = 0.15  # taken off the logarithm of a kernel's speed where nothing near was measured
-SEEN = 0.2  # of what fuller tiles and waves gain, by a power: the library's own speed has jumps too
+GAIN_EXPONENT = 0.2  # of what fuller tiles and waves gain, by a power: the library's own speed has jumps too
 SHAPES, POINTS = 32, 16  # of the nearest shapes so many are looked at, and of a kernel so many of them
 TRIED = 8  # the nearest shapes at which a config was as exact as the library, but for one, if it counts
 EXACT = 0.55  # and so much of the library's error is the most it should have: that falls where the library cuts k
-LEAST_ERROR = 1e-3  # over the library's: what is exact has no logarithm
-PROMISING, MOST_PROMISING = 0.8, 5  # of the fastest's speed; so many are worth a probe
+MIN_ERROR = 1e-3  # over the library's: what is exact has no logarithm
+PROMISING, MAX_PROMISING = 0.8, 5  # of the fastest's speed; so many are worth a probe
 _Shape = tuple[int, int, int, int]
 _Config = tuple[tuple[str, int], ...]
 # Of what is forecast as one: a kernel in whichever config was best, or a config of one that was tried in each.
@@ -95,7 +95,7 @@ def promising(
     whether it should be as exact as the library or not."""
     together = _points(entries, fit, problem, device)
     found = sorted((_forecast(points, problem, device) for points in together.values()), key=lambda one: -one.cautious)
-    return tuple(one for one in found[:MOST_PROMISING] if one.cautious >= PROMISING * found[0].cautious)
+    return tuple(one for one in found[:MAX_PROMISING] if one.cautious >= PROMISING * found[0].cautious)
 
 
 def _items(config: TileConfig) -> _Config:
@@ -138,7 +138,7 @@ def _is_as_exact(points: list[SpeedPoint], problem: Problem) -> bool:
     errors = [point.row.error_of_baseline for point in points if isinstance(point.row, Trial)]
     if not errors:  # its products are of the type itself
         return True
-    known = [log(max(error, LEAST_ERROR)) for error in errors if error is not None]
+    known = [log(max(error, MIN_ERROR)) for error in errors if error is not None]
     if len(known) < len(errors) or sum(error > 0.0 for error in known[:TRIED]) > 1:
         return False
     return _interpolated(points, known, problem)[0] <= log(EXACT)
@@ -214,4 +214,4 @@ def _gain(point: SpeedPoint, problem: Problem, device: DeviceTraits) -> float:
     if not isinstance(point.kernel, CudaKernel):
         return 1.0
     here, there = (filled(point.kernel, point.config, each, device) for each in (problem, point.entry.problem))
-    return float((here / there) ** SEEN)
+    return float((here / there) ** GAIN_EXPONENT)

@@ -61,7 +61,7 @@ def media_types(forms: Mapping[str, ResultFormat]) -> Sequence[str]:
     return [form.media_type for form in forms.values()]
 
 
-async def shown(
+async def results_reply(
     request: Request, job_id: str, what: str, forms: Mapping[str, ResultFormat], asked: str | None
 ) -> Response:
     """The job's results in the form `asked` for by name or, without that, by Accept.

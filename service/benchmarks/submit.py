@@ -10,7 +10,7 @@ import orjson
 from analysis.estimate import BenchmarkPlan, plan
 from jobs.benchmarks.cases import check_named
 from jobs.benchmarks.presets import PRESETS
-from jobs.benchmarks.size import COUNTLESS, most_cases
+from jobs.benchmarks.size import COUNTLESS, max_cases
 from jobs.benchmarks.spec import BenchmarkSpec
 from jobs.errors import BenchmarkTooLarge, MatmulError
 from jobs.fleet.workers import DeviceInfo, WorkerInfo
@@ -24,7 +24,7 @@ from service.context import Context
 from service.submit.job import Receipt, replayed, submit_job
 
 COUNTED_OUT = 20  # times the limit: a spec that may come to more is refused without expanding it
-LEAST_CASE_S = 0.1  # for the sentence that refuses it
+MIN_CASE_S = 0.1  # for the sentence that refuses it
 
 
 def submit(context: Context, owner: str, key: str | None, body: bytes) -> Receipt:
@@ -96,23 +96,23 @@ def _fingerprint(asked: BenchmarkInput) -> str:
 def bounded(spec: BenchmarkSpec, device: DeviceInfo, settings: Settings) -> BenchmarkPlan:
     """What it comes to. Raises BenchmarkTooLarge past the settings' limits, and what `check_named` and `plan` raise."""
     limit = settings.max_benchmark_cases
-    most = most_cases(spec, device.device_class) * spec.timing.rounds
+    most = max_cases(spec, device.device_class) * spec.timing.rounds
     if most > COUNTED_OUT * limit:
         count = f"{COUNTLESS} or more" if most >= COUNTLESS else str(most)
-        least_s = f"{min(most, COUNTLESS) * LEAST_CASE_S:.0f}"
-        raise _too_large(f"up to {count} measurements (cases times rounds), {least_s} s or more", str(limit))
+        min_s = f"{min(most, COUNTLESS) * MIN_CASE_S:.0f}"
+        raise _too_large(f"up to {count} measurements (cases times rounds), {min_s} s or more", str(limit))
     check_named(spec)
     found = plan(spec, device)
     if found.measurements > limit:
-        told = f"{found.measurements} measurements (cases times rounds), about {found.estimate_s:.0f} s"
-        raise _too_large(told, str(limit))
+        size = f"{found.measurements} measurements (cases times rounds), about {found.estimate_s:.0f} s"
+        raise _too_large(size, str(limit))
     if found.flops > settings.max_benchmark_flops:
-        told = f"{found.flops:.3g} operations at the least number of samples, about {found.estimate_s:.0f} s"
-        raise _too_large(told, f"{settings.max_benchmark_flops:.3g}")
+        size = f"{found.flops:.3g} operations at the least number of samples, about {found.estimate_s:.0f} s"
+        raise _too_large(size, f"{settings.max_benchmark_flops:.3g}")
     return found
 
 
-def _too_large(told: str, limit: str) -> BenchmarkTooLarge:
+def _too_large(size: str, limit: str) -> BenchmarkTooLarge:
     return BenchmarkTooLarge(
-        f"The benchmark comes to {told}; this server takes at most {limit}. Ask for fewer sizes, configs or rounds."
+        f"The benchmark comes to {size}; this server takes at most {limit}. Ask for fewer sizes, configs or rounds."
     )

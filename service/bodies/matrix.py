@@ -23,7 +23,7 @@ from service.bodies.uploads import Upload
 from service.context import Context
 from service.http.negotiation import JSON, NPY, OCTETS, SAFETENSORS
 
-TAKEN = (NPY, SAFETENSORS, OCTETS, JSON)
+ACCEPTED_TYPES = (NPY, SAFETENSORS, OCTETS, JSON)
 
 
 class MatrixUpload(Strict):
@@ -93,7 +93,7 @@ class JsonMatrixReader(Reader[Upload]):
 def matrix_reader(
     request: Request, media_type: str, body: Body, open_upload: OpenUpload, context: Context
 ) -> Reader[Upload]:
-    """`media_type` is one of TAKEN. Raises InvalidRequest and its kin."""
+    """`media_type` is one of ACCEPTED_TYPES. Raises InvalidRequest and its kin."""
     if media_type == JSON:
         return JsonMatrixReader(open_upload)
     reader = FileReader(open_upload)

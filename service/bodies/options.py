@@ -1,4 +1,4 @@
-"""What a caller may ask for beside the operands, and how a wrong field is told."""
+"""What a caller may ask for beside the operands, and how a wrong field is options_error."""
 
 from __future__ import annotations
 
@@ -88,10 +88,12 @@ def parse_model_json(model: type[M], text: bytes, at: str = "", *, kinds: frozen
     try:
         return model.model_validate_json(text, strict=True)
     except ValidationError as error:
-        raise told(error, model, at, kinds) from None
+        raise options_error(error, model, at, kinds) from None
 
 
-def told(error: ValidationError, model: type[BaseModel], at: str, kinds: frozenset[str] = frozenset()) -> MatmulError:
+def options_error(
+    error: ValidationError, model: type[BaseModel], at: str, kinds: frozenset[str] = frozenset()
+) -> MatmulError:
     """The first of pydantic's complaints, as one of our errors."""
     first = error.errors(include_url=False, include_input=False)[0]
     place = _place(first["loc"], kinds)

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from jobs.base import Strict
 from service.benchmarks.body import SPEC_BYTES
-from service.benchmarks.replies import REPORT, RESULTS, check_comparable, compared, plot_forms, shown
+from service.benchmarks.replies import REPORT, RESULTS, check_comparable, compared, plot_forms, results_reply
 from service.benchmarks.submit import dry_run, presets, submit
 from service.bodies.body import Body
 from service.bodies.reader import media_type_of, unsupported
@@ -84,18 +84,18 @@ async def _body(request: Request) -> bytes:
 @router.get("/{job_id}/results", **manual.RESULTS)
 async def get_results(request: Request, job_id: manual.JobId, query: Annotated[ResultsQuery, Query()]) -> Response:
     if query.compare is None:
-        return await shown(request, job_id, "results", RESULTS, query.format)
+        return await results_reply(request, job_id, "results", RESULTS, query.format)
     check_comparable(query.format)
     return await compared(request, job_id, query.compare)
 
 
 @router.get("/{job_id}/report", **manual.REPORT)
 async def get_report(request: Request, job_id: manual.JobId, query: Annotated[ReportQuery, Query()]) -> Response:
-    return await shown(request, job_id, "report", REPORT, query.format)
+    return await results_reply(request, job_id, "report", REPORT, query.format)
 
 
 @router.get("/{job_id}/plots/{name}", **manual.PLOT)
 async def get_plot(
     request: Request, job_id: manual.JobId, name: manual.PlotName, query: Annotated[PlotQuery, Query()]
 ) -> Response:
-    return await shown(request, job_id, f"plots.{name}", plot_forms(name), query.format)
+    return await results_reply(request, job_id, f"plots.{name}", plot_forms(name), query.format)

@@ -29,10 +29,10 @@ async def job_events(request: Request, job_id: manual.JobId) -> Response:
     if request.state.head:
         return Response(None, 200, HEADERS, EVENT_STREAM)
 
-    async def told() -> AsyncIterator[bytes]:
+    async def event_stream() -> AsyncIterator[bytes]:
         with context.hub.watch(job_id) as watch:
             watch.wake()  # for what came between the reading and this
             async for chunk in stream(context, watch, job_id, first, last_id):
                 yield chunk
 
-    return StreamingResponse(told(), 200, HEADERS, EVENT_STREAM)
+    return StreamingResponse(event_stream(), 200, HEADERS, EVENT_STREAM)

@@ -24,7 +24,7 @@ from service.submit.operands import OperandResolver
 from service.submit.product import Submitter
 from service.submit.replies import end_reply, pending_reply
 
-TAKEN = (JSON, MULTIPART, SAFETENSORS)
+ACCEPTED_TYPES = (JSON, MULTIPART, SAFETENSORS)
 
 router = APIRouter()
 
@@ -48,8 +48,8 @@ async def _submit(request: Request, context: Context, job_id: str, key: str | No
     """Reads the body and records a job for it."""
     owner, settings = owner_of(request), context.settings
     media_type = media_type_of(request.headers.get("content-type"))
-    if media_type not in TAKEN:
-        raise unsupported(media_type, TAKEN)
+    if media_type not in ACCEPTED_TYPES:
+        raise unsupported(media_type, ACCEPTED_TYPES)
     limit_bytes = settings.max_json_bytes if media_type == JSON else settings.max_body_bytes
     body = Body(request.scope, request.receive, limit_bytes=limit_bytes)
     uploads = UploadSet(

@@ -11,7 +11,7 @@ from jobs.errors import MatrixNotFound
 from jobs.matrices.indexed_store import is_address
 from jobs.matrices.interface import MatrixInfo
 from service.bodies.body import Body
-from service.bodies.matrix import TAKEN, matrix_reader
+from service.bodies.matrix import ACCEPTED_TYPES, matrix_reader
 from service.bodies.reader import media_type_of, unsupported
 from service.bodies.receive import receive
 from service.bodies.uploads import Upload, UploadOwner, UploadSet
@@ -43,8 +43,8 @@ async def _upload(request: Request, expected_id: str | None, key: str | None) ->
     context, owner = context_of(request), owner_of(request)
     settings, ttl_s = context.settings, float(context.settings.matrix_ttl_s)
     media_type = media_type_of(request.headers.get("content-type"))
-    if media_type not in TAKEN:
-        raise unsupported(media_type, TAKEN)
+    if media_type not in ACCEPTED_TYPES:
+        raise unsupported(media_type, ACCEPTED_TYPES)
     limit_bytes = settings.max_json_bytes if media_type == JSON else settings.max_body_bytes
     body = Body(request.scope, request.receive, limit_bytes=limit_bytes)
     uploads = UploadSet(

@@ -58,7 +58,7 @@ class OperandResolver:
                 f"The random matrix would have {size} bytes; the largest made here has "
                 f"{self._settings.max_matrix_bytes}."
             )
-        return OperandType(dtype, spec.shape, follows_options=True)
+        return OperandType(dtype, spec.shape, adopts_dtype=True)
 
     def _stored(self, matrix_id: str) -> MatrixInfo:
         """A stored matrix, which from now on is kept for its full time again. Raises MatrixNotFound."""

@@ -20,7 +20,7 @@ class OperandType:
 
     dtype: DTypeName
     shape: tuple[int, ...]
-    follows_options: bool = False  # made from a seed: `dtype` was its default, no claim about it
+    adopts_dtype: bool = False  # made from a seed: `dtype` was its default, no claim about it
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ def _default_accuracy(kernel: str, dtype: DTypeName) -> AccuracyName:
 def _common_dtype(options: MatmulOptions, a: OperandType, b: OperandType) -> DTypeName:
     if a.dtype != b.dtype:
         raise UnsupportedDType(f"a is {a.dtype} but b is {b.dtype}; both operands must have the same element type.")
-    if options.dtype not in (None, a.dtype) and not (a.follows_options and b.follows_options):
+    if options.dtype not in (None, a.dtype) and not (a.adopts_dtype and b.adopts_dtype):
         raise UnsupportedDType(f"dtype is {options.dtype} but the operands are {a.dtype}; leave it out.", field="dtype")
     return a.dtype
 

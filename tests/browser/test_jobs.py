@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, Page, expect
 from jobs.ledger.interface import JobFilter
 from jobs.models import new_id
 from jobs.redis.embedded import EmbeddedServer
-from service.dashboard.jobs.bulk import MOST_AT_ONCE
+from service.dashboard.jobs.bulk import MAX_AT_ONCE
 from service.dashboard.jobs.list import PAGE_JOBS
 from tests.browser.conftest import TIMEOUT_MS
 from tests.support.http.pages import get
@@ -109,7 +109,7 @@ def test_the_oldest_is_on_the_first_page_of_its_filter(full: Full, client: httpx
 
 def test_more_than_can_be_done_at_once_is_told(client: httpx.Client) -> None:
     page = get(client, f"{MANY}?action=cancel&scope=all&kernel=cpu_blas")
-    assert f"Cancel {MOST_AT_ONCE} jobs" in page.text and "There are more" in page.text
+    assert f"Cancel {MAX_AT_ONCE} jobs" in page.text and "There are more" in page.text
 
 
 def test_older_and_newest_jobs_are_a_click_away(tab: Tab) -> None:

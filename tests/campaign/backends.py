@@ -110,9 +110,9 @@ class CpuBackend(Backend):
     def __init__(self) -> None:
         self.device = cpu_info(1)
         self.ways = tuple(
-            Way(f"cpu_blas as {accuracy}", NO_CONFIG, dtype, accuracy, (turned, other))
+            Way(f"cpu_blas as {accuracy}", NO_CONFIG, dtype, accuracy, (transposed, other))
             for dtype, accuracy in CPU_CLASSES
-            for turned in (False, True)
+            for transposed in (False, True)
             for other in (False, True)
         )
 

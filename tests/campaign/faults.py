@@ -193,8 +193,8 @@ def k_truncated(scene: Scene, c: Array, rng: np.random.Generator) -> None:
     problem, (item, row, _) = scene.problem, _place(c, rng)
     steps = min(problem.k, int(rng.choice(BLOCKS_OF_K)))
     a, b = (
-        core(each, transposed=turned)
-        for each, turned in ((scene.a, problem.transpose_a), (scene.b, problem.transpose_b))
+        core(each, transposed=transposed)
+        for each, transposed in ((scene.a, problem.transpose_a), (scene.b, problem.transpose_b))
     )
     last_a, last_b = a[item % len(a)][:, problem.k - steps :], b[item % len(b)][problem.k - steps :]
     rows = slice(None) if rng.random() < 0.5 else slice(row, row + 1)  # the whole product, or one row

@@ -53,8 +53,8 @@ def backend_of(share: Share) -> Backend:
 
 def run(share: Share) -> Result:
     result = Result({name: Tally() for name in FAULTS})
-    whole = 0 if share.sketches else verify.MOST_DIRECT
-    with threadpool_limits(1), mock.patch.object(verify, "MOST_DIRECT", whole):
+    whole = 0 if share.sketches else verify.MAX_DIRECT
+    with threadpool_limits(1), mock.patch.object(verify, "MAX_DIRECT", whole):
         began, backend = time.monotonic(), backend_of(share)
         check_clean(backend, share, result, began + CLEAN_SHARE * share.seconds)
         inject(backend, share, result, began + share.seconds)

@@ -16,7 +16,7 @@ from tests.campaign.data import CLEAN_FLOATS, EXTREME, FAULTY_FLOATS, INTEGERS, 
 from tests.campaign.truth import Truth, truth_of
 
 DEEPEST = 300_000
-MOST_TERMS = 1 << 21  # m·n·k of a faulty product: the truth takes them one by one
+MAX_TERMS = 1 << 21  # m·n·k of a faulty product: the truth takes them one by one
 TILE = 128  # of the largest tile that is spoilt
 CLEAN_EXTENT, CLEAN_DEPTH = 48, 256
 Sort = Literal["plain", "large", "deep", "overflow"]
@@ -104,17 +104,17 @@ def _data(rng: np.random.Generator, way: Way, floats: tuple[str, ...]) -> str:
 def _sizes(rng: np.random.Generator, sort: Sort) -> tuple[int, int, int]:
     if sort == "large":
         m, n = (int(rng.integers(TILE, TILE + 33)) for _ in range(2))
-        return m, n, _log_uniform(rng, 1, MOST_TERMS // (m * n))
+        return m, n, _log_uniform(rng, 1, MAX_TERMS // (m * n))
     if sort == "deep":
         m, n = (_log_uniform(rng, 2, 8) for _ in range(2))
-        return m, n, _log_uniform(rng, 1000, min(DEEPEST, MOST_TERMS // (m * n)))
+        return m, n, _log_uniform(rng, 1000, min(DEEPEST, MAX_TERMS // (m * n)))
     m, n = (_log_uniform(rng, 2, 96) for _ in range(2))
-    return m, n, _log_uniform(rng, 1, min(2000, MOST_TERMS // (m * n) // 2))
+    return m, n, _log_uniform(rng, 1, min(2000, MAX_TERMS // (m * n) // 2))
 
 
 def _problem(rng: np.random.Generator, way: Way, m: int, n: int, k: int) -> Problem:
     plain = Problem(m, n, k, way.dtype, 1, *way.transposes)
-    if rng.random() >= BATCHED or m * n * k > MOST_TERMS // 8:
+    if rng.random() >= BATCHED or m * n * k > MAX_TERMS // 8:
         return plain
     over_a, over_b = ((True, True), (True, False), (False, True))[rng.integers(3)]
     return replace(plain, batch=int(rng.integers(2, 4)), a_batched=over_a, b_batched=over_b)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
 ENOUGH = 0.9999  # of the faults above the class's bound are to be caught
-MOST_DESCRIBED = 5
+MAX_DESCRIBED = 5
 
 
 @dataclass(slots=True)
@@ -49,14 +49,14 @@ class Tally:
         if passed:
             self.worst_missed = max(self.worst_missed, excess)
             self.missed_by_class[accuracy] += 1
-            if len(self.described) < MOST_DESCRIBED:
+            if len(self.described) < MAX_DESCRIBED:
                 self.described.append(f"{excess:.3g} times the bound: {what}")
 
     def add(self, other: Self) -> None:
         for one in fields(self):
             mine, theirs = getattr(self, one.name), getattr(other, one.name)
             setattr(self, one.name, max(mine, theirs) if one.name == "worst_missed" else mine + theirs)
-        del self.described[MOST_DESCRIBED:]
+        del self.described[MAX_DESCRIBED:]
 
 
 @dataclass(slots=True)
@@ -91,9 +91,9 @@ class Result:
                 "refused": len(self.refused),
                 "by_kernel": dict(sorted(self.clean.items())),
                 "check_seconds": round(self.clean_seconds, 1),
-                "described": self.refused[:MOST_DESCRIBED],
+                "described": self.refused[:MAX_DESCRIBED],
             },
-            "outside_their_class": {"products": len(self.outside), "described": self.outside[:MOST_DESCRIBED]},
+            "outside_their_class": {"products": len(self.outside), "described": self.outside[:MAX_DESCRIBED]},
             "scenes": self.scenes,
         }
 
@@ -130,5 +130,5 @@ def report(result: Result) -> Iterator[str]:
         worst = f"{one.worst_missed:.3g}" if one.missed else ""
         yield f"{name:40} {one.injected:9} {one.above:9} {one.caught:9} {one.missed:9} {one.in_noise:9}  {worst}{mark}"
     yield f"{result.clean.total()} clean products, {len(result.refused)} refused; {result.scenes} products spoilt"
-    yield from (f"refused: {each}" for each in result.refused[:MOST_DESCRIBED])
-    yield from (f"outside its class: {each}" for each in result.outside[:MOST_DESCRIBED])
+    yield from (f"refused: {each}" for each in result.refused[:MAX_DESCRIBED])
+    yield from (f"outside its class: {each}" for each in result.outside[:MAX_DESCRIBED])

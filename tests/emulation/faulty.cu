@@ -2,7 +2,7 @@
 // right.
 //
 // A block works on one row of each matrix, a thread on one element: by an asynchronous copy into dynamic shared memory,
-// from there, turned, to its neighbour and back, into a static array, and out.
+// from there, reversed, to its neighbour and back, into a static array, and out.
 #include "async.cuh"
 
 enum Fault {
@@ -38,7 +38,7 @@ __device__ constexpr bool is(Fault fault) { return fault == FAULT; }
 extern "C" __global__ void faulty(const float* from, float* to, long long columns, long long pitch, long long stride,
                                   long long batch) {
     DYNAMIC_SHARED(bytes);
-    __shared__ float turned[THREADS];
+    __shared__ float reversed[THREADS];
     float* const copied = reinterpret_cast<float*>(bytes);
     const int thread = threadIdx.x, last = static_cast<int>(columns) - 1;
     const bool inside = thread <= last;
@@ -64,15 +64,15 @@ extern "C" __global__ void faulty(const float* from, float* to, long long column
         if (is(READ_PAST_THE_END) && at_end && inside) element += row[thread + 1];
         if (is(READ_BETWEEN_ROWS)) element += row[columns];
         if (is(READ_PAST_DYNAMIC_SHARED)) element += copied[thread + 1];
-        if (is(READ_PAST_STATIC_SHARED)) element += (turned + thread)[1];
-        if (is(SHARED_NEVER_WRITTEN)) element += turned[thread];
+        if (is(READ_PAST_STATIC_SHARED)) element += (reversed + thread)[1];
+        if (is(SHARED_NEVER_WRITTEN)) element += reversed[thread];
         if (is(REGISTER_NEVER_WRITTEN)) element += local[thread % 2];
         if (is(MISALIGNED_RUN)) element += reinterpret_cast<const Pair*>(row + thread / 2)->at[0];
         if (is(SIGNED_OVERFLOW)) element += static_cast<float>(2147483647 + thread);
         if (!is(SHUFFLE_WITHOUT_ALL) || inside)
             element = __shfl_xor_sync(0xFFFFFFFFu, __shfl_xor_sync(0xFFFFFFFFu, element, 1), 1);
-        turned[thread] = element;
-        if (inside && !(is(ELEMENT_LEFT_OUT) && thread == 3)) to_row[thread] = turned[thread];
+        reversed[thread] = element;
+        if (inside && !(is(ELEMENT_LEFT_OUT) && thread == 3)) to_row[thread] = reversed[thread];
         if (is(WRITE_BETWEEN_ROWS)) to_row[columns] = 0;
         if (!is(MISSING_LAST_BARRIER)) __syncthreads();  // nobody copies the next row over what others still read
     }

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from kernels.model.kernel import SOURCE_DIR
+from kernels.model.sources import include_options
 from worker.cuda.sources import Program
 
 EMULATOR = Path(__file__).resolve().parents[2] / "tools" / "emulator"
@@ -65,7 +65,7 @@ class Emulator:
         macros = [option for option in program.options if option.startswith("-D")]
         instructions = (name for name in ("wmma", "dmma", "hopper", "hopper_mma") if f"{name}.cuh" in program.headers)
         fragments = [word for name in instructions for word in ("-include", str(EMULATOR / f"{name}_emulated.hpp"))]
-        own = (f"-I{SOURCE_DIR}", f'-DSOURCE="{program.path}"', f"-DKERNEL={symbol}", *fragments)
+        own = (*include_options(), f'-DSOURCE="{program.path}"', f"-DKERNEL={symbol}", *fragments)
         # Without libraries, which the launcher brings, linking takes next to no time.
         _run(*macros, *own, "-fPIC", "-shared", "-nostdlib", "-o", library, EMULATOR / "kernel.cpp", "-lgcc")
         return Compiled(self.launcher.result(), library)

@@ -61,8 +61,8 @@ def turn_rows(fault: str, emulator: Emulator) -> None:
     rows = np.random.default_rng(0).random((BATCH, ROWS, COLUMNS), dtype=np.float32)
     near, far = (Layout(pitch, ROWS * pitch) for pitch in (COLUMNS + 3, VAST_PITCH))
     runs = [run_of(rows, layout, order) for layout, order in ((near, 0), (near, 1), (near, 2), (far, 3))]
-    for (turned,) in execute(compiled, runs):
-        np.testing.assert_array_equal(turned, rows[:, :, ::-1])
+    for (reversed,) in execute(compiled, runs):
+        np.testing.assert_array_equal(reversed, rows[:, :, ::-1])
 
 
 def run_of(rows: Array, layout: Layout, order: int) -> Run:

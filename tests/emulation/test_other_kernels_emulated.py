@@ -26,16 +26,16 @@ CHECKED: list[tuple[DTypeName, bool]] = [
     ("int32", False),
     ("float8_e4m3", True),
 ]
-TURNED: list[DTypeName] = ["int8", "float16", "float32"]
+TRANSPOSED: list[DTypeName] = ["int8", "float16", "float32"]
 # Chunks whole in both matrices, in one, in none; less than a tile, and several with ends of all lengths.
-TURNS = [
+TRANSPOSITIONS = [
     (1, 1, 1, 0, 0),
     (1, 128, 256, 0, 0),
     (3, 150, 200, 8, 16),
     (2, 37, 300, 4, 11),
     (2, 261, 70, 2, 3),
     (1, 5, 31, 1, 0),
-]  # batch, rows, columns, elements between rows of the matrix and of the turned one
+]  # batch, rows, columns, elements between rows of the matrix and of the transposed one
 
 
 def spaced(matrices: Array, gap: int = 3) -> Memory:
@@ -67,18 +67,18 @@ def test_the_check_s_single_elements(dtype: DTypeName, transposed: bool, emulato
     np.testing.assert_array_equal(found.reshape(-1), expected)
 
 
-@pytest.mark.parametrize("dtype", TURNED)
+@pytest.mark.parametrize("dtype", TRANSPOSED)
 def test_the_transposition(dtype: DTypeName, emulator: Emulator) -> None:
     itemsize = DTYPES[dtype].itemsize
     compiled = emulator.compile(transpose_program(itemsize), "transpose")
     runs, expected = [], []
-    for order, (batch, rows, columns, gap, turned_gap) in enumerate(TURNS):
+    for order, (batch, rows, columns, gap, transposed_gap) in enumerate(TRANSPOSITIONS):
         elements = matrix((batch, rows, columns), dtype, np.random.default_rng(order))
-        memory, pitch = spaced(elements, gap), rows + turned_gap
+        memory, pitch = spaced(elements, gap), rows + transposed_gap
         to = Memory((batch, columns, rows), STORAGE_DTYPES[dtype], Layout(pitch, columns * pitch), b"", True)
         sizes = (rows, columns, memory.layout.pitch, to.layout.pitch, memory.layout.stride, to.layout.stride, batch)
         blocks = tiles(rows, TRANSPOSE_TILES[itemsize]) * tiles(columns, TRANSPOSE_TILES[itemsize])
         runs.append(Run(Launch((blocks, 1, min(batch, 2)), (TRANSPOSE_THREADS, 1, 1)), (memory, to), sizes, order))
         expected.append(elements.swapaxes(1, 2))
-    for (found,), turned in zip(execute(compiled, runs), expected, strict=True):
-        np.testing.assert_array_equal(found.view(turned.dtype), turned)
+    for (found,), transposed in zip(execute(compiled, runs), expected, strict=True):
+        np.testing.assert_array_equal(found.view(transposed.dtype), transposed)

@@ -36,7 +36,7 @@ def kernel_named(name: str) -> CudaKernel:
 
 
 STRASSEN, PIPELINED = kernel_named("strassen"), kernel_named("pipelined")
-CONFIG = STRASSEN.resolve_config({"least_side": 64})
+CONFIG = STRASSEN.resolve_config({"min_side": 64})
 SAME_TILES = {p.name: CONFIG[p.name] for p in PIPELINED.parameters}
 
 

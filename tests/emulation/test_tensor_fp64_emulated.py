@@ -34,7 +34,7 @@ def test_every_tile_is_multiplied(transposes: tuple[bool, bool], emulator: Emula
 
 
 def variant_of(transposes: tuple[bool, bool], stages: int) -> Variant:
-    config = KERNEL.resolve_config({"stages": stages, "border": 0, "resident": 1})
+    config = KERNEL.resolve_config({"stages": stages, "edge": 0, "resident": 1})
     return Variant(KERNEL.name, tuple(config.items()), "float64", transposes)
 
 
@@ -61,7 +61,7 @@ def test_blocks_that_stay(stages: int, transposes: tuple[bool, bool], emulator: 
 
 
 def test_the_order_of_blocks_changes_no_bit(emulator: Emulator) -> None:
-    """Two tiles for seven blocks: each is cut among four, of whom one has a piece of both."""
+    """Two tiles for seven blocks: each is cut among four, of whom one has a segment of both."""
     assert isinstance(KERNEL, CudaKernel)
     variant = variant_of((False, False), 3)
     case = Case(replace(variant.kind, m=150, n=90, k=970), ("aligned",) * 3, "normal", multiprocessors=7)

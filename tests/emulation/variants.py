@@ -81,7 +81,7 @@ def _in_turn(
 
 def _whole(config: TileConfig) -> TileConfig:
     """With nothing left to a function apart."""
-    return {**config, "border": 0} if "border" in config else config
+    return {**config, "edge": 0} if "edge" in config else config
 
 
 def defaults_of(kernel: CudaKernel, dtype: DTypeName) -> list[TileConfig]:

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from worker.cuda.runner import CudaRunner
 
 
-def borders_in_turn(configs: Iterable[TileConfig]) -> list[TileConfig]:
-    """Of configs that differ in nothing but the border, which is not compiled, one: each other one with."""
+def one_of_each_edge(configs: Iterable[TileConfig]) -> list[TileConfig]:
+    """Of configs that differ in nothing but the edge, which is not compiled, one: each other one with."""
     alike: dict[tuple[tuple[str, int], ...], list[TileConfig]] = {}
     for config in configs:
-        key = tuple((name, value) for name, value in config.items() if name != "border")
+        key = tuple((name, value) for name, value in config.items() if name != "edge")
         alike.setdefault(key, []).append(config)
     return [each[index % len(each)] for index, each in enumerate(alike.values())]
 

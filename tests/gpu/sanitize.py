@@ -28,7 +28,7 @@ OPTIONS = {"initcheck": ("--check-api-memory-access", "no")}
 LEFT_OUT = {"synccheck": ("tensor_fp64",)}
 DIRECTORY = ".matmul/kernels"
 FOUND = 9  # exit status of the tool where it found something
-SHOWN = 4000  # last letters of what it said
+MAX_SHOWN = 4000  # last letters of what it said
 Verdict = Literal["clean", "found", "broke off", "did not end"]
 
 
@@ -92,7 +92,7 @@ def main() -> int:
             verdict, said = swept(tool, group, asked.seconds)
             print(f"{tool}, {group}: {verdict}, {time.monotonic() - began:.0f} s", flush=True)
             if verdict != "clean":
-                print(said[-SHOWN:], flush=True)
+                print(said[-MAX_SHOWN:], flush=True)
             failed = failed or is_failure(group, verdict)
     return 1 if failed else 0
 

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from kernels.catalog import CATALOG
-from kernels.model.border import MOST
+from kernels.model.edge import MAX_EDGE
 from kernels.model.kernel import NO_CONFIG, CudaKernel, DeviceTraits, TileConfig
 from kernels.model.numerics import DTypeName, Problem
 from kernels.selection.defaults import example, main_dtype
@@ -31,7 +31,7 @@ def on_gpu(traits: DeviceTraits) -> tuple[CudaKernel, ...]:
 
 
 def cases(traits: DeviceTraits, names: Collection[str]) -> Iterator[Case]:
-    """The defaults for large and small products in the main element type, for medium ones in the others; with a border
+    """The defaults for large and small products in the main element type, for medium ones in the others; with a edge
     where there may be one.
 
     Kernels whose passes look at the operands meet numbers too that they leave to another way.
@@ -49,7 +49,7 @@ def cases(traits: DeviceTraits, names: Collection[str]) -> Iterator[Case]:
 def _launches(kernel: CudaKernel, dtype: DTypeName, traits: DeviceTraits) -> Iterator[tuple[TileConfig, Problem]]:
     is_main = dtype == main_dtype(kernel)
     for bucket in ("large", "small") if is_main else ("medium",):
-        asked = {"border": MOST} if any(p.name == "border" for p in kernel.parameters) else NO_CONFIG
+        asked = {"edge": MAX_EDGE} if any(p.name == "edge" for p in kernel.parameters) else NO_CONFIG
         config = kernel.resolve_config(asked, example(bucket, dtype), traits)
         for transposes in TRANSPOSES if is_main else TRANSPOSES[:1]:
             yield config, Problem(*LARGER[:3], dtype, 1, *transposes)

@@ -15,7 +15,7 @@ from tests.support.kernels.directs import assert_direct, expected_direct
 from tests.support.kernels.products import matrix, operands, stored
 from tests.support.kernels.sketches import Seed, assert_sketch, expected_sketch, wrong_rows
 from worker.check.elements import as_float64, core
-from worker.cuda.check.digest_plan import LEAST_BYTES, PART_BYTES
+from worker.cuda.check.digest_plan import MIN_DIGESTED_BYTES, PART_BYTES
 from worker.cuda.pitch import Layout, operand_layout
 
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ def test_a_short_matrix_is_digested_on_the_host(runner: CudaRunner, rng: np.rand
     from worker.cuda.check.digest import launch_digests
     from worker.cuda.memory import allocate
 
-    short = allocate(Layout("int8", 1, 1, LEAST_BYTES - 1, LEAST_BYTES, 1, in_groups=False))
+    short = allocate(Layout("int8", 1, 1, MIN_DIGESTED_BYTES - 1, MIN_DIGESTED_BYTES, 1, in_groups=False))
     with pytest.raises(ValueError, match="digested on the host"):
         launch_digests(runner.compiler, [short])
 

@@ -30,7 +30,7 @@ from worker.cpu.environment import dated_environment
 from worker.device.runner import Runner
 from worker.process.child import make_runner
 
-MOST_FAILURES = 10
+MAX_FAILURES = 10
 TOLD_EVERY = 1000
 PACKAGES = ("cupy-cuda13x", "numpy")
 
@@ -52,7 +52,7 @@ def stressed(runner: Runner, cases: Sequence[Case], seed: int, ends_at: float) -
     """How many products there was time for, and what was wrong with which."""
     failures: list[str] = []
     for done, case in enumerate(cases):
-        if time.monotonic() > ends_at or len(failures) == MOST_FAILURES:
+        if time.monotonic() > ends_at or len(failures) == MAX_FAILURES:
             return done, failures
         try:
             if (said := wrong(runner, case, seed)) is not None:

@@ -13,12 +13,12 @@ from kernels.model.kernel import NO_CONFIG, CudaKernel, DeviceClass, DeviceTrait
 from kernels.model.numerics import DTYPES, DTypeName, Problem
 from tests.campaign.data import INTEGERS
 
-LEAST, MOST, MOST_OF_ALL = 1, 1500, 4096  # of m, n and k, and of the few that are longer
+MIN_SIZE, MAX_SIZE, MAX_LONG_SIZE = 1, 1500, 4096  # of m, n and k, and of the few that are longer
 LONG, EMPTY, SNAPPED, BATCHED = 0.06, 0.005, 0.35, 0.25  # shares: of sizes, of k, of sizes, of products
 STEPS = (4, 8, 16, 64, 128)  # that some sizes are whole multiples of: other paths of a kernel
 LARGEST_BATCH = 12
 # Of a product: the reference takes them in float64, on the CPU, and a CPU's worker takes them besides.
-MOST_MULTIPLICATIONS: Mapping[DeviceClass, int] = {"gpu": 1 << 31, "cpu": 1 << 26}
+MAX_MULTIPLICATIONS: Mapping[DeviceClass, int] = {"gpu": 1 << 31, "cpu": 1 << 26}
 TRIES = 50  # configs that are tried for one that fits
 WAYS = 12  # of a kernel in a run, each compiled once; another seed gives others
 EXACT = "small integers"
@@ -75,7 +75,7 @@ class Deck:
         kernel = self.kernels[number % len(self.kernels)]
         random = Random(f"{self._seed}:{number}")
         way = random.choice(self._ways[kernel.name])
-        problem = _problem(random, way, MOST_MULTIPLICATIONS[kernel.device_class])
+        problem = _problem(random, way, MAX_MULTIPLICATIONS[kernel.device_class])
         config = kernel.resolve_config(way.config, problem, self._device)
         data = EXACT if random.randrange(ROUGH) else random.choice(tuple(_kinds(way.dtype)))
         return Case(number, kernel, config, problem, data)
@@ -111,7 +111,7 @@ def _problem(random: Random, way: Way, most: int) -> Problem:
 
 
 def _size(random: Random) -> int:
-    ends = (MOST, MOST_OF_ALL) if random.random() < LONG else (LEAST, MOST)
+    ends = (MAX_SIZE, MAX_LONG_SIZE) if random.random() < LONG else (MIN_SIZE, MAX_SIZE)
     size = round(exp(random.uniform(*map(log, ends))))
     if random.random() >= SNAPPED:
         return size

@@ -6,7 +6,7 @@
 
 namespace emulated {
 
-constexpr int MOST_THREADS = 1024, MOST_PENDING = 8, MOST_MEETINGS = 16, WORDS = 4, ROW_BYTES = 128, ROWS_OF_WARP = 8;
+constexpr int MAX_THREADS = 1024, MAX_PENDING = 8, MAX_MEETINGS = 16, WORDS = 4, ROW_BYTES = 128, ROWS_OF_WARP = 8;
 
 #ifdef DTYPE_INT8
 typedef int Sum;
@@ -31,14 +31,14 @@ struct Pending {
 };
 
 struct Issued {
-    Pending pending[MOST_PENDING];
+    Pending pending[MAX_PENDING];
     int count, group;  // products under way, and the number of the group that is open
     bool fenced;       // since registers were written
 };
 
-inline Issued issued[MOST_THREADS];
-inline unsigned int put_down[MOST_THREADS][WORDS], rows_at[MOST_THREADS];
-inline int here[MOST_MEETINGS], meetings[MOST_MEETINGS];
+inline Issued issued[MAX_THREADS];
+inline unsigned int put_down[MAX_THREADS][WORDS], rows_at[MAX_THREADS];
+inline int here[MAX_MEETINGS], meetings[MAX_MEETINGS];
 
 inline unsigned int word_at(unsigned int at) {
     return *reinterpret_cast<const unsigned int*>(at_address(at ^ at / ROW_BYTES % 8 * 16));
@@ -66,7 +66,7 @@ inline void complete(const Pending& product) {
 inline void begin_product(Sum* sums, const unsigned int* words, unsigned long long b, int columns) {
     Issued& mine = issued[threadIdx.x];
     if (!mine.fenced) fail("A product reads registers that were written after the last fence.");
-    if (mine.count == MOST_PENDING) fail("More than %d products are under way.", MOST_PENDING);
+    if (mine.count == MAX_PENDING) fail("More than %d products are under way.", MAX_PENDING);
     mine.pending[mine.count++] = {
         sums, words, {words[0], words[1], words[2], words[3]}, static_cast<unsigned int>(b), columns, mine.group};
 }

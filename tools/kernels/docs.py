@@ -10,6 +10,7 @@ from kernels.catalog import CATALOG
 from kernels.model.architectures import H200_MULTIPROCESSORS
 from kernels.model.buckets import BUCKET_NAMES, MEANINGS
 from kernels.model.kernel import CudaKernel, Kernel, LibraryKernel, TileConfig
+from kernels.model.sources import SOURCE_DIR
 from tools.kernels.access import Access, access_of
 from tools.kernels.figures import is_measured, measured, measured_at, published
 from tools.kernels.model import Model, model_of
@@ -87,7 +88,7 @@ def section(kernel: Kernel, rung: LadderRung | None, before: LadderRung | None) 
         parts.append(f"![What a block, a warp and a thread of {kernel.name} touch]({picture})\n")
     parts.append(bullets(facts(kernel)))
     if rung:
-        config = f"`{told(rung.model.config)}`" if rung.model.config else "its only config"
+        config = f"`{describe_config(rung.model.config)}`" if rung.model.config else "its only config"
         parts.append(f"Large {rung.model.dtype} products get {config} on an H200:\n")
         parts.append(bullets(default_in_words(rung, before)))
     parts += filter(None, (parameters(kernel), defaults(kernel), published(kernel.name), measured(kernel.name)))
@@ -98,7 +99,7 @@ def bullets(facts: Iterable[tuple[str, str]]) -> str:
     return "".join(f"- **{name}:** {fact}\n" for name, fact in facts)
 
 
-def told(config: TileConfig) -> str:
+def describe_config(config: TileConfig) -> str:
     return ", ".join(f"{name}={value}" for name, value in config.items())
 
 
@@ -110,7 +111,8 @@ def facts(kernel: Kernel) -> Iterator[tuple[str, str]]:
     if isinstance(kernel, LibraryKernel):
         yield "Library", kernel.library
     if isinstance(kernel, CudaKernel):
-        yield "Source", f"[`kernels/cuda/{kernel.name}.cu`](../kernels/cuda/{kernel.name}.cu)"
+        source = kernel.source_path.relative_to(SOURCE_DIR.parent.parent).as_posix()
+        yield "Source", f"[`{source}`](../{source})"
     needs = [("", kernel.min_compute_capability)] if kernel.min_compute_capability > (0, 0) else []
     needs += [(f" for {dtype}", capability) for dtype, capability in kernel.dtype_compute_capability.items()]
     if needs:
@@ -199,7 +201,7 @@ def defaults(kernel: Kernel) -> str:
             f"{'.'.join(map(str, default.min_compute_capability))}"
             if default.min_compute_capability > (0, 0)
             else "any",
-            f"`{told(default.config)}`",
+            f"`{describe_config(default.config)}`",
         )
         for default in kernel.defaults
     )

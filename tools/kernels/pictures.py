@@ -21,11 +21,11 @@ from tools.svg import Picture
 MARGIN, GAP, TOP = 24, 14, 104
 SIDE, BOTH = 320, 460  # most of the larger side of the block's tile, and of that and a step of k together
 WINDOW = 132  # at least so much of A and B is shown along k
-LEAST_WIDTH = 930  # of the picture
-LEAST = 4  # of a thread's element, so that it is seen
+MIN_WIDTH = 930  # of the picture
+MIN_ELEMENT_WIDTH = 4  # of a thread's element, so that it is seen
 COLUMN = 312  # of what stands right of the matrices
 FLOW, ARROW = 144, 148  # below them: the height, and the length of an arrow
-LINE_BYTES, MOST_LINES, LINE_HEIGHT = 128, 4, 13
+LINE_BYTES, MAX_LINES, LINE_HEIGHT = 128, 4, 13
 LEGEND = (
     ("block", "block: what it brings in together, and its tile of C"),
     ("warp", "first warp: first load, its part of C"),
@@ -78,7 +78,7 @@ def pictures() -> Iterator[tuple[str, str]]:
 def picture(model: Model, access: Access | None) -> str:
     """As SVG."""
     frame = Frame.of(model)
-    width = max(frame.right + 2 * MARGIN + COLUMN + MARGIN, LEAST_WIDTH)
+    width = max(frame.right + 2 * MARGIN + COLUMN + MARGIN, MIN_WIDTH)
     name = model.kernel.name
     drawn = Picture(width, 0, f"{name}: memory accesses", " ".join(described(model, access)))
     drawn.text(MARGIN, 32, name, size=18, weight="bold")
@@ -142,7 +142,7 @@ def _touched(drawn: Picture, at: Frame, depth: int, access: Access) -> None:
 
 
 def _cells(drawn: Picture, kind: str, x: float, y: float, scale: float, cells: Cells) -> None:
-    least = LEAST if kind == "thread" else 0
+    least = MIN_ELEMENT_WIDTH if kind == "thread" else 0
     for row, column, rows, columns in cells:
         width, height = max(columns * scale, least), max(rows * scale, least)
         drawn.rectangle(kind, x + column * scale, y + row * scale, width, height)
@@ -182,7 +182,7 @@ def _load(drawn: Picture, x: float, y: float, operand: str, lanes: Sequence[Lane
     drawn.text(x, y, f"First load of a warp from {operand}", weight="bold")
     touched = sorted({(row, column * itemsize // LINE_BYTES) for _, row, column, _ in lanes})
     y += 12
-    for index, (row, line) in enumerate(touched[:MOST_LINES]):
+    for index, (row, line) in enumerate(touched[:MAX_LINES]):
         again = index > 0 and touched[index - 1][0] == row
         label = f"+ {line * LINE_BYTES} B" if again else f"{'row' if operand == 'A' else 'k'} {row}"
         drawn.text(x, y + 11, label, size=12, kind="quiet")
@@ -193,8 +193,8 @@ def _load(drawn: Picture, x: float, y: float, operand: str, lanes: Sequence[Lane
         ]
         _memory_line(drawn, x + 56, y, of_line)
         y += LINE_HEIGHT + 6
-    if len(touched) > MOST_LINES:
-        drawn.text(x + 56, y + 9, f"and {len(touched) - MOST_LINES} more like these", size=12, kind="quiet")
+    if len(touched) > MAX_LINES:
+        drawn.text(x + 56, y + 9, f"and {len(touched) - MAX_LINES} more like these", size=12, kind="quiet")
         y += LINE_HEIGHT + 2
     asked, fetched = load_in_words(lanes, itemsize)
     drawn.text(x, y + 13, asked, size=12)

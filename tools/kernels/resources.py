@@ -79,18 +79,20 @@ def archs_of(kernel: CudaKernel, dtype: DTypeName) -> list[str]:
 
 
 def compiled_part(kernel: CudaKernel, config: TileConfig) -> TileConfig:
-    """What of a config the compiler is told; the rest is the launch's alone."""
+    """What of a config the compiler is case_key; the rest is the launch's alone."""
     return {p.name: config[p.name] for p in kernel.parameters if p.compiled}
 
 
 def cases(kernel: CudaKernel) -> Iterator[CompiledCase]:
     """All that is compiled of a kernel."""
 
-    def told(dtype: DTypeName, arch: str, config: TileConfig) -> tuple[object, ...]:
+    def case_key(dtype: DTypeName, arch: str, config: TileConfig) -> tuple[object, ...]:
         return (dtype, arch, *compiled_part(kernel, config).values())
 
     archs = {dtype: archs_of(kernel, dtype) for dtype in kernel.dtypes}
-    defaults = {told(default.dtype, default.architecture.name, default.config) for default in default_configs(kernel)}
+    defaults = {
+        case_key(default.dtype, default.architecture.name, default.config) for default in default_configs(kernel)
+    }
     main, others = main_dtype(kernel), [dtype for dtype in kernel.dtypes if dtype != main_dtype(kernel)]
     # Of configs that are compiled alike, one.
     configs = {tuple(compiled_part(kernel, config).values()): config for config in kernel.configs()}
@@ -102,7 +104,7 @@ def cases(kernel: CudaKernel) -> Iterator[CompiledCase]:
                 for arch in archs[dtype]
                 if dtype == main
                 or (dtype == in_turn and arch == one_of(archs[dtype]))
-                or told(dtype, arch, config) in defaults
+                or case_key(dtype, arch, config) in defaults
             ]
             if chosen and kernel.misfit(config, dtype) is None:
                 yield CompiledCase(kernel, dtype, config, tuple(chosen))
@@ -176,8 +178,8 @@ def main() -> None:
     options = parser.parse_args()
     outdated = [kernel for kernel in KERNELS if kernel.name in (options.kernels or NAMES) and not up_to_date(kernel)]
     for kernel in outdated:
-        told = "outdated: make kernel-resources" if options.check else f"{write(kernel)} compiled"
-        print(f"{kernel.name}: {told}", flush=True)
+        case_key = "outdated: make kernel-resources" if options.check else f"{write(kernel)} compiled"
+        print(f"{kernel.name}: {case_key}", flush=True)
     for path in surplus():
         print(f"{path.name} is of no kernel of the catalogue")
         if not options.check:

@@ -12,8 +12,8 @@ from tempfile import TemporaryDirectory
 import numpy as np
 from numpy.typing import NDArray
 
-from kernels.model.kernel import SOURCE_DIR
 from kernels.model.numerics import DTYPES, Problem
+from kernels.model.sources import include_options
 from tools.kernels.model import Model
 from worker.cuda.sources import Program, kernel_program
 
@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 RECORDER, EMULATOR = Path(__file__).parent / "tracing", ROOT / "tools" / "emulator"
 RUNTIME = ("block", "fiber", "shared")  # and what main.cpp and copies.cpp are there, recorder.cpp is here
 ROW_STEP = 1024  # elements from one row of a matrix to the next: rows share no line of memory
-LEAST_DEPTH = 128  # steps of k that are traced, at least
+MIN_DEPTH = 128  # steps of k that are traced, at least
 WARP, SECTOR_BYTES, BANKS, BANK_BYTES = 32, 32, 32, 4
 A, B, C, SHARED, DYNAMIC_SHARED, WORKSPACE = range(6)  # spaces, as in recorder.cpp
 ACCESS = np.dtype(
@@ -34,7 +34,7 @@ Integers = NDArray[np.int64]
 def traced_problem(model: Model) -> Problem:
     """One block's tile of C, or that of the blocks that share one, and a few steps of k."""
     rows, columns = model.tile
-    return Problem(rows, columns, max(LEAST_DEPTH, 2 * model.depth) * model.splits, model.dtype)
+    return Problem(rows, columns, max(MIN_DEPTH, 2 * model.depth) * model.splits, model.dtype)
 
 
 def program_of(model: Model) -> Program:
@@ -78,7 +78,7 @@ def _build(model: Model, directory: Path) -> Path:
 
 def _compiled(source: Path, directory: Path, *options: str) -> Path:
     target = directory / f"{source.stem}.o"
-    folders = [f"-I{folder}" for folder in (EMULATOR, SOURCE_DIR)]
+    folders = (f"-I{EMULATOR}", *include_options())
     subprocess.run(["g++", "-std=c++20", "-O1", *options, *folders, "-c", "-o", target, source], check=True)
     return target
 

@@ -26,7 +26,7 @@ H200 = DeviceInfo(
     memory_bytes=150 << 30,
     shared_bytes_per_block=232448,
 )
-SPREAD = (0.98, 0.99, 1.0, 1.01, 1.02)  # of the samples, over their median
+JITTER = (0.98, 0.99, 1.0, 1.01, 1.02)  # of the samples, over their median
 
 
 def square(n: int, kernel: str = "cpu_blas") -> Case:
@@ -36,7 +36,7 @@ def square(n: int, kernel: str = "cpu_blas") -> Case:
 
 
 def samples_us(gflops: float, flops: int) -> tuple[float, ...]:
-    return tuple(flops / gflops / 1e3 * part for part in SPREAD)
+    return tuple(flops / gflops / 1e3 * part for part in JITTER)
 
 
 def case_record(

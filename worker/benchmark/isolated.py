@@ -36,15 +36,15 @@ class Isolated:
 
     def measure(self, case_run: CaseRun, check: Check) -> Result:
         """Raises what `check` raises. A process that ends without a result is a record with its exit code."""
-        patience_s = START_S + TIMES_OVER * case_run.timing.timeout_s + case_run.spec.energy.window_s
+        timeout_s = START_S + TIMES_OVER * case_run.timing.timeout_s + case_run.spec.energy.window_s
         pipe = subprocess.PIPE
         with subprocess.Popen(self._command, stdin=pipe, stdout=pipe, bufsize=0) as process:
             try:
-                told = _conversation(process, CASE_RUN.dump_json(case_run) + b"\n", patience_s, check)
+                told = _conversation(process, CASE_RUN.dump_json(case_run) + b"\n", timeout_s, check)
             finally:
                 process.kill()
         if told is None:
-            return case_run.without_figures("timeout", f"Its process did not end in {patience_s:g} s.")
+            return case_run.without_figures("timeout", f"Its process did not end in {timeout_s:g} s.")
         if process.returncode != 0:
             log.warning("a measuring process broke off", case=case_run.case.id, code=process.returncode)
             reason = f"Its process ended with exit code {process.returncode}; the worker's log may say more."
@@ -52,7 +52,7 @@ class Isolated:
         return RESULT.validate_json(told)
 
 
-def _conversation(process: subprocess.Popen[bytes], question: bytes, patience_s: float, check: Check) -> bytes | None:
+def _conversation(process: subprocess.Popen[bytes], question: bytes, timeout_s: float, check: Check) -> bytes | None:
     """What the process answers until it ends; None where that takes too long.
 
     Its input stays open meanwhile: the process takes its end for the end of this one.
@@ -60,7 +60,7 @@ def _conversation(process: subprocess.Popen[bytes], question: bytes, patience_s:
     assert process.stdin is not None and process.stdout is not None
     with suppress(BrokenPipeError):  # it broke off already; its exit code says so
         process.stdin.write(question)
-    answer, until = bytearray(), time.monotonic() + patience_s
+    answer, until = bytearray(), time.monotonic() + timeout_s
     while time.monotonic() < until:
         check()
         if select.select([process.stdout], [], [], LOOK_EVERY_S)[0]:

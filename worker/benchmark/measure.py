@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from jobs.benchmarks.records import CaseRecord
-from jobs.benchmarks.statistics import ci95, rel_iqr, spread
+from jobs.benchmarks.statistics import ci95, rel_iqr, summarize
 from jobs.errors import KernelUnavailable
 from kernels.catalog import BY_NAME
 from kernels.model.numerics import AccuracyName
 from kernels.published_records import Status
 from worker.benchmark.case_run import CaseRun, Check, Result
 from worker.benchmark.check import check_product, why_wrong
-from worker.benchmark.sampling import SampleSet, mean_and_least, reps_for, take, warm_up
+from worker.benchmark.sampling import SampleSet, mean_and_min, reps_for, take, warm_up
 from worker.device.bench import Bench, Prepared, Watched
 from worker.device.roof import roof_of
 
-LEAST_SAMPLES = 3  # that a case may end with when its time is up: a median of fewer means nothing
+MIN_SAMPLES = 3  # that a case may end with when its time is up: a median of fewer means nothing
 ROOF_SLACK = 1.02  # faster than so many times what the device can do at all: the clock or the count is wrong
 
 
@@ -41,7 +41,7 @@ def measure(bench: Bench, case_run: CaseRun, check: Check) -> Result:
         known["error_vs_float64"] = bench.error_vs_float64()
     taken, watched = _sampled(bench, prepared, case_run, check)
     known |= _of_sampling(case_run, taken, watched)
-    if len(taken.kept) < min(LEAST_SAMPLES, case_run.timing.min_samples):
+    if len(taken.kept) < min(MIN_SAMPLES, case_run.timing.min_samples):
         return case_run.without_figures("timeout", _why_so_few(taken, case_run), **known)
     known["after"] = check_product(bench, problem, accuracy, case_run.spec)
     if not known["after"].passed:
@@ -70,7 +70,7 @@ def _sampled(bench: Bench, prepared: Prepared, case_run: CaseRun, check: Check) 
 
 def _of_sampling(case_run: CaseRun, taken: SampleSet, watched: Watched) -> dict[str, Any]:
     """What is recorded of the samples besides their times."""
-    mean_mhz, least_mhz = mean_and_least(taken.clocks_mhz)
+    mean_mhz, min_mhz = mean_and_min(taken.clocks_mhz)
     on_gpu = case_run.device.device_class == "gpu"
     return {
         "samples": len(taken.kept),
@@ -78,7 +78,7 @@ def _of_sampling(case_run: CaseRun, taken: SampleSet, watched: Watched) -> dict[
         "inner_reps": taken.reps,
         "stop_reason": taken.stop_reason,
         "cpu_launch_us": taken.launch_us if taken.kept and on_gpu else None,
-        "state": watched.state.model_copy(update={"sm_clock_mhz": mean_mhz, "sm_clock_min_mhz": least_mhz}),
+        "state": watched.state.model_copy(update={"sm_clock_mhz": mean_mhz, "sm_clock_min_mhz": min_mhz}),
         "contended": watched.contended,
         "throttled": watched.throttled or taken.many_discarded,
         "power_limited": watched.power_limited,
@@ -86,7 +86,7 @@ def _of_sampling(case_run: CaseRun, taken: SampleSet, watched: Watched) -> dict[
 
 
 def _why_so_few(taken: SampleSet, case_run: CaseRun) -> str:
-    timing, least = case_run.timing, min(LEAST_SAMPLES, case_run.timing.min_samples)
+    timing, least = case_run.timing, min(MIN_SAMPLES, case_run.timing.min_samples)
     told = f"Only {len(taken.kept)} of at least {least} samples were taken in {timing.timeout_s:g} s"
     if taken.discarded:
         return f"{told}; {taken.discarded} more were thrown away, for the clock was far below its default."
@@ -107,7 +107,7 @@ def _extras(bench: Bench, prepared: Prepared, case_run: CaseRun) -> dict[str, An
 
 
 def _timed(case_run: CaseRun, taken: SampleSet, known: dict[str, Any]) -> CaseRecord:
-    times = spread(taken.times_us)
+    times = summarize(taken.times_us)
     ordered = sorted(taken.times_us)
     interval = ci95(ordered)
     gflops = case_run.case.problem.flops / times.median / 1e3

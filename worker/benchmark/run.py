@@ -22,9 +22,9 @@ from jobs.models import Progress
 from worker.benchmark.case_run import CaseRun, Check, Result
 from worker.device.retry import retry_until
 
-KEEP_PATIENCE_S = 60.0  # for a Redis that is away or full: what is measured would be lost with the attempt
+KEEP_TIMEOUT_S = 60.0  # for a Redis that is away or full: what is measured would be lost with the attempt
 NO_ROOM = "The job store has no room for what is measured; delete finished jobs and retry this one."
-MOST_STARTS = 2  # attempts that may end while a case runs, before it is given up
+MAX_STARTS = 2  # attempts that may end while a case runs, before it is given up
 
 
 class Measurer(Protocol):
@@ -71,7 +71,7 @@ class BenchmarkRun:
     _pace: _Pace = field(init=False)
 
     def __post_init__(self) -> None:
-        kept = retry_until(lambda: self.ledger.findings(self.claimed.job.id), patience_s=KEEP_PATIENCE_S)
+        kept = retry_until(lambda: self.ledger.findings(self.claimed.job.id), timeout_s=KEEP_TIMEOUT_S)
         self.found = read_findings(kept)
         self.records = {(record.round, record.case): record for record in self.found.records}
         self._pace = _Pace(total=self.claimed.job.record.progress.total, done=len(self.records))
@@ -93,7 +93,7 @@ class BenchmarkRun:
         case_run = CaseRun(case, round_number, self.claimed.attempt, self.spec, timing or self.spec.timing, self.device)
         if case.skip is not None:
             return self._kept(case_run, case_run.without_figures("skipped", case.skip))
-        if (earlier := self._starts(case_run)) >= MOST_STARTS:
+        if (earlier := self._starts(case_run)) >= MAX_STARTS:
             reason = f"{earlier} attempts ended while it ran, so it is not tried again."
             return self._kept(case_run, case_run.without_figures("launch_error", reason))
         self._mark_started(case_run)
@@ -115,7 +115,7 @@ class BenchmarkRun:
         progress = self._pace.progress(current)
         try:
             owned = retry_until(
-                lambda: self.ledger.keep_findings(job_id, attempt, kept, progress, news), patience_s=KEEP_PATIENCE_S
+                lambda: self.ledger.keep_findings(job_id, attempt, kept, progress, news), timeout_s=KEEP_TIMEOUT_S
             )
         except StoreFull as error:
             raise JobFailed(NO_ROOM) from error

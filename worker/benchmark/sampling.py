@@ -14,16 +14,16 @@ from worker.benchmark.case_run import Check
 from worker.benchmark.stopping import StopRule
 from worker.device.bench import Bench, Prepared, Sample
 
-LEAST_LAUNCHES = 3  # of a warm-up
+MIN_LAUNCHES = 3  # of a warm-up
 STEADY_LAUNCHES = 5  # whose median must have come to rest
 STEADY = 0.01  # most that it may still move
 LONGEST_WARM_UP = 4.0  # times the spec's `warmup_ms`, where launches do not come to rest
 
 # Least length of a sample, in microseconds, so that the clock's own steps are half a percent of it: CUDA events count
 # in steps of about 0.5 µs, the CPU's clock in steps of about 50 ns.
-LEAST_SAMPLE_US: dict[DeviceClass, float] = {"gpu": 100.0, "cpu": 10.0}
+MIN_SAMPLE_US: dict[DeviceClass, float] = {"gpu": 100.0, "cpu": 10.0}
 
-MOST_REPS = 100  # no launch is shorter than a microsecond
+MAX_REPS = 100  # no launch is shorter than a microsecond
 
 SLOW_CLOCK = 0.75  # of the default clock; below it a sample does not count (NVBench's rule)
 MANY_DISCARDED = 0.20  # of all samples: then the device is throttled
@@ -79,7 +79,7 @@ def warm_up(prepared: Prepared, timing: TimingSpec, check: Check) -> float:
         check()
         times_us.append(prepared.sample(1, "warm").time_us)
         spent_ms = (time.monotonic() - started) * 1e3
-        enough = len(times_us) >= LEAST_LAUNCHES and spent_ms >= timing.warmup_ms
+        enough = len(times_us) >= MIN_LAUNCHES and spent_ms >= timing.warmup_ms
         if (enough and _at_rest(times_us)) or spent_ms >= LONGEST_WARM_UP * timing.warmup_ms:
             return median(times_us[-STEADY_LAUNCHES:])
 
@@ -91,7 +91,7 @@ def _at_rest(times_us: list[float]) -> bool:
 
 def reps_for(time_us: float, device_class: DeviceClass) -> int:
     """Launches in one sample."""
-    return min(MOST_REPS, max(1, math.ceil(LEAST_SAMPLE_US[device_class] / max(time_us, 1e-3))))
+    return min(MAX_REPS, max(1, math.ceil(MIN_SAMPLE_US[device_class] / max(time_us, 1e-3))))
 
 
 def take(bench: Bench, prepared: Prepared, timing: TimingSpec, reps: int, check: Check) -> SampleSet:
@@ -131,6 +131,6 @@ def _pause(seconds: float, check: Check) -> None:
         check()
 
 
-def mean_and_least(clocks_mhz: list[float]) -> tuple[float | None, float | None]:
+def mean_and_min(clocks_mhz: list[float]) -> tuple[float | None, float | None]:
     """Of the clocks while samples were taken; unknown where the device did not tell."""
     return (fmean(clocks_mhz), min(clocks_mhz)) if clocks_mhz else (None, None)

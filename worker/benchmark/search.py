@@ -17,11 +17,11 @@ from kernels.model.kernel import Parameter, TileConfig
 FINALISTS = 4
 RANDOM_SHARE = 0.5  # of the budget, before nearest configs
 
-Cost = Callable[[TileConfig, int], float | None]  # time of a config in a heat, in any unit; None: it does not run
+Cost = Callable[[TileConfig, int], float | None]  # time of a config in a round, in any unit; None: it does not run
 
 
-def heats(contenders: int) -> tuple[int, ...]:
-    """How many run in each heat of a race of so many, if none of them fails."""
+def halving_rounds(contenders: int) -> tuple[int, ...]:
+    """How many configs each round of successive halving times, if none of them fails."""
     sizes = []
     while contenders > FINALISTS:
         sizes.append(contenders)
@@ -34,8 +34,8 @@ def search(
 ) -> tuple[int, ...]:
     """Places in `space` of the configs that are worth timing in full, at most FINALISTS; fewer where few run.
 
-    The same seed and costs give the same calls of `cost`, in the same order, each config once in a heat. Where there is
-    no choice to make, nothing is asked, and all are finalists: `exhaustive`, or a space that small.
+    The same seed and costs give the same calls of `cost`, in the same order, each config once in a round. Where there
+    is no choice to make, nothing is asked, and all are finalists: `exhaustive`, or a space that small.
     """
     rng = random.Random(seed)
     budget = min(tune.budget, len(space))
@@ -43,31 +43,31 @@ def search(
         return tuple(rng.sample(range(len(space)), budget))
     goes_blind = tune.strategy == "auto" and budget == len(space)
     first = rng.sample(range(len(space)), budget if goes_blind else max(1, int(budget * RANDOM_SHARE)))
-    costs = _heat(space, first, 0, cost)
+    costs = _timed_round(space, first, 0, cost)
     tried = set(first)
     places = _places(space, parameters)
     while len(tried) < budget:
         near = _nearest_untried(places, costs, tried)
         tried.add(near)
-        costs |= _heat(space, [near], 0, cost)
+        costs |= _timed_round(space, [near], 0, cost)
     return _race(space, costs, rng, cost)
 
 
-def _heat(space: Sequence[TileConfig], contenders: Sequence[int], number: int, cost: Cost) -> dict[int, float]:
+def _timed_round(space: Sequence[TileConfig], contenders: Sequence[int], number: int, cost: Cost) -> dict[int, float]:
     """What each of them cost, without those that do not run."""
     found = {place: cost(space[place], number) for place in contenders}
     return {place: spent for place, spent in found.items() if spent is not None}
 
 
 def _race(space: Sequence[TileConfig], costs: dict[int, float], rng: random.Random, cost: Cost) -> tuple[int, ...]:
-    """From the first heat's costs to the finalists, fastest first."""
-    heat = 0
+    """From the first round's costs to the finalists, fastest first."""
+    number = 0
     while len(costs) > FINALISTS:
         left = _fastest_first(costs)[: _faster_half(len(costs))]
         if len(left) <= FINALISTS:
             return tuple(left)
-        heat += 1
-        costs = _heat(space, rng.sample(left, len(left)), heat, cost)
+        number += 1
+        costs = _timed_round(space, rng.sample(left, len(left)), number, cost)
     return tuple(_fastest_first(costs))
 
 

@@ -1,8 +1,9 @@
 """The `tune` kind: for each problem the fastest configs of each kernel are searched for and then timed as a sweep is.
 
 Rounds below `timing.rounds` are that last timing, finalists of all kernels and the baselines together, so that their
-ratios are paired. The heats of the searches are the rounds after: few samples each, for choosing alone. Whatever was
-timed is kept as in a sweep, so another attempt comes to the same finalists without timing anything again.
+ratios are paired. The rounds after are those of the searches (successive halving): few samples each, for choosing
+alone. Whatever was timed is kept as in a sweep, so another attempt comes to the same finalists without timing anything
+again.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from kernels.model.numerics import Problem
 from kernels.resources import records_of
 from worker.benchmark.order import shuffled_runs
 from worker.benchmark.run import BenchmarkRun
-from worker.benchmark.search import FINALISTS, heats, search
+from worker.benchmark.search import FINALISTS, halving_rounds, search
 
-HEAT_SAMPLES = 4  # of the first heat; twice as many in each that follows
-HEAT_WARMUP_MS = 20.0  # at most: a config that loses by far need not be timed precisely
+HALVING_SAMPLES = 4  # of the first round; twice as many in each that follows
+HALVING_WARMUP_MS = 20.0  # at most: a config that loses by far need not be timed precisely
 
 
 @dataclass(slots=True)
@@ -50,7 +51,10 @@ class Task:
         if spec.tune.strategy == "exhaustive":
             choosing, finalists = sum(len(space.cases) for space in self.spaces.values()) - sum(tries), sum(tries)
         else:
-            choosing, finalists = sum(sum(heats(count)) for count in tries), sum(min(n, FINALISTS) for n in tries)
+            choosing, finalists = (
+                sum(sum(halving_rounds(count)) for count in tries),
+                sum(min(n, FINALISTS) for n in tries),
+            )
         return len(self.skipped) + choosing + (finalists + len(self.baselines)) * spec.timing.rounds
 
 
@@ -91,11 +95,11 @@ def _finalists(run: BenchmarkRun, space: Space) -> tuple[list[Case], int]:
     by_config = {tuple(case.config.items()): case for case in space.cases}
     asked = 0
 
-    def cost(config: TileConfig, heat: int) -> float | None:
+    def cost(config: TileConfig, number: int) -> float | None:
         nonlocal asked
         asked += 1
         case = by_config[tuple(config.items())]
-        record = run.measure(case, run.spec.timing.rounds + heat, heat_timing(run.spec.timing, heat))
+        record = run.measure(case, run.spec.timing.rounds + number, halving_timing(run.spec.timing, number))
         return record.kernel_ms if record.status == "ok" else None
 
     problem = space.cases[0].problem
@@ -114,15 +118,15 @@ def _left_out(run: BenchmarkRun, cases: Sequence[Case]) -> int:
     return len(cases)
 
 
-def heat_timing(timing: TimingSpec, heat: int) -> TimingSpec:
-    """A fixed number of samples, the same for all in a heat."""
-    samples = min(timing.max_samples, HEAT_SAMPLES << heat)
+def halving_timing(timing: TimingSpec, number: int) -> TimingSpec:
+    """A fixed number of samples, the same for all in a round."""
+    samples = min(timing.max_samples, HALVING_SAMPLES << number)
     return timing.model_copy(
         update={
             "min_samples": samples,
             "max_samples": samples,
             "min_time_s": 0.0,
-            "warmup_ms": min(timing.warmup_ms, HEAT_WARMUP_MS),
+            "warmup_ms": min(timing.warmup_ms, HALVING_WARMUP_MS),
         }
     )
 

@@ -22,7 +22,7 @@ from kernels.model.accuracy import DRIFT_FACTOR
 from worker.check.host_matrix import Matrix, OperandMatrix
 from worker.check.rounding import Rounding
 
-MOST_TERMWISE = 256  # elements of a block of rows that are summed term by term
+MAX_TERMWISE = 256  # elements of a block of rows that are summed term by term
 NEAR = 0.5  # of the bound: nearer to it, sums of float64 elements in float64 do not say on which side an element is
 BLOCK = 1 << 21  # elements of a block of an operand or of the product, in float64
 TERMS = 1 << 20  # summed at a time
@@ -168,7 +168,7 @@ class _Block:
         beyond = np.argwhere(ratios > (NEAR if self._rounding.is_float64 else 1.0))
         if not len(beyond):
             return float(ratios.max(initial=0.0))
-        farthest = np.argsort(ratios[tuple(beyond.T)])[-MOST_TERMWISE:]
+        farthest = np.argsort(ratios[tuple(beyond.T)])[-MAX_TERMWISE:]
         return max(self._termwise(int(row), int(column), given) for row, column in beyond[farthest])
 
     def _termwise(self, row: int, column: int, given: Array) -> float:

@@ -62,8 +62,8 @@ from worker.check.rounding import Rounding, rounding_of
 from worker.check.sketch import RUN, Sketch
 
 NOT_CHECKED = Verification(method="off", residual=None, threshold=None, passed=None)
-LEAST_WIDTH = 64  # columns of a group
-MOST_DIRECT, MOST_ITEMS = 1 << 23, 64  # multiply-adds, and matrices of a batch, that the host does again at once
+MIN_WIDTH = 64  # columns of a group
+MAX_DIRECT, MAX_ITEMS = 1 << 23, 64  # multiply-adds, and matrices of a batch, that the host does again at once
 LARGEST_INT8_DEPTH = (1 << 17) - 1  # of sums that stay below 2³¹
 WRAPPED_ROUNDS = 4
 
@@ -95,13 +95,13 @@ def _integer_residual(problem: Problem, operands: Checkable, rng: np.random.Gene
 
 def group_width(k: int) -> int:
     """Columns of a group: about k, and whole runs of the host's sums."""
-    return max(k, LEAST_WIDTH) if k < RUN else k // RUN * RUN
+    return max(k, MIN_WIDTH) if k < RUN else k // RUN * RUN
 
 
 def is_direct(problem: Problem) -> bool:
     """Whether every element is computed again on the host: that takes no longer than a sketch."""
     multiply_adds = problem.batch * problem.m * problem.n * problem.k
-    return problem.k == 0 or (multiply_adds <= MOST_DIRECT and problem.batch <= MOST_ITEMS)
+    return problem.k == 0 or (multiply_adds <= MAX_DIRECT and problem.batch <= MAX_ITEMS)
 
 
 def _float_ratio(problem: Problem, operands: Checkable, rounding: Rounding, rng: np.random.Generator) -> float:

@@ -28,7 +28,7 @@ from worker.cpu.usage import ProcessorTimes, last_cache_bytes
 from worker.device.bench import Bench, Prepared, Sample, Watched
 
 CPU = DeviceTraits("cpu")
-LEAST_FLUSH_BYTES = 64 << 20
+MIN_FLUSH_BYTES = 64 << 20
 SAMPLED_ROWS = 128  # that the error is taken over
 BLOCK_ELEMENTS = 1 << 22  # of the float64 product at a time
 FLOAT64_ROUNDOFF = 2.0**-53
@@ -45,7 +45,7 @@ class CpuBench(Bench):
         self.b = operand(data, problem.dtype, (*batch, problem.k, problem.n), 1)
         self.c: Array = np.zeros(problem.product_shape, STORAGE_DTYPES[problem.product_dtype])
         # Ones, so that its pages exist: the first flush should not spend the time allowed to samples on page faults.
-        self._flushed = np.ones(max(LEAST_FLUSH_BYTES, 2 * last_cache_bytes()), np.uint8)
+        self._flushed = np.ones(max(MIN_FLUSH_BYTES, 2 * last_cache_bytes()), np.uint8)
 
     def prepare(self, case: Case) -> Prepared:
         if (reason := BY_NAME[case.kernel].unsupported_because(CPU)) is not None:

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from jobs.benchmarks.records import Ceiling
-from jobs.benchmarks.statistics import spread
+from jobs.benchmarks.statistics import summarize
 from jobs.formats.elements import Array
 from kernels.model.numerics import DTypeName
 from worker.cpu.device import available_bytes
 from worker.cpu.usage import last_cache_bytes
 
 CACHES_FULL = 4  # an array is so many times the largest cache
-LEAST_BYTES, MEMORY_SHARE = 64 << 20, 16  # and at most one 16th of the memory that is free
+MIN_DIGESTED_BYTES, MEMORY_SHARE = 64 << 20, 16  # and at most one 16th of the memory that is free
 COPIES, PRODUCTS = 10, 3  # samples of each
 SIZES = (512, 1024, 2048)
 DTYPES_OF_BLAS: tuple[DTypeName, ...] = ("float32", "float64")
@@ -31,7 +31,7 @@ def cpu_ceilings(threads: int) -> Iterator[Ceiling]:
 
 
 def _array_bytes() -> int:
-    wanted = max(LEAST_BYTES, CACHES_FULL * last_cache_bytes())
+    wanted = max(MIN_DIGESTED_BYTES, CACHES_FULL * last_cache_bytes())
     free = available_bytes()
     return wanted if free is None else min(wanted, free // MEMORY_SHARE)
 
@@ -76,7 +76,7 @@ def _product(dtype: DTypeName, size: int) -> Ceiling:
 
 def _ceiling(name: str, unit: Any, amount: int, times_us: list[float], note: str, **more: Any) -> Ceiling:
     """By the median time. 10³ of an amount in a microsecond are 10⁹ in a second."""
-    times = spread(times_us)
+    times = summarize(times_us)
     return Ceiling(name=name, unit=unit, value=amount / times.median / 1e3, time_us=times, note=note, **more)
 
 

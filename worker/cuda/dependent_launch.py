@@ -2,7 +2,8 @@
 expose it.
 
 The driver's own function is called (cuLaunchKernelEx, CUDA driver API, "Execution Control"), with the attribute of
-programmatic stream serialization. The kernel waits by itself for what it reads (`kernels/cuda/follow.cuh`).
+programmatic stream serialization. The kernel waits by itself for what it reads
+(`kernels/cuda/common/dependent_launch.cuh`).
 """
 
 from __future__ import annotations

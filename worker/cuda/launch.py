@@ -15,9 +15,9 @@ from jobs.formats.elements import Array
 from kernels.model.boxes import Boxes
 from kernels.model.kernel import CudaKernel, DeviceTraits, Launch, Pass, TileConfig
 from kernels.model.numerics import Problem
-from worker.cuda.border import Border, make_border
 from worker.cuda.compile import Compiler
 from worker.cuda.dependent_launch import launch_dependent
+from worker.cuda.edge import Edge, make_edge
 from worker.cuda.memory import DeviceMatrix
 from worker.cuda.sources import copy_program, kernel_program
 from worker.cuda.tensor_maps import copy_rows, copy_rows_if_open, is_aligned, room_for, tensor_map
@@ -49,20 +49,20 @@ class Substitute:
 @dataclass(frozen=True, slots=True)
 class Functions:
     """A kernel's compiled function, those of its passes in their order, and, where it wants operands otherwise than
-    they lie, their transposition; where it leaves a border, its product; copies of rows for a gated launch. Where a
+    they lie, their transposition; where it leaves a edge, its product; copies of rows for a gated launch. Where a
     substitute always multiplies there is nothing else."""
 
     main: Any = None
     passes: tuple[Any, ...] = ()
     transpose: Any | None = None
-    border: Border | None = None
+    edge: Edge | None = None
     copy: Any | None = None
     substitute: Substitute | None = None
 
-    def multiply_border(self, a: DeviceMatrix, b: DeviceMatrix, c: DeviceMatrix) -> None:
+    def multiply_edge(self, a: DeviceMatrix, b: DeviceMatrix, c: DeviceMatrix) -> None:
         """Behind the kernel, as multiprocessors become idle."""
-        if self.border is not None:
-            self.border.multiply(a, b, c)
+        if self.edge is not None:
+            self.edge.multiply(a, b, c)
 
 
 def prepare(compiler: Compiler, kernel: CudaKernel, config: TileConfig, problem: Problem) -> Functions:
@@ -88,9 +88,9 @@ def _prepare(
     passes = kernel.passes(problem, config) if kernel.passes is not None else ()
     inner, launched = kernel.inner(problem, config), kernel.as_launched(problem, config)
     transposing = transpose_function(compiler, problem.dtype, gated=gated) if launched != inner else None
-    border = make_border(compiler, problem, inner)
+    edge = make_edge(compiler, problem, inner)
     copy = compiler.function(copy_program(), "copy_rows") if gated else None
-    return Functions(main, tuple(compiler.function(program, each.name) for each in passes), transposing, border, copy)
+    return Functions(main, tuple(compiler.function(program, each.name) for each in passes), transposing, edge, copy)
 
 
 def _traits() -> DeviceTraits:
@@ -132,7 +132,7 @@ def _launch(
         arguments = (*arguments, np.uint64(workspace.ptr))
     for number, (function, shape) in enumerate(_in_order(functions, kernel, config, problem)):
         _put(function, kernel, shape, arguments, is_dependent=kernel.supports_dependent_launch and number > 0)
-    functions.multiply_border(*matrices)
+    functions.multiply_edge(*matrices)
     if functions.substitute is not None:
         functions.substitute.launch(problem, matrices, (np.uint64(workspace.ptr),))
 
@@ -203,7 +203,7 @@ def _launch_with_maps(
         arguments = (*arguments, np.uint64(workspace.ptr))
     is_dependent = kernel.supports_dependent_launch and functions.transpose is not None
     _put(functions.main, kernel, kernel.launch(problem, config), (*arguments, *gate), is_dependent=is_dependent)
-    functions.multiply_border(matrices[0], matrices[1], c)
+    functions.multiply_edge(matrices[0], matrices[1], c)
     if c is not matrices[2]:
         _copy_rows(functions, c, matrices[2], gate)
 

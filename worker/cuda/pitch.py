@@ -66,26 +66,26 @@ class Layout:
     def bytes(self) -> int:
         return self.batch * self.kept_rows * self.pitch_bytes
 
-    def pieces(self, most_bytes: int) -> Iterator[Piece]:
+    def pieces(self, max_bytes: int) -> Iterator[Piece]:
         """The matrix in stored order, in pieces of at most so many bytes."""
         if self.pitch == self.columns and self.kept_rows == self.rows:
-            yield from _cut(Piece(0, 0, self.bytes, 1), most_bytes)
+            yield from _cut(Piece(0, 0, self.bytes, 1), max_bytes)
             return
         together = self.kept_rows == self.rows  # then a batch is one tall matrix
         rows = self.rows * self.batch if together else self.rows
-        height = min(rows, most_bytes // max(1, self.row_bytes)) if self.pitch_bytes <= LARGEST_PITCH_BYTES else 0
+        height = min(rows, max_bytes // max(1, self.row_bytes)) if self.pitch_bytes <= LARGEST_PITCH_BYTES else 0
         for item in range(1 if together else self.batch):
             first = item * self.kept_rows
             for row in range(0, rows, max(1, height)):
                 host = (item * self.rows + row) * self.row_bytes
                 count = min(max(1, height), rows - row)
                 piece = Piece((first + row) * self.pitch_bytes, host, self.row_bytes, count)
-                yield from [piece] if height else _cut(piece, most_bytes)
+                yield from [piece] if height else _cut(piece, max_bytes)
 
 
-def _cut(line: Piece, most_bytes: int) -> Iterator[Piece]:
-    for start in range(0, line.width_bytes, most_bytes):
-        width = min(most_bytes, line.width_bytes - start)
+def _cut(line: Piece, max_bytes: int) -> Iterator[Piece]:
+    for start in range(0, line.width_bytes, max_bytes):
+        width = min(max_bytes, line.width_bytes - start)
         yield Piece(line.device_offset + start, line.host_offset + start, width, 1)
 
 

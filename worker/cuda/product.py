@@ -15,7 +15,7 @@ from worker.check.elements import core
 from worker.check.host_matrix import HostMatrix
 from worker.cuda.check.checked import DeviceProduct
 from worker.cuda.check.digest import PendingDigests, launch_digests
-from worker.cuda.check.digest_plan import LEAST_BYTES, stored_bytes
+from worker.cuda.check.digest_plan import MIN_DIGESTED_BYTES, stored_bytes
 from worker.cuda.check.matrix import MatrixOnDevice
 from worker.cuda.compile import Compiler
 from worker.cuda.memory import DeviceMatrix, Staging, StopWatch
@@ -128,7 +128,7 @@ class _Digests:
 
     def __init__(self, compiler: Compiler, matrices: Sequence[DeviceMatrix], staging: Staging) -> None:
         self._known: dict[int, int] = {}
-        self._launched = [i for i, each in enumerate(matrices) if stored_bytes(each.layout) >= LEAST_BYTES]
+        self._launched = [i for i, each in enumerate(matrices) if stored_bytes(each.layout) >= MIN_DIGESTED_BYTES]
         on_device = [matrices[i] for i in self._launched]
         self._pending: PendingDigests | None = launch_digests(compiler, on_device) if on_device else None
         for index in set(range(len(matrices))) - set(self._launched):

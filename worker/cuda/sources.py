@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from kernels.model.kernel import SOURCE_DIR, CudaKernel, TileConfig
+from kernels.model.kernel import CudaKernel, TileConfig
 from kernels.model.numerics import DTypeName, Problem
+from kernels.model.sources import source_files
 
 TRANSPOSE_SOURCE = Path(__file__).parent / "src" / "transpose.cu"
-BORDER_SOURCE = TRANSPOSE_SOURCE.with_name("border.cu")
+EDGE_SOURCE = TRANSPOSE_SOURCE.with_name("edge.cu")
 BENCHMARK_SOURCE = TRANSPOSE_SOURCE.with_name("benchmark.cu")
 RANDOM_SOURCE = TRANSPOSE_SOURCE.with_name("random.cu")
 SKETCH_SOURCE = TRANSPOSE_SOURCE.with_name("sketch.cu")
@@ -78,7 +79,7 @@ def _headers(path: Path) -> dict[str, str]:
         name = waiting.pop()
         if name not in found:
             beside = path.parent / name
-            found[name] = _text(beside if beside.exists() else SOURCE_DIR / name)
+            found[name] = _text(beside if beside.exists() else source_files()[name])
             waiting += _INCLUDE.findall(found[name])
     return dict(sorted(found.items()))
 
@@ -126,11 +127,11 @@ def copy_program() -> Program:
     return Program(COPY_SOURCE, (LANGUAGE, *GATED))
 
 
-def border_program(problem: Problem, vectors: int, *, narrow: bool) -> Program:
+def edge_program(problem: Problem, vectors: int, *, narrow: bool) -> Program:
     """The product of so many rows or columns, 1, 2, 4 or 8, with operands as they lie."""
     transposes = _transposes((problem.transpose_a, problem.transpose_b))
     own = (f"-DVECTORS={vectors}", f"-DNARROW={int(narrow)}")
-    return Program(BORDER_SOURCE, (*_common(problem.dtype), *transposes, *own))
+    return Program(EDGE_SOURCE, (*_common(problem.dtype), *transposes, *own))
 
 
 def benchmark_program() -> Program:

@@ -31,7 +31,7 @@ TFLOAT32 = 11
 NOT_INTERLEAVED, NOT_SWIZZLED, SWIZZLE_128_BYTES, PROMOTE_TO_256_BYTES, ZEROS_OUTSIDE = 0, 0, 3, 3, 0
 SWIZZLED_BYTES = 128  # of a box's row
 KEPT = 1024
-COPY_THREADS, MOST_BLOCKS = 256, 2048  # of the function that copies rows
+COPY_THREADS, MAX_BLOCKS = 256, 2048  # of the function that copies rows
 
 
 def tensor_map(matrix: DeviceMatrix, box: tuple[int, int], *, to_tf32: bool = False) -> Array:
@@ -107,4 +107,4 @@ def copy_rows_if_open(function: Any, source: DeviceMatrix, to: DeviceMatrix, gat
     if at.row_bytes and height:
         sizes = (height, at.columns, at.pitch, to.layout.pitch)
         arguments = (np.uint64(source.address), np.uint64(to.address), *map(np.int64, sizes), *gate)
-        function((min(height, MOST_BLOCKS), 1, 1), (COPY_THREADS, 1, 1), arguments)
+        function((min(height, MAX_BLOCKS), 1, 1), (COPY_THREADS, 1, 1), arguments)

@@ -16,9 +16,9 @@ Result = TypeVar("Result")
 log = structlog.get_logger(__name__)
 
 
-def retry_until(action: Callable[[], Result], *, patience_s: float) -> Result:
-    """Repeats `action` until Redis serves it. Raises its StoreUnavailable or StoreFull after `patience_s`."""
-    deadline = time.monotonic() + patience_s
+def retry_until(action: Callable[[], Result], *, timeout_s: float) -> Result:
+    """Repeats `action` until Redis serves it. Raises its StoreUnavailable or StoreFull after `timeout_s`."""
+    deadline = time.monotonic() + timeout_s
     pause_s = FIRST_PAUSE_S
     while True:
         try:

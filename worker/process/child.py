@@ -45,8 +45,8 @@ from worker.process.readiness import prove
 from worker.product.multiply import multiply
 from worker.product.probe import Probes
 
-CLAIM_PATIENCE_S = 5.0  # a message given up on is sent again by the sweeper
-WORK_PATIENCE_S = 60.0  # for what is lost with the attempt: operands to be read, a product to be stored or recorded
+CLAIM_TIMEOUT_S = 5.0  # a message given up on is sent again by the sweeper
+WORK_TIMEOUT_S = 60.0  # for what is lost with the attempt: operands to be read, a product to be stored or recorded
 NOT_READY_PAUSE_S = 5.0  # a child that is not ready waits before it ends, so that its successors do not spin
 
 log = structlog.get_logger(__name__)
@@ -70,7 +70,7 @@ class Child:
     def prove_ready(self) -> None:
         """Raises NotReady, DeviceFault, StoreUnavailable."""
         started = time.monotonic()
-        roofs = retry_until(lambda: self._registry.roofs(self._runner.device), patience_s=WORK_PATIENCE_S / 2)
+        roofs = retry_until(lambda: self._registry.roofs(self._runner.device), timeout_s=WORK_TIMEOUT_S / 2)
         self._runner.device = self._runner.device.model_copy(update={"measured": roofs})
         count = prove(self._runner, self._rng)
         log.info("ready", device=self._runner.device.name, products=count, seconds=round(time.monotonic() - started, 2))
@@ -78,7 +78,7 @@ class Child:
     # ---- one job ----
     def run(self, job_id: str, attempt: int) -> None:
         """Claims the job, computes it, records its end. Returns at once where the message is stale."""
-        claimed = retry_until(lambda: self._claim(job_id, attempt), patience_s=CLAIM_PATIENCE_S)
+        claimed = retry_until(lambda: self._claim(job_id, attempt), timeout_s=CLAIM_TIMEOUT_S)
         if claimed is None:
             log.debug("a message came for a job that is not waiting", job=job_id, attempt=attempt)
             return
@@ -101,7 +101,7 @@ class Child:
         try:
             if claimed.job.record.kind == "benchmark":
                 return self._benchmark(claimed)
-            return retry_until(lambda: self._multiply(claimed), patience_s=WORK_PATIENCE_S)
+            return retry_until(lambda: self._multiply(claimed), timeout_s=WORK_TIMEOUT_S)
         except SoftTimeLimitExceeded:
             raise TimeLimitExceeded from None
         except MatmulError:
@@ -125,14 +125,14 @@ class Child:
         worker, device = self.heartbeat.worker_id, self._runner.device
         outcome = benchmark(claimed, self._ledger, self._runner, worker=worker, check=self._lease.check)
         if self._runner.device is not device:  # its roofs were measured
-            retry_until(lambda: self._registry.keep_roofs(self._runner.device), patience_s=WORK_PATIENCE_S)
+            retry_until(lambda: self._registry.keep_roofs(self._runner.device), timeout_s=WORK_TIMEOUT_S)
         return outcome
 
     def _succeed(self, claimed: Claimed, outcome: Outcome | BenchmarkOutcome) -> None:
         job = claimed.job
         if isinstance(outcome, Outcome):
             self.heartbeat.verified_products += outcome.verification.passed is True
-        taken = retry_until(lambda: self._ledger.succeed(job.id, claimed.attempt, outcome), patience_s=WORK_PATIENCE_S)
+        taken = retry_until(lambda: self._ledger.succeed(job.id, claimed.attempt, outcome), timeout_s=WORK_TIMEOUT_S)
         if isinstance(outcome, BenchmarkOutcome):
             log.info("measured", job=job.id, taken=taken, measurements=outcome.summary.measurements)
         elif taken:
@@ -162,7 +162,7 @@ class Child:
         try:
             taken = retry_until(
                 lambda: self._ledger.fail(job.id, claimed.attempt, error, max_attempts=max_attempts),
-                patience_s=WORK_PATIENCE_S,
+                timeout_s=WORK_TIMEOUT_S,
             )
             if taken is not None and taken.message is not None:
                 publish(self._app, taken.message)
@@ -188,7 +188,7 @@ def start(app: Celery, settings: Settings) -> Child:
         ledger = RedisLedger(client, prefix=settings.key_prefix)
         child = Child(app, settings, make_runner(settings), ledger, make_matrix_store(settings, client))
         child.prove_ready()
-        retry_until(child.heartbeat.start, patience_s=WORK_PATIENCE_S / 2)
+        retry_until(child.heartbeat.start, timeout_s=WORK_TIMEOUT_S / 2)
         settle_memory()
     except Exception as error:
         _give_up(error)

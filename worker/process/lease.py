@@ -109,7 +109,7 @@ class LeaseKeeper:
         detail = f"The job ran longer than its time limit of {job.timeout_s:g} s; make it smaller or allow it more."
         error = JobError(type=TimeLimitExceeded.type, detail=detail)
         try:
-            retry_until(lambda: self._ledger.fail(job.id, held.claimed.attempt, error), patience_s=LAST_WORDS_S)
+            retry_until(lambda: self._ledger.fail(job.id, held.claimed.attempt, error), timeout_s=LAST_WORDS_S)
         except MatmulError:
             log.warning("the end of a job over its time could not be recorded; the sweeper will", job=job.id)
 

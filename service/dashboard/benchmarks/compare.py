@@ -25,7 +25,7 @@ from service.dashboard.charts.svg import swatch
 from service.dashboard.charts.tables import size_of
 from service.dashboard.render import page
 
-LAST, PER_PAGE, MOST = 50, 100, 6
+LAST, PER_PAGE, MAX_RUNS = 50, 100, 6
 JobId = Annotated[str, Field(max_length=100)]
 
 router = APIRouter(include_in_schema=False)
@@ -35,7 +35,7 @@ class ResultOption(Strict):
     """Which runs, and which of their cases: the query."""
 
     before: JobId = ""
-    after: list[JobId] = Field(default_factory=list, max_length=MOST + 1)  # a form sends its empty fields as well
+    after: list[JobId] = Field(default_factory=list, max_length=MAX_RUNS + 1)  # a form sends its empty fields as well
     verdict: Literal["", Verdict] = ""
     number: int = Field(1, alias="page", ge=1, le=10_000)
 
@@ -81,8 +81,8 @@ async def compare(request: Request, choice: Annotated[ResultOption, Query()]) ->
 
 def _page(request: Request, context: Context, choice: ResultOption) -> Response:
     """For worker threads. Raises InvalidRequest, JobNotFound, NotFound, StoreUnavailable."""
-    if len(choice.runs) > MOST:
-        raise InvalidRequest(f"At most {MOST} runs are held against the first.", field="after")
+    if len(choice.runs) > MAX_RUNS:
+        raise InvalidRequest(f"At most {MAX_RUNS} runs are held against the first.", field="after")
     owner = owner_of(request)
     before = find_benchmark(context, choice.before, owner, "before") if choice.before else None
     after = [find_benchmark(context, job_id, owner, "after") for job_id in choice.runs]
@@ -92,16 +92,16 @@ def _page(request: Request, context: Context, choice: ResultOption) -> Response:
         request,
         "compare.html",
         choice=choice,
-        most=MOST,
-        offered={job.id: _told(job.record) for job in (*last, *chosen)},
+        most=MAX_RUNS,
+        offered={job.id: _run_line(job.record) for job in (*last, *chosen)},
         verdicts=VERDICTS,
         size_of=size_of,
-        told=_told,
+        described=_run_line,
         compared=_compared(context, before, after, choice) if before and after else None,
     )
 
 
-def _told(record: JobRecord) -> str:
+def _run_line(record: JobRecord) -> str:
     """A benchmark's name in a list."""
     spec = record.request
     assert isinstance(spec, BenchmarkSpec)

@@ -74,10 +74,10 @@ async def new_benchmark(request: Request) -> Response:
         if "count" not in query and "add" not in query:
             return await _form(request, form)
         asked = document(form)
-        told = await context.call(dry_run, context, orjson.dumps(asked))
+        estimated = await context.call(dry_run, context, orjson.dumps(asked))
     except MatmulError as error:
         return await _form(request, form, error=error, is_draft=is_draft)
-    return await _form(request, form, told=told, curl=_curl(request, asked))
+    return await _form(request, form, estimated=estimated, curl=_curl(request, asked))
 
 
 @router.get(ALL)
@@ -112,7 +112,7 @@ async def _form(
     form: Typed,
     *,
     error: MatmulError | None = None,
-    told: DryRun | None = None,
+    estimated: DryRun | None = None,
     curl: str | None = None,
     is_draft: bool = False,
 ) -> Response:
@@ -129,8 +129,8 @@ async def _form(
         scales=SCALES,
         parameters=PARAMETERS,
         offered=offered,
-        told=told,
-        spec=told.spec.model_dump_json(indent=2) if told else None,
+        estimated=estimated,
+        spec=estimated.spec.model_dump_json(indent=2) if estimated else None,
         curl=curl,
         # A value that is none of those is shown all the same, so that the sentence about it makes sense.
         preset_names=_with(names, form.preset),

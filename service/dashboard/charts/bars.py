@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 WIDTH = 1000.0  # of the bar, in its own units
-LEAST = 3.0  # so that a short part can still be seen
+MIN_WIDTH = 3.0  # so that a short part can still be seen
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,10 +21,10 @@ class BarPart:
 
 
 def parts_of(values: Iterable[tuple[str, float]]) -> Sequence[BarPart]:
-    """Side by side in their order; one that is 0 has no width. Those too short to be seen are drawn LEAST wide."""
+    """Side by side in their order; one that is 0 has no width. Those too short to be seen are drawn MIN_WIDTH wide."""
     known = [(name, max(0.0, value)) for name, value in values]
     whole = sum(value for _, value in known) or 1.0
-    widths = [max(LEAST, WIDTH * value / whole) if value else 0.0 for _, value in known]
+    widths = [max(MIN_WIDTH, WIDTH * value / whole) if value else 0.0 for _, value in known]
     squeeze = WIDTH / (sum(widths) or 1.0)
     parts, start = [], 0.0
     for (name, value), width in zip(known, widths, strict=True):

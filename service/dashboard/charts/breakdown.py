@@ -10,7 +10,7 @@ from markupsafe import Markup
 from analysis.breakdown import Breakdown
 from analysis.measurement import Measurement
 from analysis.plots.device import split_times
-from service.dashboard.charts.svg import LETTER, Drawing, even_steps, linear, told
+from service.dashboard.charts.svg import LETTER, Drawing, even_steps, format_number, linear
 from service.dashboard.charts.tables import size_of
 from service.dashboard.words import percent
 
@@ -34,7 +34,7 @@ def draw(found: Sequence[Measurement], bars: Bars) -> Markup:
     foot = TOP + ROW * len(split)
     for value in even_steps(0, longest, TICKS):
         picture.line("grid", [(x(value), TOP), (x(value), foot)])
-        label = f"{100 * value:.0f} %" if bars == "share" else told(value)
+        label = f"{100 * value:.0f} %" if bars == "share" else format_number(value)
         picture.text(x(value), foot + 16, label, anchor="middle", kind="faint")
     if bars == "ms":
         picture.text((left + WIDTH - RIGHT) / 2, foot + 33, "ms", anchor="middle")
@@ -60,8 +60,8 @@ def _bar(picture: Drawing, name: str, one: Breakdown, top: float, bars: Bars, ro
     start = left
     for (part, hue), ms, share in zip(PARTS, (one.h2d_ms, one.kernel_ms, one.d2h_ms), one.shares, strict=True):
         length = (share if bars == "share" else ms) / longest * width
-        picture.begin(f"{name}: {part} {told(ms)} ms, {percent(share)}")
+        picture.begin(f"{name}: {part} {format_number(ms)} ms, {percent(share)}")
         picture.rectangle(f"piece {hue}", start, top + 3, length, ROW - 6)
         picture.end()
         start += length
-    picture.text(start + 6, top + 16, f"{told(one.total_ms)} ms")
+    picture.text(start + 6, top + 16, f"{format_number(one.total_ms)} ms")

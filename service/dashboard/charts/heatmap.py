@@ -9,10 +9,10 @@ from markupsafe import Markup
 from analysis.curves import config_key, usable
 from analysis.measurement import Measurement
 from analysis.plots.configs import Config, Sweep, differing, fastest, short, sweeps
-from service.dashboard.charts.svg import LETTER, Drawing, told
+from service.dashboard.charts.svg import LETTER, Drawing, format_number
 from service.dashboard.words import UNKNOWN, percent
 
-MOST_ROWS = 60
+MAX_ROWS = 60
 ROW, TOP, CELL, FOOT = 22, 24, 62, 6
 BESIDE = (("registers", 100), ("occupancy", 84))
 DARK_FROM = 0.55  # shares from which a cell's words stand on the full colour
@@ -24,7 +24,7 @@ def draw(found: Sequence[Measurement]) -> list[tuple[str, Markup]]:
 
 
 def _heading(sweep: Sweep) -> str:
-    shown = min(len(sweep.configs), MOST_ROWS)
+    shown = min(len(sweep.configs), MAX_ROWS)
     of = f", the {shown} fastest of {len(sweep.configs)} configs" if shown < len(sweep.configs) else ""
     return f"{sweep.label}, {sweep.dtype}{of}, by {' × '.join(differing(sweep)) or 'size'}"
 
@@ -43,7 +43,7 @@ def beside(one: Measurement | None) -> tuple[str, str]:
 
 
 def _map(sweep: Sweep, launches: Mapping[Config, Measurement]) -> Markup:
-    configs = fastest(sweep, MOST_ROWS)
+    configs = fastest(sweep, MAX_ROWS)
     left = 12 + LETTER * max(len(short(sweep, config)) for config in configs)
     right = left + CELL * len(sweep.sizes)
     width = right + sum(room for _, room in BESIDE) + 8
@@ -70,10 +70,10 @@ def _columns(picture: Drawing, x: float, y: float, words: Sequence[str], kind: s
 
 def _cell(picture: Drawing, name: str, value: float, best: float, x: float, y: float) -> None:
     share = value / best
-    picture.begin(f"{name}: {told(value)} GFLOPS, {percent(share)} of the fastest config there")
+    picture.begin(f"{name}: {format_number(value)} GFLOPS, {percent(share)} of the fastest config there")
     picture.rectangle("warm", x + 1, y + 1, CELL - 2, ROW - 2, opacity=max(0.06, share**2))
     if share == 1:
         picture.rectangle("frame", x + 1, y + 1, CELL - 2, ROW - 2)
     kind = "on-warm" if share**2 > DARK_FROM else ""
-    picture.text(x + CELL / 2, y + 15, told(value), anchor="middle", kind=kind)
+    picture.text(x + CELL / 2, y + 15, format_number(value), anchor="middle", kind=kind)
     picture.end()

@@ -8,7 +8,17 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from service.benchmarks.comparison import ComparedCase
-from service.dashboard.charts.svg import LETTER, Drawing, Scale, Style, even_steps, linear, logarithmic, style_of, told
+from service.dashboard.charts.svg import (
+    LETTER,
+    Drawing,
+    Scale,
+    Style,
+    even_steps,
+    format_number,
+    linear,
+    logarithmic,
+    style_of,
+)
 from service.dashboard.charts.tables import size_of
 from service.dashboard.words import config
 
@@ -78,7 +88,7 @@ def _ground(picture: Drawing, x: Scale, span: tuple[float, float], foot: float) 
     ticks = [value for value in RATIOS if lo <= value <= hi] if is_wide else even_steps(lo, hi)
     for value in ticks:
         picture.line("grid", [(x(value), TOP), (x(value), foot)])
-        picture.text(x(value), foot + 16, told(value), anchor="middle", kind="faint")
+        picture.text(x(value), foot + 16, format_number(value), anchor="middle", kind="faint")
     picture.line("roof", [(x(1.0), TOP - 4), (x(1.0), foot)])
     picture.text(x(1.0) + 8, foot + 33, "faster →")
     picture.text(x(1.0) - 8, foot + 33, "← slower", anchor="end")
@@ -89,8 +99,8 @@ def _dot(picture: Drawing, dot: RatioDot, run: str, x: Scale, y: float) -> None:
     assert case.ratio is not None
     between = ""
     if case.ratio_lo is not None and case.ratio_hi is not None:
-        between = f" ({told(case.ratio_lo)} to {told(case.ratio_hi)})"
-    picture.begin(f"{run}; {name_of(case)}: {told(case.ratio)} times as fast{between}, {case.verdict}")
+        between = f" ({format_number(case.ratio_lo)} to {format_number(case.ratio_hi)})"
+    picture.begin(f"{run}; {name_of(case)}: {format_number(case.ratio)} times as fast{between}, {case.verdict}")
     if case.ratio_lo is not None and case.ratio_hi is not None:
         picture.line(style.hue, [(x(case.ratio_lo), y), (x(case.ratio_hi), y)])
     picture.mark(style, x(case.ratio), y, radius=4, hollow=case.verdict in ("same", "ambiguous"))

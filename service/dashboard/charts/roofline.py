@@ -11,7 +11,16 @@ from analysis.measurement import Measurement
 from analysis.plots.device import roofed
 from analysis.plots.style import number
 from analysis.roofline import ByteModel, Point, Roofs, measured_roofs, point, theoretical_roofs, units_of
-from service.dashboard.charts.svg import Drawing, Scale, decades, logarithmic, powers_of_two, styles, swatch, told
+from service.dashboard.charts.svg import (
+    Drawing,
+    Scale,
+    decades,
+    format_number,
+    logarithmic,
+    powers_of_two,
+    styles,
+    swatch,
+)
 from service.dashboard.charts.tables import size_of
 from service.dashboard.words import percent
 
@@ -97,7 +106,7 @@ def _axes(picture: Drawing, x: Scale, y: Scale, span: tuple[float, float], rise:
         picture.text(x(tick), foot + 16, number(tick), anchor="middle", kind="faint")
     for tick in decades(*rise):
         picture.line("grid", [(LEFT, y(tick)), (WIDTH - RIGHT, y(tick))])
-        picture.text(LEFT - 6, y(tick) + 4, told(tick), anchor="end", kind="faint")
+        picture.text(LEFT - 6, y(tick) + 4, format_number(tick), anchor="end", kind="faint")
     picture.text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 10, "FLOP per byte", anchor="middle")
     picture.text(6, TOP - 2, "GFLOPS")
 
@@ -105,8 +114,8 @@ def _axes(picture: Drawing, x: Scale, y: Scale, span: tuple[float, float], rise:
 def _roof(picture: Drawing, names: str, roofs: Roofs, x: Scale, y: Scale, span: tuple[float, float]) -> None:
     ridge, gflops, memory = roofs.ridge, roofs.gflops, roofs.memory_gb_s
     assert ridge is not None and gflops is not None and memory is not None
-    speeds = f"{told(gflops)} GFLOPS, {told(memory)} GB/s"
-    picture.begin(f"{names}, {roofs.kind}: {speeds}; the ridge is at {told(ridge)} FLOP per byte")
+    speeds = f"{format_number(gflops)} GFLOPS, {format_number(memory)} GB/s"
+    picture.begin(f"{names}, {roofs.kind}: {speeds}; the ridge is at {format_number(ridge)} FLOP per byte")
     corners = [(span[0], span[0] * memory), (ridge, gflops), (span[1], gflops)]
     picture.line("roof", [(x(at), y(speed)) for at, speed in corners], dash=ROOF_DASHES[roofs.kind])
     picture.rectangle("ridge", x(ridge) - 3, y(gflops) - 3, 6, 6)
@@ -137,9 +146,9 @@ def words_of(one: PlacedPoint) -> str:
     """What a point says: the case, its figures, its part of the roof, and which side of the ridge limits it."""
     at, measurement = one.at, one.at.measurement
     name = f"{measurement.label}, {measurement.dtype}, {size_of(measurement.m, measurement.n, measurement.k)}"
-    parts = [name, f"{told(measurement.gflops or 0)} GFLOPS at {told(at.intensity)} FLOP per byte"]
+    parts = [name, f"{format_number(measurement.gflops or 0)} GFLOPS at {format_number(at.intensity)} FLOP per byte"]
     if at.attainable:
-        parts.append(f"{percent(at.fraction)} of the {one.roofs.kind} roof of {told(at.attainable)}")
+        parts.append(f"{percent(at.fraction)} of the {one.roofs.kind} roof of {format_number(at.attainable)}")
     if at.limit:
         parts.append(SIDES[at.limit])
     return "; ".join([*parts, *([at.implausible] if at.implausible else [])])

@@ -14,7 +14,7 @@ from service.dashboard.charts.tables import PlotTable
 from service.dashboard.words import UNKNOWN, figure
 
 Row = Mapping[str, Value]
-MOST_ROWS = 500
+MAX_ROWS = 500
 
 
 def known_columns(rows: Sequence[Row]) -> list[str]:
@@ -60,8 +60,8 @@ def fields_table(rows: Sequence[Row], x: str, y: str, colour: str) -> PlotTable:
     head = list(dict.fromkeys((colour, "kernel", "dtype", x, y)))
     known = [row for row in rows if row[x] is not None and row[y] is not None]
     known.sort(key=lambda row: (_place(row[colour]), _place(row[x])))
-    left = f"; the first {MOST_ROWS} of {len(known)}" if len(known) > MOST_ROWS else ""
-    cells = [[_cell(row[name]) for name in head] for row in known[:MOST_ROWS]]
+    left = f"; the first {MAX_ROWS} of {len(known)}" if len(known) > MAX_ROWS else ""
+    cells = [[_cell(row[name]) for name in head] for row in known[:MAX_ROWS]]
     return PlotTable(f"{y} by {x}, coloured by {colour}{left}", head, cells)
 
 

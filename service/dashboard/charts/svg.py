@@ -21,9 +21,9 @@ LETTER = 7.6  # width of a letter or digit at 12 px, about
 Scale = Callable[[float], float]
 
 
-def _round(corners: int, turn: float) -> str:
+def _round(corners: int, rotation: float) -> str:
     """A regular polygon of radius 1; y grows downwards."""
-    angles = (turn + 2 * pi * corner / corners for corner in range(corners))
+    angles = (rotation + 2 * pi * corner / corners for corner in range(corners))
     return "M" + "L".join(f"{cos(angle):.3f} {sin(angle):.3f}" for angle in angles) + "Z"
 
 
@@ -103,8 +103,8 @@ class Drawing:
 
     def begin(self, tip: str) -> None:
         """Of what belongs together and says this when it is pointed at or has the focus."""
-        told = escape(tip)
-        self.shapes.append(f'<g class="tip" tabindex="0" role="img" aria-label="{told}" data-tip="{told}">')
+        label = escape(tip)
+        self.shapes.append(f'<g class="tip" tabindex="0" role="img" aria-label="{label}" data-tip="{label}">')
 
     def end(self) -> None:
         self.shapes.append("</g>")
@@ -139,18 +139,18 @@ def decades(lo: float, hi: float) -> list[float]:
     return [value for value in found if lo <= value <= hi]
 
 
-def even_steps(lo: float, hi: float, most: int = 6) -> list[float]:
-    """Multiples of 1, 2 or 5 times a power of ten, at most about so many."""
-    power = 10.0 ** floor(log10((hi - lo) / most))
-    step = next(power * part for part in (1, 2, 5, 10) if power * part * most >= hi - lo)
+def even_steps(lo: float, hi: float, max_steps: int = 6) -> list[float]:
+    """Multiples of 1, 2 or 5 times a power of ten, about `max_steps` of them at most."""
+    power = 10.0 ** floor(log10((hi - lo) / max_steps))
+    step = next(power * part for part in (1, 2, 5, 10) if power * part * max_steps >= hi - lo)
     return [round(step * count, 12) for count in range(ceil(lo / step), floor(hi / step) + 1)]
 
 
-def powers_of_two(lo: float, hi: float, most: int = 12) -> list[float]:
+def powers_of_two(lo: float, hi: float, max_steps: int = 12) -> list[float]:
     powers = [2.0**power for power in range(-10, 40) if lo <= 2.0**power <= hi]
-    return powers[:: ceil(len(powers) / most)] if powers else []
+    return powers[:: ceil(len(powers) / max_steps)] if powers else []
 
 
-def told(value: float) -> str:
+def format_number(value: float) -> str:
     """To four digits, to read."""
     return number(float(f"{value:.4g}"))

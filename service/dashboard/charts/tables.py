@@ -13,7 +13,7 @@ from analysis.plots.lines import is_library
 from analysis.roofline import measured_roofs, point, theoretical_roofs, units_of
 from service.dashboard.words import UNKNOWN, figure, percent, shape
 
-MOST_ROWS = 200  # configs of a sweep
+MAX_ROWS = 200  # configs of a sweep
 Value = Callable[[Measurement], float | None]
 
 
@@ -52,8 +52,8 @@ def tables(name: str, found: Sequence[Measurement]) -> list[PlotTable]:
 
 def size_of(m: int, n: int, k: int, batch: int = 1) -> str:
     """N of a square product, else m×n×k."""
-    told = str(n) if m == n == k else shape((m, n, k))
-    return told if batch == 1 else f"{batch} of {told}"
+    extents = str(n) if m == n == k else shape((m, n, k))
+    return extents if batch == 1 else f"{batch} of {extents}"
 
 
 def _size(one: Measurement) -> str:
@@ -65,7 +65,7 @@ def _by_id(found: Sequence[Measurement], values: Sequence[float | None]) -> dict
 
 
 def _by_size(
-    found: Sequence[Measurement], caption: str, value: Value, told: Callable[[float | None], str] = figure
+    found: Sequence[Measurement], caption: str, value: Value, format_number: Callable[[float | None], str] = figure
 ) -> Iterator[PlotTable]:
     """A table for each element type: kernels, each at its fastest config, by sizes."""
     drawn = curves(found)
@@ -77,7 +77,7 @@ def _by_size(
         for curve in mine:
             known = {_size(one): value(one) for one in curve.points}
             if any(each is not None for each in known.values()):
-                rows.append([curve.label, *(told(known.get(size)) for size in sizes)])
+                rows.append([curve.label, *(format_number(known.get(size)) for size in sizes)])
         if rows:
             yield PlotTable(f"{caption}, {dtype}, by N", ["Kernel", *sizes], rows)
 
@@ -87,7 +87,7 @@ def _configs(found: Sequence[Measurement]) -> Iterator[PlotTable]:
         sizes = [f"{size:.0f}" for size in sweep.sizes]
         rows = [
             [short(sweep, config), *(figure(sweep.gflops.get((config, size))) for size in sweep.sizes)]
-            for config in fastest(sweep, MOST_ROWS)
+            for config in fastest(sweep, MAX_ROWS)
         ]
         yield PlotTable(f"GFLOPS of {sweep.label}, {sweep.dtype}, by N", ["Config", *sizes], rows)
 

@@ -10,7 +10,7 @@ from jobs.models import JobEvent
 
 WIDTH, HEIGHT = 600.0, 60.0  # of a strip, in its own units
 MARGIN = 4.0
-MOST_POINTS = 400
+MAX_POINTS = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,8 +19,8 @@ class Strip:
 
     name: str
     unit: str
-    least: float
-    most: float
+    low: float
+    high: float
     points: str  # as SVG has them
     marks: Sequence[tuple[float, str]]  # place, why
 
@@ -40,8 +40,8 @@ def in_order(records: Sequence[CaseRecord], events: Sequence[JobEvent]) -> Seque
 
 
 def strips_of(records: Sequence[CaseRecord]) -> Sequence[Strip]:
-    """Of the quantities that the device told; none for fewer than two measurements."""
-    step = max(1, -(-len(records) // MOST_POINTS))
+    """Of the quantities that the device reports; none for fewer than two measurements."""
+    step = max(1, -(-len(records) // MAX_POINTS))
     shown = [record for record in records[::step] if record.status == "ok"]
     strips = (_strip(name, unit, shown, [read(record.state) for record in shown]) for name, unit, read in QUANTITIES)
     return [strip for strip in strips if strip is not None]
@@ -51,19 +51,17 @@ def _strip(name: str, unit: str, records: Sequence[CaseRecord], values: Sequence
     known = [value for value in values if value is not None]
     if len(known) < 2:
         return None
-    least, most = min(known), max(known)
+    low, high = min(known), max(known)
     places = [WIDTH * number / (len(values) - 1) for number in range(len(values))]
     points = " ".join(
-        f"{x:.1f},{_height(value, least, most):.1f}"
-        for x, value in zip(places, values, strict=True)
-        if value is not None
+        f"{x:.1f},{_height(value, low, high):.1f}" for x, value in zip(places, values, strict=True) if value is not None
     )
     marks = [(round(x, 1), why) for x, record in zip(places, records, strict=True) if (why := held_down(record))]
-    return Strip(name, unit, least, most, points, marks)
+    return Strip(name, unit, low, high, points, marks)
 
 
-def _height(value: float, least: float, most: float) -> float:
-    share = (value - least) / (most - least) if most > least else 0.5
+def _height(value: float, low: float, high: float) -> float:
+    share = (value - low) / (high - low) if high > low else 0.5
     return HEIGHT - MARGIN - share * (HEIGHT - 2 * MARGIN)
 
 

@@ -10,7 +10,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 
 from analysis.comparison.compare import Run, case_of, run_of
-from analysis.comparison.history import FENCE, LEAST_RUNS, HistoryPoint, history
+from analysis.comparison.history import FENCE, MIN_RUNS, HistoryPoint, history
 from analysis.measurement import Measurement
 from jobs.ledger.interface import JobFilter
 from jobs.models import Job
@@ -19,9 +19,9 @@ from service.benchmarks.replies import results_of
 from service.context import Context, context_of, owner_of
 from service.dashboard.render import page
 
-MOST_RUNS = 30  # of the device's benchmarks, the newest
-PAGE_JOBS, MOST_LOOKS = 100, 5  # at the ledger: benchmarks of other devices lie between
-MOST_CASES = 200
+MAX_RUNS = 30  # of the device's benchmarks, the newest
+PAGE_JOBS, MAX_LOOKS = 100, 5  # at the ledger: benchmarks of other devices lie between
+MAX_CASES = 200
 WIDTH, HEIGHT, EDGE = 160.0, 32.0, 4.0  # of a line, in pixels
 
 router = APIRouter(include_in_schema=False)
@@ -64,9 +64,9 @@ async def device_history(request: Request, device: Annotated[str, Query(max_leng
         "devices_history.html",
         device=device,
         runs=len(jobs),
-        stories=stories[:MOST_CASES],
-        left_out=max(0, len(stories) - MOST_CASES),
-        least_runs=LEAST_RUNS,
+        stories=stories[:MAX_CASES],
+        left_out=max(0, len(stories) - MAX_CASES),
+        min_runs=MIN_RUNS,
         fence=FENCE,
         size=(WIDTH, HEIGHT),
     )
@@ -74,13 +74,13 @@ async def device_history(request: Request, device: Annotated[str, Query(max_leng
 
 def _benchmarks(context: Context, owner: str, device: str) -> Sequence[Job]:
     """Those that may be seen, oldest first."""
-    return list(islice(_newest(context, owner, device), MOST_RUNS))[::-1]
+    return list(islice(_newest(context, owner, device), MAX_RUNS))[::-1]
 
 
 def _newest(context: Context, owner: str, device: str) -> Iterator[Job]:
     where = JobFilter(owner, JobState.SUCCEEDED, "benchmark")
     cursor: str | None = None
-    for _ in range(MOST_LOOKS):
+    for _ in range(MAX_LOOKS):
         found = context.ledger.list(where, limit=PAGE_JOBS, cursor=cursor)
         yield from (job for job in found.jobs if job.record.device == device)
         cursor = found.cursor

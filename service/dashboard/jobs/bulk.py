@@ -22,8 +22,8 @@ from service.http.security import check_same_site
 from service.submit.job import send_message
 from service.submit.product import check_operands
 
-MOST_PICKED = 200
-MOST_AT_ONCE = 5_000  # takes some seconds
+MAX_PICKED = 200
+MAX_AT_ONCE = 5_000  # takes some seconds
 LOOK_JOBS = 200
 CAN: dict[Action, tuple[JobState, ...]] = {
     "cancel": (JobState.QUEUED, JobState.RUNNING),
@@ -38,7 +38,7 @@ class Many(Wanted):
 
     action: Action
     scope: Literal["picked", "all"] = "picked"
-    job: list[Annotated[str, Field(max_length=100)]] = Field(default_factory=list, max_length=MOST_PICKED)
+    job: list[Annotated[str, Field(max_length=100)]] = Field(default_factory=list, max_length=MAX_PICKED)
     until: datetime | None = None  # of all that match, those that were there when they were counted
 
 
@@ -68,7 +68,7 @@ async def confirm(request: Request, many: Annotated[Many, Query()]) -> Response:
         many=many,
         counted=counted,
         states={state.value: count for state, count in states.items() if count},
-        filters=back.told(),
+        filters=back.as_query(),
         back=back.address,
     )
 
@@ -79,9 +79,9 @@ async def act(request: Request, many: Annotated[Many, Form()]) -> Response:
     check_same_site(request.headers)
     context = context_of(request)
     changed, left = await context.call(_done, context, owner_of(request), many)
-    back = Wanted(**many.model_dump(include=set(Wanted.model_fields))).told()
-    told = {"did": many.action, "changed": str(changed), "left": str(left)}
-    return RedirectResponse(with_query(LIST, back | told), 303)
+    back = Wanted(**many.model_dump(include=set(Wanted.model_fields))).as_query()
+    as_query = {"did": many.action, "changed": str(changed), "left": str(left)}
+    return RedirectResponse(with_query(LIST, back | as_query), 303)
 
 
 def _counted(context: Context, owner: str, many: Many) -> Counted:
@@ -91,7 +91,7 @@ def _counted(context: Context, owner: str, many: Many) -> Counted:
         return Counted(ready, len(dict.fromkeys(many.job)) - len(ready), is_cut=False)
     jobs: list[Job] = []
     for job in _matching(context, owner, many):
-        if len(jobs) == MOST_AT_ONCE:
+        if len(jobs) == MAX_AT_ONCE:
             return Counted(jobs, 0, is_cut=True)
         jobs.append(job)
     return Counted(jobs, 0, is_cut=False)

@@ -19,7 +19,7 @@ from service.dashboard.render import page
 
 LIST = "/ui/jobs"
 PAGE_JOBS = 50
-MOST_LOOKS = 12  # at the ledger for one page: a filter that few jobs match must not end in an empty page
+MAX_LOOKS = 12  # at the ledger for one page: a filter that few jobs match must not end in an empty page
 
 Action = Literal["cancel", "retry"]
 
@@ -37,9 +37,9 @@ class Wanted(Strict):
     @property
     def address(self) -> str:
         """The list with these filters."""
-        return with_query(LIST, self.told())
+        return with_query(LIST, self.as_query())
 
-    def told(self) -> dict[str, str]:
+    def as_query(self) -> dict[str, str]:
         """Those that filter."""
         return {name: str(value) for name, value in self.model_dump(mode="json").items() if value}
 
@@ -73,9 +73,9 @@ async def job_list(request: Request, query: Annotated[ListQuery, Query()]) -> Re
         "jobs.html",
         jobs=jobs,
         query=query,
-        filters=wanted.told(),
+        filters=wanted.as_query(),
         newest=wanted.address if query.cursor else None,
-        following=with_query(LIST, wanted.told() | {"cursor": cursor}) if cursor else None,
+        following=with_query(LIST, wanted.as_query() | {"cursor": cursor}) if cursor else None,
         states=[one.value for one in JobState],
         kinds=("matmul", "benchmark"),
         kernels=KERNEL_NAMES,
@@ -85,7 +85,7 @@ async def job_list(request: Request, query: Annotated[ListQuery, Query()]) -> Re
 def one_page(context: Context, where: JobFilter, cursor: str | None) -> tuple[Sequence[JobRecord], str | None]:
     """So many jobs, and where the next page begins; None at the end. Raises InvalidRequest, StoreUnavailable."""
     jobs: list[JobRecord] = []
-    for _ in range(MOST_LOOKS):
+    for _ in range(MAX_LOOKS):
         found = context.ledger.list(where, limit=PAGE_JOBS - len(jobs), cursor=cursor)
         jobs += [job.record for job in found.jobs]
         cursor = found.cursor

@@ -13,7 +13,8 @@ from xml.etree import ElementTree
 from markupsafe import Markup
 
 from kernels.catalog import BY_NAME, CATALOG
-from kernels.model.kernel import SOURCE_DIR, CudaKernel
+from kernels.model.kernel import CudaKernel
+from kernels.model.sources import source_files
 from service.dashboard.kernels.highlight import highlighted
 from service.dashboard.render import STATIC_DIR, static
 
@@ -72,7 +73,7 @@ def headers_of(name: str) -> dict[str, tuple[Markup, ...]]:
     while met:
         file = met.pop(0)
         if file not in found:
-            source = (SOURCE_DIR / file).read_text("utf-8")
+            source = source_files()[file].read_text("utf-8")
             found[file] = highlighted(source)
             met = [*INCLUDE.findall(source), *met]
     return found

@@ -151,9 +151,9 @@ def _matrix_id(text: str, name: str) -> str:
     return text.strip()
 
 
-def _whole(text: str, name: str, least: int) -> int:
-    if not _WHOLE.fullmatch(text.strip()) or int(text) < least:
-        raise InvalidRequest(f"{name} must be a whole number from {least} on, of at most 18 digits.", field=name)
+def _whole(text: str, name: str, minimum: int) -> int:
+    if not _WHOLE.fullmatch(text.strip()) or int(text) < minimum:
+        raise InvalidRequest(f"{name} must be a whole number from {minimum} on, of at most 18 digits.", field=name)
     return int(text)
 
 

@@ -220,8 +220,9 @@ export class Chart {
   seriesOptions(label) {
     const scene = /** @type {Scene} */ (this.scene);
     const [hue, dash] = styleOf(scene, label);
-    const own = scene.series.find((one) => one.label === label)?.own ?? true;
-    const isLine = scene.choice.configs === "fastest" || scene.words !== null;
+    const one = scene.series.find((each) => each.label === label);
+    const own = one?.own ?? true;
+    const isLine = (one?.joined ?? true) && (scene.choice.configs === "fastest" || scene.words !== null);
     return {
       label,
       show: !scene.hidden.has(label),
@@ -270,7 +271,7 @@ export class Chart {
       for (const one of scene.series.filter((each) => !scene.hidden.has(each.label))) {
         const known = one.points.filter((point) => this.fits(point) && point.lo !== null && point.hi !== null);
         ctx.strokeStyle = ctx.fillStyle = this.colour(styleOf(scene, one.label)[0]);
-        band(ctx, plot, known, scene.choice.configs === "fastest" || scene.words !== null);
+        band(ctx, plot, known, one.joined && (scene.choice.configs === "fastest" || scene.words !== null));
       }
       ctx.globalAlpha = 1;
       ctx.strokeStyle = ctx.fillStyle = this.colour("faint");

@@ -5,7 +5,8 @@
 /** @typedef {"text" | "integer" | "number" | "truth"} Kind */
 /** A place on the chart: figures, the ends of its interval where they are known, and whose it is.
  * @typedef {{x: number, y: number, lo: number | null, hi: number | null, row: Row, series: string}} Point */
-/** @typedef {{label: string, own: boolean, points: Point[]}} Series */
+/** `joined`: by a line, since no two points have the same x.
+ * @typedef {{label: string, own: boolean, points: Point[], joined: boolean}} Series */
 /** What is shown: fields, scales (null: by the values), and the ends of intervals by field.
  * @typedef {object} Choice
  * @property {string} x
@@ -19,6 +20,9 @@
 /** Rows of one source; the device is told where they are another's.
  * @typedef {{rows: Row[], device: string | null}} Source */
 
+/** @typedef {(row: Row, device: string | null) => string} Naming the series of a row */
+
+const MAX_FORMS = 6; // of products, that have series of their own
 const WIDE = 25; // times: from then on only a logarithmic scale shows all values
 const NUMBERS = ["integer", "number"];
 
@@ -93,22 +97,53 @@ function isShown(row, choice) {
 export function seriesOf(sources, choice, words) {
   /** @type {Map<string, Series>} */
   const found = new Map();
-  const naming = namingOf(sources, choice);
+  const naming = withForms(sources, choice, namingOf(sources, choice));
   for (const { rows, device } of sources) {
     for (const row of choice.configs === "all" ? rows : fastest(rows)) {
       if (!isShown(row, choice)) continue;
       const label = naming(row, device);
-      const one = found.get(label) ?? { label, own: device === null, points: [] };
+      const one = found.get(label) ?? { label, own: device === null, points: [], joined: true };
       found.set(label, one);
       one.points.push(point(row, choice, words, label));
     }
   }
-  for (const one of found.values()) one.points.sort((a, b) => a.x - b.x);
+  for (const one of found.values()) {
+    one.points.sort((a, b) => a.x - b.x);
+    one.joined = one.points.every((each, place) => place === 0 || each.x > one.points[place - 1].x);
+  }
   return [...found.values()];
 }
 
+/** A name for each form of product, where products of several forms have the same x: a line would join what differs in
+ * more than x. Without forms where they are too many for names.
+ * @param {Source[]} sources @param {Choice} choice @param {Naming} naming @returns {Naming} */
+function withForms(sources, choice, naming) {
+  /** @type {Map<string, Map<Value, Set<string>>>} */
+  const bySeries = new Map();
+  const forms = new Set();
+  for (const { rows, device } of sources) {
+    for (const row of rows.filter((each) => isShown(each, choice))) {
+      const byX = bySeries.get(naming(row, device)) ?? new Map();
+      bySeries.set(naming(row, device), byX);
+      byX.set(row[choice.x], (byX.get(row[choice.x]) ?? new Set()).add(form(row)));
+      forms.add(form(row));
+    }
+  }
+  const areMixed = [...bySeries.values()].some((byX) => [...byX.values()].some((known) => known.size > 1));
+  if (!areMixed || forms.size > MAX_FORMS) return naming;
+  return (row, device) => `${naming(row, device)}, ${form(row)}`;
+}
+
+/** As in 16×N×N: m, n and k, the largest of them as N.
+ * @param {Row} row */
+function form(row) {
+  const extents = [row.m, row.n, row.k].map(Number);
+  const named = extents.map((extent) => (extent === Math.max(...extents) ? "N" : String(extent))).join("×");
+  return Number(row.batch) > 1 ? `${row.batch} of ${named}` : named;
+}
+
 /** Names of series: the colour's value, and of the kernel, type and device what else tells rows apart.
- * @param {Source[]} sources @param {Choice} choice @returns {(row: Row, device: string | null) => string} */
+ * @param {Source[]} sources @param {Choice} choice @returns {Naming} */
 function namingOf(sources, choice) {
   const shown = sources.flatMap((source) => source.rows.filter((row) => isShown(row, choice)));
   const also = ["kernel", "dtype"].filter(

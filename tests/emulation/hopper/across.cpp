@@ -6,7 +6,7 @@
 #include "hopper_mma_emulated.hpp"  // before the source: it has no other words
 
 #define HOPPER_SUM emulated::Sum
-#define HOPPER_TURNED
+#define HOPPER_TRANSPOSED
 #include "hopper_across.cuh"
 
 int main() {

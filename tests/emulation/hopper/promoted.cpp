@@ -25,7 +25,7 @@ thread_local int self = -1;  // consumer
     std::_Exit(1);
 }
 
-// Every turn of a thread at the block's state: others see what it did.
+// Every order of a thread at the block's state: others see what it did.
 template <typename Change>
 void alone_with_block(Change change) {
     const std::lock_guard<std::mutex> locked(block);
@@ -55,7 +55,7 @@ bool has_ended(unsigned int stage, unsigned int parity) {
 
 #include "hopper.cuh"
 
-typedef RingPlace<STAGES> Place;
+typedef PipelineState<STAGES> StageState;
 
 struct Shared {
     static unsigned int a(int stage, int consumer) { return stage * STAGE_BYTES + consumer * BOX_BYTES; }
@@ -150,7 +150,7 @@ struct Tile {
 };
 
 template <int N>
-void consume_tile(const Tile& tile, int first_step, Place& place) {
+void consume_tile(const Tile& tile, int first_step, StageState& place) {
     Sum sums[N / 2] = {};
     multiply_and_promote<N>(Shared(), self, tile.steps, place, sums);
     for (int i = 0; i < N / 2; ++i) {
@@ -162,7 +162,7 @@ void consume_tile(const Tile& tile, int first_step, Place& place) {
     }
 }
 
-void pass_tile(const Tile& tile, Place& place) {
+void pass_tile(const Tile& tile, StageState& place) {
     for (int step = 0; step < tile.steps; ++step, place.advance()) {
         wait_barrier(Shared::full(place.stage), place.parity);
         release(Shared(), place.stage);
@@ -172,7 +172,7 @@ void pass_tile(const Tile& tile, Place& place) {
 void consume(int consumer, const std::vector<Tile>& tiles) {
     self = consumer;
     groups[self].emplace_back();
-    Place place;
+    StageState place;
     int first_step = 0;
     for (const Tile& tile : tiles) {
         if (tile.alone && consumer == 1)

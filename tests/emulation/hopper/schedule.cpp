@@ -1,5 +1,5 @@
 // The tiles that resident blocks compute, as hopper_schedule.cuh says: for each line "m n batch clusters" of the input,
-// lines "block turn row column item columns", then an empty one.
+// lines "block wave row column item columns", then an empty one.
 #include <cstdio>
 
 #include "emulated.hpp"  // before the source: it has no other words
@@ -15,8 +15,8 @@ int main() {
         for (blockIdx.x = 0; blockIdx.x < gridDim.x; ++blockIdx.x) {
             const Schedule<BLOCK_M, BLOCK_N, CLUSTER, GROUP_M, LESS> schedule(m, n, batch, blockIdx.x % CLUSTER);
             Work work;
-            for (int turn = 0; schedule.find(turn, work); ++turn)
-                std::printf("%u %d %d %d %d %d\n", blockIdx.x, turn, work.row, work.column, work.item, work.columns);
+            for (int wave = 0; schedule.find(wave, work); ++wave)
+                std::printf("%u %d %d %d %d %d\n", blockIdx.x, wave, work.row, work.column, work.item, work.columns);
         }
         std::printf("\n");
     }

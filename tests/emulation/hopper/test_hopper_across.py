@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from jobs.formats.elements import Array
-from kernels.model.kernel import SOURCE_DIR
+from kernels.model.sources import include_options
 from tests.emulation.programs import ENVIRONMENT, FLAGS, compiler
 
 HERE = Path(__file__).parent
@@ -24,7 +24,7 @@ def told(dtype: str, directory: Path) -> list[list[int]]:
     """The program's lines, for elements of this type."""
     program = directory / dtype
     macros = [f"-D{macro}" for macro in (f"DTYPE_{dtype}", *MACROS)]
-    command: list[str | Path] = [compiler(), *FLAGS, *macros, f"-I{SOURCE_DIR}", "-o", program, HERE / "across.cpp"]
+    command: list[str | Path] = [compiler(), *FLAGS, *macros, *include_options(), "-o", program, HERE / "across.cpp"]
     subprocess.run(command, check=True, env=ENVIRONMENT)
     done = subprocess.run([program], capture_output=True, text=True, check=True, env=ENVIRONMENT)
     return [list(map(int, line.split())) for line in done.stdout.splitlines()]

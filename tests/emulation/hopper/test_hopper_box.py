@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from jobs.formats.elements import Array
-from kernels.model.kernel import SOURCE_DIR
+from kernels.model.sources import include_options
 from tests.emulation.programs import ENVIRONMENT, FLAGS, compiler
 
 HERE = Path(__file__).parent
@@ -23,7 +23,7 @@ LANES, SUMS, BANKS = 32, 16, 32
 def stores(tmp_path_factory: pytest.TempPathFactory) -> Array:
     """Rows (lane, number of the store, place in bytes, first sum, second sum)."""
     program = tmp_path_factory.mktemp("box") / "box"
-    command: list[str | Path] = [compiler(), *FLAGS, f"-I{SOURCE_DIR}", "-o", program, HERE / "box.cpp"]
+    command: list[str | Path] = [compiler(), *FLAGS, *include_options(), "-o", program, HERE / "box.cpp"]
     subprocess.run(command, check=True, env=ENVIRONMENT)
     done = subprocess.run([program], capture_output=True, text=True, check=True, env=ENVIRONMENT)
     return np.array([line.split() for line in done.stdout.splitlines()], dtype=np.int64)

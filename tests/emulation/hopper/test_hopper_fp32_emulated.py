@@ -1,4 +1,4 @@
-"""`hopper_fp32` on the CPU under sanitizers: its ring of stages, which piece of C is whose, and how pieces are put
+"""`hopper_fp32` on the CPU under sanitizers: its ring of stages, which segment of C is whose, and how segments are put
 together again. Bulk copies come as late as they may, and what they are to bring or fetch nobody may touch before."""
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TILES: list[TileConfig] = [
     {"block_m": 128, "block_n": 128, "stretch": 4, "stages": 3},
     {"block_m": 128, "block_n": 256, "stretch": 8, "stages": 4},
     {"block_m": 256, "block_n": 128, "stretch": 4, "stages": 4},
-    {"block_m": 128, "block_n": 128, "stretch": 4, "stages": 3, "border": 0},
+    {"block_m": 128, "block_n": 128, "stretch": 4, "stages": 3, "edge": 0},
 ]
 
 
@@ -32,7 +32,7 @@ def product(m: int, n: int, k: int, batch: int = 1, a_batched: bool = False, b_b
 
 
 def some_cases() -> Iterator[Case]:
-    """Less than a tile, and no k; whole turns; a last turn cut among all, in pieces of one tile and of two; tiles cut
+    """Less than a tile, and no k; whole waves; a last wave cut among all, in segments of one tile and of two; tiles cut
     among more than two; fewer stages than the ring has, and more; batches."""
     yield Case(product(1, 1, 1), 3)
     yield Case(product(5, 6, 0), 2)
@@ -61,11 +61,11 @@ def thin_cases() -> Iterator[Case]:
     yield Case(product(136, 1160, 20), 1)
 
 
-def told(config: TileConfig) -> str:
+def describe_config(config: TileConfig) -> str:
     return "-".join(map(str, config.values()))
 
 
-@pytest.fixture(scope="module", params=TILES, ids=told)
+@pytest.fixture(scope="module", params=TILES, ids=describe_config)
 def config(request: pytest.FixtureRequest) -> TileConfig:
     asked: TileConfig = request.param
     return KERNEL.resolve_config(asked)
@@ -88,9 +88,9 @@ def test_products_to_the_last_bit(config: TileConfig, compiled: Compiled) -> Non
         np.testing.assert_array_equal(found, expected, err_msg=f"{config} {case}")
 
 
-@pytest.mark.parametrize("config", TILES[1:2], indirect=True, ids=told)
+@pytest.mark.parametrize("config", TILES[1:2], indirect=True, ids=describe_config)
 def test_the_order_of_blocks_changes_no_bit(config: TileConfig, compiled: Compiled) -> None:
-    """Two tiles for five blocks: each is cut among three, of which one has a piece of both."""
+    """Two tiles for five blocks: each is cut among three, of which one has a segment of both."""
     case = Case(product(200, 200, 448), 5)
     pair = operands(case.problem, np.random.default_rng(6))
     (first,), *others = execute(compiled, [run_of(KERNEL, config, case, pair, order) for order in range(3)])

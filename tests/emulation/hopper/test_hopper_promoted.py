@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kernels.catalog import BY_NAME
-from kernels.model.kernel import SOURCE_DIR
+from kernels.model.sources import include_options, source_files
 from tests.emulation.programs import ENVIRONMENT, FLAGS, compiler
 
 HERE = Path(__file__).parent
@@ -27,12 +27,12 @@ FEWEST_STAGES = min(config["stages"] for config in KERNEL.configs())
 def compiled(directory: Path, change: tuple[str, str] | None = None) -> Path:
     """A program around the source, or around one with a mistake: what is replaced, and by what."""
     name = "hopper_promoted.cuh"
-    text = (SOURCE_DIR / name).read_text()
+    text = source_files()[name].read_text()
     if change is not None:
         assert text.count(change[0]) == 1, change
         (directory / name).write_text(text.replace(*change))
     program = directory / "promoted"
-    own = (f"-DSTAGES={FEWEST_STAGES}", f"-I{directory}", f"-I{SOURCE_DIR}", "-pthread")
+    own = (f"-DSTAGES={FEWEST_STAGES}", f"-I{directory}", *include_options(), "-pthread")
     command: list[str | Path] = [compiler(), *FLAGS, *own, "-o", program, HERE / "promoted.cpp"]
     subprocess.run(command, check=True, env=ENVIRONMENT)
     return program

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from kernels.model.arrange import tiles
-from kernels.model.kernel import SOURCE_DIR
+from kernels.model.sources import include_options
 from tests.emulation.programs import ENVIRONMENT, FLAGS, compiler
 
 HERE = Path(__file__).parent
@@ -35,11 +35,11 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class WorkTile:
     """One tile that a block computes."""
 
     block: int
-    turn: int
+    wave: int
     row: int
     column: int
     item: int
@@ -77,31 +77,31 @@ def shape(request: pytest.FixtureRequest) -> Shape:
 
 
 @pytest.fixture(scope="module")
-def scheduled(shape: Shape, tmp_path_factory: pytest.TempPathFactory) -> dict[Case, list[Turn]]:
-    """Every case's turns."""
+def scheduled(shape: Shape, tmp_path_factory: pytest.TempPathFactory) -> dict[Case, list[WorkTile]]:
+    """Every case's waves."""
     program = tmp_path_factory.mktemp("schedule") / "schedule"
     names = ("BLOCK_M", "BLOCK_N", "CLUSTER", "LESS", "GROUP_M")
     macros = [f"-D{name}={value}" for name, value in zip(names, (*shape, GROUP), strict=True)]
-    command: list[str | Path] = [compiler(), *FLAGS, *macros, f"-I{SOURCE_DIR}", "-o", program, HERE / "schedule.cpp"]
+    command: list[str | Path] = [compiler(), *FLAGS, *macros, *include_options(), "-o", program, HERE / "schedule.cpp"]
     subprocess.run(command, check=True, env=ENVIRONMENT)
     lines = "".join(f"{case.m} {case.n} {case.batch} {case.clusters}\n" for case in CASES)
     done = subprocess.run([program], input=lines, capture_output=True, text=True, check=True, env=ENVIRONMENT)
-    return dict(zip(CASES, map(turns, done.stdout.split("\n\n")), strict=False))
+    return dict(zip(CASES, map(waves, done.stdout.split("\n\n")), strict=False))
 
 
-def turns(text: str) -> list[Turn]:
-    return [Turn(*map(int, line.split())) for line in text.splitlines() if line]
+def waves(text: str) -> list[WorkTile]:
+    return [WorkTile(*map(int, line.split())) for line in text.splitlines() if line]
 
 
-def rows_of(found: Sequence[Turn]) -> dict[tuple[int, int], list[Turn]]:
+def rows_of(found: Sequence[WorkTile]) -> dict[tuple[int, int], list[WorkTile]]:
     """Tiles next to each other, from left to right, by item and row."""
     rows = defaultdict(list)
-    for turn in sorted(found, key=lambda turn: turn.column):
-        rows[turn.item, turn.row].append(turn)
+    for wave in sorted(found, key=lambda wave: wave.column):
+        rows[wave.item, wave.row].append(wave)
     return rows
 
 
-def test_every_element_is_computed_once(scheduled: dict[Case, list[Turn]], shape: Shape) -> None:
+def test_every_element_is_computed_once(scheduled: dict[Case, list[WorkTile]], shape: Shape) -> None:
     """In a cluster that reaches below C by blocks below C too: its blocks go together."""
     rows, columns, cluster, less = shape
     assert len(scheduled) == len(set(CASES))
@@ -110,62 +110,62 @@ def test_every_element_is_computed_once(scheduled: dict[Case, list[Turn]], shape
         by_row = rows_of(found)
         assert set(by_row) == set(product(range(case.batch), range(0, tall * rows, rows))), case
         for row in by_row.values():
-            ends = [0, *accumulate(turn.columns for turn in row)]
-            assert [turn.column for turn in row] == ends[:-1] and ends[-1] == case.n, case
-            assert all(turn.columns in (columns, columns - less) for turn in row[:-1]), case
+            ends = [0, *accumulate(wave.columns for wave in row)]
+            assert [wave.column for wave in row] == ends[:-1] and ends[-1] == case.n, case
+            assert all(wave.columns in (columns, columns - less) for wave in row[:-1]), case
             assert 0 < row[-1].columns <= columns, case
 
 
-def test_blocks_of_a_cluster_go_together(scheduled: dict[Case, list[Turn]], shape: Shape) -> None:
-    """In each turn below each other, in the same columns: they copy each other's part of B."""
+def test_blocks_of_a_cluster_go_together(scheduled: dict[Case, list[WorkTile]], shape: Shape) -> None:
+    """In each wave below each other, in the same columns: they copy each other's part of B."""
     rows, _, cluster, _ = shape
     for case, found in scheduled.items():
-        at = {(turn.block, turn.turn): turn for turn in found}
-        for turn in found:
-            first = at[turn.block // cluster * cluster, turn.turn]
-            below = turn.block % cluster * rows
-            assert (turn.row, turn.column, turn.item) == (first.row + below, first.column, first.item), case
+        at = {(wave.block, wave.wave): wave for wave in found}
+        for wave in found:
+            first = at[wave.block // cluster * cluster, wave.wave]
+            below = wave.block % cluster * rows
+            assert (wave.row, wave.column, wave.item) == (first.row + below, first.column, first.item), case
 
 
-def test_no_block_has_much_more_to_do_than_another(scheduled: dict[Case, list[Turn]], shape: Shape) -> None:
+def test_no_block_has_much_more_to_do_than_another(scheduled: dict[Case, list[WorkTile]], shape: Shape) -> None:
     """A tile with less than half of its rows or columns inside C counts as a third of one."""
     rows, columns, cluster, _ = shape
     for case, found in scheduled.items():
         work = [0.0] * (case.clusters * cluster)
-        for turn in found:
-            inside = turn.columns / columns
-            in_cluster = min(case.m - turn.row // (rows * cluster) * rows * cluster, rows * cluster)
+        for wave in found:
+            inside = wave.columns / columns
+            in_cluster = min(case.m - wave.row // (rows * cluster) * rows * cluster, rows * cluster)
             is_thin = inside <= 0.5 or in_cluster <= rows / 2
-            work[turn.block] += 1 / 3 if is_thin else 1
+            work[wave.block] += 1 / 3 if is_thin else 1
         assert max(work) - sum(work) / len(work) <= 1 + 1 / 3, case
 
 
 @pytest.mark.parametrize("shape", SHAPES[:1], indirect=True)
-def test_thin_tiles_fill_the_last_turn(scheduled: dict[Case, list[Turn]]) -> None:
-    """One row and one column more than 4096 cost less than one turn more."""
+def test_thin_tiles_fill_the_last_turn(scheduled: dict[Case, list[WorkTile]]) -> None:
+    """One row and one column more than 4096 cost less than one wave more."""
 
-    def most(found: Sequence[Turn]) -> int:
-        return max(Counter(turn.block for turn in found if turn.row < 4096 and turn.column < 4096).values())
+    def most(found: Sequence[WorkTile]) -> int:
+        return max(Counter(wave.block for wave in found if wave.row < 4096 and wave.column < 4096).values())
 
     even, odd = Case(4096, 4096, 1, 66), Case(4097, 4097, 1, 66)
     assert most(scheduled[even]) == most(scheduled[odd]) == 4
-    thin = Counter(turn.block for turn in scheduled[odd] if turn.row >= 4096 or turn.column >= 4096)
+    thin = Counter(wave.block for wave in scheduled[odd] if wave.row >= 4096 or wave.column >= 4096)
     assert sum(thin.values()) == 2 * (17 + 16)
-    busiest = {turn.block for turn in scheduled[odd] if turn.turn >= 3 and turn.row < 4096 and turn.column < 4096}
+    busiest = {wave.block for wave in scheduled[odd] if wave.wave >= 3 and wave.row < 4096 and wave.column < 4096}
     assert max(thin[block] for block in busiest) <= 1 < max(thin.values()) <= 4
 
 
 @pytest.mark.parametrize("shape", [(128, 256, 2, 16)], indirect=True)
 @pytest.mark.parametrize(
-    ("n", "turns", "most"), [(4096, 4, 1008), (8192, 16, 4032), (16_384, 63, 15_920), (2048, 1, 256), (4000, 4, 1024)]
+    ("n", "waves", "most"), [(4096, 4, 1008), (8192, 16, 4032), (16_384, 63, 15_920), (2048, 1, 256), (4000, 4, 1024)]
 )
 def test_the_last_turn_is_filled_with_a_column_of_tiles_more(
-    scheduled: dict[Case, list[Turn]], n: int, turns: int, most: int
+    scheduled: dict[Case, list[WorkTile]], n: int, waves: int, most: int
 ) -> None:
     """At 4,096 of the first eight rows of tiles: 17 of them have 240 columns, but for one."""
     found = scheduled[Case(n, n, 1, 66)]
     by_block: dict[int, list[int]] = defaultdict(list)
-    for turn in found:
-        by_block[turn.block].append(turn.columns)
-    assert max(map(len, by_block.values())) == turns
+    for wave in found:
+        by_block[wave.block].append(wave.columns)
+    assert max(map(len, by_block.values())) == waves
     assert max(map(sum, by_block.values())) == most

@@ -14,9 +14,9 @@ import pytest
 
 from kernels.entries.hopper_fp32 import THIN_STEPS
 from kernels.model.arrange import tiles
-from kernels.model.border import BORDER, core
-from kernels.model.kernel import SOURCE_DIR
+from kernels.model.edge import EDGE, core
 from kernels.model.numerics import Problem
+from kernels.model.sources import include_options
 from tests.emulation.programs import ENVIRONMENT, FLAGS, compiler
 
 HERE = Path(__file__).parent
@@ -33,7 +33,7 @@ class Case(NamedTuple):
     blocks: int
 
 
-class Piece(NamedTuple):
+class TileSegment(NamedTuple):
     block: int
     thin: int
     item: int
@@ -49,7 +49,7 @@ def squares(tile: tuple[int, int]) -> list[Case]:
 
 
 def many(tile: tuple[int, int]) -> Case:
-    """So many thin tiles that those few blocks without a whole tile in the last turn would end last."""
+    """So many thin tiles that those few blocks without a whole tile in the last wave would end last."""
     return squares(tile)[0]._replace(m=33_665, n=257, steps=9)
 
 
@@ -71,15 +71,15 @@ def tile(request: pytest.FixtureRequest) -> tuple[int, int]:
 
 
 @pytest.fixture(scope="module")
-def shared(tile: tuple[int, int], tmp_path_factory: pytest.TempPathFactory) -> dict[Case, list[Piece]]:
+def shared(tile: tuple[int, int], tmp_path_factory: pytest.TempPathFactory) -> dict[Case, list[TileSegment]]:
     program, cases = tmp_path_factory.mktemp("thin") / "thin", list(some_cases(tile))
-    macros = [f"-DBLOCK_M={tile[0]}", f"-DBLOCK_N={tile[1]}", f"-DRECKONED={THIN_STEPS}", f"-I{SOURCE_DIR}"]
+    macros = [f"-DBLOCK_M={tile[0]}", f"-DBLOCK_N={tile[1]}", f"-DRECKONED={THIN_STEPS}", *include_options()]
     subprocess.run([compiler(), *FLAGS, *macros, "-o", program, HERE / "thin.cpp"], check=True, env=ENVIRONMENT)
     given = "".join(f"{case.m} {case.n} {' '.join(map(str, given_to(case, tile)))}\n" for case in cases)
     done = subprocess.run([program], input=given, capture_output=True, text=True, check=True, env=ENVIRONMENT)
     told = (text.splitlines() for text in done.stdout.split("\n\n"))
     return {
-        case: [Piece(*map(int, line.split())) for line in lines if line]
+        case: [TileSegment(*map(int, line.split())) for line in lines if line]
         for case, lines in zip(cases, told, strict=False)
     }
 
@@ -90,7 +90,7 @@ def given_to(case: Case, tile: tuple[int, int]) -> tuple[int, ...]:
 
 
 def inner_of(case: Case, tile: tuple[int, int]) -> Problem:
-    return core(Problem(case.m, case.n, 1, "float32"), {"border": BORDER.default}, tile)
+    return core(Problem(case.m, case.n, 1, "float32"), {"edge": EDGE.default}, tile)
 
 
 def corners(case: Case, tile: tuple[int, int]) -> tuple[set[Corner], set[Corner]]:
@@ -106,44 +106,46 @@ def corners(case: Case, tile: tuple[int, int]) -> tuple[set[Corner], set[Corner]
     return whole, found - whole
 
 
-def test_each_tile_is_computed_once(shared: dict[Case, list[Piece]], tile: tuple[int, int]) -> None:
-    for case, pieces in shared.items():
+def test_each_tile_is_computed_once(shared: dict[Case, list[TileSegment]], tile: tuple[int, int]) -> None:
+    for case, segments in shared.items():
         whole, thin = corners(case, tile)
         steps = Counter[Corner]()
-        for piece in pieces:
-            assert piece.thin == ((piece.item, piece.row, piece.column) in thin), case
-            steps[piece.item, piece.row, piece.column] += piece.length
+        for segment in segments:
+            assert segment.thin == ((segment.item, segment.row, segment.column) in thin), case
+            steps[segment.item, segment.row, segment.column] += segment.length
         assert dict(steps) == dict.fromkeys(whole | thin, case.steps), case
-        assert len([piece for piece in pieces if piece.thin]) == len(thin), case
+        assert len([segment for segment in segments if segment.thin]) == len(thin), case
 
 
-def test_blocks_have_numbers_of_their_own(shared: dict[Case, list[Piece]]) -> None:
-    for case, pieces in shared.items():
-        assert {piece.block for piece in pieces} <= set(range(case.blocks)), case
+def test_blocks_have_numbers_of_their_own(shared: dict[Case, list[TileSegment]]) -> None:
+    for case, segments in shared.items():
+        assert {segment.block for segment in segments} <= set(range(case.blocks)), case
 
 
-def test_who_does_thin_tiles_does_not_end_last(shared: dict[Case, list[Piece]], tile: tuple[int, int]) -> None:
+def test_who_does_thin_tiles_does_not_end_last(shared: dict[Case, list[TileSegment]], tile: tuple[int, int]) -> None:
     """Later than who has most of the whole tiles, by more than each block's part if all did them."""
     for case in (*squares(tile), many(tile)):
         whole, thin = Counter[int](), Counter[int]()
-        for piece in shared[case]:
-            (thin if piece.thin else whole)[piece.block] += piece.length
+        for segment in shared[case]:
+            (thin if segment.thin else whole)[segment.block] += segment.length
         latest = max(whole[block] + thin[block] / THIN_STEPS for block in thin)
-        part = tiles(sum(piece.thin for piece in shared[case]), case.blocks) * case.steps / THIN_STEPS
+        part = tiles(sum(segment.thin for segment in shared[case]), case.blocks) * case.steps / THIN_STEPS
         assert latest <= max(whole.values()) + part, case
 
 
-def test_a_few_blocks_do_all_thin_tiles(shared: dict[Case, list[Piece]], tile: tuple[int, int]) -> None:
+def test_a_few_blocks_do_all_thin_tiles(shared: dict[Case, list[TileSegment]], tile: tuple[int, int]) -> None:
     for case in squares(tile):
-        assert 0 < len({piece.block for piece in shared[case] if piece.thin}) <= case.blocks / 8, case
+        assert 0 < len({segment.block for segment in shared[case] if segment.thin}) <= case.blocks / 8, case
 
 
-def test_a_row_and_a_column_more_cost_hardly_anything(shared: dict[Case, list[Piece]], tile: tuple[int, int]) -> None:
+def test_a_row_and_a_column_more_cost_hardly_anything(
+    shared: dict[Case, list[TileSegment]], tile: tuple[int, int]
+) -> None:
     """Of the busiest block, beside an even share of the whole tiles."""
     for case in squares(tile):
         work = Counter[int]()
-        for piece in shared[case]:
-            if not piece.thin:
-                work[piece.block] += piece.length
+        for segment in shared[case]:
+            if not segment.thin:
+                work[segment.block] += segment.length
         even = len(corners(case, tile)[0]) * case.steps / case.blocks
         assert max(work.values()) <= 1.06 * even + 3, case

@@ -4,7 +4,7 @@
 
 #include "emulated.hpp"  // before the source: it has no other words
 //
-#include "sharing.cuh"
+#include "stream_k.cuh"
 
 constexpr int WARPS = BLOCK_M * BLOCK_N / 4096;
 
@@ -28,9 +28,9 @@ int main() {
         blockDim.x = WARPS * 32;
         for (blockIdx.x = 0; blockIdx.x < gridDim.x; ++blockIdx.x) {
             const Tiles tiles(TileGrid(Sizes{m, n, steps * 32, batch, whole_m, whole_n}), batch, steps, false);
-            Piece piece;
-            for (int turn = 0; tiles.find(turn, piece); ++turn)
-                tell(tiles, false, tiles.corner(piece.tile), piece.count);
+            TileSegment segment;
+            for (int wave = 0; tiles.find(wave, segment); ++wave)
+                tell(tiles, false, tiles.corner(segment.tile), segment.count);
             for (int tile = tiles.begin_thin(); tile < tiles.thin; tile += tiles.thin_step())
                 tell(tiles, true, tiles.thin_corner(tile), tiles.steps);
         }

@@ -28,7 +28,7 @@ TARGETS = [(64, 64, 64), (128, 128, 128), (256, 256, 256), (512, 512, 512), (16,
 BESIDE = [(63, 65, 67), (255, 257, 253), (511, 513, 509), (17, 8191, 8193), (8191, 17, 8193), (64, 64, 8192)]
 
 
-def told(config: TileConfig) -> str:
+def describe_config(config: TileConfig) -> str:
     return "-".join(map(str, config.values()))
 
 
@@ -38,7 +38,7 @@ def compiled(session_runner: CudaRunner) -> None:
     compile_all(session_runner, [(NAME, *each) for each in zip(CONFIGS, problems, strict=True)])
 
 
-@pytest.mark.parametrize("index", range(len(CONFIGS)), ids=lambda index: told(CONFIGS[index]))
+@pytest.mark.parametrize("index", range(len(CONFIGS)), ids=lambda index: describe_config(CONFIGS[index]))
 def test_every_config_right_to_the_last_bit(runner: CudaRunner, index: int, rng: np.random.Generator) -> None:
     """Small integers: right to the last bit, whatever the order of the sum."""
     for m, n, k in SHAPES:

@@ -31,7 +31,7 @@ extern "C" __global__ void late(const int4* from, int4* to, long long count) {{
 }}
 """
 # Kernels that have an operand transposed before: A, or B where sums are promoted.
-TURNED: list[tuple[str, DTypeName, bool, TileConfig]] = [
+TRANSPOSED: list[tuple[str, DTypeName, bool, TileConfig]] = [
     ("hopper_fp32", "float32", False, NO_CONFIG),
     ("hopper_tf32", "float32", True, NO_CONFIG),
     ("hopper_int8", "int8", True, NO_CONFIG),
@@ -39,7 +39,7 @@ TURNED: list[tuple[str, DTypeName, bool, TileConfig]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "dtype", "transpose_a", "config"), TURNED, ids=[name for name, *_ in TURNED])
+@pytest.mark.parametrize(("name", "dtype", "transpose_a", "config"), TRANSPOSED, ids=[name for name, *_ in TRANSPOSED])
 def test_a_kernel_waits_for_the_transposition_before_it(
     runner: CudaRunner,
     rng: np.random.Generator,

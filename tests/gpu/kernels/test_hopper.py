@@ -14,7 +14,7 @@ from jobs.formats.elements import Array
 from kernels.catalog import BY_NAME
 from kernels.model.kernel import NO_CONFIG, CudaKernel, TileConfig
 from kernels.model.numerics import DTYPES, DTypeName, Problem
-from tests.gpu.products import borders_in_turn, choice, compile_all, multiply
+from tests.gpu.products import choice, compile_all, multiply, one_of_each_edge
 from tests.support.kernels.products import in_float64, operands, stored
 from worker.check.elements import as_float64
 
@@ -36,7 +36,7 @@ SHAPES = [(1, 1, 1), (63, 65, 33), (129, 257, 65), (256, 512, 192), (255, 511, 2
 
 def chosen(name: str) -> list[TileConfig]:
     """Every block_n with its fewest and most stages, alone and in clusters, and each way to sum."""
-    configs = borders_in_turn(BY_NAME[name].configs())
+    configs = one_of_each_edge(BY_NAME[name].configs())
     by_shape: dict[tuple[int, ...], list[TileConfig]] = {}
     for config in configs:
         kind = config["block_n"], config["cluster"], config.get("promote", 0)

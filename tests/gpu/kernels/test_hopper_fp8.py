@@ -50,8 +50,8 @@ def test_every_number_is_taken(runner: CudaRunner, name: str, config: TileConfig
         c, check = product(runner, (name, config), problem, given, one, rng)
         np.testing.assert_array_equal(c, float8.widen(given))
         assert check.passed
-        turned = Problem(256, 130, 256, "float8_e4m3", 1, transposed, True)
-        c, _ = product(runner, (name, config), turned, one, given, rng)
+        swapped = Problem(256, 130, 256, "float8_e4m3", 1, transposed, True)
+        c, _ = product(runner, (name, config), swapped, one, given, rng)
         np.testing.assert_array_equal(c, float8.widen(given).T)
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 NAME = "fp32_emulated"
 LEFT_TO_FLOAT32 = ("12 binades in a row", "40 binades in a row", FAR)
 # Of clusters one is enough: they change how digits are brought, and nothing else.
-CONFIGS = [one for one in BY_NAME[NAME].configs() if one["cluster"] == 1 or one["least"] == 6]
+CONFIGS = [one for one in BY_NAME[NAME].configs() if one["cluster"] == 1 or one["min_products"] == 6]
 EACH_CONFIG = pytest.mark.parametrize("config", CONFIGS, ids=str)
 TRANSPOSES = [(False, False), (False, True), (True, False), (True, True)]
 # On which it has been no further off than cuBLAS as a whole; docs/accuracy.md has all kinds.
@@ -44,8 +44,8 @@ SHAPES = [
 WAYS: dict[int, Way] = {6: "six", 7: "seven", 8: "eight", 10: "ten"}
 
 
-# Short k takes ten products whatever is asked for, so that all of `least` would be compiled for nothing.
-@pytest.mark.parametrize("config", [one for one in CONFIGS if one["least"] == 6], ids=str)
+# Short k takes ten products whatever is asked for, so that all of `min_products` would be compiled for nothing.
+@pytest.mark.parametrize("config", [one for one in CONFIGS if one["min_products"] == 6], ids=str)
 def test_shapes_and_transpositions(runner: CudaRunner, config: TileConfig, rng: np.random.Generator) -> None:
     for m, n, k in SHAPES:
         for transposes in TRANSPOSES:
@@ -95,7 +95,7 @@ def test_what_digits_do_not_carry_is_hopper_fp32_s_to_the_last_bit(
     size = 1030
     problem = Problem(size, size, size, "float32", 1, *transposes)
     pair = zip(IN_FLOAT32[kind](size, rng), transposes, strict=True)
-    a, b = (np.ascontiguousarray(x.T if turned else x) for x, turned in pair)
+    a, b = (np.ascontiguousarray(x.T if transposed else x) for x, transposed in pair)
     config = BY_NAME["hopper_fp32"].resolve_config({}, problem, runner.device.traits)
     ours, check, _ = multiply(runner, NAME, problem, a, b, rng)
     plain, _, _ = multiply(runner, "hopper_fp32", problem, a, b, rng, config=config)
@@ -146,7 +146,7 @@ def test_eight_products_where_cublas_sums_k_in_parts(
     problem = Problem(size, size, size, "float32")
     a, b = square(kind, size, rng)
     true = a[::8].astype(np.float64) @ b.astype(np.float64)
-    ours, check, _ = multiply(runner, NAME, problem, a, b, rng, config={"least": 8})
+    ours, check, _ = multiply(runner, NAME, problem, a, b, rng, config={"min_products": 8})
     library, _, _ = multiply(runner, "cublas", problem, a, b, rng)
     assert check.passed
     assert relative_error(ours[::8], true) <= relative_error(library[::8], true)
@@ -159,7 +159,7 @@ def test_ten_products_where_cublas_sums_many_parts_of_k_or_few_steps(
     problem = Problem(*shape, "float32")
     a, b = operands(problem, rng)
     true = in_float64(problem, a, b)[0]
-    ours, check, _ = multiply(runner, NAME, problem, a, b, rng, config={"least": 10})
+    ours, check, _ = multiply(runner, NAME, problem, a, b, rng, config={"min_products": 10})
     library, _, _ = multiply(runner, "cublas", problem, a, b, rng)
     assert check.passed
     assert relative_error(ours, true) <= relative_error(library, true)
@@ -171,7 +171,7 @@ def test_the_fewest_products_to_the_last_bit(runner: CudaRunner, config: TileCon
     problem = Problem(256, 128, 4096, "float32")
     a, b = operands(problem, rng, "uniform")
     c, _, _ = multiply(runner, NAME, problem, a, b, rng, config=config)
-    np.testing.assert_array_equal(c, product(a, b.T, WAYS[config["least"]]))
+    np.testing.assert_array_equal(c, product(a, b.T, WAYS[config["min_products"]]))
 
 
 def test_ten_products_to_the_last_bit(runner: CudaRunner, rng: np.random.Generator) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from worker.cuda.runner import CudaRunner
 
 NAME = "strassen"
-CONFIGS = [config for config in BY_NAME[NAME].configs() if config["least_side"] == 64]
+CONFIGS = [config for config in BY_NAME[NAME].configs() if config["min_side"] == 64]
 EACH_CONFIG = pytest.mark.parametrize("config", CONFIGS, ids=str)
 LARGE = next(config for config in CONFIGS if config["block_n"] == 256)
 TRANSPOSES = [(False, False), (False, True), (True, False), (True, True)]

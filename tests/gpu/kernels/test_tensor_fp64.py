@@ -11,20 +11,20 @@ import pytest
 from kernels.catalog import BY_NAME
 from kernels.model.kernel import TileConfig
 from kernels.model.numerics import Problem
-from tests.gpu.products import borders_in_turn, multiply
+from tests.gpu.products import multiply, one_of_each_edge
 from tests.support.kernels.products import assert_right, in_float64, operands
 
 if TYPE_CHECKING:
     from worker.cuda.runner import CudaRunner
 
 NAME = "tensor_fp64"
-CONFIGS = borders_in_turn(BY_NAME[NAME].configs())
+CONFIGS = one_of_each_edge(BY_NAME[NAME].configs())
 TRANSPOSES = [(False, False), (False, True), (True, False), (True, True)]
 # A lone element; rows of an odd and of an even number of elements; inside, at and past the edges of tiles and warps.
 SHAPES = [(1, 1, 1), (130, 70, 33), (33, 264, 264), (65, 33, 66), (256, 512, 192), (255, 511, 201), (257, 513, 193)]
 
 
-def told(config: TileConfig) -> str:
+def describe_config(config: TileConfig) -> str:
     return "-".join(map(str, config.values()))
 
 
@@ -36,7 +36,7 @@ def need_a_device_for(runner: CudaRunner, config: TileConfig) -> None:
         pytest.skip(reason)
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=told)
+@pytest.mark.parametrize("config", CONFIGS, ids=describe_config)
 def test_every_config_right_to_the_last_bit(runner: CudaRunner, config: TileConfig, rng: np.random.Generator) -> None:
     """Small integers: right to the last bit, whatever the order of the sum."""
     need_a_device_for(runner, config)
@@ -49,7 +49,7 @@ def test_every_config_right_to_the_last_bit(runner: CudaRunner, config: TileConf
             np.testing.assert_array_equal(c, in_float64(problem, a, b)[0], err_msg=str(problem))
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=told)
+@pytest.mark.parametrize("config", CONFIGS, ids=describe_config)
 def test_products_shorter_and_longer_than_the_pipeline(
     runner: CudaRunner, config: TileConfig, rng: np.random.Generator
 ) -> None:
@@ -75,7 +75,7 @@ def test_normal_numbers_are_rounded_like_float64(
         assert check.passed, (problem, check)
 
 
-@pytest.mark.parametrize("config", [CONFIGS[0], CONFIGS[len(CONFIGS) // 2], CONFIGS[-1]], ids=told)
+@pytest.mark.parametrize("config", [CONFIGS[0], CONFIGS[len(CONFIGS) // 2], CONFIGS[-1]], ids=describe_config)
 def test_what_pads_a_tile_never_meets_an_infinity(
     runner: CudaRunner, config: TileConfig, rng: np.random.Generator
 ) -> None:
@@ -110,7 +110,7 @@ def test_large_products_right_to_the_last_bit(runner: CudaRunner, rng: np.random
             np.testing.assert_array_equal(c, in_float64(problem, a, b)[0], err_msg=str(problem))
 
 
-@pytest.mark.parametrize("config", [config for config in CONFIGS if config["resident"]], ids=told)
+@pytest.mark.parametrize("config", [config for config in CONFIGS if config["resident"]], ids=describe_config)
 def test_turns_that_are_cut_along_k(runner: CudaRunner, config: TileConfig, rng: np.random.Generator) -> None:
     """Fewer tiles than blocks, a turn and a bit, nearly two; rounded sums come out the same each time."""
     need_a_device_for(runner, config)

@@ -25,7 +25,7 @@ TRANSPOSES = [(False, False), (False, True), (True, False), (True, True)]
 SHAPES = [(1, 1, 1), (130, 70, 33), (33, 264, 264), (129, 257, 65), (256, 512, 192), (255, 511, 200), (257, 513, 193)]
 
 
-def told(config: TileConfig) -> str:
+def describe_config(config: TileConfig) -> str:
     return "-".join(map(str, config.values()))
 
 
@@ -38,7 +38,7 @@ def need_a_device_for(runner: CudaRunner, config: TileConfig, dtype: DTypeName) 
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("config", CONFIGS, ids=told)
+@pytest.mark.parametrize("config", CONFIGS, ids=describe_config)
 def test_every_config(runner: CudaRunner, config: TileConfig, dtype: DTypeName, rng: np.random.Generator) -> None:
     need_a_device_for(runner, config, dtype)
     for m, n, k in SHAPES:
@@ -51,7 +51,7 @@ def test_every_config(runner: CudaRunner, config: TileConfig, dtype: DTypeName, 
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("config", CONFIGS, ids=told)
+@pytest.mark.parametrize("config", CONFIGS, ids=describe_config)
 def test_products_shorter_and_longer_than_the_pipeline(
     runner: CudaRunner, config: TileConfig, dtype: DTypeName, rng: np.random.Generator
 ) -> None:
@@ -77,7 +77,7 @@ def test_sums_stay_in_float32(runner: CudaRunner, dtype: DTypeName, rng: np.rand
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("config", [CONFIGS[0], CONFIGS[3], CONFIGS[-1]], ids=told)
+@pytest.mark.parametrize("config", [CONFIGS[0], CONFIGS[3], CONFIGS[-1]], ids=describe_config)
 def test_what_pads_a_tile_never_meets_an_infinity(
     runner: CudaRunner, config: TileConfig, dtype: DTypeName, rng: np.random.Generator
 ) -> None:

@@ -14,7 +14,7 @@ from kernels.catalog import BY_NAME, CATALOG
 from kernels.model.kernel import CudaKernel
 from kernels.resources import records_of
 from tests.integration.api.test_jobs import problem
-from tests.support.kernels.catalogue import most_registers, most_shared_memory
+from tests.support.kernels.catalogue import max_registers, max_shared_memory
 from tools.played.api import FAKE_TTL_S, Api, running_api, until, worker_info
 
 ASYNC = {"prefer": "respond-async"}
@@ -23,11 +23,11 @@ ASYNC = {"prefer": "respond-async"}
 @pytest.fixture(scope="module")
 def served(valkey: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
     """An API with a GPU on record that lacks a byte of shared memory for the largest config."""
-    kernel, _, need = most_shared_memory("float32")
+    kernel, _, need = max_shared_memory("float32")
     with running_api(valkey, f"{new_id('configs')}:", tmp_path_factory.mktemp("api")) as running:
         gpu = worker_info(
             "gpu-0",
-            kernels=(kernel.name, most_registers()[0].name),
+            kernels=(kernel.name, max_registers()[0].name),
             device_class="gpu",
             compute_capability=(9, 0),
             shared_bytes_per_block=need - 1,
@@ -54,7 +54,7 @@ def product(kernel: str, dtype: str, config: Any) -> dict[str, Any]:
 
 
 def test_a_config_that_no_live_device_has_shared_memory_for_is_refused(http: httpx.Client) -> None:
-    kernel, config, need = most_shared_memory("float32")
+    kernel, config, need = max_shared_memory("float32")
     refused = http.post("/v1/matmul", json=product(kernel.name, "float32", config), headers=ASYNC)
     told = problem(refused, 422, "invalid_config")
     assert told["field"] == "config"
@@ -64,7 +64,7 @@ def test_a_config_that_no_live_device_has_shared_memory_for_is_refused(http: htt
 
 
 def test_a_config_that_no_thread_has_registers_for_is_refused(http: httpx.Client) -> None:
-    kernel, config, dtype = most_registers()
+    kernel, config, dtype = max_registers()
     refused = http.post("/v1/matmul", json=product(kernel.name, dtype, config), headers=ASYNC)
     told = problem(refused, 422, "invalid_config")
     assert told["field"] == "config"

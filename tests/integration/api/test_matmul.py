@@ -168,7 +168,7 @@ def test_a_large_product_is_left_out_of_json(client: httpx.Client) -> None:
 
 
 def test_large_files_are_streamed(client: httpx.Client) -> None:
-    """In many batches, out in many pieces, and a Fortran-order one turned round on its way."""
+    """In many batches, out in many pieces, and a Fortran-order one transposed on its way."""
     a = RNG.standard_normal((1800, 1500)).astype(np.float32)
     b = np.asfortranarray(RNG.standard_normal((1500, 1700)).astype(np.float32))
     product = from_npy(right(client.post("/v1/matmul", files=files(a, b), headers=NPY)).content)

@@ -50,8 +50,8 @@ def test_two_benchmarks_case_by_case(api: Api, browser: httpx.Client) -> None:
     assert page.text.count(" to 1.237 10 12 In time") == 3
     assert "No difference is known of." in page.text
     assert_no_dead_links(browser, page)
-    turned = get(browser, next(link for link in page.links if link == against(after, before)))
-    assert verdicts(turned) == ["slower"] * 3
+    swapped = get(browser, next(link for link in page.links if link == against(after, before)))
+    assert verdicts(swapped) == ["slower"] * 3
 
 
 def test_the_view_is_in_the_address(api: Api, browser: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,8 @@ import httpx
 import pytest
 
 from kernels.catalog import BY_NAME, CATALOG, KERNEL_NAMES
-from kernels.model.kernel import SOURCE_DIR, CudaKernel
+from kernels.model.kernel import CudaKernel
+from kernels.model.sources import source_files
 from kernels.selection.tuned import best_results
 from service.dashboard.kernels.story import changes_of, headers_of, picture_of, source_of
 from service.dashboard.words import figure
@@ -119,12 +120,12 @@ def test_a_page_shows_the_picture_and_the_changes(quiet: httpx.Client) -> None:
 
 
 def test_what_a_source_includes_is_shown_as_well(quiet: httpx.Client) -> None:
-    names = re.findall(r'#include "([^"]+)"', (SOURCE_DIR / "vectorized.cu").read_text())
+    names = re.findall(r'#include "([^"]+)"', source_files()["vectorized.cu"].read_text())
     page, headers = get(quiet, "/ui/kernels/vectorized"), headers_of("vectorized")
     assert names == ["tiles.cuh"] and set(names) < headers.keys()  # what these include in turn comes too
     for name, lines in headers.items():
         assert f"<summary>{name}, which it includes</summary>" in page.html
-        assert len(lines) == len((SOURCE_DIR / name).read_text().splitlines())
+        assert len(lines) == len(source_files()[name].read_text().splitlines())
     assert headers_of("cublas") == {}
 
 

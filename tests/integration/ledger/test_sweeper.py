@@ -69,7 +69,7 @@ class Floor:
             self.bench.clock.advance(self.settings.sweep_s)
             swept = sweeper.sweep_once()
             assert swept is not None
-            done = (swept.republished, swept.taken_back, swept.expired, swept.matrices)
+            done = (swept.republished, swept.recovered, swept.expired, swept.matrices)
             total = [a + b for a, b in zip(total, done, strict=True)]
         return Swept(*total)
 
@@ -158,7 +158,7 @@ def test_a_silent_workers_job_is_queued_again_and_sent(floor: Floor) -> None:
     message = floor.bench.running(lease_s=6)
     sweeper = floor.sweeper()
     assert floor.sweeps(sweeper, 5.5) == NOTHING
-    assert floor.sweeps(sweeper, 1) == Swept(taken_back=1)
+    assert floor.sweeps(sweeper, 1) == Swept(recovered=1)
     assert floor.waiting() == 1
     assert floor.bench.ledger.claim(message.job_id, 2, worker="w", lease_s=6)
 
@@ -167,9 +167,9 @@ def test_a_job_that_kills_every_worker_is_given_up(floor: Floor) -> None:
     message = floor.bench.running(lease_s=1)
     sweeper = floor.sweeper()
     for attempt in (2, 3):
-        assert floor.sweeps(sweeper, 4).taken_back == 1
+        assert floor.sweeps(sweeper, 4).recovered == 1
         assert floor.bench.ledger.claim(message.job_id, attempt, worker="w", lease_s=1)
-    assert floor.sweeps(sweeper, 4).taken_back == 1
+    assert floor.sweeps(sweeper, 4).recovered == 1
     assert floor.bench.state(message.job_id) == "failed"
     assert floor.bench.ledger.dead_letters() == [message.job_id]
 
@@ -216,7 +216,7 @@ def test_a_full_redis_does_not_keep_the_sweeper_from_making_room(floor: Floor) -
     silent, done = floor.bench.running(lease_s=1), floor.bench.running()
     assert floor.bench.succeed(done)
     floor.bench.clock.advance(floor.settings.job_ttl_s)
-    assert floor.sweeps(floor.sweeper(refuse), 3) == Swept(taken_back=1, expired=1)
+    assert floor.sweeps(floor.sweeper(refuse), 3) == Swept(recovered=1, expired=1)
     floor.client.delete(f"{floor.settings.key_prefix}lock:sweeper")
     assert floor.sweeps(floor.sweeper(), 5) == Swept(republished=1)
     assert floor.bench.ledger.claim(silent.job_id, 2, worker="w", lease_s=6)

@@ -7,7 +7,7 @@ from kernels.model.kernel import CudaKernel, TileConfig
 from kernels.model.numerics import DTypeName
 
 
-def most_shared_memory(dtype: DTypeName) -> tuple[CudaKernel, TileConfig, int]:
+def max_shared_memory(dtype: DTypeName) -> tuple[CudaKernel, TileConfig, int]:
     """The kernel and config that need most shared memory for `dtype`, and how many bytes a block; of kernels that have
     configs which need less."""
     needs = (
@@ -21,7 +21,7 @@ def most_shared_memory(dtype: DTypeName) -> tuple[CudaKernel, TileConfig, int]:
     return max(needs, key=lambda need: need[2])
 
 
-def most_registers() -> tuple[CudaKernel, TileConfig, DTypeName]:
+def max_registers() -> tuple[CudaKernel, TileConfig, DTypeName]:
     """A kernel, config and element type whose sums no thread has registers for."""
     return next(
         (kernel, config, dtype)

@@ -18,7 +18,7 @@ APART = 8  # rows that are summed by fours, where lines lie across
 NORMAL_MEANS = np.float32(0.53)
 BEYOND: dict[Way, float] = {"six": 1.2, "eight": 1.5, "ten": 7.77}
 STEPS_OF_WEIGHT, NO_DIGITS = 8, 255
-LISTED_PART, LISTED_AT_LEAST, PARTS = 32, 4, 1 << 20
+LISTED_PART, MIN_LISTED, PARTS = 32, 4, 1 << 20
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ def judge(a: Array, b: Array, *, along: tuple[bool, bool]) -> Judged:
     depth = a.shape[1]
     most = division(of_a, of_b, depth)
     listed = [of.kept > weight for of, weight in zip((of_a, of_b), most, strict=True)]
-    in_float32 = any(one.sum() > max(len(one) // LISTED_PART, LISTED_AT_LEAST) for one in listed)
+    in_float32 = any(one.sum() > max(len(one) // LISTED_PART, MIN_LISTED) for one in listed)
     blocks = [_blocks(of, one) for of, one in zip((of_a, of_b), listed, strict=True)]
     ways = [way_of(one, other, depth) for one in blocks[0] for other in blocks[1]]
     rows, columns = (np.flatnonzero(one) for one in listed)

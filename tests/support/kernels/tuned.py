@@ -44,12 +44,12 @@ def tried(n: int, *errors: float, library: float = 100.0) -> Entry:
     trials = tuple(
         Trial(
             kernel=EMULATED.name,
-            config=EMULATED.resolve_config({"least": least}),
-            gflops=SPEEDS[least],
-            fraction_of_baseline=SPEEDS[least] / library,
+            config=EMULATED.resolve_config({"min_products": min_products}),
+            gflops=SPEEDS[min_products],
+            fraction_of_baseline=SPEEDS[min_products] / library,
             error_of_baseline=error,
         )
-        for least, error in given.items()
+        for min_products, error in given.items()
     )
     exact = [row(EMULATED.name, one.gflops, one.config) for one in trials if one.is_as_exact]
     rows = sorted((*exact[:1], row("cublas", library)), key=lambda one: -one.gflops)

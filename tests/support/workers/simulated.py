@@ -10,7 +10,7 @@ from typing import Any
 from jobs.benchmarks.cases import Case
 from jobs.benchmarks.records import CaseRecord, LaunchFigures
 from jobs.benchmarks.spec import BenchmarkSpec, CacheState, DataSpec
-from jobs.benchmarks.statistics import ci95, spread
+from jobs.benchmarks.statistics import ci95, summarize
 from jobs.fleet.workers import Ceilings, DeviceInfo
 from jobs.settings import Settings
 from kernels.model.numerics import Problem
@@ -120,7 +120,7 @@ def case_run_of(spec: BenchmarkSpec | None = None, round_number: int = 0, **case
 
 def record_of(case_run: CaseRun, times_us: Sequence[float], **figures: Any) -> CaseRecord:
     """As measured with those times."""
-    times, interval = spread(times_us), ci95(sorted(times_us))
+    times, interval = summarize(times_us), ci95(sorted(times_us))
     low, high = interval or (None, None)
     ms = times.median / 1e3
     return case_run.record("ok", None, time_us=times, kernel_ms=ms, ci95_lo_us=low, ci95_hi_us=high, **figures)

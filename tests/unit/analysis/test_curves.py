@@ -146,3 +146,15 @@ def test_reasons_of_registers_and_occupancy() -> None:
 def test_one_config_alone_has_no_second() -> None:
     (best,) = best_configs([config(gflops=3.0), config(gflops=5.0), config(gflops=9.0, status="incorrect")])
     assert (best.measurement.gflops, best.second, best.ratio, best.reasons) == (5.0, None, None, ())
+
+
+def test_lines_of_a_plot_join_products_of_one_form() -> None:
+    """Of as many operations, but not of one shape: a line would go straight up between them."""
+    shapes = [(64, 64, 64), (128, 128, 128), (16, 128, 128), (128, 16, 128), (16, 256, 256)]
+    points = [made(kernel="naive", m=m, n=n, k=k, gflops=1.0) for m, n, k in shapes]
+    (whole,) = curves(points)
+    assert len(whole.points) == 5
+    forms = {curve.label: len(curve.points) for curve in curves(points, by_form=True)}
+    assert forms == {"naive, N×N×N": 2, "naive, 16×N×N": 2, "naive, N×16×N": 1}
+    (squares,) = curves(points[:2], by_form=True)
+    assert squares.label == "naive"

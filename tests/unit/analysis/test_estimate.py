@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from analysis.estimate import gflops, plan
 from jobs.benchmarks.cases import expand, problems
-from jobs.benchmarks.size import COUNTLESS, most_cases
+from jobs.benchmarks.size import COUNTLESS, max_cases
 from jobs.benchmarks.spec import BenchmarkSpec
 from jobs.errors import InvalidRequest
 from jobs.fleet.workers import DeviceInfo
@@ -57,19 +57,19 @@ def test_the_bound_holds(device: DeviceInfo, **fields: Any) -> None:
         count = len(expand(asked, device))
     except InvalidRequest:
         count = 0
-    assert count <= most_cases(asked, device.device_class)
+    assert count <= max_cases(asked, device.device_class)
 
 
 def test_the_bound_is_not_beside_the_point() -> None:
-    assert most_cases(spec(kernels=["cpu_blas"]), "cpu") == 2 * 2
-    assert most_cases(spec(kernels=["naive"], dtypes=["float32", "int32"]), "gpu") == 2 * 2 * 5
-    assert most_cases(spec(kernels=["shared_tiled"], configs="all"), "gpu") == 2 * (3 + 4)
+    assert max_cases(spec(kernels=["cpu_blas"]), "cpu") == 2 * 2
+    assert max_cases(spec(kernels=["naive"], dtypes=["float32", "int32"]), "gpu") == 2 * 2 * 5
+    assert max_cases(spec(kernels=["shared_tiled"], configs="all"), "gpu") == 2 * (3 + 4)
     rectangles = [{"m": [1, 2, 3], "n": [1, 2, 3, 4, 5], "k": [1, 2]}]
-    assert most_cases(spec(shapes=rectangles, kernels=["cpu_blas"]), "cpu") == 3 * 5 * 2 * 2
+    assert max_cases(spec(shapes=rectangles, kernels=["cpu_blas"]), "cpu") == 3 * 5 * 2 * 2
     ranges = [{"start": 1, "stop": 10, "step": 4}, {"start": 1, "stop": 99, "count": 7}]
-    assert most_cases(spec(shapes=ranges, kernels=["cpu_blas"]), "cpu") == (3 + 7) * 2
-    assert most_cases(spec(configs={"grid": {f"p{n}": [1, 2] for n in range(99)}}), "gpu") == COUNTLESS
-    assert most_cases(BenchmarkSpec(kind="ceilings"), "gpu") == 0
+    assert max_cases(spec(shapes=ranges, kernels=["cpu_blas"]), "cpu") == (3 + 7) * 2
+    assert max_cases(spec(configs={"grid": {f"p{n}": [1, 2] for n in range(99)}}), "gpu") == COUNTLESS
+    assert max_cases(BenchmarkSpec(kind="ceilings"), "gpu") == 0
 
 
 def test_a_batch_is_one_launch_of_many_products_of_operands_of_their_own() -> None:

@@ -14,7 +14,7 @@ from analysis.publication import publish
 from analysis.results import CaseResult, Results, collect, from_json, measurements, to_json
 from analysis.sources import from_publication
 from jobs.benchmarks.records import BenchmarkSummary, CaseRecord, Ceiling, Checked
-from jobs.benchmarks.statistics import ci95, spread
+from jobs.benchmarks.statistics import ci95, summarize
 from jobs.models import Progress
 from jobs.states import JobState
 from kernels.published import read
@@ -37,7 +37,7 @@ def only(results: Results, kernel: str) -> CaseResult:
 def test_samples_of_all_rounds_are_taken_together() -> None:
     found = only(results_of(record(ROW, 0), record(ROW, 1, slower=1.1)), "pipelined")
     together = [ROW["kernel_ms"] * 1e3 * slower * factor for slower in (1, 1.1) for factor in SPREAD]
-    times = spread(together)
+    times = summarize(together)
     assert found.time_us is not None and found.time_us.model_dump() == pytest.approx(times.model_dump())
     assert found.kernel_ms == pytest.approx(times.median / 1e3)
     assert found.samples == 2 * len(SPREAD)
@@ -182,7 +182,7 @@ def test_an_attempt_that_cannot_be_read_is_left_out() -> None:
 
 @given(st.lists(st.floats(1e-3, 1e6), min_size=1, max_size=200))
 def test_spread_and_interval_are_in_order(samples: list[float]) -> None:
-    found = spread(samples)
+    found = summarize(samples)
     inner = [found.min, found.q1, found.median, found.q3, found.p95, found.max]
     assert inner == pytest.approx(sorted(inner))
     interval = ci95(sorted(samples))

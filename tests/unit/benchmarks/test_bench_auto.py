@@ -12,8 +12,17 @@ from hypothesis import strategies as st
 
 from analysis.result_models import Results
 from benchmarks.exactness import is_as_exact
-from benchmarks.measure.auto import asked_for, had, parsed, rivals
-from benchmarks.measure.auto_sample import LEAST, MOST, ODD_SHARE, as_served, by_tables, choices, draw, not_measured
+from benchmarks.measure.auto import benchmark_kernels, had, parsed, rivals
+from benchmarks.measure.auto_sample import (
+    MAX_SIZE,
+    MIN_SIZE,
+    ODD_SHARE,
+    as_served,
+    by_tables,
+    choices,
+    draw,
+    not_measured,
+)
 from benchmarks.tables.auto import auto_choices
 from jobs.benchmarks.spec import BenchmarkSpec
 from kernels.model.numerics import DTypeName
@@ -31,14 +40,14 @@ def test_shapes_are_distinct_in_range_and_a_third_of_them_odd(count: int, seed: 
     shapes = draw(count, seed)
     assert shapes == draw(count, seed)
     assert len(set(shapes)) == count
-    assert all(LEAST <= size <= MOST for shape in shapes for size in shape)
+    assert all(MIN_SIZE <= size <= MAX_SIZE for shape in shapes for size in shape)
     parities = [{size % 2 for size in shape} for shape in shapes]
     assert all(len(parity) == 1 for parity in parities)
     assert parities.count({1}) == -(-count // ODD_SHARE)
 
 
 def test_sizes_are_spread_over_doublings() -> None:
-    small = [size for shape in draw(300, seed=1) for size in shape if size < (LEAST * MOST) ** 0.5]
+    small = [size for shape in draw(300, seed=1) for size in shape if size < (MIN_SIZE * MAX_SIZE) ** 0.5]
     assert 0.4 < len(small) / 900 < 0.6
 
 
@@ -150,9 +159,9 @@ def test_its_benchmark_is_valid(dtype: DTypeName) -> None:
     assert rivals(dtype, "cpu") == ["cpu_blas"]
     names = rivals(dtype, "gpu")
     assert names and "naive" not in names and "cublas" not in names
-    both = asked_for(dtype, "gpu", rivals_only=False)
-    assert asked_for(dtype, "gpu", rivals_only=True) == {"others": both["others"]} and both["auto"] == "best"
-    (again,) = asked_for(dtype, "gpu", rivals_only=True, kernels=names[:1])["others"]
+    both = benchmark_kernels(dtype, "gpu", rivals_only=False)
+    assert benchmark_kernels(dtype, "gpu", rivals_only=True) == {"others": both["others"]} and both["auto"] == "best"
+    (again,) = benchmark_kernels(dtype, "gpu", rivals_only=True, kernels=names[:1])["others"]
     assert again["kernel"] == names[0]
     for kernels in (*both.values(), [again]):
         BenchmarkSpec.model_validate({"kernels": kernels, "shapes": [32], "dtypes": [dtype]})
@@ -160,8 +169,8 @@ def test_its_benchmark_is_valid(dtype: DTypeName) -> None:
 
 def test_named_kernels_are_measured_in_all_their_configs_and_nothing_else() -> None:
     given = parsed(["--out", "x", "--rivals-only", "--seed", "7", "--kernels", "fp32_emulated"])
-    assert asked_for(given.dtype, "gpu", rivals_only=given.rivals_only, kernels=given.kernels) == {
-        "others": [{"kernel": "fp32_emulated", "configs": [{}, {"least": 7}, {"least": 8}, {"least": 10}]}]
+    assert benchmark_kernels(given.dtype, "gpu", rivals_only=given.rivals_only, kernels=given.kernels) == {
+        "others": [{"kernel": "fp32_emulated", "configs": [{}, *({"min_products": count} for count in (7, 8, 10))]}]
     }
 
 

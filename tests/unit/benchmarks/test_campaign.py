@@ -16,7 +16,7 @@ from tests.campaign.backends import CpuBackend, MadeOnCpu, Way
 from tests.campaign.data import CLEAN_FLOATS, OVERFLOW, operands
 from tests.campaign.faults import FAULTS
 from tests.campaign.run import Share, check_clean, inject
-from tests.campaign.scenes import DEEPEST, MOST_TERMS, clean, faulty, scene
+from tests.campaign.scenes import DEEPEST, MAX_TERMS, clean, faulty, scene
 from tests.campaign.tally import Result, Tally, total
 from tests.campaign.truth import truth_of
 from worker.cpu.blas import multiply
@@ -79,7 +79,7 @@ def test_every_type_class_and_data_has_its_share() -> None:
     plans = [faulty(BACKEND.ways, 1, number) for number in range(4000)]
     assert {plan.way.dtype for plan in plans} == set(DTYPE_NAMES)
     assert {plan.way.accuracy for plan in plans} == set(ACCURACY_NAMES)
-    assert all(plan.problem.m * plan.problem.n * plan.problem.k <= MOST_TERMS for plan in plans)
+    assert all(plan.problem.m * plan.problem.n * plan.problem.k <= MAX_TERMS for plan in plans)
     assert max(plan.problem.k for plan in plans) > DEEPEST / 2 and min(plan.problem.k for plan in plans) == 1
     assert min(sum(plan.problem.batch > 1 for plan in plans), sum(plan.data == OVERFLOW for plan in plans)) > 100
     assert {plan.data for plan in (clean(BACKEND.ways, 1, number) for number in range(4000))} >= set(CLEAN_FLOATS)

@@ -13,7 +13,7 @@ from kernels.catalog import BY_NAME
 from kernels.model.kernel import CudaKernel, DeviceTraits
 from kernels.model.numerics import Problem
 from tests.stress.__main__ import main
-from tests.stress.cases import MOST_MULTIPLICATIONS, MOST_OF_ALL, WAYS, Deck, described
+from tests.stress.cases import MAX_LONG_SIZE, MAX_MULTIPLICATIONS, WAYS, Deck, described
 from tests.stress.shares import Share, shares
 from worker.cpu import blas as cpu_blas
 from worker.cpu import runner as runner_module
@@ -56,9 +56,9 @@ def test_every_kernel_has_its_share_of_products_of_every_sort() -> None:
 def test_sizes_are_ragged_and_long_and_no_product_is_too_large_for_its_reference() -> None:
     problems = [case.problem for case in map(Deck(2, H200).case, range(DRAWN))]
     sizes = [size for one in problems for size in (one.m, one.n)]
-    assert min(sizes) == 1 and 1500 < max(sizes) <= MOST_OF_ALL + 128
+    assert min(sizes) == 1 and 1500 < max(sizes) <= MAX_LONG_SIZE + 128
     assert any(one.k == 0 for one in problems)
-    assert all(one.flops <= 2 * MOST_MULTIPLICATIONS["gpu"] for one in problems)
+    assert all(one.flops <= 2 * MAX_MULTIPLICATIONS["gpu"] for one in problems)
     assert 0.3 < sum(size % 2 for size in sizes) / len(sizes) < 0.5
 
 

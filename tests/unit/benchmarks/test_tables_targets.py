@@ -82,7 +82,7 @@ def test_a_curve_has_every_config_that_auto_may_want_beside_the_library() -> Non
             continue
         ((asked,),) = (spec["kernels"],)
         emulated = BY_NAME[asked["kernel"]]
-        assert [emulated.resolve_config(config)["least"] for config in asked["configs"]] == [6, 7, 8, 10]
+        assert [emulated.resolve_config(config)["min_products"] for config in asked["configs"]] == [6, 7, 8, 10]
         assert spec["baseline"] == "auto"
 
 

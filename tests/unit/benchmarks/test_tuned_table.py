@@ -132,9 +132,9 @@ def test_a_kernel_made_of_another_types_products_counts_where_it_is_as_exact_as_
 def tried(n: int, errors: Mapping[int, float], library: float = 6.6e-7) -> tuple[dict[str, Any], ...]:
     """The library, and a kernel with the fewer products the faster."""
     ours = (
-        result("fp32_emulated", least / 20, n=n, case=f"{least}", baseline="own", error_vs_float64=error)
-        | {"config": {"least": least}}
-        for least, error in errors.items()
+        result("fp32_emulated", min_products / 20, n=n, case=f"{min_products}", baseline="own", error_vs_float64=error)
+        | {"config": {"min_products": min_products}}
+        for min_products, error in errors.items()
     )
     return result("cublas", 1.0, n=n, case="own", error_vs_float64=library), *ours
 
@@ -142,15 +142,15 @@ def tried(n: int, errors: Mapping[int, float], library: float = 6.6e-7) -> tuple
 def test_of_a_kernel_s_configs_the_fastest_is_ranked_that_is_as_exact_as_the_library() -> None:
     errors = {6: 8.6e-7, 7: 6.0e-7, 8: 2.6e-7, 10: 2.6e-8}
     cases = ((6.6e-7, 7), (1.1e-6, 6), (4e-7, 8), (1e-7, 10), (1e-8, None))
-    for library, least in cases:
+    for library, count in cases:
         entry = only(results(*tried(4097, errors, library)))
-        assert [row.config.get("least") for row in entry.ranking] == ([least, None] if least else [None])
-        assert [trial.config["least"] for trial in entry.trials] == [6, 7, 8, 10]
+        assert [row.config.get("min_products") for row in entry.ranking] == ([count, None] if count else [None])
+        assert [trial.config["min_products"] for trial in entry.trials] == [6, 7, 8, 10]
         assert all(type(row) is RankedRow for row in entry.ranking)
 
 
-@pytest.mark.parametrize(("least", "became"), [(6, 6.5e-7), (8, 6.7e-7)])
-def test_of_two_runs_the_newer_counts(least: int, became: float) -> None:
+@pytest.mark.parametrize(("min_products", "became"), [(6, 6.5e-7), (8, 6.7e-7)])
+def test_of_two_runs_the_newer_counts(min_products: int, became: float) -> None:
     """Of each config, whichever file comes first: a kernel may have become more exact, or less; and slower."""
     earlier = {"created_at": "2026-01-01T00:00:00Z", "finished_at": "2026-01-01T00:00:01.5Z"}
     later = {"created_at": "2025-12-31T00:00:00Z", "finished_at": "2026-01-01T00:00:02Z"}
@@ -160,7 +160,7 @@ def test_of_two_runs_the_newer_counts(least: int, became: float) -> None:
     second = results(library, ours | {"rounds": [{"round": 0, "kernel_ms": 0.35}]}, job=later)
     for order in ((first, second), (second, first)):
         entry = only(*order)
-        assert [row.config.get("least") for row in entry.ranking] == [least, None]
+        assert [row.config.get("min_products") for row in entry.ranking] == [min_products, None]
         assert [trial.error_of_baseline for trial in entry.trials] == [pytest.approx(became / 6.6e-7, abs=1e-4), 0.4546]
         assert [trial.fraction_of_baseline for trial in entry.trials] == [round(1 / 0.35, 4), 2.5]
 

@@ -182,7 +182,7 @@ def square(n: int) -> Problem:
 
 
 @pytest.mark.parametrize(
-    ("n", "least"),
+    ("n", "count"),
     [
         (4096, 6),
         (2049, 8),
@@ -195,13 +195,16 @@ def square(n: int) -> Problem:
         (1001, None),  # near is 513, where none was as exact
     ],
 )
-def test_products_are_as_few_as_the_errors_recorded_near_allow(chosen: Chosen, n: int, least: int | None) -> None:
+def test_products_are_as_few_as_the_errors_recorded_near_allow(chosen: Chosen, n: int, count: int | None) -> None:
     found = chosen(*CURVE, problem=square(n))
-    assert (found.kernel.name, found.config.get("least")) == ("fp32_emulated" if least else "cublas", least)
+    assert (found.kernel.name, found.config.get("min_products")) == (
+        "fp32_emulated" if count else "cublas",
+        count,
+    )
     between = (
         "by its errors there on normal operands it should be no further off than the library as a whole" in found.why
     )
-    assert between == bool(least and n in (5000, 14_001, 7001))
+    assert between == bool(count and n in (5000, 14_001, 7001))
 
 
 @pytest.mark.parametrize(("error", "kernel"), [(0.5, "fp32_emulated"), (0.6, "cublas")])

@@ -12,8 +12,9 @@ import pytest
 
 from kernels.catalog import BY_NAME, CATALOG
 from kernels.model.architectures import ARCHITECTURES
-from kernels.model.kernel import SOURCE_DIR, CudaKernel, TileConfig
+from kernels.model.kernel import CudaKernel, TileConfig
 from kernels.model.numerics import DTYPE_NAMES, DTYPES, DTypeName, Problem
+from kernels.model.sources import SOURCE_DIR, source_files
 from tools.nvrtc import CompileError, architectures, compile_all, compile_program
 from worker.cuda.sources import (
     TRANSPOSE_THREADS,
@@ -102,9 +103,9 @@ def test_a_gated_kernel_takes_no_more_than_without_a_gate() -> None:
 
 
 def test_every_source_is_in_the_catalogue_and_every_entry_has_its_source() -> None:
-    assert {path.stem for path in SOURCE_DIR.glob("*.cu")} == {kernel.name for kernel in KERNELS}
+    assert {path.stem for path in SOURCE_DIR.rglob("*.cu")} == {kernel.name for kernel in KERNELS}
     programs = [program(kernel, kernel.dtypes[0], (False, False), kernel.resolve_config()) for kernel in KERNELS]
-    assert {path.name for path in SOURCE_DIR.glob("*.cuh")} == {name for each in programs for name in each.headers}
+    assert {path.name for path in SOURCE_DIR.rglob("*.cuh")} == {name for each in programs for name in each.headers}
 
 
 @pytest.mark.parametrize(
@@ -155,3 +156,8 @@ def test_the_key_does_not_change_with_comments_or_layout(tmp_path: Path) -> None
     changed = tmp_path / "kernel.cu"
     changed.write_text(source.replace("0;", "1;", 1))
     assert keys[0] == keys[1] != Program(changed, ()).key("sm_90", "13.0")
+
+
+def test_no_two_sources_have_the_same_name() -> None:
+    """An `#include` names the file alone."""
+    assert len(source_files()) == sum(path.suffix in {".cu", ".cuh"} for path in SOURCE_DIR.rglob("*"))

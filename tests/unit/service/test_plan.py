@@ -15,7 +15,7 @@ from kernels.model.numerics import DTYPE_NAMES, DTYPES, DTypeName
 from service.bodies.options import MatmulOptions
 from service.submit.placement import choose_queue
 from service.submit.plan import OperandType, ProductPlan, make_plan
-from tests.support.kernels.catalogue import most_registers, most_shared_memory
+from tests.support.kernels.catalogue import max_registers, max_shared_memory
 from tools.played.api import worker_info
 
 LIMIT = 1 << 40
@@ -68,7 +68,7 @@ def test_sizes_are_checked_before_anything_is_allocated() -> None:
 
 
 def test_a_seeded_operand_may_name_another_type_than_the_default() -> None:
-    made = OperandType("float64", (2, 2), follows_options=True)
+    made = OperandType("float64", (2, 2), adopts_dtype=True)
     options = MatmulOptions(dtype="float32")
     assert make_plan(options, made, made, max_product_bytes=LIMIT).problem.dtype == "float64"
 
@@ -102,7 +102,7 @@ def test_no_one_to_do_it() -> None:
 
 
 def test_more_sums_than_a_thread_has_registers_are_refused_before_a_device_is_known() -> None:
-    kernel, config, dtype = most_registers()
+    kernel, config, dtype = max_registers()
     options = MatmulOptions(kernel=kernel.name, config=dict(config))
     with pytest.raises(InvalidConfig, match=rf"{kernel.name} with .* keeps \d+ registers of {dtype} sums") as refused:
         plan(options, (9, 9), (9, 9), dtype)
@@ -123,7 +123,7 @@ def gpu(name: str, kernel: CudaKernel, shared_bytes_per_block: int) -> WorkerInf
 
 
 def test_a_config_goes_to_a_device_that_it_fits() -> None:
-    kernel, config, need = most_shared_memory("float32")
+    kernel, config, need = max_shared_memory("float32")
     options = MatmulOptions(kernel=kernel.name, config=dict(config))
     made = plan(options, (999, 999), (999, 999))
     small, large = gpu("small", kernel, need - 1), gpu("large", kernel, need)
@@ -136,7 +136,7 @@ def test_a_config_goes_to_a_device_that_it_fits() -> None:
 
 
 def test_without_a_config_one_that_fits_is_found() -> None:
-    kernel, _, need = most_shared_memory("float32")
+    kernel, _, need = max_shared_memory("float32")
     options = MatmulOptions(kernel=kernel.name)
     made = plan(options, (4096, 9), (9, 4096))
     assert choose_queue(options, made, [gpu("small", kernel, need - 1)]) == "small"

@@ -85,7 +85,7 @@ def test_patience_ends() -> None:
         raise StoreUnavailable
 
     with pytest.raises(StoreUnavailable):
-        retry_until(away, patience_s=0.4)
+        retry_until(away, timeout_s=0.4)
     assert 2 <= len(calls) <= 6
     assert calls[-1] - calls[0] <= 0.4
 
@@ -98,7 +98,7 @@ def test_patience_is_rewarded() -> None:
             raise refusals.pop()
         return 7
 
-    assert retry_until(at_last, patience_s=5.0) == 7
+    assert retry_until(at_last, timeout_s=5.0) == 7
 
 
 @pytest.mark.parametrize("transpose_a", [False, True])

@@ -7,14 +7,14 @@ from kernels.model.architectures import H200
 from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import Problem
 from kernels.selection.defaults import default_config, main_dtype
-from worker.cuda.sources import Program, border_program, kernel_program, transpose_program
+from worker.cuda.sources import Program, edge_program, kernel_program, transpose_program
 
-WAITS, LETS = "wait_for_previous();", "let_next_begin();"
+WAITS, LETS = "wait_on_dependency();", "launch_dependents();"
 
 
 def says(program: Program, words: str) -> bool:
     """In a source or header of it, but for the one that explains these words."""
-    texts = [program.source, *(text for name, text in program.headers.items() if name != "follow.cuh")]
+    texts = [program.source, *(text for name, text in program.headers.items() if name != "dependent_launch.cuh")]
     return any(words in text for text in texts)
 
 
@@ -29,4 +29,4 @@ def test_a_kernel_follows_if_and_only_if_it_waits() -> None:
 
 def test_what_it_follows_lets_it_begin_and_a_border_waits_for_its_kernel() -> None:
     assert all(says(transpose_program(itemsize), LETS) for itemsize in (1, 2, 4))
-    assert says(border_program(Problem(9, 9, 9, "float32"), 1, narrow=True), WAITS)
+    assert says(edge_program(Problem(9, 9, 9, "float32"), 1, narrow=True), WAITS)

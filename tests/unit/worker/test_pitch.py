@@ -17,16 +17,14 @@ SIZES = st.integers(0, 40) | st.sampled_from([128, 129])
 @given(
     dtype=st.sampled_from(DTYPE_NAMES),
     shape=st.tuples(SIZES, SIZES) | st.tuples(st.integers(1, 5), SIZES, SIZES),
-    most_bytes=st.sampled_from([16, 64, 1000, 1 << 30]),
+    max_bytes=st.sampled_from([16, 64, 1000, 1 << 30]),
 )
-def test_pieces_take_every_byte_to_its_place_and_back(
-    dtype: DTypeName, shape: tuple[int, ...], most_bytes: int
-) -> None:
+def test_pieces_take_every_byte_to_its_place_and_back(dtype: DTypeName, shape: tuple[int, ...], max_bytes: int) -> None:
     stored = np.random.default_rng(0).bytes(int(np.prod(shape)) * STORAGE_DTYPES[dtype].itemsize)
     layout = operand_layout(dtype, shape)
     device, back = bytearray(layout.bytes), bytearray(len(stored))
-    for piece in layout.pieces(most_bytes):
-        assert piece.bytes <= most_bytes
+    for piece in layout.pieces(max_bytes):
+        assert piece.bytes <= max_bytes
         assert piece.height == 1 or piece.width_bytes == layout.row_bytes
         for row in range(piece.height):
             to = piece.device_offset + row * layout.pitch_bytes
@@ -36,7 +34,7 @@ def test_pieces_take_every_byte_to_its_place_and_back(
     assert len(device) == layout.bytes, "a piece reached past the matrix"
     assert bytes(back) == stored
     assert elements(layout, device) == stored
-    order = [piece.host_offset for piece in layout.pieces(most_bytes)]
+    order = [piece.host_offset for piece in layout.pieces(max_bytes)]
     assert order == sorted(order), "a product is read in stored order"
 
 

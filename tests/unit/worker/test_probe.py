@@ -88,11 +88,11 @@ def test_of_configs_that_are_as_exact_the_fastest_is_taken() -> None:
     """With six products it is not as exact, with seven it is."""
 
     def error(case: Case) -> float:
-        return LIBRARY_ERROR * (1.0 if case.kernel == "cublas" else 9.0 / case.config.get("least", 9) ** 2 * 4)
+        return LIBRARY_ERROR * (1.0 if case.kernel == "cublas" else 9.0 / case.config.get("min_products", 9) ** 2 * 4)
 
-    runner = Timed(lambda case: 100.0 if case.kernel == "cublas" else 3.0 * case.config.get("least", 30), error)
+    runner = Timed(lambda case: 100.0 if case.kernel == "cublas" else 3.0 * case.config.get("min_products", 30), error)
     chosen = Probes(runner).choose(NEW, "fp32", nothing)
-    assert (chosen.kernel.name, chosen.config["least"]) == ("fp32_emulated", 7)
+    assert (chosen.kernel.name, chosen.config["min_products"]) == ("fp32_emulated", 7)
 
 
 def test_a_kernel_is_tried_in_its_default_config_too() -> None:
@@ -127,8 +127,8 @@ def test_so_it_is_where_tables_say_that_another_is_faster() -> None:
 
 def test_what_tables_would_take_is_measured_besides(monkeypatch: pytest.MonkeyPatch) -> None:
     """All that is likely may be less exact than the library there."""
-    runner = Timed(only("hopper_fp32", 50.0), lambda case: LIBRARY_ERROR * (2.0 if "least" in case.config else 1.0))
-    likely = [one for one in contenders(NEW, "fp32", runner.device.traits) if "least" in one.point.config]
+    runner = Timed(only("hopper_fp32", 50.0), lambda case: LIBRARY_ERROR * (1.0 + ("min_products" in case.config)))
+    likely = [one for one in contenders(NEW, "fp32", runner.device.traits) if "min_products" in one.point.config]
     kernel = BY_NAME["hopper_fp32"]
     expected = Choice(kernel, kernel.resolve_config(NO_CONFIG, NEW, runner.device.traits), "by tables")
     monkeypatch.setattr(probe, "contenders", lambda *_: likely)

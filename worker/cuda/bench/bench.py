@@ -21,7 +21,7 @@ from worker.cuda.bench.energy import energy_mj
 from worker.cuda.bench.figures import launch_figures
 from worker.cuda.bench.nvml import Nvml
 from worker.cuda.bench.operands import OperandSet, as_operands, random_set
-from worker.cuda.bench.plan import MOST_LAUNCHES, rotating_sets
+from worker.cuda.bench.plan import MAX_LAUNCHES, rotating_sets
 from worker.cuda.bench.reference import Reference
 from worker.cuda.bench.sampler import Sampler
 from worker.cuda.bench.watch import watched
@@ -81,7 +81,7 @@ class CudaBench(Bench):
     def sampled(self, case: Case, put: Put, reps: int, cache: CacheState) -> Sample:
         """Of a prepared kernel. The last launch writes the product that is checked."""
         self._last = case
-        reps = min(reps, MOST_LAUNCHES)
+        reps = min(reps, MAX_LAUNCHES)
         count = rotating_sets(self._sets[0].bytes, self._device.l2_bytes, reps) if cache == "cold" else 1
         while len(self._sets) < count:
             self._sets.append(self._sets[0].copied())
@@ -144,5 +144,5 @@ class CudaPrepared(Prepared):
 
     @device_faults()
     def sample(self, reps: int, cache: CacheState) -> Sample:
-        """At most MOST_LAUNCHES at once. Raises KernelUnavailable, OutOfDeviceMemory, DeviceFault."""
+        """At most MAX_LAUNCHES at once. Raises KernelUnavailable, OutOfDeviceMemory, DeviceFault."""
         return self._bench.sampled(self._case, self.put, reps, cache)

@@ -16,13 +16,13 @@ import numpy as np
 from cupy_backends.cuda.api import driver
 
 from jobs.benchmarks.records import Ceiling
-from jobs.benchmarks.statistics import spread
+from jobs.benchmarks.statistics import summarize
 from jobs.errors import KernelUnavailable, OutOfDeviceMemory
 from jobs.fleet.workers import DeviceInfo
 from kernels.model.numerics import DTypeName
 from worker.cuda.bench.environment import pcie
 from worker.cuda.bench.nvml import Nvml
-from worker.cuda.bench.plan import MOST_LAUNCHES
+from worker.cuda.bench.plan import MAX_LAUNCHES
 from worker.cuda.bench.sampler import Sampler
 from worker.cuda.compile import Compiler
 from worker.cuda.device.faults import device_faults
@@ -164,22 +164,22 @@ class CoreRoofs:
     def _taken(self, launch: Callable[[int], None]) -> list[Sample]:
         launch(0)
         cupy.cuda.get_current_stream().synchronize()
-        return taken(lambda reps: self._sampler.sample(launch, reps, "warm"))
+        return collected(lambda reps: self._sampler.sample(launch, reps, "warm"))
 
 
-def taken(sample: Callable[[int], Sample]) -> list[Sample]:
+def collected(sample: Callable[[int], Sample]) -> list[Sample]:
     """Samples of as many launches each as it takes to be long enough, after a warm-up."""
     until = time.monotonic() + WARM_UP_S
     last = sample(1)
     while time.monotonic() < until:
         last = sample(1)
-    reps = min(MOST_LAUNCHES, max(1, math.ceil(SAMPLE_US / max(last.time_us, 1e-3))))
+    reps = min(MAX_LAUNCHES, max(1, math.ceil(SAMPLE_US / max(last.time_us, 1e-3))))
     return [sample(reps) for _ in range(SAMPLES)]
 
 
 def ceiling(name: str, unit: Any, work: int, samples: list[Sample], **known: Any) -> Ceiling:
     """Of launches that each do so many operations or move so many bytes."""
-    times = spread([sample.time_us for sample in samples])
+    times = summarize([sample.time_us for sample in samples])
     clocks = [sample.sm_clock_mhz for sample in samples if sample.sm_clock_mhz is not None]
     return Ceiling(
         name=name,

@@ -12,8 +12,8 @@ from collections.abc import Callable
 import cupy
 
 BATCH_MS = 5.0  # of launches between two looks at the counter
-MOST_IN_BATCH = 512
-PATIENCE_S = 2.0  # beyond the window, for a counter that does not move
+MAX_IN_BATCH = 512
+COUNTER_TIMEOUT_S = 2.0  # beyond the window, for a counter that does not move
 
 
 def energy_mj(
@@ -26,9 +26,9 @@ def energy_mj(
     last = counter_mj()
     if last is None:
         return None
-    batch = max(1, min(MOST_IN_BATCH, int(BATCH_MS * 1e3 / max(time_us, 1.0))))
+    batch = max(1, min(MAX_IN_BATCH, int(BATCH_MS * 1e3 / max(time_us, 1.0))))
     launched, first, before = 0, None, None
-    give_up = time.monotonic() + window_s + PATIENCE_S
+    give_up = time.monotonic() + window_s + COUNTER_TIMEOUT_S
     while (now := time.monotonic()) < give_up:
         for _ in range(batch):
             launch()

@@ -19,7 +19,7 @@ def launch_figures(function: Any, launch: Launch, multiprocessors: int | None) -
     """Raises cupy's CUDADriverError."""
     threads = launch.block[0] * launch.block[1] * launch.block[2]
     resident = driver.occupancyMaxActiveBlocksPerMultiprocessor(function.ptr, threads, launch.shared_bytes)
-    most_warps = cupy.cuda.runtime.deviceGetAttribute(MAX_THREADS_PER_MULTIPROCESSOR, 0) // WARP
+    max_warps = cupy.cuda.runtime.deviceGetAttribute(MAX_THREADS_PER_MULTIPROCESSOR, 0) // WARP
     blocks = launch.grid[0] * launch.grid[1] * launch.grid[2]
     at_once = resident * (multiprocessors or 0)
     return LaunchFigures(
@@ -30,6 +30,6 @@ def launch_figures(function: Any, launch: Launch, multiprocessors: int | None) -
         registers=driver.funcGetAttribute(REGISTERS, function.ptr),
         local_bytes=driver.funcGetAttribute(LOCAL_BYTES, function.ptr),
         resident_blocks=resident,
-        occupancy=resident * -(-threads // WARP) / most_warps,
+        occupancy=resident * -(-threads // WARP) / max_warps,
         waves=blocks / at_once if at_once else None,
     )

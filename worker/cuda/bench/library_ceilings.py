@@ -19,7 +19,7 @@ from kernels.catalog import BY_NAME
 from kernels.model.kernel import NO_CONFIG
 from kernels.model.numerics import DTYPES, DTypeName, Problem
 from worker.cuda.bench.bench import CudaBench
-from worker.cuda.bench.ceilings import ceiling, reasoned, taken
+from worker.cuda.bench.ceilings import ceiling, collected, reasoned
 from worker.cuda.compile import Compiler
 from worker.cuda.cublas import Cublas
 from worker.device.roof import theoretical_gflops
@@ -69,7 +69,7 @@ class LibraryRoofs:
         bench = CudaBench(self._compiler, self._cublas, self._device, problem, DataSpec())
         try:
             prepared = bench.prepare(Case(kernel, NO_CONFIG, problem))
-            samples = taken(lambda reps: prepared.sample(reps, "warm"))
+            samples = collected(lambda reps: prepared.sample(reps, "warm"))
         finally:
             bench.close()
             cupy.get_default_memory_pool().free_all_blocks()

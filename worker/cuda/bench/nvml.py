@@ -18,7 +18,7 @@ EVENT_REASONS = {"power_cap": 74, "sync_boost": 76, "sw_thermal": 269, "hw_therm
 POWER_CAP = 0x4  # the bit among those that hold the clock down now
 
 
-def told(question: Callable[[], Value]) -> Value | None:
+def answer_of(question: Callable[[], Value]) -> Value | None:
     """The answer; None where NVML has none."""
     try:
         return question()
@@ -30,11 +30,11 @@ class Nvml:
     """One GPU, found by its UUID: NVML does not know CUDA_VISIBLE_DEVICES. For use by any thread."""
 
     def __init__(self, uuid: str | None) -> None:
-        self._handle: Any = told(lambda: _handle(uuid)) if uuid else None
+        self._handle: Any = answer_of(lambda: _handle(uuid)) if uuid else None
 
     def ask(self, question: Callable[[Any], Value]) -> Value | None:
         """What NVML answers for this GPU; None where it does not know the GPU, the question or the answer."""
-        return None if self._handle is None else told(lambda: question(self._handle))
+        return None if self._handle is None else answer_of(lambda: question(self._handle))
 
     def temperature_c(self) -> float | None:
         now = self.ask(lambda gpu: float(pynvml.nvmlDeviceGetTemperatureV(gpu, pynvml.NVML_TEMPERATURE_GPU)))

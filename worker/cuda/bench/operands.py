@@ -21,7 +21,7 @@ from worker.cuda.pitch import operand_layout, product_layout
 from worker.cuda.sources import random_program
 
 THREADS = 256  # of a block, as in cuda/random.cu
-MOST_BLOCKS = 1 << 16
+MAX_BLOCKS = 1 << 16
 BLOCK_ELEMENTS = 1 << 24  # widened to float64 at a time
 NAN_BYTES = 0xFF  # every byte: NaN in each float type
 
@@ -65,7 +65,7 @@ def _random(
     matrix = allocate(operand_layout(dtype, shape, dense=data.layout == "dense"))
     # A batch is drawn as one tall matrix; what pads it between its items meets only what pads the rows of others.
     rows = shape[1] if shape[0] == 1 else shape[0] * matrix.layout.kept_rows
-    blocks = min(MOST_BLOCKS, -(-rows * shape[2] // THREADS))
+    blocks = min(MAX_BLOCKS, -(-rows * shape[2] // THREADS))
     sizes = (np.int64(rows), np.int64(shape[2]), np.int64(matrix.layout.pitch))
     distribution = np.int32(DISTRIBUTIONS[drawn(dtype, data.distribution)])
     arguments = (np.uint64(matrix.address), *sizes, np.uint64(seed), distribution, np.float64(data.scale))

@@ -9,13 +9,13 @@ import numpy as np
 from jobs.formats.elements import Array
 from kernels.model.numerics import DTYPES, DTypeName
 
-LEAST_FLUSH_BYTES = 256 << 20
+MIN_FLUSH_BYTES = 256 << 20
 FLUSHED_L2S = 2  # so many times the L2 are written over: its replacement is not strictly by age
 
 # Most launches of one sample. While the stream is held, the driver takes about 1024 operations and then lets the host
 # wait, which would wait for ever. A product is up to twelve operations: its workspace, itself, four passes and, of a
 # kernel behind it that may take its place, two operands transposed or copied, that kernel, and its product copied back.
-MOST_LAUNCHES = 80
+MAX_LAUNCHES = 80
 
 CYCLES, NANOSECONDS = 0, 1  # of a clock stamp
 
@@ -24,7 +24,7 @@ DISTRIBUTIONS = {"normal": 0, "uniform": 1, "integers": 2, "zeros": 3}  # as in 
 
 def flush_bytes(l2_bytes: int | None) -> int:
     """How much is written to have nothing of the operands left in the L2."""
-    return max(LEAST_FLUSH_BYTES, FLUSHED_L2S * (l2_bytes or 0))
+    return max(MIN_FLUSH_BYTES, FLUSHED_L2S * (l2_bytes or 0))
 
 
 def rotating_sets(set_bytes: int, l2_bytes: int | None, launches: int) -> int:

@@ -49,13 +49,13 @@ class Reference:
         if DTYPES[self._problem.dtype].is_integer:
             return 0.0 if self._integers_agree() else float("inf")
         rounding = rounding_of(self._problem, accuracy)
-        least = self._largest_norms() if rounding.normwise else 0.0
+        floor = self._largest_norms() if rounding.normwise else 0.0
         worst = 0.0
         for rows in self._slices(self._problem.m):
             a = self._wide(self._a[rows])
             for columns in self._slices(self._problem.n):
                 given = as_float64(self._c[rows, columns], self._problem.product_dtype)
-                worst = max(worst, _worst_ratio(a, self._wide(self._b[:, columns]), given, rounding, least))
+                worst = max(worst, _worst_ratio(a, self._wide(self._b[:, columns]), given, rounding, floor))
         return worst
 
     def _largest_norms(self) -> float:
@@ -94,12 +94,12 @@ def _norm(lines: Any, axis: int) -> float:
     return float(cupy.linalg.norm(lines, axis=axis).max())
 
 
-def _worst_ratio(a: Any, b: Any, given: Any, rounding: Rounding, least: float) -> float:
+def _worst_ratio(a: Any, b: Any, given: Any, rounding: Rounding, floor: float) -> float:
     """Any order of summation is within k·u·|A||B|, operands lowered first within 2u more, and the result is rounded
     once (Higham, "Accuracy and Stability of Numerical Algorithms", section 3.5). The reference rounds too. Where errors
-    are in proportion to norms, |A||B| counts as `least` at the least."""
+    are in proportion to norms, |A||B| counts as `floor` at the least."""
     true = a @ b
-    size = cupy.maximum(cupy.abs(a) @ cupy.abs(b), least)
+    size = cupy.maximum(cupy.abs(a) @ cupy.abs(b), floor)
     steps = rounding.k * (rounding.accumulate + FLOAT64_ROUNDOFF) + 2 * rounding.operand
     granted = steps * size + rounding.underflow
     granted += rounding.output * (cupy.abs(true) + granted)

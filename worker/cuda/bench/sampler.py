@@ -18,7 +18,7 @@ import numpy as np
 from jobs.benchmarks.spec import CacheState
 from jobs.errors import KernelUnavailable
 from jobs.formats.elements import Array
-from worker.cuda.bench.plan import MOST_LAUNCHES, flush_bytes, mean_clock_mhz
+from worker.cuda.bench.plan import MAX_LAUNCHES, flush_bytes, mean_clock_mhz
 from worker.cuda.compile import Compiler
 from worker.cuda.sources import benchmark_program
 from worker.device.bench import Sample
@@ -46,11 +46,11 @@ class Sampler:
         self._load()
 
     def sample(self, launch: Launch, reps: int, cache: CacheState) -> Sample:
-        """So many launches after one another, at most MOST_LAUNCHES. Each must have been launched before, once.
+        """So many launches after one another, at most MAX_LAUNCHES. Each must have been launched before, once.
 
         Raises KernelUnavailable where a launch waited for the device.
         """
-        reps = min(reps, MOST_LAUNCHES)
+        reps = min(reps, MAX_LAUNCHES)
         self._ticket += 1
         self._stamps[...] = 0
         if cache == "cold":

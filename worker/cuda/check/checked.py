@@ -16,7 +16,7 @@ from worker.cuda.check.matrix import MatrixOnDevice
 from worker.cuda.check.sketch import float_sketch, integer_sketch
 from worker.cuda.compile import Compiler
 
-SHORT_SUMS, MOST_DIRECT = 64, 1 << 28  # steps, or multiply-adds, that are done again as fast as a sketch
+SHORT_SUMS, MAX_DIRECT = 64, 1 << 28  # steps, or multiply-adds, that are done again as fast as a sketch
 
 
 class DeviceProduct:
@@ -39,7 +39,7 @@ class DeviceProduct:
 
     def direct(self, rounding: Rounding) -> RowErrors | None:
         batch, m, n = self._matrices[2].shape
-        is_long = rounding.k > SHORT_SUMS and batch * m * n * rounding.k > MOST_DIRECT
+        is_long = rounding.k > SHORT_SUMS and batch * m * n * rounding.k > MAX_DIRECT
         if is_long or rounding.normwise or rounding.operand_floor:
             return None
         return direct(self._compiler, self._matrices, rounding.element_factors)

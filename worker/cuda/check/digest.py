@@ -11,7 +11,7 @@ import cupy
 import numpy as np
 
 from jobs.formats.elements import Array
-from worker.cuda.check.digest_plan import LEAST_BYTES, THREADS, digest_plan, stored_bytes
+from worker.cuda.check.digest_plan import MIN_DIGESTED_BYTES, THREADS, digest_plan, stored_bytes
 from worker.cuda.compile import Compiler
 from worker.cuda.memory import DeviceMatrix
 from worker.cuda.results import DeviceResults
@@ -32,11 +32,11 @@ class PendingDigests:
 
 
 def launch_digests(compiler: Compiler, matrices: Sequence[DeviceMatrix]) -> PendingDigests:
-    """A part has 16 KiB, the last one up to twice as much. Raises ValueError for a matrix below LEAST_BYTES, which has
-    to be hashed on the host."""
+    """A part has 16 KiB, the last one up to twice as much. Raises ValueError for a matrix below MIN_DIGESTED_BYTES,
+    which has to be hashed on the host."""
     plans = []
     for matrix in matrices:
-        if stored_bytes(matrix.layout) < LEAST_BYTES:
+        if stored_bytes(matrix.layout) < MIN_DIGESTED_BYTES:
             raise ValueError(f"a matrix of {stored_bytes(matrix.layout)} bytes is digested on the host")
         plans.append(digest_plan(matrix.layout, matrix.address))
     size = 8 * sum(planned.parts for planned in plans)

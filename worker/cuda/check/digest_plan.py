@@ -7,7 +7,7 @@ from typing import NamedTuple
 from worker.cuda.pitch import Layout
 
 PART_BYTES = 16384  # as in cuda/digest.cu: the last part goes on to the end
-LEAST_BYTES = 241  # shorter inputs have other hashes
+MIN_DIGESTED_BYTES = 241  # shorter inputs have other hashes
 WARPS, THREADS = 4, 128  # of a block; a warp has a part
 ALIGNMENT_BYTES = 16
 
@@ -30,7 +30,7 @@ def stored_bytes(layout: Layout) -> int:
 
 
 def digest_plan(layout: Layout, address: int) -> DigestPlan:
-    """For at least LEAST_BYTES. Rows that follow on each other without padding are taken for one."""
+    """For at least MIN_DIGESTED_BYTES. Rows that follow on each other without padding are taken for one."""
     size = stored_bytes(layout)
     row_bytes, pitch, rows, batch = layout.row_bytes, layout.pitch_bytes, layout.rows, layout.batch
     stride = pitch * layout.kept_rows if batch > 1 else 0

@@ -52,26 +52,26 @@ struct Matrix {
     Index rows, columns, pitch;
 };
 
-constexpr int MOST_ROWS = 4;  // of a lane: without tensor cores it has all vectors' sums of each
+constexpr int MAX_ROWS = 4;  // of a lane: without tensor cores it has all vectors' sums of each
 
-template <typename Stored, bool TURNED>
+template <typename Stored, bool TRANSPOSED>
 struct Patch {
-    static constexpr int RUN_BYTES = TURNED && sizeof(Stored) * MOST_ROWS < 16 ? sizeof(Stored) * MOST_ROWS : 16;
+    static constexpr int RUN_BYTES = TRANSPOSED && sizeof(Stored) * MAX_ROWS < 16 ? sizeof(Stored) * MAX_ROWS : 16;
     static constexpr int RUN = RUN_BYTES / sizeof(Stored);
-    static constexpr int ROWS = TURNED ? RUN : 2;
-    static constexpr int COLUMNS = TURNED ? 4 : RUN;
-    static constexpr int RUNS = TURNED ? COLUMNS : ROWS;
+    static constexpr int ROWS = TRANSPOSED ? RUN : 2;
+    static constexpr int COLUMNS = TRANSPOSED ? 4 : RUN;
+    static constexpr int RUNS = TRANSPOSED ? COLUMNS : ROWS;
     static constexpr int SET = 8 * ROWS;      // rows of a warp
     static constexpr int STEP = 4 * COLUMNS;  // columns
 
     Run<Stored, RUN> runs[RUNS];
 
     __device__ __forceinline__ Stored at(int row, int column) const {
-        return TURNED ? runs[column].elements[row] : runs[row].elements[column];
+        return TRANSPOSED ? runs[column].elements[row] : runs[row].elements[column];
     }
     __device__ static __forceinline__ int row_of(int row) {  // in the set
         const int g = threadIdx.x % 32 / 4;
-        return TURNED ? g * ROWS + row : row * 8 + g;
+        return TRANSPOSED ? g * ROWS + row : row * 8 + g;
     }
     __device__ static __forceinline__ int column_of(int column) {  // in the step
         return threadIdx.x % 4 * COLUMNS + column;
@@ -79,9 +79,9 @@ struct Patch {
 };
 
 // Reads a warp's set of rows, step by step.
-template <typename Stored, bool TURNED>
+template <typename Stored, bool TRANSPOSED>
 struct Reader {
-    typedef Patch<Stored, TURNED> T;
+    typedef Patch<Stored, TRANSPOSED> T;
     const Stored* lines[T::RUNS];  // of the first step
     Index row, column, pitch;      // of the lane's first element,
     Index rows, last_column;       // and where the matrix and the chunk end
@@ -93,27 +93,28 @@ struct Reader {
           pitch(matrix.pitch),
           rows(matrix.rows),
           last_column(last) {
-        const Stored* const corner = matrix.elements + (TURNED ? first_column * pitch : first_column);
+        const Stored* const corner = matrix.elements + (TRANSPOSED ? first_column * pitch : first_column);
         const Word places = reinterpret_cast<Word>(corner) | static_cast<Word>(pitch) * sizeof(Stored);
-        whole = places % T::RUN_BYTES == 0 && (!TURNED || first_row + T::SET <= rows);
+        whole = places % T::RUN_BYTES == 0 && (!TRANSPOSED || first_row + T::SET <= rows);
 #pragma unroll
         for (int i = 0; i < T::RUNS; ++i)
-            lines[i] = matrix.elements + (TURNED ? (column + i) * pitch + row : clamped(row + i * 8) * pitch + column);
+            lines[i] =
+                matrix.elements + (TRANSPOSED ? (column + i) * pitch + row : clamped(row + i * 8) * pitch + column);
     }
     // A row past the end is read as the last one is, and its sums are not written.
     __device__ __forceinline__ Index clamped(Index at) const { return at < rows ? at : rows - 1; }
 
     __device__ __forceinline__ void read(T& patch, int step) const {
-        const Index further = step * T::STEP * (TURNED ? pitch : 1);
+        const Index further = step * T::STEP * (TRANSPOSED ? pitch : 1);
 #pragma unroll
         for (int i = 0; i < T::RUNS; ++i)
             patch.runs[i].read(lines[i] + further);
     }
     __device__ __forceinline__ void read_some(T& patch, int step) const {
-        const Index further = step * T::STEP * (TURNED ? pitch : 1), beyond = column + step * T::STEP;
+        const Index further = step * T::STEP * (TRANSPOSED ? pitch : 1), beyond = column + step * T::STEP;
 #pragma unroll
         for (int i = 0; i < T::RUNS; ++i) {
-            const Index left = TURNED ? (beyond + i < last_column ? rows - row : 0) : last_column - beyond;
+            const Index left = TRANSPOSED ? (beyond + i < last_column ? rows - row : 0) : last_column - beyond;
             patch.runs[i].read_some(lines[i] + further, left);
         }
     }

@@ -19,9 +19,9 @@ struct Task {
     double floor2;
 };
 
-template <typename Stored, bool TURNED, Role ROLE>
+template <typename Stored, bool TRANSPOSED, Role ROLE>
 struct Projection {
-    typedef Patch<Stored, TURNED> T;
+    typedef Patch<Stored, TRANSPOSED> T;
     RowSums sums[T::ROWS] = {};
     double squares[T::ROWS] = {};
     int scale[T::ROWS] = {};  // exponents of rows
@@ -80,7 +80,7 @@ struct Projection {
     template <bool CAREFUL>
     __device__ __forceinline__ void run(const Task<Stored>& task, const Staged& staged) {
         constexpr int STEPS = RUNS_AHEAD / T::RUNS;
-        const Reader<Stored, TURNED> reader(task.matrix, task.first_row, task.first_column, task.last_column);
+        const Reader<Stored, TRANSPOSED> reader(task.matrix, task.first_row, task.first_column, task.last_column);
         const int columns = static_cast<int>(task.last_column - task.first_column);
         const int whole = !CAREFUL && reader.whole ? columns / T::STEP / STEPS * STEPS : 0;
         if (whole > 0) {
@@ -158,10 +158,10 @@ __device__ __forceinline__ void stage(Staged& staged, int columns, const Number*
 }
 
 // Sets of rows from `first_set` on, so many for the block.
-template <Role ROLE, bool TURNED, typename Stored>
+template <Role ROLE, bool TRANSPOSED, typename Stored>
 __device__ __forceinline__ void project_sets(Task<Stored>& task, Index first_set, Index last_set, const Staged& staged,
                                              Index groups, Number* to, double* to_squares) {
-    typedef Projection<Stored, TURNED, ROLE> P;
+    typedef Projection<Stored, TRANSPOSED, ROLE> P;
 #pragma unroll 1
     for (Index set = first_set + threadIdx.x / 32; set < last_set; set += WARPS) {
         task.first_row = set * P::T::SET;

@@ -5,7 +5,7 @@
 // rows, of the matrix in and of the transposed one out; a chunk that goes out is picked from as many rows of the tile
 // as it has elements. A row's chunks are permuted by the number of its group of so many rows, so that neither these
 // picks nor the chunks that come in meet in a bank (but by twos for 4 bytes).
-#include "follow.cuh"
+#include "dependent_launch.cuh"
 #include "gate.cuh"
 
 typedef long long Index;
@@ -91,10 +91,10 @@ __device__ __forceinline__ int at_most_a_tile(Index extent) { return extent < TI
 extern "C" __global__ void __launch_bounds__(THREADS)
     transpose(const Element* __restrict__ matrix, Element* __restrict__ transposed, Index rows, Index columns,
               Index pitch, Index transposed_pitch, Index stride, Index transposed_stride, Index batch GATE) {
-    wait_for_previous();
+    wait_on_dependency();
     if (GATE_IS_CLOSED) return;  // before the next launch may begin, which looks at the gate without waiting
     __shared__ __align__(16) Element tile[TILE * TILE];
-    let_next_begin();
+    launch_dependents();
     const Index across = (columns + TILE - 1) / TILE;
     const Index row = blockIdx.x / across * TILE, column = blockIdx.x % across * TILE;
     const int tall = at_most_a_tile(rows - row), wide = at_most_a_tile(columns - column);

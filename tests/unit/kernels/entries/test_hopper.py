@@ -27,7 +27,7 @@ EACH = pytest.mark.parametrize(("name", "dtype"), CASES)
 ACROSS = pytest.mark.parametrize(
     ("name", "dtype", "own"),
     [
-        ("hopper_tf32", "float32", {"border": 0}),
+        ("hopper_tf32", "float32", {"edge": 0}),
         ("hopper_int8", "int8", {}),
         ("hopper_fp8", "float8_e4m3", {"promote": 0}),
     ],
@@ -182,7 +182,7 @@ def test_a_last_turn_that_tiles_do_not_fill_gets_more_and_narrower_ones(name: st
     3,840 columns are 15 tiles, and 16 of 240 as well."""
     kernel = kernel_of(name)
     config = kernel.resolve_config(
-        {"block_n": 256, "cluster": 2, "border": 0} if dtype == "float32" else {"block_n": 256}
+        {"block_n": 256, "cluster": 2, "edge": 0} if dtype == "float32" else {"block_n": 256}
     )
     assert kernel.clocks is not None
     at = {n: kernel.clocks(Problem(n, n, 4096, dtype), config, H200_MULTIPROCESSORS) for n in (2048, 3584, 3840, 4096)}

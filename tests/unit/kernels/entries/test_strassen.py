@@ -120,7 +120,7 @@ def test_those_alone_get_it_who_ask_for_its_class_or_for_it() -> None:
 def test_small_products_and_large_batches_have_neither_sums_nor_workspace() -> None:
     kernel = BY_NAME["strassen"]
     assert isinstance(kernel, CudaKernel) and kernel.passes is not None and kernel.workspace is not None
-    config = kernel.resolve_config({"least_side": 64})
+    config = kernel.resolve_config({"min_side": 64})
     for problem in (
         Problem(63, 9000, 9000, "float32"),
         Problem(9000, 9000, 63, "float32"),

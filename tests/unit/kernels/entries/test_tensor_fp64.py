@@ -42,7 +42,7 @@ def test_it_multiplies_float64_on_devices_that_have_the_instruction() -> None:
 
 
 @pytest.mark.parametrize(
-    ("n", "block", "border", "resident"),
+    ("n", "block", "edge", "resident"),
     [
         (1024, 64, 0, 0),
         (1025, 128, 0, 1),
@@ -54,11 +54,11 @@ def test_it_multiplies_float64_on_devices_that_have_the_instruction() -> None:
         (4097, 128, 8, 0),
     ],
 )
-def test_blocks_stay_where_a_last_turn_would_be_mostly_empty(n: int, block: int, border: int, resident: int) -> None:
+def test_blocks_stay_where_a_last_turn_would_be_mostly_empty(n: int, block: int, edge: int, resident: int) -> None:
     """As was seen on an H200."""
     config = KERNEL.resolve_config(NO_CONFIG, Problem(n, n, n, "float64"), H200_TRAITS)
     assert (config["block_m"], config["block_n"]) == (block, block)
-    assert (config["border"], config["resident"]) == (border, resident)
+    assert (config["edge"], config["resident"]) == (edge, resident)
 
 
 def test_blocks_do_not_stay_where_k_is_short() -> None:

@@ -187,7 +187,7 @@ def test_a_full_store_is_waited_for() -> None:
 
 
 def test_a_store_that_stays_full_is_the_reason_of_the_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "KEEP_PATIENCE_S", 0.1)
+    monkeypatch.setattr(run, "KEEP_TIMEOUT_S", 0.1)
     with pytest.raises(JobFailed, match="The job store has no room for what is measured"):
         Lab(spec_of(), ledger=Refusing(99)).attempt()
 
@@ -246,7 +246,7 @@ def test_contended_and_throttled_measurements_are_warned_of() -> None:
     assert summary(records, []).warnings == (
         "5 of 5 measurements were taken while another process used the device: naive float32 1×1×1, "
         "naive float32 2×2×2, naive float32 3×3×3 and 2 more.",
-        "1 of 5 measurements was taken while heat or a power brake held the clock down: naive float32 1×1×1.",
+        "1 of 5 measurements was taken while number or a power brake held the clock down: naive float32 1×1×1.",
     )
 
 

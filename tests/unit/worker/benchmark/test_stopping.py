@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from jobs.benchmarks.records import StopReason
 from jobs.benchmarks.spec import TimingSpec
-from jobs.benchmarks.statistics import ci95, quantile, rel_iqr, spread
+from jobs.benchmarks.statistics import ci95, quantile, rel_iqr, summarize
 from worker.benchmark.stopping import ENOUGH_SAMPLES, FEW_SAMPLES, STEADY_SAMPLES, StopRule
 
 TIMES = st.floats(0.1, 1e6)
@@ -40,7 +40,7 @@ def test_quantiles_are_numpy_s(times: list[float]) -> None:
 
 @given(MANY)
 def test_a_spread_is_in_order(times: list[float]) -> None:
-    found = spread(times)
+    found = summarize(times)
     assert found.min <= found.q1 <= found.median <= found.q3 <= found.p95 <= found.max
     assert found.min == min(times) and found.max == max(times)
     assert found.mean == pytest.approx(float(np.mean(times)))

@@ -19,8 +19,8 @@ from kernels.resources import records_of
 from tests.support.ledger.ledgers import Bench, memory_bench
 from worker.benchmark.case_run import CaseRun, Check, Result
 from worker.benchmark.run import BenchmarkRun
-from worker.benchmark.search import FINALISTS, heats
-from worker.benchmark.tune import HEAT_SAMPLES, heat_timing, tune
+from worker.benchmark.search import FINALISTS, halving_rounds
+from worker.benchmark.tune import HALVING_SAMPLES, halving_timing, tune
 
 RECORDED = json.loads((Path(__file__).parents[2] / "data" / "h200_catalogue.json").read_text())
 H200 = DeviceInfo.model_validate(RECORDED["device"])
@@ -98,8 +98,8 @@ def test_heats_take_few_samples_and_more_in_each() -> None:
     bench, measurer = memory_bench(), Computed()
     tuned(bench, claimed(bench, kernels=["naive"]), measurer)
     samples = {case_run.round: case_run.timing.max_samples for case_run in measurer.case_runs if case_run.round >= 2}
-    assert samples == {2 + heat: HEAT_SAMPLES << heat for heat in range(len(heats(24)))}
-    short = heat_timing(TimingSpec(max_samples=12), 3)
+    assert samples == {2 + number: HALVING_SAMPLES << number for number in range(len(halving_rounds(24)))}
+    short = halving_timing(TimingSpec(max_samples=12), 3)
     assert (short.min_samples, short.max_samples, short.min_time_s) == (12, 12, 0.0)
 
 

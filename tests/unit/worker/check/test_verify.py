@@ -210,7 +210,7 @@ def test_passes_over_blocks_are_passes_over_the_whole(dtype: DTypeName, monkeypa
     c = multiply(problem, a, b)
     monkeypatch.setattr("worker.check.host_matrix.BLOCK_ELEMENTS", 64)
     monkeypatch.setattr("worker.check.elementwise.BLOCK", 64)
-    monkeypatch.setattr("worker.check.verify.MOST_DIRECT", 0)
+    monkeypatch.setattr("worker.check.verify.MAX_DIRECT", 0)
     assert checked(problem, a, b, c, rng).passed
     c[2, 12, 169] = 7
     assert not checked(problem, a, b, c, rng).passed

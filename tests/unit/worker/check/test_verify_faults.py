@@ -176,7 +176,7 @@ def test_rows_and_columns_in_any_units(dtype: DTypeName) -> None:
 def test_an_element_whose_square_overflows_grants_itself_nothing(
     dtype: DTypeName, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("worker.check.verify.MOST_DIRECT", 0)
+    monkeypatch.setattr("worker.check.verify.MAX_DIRECT", 0)
     top = {"bfloat16": 14, "float32": 30, "float64": 62}[dtype]
     for k in (3, 600):
         problem = Problem(20, 30, k, dtype)

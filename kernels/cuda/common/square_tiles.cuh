@@ -1,0 +1,39 @@
+// Square tiles of the operands in shared memory, TILE×TILE, and a block of as many threads that fills them: one element
+// of a tile for each thread.
+#pragma once
+#include "common.cuh"
+
+static_assert(TILE == 8 || TILE == 16 || TILE == 32, "TILE is 8, 16 or 32: whole warps, and at most 1024 threads");
+
+// A transposed operand is copied along its stored rows, so that loads coalesce, and transposed on the way: a warp then
+// writes down a column of the shared tile. Rows this much longer put the words of such a write into different banks
+// (32 banks of 4 bytes; 8-byte words go by half warps). A tile that is not transposed has no conflicts as it is.
+constexpr int BANK_WORDS = 128 / sizeof(Accumulator);
+constexpr int PADDING = BANK_WORDS > TILE ? BANK_WORDS / TILE : 1;
+
+// The room is the same with longer rows and without: what a block needs does not depend on how its operands lie.
+template <bool LONG_ROWS>
+struct alignas(16) SquareTile {
+    static constexpr int ROW = LONG_ROWS ? TILE + PADDING : TILE;
+    Accumulator room[TILE * (TILE + PADDING)];
+
+    __device__ __forceinline__ Accumulator& at(int row, int column) { return room[row * ROW + column]; }
+};
+
+// This thread's element of the tile whose first element is `corner`, of which `rows`×`columns` lie inside the operand.
+// Tiles are counted as the product sees the operand; threads walk it as it is stored, x along memory.
+template <bool TRANSPOSED, bool GUARDED>
+__device__ __forceinline__ Element fetch(const Element* corner, Index ld, Index rows, Index columns) {
+    const int y = threadIdx.y, x = threadIdx.x;
+    const bool inside = !GUARDED || (TRANSPOSED ? x < rows && y < columns : y < rows && x < columns);
+    // What lies outside is zero in A and in B alike: 0·0 adds nothing, where 0 against an infinity would make a NaN.
+    return inside ? corner[y * ld + x] : Element(0);
+}
+
+// Puts what `fetch` brought into its place.
+template <bool TRANSPOSED, bool LONG_ROWS>
+__device__ __forceinline__ void put(SquareTile<LONG_ROWS>& tile, Element element) {
+    static_assert(LONG_ROWS || !TRANSPOSED, "a tile that is transposed on its way in needs the longer rows");
+    const int row = TRANSPOSED ? threadIdx.x : threadIdx.y, column = TRANSPOSED ? threadIdx.y : threadIdx.x;
+    tile.at(row, column) = widen(element);
+}

@@ -1,0 +1,125 @@
+// What runs before and behind an emulated product on the tensor cores, with the same arguments: what lines are like,
+// what follows from it, digits; and lines that have none. Each may begin while the one before it ends, and waits before
+// it reads or writes anything: so each has all that was written before it, not by the last launch alone.
+#pragma once
+
+#include "dependent_launch.cuh"
+#include "emulated_digits.cuh"
+#include "emulated_judge.cuh"
+#include "emulated_lines.cuh"
+
+#define SIGNATURE                                                                                               \
+    const float *__restrict__ a, const float *__restrict__ b, float *__restrict__ c, Index m, Index n, Index k, \
+        Index lda, Index ldb, Index ldc, Index stride_a, Index stride_b, Index stride_c, Index batch,           \
+        unsigned char *workspace
+#define OPERANDS                                                  \
+    const Operand of_a = {a,                                      \
+                          static_cast<int>(m),                    \
+                          static_cast<int>(k),                    \
+                          stride_a ? static_cast<int>(batch) : 1, \
+                          row_step_a(lda),                        \
+                          column_step_a(lda),                     \
+                          stride_a,                               \
+                          !TRANSPOSE_A};                          \
+    const Operand of_b = {b,                                      \
+                          static_cast<int>(n),                    \
+                          static_cast<int>(k),                    \
+                          stride_b ? static_cast<int>(batch) : 1, \
+                          column_step_b(ldb),                     \
+                          row_step_b(ldb),                        \
+                          stride_b,                               \
+                          TRANSPOSE_B};                           \
+    const Findings findings(workspace, of_a, of_b)
+
+// One block for each MEASURED_ROWS × MEASURED_COLUMNS of A, and then of B.
+extern "C" __global__ void __launch_bounds__(PASS_THREADS) emulated_measure(SIGNATURE) {
+    __shared__ OfColumns of_columns;
+    launch_dependents();
+    OPERANDS;
+    const int number = blockIdx.x, blocks_a = measured_blocks(of_a);
+    const bool is_b = number >= blocks_a;
+    measure_operand(chosen(is_b, of_a, of_b), is_b ? number - blocks_a : number, findings,
+                    is_b ? static_cast<Index>(of_a.items) * of_a.blocks() * LINES : 0, of_columns);
+}
+
+// A warp for each block of lines.
+extern "C" __global__ void __launch_bounds__(PASS_THREADS) emulated_judge(SIGNATURE) {
+    __shared__ Judging judging;
+    launch_dependents();
+    wait_on_dependency();
+    OPERANDS;
+    const int blocks_a = of_a.items * of_a.blocks(), blocks = blocks_a + of_b.items * of_b.blocks();
+    const int block = blockIdx.x * (PASS_THREADS / 32) + threadIdx.x / 32, is_b = block >= blocks_a;
+    for (int i = 0; i < 2; ++i)
+        judging.weights[i][threadIdx.x] = 0;
+    if (threadIdx.x < 2) judging.heaviest[threadIdx.x] = 0;
+    __syncthreads();
+    if (block < blocks)
+        judge_lines(findings, block, of_a.depth, NO_DIGITS, [&](int, int weight) {
+            atomicAdd(&judging.weights[is_b][weight], 1u);
+            atomicMax(&judging.heaviest[is_b], static_cast<unsigned int>(weight));
+        });
+    __syncthreads();
+    Verdict& verdict = *findings.verdict;
+    for (int i = 0; i < 2; ++i)
+        if (const unsigned int lines = judging.weights[i][threadIdx.x])
+            atomicAdd(&verdict.weights[i][threadIdx.x], lines);
+    if (threadIdx.x < 2) atomicMax(&verdict.heaviest[threadIdx.x], judging.heaviest[threadIdx.x]);
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) judging.is_last = atomicAdd(&verdict.arrived, 1u) == gridDim.x - 1;
+    __syncthreads();
+    if (!judging.is_last) return;
+    __threadfence();
+    const unsigned int heaviest = __ldcg(&verdict.heaviest[0]) + __ldcg(&verdict.heaviest[1]);
+    if (heaviest > static_cast<unsigned int>(largest_sum(of_a.depth))) list_lines(judging, findings, of_a, of_b);
+}
+
+// One block for each tile of A, and then of B; in the order in which they lie in memory, and the last first: what was
+// measured last the L2 may still have.
+extern "C" __global__ void __launch_bounds__(PASS_THREADS, 4) emulated_split(SIGNATURE) {
+    launch_dependents();
+    wait_on_dependency();
+    OPERANDS;
+    if (findings.verdict->in_float32) return;
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const int blocks_a = of_a.items * of_a.blocks(), number = gridDim.x - 1 - blockIdx.x;
+    const bool is_b = number >= blocks_a * findings.steps;
+    const Operand operand = chosen(is_b, of_a, of_b);
+    const int blocks = operand.blocks(), of_item = blocks * findings.steps;
+    const int within = is_b ? number - blocks_a * findings.steps : number, item = within / of_item;
+    const int place = within % of_item;
+    const int block_of_item = operand.along_depth ? place / findings.steps : place % blocks;
+    const int step = operand.along_depth ? place % findings.steps : place / blocks;
+    const int block = (is_b ? blocks_a : 0) + item * blocks + block_of_item;
+    const int line = block_of_item * LINES, depth = step * DEPTH;
+    const bool aligned = operand.is_aligned();
+    const Part part = {operand.first + item * operand.stride,
+                       line,
+                       depth,
+                       aligned && line + LINES <= operand.lines && depth + DEPTH <= operand.depth,
+                       aligned,
+                       findings.tile(block, step)};
+    const unsigned int* const peaks = findings.peaks + static_cast<Index>(block) * LINES;
+    const unsigned int scales = scales_of(peaks[warp * WARP_LINES + lane % WARP_LINES]);
+    if (operand.along_depth)
+        split_part<true>(part, operand, scales);
+    else
+        split_part<false>(part, operand, scales);
+}
+
+// Behind the product: rows of C whose row of A is listed, and columns whose column of B is.
+extern "C" __global__ void __launch_bounds__(PASS_THREADS, 2) emulated_lines(SIGNATURE) {
+    __shared__ LinesShared shared;
+    launch_dependents();
+    wait_on_dependency();
+    OPERANDS;
+    if (findings.verdict->in_float32 || !findings.verdict->any_listed) return;
+    int before = 0;
+    for (int item = 0; item < static_cast<int>(batch); ++item) {
+        float* const of_item = c + item * stride_c;
+        const Listed rows(findings, of_a, of_b, false, item), columns(findings, of_b, of_a, true, item);
+        before = multiply_listed<!TRANSPOSE_A, TRANSPOSE_B>(shared, rows, of_item, ldc, 1, before);
+        before = multiply_listed<TRANSPOSE_B, !TRANSPOSE_A>(shared, columns, of_item, 1, ldc, before);
+    }
+}

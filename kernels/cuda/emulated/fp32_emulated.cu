@@ -1,0 +1,156 @@
+// C = A·B of float32 on tensor cores that multiply bytes: fp32-accurate emulation. emulated_layout.cuh says what the
+// digits are, emulated_ring.cuh how they are multiplied.
+//
+// `measure` finds out how large the elements of each line are, `judge` what follows from it, `split` writes digits, and
+// the product takes as many of them for a tile as its error needs, never fewer products than MIN_PRODUCTS. Few lines
+// that no number of digits carries are multiplied in float32 behind it (`lines`). Where they are many, nothing is done
+// here after `judge`: the host launches the float32 kernel behind all this, which looks at the verdict.
+#include "emulated_passes.cuh"
+#include "emulated_ring.cuh"
+
+constexpr int BARRIERS_OFFSET = PLACES * PLACE_BYTES;
+constexpr int TARGETS_OFFSET = BARRIERS_OFFSET + 2 * PLACES * 8;
+constexpr int GROUP_M = 12;  // rows of tiles, in clusters, that are computed together
+typedef Schedule<LINES, LINES, CLUSTER, GROUP_M, 0> TileSchedule;
+
+// All digits that a tile takes; `a` and `b` are those of its lines.
+__device__ __forceinline__ void produce(const Ring& ring, StageState& place, const unsigned char* a,
+                                        const unsigned char* b, Way way, int all_steps) {
+    const int rank = cluster_rank();
+    for (int first = 0; first < all_steps; first += CHUNK) {
+        const int steps = min(CHUNK, all_steps - first);
+        if (FEWEST == TEN || way == TEN)
+            bring<4>(ring, place, a, b, steps, rank);
+        else
+            bring<3>(ring, place, a, b, steps, rank);
+        if (way != SIX) bring<2>(ring, place, a, b, steps, rank);
+        a += static_cast<Index>(steps) * (DIGITS * PLANE);
+        b += static_cast<Index>(steps) * (DIGITS * PLANE);
+    }
+}
+
+// What `store` needs, once for a tile.
+__device__ __forceinline__ void set_target(Target& to, const Findings& findings, const Task& task, float* c, Index ldc,
+                                           int rows, int columns, int consumer) {
+    const int thread = threadIdx.x % WARPGROUP, skipped = consumer * (LINES / CONSUMERS);
+    const unsigned int* const row_peaks = findings.peaks + static_cast<Index>(task.block_a) * LINES + skipped;
+    const unsigned int* const column_peaks = findings.peaks + static_cast<Index>(task.block_b) * LINES;
+    consumer_barrier(consumer);  // nobody needs the last tile's any more
+    if (thread == 0) {
+        to.corner = c + skipped * ldc;
+        to.pitch = ldc;
+        to.rows = rows - skipped;
+        to.columns = columns;
+        to.aligned = reinterpret_cast<unsigned long long>(c) % 8 == 0 && ldc % 2 == 0;
+    }
+    if (thread < LINES / CONSUMERS && thread < rows - skipped) to.rows_of[thread] = unit_of(row_peaks[thread]);
+    to.columns_of[thread] = unit_of(column_peaks[thread]);
+    consumer_barrier(consumer);
+}
+
+__device__ __forceinline__ void consume(const Ring& ring, StageState& place, Way way, int steps, int consumer,
+                                        int (&sets)[SETS][SUMS]) {
+    if (FEWEST == SIX && way == SIX) {
+        multiply<3, 0, 2>(ring, place, consumer, steps, sets);
+        return;
+    }
+    if (FEWEST == TEN || way == TEN)
+        multiply<4, 2, 3>(ring, place, consumer, steps, sets);
+    else if (FEWEST == SEVEN && way == SEVEN)
+        multiply<3, 2, 3, false>(ring, place, consumer, steps, sets);
+    else
+        multiply<3, 2, 3>(ring, place, consumer, steps, sets);
+    put_together(sets);
+    multiply<2, 0, 1>(ring, place, consumer, steps, sets);
+}
+
+// A number the compiler does not know to be the same as before: what follows from it is computed again where it is
+// needed, rather than kept in registers that the sums want.
+__device__ __forceinline__ int hidden(int value) {
+    int same;
+    asm volatile("mov.b32 %0, %1;" : "=r"(same) : "r"(value));
+    return same;
+}
+
+extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1) fp32_emulated(SIGNATURE) {
+    launch_dependents();
+    wait_on_dependency();
+    if (reinterpret_cast<const Verdict*>(workspace)->in_float32) return;
+    DYNAMIC_TILES(shared);
+    const unsigned int base = shared_address(shared);
+    const Ring ring = {base, base + BARRIERS_OFFSET};
+    const int warpgroup = threadIdx.x / WARPGROUP;
+    if (threadIdx.x == 0) {
+        for (int place = 0; place < PLACES; ++place) {
+            init_barrier(ring.full(place), 1);
+            init_barrier(ring.empty(place), CONSUMERS * 4 * CLUSTER);
+        }
+        publish_barriers();
+    }
+    cluster_barrier();
+    // Sizes are hidden, so that what follows from them is not kept from wave to wave.
+    const auto operand_a = [&] {
+        return Operand{a,
+                       hidden(static_cast<int>(m)),
+                       hidden(static_cast<int>(k)),
+                       stride_a ? static_cast<int>(batch) : 1,
+                       row_step_a(lda),
+                       column_step_a(lda),
+                       stride_a,
+                       !TRANSPOSE_A};
+    };
+    const auto operand_b = [&] {
+        return Operand{b,
+                       hidden(static_cast<int>(n)),
+                       hidden(static_cast<int>(k)),
+                       stride_b ? static_cast<int>(batch) : 1,
+                       column_step_b(ldb),
+                       row_step_b(ldb),
+                       stride_b,
+                       TRANSPOSE_B};
+    };
+    StageState place;
+    Work work;
+    if (warpgroup == CONSUMERS) {
+        give_registers<PRODUCER_REGISTERS>();
+        if (threadIdx.x == CONSUMERS * WARPGROUP)
+            for (int wave = 0;; ++wave) {
+                const unsigned char *digits_a, *digits_b;
+                Way way;
+                {
+                    const Operand of_a = operand_a(), of_b = operand_b();
+                    if (!TileSchedule(of_a.lines, of_b.lines, batch, cluster_rank()).find(wave, work)) break;
+                    const Findings findings(workspace, of_a, of_b);
+                    const Task task(findings, of_a, of_b, work);
+                    // Below C there is nothing, but a cluster waits for as many bytes in every block.
+                    const int skipped = work.row < of_a.lines ? 0 : cluster_rank();
+                    way = task.way;
+                    digits_a = findings.tile(task.block_a - skipped, 0);
+                    digits_b = findings.tile(task.block_b, 0);
+                }
+                produce(ring, place, digits_a, digits_b, way, blocks_of(static_cast<int>(k), DEPTH));
+            }
+    } else {
+        take_registers<CONSUMER_REGISTERS>();
+        Target& target = reinterpret_cast<Target*>(shared + TARGETS_OFFSET)[warpgroup];
+        for (int wave = 0;; ++wave) {
+            Way way;
+            {
+                const Operand of_a = operand_a(), of_b = operand_b();
+                if (!TileSchedule(of_a.lines, of_b.lines, batch, cluster_rank()).find(wave, work)) break;
+                const Findings findings(workspace, of_a, of_b);
+                const Task task(findings, of_a, of_b, work);
+                way = task.way;
+                set_target(target, findings, task, c + work.item * stride_c + work.row * ldc + work.column, ldc,
+                           of_a.lines - work.row, of_b.lines - work.column, warpgroup);
+            }
+            const int all_steps = blocks_of(static_cast<int>(k), DEPTH);
+            for (int first = 0; first < all_steps; first += CHUNK) {
+                int sets[SETS][SUMS] = {};
+                consume(ring, place, way, min(CHUNK, all_steps - first), warpgroup, sets);
+                store(target, sets, first > 0);
+            }
+        }
+    }
+    cluster_barrier();  // no block ends while others of its cluster still write or arrive in its shared memory
+}

@@ -1,0 +1,100 @@
+// An operand that lies across k, of words of 32 bits or of bytes, without a transposition before. Matrix instructions
+// want it along k in shared memory, but their first operand may come from registers, which threads may fill from
+// anywhere (hopper_fragments.cuh). So of a plain A·B, where B lies across k, Cᵀ = Bᵀ·Aᵀ is computed: Bᵀ is the first
+// operand, and A's rows are its second.
+//
+// Which column of B is which row of the instruction is free, as long as the way to C knows it. A thread has two
+// neighbours, as rows g and g + 8 of its warp's 16, and they lie so that neither reads nor writes to C meet in a bank.
+//
+// Idea: cuBLAS's kernels for TF32 take their first operand from registers where it lies across k.
+#pragma once
+
+#include "hopper_fragments.cuh"
+
+static_assert(!FROM_REGISTERS || (sizeof(Element) != 2 && sizeof(Product) == 4), "sums have 32 bits");
+
+#ifndef EMULATED  // an emulation on the CPU brings its own words
+__device__ __forceinline__ void write_two(unsigned int shared, float first, float second) {
+    asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(shared), "f"(first), "f"(second) : "memory");
+}
+
+__device__ __forceinline__ void write_two(unsigned int shared, int first, int second) {
+    asm volatile("st.shared.v2.s32 [%0], {%1, %2};" ::"r"(shared), "r"(first), "r"(second) : "memory");
+}
+
+// Two warps wait for each other; each two have a number of their own, from 1 on.
+__device__ __forceinline__ void meet(int number) { asm volatile("bar.sync %0, 64;" ::"r"(number) : "memory"); }
+#endif
+
+// A stage is multiplied in parts, each in a group of its own. While the last two run, what they do not read any more is
+// filled for the part after the next; so parts of the next stage are read in this one.
+template <int N>
+__device__ __forceinline__ void multiply_across(const Shared& at, int consumer, int steps, StageState& place,
+                                                HOPPER_SUM (&sums)[N / 2]) {
+    constexpr int PARTS = SWIZZLE_BYTES / DEPTH_BYTES, DEPTH = DEPTH_BYTES / static_cast<int>(sizeof(Element));
+    if (steps == 0) return;
+    const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
+    const Fragments<sizeof(Element)> fragments(consumer, warp, lane);
+    unsigned int words[PARTS][4];
+    const auto read = [&](int stage, int part) {
+        fragments.read(words[part], at.a(stage, 0) + part * DEPTH * SWIZZLE_BYTES);
+    };
+    wait_barrier(at.full(place.stage), place.parity);
+    read(place.stage, 0);
+    read(place.stage, 1);
+    int before = -1;
+    for (int step = 0; step < steps; ++step) {
+        const int present = place.stage;
+        const unsigned long long b = tile_descriptor(at.b(present, 0), BOX_BYTES);
+        place.advance();
+        const bool more = step + 1 < steps;
+        const int next = more ? place.stage : present;  // after the last one, what is there is read again, for nothing
+#pragma unroll
+        for (int part = 0; part < PARTS; ++part) {
+            fence_sums();
+            RegisterMma<N>::add(sums, words[part], moved(b, part * DEPTH_BYTES));
+            commit_products();
+            wait_products<2>();  // of which none reads the words that are filled next
+            if (part == 1 && before >= 0) release(at, before);
+            if (part == 2 && more) wait_barrier(at.full(place.stage), place.parity);
+            read(part < 2 ? present : next, (part + 2) % PARTS);
+        }
+        before = present;
+    }
+    wait_products<0>();
+    settle(sums);
+    release(at, before);
+}
+
+// A warp's sums are of 16 columns of C, of which two warps have 32 together: they fill boxes of 16 rows in turn. A box
+// is filled again once its store has read it, which is waited for where the two meet after an earlier one.
+template <int N>
+__device__ __forceinline__ void store_turned(const Shared& at, const TensorMap& map, const Sizes& sizes,
+                                             const Work& work, int consumer, int& boxes_stored,
+                                             const HOPPER_SUM (&sums)[N / 2]) {
+    constexpr int ROWS = OUT_BYTES / SWIZZLE_BYTES, BOXES_OF_TWO = 2 * OUT_BOXES;
+    const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32, two = consumer * 2 + warp / 2;
+    const int column = work.row + two * OUT_COLUMNS;
+    if (column >= sizes.m) return;
+    const unsigned int out = at.base + OUT_OFFSET + two * BOXES_OF_TWO * OUT_BYTES;
+    const Pair pair(warp, lane);
+    const int even = pair.place(lane % 4 * 2), odd = pair.place(lane % 4 * 2 + 1);
+#pragma unroll
+    for (int box = 0; box < N / ROWS; ++box) {
+        if (box * ROWS >= work.columns) break;
+        const int row = work.column + box * ROWS;
+        const unsigned int shared = out + boxes_stored++ % BOXES_OF_TWO * OUT_BYTES;
+#pragma unroll
+        for (int eight = 0; eight < ROWS / 8; ++eight) {
+            const HOPPER_SUM* const four = &sums[(box * ROWS / 8 + eight) * 4];
+            const unsigned int to = shared + eight * SWIZZLE_ATOM;
+            write_two(to + even, four[0], four[2]);
+            write_two(to + odd, four[1], four[3]);
+        }
+        fence_for_copies();
+        wait_stores_read<BOXES_OF_TWO - 2>();
+        meet(1 + two);
+        if (warp % 2 == 0 && lane == 0) store_box(shared, map, column, row, work.item);
+        commit_stores();
+    }
+}

@@ -1,0 +1,149 @@
+// A product on Hopper's tensor cores. Of a block's three warpgroups one brings boxes of both operands into a ring of
+// stages, by bulk tensor copies; two multiply 64 rows of the block's tile each, straight out of shared memory. Blocks
+// stay resident and go from tile to tile, so the ring never runs dry between two.
+//
+// The blocks of a cluster need the same columns of B: each copies a part of them, for all.
+//
+// Operands of 16 bits may lie along or across k; others are brought along k before, or one comes from registers
+// (hopper_across.cuh). The file that includes this says how a warp's sums are written into a box of C: `write_box`.
+//
+// Parameters: BLOCK_M, BLOCK_N, STAGES, CLUSTER, and those of hopper_stages.cuh. Techniques: CUTLASS's warp-specialised
+// persistent kernels for sm_90, and P. Shah's "Outperforming cuBLAS on H100" (2024).
+#pragma once
+
+#include "dependent_launch.cuh"
+#include "hopper_across.cuh"
+#include "hopper_schedule.cuh"
+#include "hopper_stages.cuh"
+
+constexpr int GROUP_M = 8;  // rows of clusters whose tiles are computed at about the same time
+
+typedef Schedule<BLOCK_M, BLOCK_N, CLUSTER, GROUP_M, LESS> TileSchedule;
+
+// ---- the producer: one thread ----
+__device__ __forceinline__ void load_b(const Shared& at, const TensorMap& map, const Work& work, int item, int depth,
+                                       int stage, int boxes, int rank) {
+    for (int box = rank; box < boxes; box += CLUSTER) {
+        const int column = work.column + box * BOX, x = B_ALONG_K ? depth : column, y = B_ALONG_K ? column : depth;
+        if (CLUSTER > 1)
+            load_box_for((1 << CLUSTER) - 1, at.b(stage, box), map, at.full(stage), x, y, item);
+        else
+            load_box(at.b(stage, box), map, at.full(stage), x, y, item);
+    }
+}
+
+__device__ __forceinline__ void produce(const Shared& at, const TileSchedule& schedule, const TensorMap& map_a,
+                                        const TensorMap& map_b, const Sizes& sizes) {
+    StageState place;
+    Work work;
+    wait_on_dependency();
+    for (int wave = 0; schedule.find(wave, work); ++wave) {
+        const int boxes_a = min(A_BOXES, max(0, (sizes.m - work.row + A_BOX - 1) / A_BOX));
+        const int boxes_b = (work.columns + BOX - 1) / BOX;
+        const int item_a = sizes.items_a > 1 ? work.item : 0, item_b = sizes.items_b > 1 ? work.item : 0;
+        for (int depth = 0; depth < sizes.k; depth += STEP, place.advance()) {
+            wait_barrier(at.empty(place.stage), place.parity ^ 1);
+            arrive_expecting(at.full(place.stage), boxes_a * A_BOX_BYTES + boxes_b * BOX_BYTES);
+            for (int box = 0; box < boxes_a; ++box) {
+                const int row = work.row + box * A_BOX, x = A_ALONG_K ? depth : row, y = A_ALONG_K ? row : depth;
+                const unsigned int to = at.a(place.stage, 0) + box * A_BOX_BYTES;
+                load_box(to, map_a, at.full(place.stage), x, y, item_a);
+            }
+            load_b(at, map_b, work, item_b, depth, place.stage, boxes_b, schedule.rank);
+        }
+    }
+}
+
+// ---- a consumer: a warpgroup ----
+// A warp's 16 rows, box by box: no other thread takes part.
+template <int N>
+__device__ __forceinline__ void store_sums(const Shared& at, const TensorMap& map, const Sizes& sizes, const Work& work,
+                                           int consumer, int& boxes_stored, const HOPPER_SUM (&sums)[N / 2]) {
+    const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
+    const int row = work.row + consumer * BOX + warp * 16;
+    if (row >= sizes.m) return;
+    const unsigned int out = at.base + OUT_OFFSET + (consumer * 4 + warp) * OUT_BOXES * OUT_BYTES;
+#pragma unroll
+    for (int box = 0; box < (N + OUT_COLUMNS - 1) / OUT_COLUMNS; ++box) {
+        if (box * OUT_COLUMNS >= work.columns) break;
+        const int first = min(box * OUT_COLUMNS, N - OUT_COLUMNS);  // the last may lie on the one before
+        const int column = work.column + first;
+        const unsigned int shared = out + boxes_stored++ % OUT_BOXES * OUT_BYTES;
+        wait_stores_read<OUT_BOXES - 1>();
+        __syncwarp();
+        write_box(shared, &sums[first / 2], lane);
+        fence_for_copies();
+        __syncwarp();
+        if (lane == 0) store_box(shared, map, column, row, work.item);
+        commit_stores();
+    }
+}
+
+template <int N>
+__device__ __forceinline__ void consume_tile(const Shared& at, const TensorMap& map, const Sizes& sizes,
+                                             const Work& work, int consumer, StageState& place, int& boxes_stored) {
+    HOPPER_SUM sums[N / 2] = {};
+    if constexpr (FROM_REGISTERS)
+        multiply_across<N>(at, consumer, sizes.steps(), place, sums);
+    else if constexpr (PROMOTED)
+        multiply_and_promote<N>(at, consumer, sizes.steps(), place, sums);
+    else
+        multiply_stages<N>(at, consumer, sizes.steps(), place, sums);
+    if constexpr (FROM_REGISTERS)
+        store_turned<N>(at, map, sizes, work, consumer, boxes_stored, sums);
+    else
+        store_sums<N>(at, map, sizes, work, consumer, boxes_stored, sums);
+}
+
+// Rows that lie below C are not multiplied, but their stages are released as they come.
+__device__ __forceinline__ void pass_tile(const Shared& at, int steps, StageState& place) {
+    for (int step = 0; step < steps; ++step, place.advance()) {
+        wait_barrier(at.full(place.stage), place.parity);
+        release(at, place.stage);
+    }
+}
+
+__device__ __forceinline__ void consume(const Shared& at, const TileSchedule& schedule, const TensorMap& map,
+                                        const Sizes& sizes, int consumer) {
+    StageState place;
+    Work work;
+    int boxes_stored = 0;
+    for (int wave = 0; schedule.find(wave, work); ++wave) {
+        const int columns = work.columns;
+        if (work.row + consumer * BOX >= sizes.m)
+            pass_tile(at, sizes.steps(), place);
+        else if (BLOCK_N > 64 && columns <= 64)
+            consume_tile<64>(at, map, sizes, work, consumer, place, boxes_stored);
+        else if (BLOCK_N > 128 && columns <= 128)
+            consume_tile<128>(at, map, sizes, work, consumer, place, boxes_stored);
+        else if (LESS > 0 && columns <= BLOCK_N - LESS)
+            consume_tile<BLOCK_N - LESS>(at, map, sizes, work, consumer, place, boxes_stored);
+        else
+            consume_tile<BLOCK_N>(at, map, sizes, work, consumer, place, boxes_stored);
+    }
+    wait_stores_read<0>();
+}
+
+__device__ __forceinline__ void multiply_tiles(unsigned char* shared, const TensorMap& a, const TensorMap& b,
+                                               const TensorMap& c, const Sizes& sizes) {
+    const Shared at = {shared_address(shared)};
+    const int warpgroup = threadIdx.x / WARPGROUP;
+    if (threadIdx.x == 0) {
+        for (int stage = 0; stage < STAGES; ++stage) {
+            init_barrier(at.full(stage), 1);
+            init_barrier(at.empty(stage), CONSUMERS * RELEASES * CLUSTER);
+        }
+        publish_barriers();
+    }
+    cluster_barrier();
+    const TileSchedule schedule(sizes.m, sizes.n, sizes.batch, cluster_rank());
+    if (warpgroup == CONSUMERS) {
+        give_registers<PRODUCER_REGISTERS>();
+        if (threadIdx.x == CONSUMERS * WARPGROUP) produce(at, schedule, a, b, sizes);
+    } else {
+        take_registers<CONSUMER_REGISTERS>();
+        consume(at, schedule, c, sizes, warpgroup);
+        launch_dependents();  // not before: a edge beside the last wave costs it more than it gains
+    }
+    cluster_barrier();  // no block ends while others of its cluster still write or arrive in its shared memory
+}

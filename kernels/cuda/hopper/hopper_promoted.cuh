@@ -1,0 +1,123 @@
+// Included by hopper_stages.cuh, whose words it uses: how a consumer multiplies where the tensor cores keep few bits of
+// a sum. Theirs end with each stage, and are added up here in float32. (DeepSeek-V3 Technical Report, arXiv 2412.19437,
+// section 3.3.2.) A stage's columns are multiplied in rounds of four instructions, and each round begins partial sums
+// of its own: so there are registers for two sets of these beside the sums of the whole tile. The next round runs, in
+// the other set, while threads add.
+#pragma once
+
+constexpr int PARTS = SWIZZLE_BYTES / DEPTH_BYTES;  // instructions of a round
+
+// Of a tile of N columns. Sums of the tile and partial ones are at most 192 of a thread.
+template <int N>
+struct Rounds {
+    static constexpr int COLUMNS = N == 128 ? 128 : N == 192 ? 96 : 64;
+    static constexpr int COUNT = N / COLUMNS;  // of a stage
+    static constexpr int AT_ONCE = 8 / COUNT;  // stages in which two sets of partial sums take turns
+    typedef HOPPER_SUM Partial[COLUMNS / 2];
+};
+
+// ---- one round ----
+struct Operands {
+    unsigned long long a, b;
+
+    // Of a stage that is known to be the same for all threads, descriptors are computed once for a warp, between the
+    // instructions; else in every thread, and handed over one by one.
+    __device__ __forceinline__ Operands(const Shared& at, int consumer, int stage) {
+        const int uniform = alike(stage);
+        a = tile_descriptor(at.a(uniform, consumer), BOX_BYTES);
+        b = tile_descriptor(at.b(uniform, 0), BOX_BYTES);
+    }
+};
+
+template <int COLUMNS>
+__device__ __forceinline__ void begin_round(const Operands& operands, int column, HOPPER_SUM (&partial)[COLUMNS / 2]) {
+    const unsigned long long b = moved(operands.b, column * SWIZZLE_BYTES);
+    fence_sums();
+    Mma<COLUMNS>::begin(partial, operands.a, b);
+#pragma unroll
+    for (int part = 1; part < PARTS; ++part)
+        Mma<COLUMNS>::add(partial, moved(operands.a, part * DEPTH_BYTES), moved(b, part * DEPTH_BYTES));
+    commit_products();
+}
+
+template <int COUNT>
+__device__ __forceinline__ void promote(const HOPPER_SUM (&partial)[COUNT], HOPPER_SUM* sums) {
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i)
+        sums[i] += partial[i];
+}
+
+// Waits for the stage after this one while instructions still run, and not when they have ended.
+__device__ __forceinline__ void expect_next(const Shared& at, StageState place, bool more) {
+    place.advance();
+    if (more) wait_barrier(at.full(place.stage), place.parity);
+}
+
+// ---- one set of partial sums, for stages that are too few for two; the first one is there ----
+template <int N>
+__device__ __forceinline__ void promote_one_set(const Shared& at, int consumer, int steps, StageState& place,
+                                                HOPPER_SUM (&sums)[N / 2]) {
+    constexpr int COLUMNS = Rounds<N>::COLUMNS;
+    typename Rounds<N>::Partial partial = {};
+#pragma unroll 1
+    for (int step = 0; step < steps; ++step, place.advance()) {
+        const Operands operands(at, consumer, place.stage);
+#pragma unroll
+        for (int column = 0; column < N; column += COLUMNS) {
+            const bool is_last = column + COLUMNS == N;
+            begin_round<COLUMNS>(operands, column, partial);
+            if (is_last) expect_next(at, place, step + 1 < steps);
+            wait_products<0>();
+            settle(partial);
+            if (is_last) release(at, place.stage);
+            promote(partial, sums + column / 2);
+        }
+    }
+}
+
+// ---- two sets of partial sums; the first stage is there ----
+// With each round the one before is waited for and added. After AT_ONCE stages all rounds are: where sums that an
+// earlier iteration began are read while instructions run, the compiler lets these wait for each other.
+template <int N>
+__device__ __forceinline__ void promote_two_sets(const Shared& at, int consumer, int steps, StageState& place,
+                                                 HOPPER_SUM (&sums)[N / 2]) {
+    constexpr int COLUMNS = Rounds<N>::COLUMNS, COUNT = Rounds<N>::COUNT, AT_ONCE = Rounds<N>::AT_ONCE;
+    typename Rounds<N>::Partial partial[2] = {};
+    int step = 0;
+#pragma unroll 1
+    for (; step + AT_ONCE <= steps; step += AT_ONCE) {
+        int before = place.stage;
+#pragma unroll
+        for (int stage = 0; stage < AT_ONCE; ++stage) {
+            const Operands operands(at, consumer, place.stage);
+#pragma unroll
+            for (int column = 0; column < N; column += COLUMNS) {
+                const int set = (stage * COUNT + column / COLUMNS) % 2;
+                begin_round<COLUMNS>(operands, column, partial[set]);
+                const bool is_last = column + COLUMNS == N;
+                if (is_last && stage + 1 < AT_ONCE) expect_next(at, place, true);
+                if (stage == 0 && column == 0) continue;
+                wait_products<1>();
+                settle(partial[1 - set]);
+                if (column == 0) release(at, before);
+                promote(partial[1 - set], sums + (column + N - COLUMNS) % N / 2);
+            }
+            if (stage + 1 == AT_ONCE) expect_next(at, place, step + AT_ONCE < steps);
+            before = place.stage;
+            place.advance();
+        }
+        wait_products<0>();
+        settle(partial[1]);
+        release(at, before);
+        promote(partial[1], sums + (N - COLUMNS) / 2);
+    }
+    promote_one_set<N>(at, consumer, steps - step, place, sums);
+}
+
+template <int N>
+__device__ __forceinline__ void multiply_and_promote(const Shared& at, int given_consumer, int steps, StageState& place,
+                                                     HOPPER_SUM (&sums)[N / 2]) {
+    const int consumer = alike(given_consumer);
+    if (steps > 0) wait_barrier(at.full(place.stage), place.parity);
+    promote_two_sets<N>(at, consumer, steps, place, sums);
+}

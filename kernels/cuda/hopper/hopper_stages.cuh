@@ -1,0 +1,106 @@
+// What a block of hopper_product.cuh keeps in shared memory, and how a consumer multiplies it, stage by stage.
+//
+// Parameters: BLOCK_M, BLOCK_N, STAGES, CLUSTER; PROMOTE where the tensor cores' sums are short. With
+// HOPPER_TRANSPOSED Cᵀ = Bᵀ·Aᵀ is computed (hopper_across.cuh): what is called A from here on is then the caller's Bᵀ,
+// and so on.
+#pragma once
+
+#include "common.cuh"
+#include "hopper_mma.cuh"
+
+constexpr int CONSUMERS = 2;  // warpgroups
+constexpr int THREADS = (CONSUMERS + 1) * WARPGROUP;
+constexpr int PRODUCER_REGISTERS = 56, CONSUMER_REGISTERS = 224;
+constexpr int BOX = 64;                                // rows and columns of a box: 64 × 128 bytes
+constexpr int STEP = SWIZZLE_BYTES / sizeof(Element);  // of k, in a stage
+constexpr int BOX_BYTES = BOX * SWIZZLE_BYTES;
+constexpr int BOXES = BLOCK_N / BOX;  // of B in a stage; of A, one for each consumer
+constexpr int STAGE_BYTES = (CONSUMERS + BOXES) * BOX_BYTES;
+constexpr int OUT_BYTES = 16 * SWIZZLE_BYTES;  // of C: 16 rows of a warp
+constexpr int OUT_COLUMNS = SWIZZLE_BYTES / sizeof(Product);
+constexpr int OUT_BOXES = 2;  // of a warp, written and stored in turn
+constexpr int OUT_OFFSET = STAGES * STAGE_BYTES;
+constexpr int BARRIERS_OFFSET = OUT_OFFSET + CONSUMERS * 4 * OUT_BOXES * OUT_BYTES;
+constexpr int DEPTH_BYTES = 32;  // of an operand's row, that one instruction multiplies
+#ifdef HOPPER_TRANSPOSED
+constexpr bool FROM_REGISTERS = true, A_ALONG_K = TRANSPOSE_B, B_ALONG_K = !TRANSPOSE_A;
+static_assert(!A_ALONG_K && B_ALONG_K, "of a product that is transposed both operands lie in rows, as in a plain A·B");
+#else
+constexpr bool FROM_REGISTERS = false, A_ALONG_K = !TRANSPOSE_A, B_ALONG_K = TRANSPOSE_B;
+#endif
+constexpr int A_BOX = FROM_REGISTERS ? STEP : BOX;  // rows of A in a box: STEP × 128 bytes where they lie across k
+constexpr int A_BOX_BYTES = A_BOX * SWIZZLE_BYTES, A_BOXES = BLOCK_M / A_BOX;
+constexpr int RELEASES = FROM_REGISTERS ? WARPGROUP / 32 : 1;  // of a stage by a consumer: where warps read, by each
+#ifdef PROMOTE
+constexpr bool PROMOTED = PROMOTE;
+#else
+constexpr bool PROMOTED = false;
+#endif
+// Columns that some tiles have less (hopper_schedule.cuh); of two sets of partial sums, no registers are left for that.
+constexpr int LESS = BLOCK_N == 256 && !PROMOTED ? 16 : 0;
+static_assert(STEP == BOX || ((A_ALONG_K || FROM_REGISTERS) && B_ALONG_K),
+              "only 16-bit operands may lie across k in shared memory");
+static_assert(!PROMOTED || (A_ALONG_K && B_ALONG_K), "sums are promoted of operands along k");
+static_assert(BLOCK_M == CONSUMERS * BOX, "BLOCK_M is 128");
+static_assert(BLOCK_N % BOX == 0 && BLOCK_N <= 256, "BLOCK_N is 64, 128, 192 or 256");
+
+typedef PipelineState<STAGES> StageState;
+
+struct Sizes {
+    int m, n, k, batch;
+    int items_a, items_b;  // matrices in an operand: one may serve the whole batch
+
+    __device__ __forceinline__ int steps() const { return (k + STEP - 1) / STEP; }
+};
+
+struct Shared {
+    unsigned int base;
+
+    __device__ __forceinline__ unsigned int a(int stage, int consumer) const {
+        return base + stage * STAGE_BYTES + consumer * BOX_BYTES;
+    }
+    __device__ __forceinline__ unsigned int b(int stage, int box) const { return a(stage, CONSUMERS + box); }
+    __device__ __forceinline__ unsigned int full(int stage) const { return base + BARRIERS_OFFSET + stage * 8; }
+    __device__ __forceinline__ unsigned int empty(int stage) const { return full(STAGES + stage); }
+};
+
+// Every block of the cluster may write into this stage again, once all have said so.
+__device__ __forceinline__ void release(const Shared& at, int stage) {
+    const int rank = threadIdx.x % (WARPGROUP / RELEASES);
+    if (CLUSTER == 1) {
+        if (rank == 0) arrive(at.empty(stage));
+    } else if (rank < CLUSTER) {
+        arrive_at_rank(at.empty(stage), rank);
+    }
+}
+
+// Where the next instruction's part of an operand begins.
+__device__ __forceinline__ int part_offset(bool along_k, int part) {
+    return part * (along_k ? DEPTH_BYTES : DEPTH_BYTES / static_cast<int>(sizeof(Element)) * SWIZZLE_BYTES);
+}
+
+template <int N>
+__device__ __forceinline__ void multiply_stages(const Shared& at, int consumer, int steps, StageState& place,
+                                                HOPPER_SUM (&sums)[N / 2]) {
+    int before = -1;
+    const int half = alike(consumer);  // so that descriptors are computed once for a warp
+    for (int step = 0; step < steps; ++step, place.advance()) {
+        const int stage = alike(place.stage);
+        wait_barrier(at.full(place.stage), place.parity);
+        const unsigned long long a = tile_descriptor(at.a(stage, half), BOX_BYTES);
+        const unsigned long long b = tile_descriptor(at.b(stage, 0), BOX_BYTES);
+        fence_sums();
+#pragma unroll
+        for (int part = 0; part < SWIZZLE_BYTES / DEPTH_BYTES; ++part)
+            Mma<N>::add(sums, moved(a, part_offset(A_ALONG_K, part)), moved(b, part_offset(B_ALONG_K, part)));
+        commit_products();
+        wait_products<1>();  // the stage before
+        if (before >= 0) release(at, before);
+        before = place.stage;
+    }
+    wait_products<0>();
+    settle(sums);
+    if (before >= 0) release(at, before);
+}
+
+#include "hopper_promoted.cuh"

@@ -1,0 +1,64 @@
+"""The edge of a product: its last few rows and columns, which some kernels leave to a separate function
+(`worker/cuda/src/edge.cu`).
+
+A product of 4,097 rows has a row of tiles that hold a single row of C each. They take a wave of their own, where that
+row is no more than a vector times a matrix. `hopper_fp32` goes by the same parts, and multiplies both itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kernels.model.arrange import MAX_GRID_Z, tiles
+from kernels.model.kernel import Launch, Parameter, TileConfig
+from kernels.model.numerics import DTYPES, Problem
+
+MAX_EDGE = 8  # rows, or columns
+EDGE = Parameter(
+    "edge",
+    (0, MAX_EDGE),
+    MAX_EDGE,
+    "rows or columns past the last whole tile, at most, that a separate function multiplies",
+    False,
+)
+THREADS, STRIP_BYTES, ROWS = 256, 64, 32  # of a block of edge.cu
+FEW_BLOCKS = 264  # so few leave a device idle
+START_CLOCKS = 10_000  # besides its reads, seen on an H200
+BYTES_A_CLOCK = 1_500  # of operands, which it reads once
+
+
+def core(problem: Problem, config: TileConfig, tile: tuple[int, int]) -> Problem:
+    """What is left for the kernel, whose thread blocks have tiles of (rows, columns)."""
+    limit = config.get("edge", 0)  # not every kernel that shares its arithmetic may leave one
+    return replace(problem, m=_whole(problem.m, tile[0], limit), n=_whole(problem.n, tile[1], limit))
+
+
+def _whole(extent: int, tile: int, limit: int) -> int:
+    rest = extent % tile
+    return extent - rest if extent > tile and rest <= limit else extent
+
+
+def edge_clocks(problem: Problem, config: TileConfig, tile: tuple[int, int]) -> float:
+    """About what multiplying the edge takes, 0 where there is none."""
+    inner = core(problem, config, tile)
+    rows, columns = inner.m < problem.m, inner.n < problem.n
+    if not rows and not columns:
+        return 0.0
+    size = problem.batch * problem.k * (problem.n * rows + inner.m * columns) * DTYPES[problem.dtype].itemsize
+    return START_CLOCKS + size / BYTES_A_CLOCK
+
+
+def is_small(problem: Problem, inner: Problem) -> bool:
+    """Whether blocks as wide as elsewhere would be too few for a device, so that they are narrow."""
+    return edge_launch(problem, inner, narrow=False).grid[0] * problem.batch <= FEW_BLOCKS
+
+
+def edge_launch(problem: Problem, inner: Problem, *, narrow: bool) -> Launch:
+    """Of all that lies outside of `inner`: blocks of the rows, then of the columns above them. A block takes a strip of
+    the matrix that few vectors are multiplied by: columns of 64 bytes, or ROWS rows along k; a narrow one half of that
+    and a quarter."""
+    strip_bytes, rows = (STRIP_BYTES // 2, ROWS // 4) if narrow else (STRIP_BYTES, ROWS)
+    strip = strip_bytes // DTYPES[problem.dtype].itemsize
+    of_rows = tiles(problem.n, rows if problem.transpose_b else strip) if inner.m < problem.m else 0
+    of_columns = tiles(inner.m, strip if problem.transpose_a else rows) if inner.n < problem.n else 0
+    return Launch((of_rows + of_columns, 1, min(problem.batch, MAX_GRID_Z)), (THREADS, 1, 1))

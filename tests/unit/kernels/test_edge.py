@@ -1,0 +1,96 @@
+"""Which rows and columns of a product are left to a function apart, and when that is worth it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kernels.catalog import BY_NAME
+from kernels.model.edge import MAX_EDGE, core, edge_clocks, edge_launch, is_small
+from kernels.model.kernel import CudaKernel, DeviceTraits, TileConfig
+from kernels.model.numerics import Problem
+
+TILE = (128, 256)
+H200 = DeviceTraits("gpu", (9, 0), 232_448, 132)
+WITH_EDGE = [kernel for kernel in BY_NAME.values() if any(p.name == "edge" for p in kernel.parameters)]
+
+
+def our(name: str) -> CudaKernel:
+    kernel = BY_NAME[name]
+    assert isinstance(kernel, CudaKernel)
+    return kernel
+
+
+@given(st.integers(1, 2000), st.integers(1, 2000), st.sampled_from([0, MAX_EDGE]))
+def test_the_kernel_keeps_whole_tiles_or_everything(m: int, n: int, most: int) -> None:
+    problem = Problem(m, n, 64, "float32")
+    inner = core(problem, {"edge": most}, TILE)
+    assert replace(inner, m=m, n=n) == problem
+    for left, extent, tile in ((inner.m, m, TILE[0]), (inner.n, n, TILE[1])):
+        assert 0 < left <= extent <= left + most
+        assert left in (extent, extent // tile * tile)
+    assert (inner.m < m) == (most > 0 and m > TILE[0] and 0 < m % TILE[0] <= most)
+
+
+def test_blocks_cover_what_is_left() -> None:
+    """Strips of 64 bytes, or 32 rows along k; of the columns those above the last rows alone. Narrow ones have half
+    and a quarter of these."""
+    problem = Problem(4097, 4098, 100, "float32", transpose_a=True)
+    inner = core(problem, {"edge": MAX_EDGE}, TILE)
+    assert (inner.m, inner.n) == (4096, 4096)
+    assert edge_launch(problem, inner, narrow=False).grid == (257 + 256, 1, 1)
+    assert edge_launch(problem, replace(inner, m=4097), narrow=False).grid == (257, 1, 1)
+    assert edge_launch(problem, inner, narrow=True).grid == (513 + 512, 1, 1)
+    turned = replace(problem, dtype="float64", transpose_a=False, transpose_b=True, batch=70_000)
+    assert edge_launch(turned, inner, narrow=False).grid == (129 + 128, 1, 65_535)
+    assert edge_launch(turned, inner, narrow=True).grid == (513 + 512, 1, 65_535)
+
+
+@pytest.mark.parametrize(("n", "batch", "small"), [(1025, 1, True), (1025, 4, False), (4097, 1, False)])
+def test_blocks_of_a_small_product_are_narrow(n: int, batch: int, small: bool) -> None:
+    problem = Problem(n, n, n, "float32", batch)
+    assert is_small(problem, core(problem, {"edge": MAX_EDGE}, TILE)) == small
+
+
+def test_what_it_costs_follows_what_it_reads() -> None:
+    thin, config = Problem(4097, 4096, 4096, "float32"), {"edge": MAX_EDGE}
+    assert edge_clocks(replace(thin, m=4096), config, TILE) == 0.0
+    assert edge_clocks(thin, {"edge": 0}, TILE) == 0.0
+    assert 0 < edge_clocks(thin, config, TILE) < edge_clocks(replace(thin, n=4097), config, TILE)
+
+
+@pytest.mark.parametrize("kernel", WITH_EDGE, ids=lambda kernel: kernel.name)
+def test_one_row_too_many_goes_apart_where_it_saves_a_turn(kernel: CudaKernel) -> None:
+    dtype = kernel.dtypes[0]
+    config = kernel.resolve_config(problem=Problem(2049, 2049, 2049, dtype), device=H200)
+    assert config["edge"] == MAX_EDGE
+    problem = Problem(2049, 2049, 2049, dtype)
+    assert whole_of(kernel, problem, config) == (2048, 2048)
+    assert kernel.launch(problem, config) == kernel.launch(replace(problem, m=2048, n=2048), config)
+
+
+def whole_of(kernel: CudaKernel, problem: Problem, config: TileConfig) -> tuple[int, int]:
+    """Rows and columns without edge, whether the kernel itself multiplies that or a function apart does."""
+    thin = kernel.boxes(problem, config).thin if kernel.boxes is not None else None
+    inner = kernel.inner(problem, config)
+    return (inner.m, inner.n) if thin is None else (thin.row, thin.column)
+
+
+def test_tiles_are_as_wide_as_fills_the_turns() -> None:
+    """By arithmetic alone: 3,072 takes three turns of either width, 1,536 one of 192 columns and two of 128."""
+    kernel = our("hopper_bf16")
+    widths = {
+        n: kernel.resolve_config(problem=Problem(n, n, n, "bfloat16"), device=H200)["block_n"]
+        for n in (1024, 1536, 1792, 2048, 3072, 4096, 8192)
+    }
+    assert widths == {1024: 64, 1536: 192, 1792: 256, 2048: 256, 3072: 192, 4096: 256, 8192: 256}
+    assert kernel.resolve_config({"block_n": 128}, Problem(4096, 4096, 64, "bfloat16"), H200)["block_n"] == 128
+
+
+def test_a_free_turn_is_better_than_a_function_apart() -> None:
+    """At 1,025 most multiprocessors have nothing to do: they take the thin tiles."""
+    config = our("hopper_tf32").resolve_config(problem=Problem(1025, 1025, 1025, "float32"), device=H200)
+    assert config["edge"] == 0
