@@ -88,9 +88,7 @@ class Measurement:
 
     @property
     def problem(self) -> Problem:
-        return Problem(
-            self.m, self.n, self.k, self.dtype, self.batch, a_batched=self.batch > 1, b_batched=self.batch > 1
-        )
+        return Problem.in_batch(self.m, self.n, self.k, self.dtype, self.batch)
 
     @property
     def size(self) -> float:

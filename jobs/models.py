@@ -13,7 +13,7 @@ from jobs.benchmarks.records import BenchmarkSummary
 from jobs.benchmarks.spec import BenchmarkSpec
 from jobs.states import JobState
 from kernels.catalog import BY_NAME, KERNEL_NAMES
-from kernels.model.numerics import AccuracyName, DTypeName
+from kernels.model.numerics import AccuracyName, DTypeName, Problem
 
 ANONYMOUS = "anonymous"  # the owner of everything where keys are off
 
@@ -88,6 +88,11 @@ class MatmulRequest(Strict):
     transpose_a: bool = Field(False, description="Multiply with A transposed.")
     transpose_b: bool = Field(False, description="Multiply with B transposed.")
     verify: VerifyName = Field("freivalds", description="How the product is checked.")
+
+    @property
+    def problem(self) -> Problem:
+        shapes = self.a.shape, self.b.shape
+        return Problem.of_shapes(*shapes, self.a.dtype, transpose_a=self.transpose_a, transpose_b=self.transpose_b)
 
 
 class Progress(Strict):

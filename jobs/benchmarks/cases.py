@@ -49,11 +49,7 @@ class Case:
 def problems(spec: BenchmarkSpec) -> tuple[Problem, ...]:
     """Every shape with every element type, without repetitions."""
     shapes = tuple(dict.fromkeys(_shapes(spec)))
-    return tuple(_problem(*shape, dtype) for dtype in spec.dtypes for shape in shapes)
-
-
-def _problem(m: int, n: int, k: int, batch: int, dtype: DTypeName) -> Problem:
-    return Problem(m, n, k, dtype, batch, a_batched=batch > 1, b_batched=batch > 1)
+    return tuple(Problem.in_batch(m, n, k, dtype, batch) for dtype in spec.dtypes for m, n, k, batch in shapes)
 
 
 def _shapes(spec: BenchmarkSpec) -> Iterator[tuple[int, int, int, int]]:

@@ -126,6 +126,27 @@ class Problem:
     a_batched: bool = False
     b_batched: bool = False
 
+    @classmethod
+    def of_shapes(
+        cls,
+        a: tuple[int, ...],
+        b: tuple[int, ...],
+        dtype: DTypeName,
+        *,
+        transpose_a: bool = False,
+        transpose_b: bool = False,
+    ) -> Problem:
+        """Of operands as stored, (rows, columns) or (batch, rows, columns), whose sizes fit each other."""
+        m, k = (a[-1], a[-2]) if transpose_a else (a[-2], a[-1])
+        n = b[-2] if transpose_b else b[-1]
+        batch = next((shape[0] for shape in (a, b) if len(shape) == 3), 1)
+        return cls(m, n, k, dtype, batch, transpose_a, transpose_b, len(a) == 3, len(b) == 3)
+
+    @classmethod
+    def in_batch(cls, m: int, n: int, k: int, dtype: DTypeName, batch: int = 1) -> Problem:
+        """A plain product, or where `batch` is above 1 so many, each of operands of its own."""
+        return cls(m, n, k, dtype, batch, a_batched=batch > 1, b_batched=batch > 1)
+
     @property
     def flops(self) -> int:
         """Multiplies and adds of the whole batch."""

@@ -25,7 +25,7 @@ class DefaultConfig:
 def example(bucket: BucketName, dtype: DTypeName) -> Problem:
     """A product of that bucket."""
     m, n, k, batch = EXAMPLES[bucket]
-    return Problem(m, n, k, dtype, batch, a_batched=batch > 1, b_batched=batch > 1)
+    return Problem.in_batch(m, n, k, dtype, batch)
 
 
 def main_dtype(kernel: CudaKernel) -> DTypeName:

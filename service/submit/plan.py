@@ -69,17 +69,8 @@ def _problem(options: MatmulOptions, dtype: DTypeName, a: tuple[int, ...], b: tu
     for name, size in (("a's rows", m), ("b's columns", n)):
         if size == 0:
             raise ShapeMismatch(f"The product would be empty: {name} are none.", field=name[0])
-    return Problem(
-        m=m,
-        n=n,
-        k=k,
-        dtype=dtype,
-        batch=_batch(a, b),
-        transpose_a=options.transpose_a,
-        transpose_b=options.transpose_b,
-        a_batched=len(a) == 3,
-        b_batched=len(b) == 3,
-    )
+    _check_batch(a, b)
+    return Problem.of_shapes(a, b, dtype, transpose_a=options.transpose_a, transpose_b=options.transpose_b)
 
 
 def _sizes(name: str, shape: tuple[int, ...], transposed: bool) -> tuple[int, int]:
@@ -93,14 +84,12 @@ def _sizes(name: str, shape: tuple[int, ...], transposed: bool) -> tuple[int, in
     return (columns, rows) if transposed else (rows, columns)
 
 
-def _batch(a: tuple[int, ...], b: tuple[int, ...]) -> int:
+def _check_batch(a: tuple[int, ...], b: tuple[int, ...]) -> None:
     sizes = {shape[0] for shape in (a, b) if len(shape) == 3}
     if len(sizes) > 1:
         raise ShapeMismatch(f"a is a batch of {a[0]} but b is a batch of {b[0]}; both must have as many matrices.")
-    batch = sizes.pop() if sizes else 1
-    if batch == 0:
+    if 0 in sizes:
         raise ShapeMismatch("The product would be empty: the batch has no matrices.")
-    return batch
 
 
 def _told(name: str, shape: tuple[int, ...], transposed: bool) -> str:

@@ -52,7 +52,7 @@ def multiply(
     job = claimed.job
     request = job.record.request
     assert isinstance(request, MatmulRequest), "benchmarks go another way"
-    problem = problem_of(request)
+    problem = request.problem
     choice = _choice(claimed, problem, runner, probes, check_ownership)
     try:
         with (
@@ -77,25 +77,6 @@ def multiply(
         measured=measured,
         gflops=gflops(problem, measured.kernel_ms),
         verification=verification,
-    )
-
-
-def problem_of(request: MatmulRequest) -> Problem:
-    """The product that a validated request asks for."""
-    a, b = request.a.shape, request.b.shape
-    m, k = (a[-1], a[-2]) if request.transpose_a else (a[-2], a[-1])
-    n = b[-2] if request.transpose_b else b[-1]
-    batches = [shape[0] for shape in (a, b) if len(shape) == 3]
-    return Problem(
-        m=m,
-        n=n,
-        k=k,
-        dtype=request.a.dtype,
-        batch=batches[0] if batches else 1,
-        transpose_a=request.transpose_a,
-        transpose_b=request.transpose_b,
-        a_batched=len(a) == 3,
-        b_batched=len(b) == 3,
     )
 
 

@@ -22,7 +22,6 @@ from worker.device.retry import retry_until
 from worker.device.runner import HostOperand, Product
 from worker.process.main import main, prepare_environment
 from worker.process.readiness import NotReady, prove
-from worker.product.multiply import problem_of
 
 RNG = np.random.default_rng(0)
 
@@ -112,7 +111,7 @@ def test_the_problem_is_what_was_asked_for(transpose_a: bool, transpose_b: bool,
     request = MatmulRequest(a=refs[0], b=refs[1], accuracy="exact", transpose_a=transpose_a, transpose_b=transpose_b)
     batched = tuple(batch > 0 for batch in batches)
     expected = Problem(5, 6, 7, "int8", max(1, *batches), transpose_a, transpose_b, *batched)
-    assert problem_of(request) == expected
+    assert request.problem == expected
 
 
 @pytest.mark.parametrize("device", ["tpu", "gpu", "gpu:", "gpu:-1", "cpu:0", "gpu:0x1"])
