@@ -95,14 +95,14 @@ def tile_of(kernel: CudaKernel, config: TileConfig, dtype: DTypeName) -> Tile | 
     """Found by asking the launch arithmetic, so that it needs no parameter's name."""
 
     def grid(config: TileConfig, m: int, n: int) -> int:
-        return kernel.launch(Problem(m, n, 1, dtype), config).grid[0]
+        return kernel.plan(Problem(m, n, 1, dtype), config).main.grid[0]
 
     def extents(config: TileConfig) -> tuple[int, int, int]:
         splits = grid(config, 1, 1)
         return SPAN * splits // grid(config, SPAN, 1), SPAN * splits // grid(config, 1, SPAN), splits
 
     def threads(config: TileConfig) -> int:
-        x, y, z = kernel.launch(Problem(1, 1, 1, dtype), config).block
+        x, y, z = kernel.plan(Problem(1, 1, 1, dtype), config).main.block
         return x * y * z
 
     if (found := _agreed(kernel, config, extents)) is None:

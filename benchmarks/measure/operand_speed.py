@@ -53,13 +53,13 @@ class Multiplier:
         self.runner.compile_ahead((self.choice(name, each), each) for each in problems for name in ("auto", *RIVALS))
 
     def put(self, choice: Choice, problem: Problem) -> Put:
-        from worker.cuda.launch import launch, prepare
+        from worker.cuda.launch import prepare
 
         kernel, config = choice.kernel, choice.config
         if not isinstance(kernel, CudaKernel):
             return lambda at: self._cublas.multiply(kernel.name, problem, at.a, at.b, at.c)
-        functions = prepare(self.runner.compiler, kernel, config, problem)
-        return lambda at: launch(functions, kernel, config, problem, at.a, at.b, at.c)
+        prepared = prepare(self.runner.compiler, kernel, config, problem)
+        return lambda at: prepared.launch(at.a, at.b, at.c)
 
 
 def operands(multiplier: Multiplier, problem: Problem, seed: int, sigma: int) -> OperandSet:

@@ -1,4 +1,4 @@
-"""Statistics of samples: quantiles, their summarize, and the interval of the median.
+"""Statistics of samples: quantiles, their spread, and the interval of the median.
 
 Quantiles interpolate linearly between the closest ranks (definition 7 of Hyndman and Fan, "Sample quantiles in
 statistical packages", 1996), as numpy and R do by default.

@@ -8,7 +8,8 @@ from math import log2
 
 from kernels.model.arrange import MAX_GRID_Z, tile_grid, tiles
 from kernels.model.buckets import BUCKET_NAMES
-from kernels.model.kernel import Constraint, CudaKernel, Default, Kernel, Launch, Parameter, TileConfig
+from kernels.model.kernel import Constraint, CudaKernel, Default, Kernel, Parameter, TileConfig
+from kernels.model.launch_plan import Launch
 from kernels.model.numerics import DTYPES, OWN_ACCURACY, DTypeName, Problem
 
 RING = 128  # steps of k in shared memory

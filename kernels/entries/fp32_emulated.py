@@ -6,7 +6,8 @@ from kernels.entries.hopper import CONSUMERS, HOPPER, WARPGROUP
 from kernels.entries.hopper_fp32 import HOPPER_FP32
 from kernels.model.arrange import tiles
 from kernels.model.fallback import Fallback
-from kernels.model.kernel import CudaKernel, Kernel, Launch, Parameter, Pass, TileConfig, Workspace
+from kernels.model.kernel import CudaKernel, Kernel, Parameter, TileConfig
+from kernels.model.launch_plan import Launch, Pass, Workspace
 from kernels.model.numerics import Problem
 
 LINES, DEPTH, DIGITS = 128, 64, 4  # of a tile of digits: rows of A or columns of B, steps of k, bytes of an element

@@ -5,7 +5,8 @@ from __future__ import annotations
 from kernels.model.arrange import tiles
 from kernels.model.boxes import Boxes
 from kernels.model.edge import EDGE, core, edge_clocks
-from kernels.model.kernel import Constraint, CudaKernel, Default, Kernel, Launch, Parameter, TileConfig
+from kernels.model.kernel import Constraint, CudaKernel, Default, Kernel, Parameter, TileConfig
+from kernels.model.launch_plan import Launch
 from kernels.model.numerics import DTYPES, OWN_ACCURACY, AccuracyName, DTypeName, Problem
 
 HOPPER = (9, 0)
@@ -107,7 +108,7 @@ def _sums(config: TileConfig) -> int:
 
 
 def _defaults(own: tuple[Parameter, ...]) -> tuple[Default, ...]:
-    """Every width, with and without a edge if the kernel has that parameter."""
+    """Every width, with and without an edge if the kernel has that parameter."""
     edges: list[TileConfig] = [{"edge": value} for value in EDGE.values] if EDGE in own else [{}]
     widths = [{"block_m": BLOCK_M, "block_n": n, "stages": stages, "cluster": blocks} for n, stages, blocks in WIDTHS]
     return tuple(Default(config={**width, **edge}) for width in widths for edge in edges)

@@ -6,15 +6,8 @@ from kernels.entries.hopper import BARRIER_BYTES, HOPPER, LARGEST_SHARED_BYTES, 
 from kernels.model.arrange import tiles
 from kernels.model.boxes import Boxes, Thin
 from kernels.model.edge import EDGE, MAX_EDGE, core
-from kernels.model.kernel import (
-    Constraint,
-    CudaKernel,
-    Default,
-    Launch,
-    Parameter,
-    TileConfig,
-    Workspace,
-)
+from kernels.model.kernel import Constraint, CudaKernel, Default, Parameter, TileConfig
+from kernels.model.launch_plan import Launch, Workspace
 from kernels.model.numerics import DTypeName, Problem
 
 WARP = 32  # threads

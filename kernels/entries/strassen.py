@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from kernels.entries.warp_tiles import PIPELINED
 from kernels.model.arrange import MAX_GRID_Z, tile_grid, tiles
-from kernels.model.kernel import CudaKernel, Default, Kernel, Launch, Parameter, Pass, TileConfig, Workspace
+from kernels.model.kernel import CudaKernel, Default, Kernel, Parameter, TileConfig
+from kernels.model.launch_plan import Launch, Pass, Workspace
 from kernels.model.numerics import Problem
 
 FACTORS, QUARTER_SUMS = 7, 5  # half-size products, and sums of quarters of one operand
@@ -78,7 +79,7 @@ def _sum_blocks(rows: int, columns: int) -> int:
 def _arrange(problem: Problem, config: TileConfig) -> Launch:
     """A layer of the grid for each product; for each half-size one, if there are seven per product of the batch."""
     shared_bytes = BASE.shared_bytes(config, problem.dtype)
-    threads = BASE.launch(problem, config).block[0]
+    threads = BASE.plan(problem, config).main.block[0]
     if is_direct(problem, config):
         tile = config["block_m"], config["block_n"]
         return tile_grid(problem, tile, (threads, 1), shared_bytes=shared_bytes)

@@ -8,7 +8,8 @@ import math
 from kernels.model.arrange import tile_grid, tiles
 from kernels.model.buckets import SKINNY, BucketName
 from kernels.model.edge import EDGE, core, edge_clocks
-from kernels.model.kernel import Constraint, CudaKernel, Default, Kernel, Launch, Parameter, TileConfig, Workspace
+from kernels.model.kernel import Constraint, CudaKernel, Default, Kernel, Parameter, TileConfig
+from kernels.model.launch_plan import Launch, Workspace
 from kernels.model.numerics import OWN_ACCURACY, DTypeName, Problem
 
 RESIDENT = Parameter("resident", (0, 1), 0, "1: blocks stay, and split an incomplete wave along k")

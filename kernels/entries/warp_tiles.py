@@ -5,7 +5,8 @@ from __future__ import annotations
 from kernels.entries.register_tiles import RUN_BYTES
 from kernels.model.arrange import tile_grid, tiles
 from kernels.model.buckets import SKINNY
-from kernels.model.kernel import Constraint, CudaKernel, Default, Kernel, Launch, Parameter, TileConfig, Workspace
+from kernels.model.kernel import Constraint, CudaKernel, Default, Kernel, Parameter, TileConfig
+from kernels.model.launch_plan import Launch, Workspace
 from kernels.model.numerics import DTYPES, OWN_ACCURACY, DTypeName, Problem
 
 Shape = tuple[int, int, int, int]  # rows and columns of a warp's tile, and of a thread's

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kernels.model.kernel import Launch
+from kernels.model.launch_plan import Launch
 from kernels.model.numerics import Problem
 
 MAX_GRID_Z = 65_535  # CUDA's limit; kernels loop over the rest of the batch

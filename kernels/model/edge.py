@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kernels.model.arrange import MAX_GRID_Z, tiles
-from kernels.model.kernel import Launch, Parameter, TileConfig
+from kernels.model.kernel import Parameter, TileConfig
+from kernels.model.launch_plan import Launch
 from kernels.model.numerics import DTYPES, Problem
 
 MAX_EDGE = 8  # rows, or columns

@@ -16,6 +16,7 @@ from typing import Literal
 from kernels.model.boxes import Boxes
 from kernels.model.buckets import BUCKET_NAMES, BucketName, bucket_of
 from kernels.model.fallback import Fallback
+from kernels.model.launch_plan import Launch, LaunchPlan, Pass, Workspace
 from kernels.model.numerics import DTYPES, AccuracyName, DTypeName, Problem, meets
 from kernels.model.sentences import describe_config, too_new, too_old
 from kernels.model.sources import source_files
@@ -75,43 +76,6 @@ class Default:
             and (self.dtypes is None or problem.dtype in self.dtypes)
             and device.compute_capability >= self.min_compute_capability
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Launch:
-    """Grid and block in CUDA's x, y, z order, and the dynamic shared memory of one block."""
-
-    grid: tuple[int, int, int]
-    block: tuple[int, int, int]
-    shared_bytes: int = 0
-    resident: bool = False  # the grid counts tiles, and no more blocks than the device has room for go through them
-    cluster: int = 1  # blocks next to each other on x that start together, as the source says
-    each: int = 1  # resident blocks of a multiprocessor
-    parts: int = 1  # that a tile may be cut into, where there are fewer tiles than resident blocks
-
-    def on(self, multiprocessors: int) -> tuple[int, int, int]:
-        """The grid that is launched on a device of so many multiprocessors: whole clusters, as many as get work."""
-        if not self.resident:
-            return self.grid
-        clusters = min(self.grid[0] * self.parts, max(multiprocessors * self.each // self.cluster, 1))
-        return (clusters * self.cluster, *self.grid[1:])
-
-
-@dataclass(frozen=True, slots=True)
-class Pass:
-    """A function of a kernel's file that runs before the kernel itself, or behind it, with the same arguments."""
-
-    name: str
-    launch: Launch
-    behind: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Workspace:
-    """Device memory that a kernel needs beside the matrices, its last argument; the first bytes start as zero."""
-
-    bytes: int
-    zeroed_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +208,7 @@ class CudaKernel(Kernel):
     # Programmatic dependent launch: its functions wait by themselves for what is before them on the stream, a
     # transposition or each other, so they may begin early.
     supports_dependent_launch: bool = False
-    # What is left of a product for the kernel, where a function apart computes a edge of it.
+    # What is left of a product for the kernel, where a separate function computes its edge.
     inner: Callable[[Problem, TileConfig], Problem] = field(default=lambda problem, _config: problem, repr=False)
     # About how many clocks a config takes on so many multiprocessors; the cheapest default that suits is taken.
     clocks: Callable[[Problem, TileConfig, int], float] | None = field(default=None, repr=False)
@@ -273,16 +237,23 @@ class CudaKernel(Kernel):
             )
         return None
 
-    def as_launched(self, problem: Problem, config: TileConfig) -> Problem:
-        """The product as the kernel's function finds it: without edge, and with operands as it wants them."""
+    def plan(self, problem: Problem, config: TileConfig) -> LaunchPlan:
+        """All that follows from these for a launch. `config` is a full one, out of `resolve_config`."""
         inner = self.inner(problem, config)
+        return LaunchPlan(
+            problem=problem,
+            inner=inner,
+            launched=self._as_launched(inner, config),
+            main=self.arrange(inner, config),
+            passes=self.passes(problem, config) if self.passes else (),
+            workspace=self.workspace(inner, config) if self.workspace else None,
+            boxes=self.boxes(problem, config) if self.boxes else None,
+        )
+
+    def _as_launched(self, inner: Problem, config: TileConfig) -> Problem:
         if self.boxes is None or (wanted := self.boxes(inner, config).wanted) is None:
             return inner
         return replace(inner, transpose_a=wanted[0], transpose_b=wanted[1])
-
-    def launch(self, problem: Problem, config: TileConfig) -> Launch:
-        """Grid, block and shared bytes. `config` is a full one, out of `resolve_config`."""
-        return self.arrange(self.inner(problem, config), config)
 
     def _ranked(self, suits: list[Default], problem: Problem, device: DeviceTraits) -> list[Default]:
         clocks, count = self.clocks, device.multiprocessors or MULTIPROCESSORS

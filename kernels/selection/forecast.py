@@ -165,7 +165,7 @@ def _rows(entry: Entry, fit: Mapping[str, Kernel], problem: Problem) -> Iterator
 def _way(name: str, config: _Config, problem: Problem) -> tuple[str, ...]:
     """Passes before the kernel, by name."""
     kernel = BY_NAME[name]
-    passes = kernel.passes(problem, dict(config)) if isinstance(kernel, CudaKernel) and kernel.passes else ()
+    passes = kernel.plan(problem, dict(config)).passes if isinstance(kernel, CudaKernel) else ()
     return tuple(each.name for each in passes)
 
 

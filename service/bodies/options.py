@@ -1,4 +1,4 @@
-"""What a caller may ask for beside the operands, and how a wrong field is options_error."""
+"""What a caller may ask for beside the operands, and the errors that name a wrong field."""
 
 from __future__ import annotations
 

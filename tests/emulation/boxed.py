@@ -9,6 +9,7 @@ import numpy as np
 
 from jobs.formats.elements import STORAGE_DTYPES, Array
 from kernels.model.kernel import CudaKernel, TileConfig
+from kernels.model.launch_plan import Workspace
 from kernels.model.numerics import Problem
 from tests.emulation.launches import Layout, Memory, Run
 from worker.check.elements import core
@@ -24,12 +25,13 @@ class Case:
 
 def run_of(kernel: CudaKernel, config: TileConfig, case: Case, pair: tuple[Array, Array], order: int) -> Run:
     problem = case.problem
-    assert kernel.boxes is not None
+    plan = kernel.plan(problem, config)
+    assert plan.boxes is not None
     a, b = (_memory(core(x, transposed=False), gap) for gap, x in enumerate(pair))
     c = _memory(
         np.empty((problem.batch, problem.m, problem.n), STORAGE_DTYPES[problem.product_dtype]), 1, is_result=True
     )
-    box = kernel.boxes(problem, config)
+    box = plan.boxes
     maps: tuple[int, ...] = (*_map_numbers(a, box.a), *_map_numbers(b, box.b), *_map_numbers(c, box.c))
     memories = [a, b, c]
     sizes: tuple[int, ...] = (problem.m, problem.n, problem.k, problem.batch, a.shape[0], b.shape[0])
@@ -37,15 +39,13 @@ def run_of(kernel: CudaKernel, config: TileConfig, case: Case, pair: tuple[Array
         maps += (*_map_numbers(a, thin.box), *_map_numbers(b, thin.box))
         memories += [a, b]
         sizes += (thin.row, thin.column)
-    launch = kernel.launch(problem, config)
-    launch = replace(launch, grid=launch.on(case.multiprocessors))
-    return Run(launch, (*memories, *_workspace(kernel, problem, config)), (*maps, *sizes), order, case)
+    launch = replace(plan.main, grid=plan.main.on(case.multiprocessors))
+    return Run(launch, (*memories, *_workspace(plan.workspace)), (*maps, *sizes), order, case)
 
 
-def _workspace(kernel: CudaKernel, problem: Problem, config: TileConfig) -> tuple[Memory, ...]:
-    if kernel.workspace is None:
+def _workspace(room: Workspace | None) -> tuple[Memory, ...]:
+    if room is None:
         return ()
-    room = kernel.workspace(problem, config)
     return (Memory((1, 1, room.bytes), np.dtype(np.uint8), Layout(room.bytes, 0), bytes(room.zeroed_bytes)),)
 
 

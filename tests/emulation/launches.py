@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from jobs.formats.elements import Array
-from kernels.model.kernel import Launch
+from kernels.model.launch_plan import Launch
 from tests.emulation.programs import ENVIRONMENT, Compiled
 
 TIMEOUT_S = 60

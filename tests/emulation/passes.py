@@ -11,7 +11,8 @@ import numpy as np
 
 from jobs.formats.elements import Array
 from kernels.entries.fp32_emulated import DEPTH, DIGITS, FP32_EMULATED, LINES, VERDICT_BYTES
-from kernels.model.kernel import CudaKernel, Launch, Pass, TileConfig
+from kernels.model.kernel import CudaKernel, TileConfig
+from kernels.model.launch_plan import Launch, Pass
 from kernels.model.numerics import Problem
 from tests.emulation.launches import Layout, Memory, Run, execute
 from tests.emulation.programs import Compiled, Emulator
@@ -66,8 +67,9 @@ def run_passes(
     written even if the whole product is left to float32."""
     assert isinstance(KERNEL, CudaKernel)
     config = KERNEL.resolve_config()
-    assert KERNEL.workspace is not None and KERNEL.passes is not None
-    workspace, passes = KERNEL.workspace(problem, config), KERNEL.passes(problem, config)
+    plan = KERNEL.plan(problem, config)
+    workspace = plan.workspace
+    assert workspace is not None
     of_a, of_b = memory(a, gap), memory(b, gap)
     shape = (problem.batch, problem.m, problem.n)
     of_c = layout(shape, gap)
@@ -75,7 +77,7 @@ def run_passes(
     strides = (of_a.layout.stride * problem.a_batched, of_b.layout.stride * problem.b_batched, of_c.stride)
     numbers = (problem.m, problem.n, problem.k, of_a.layout.pitch, of_b.layout.pitch, of_c.pitch, *strides)
     kept = bytes(workspace.zeroed_bytes)
-    for each in (*passes, Pass("ways", Launch((1, 1, 1), (1, 1, 1)))):
+    for each in (*plan.passes, Pass("ways", Launch((1, 1, 1), (1, 1, 1)))):
         at = (1, 1, workspace.bytes)
         memories = (
             of_a,

@@ -11,7 +11,8 @@ from typing import Literal
 import numpy as np
 
 from jobs.formats.elements import STORAGE_DTYPES, Array
-from kernels.model.kernel import CudaKernel, Launch, TileConfig
+from kernels.model.kernel import CudaKernel, TileConfig
+from kernels.model.launch_plan import Launch, Workspace
 from kernels.model.numerics import DTYPES, Problem
 from tests.emulation.launches import Layout, Memory, Run, execute
 from tests.emulation.programs import Compiled
@@ -80,7 +81,7 @@ def tile_of(kernel: CudaKernel, config: TileConfig) -> tuple[int, int]:
     """Rows and columns of the product that one block computes, as the grid tells."""
 
     def blocks(m: int, n: int) -> int:
-        return kernel.launch(Problem(m, n, 1, "float32"), config).grid[0]
+        return kernel.plan(Problem(m, n, 1, "float32"), config).main.grid[0]
 
     one = blocks(1, 1)
     rows = next(m for m in range(1, 2048) if blocks(m + 1, 1) > one)
@@ -133,11 +134,11 @@ def run_of(kernel: CudaKernel, config: TileConfig, case: Case, order: int) -> Ru
     batched = (problem.a_batched, problem.b_batched, problem.batch > 1)
     strides = (one.stride if many else 0 for one, many in zip(at, batched, strict=True))
     sizes = (problem.m, problem.n, problem.k, *(one.pitch for one in at), *strides, problem.batch)
-    launch = kernel.launch(problem, config)
-    launch = replace(launch, grid=launch.on(case.multiprocessors))
+    plan = kernel.plan(problem, config)
+    launch = replace(plan.main, grid=plan.main.on(case.multiprocessors))
     if case.grid_z is not None:
         launch = replace(launch, grid=(*launch.grid[:2], min(case.grid_z, launch.grid[2])))
-    return Run(launch, (*matrices, *_workspace(kernel, config, problem)), sizes, order, case)
+    return Run(launch, (*matrices, *_workspace(plan.workspace)), sizes, order, case)
 
 
 def after_passes(
@@ -149,7 +150,7 @@ def after_passes(
 ) -> list[Run]:
     """The same launches, each with the workspace as the kernel's passes leave it. `compiled` gives a pass by name."""
     ready = list(runs)
-    passes = [kernel.passes(case.problem, config) if kernel.passes else () for case in todo]
+    passes = [kernel.plan(case.problem, config).passes for case in todo]
     for turn in range(max(map(len, passes))):
         places = [place for place, each in enumerate(passes) if turn < len(each)]
         (name,) = {passes[place][turn].name for place in places}
@@ -178,8 +179,7 @@ def _matrices(case: Case) -> tuple[Memory, Memory, Memory]:
     return replace(of_a, contents=a.tobytes()), replace(of_b, contents=b.tobytes()), replace(of_c, is_result=True)
 
 
-def _workspace(kernel: CudaKernel, config: TileConfig, problem: Problem) -> tuple[Memory, ...]:
-    if kernel.workspace is None:
+def _workspace(need: Workspace | None) -> tuple[Memory, ...]:
+    if need is None:
         return ()
-    need = kernel.workspace(problem, config)
     return (Memory((1, 1, need.bytes), np.dtype(np.uint8), Layout(need.bytes, 0), bytes(need.zeroed_bytes)),)

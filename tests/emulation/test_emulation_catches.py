@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from jobs.formats.elements import Array
-from kernels.model.kernel import Launch
+from kernels.model.launch_plan import Launch
 from tests.emulation.launches import Layout, Memory, Run, execute
 from tests.emulation.products import VAST_PITCH
 from tests.emulation.programs import Emulator

@@ -10,7 +10,7 @@ import pytest
 
 from kernels.entries.hopper_fp32 import HOPPER_FP32
 from kernels.model.arrange import tiles
-from kernels.model.kernel import Launch
+from kernels.model.launch_plan import Launch
 from kernels.model.numerics import Problem
 from tests.emulation.boxed import Case, run_of
 from tests.emulation.launches import Layout, Memory, Run, execute

@@ -7,7 +7,7 @@ import pytest
 
 from jobs.formats.elements import STORAGE_DTYPES, Array
 from kernels.model.arrange import tiles
-from kernels.model.kernel import Launch
+from kernels.model.launch_plan import Launch
 from kernels.model.numerics import DTYPES, DTypeName
 from tests.emulation.launches import Layout, Memory, Run, execute
 from tests.emulation.programs import Emulator

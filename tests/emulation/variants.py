@@ -92,6 +92,6 @@ def defaults_of(kernel: CudaKernel, dtype: DTypeName) -> list[TileConfig]:
 def _spread(kernel: CudaKernel, dtype: DTypeName) -> list[TileConfig]:
     fitting = [config for config in kernel.configs() if kernel.misfit(config, dtype) is None]
     problem = Problem(EXTENT, EXTENT, EXTENT, dtype)
-    smallest = max(fitting, key=lambda config: kernel.launch(problem, config).grid[0])
+    smallest = max(fitting, key=lambda config: kernel.plan(problem, config).main.grid[0])
     steps = (len(fitting) - 1) / (SPREAD_CONFIGS - 1)
     return [smallest, *(fitting[round(step * steps)] for step in range(SPREAD_CONFIGS))]

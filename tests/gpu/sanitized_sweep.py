@@ -31,7 +31,7 @@ def on_gpu(traits: DeviceTraits) -> tuple[CudaKernel, ...]:
 
 
 def cases(traits: DeviceTraits, names: Collection[str]) -> Iterator[Case]:
-    """The defaults for large and small products in the main element type, for medium ones in the others; with a edge
+    """The defaults for large and small products in the main element type, for medium ones in the others; with an edge
     where there may be one.
 
     Kernels whose passes look at the operands meet numbers too that they leave to another way.

@@ -7,7 +7,7 @@ import cupy
 from kernels.model.kernel import CudaKernel, TileConfig
 from kernels.model.numerics import Problem
 from worker.cuda.compile import Compiler
-from worker.cuda.launch import launch, prepare
+from worker.cuda.launch import prepare
 from worker.cuda.memory import DeviceMatrix, allocate
 from worker.cuda.pitch import Layout, operand_layout, product_layout
 
@@ -17,8 +17,7 @@ def run(compiler: Compiler, kernel: CudaKernel, config: TileConfig, problem: Pro
     b = (problem.n, problem.k) if problem.transpose_b else (problem.k, problem.n)
     on_a = _filled(operand_layout(problem.dtype, (problem.batch, *a) if problem.a_batched else a), fill)
     on_b = _filled(operand_layout(problem.dtype, b), fill)
-    function = prepare(compiler, kernel, config, problem)
-    launch(function, kernel, config, problem, on_a, on_b, allocate(product_layout(problem)))
+    prepare(compiler, kernel, config, problem).launch(on_a, on_b, allocate(product_layout(problem)))
     cupy.cuda.Device().synchronize()
 
 

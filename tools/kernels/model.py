@@ -40,20 +40,21 @@ class Model:
         return rows, columns
 
     def _blocks(self, m: int, n: int) -> int:
-        return self.kernel.launch(Problem(m, n, SIDE, self.dtype), self.config).grid[0]
+        return self.kernel.plan(Problem(m, n, SIDE, self.dtype), self.config).main.grid[0]
 
     @property
     def depth(self) -> int:
         """Steps of k that a block brings in together: a parameter says, or the width of a bulk copy's box."""
         told = next((self.config[name] for name in DEPTH_PARAMETERS if name in self.config), None)
-        if told is None and self.kernel.boxes is not None:
-            _, told = self.kernel.boxes(Problem(*self.tile, SIDE, self.dtype), self.config).a
+        boxes = self.kernel.plan(Problem(*self.tile, SIDE, self.dtype), self.config).boxes
+        if told is None and boxes is not None:
+            _, told = boxes.a
         return told or 1
 
     @property
     def block(self) -> tuple[int, int]:
         """Threads along x and y."""
-        x, y, _ = self.kernel.launch(Problem(*self.tile, SIDE, self.dtype), self.config).block
+        x, y, _ = self.kernel.plan(Problem(*self.tile, SIDE, self.dtype), self.config).main.block
         return x, y
 
     @property

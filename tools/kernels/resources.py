@@ -60,7 +60,7 @@ class CompiledCase:
             dtype=self.dtype,
             config=compiled_part(self.kernel, self.config),
             static_shared_bytes=static_shared_bytes,
-            dynamic_shared_bytes=self.kernel.launch(self.problem, self.config).shared_bytes,
+            dynamic_shared_bytes=self.kernel.plan(self.problem, self.config).main.shared_bytes,
             compiled=compiled,
             key=self.key,
         )
@@ -79,7 +79,7 @@ def archs_of(kernel: CudaKernel, dtype: DTypeName) -> list[str]:
 
 
 def compiled_part(kernel: CudaKernel, config: TileConfig) -> TileConfig:
-    """What of a config the compiler is case_key; the rest is the launch's alone."""
+    """The part of a config that the compiler is given; the rest is the launch's alone."""
     return {p.name: config[p.name] for p in kernel.parameters if p.compiled}
 
 

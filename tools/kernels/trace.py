@@ -49,8 +49,8 @@ def has_fragments(model: Model) -> bool:
 def trace(model: Model) -> Accesses:
     """Of that product; each thread's accesses stand in the order in which it makes them."""
     problem = traced_problem(model)
-    launch = model.kernel.launch(problem, model.config)
-    workspace = [model.kernel.workspace(problem, model.config).bytes] if model.kernel.workspace else []
+    plan = model.kernel.plan(problem, model.config)
+    launch, workspace = plan.main, [plan.workspace.bytes] if plan.workspace is not None else []
     itemsizes = (DTYPES[problem.dtype].itemsize, DTYPES[problem.product_dtype].itemsize)
     grid = (launch.grid[0], *launch.block[:2], launch.shared_bytes, launch.cluster)
     numbers = (*grid, problem.m, problem.n, problem.k, ROW_STEP, *itemsizes, *workspace)

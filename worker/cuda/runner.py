@@ -28,7 +28,7 @@ from worker.cuda.cublas import Cublas
 from worker.cuda.device.faults import device_faults
 from worker.cuda.device.info import cuda_info
 from worker.cuda.device.telemetry import GpuTelemetry
-from worker.cuda.launch import launch, prepare
+from worker.cuda.launch import PreparedKernels
 from worker.cuda.memory import DeviceMatrix, Staging, StopWatch, allocate, upload
 from worker.cuda.operand_cache import Copies, OperandCache
 from worker.cuda.pitch import operand_layout, product_layout
@@ -52,6 +52,7 @@ class CudaRunner(Runner):
             index = int(settings.device.partition(":")[2] or 0)
             self.device = cuda_info(index)
             self.compiler = Compiler(settings.kernel_cache_dir)
+            self._prepared = PreparedKernels(self.compiler)
             self._cublas = Cublas(self.compiler)
             self._staging = Staging()
             self.cache: OperandCache[DeviceMatrix] = OperandCache(settings.device_cache_bytes)
@@ -141,9 +142,9 @@ class CudaRunner(Runner):
     ) -> None:
         kernel = choice.kernel
         if isinstance(kernel, CudaKernel):
-            functions = prepare(self.compiler, kernel, choice.config, problem)
+            prepared = self._prepared.get(kernel, choice.config, problem)
             with computing:
-                launch(functions, kernel, choice.config, problem, *matrices)
+                prepared.launch(*matrices)
         else:
             with computing:
                 self._cublas.multiply(kernel.name, problem, *matrices)

@@ -91,7 +91,7 @@ def _text(path: Path) -> str:
 
 def kernel_program(kernel: CudaKernel, config: TileConfig, problem: Problem, *, gated: bool = False) -> Program:
     """A kernel of the catalogue for a problem's element type and transpositions, as its function finds them."""
-    problem = kernel.as_launched(problem, config)
+    problem = kernel.plan(problem, config).launched
     transposes = _transposes((problem.transpose_a, problem.transpose_b))
     options = (*_common(problem.dtype), *transposes, *kernel.defines(config), *(GATED if gated else ()))
     return Program(kernel.source_path, options, kernel.architecture_specific)

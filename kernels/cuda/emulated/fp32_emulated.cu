@@ -88,7 +88,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
         publish_barriers();
     }
     cluster_barrier();
-    // Sizes are hidden, so that what follows from them is not kept from wave to wave.
+    // Sizes are hidden, so that what follows from them is not kept from tile to tile.
     const auto operand_a = [&] {
         return Operand{a,
                        hidden(static_cast<int>(m)),

@@ -1,4 +1,4 @@
-// A block's way through its segments, for tensor_fp64.cu: what comes between two work_tiles keeps tensor cores waiting,
+// A block's way through its segments, for tensor_fp64.cu: what comes between two tiles keeps tensor cores waiting,
 // so its share is worked out once.
 #pragma once
 

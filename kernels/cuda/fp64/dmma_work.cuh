@@ -1,18 +1,18 @@
 // Resident blocks that go from tile to tile of float64: a tile's first copies are under way while sums of the one
-// before are stored. What does not fill a last work is cut along k, as stream_k.cuh says.
+// before are stored. What does not fill a last wave is cut along k, as stream_k.cuh says.
 #pragma once
 #include "dmma_pipeline.cuh"
 #include "dmma_stream_k.cuh"
 #include "stream_k_sums.cuh"
 
-// What is known of a work: looked up by one thread, while the work before begins.
+// What is known of a work tile: looked up by one thread, while the one before begins.
 struct WorkTile {
     bool exists;
     TileSegment segment;
     Corner corner;
 };
 
-// In shared memory. A work's place is taken again by the third after it, when all warps are past it.
+// In shared memory. A work tile's place is taken again by the third after it, when all warps are past it.
 struct Notes {
     static constexpr int KEPT = 3;
     WorkShare share;
@@ -83,7 +83,7 @@ struct Handed {
     }
 };
 
-// Stores a warp's sums of a work in C, or hands them over.
+// Stores a warp's sums of a work tile in C, or hands them over.
 __device__ __forceinline__ void end_work(WarpProduct& warp, const Matrices& of, const Notes& notes,
                                          const WorkTile& work, double2* workspace) {
     const Part part = of.part(work);

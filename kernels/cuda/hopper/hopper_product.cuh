@@ -143,7 +143,7 @@ __device__ __forceinline__ void multiply_tiles(unsigned char* shared, const Tens
     } else {
         take_registers<CONSUMER_REGISTERS>();
         consume(at, schedule, c, sizes, warpgroup);
-        launch_dependents();  // not before: a edge beside the last wave costs it more than it gains
+        launch_dependents();  // not before: an edge beside the last wave costs it more than it gains
     }
     cluster_barrier();  // no block ends while others of its cluster still write or arrive in its shared memory
 }

@@ -11,7 +11,7 @@ struct Feed {
 struct Notes {
     Tiles tiles;
     Feed feed;
-    unsigned int near_end[STAGES];  // warps that came near the end of a stage, over all of its waves
+    unsigned int near_end[STAGES];  // warps that came near the end of a stage, over all of its uses
 };
 
 // Begins with this block's next segment, if there is one.

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from jobs.formats.elements import Array
-from kernels.model.kernel import Launch
+from kernels.model.launch_plan import Launch
 from kernels.model.numerics import DTYPES, DTypeName, Problem
 from tests.emulation.launches import Layout, Memory, Run, execute
 from tests.emulation.programs import Compiled, Emulator

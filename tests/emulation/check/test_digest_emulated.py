@@ -9,7 +9,7 @@ import pytest
 import xxhash
 
 from jobs.formats.elements import Array
-from kernels.model.kernel import Launch
+from kernels.model.launch_plan import Launch
 from kernels.model.numerics import DTypeName
 from tests.emulation import launches
 from tests.emulation.launches import Memory, Run, execute

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from jobs.formats.elements import Array
-from kernels.model.kernel import Launch
+from kernels.model.launch_plan import Launch
 from kernels.model.numerics import DTypeName, Problem
 from tests.emulation.check.sketching import stored_memory
 from tests.emulation.launches import Memory, Run, execute

@@ -120,7 +120,7 @@ def test_nothing_outside_the_product_is_written(
     """Stores of whole boxes end with the last 16 bytes that C has part of, not with its rows' padding."""
     import cupy
 
-    from worker.cuda.launch import launch, prepare
+    from worker.cuda.launch import prepare
     from worker.cuda.memory import allocate, upload
     from worker.cuda.pitch import operand_layout, product_layout
 
@@ -134,8 +134,7 @@ def test_nothing_outside_the_product_is_written(
         c.memory.memset_async(0xFF, c.layout.bytes)
         found = choice(runner, name, problem)
         assert isinstance(found.kernel, CudaKernel)
-        function = prepare(runner.compiler, found.kernel, found.config, problem)
-        launch(function, found.kernel, found.config, problem, on_device[0], on_device[1], c)
+        prepare(runner.compiler, found.kernel, found.config, problem).launch(on_device[0], on_device[1], c)
         used = -(-n * c.layout.itemsize // 16) * 16
         padding = cupy.ndarray((m, c.layout.pitch_bytes), np.uint8, c.memory)[:, used:].get()
         assert padding.size and np.all(padding == 0xFF)

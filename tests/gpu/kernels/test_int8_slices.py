@@ -107,7 +107,7 @@ def test_what_digits_do_not_carry_is_hopper_fp32_s_to_the_last_bit(
 def test_rows_that_begin_anywhere(runner: CudaRunner, make: Make, rng: np.random.Generator) -> None:
     """Rows of 1030 elements without a gap, at no multiples of 16 bytes: the float32 kernel's copies of them, and of the
     product, are held back with it."""
-    from worker.cuda.launch import launch, prepare
+    from worker.cuda.launch import prepare
     from worker.cuda.memory import Staging, StopWatch, allocate, upload
     from worker.cuda.pitch import operand_layout, product_layout
     from worker.device.runner import gathered
@@ -120,7 +120,7 @@ def test_rows_that_begin_anywhere(runner: CudaRunner, make: Make, rng: np.random
     kernel = BY_NAME[NAME]
     assert isinstance(kernel, CudaKernel)
     config = kernel.resolve_config()
-    launch(prepare(runner.compiler, kernel, config, problem), kernel, config, problem, a, b, c)
+    prepare(runner.compiler, kernel, config, problem).launch(a, b, c)
     found = np.frombuffer(gathered(Staging().download(c, StopWatch())), np.float32).reshape(1030, 1030)
     assert_right(problem, *pair, found)
 

@@ -20,15 +20,16 @@ def make_poisoned(settings: Settings) -> Runner:
     """In the child alone: the parent must not import CuPy."""
     import cupy
 
-    from worker.cuda import runner as cuda_runner
-    from worker.cuda.launch import launch
+    from worker.cuda.launch import PreparedKernel
 
-    def poisoned(function: Any, kernel: Any, config: Any, problem: Any, a: Any, b: Any, c: Any) -> None:
-        if problem.k == FAULTS:
+    launch = PreparedKernel.launch
+
+    def poisoned(self: PreparedKernel, a: Any, b: Any, c: Any, gate: Any = ()) -> None:
+        if self.plan.problem.k == FAULTS:
             a = replace(a, memory=cupy.cuda.MemoryPointer(cupy.cuda.UnownedMemory(NOWHERE, 1 << 30, None, 0), 0))
-        launch(function, kernel, config, problem, a, b, c)
+        launch(self, a, b, c, gate)
 
-    setattr(cuda_runner, "launch", poisoned)  # noqa: B010  # the module does not export it
+    setattr(PreparedKernel, "launch", poisoned)  # noqa: B010  # a method is not to be assigned
     return _make_runner(settings)
 
 

@@ -69,13 +69,13 @@ def test_one_row_too_many_goes_apart_where_it_saves_a_turn(kernel: CudaKernel) -
     assert config["edge"] == MAX_EDGE
     problem = Problem(2049, 2049, 2049, dtype)
     assert whole_of(kernel, problem, config) == (2048, 2048)
-    assert kernel.launch(problem, config) == kernel.launch(replace(problem, m=2048, n=2048), config)
+    assert kernel.plan(problem, config).main == kernel.plan(replace(problem, m=2048, n=2048), config).main
 
 
 def whole_of(kernel: CudaKernel, problem: Problem, config: TileConfig) -> tuple[int, int]:
     """Rows and columns without edge, whether the kernel itself multiplies that or a function apart does."""
-    thin = kernel.boxes(problem, config).thin if kernel.boxes is not None else None
-    inner = kernel.inner(problem, config)
+    plan = kernel.plan(problem, config)
+    thin, inner = plan.boxes.thin if plan.boxes is not None else None, plan.inner
     return (inner.m, inner.n) if thin is None else (thin.row, thin.column)
 
 

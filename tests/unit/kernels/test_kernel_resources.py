@@ -103,7 +103,7 @@ def test_a_config_that_is_not_refused_can_be_launched(kernel: CudaKernel) -> Non
     """One block at least finds room where the shared memory it declares does; and some device has that for the main
     element type."""
     for case, record in compiled(kernel.name):
-        x, y, z = kernel.launch(case.problem, case.config).block
+        x, y, z = kernel.plan(case.problem, case.config).main.block
         archs = [ARCHITECTURES[name] for name in case.archs]
         fitting = [arch for arch in archs if kernel.misfit(case.config, case.dtype, arch.traits) is None]
         assert fitting or case.dtype != main_dtype(kernel), f"{case} fits no device"
@@ -129,7 +129,7 @@ def test_declared_shared_memory_is_what_the_compiler_and_the_launch_give(kernel:
     for dtype in {main_dtype(kernel), kernel.dtypes[-1]}:
         config = kernel.resolve_config({}, example("large", dtype), H200.traits)
         problems = [Problem(1, 1, 1, dtype, transpose_a=a, transpose_b=b) for a, b in TRANSPOSES]
-        asked = [kernel.launch(problem, config).shared_bytes for problem in problems]
+        asked = [kernel.plan(problem, config).main.shared_bytes for problem in problems]
         if any(record.static_shared_bytes for _, record in compiled(kernel.name)):
             found = compile_all((kernel_program(kernel, config, problem), H200.name) for problem in problems)
             asked = [one.static_shared_bytes + dynamic for one, dynamic in zip(found, asked, strict=True)]

@@ -28,7 +28,7 @@ from worker.cuda.bench.watch import watched
 from worker.cuda.compile import Compiler
 from worker.cuda.cublas import Cublas
 from worker.cuda.device.faults import device_faults
-from worker.cuda.launch import launch, prepare
+from worker.cuda.launch import prepare
 from worker.device.bench import Bench, Prepared, Sample, Watched
 
 Put = Callable[[OperandSet], None]  # puts one product of a set on the current stream
@@ -62,14 +62,13 @@ class CudaBench(Bench):
 
     def _ours(self, case: Case, kernel: CudaKernel) -> CudaPrepared:
         begun = time.perf_counter()
-        functions = prepare(self._compiler, kernel, case.config, self._problem)
+        prepared = prepare(self._compiler, kernel, case.config, self._problem)
         compile_ms = (time.perf_counter() - begun) * 1e3
-        shape = kernel.launch(self._problem, case.config)
 
         def put(at: OperandSet) -> None:
-            launch(functions, kernel, case.config, self._problem, at.a, at.b, at.c)
+            prepared.launch(at.a, at.b, at.c)
 
-        figures = launch_figures(functions.main, shape, self._device.multiprocessors)
+        figures = launch_figures(prepared.main, prepared.plan.main, self._device.multiprocessors)
         return CudaPrepared(self, case, put, figures, compile_ms)
 
     def _library(self, case: Case) -> CudaPrepared:

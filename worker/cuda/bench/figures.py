@@ -9,7 +9,7 @@ from cupy_backends.cuda.api import driver
 
 from jobs.benchmarks.records import LaunchFigures
 from kernels.model.architectures import WARP
-from kernels.model.kernel import Launch
+from kernels.model.launch_plan import Launch
 
 REGISTERS, LOCAL_BYTES, STATIC_SHARED_BYTES = 4, 3, 1  # the driver's numbers of a function's attributes
 MAX_THREADS_PER_MULTIPROCESSOR = 39  # cudaDeviceAttr

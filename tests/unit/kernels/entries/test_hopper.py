@@ -9,7 +9,8 @@ import pytest
 
 from kernels.catalog import BY_NAME, CATALOG
 from kernels.model.architectures import ARCHITECTURES, H200, H200_MULTIPROCESSORS
-from kernels.model.kernel import NO_CONFIG, CudaKernel, Launch, TileConfig
+from kernels.model.kernel import NO_CONFIG, CudaKernel, TileConfig
+from kernels.model.launch_plan import Launch
 from kernels.model.numerics import DTYPES, DTypeName, Problem
 from kernels.selection.choose import NoKernelError, choose
 from service.catalogue import view
@@ -105,7 +106,7 @@ def test_every_config_fits_one_block_on_a_multiprocessor(name: str, dtype: DType
     kernel = kernel_of(name)
     for config in kernel.configs():
         assert kernel.misfit(config, dtype, H200.traits) is None
-        launch = kernel.launch(Problem(4096, 4096, 64, dtype), config)
+        launch = kernel.plan(Problem(4096, 4096, 64, dtype), config).main
         assert launch.shared_bytes == kernel.shared_bytes(config, dtype)
         assert launch.on(H200_MULTIPROCESSORS)[0] == H200_MULTIPROCESSORS
 
@@ -124,7 +125,7 @@ def test_other_operands_than_16_bit_ones_are_multiplied_along_k(
     """One binary serves all transpositions, or two where B is multiplied as it lies."""
     kernel, problem = kernel_of(name), Problem(70, 80, 90, dtype, 3, *transposes, b_batched=True)
     config = kernel.resolve_config()
-    launched = kernel.as_launched(problem, config)
+    launched = kernel.plan(problem, config).launched
     along = transposes if DTYPES[dtype].itemsize == 2 else (False, dtype == "float8_e4m3" or transposes[1])
     assert launched == replace(problem, transpose_a=along[0], transpose_b=along[1])
     options = kernel_program(kernel, config, problem).options
@@ -149,9 +150,9 @@ def test_a_b_that_lies_across_k_is_multiplied_as_it_lies(name: str, dtype: DType
     config = kernel.resolve_config({"block_n": 256, "stages": 4, "cluster": 2, **own})
     for transpose_a, transpose_b in TRANSPOSES:
         problem = Problem(129, 513, 90, dtype, 3, transpose_a, transpose_b)
-        assert kernel.as_launched(problem, config) == replace(problem, transpose_a=False)
+        assert kernel.plan(problem, config).launched == replace(problem, transpose_a=False)
         assert kernel.boxes(problem, config).b == ((64, step) if transpose_b else (step, step))
-        assert kernel.launch(problem, config).grid[0] == 3 * (2 * 3 if transpose_b else 1 * 5)
+        assert kernel.plan(problem, config).main.grid[0] == 3 * (2 * 3 if transpose_b else 1 * 5)
 
 
 @ACROSS
@@ -168,7 +169,7 @@ def test_no_instruction_waits_where_an_operand_comes_from_registers(
 def test_bytes_whose_sums_are_promoted_lie_along_k() -> None:
     """Registers do not hold both."""
     kernel, problem = kernel_of("hopper_fp8"), Problem(129, 513, 90, "float8_e4m3")
-    assert kernel.as_launched(problem, kernel.resolve_config({"promote": 1})) == replace(problem, transpose_b=True)
+    assert kernel.plan(problem, kernel.resolve_config({"promote": 1})).launched == replace(problem, transpose_b=True)
 
 
 def test_the_api_says_that_no_newer_device_runs_it() -> None:

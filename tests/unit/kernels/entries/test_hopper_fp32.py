@@ -31,7 +31,7 @@ def test_sums_and_operands_stay_in_registers() -> None:
 
 @pytest.mark.parametrize("config", CONFIGS, ids=str)
 def test_as_many_blocks_find_room_as_are_launched(config: TileConfig) -> None:
-    launch = KERNEL.launch(LARGE, config)
+    launch = KERNEL.plan(LARGE, config).main
     threads, _, _ = launch.block
     assert launch.on(H200_MULTIPROCESSORS)[0] == launch.each * H200_MULTIPROCESSORS
     assert threads * launch.each == 256
@@ -42,7 +42,7 @@ def test_as_many_blocks_find_room_as_are_launched(config: TileConfig) -> None:
 def test_a_few_tiles_are_cut_among_all_blocks() -> None:
     config = KERNEL.resolve_config()
     for (m, n, k), blocks in (((1, 1, 1), 1), ((1, 1, 1280), 10), ((1025, 1025, 1025), 264), ((300, 300, 40), 9)):
-        assert KERNEL.launch(Problem(m, n, k, "float32"), config).on(H200_MULTIPROCESSORS)[0] == blocks
+        assert KERNEL.plan(Problem(m, n, k, "float32"), config).main.on(H200_MULTIPROCESSORS)[0] == blocks
 
 
 def test_the_workspace_has_room_for_every_block_s_pieces() -> None:
@@ -51,7 +51,7 @@ def test_the_workspace_has_room_for_every_block_s_pieces() -> None:
     for config in CONFIGS:
         tile_bytes = config["block_m"] * config["block_n"] * 4
         for problem in (LARGE, Problem(1, 1, 1, "float32"), Problem(1025, 1025, 1025, "float32")):
-            need, launch = KERNEL.workspace(problem, config), KERNEL.launch(problem, config)
+            need, launch = KERNEL.workspace(problem, config), KERNEL.plan(problem, config).main
             for multiprocessors in (1, H200_MULTIPROCESSORS, 144):
                 blocks = launch.on(multiprocessors)[0]
                 assert need.bytes >= (blocks + min(blocks, launch.grid[0])) * tile_bytes
@@ -61,7 +61,7 @@ def test_the_workspace_has_room_for_every_block_s_pieces() -> None:
 def test_operands_come_with_rows_of_k(transposes: tuple[bool, bool]) -> None:
     """One binary serves all transpositions."""
     problem, config = Problem(70, 80, 90, "float32", 3, *transposes, b_batched=True), KERNEL.resolve_config()
-    assert KERNEL.as_launched(problem, config) == replace(problem, transpose_a=True, transpose_b=False)
+    assert KERNEL.plan(problem, config).launched == replace(problem, transpose_a=True, transpose_b=False)
     options = kernel_program(KERNEL, config, problem).options
     assert {"-DTRANSPOSE_A=1", "-DTRANSPOSE_B=0"} <= set(options)
 

@@ -128,9 +128,9 @@ def test_small_products_and_large_batches_have_neither_sums_nor_workspace() -> N
     ):
         assert is_direct(problem, config) and kernel.passes(problem, config) == ()
         assert kernel.workspace(problem, config).bytes == 0
-        assert kernel.launch(problem, config).grid[2] <= problem.batch
+        assert kernel.plan(problem, config).main.grid[2] <= problem.batch
     problem = Problem(64, 64, 64, "float32", 9362, False, False, True, True)
-    assert kernel.launch(problem, config).grid[2] == FACTORS * problem.batch <= 65_535
+    assert kernel.plan(problem, config).main.grid[2] == FACTORS * problem.batch <= 65_535
 
 
 def test_a_half_is_the_larger_one_and_whole_runs() -> None:

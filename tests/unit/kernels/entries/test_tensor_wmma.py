@@ -40,7 +40,7 @@ def test_the_report_s_arrangement_is_among_the_configs() -> None:
     """Blocks of 1,024 threads, a fragment a warp."""
     assert REPORTED in list(KERNEL.configs())
     assert isinstance(KERNEL, CudaKernel)
-    assert KERNEL.launch(Problem(64, 128, 16, "float16"), REPORTED).block == (1024, 1, 1)
+    assert KERNEL.plan(Problem(64, 128, 16, "float16"), REPORTED).main.block == (1024, 1, 1)
 
 
 def test_bfloat16_needs_a_newer_device_than_float16() -> None:

@@ -246,7 +246,7 @@ def test_contended_and_throttled_measurements_are_warned_of() -> None:
     assert summary(records, []).warnings == (
         "5 of 5 measurements were taken while another process used the device: naive float32 1×1×1, "
         "naive float32 2×2×2, naive float32 3×3×3 and 2 more.",
-        "1 of 5 measurements was taken while number or a power brake held the clock down: naive float32 1×1×1.",
+        "1 of 5 measurements was taken while heat or a power brake held the clock down: naive float32 1×1×1.",
     )
 
 

@@ -37,7 +37,7 @@ class Recorded:
         return self.cost(config, number)
 
     def in_round(self, number: int) -> list[TileConfig]:
-        return [config for config, number in self.asked if number == number]
+        return [config for config, asked_in in self.asked if asked_in == number]
 
 
 def finalists(cost: Cost, *, seed: str = "0", **tune: object) -> list[TileConfig]:

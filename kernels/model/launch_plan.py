@@ -1,0 +1,58 @@
+"""What a launch of a kernel comes to. It follows from the problem and the config, and is worked out once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kernels.model.boxes import Boxes
+from kernels.model.numerics import Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """Grid and block in CUDA's x, y, z order, and the dynamic shared memory of one block."""
+
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int = 0
+    resident: bool = False  # the grid counts tiles, and no more blocks than the device has room for go through them
+    cluster: int = 1  # blocks next to each other on x that start together, as the source says
+    each: int = 1  # resident blocks of a multiprocessor
+    parts: int = 1  # that a tile may be cut into, where there are fewer tiles than resident blocks
+
+    def on(self, multiprocessors: int) -> tuple[int, int, int]:
+        """The grid that is launched on a device of so many multiprocessors: whole clusters, as many as get work."""
+        if not self.resident:
+            return self.grid
+        clusters = min(self.grid[0] * self.parts, max(multiprocessors * self.each // self.cluster, 1))
+        return (clusters * self.cluster, *self.grid[1:])
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """A function of a kernel's file that runs before the kernel itself, or behind it, with the same arguments."""
+
+    name: str
+    launch: Launch
+    behind: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """Device memory that a kernel needs beside the matrices, its last argument; the first bytes start as zero."""
+
+    bytes: int
+    zeroed_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchPlan:
+    """A kernel's launches for one problem and config."""
+
+    problem: Problem
+    inner: Problem  # without its edge, which a separate function computes
+    launched: Problem  # and as the kernel's function finds it: with operands transposed as it wants them
+    main: Launch
+    passes: tuple[Pass, ...] = ()
+    workspace: Workspace | None = None
+    boxes: Boxes | None = None  # where set, the function is given tensor maps, not addresses
