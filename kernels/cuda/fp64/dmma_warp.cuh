@@ -12,7 +12,7 @@ constexpr int BLOCKS =
 static_assert(BLOCK_M % WARP_M == 0 && BLOCK_N % WARP_N == 0, "the block's tile is a whole number of warp tiles");
 static_assert(WARP_M % SQUARE == 0 && WARP_N % SQUARE == 0, "a warp's tile is a whole number of 16×16 squares");
 static_assert(BLOCK_K % STEP == 0, "the tile's depth is a whole number of instructions");
-static_assert(STEPS % 2 == 0 && ITEMS % SETS_OF_A == 0, "slabs take work_tiles in sets of registers");
+static_assert(STEPS % 2 == 0 && ITEMS % SETS_OF_A == 0, "slabs take turns in sets of registers");
 static_assert(AHEAD >= 1 && AHEAD <= SLABS_M, "what is read ahead is of this step or the next");
 
 using LayoutA = Layout<BLOCK_M, A_ALONG_K>;
