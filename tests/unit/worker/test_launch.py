@@ -1,0 +1,89 @@
+"""What is put on the stream for a product, in which order, and what may overlap; on a device that is not there."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+SQUARE = {"m": 1024, "n": 1024, "k": 1024}
+CASES: dict[str, dict[str, Any]] = {
+    "plain": {"kernel": "naive", "problem": SQUARE | {"dtype": "float32"}},
+    "transposed before": {"kernel": "hopper_fp32", "problem": SQUARE | {"dtype": "float32"}},
+    "as it wants them": {"kernel": "hopper_fp32", "problem": SQUARE | {"dtype": "float32", "transpose_a": True}},
+    "digits": {"kernel": "fp32_emulated", "problem": SQUARE | {"dtype": "float32"}},
+    "too small for digits": {"kernel": "fp32_emulated", "problem": {"m": 1024, "n": 1024, "k": 63, "dtype": "float32"}},
+    "edge": {"kernel": "tensor_fp64", "problem": {"m": 4097, "n": 4096, "k": 512, "dtype": "float64"}},
+    "rows out of reach": {"kernel": "hopper_bf16", "problem": {"m": 333, "n": 333, "k": 333, "dtype": "bfloat16"}},
+}
+CASES["edge"]["config"] = {"edge": 8}
+CASES["rows out of reach"]["dense"] = True
+
+
+@pytest.fixture(scope="module")
+def launched() -> dict[str, list[dict[str, Any]]]:
+    """The driver's calls for each case."""
+    lines = "".join(f"{json.dumps(case)}\n" for case in CASES.values())
+    command = [sys.executable, "-m", "tests.support.kernels.launched"]
+    done = subprocess.run(command, input=lines, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    return dict(zip(CASES, map(json.loads, done.stdout.splitlines()), strict=True))
+
+
+def names(calls: list[dict[str, Any]]) -> list[str]:
+    return [one["call"] for one in calls]
+
+
+def overlapping(calls: list[dict[str, Any]]) -> list[str]:
+    return [one["call"] for one in calls if one.get("dependent")]
+
+
+def test_a_plain_kernel_is_one_launch_of_addresses_and_sizes(launched: dict[str, list[dict[str, Any]]]) -> None:
+    (call,) = launched["plain"]
+    assert not call["dependent"] and call["maps"] == 0
+    assert call["numbers"][3:6] == [1024, 1024, 1024] and call["numbers"][-1] == 1  # m, n, k; batch
+
+
+def test_an_operand_is_transposed_first_and_the_kernel_overlaps_that(launched: dict[str, list[dict[str, Any]]]) -> None:
+    calls = launched["transposed before"]
+    assert names(calls)[0] == "transpose" and names(calls)[-1] == "hopper_fp32"
+    assert overlapping(calls) == ["hopper_fp32"]
+    assert overlapping(launched["as it wants them"]) == []
+    assert "transpose" not in names(launched["as it wants them"])
+
+
+def test_passes_overlap_each_other_and_the_fallback_looks_at_the_verdict(
+    launched: dict[str, list[dict[str, Any]]],
+) -> None:
+    calls = launched["digits"]
+    passes = ["emulated_measure", "emulated_judge", "emulated_split", "fp32_emulated", "emulated_lines"]
+    assert names(calls) == ["memset", *passes, "transpose", "hopper_fp32"]
+    assert overlapping(calls) == [*passes[1:], "transpose", "hopper_fp32"]  # not the first: a memset lets nobody begin
+    workspace = calls[1]["numbers"][-1]
+    assert all(call["numbers"][-1] == workspace for call in calls[1:6])
+    assert all(call["gated"] and call["numbers"][-1] == workspace for call in calls[6:])
+
+
+def test_where_the_fallback_always_multiplies_nothing_else_is_launched(
+    launched: dict[str, list[dict[str, Any]]],
+) -> None:
+    calls = launched["too small for digits"]
+    assert names(calls) == names(launched["transposed before"]) and not any(call.get("gated") for call in calls)
+
+
+def test_an_edge_is_multiplied_beside_the_kernel(launched: dict[str, list[dict[str, Any]]]) -> None:
+    calls = launched["edge"]
+    assert names(calls) == ["tensor_fp64", "edge"] and overlapping(calls) == ["edge"]
+    assert calls[0]["numbers"][3:5] == [4096, 4096] and calls[1]["numbers"][3:5] == [4097, 4096]
+    assert calls[1]["numbers"][-2:] == [4096, 4096]  # where the edge begins
+
+
+def test_rows_that_bulk_copies_do_not_reach_are_copied(launched: dict[str, list[dict[str, Any]]]) -> None:
+    """By CuPy's own copy, which is no kernel."""
+    (call,) = launched["rows out of reach"]
+    assert call["call"] == "hopper_bf16" and call["maps"] == 3 and call["numbers"][:3] == [333, 333, 333]
