@@ -10,7 +10,6 @@ fp32_emulated:cluster=1. Sizes from 8192 on take the kinds in LARGE_KINDS, unles
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -22,6 +21,7 @@ import numpy as np
 
 from benchmarks.measure.element_errors import Errors, Float64Reference
 from benchmarks.operand_kinds import FAR, KINDS, Pair, square
+from benchmarks.recorded import write_rows
 from jobs.formats.elements import STORAGE_DTYPES, Array
 from jobs.settings import Settings
 from kernels.catalog import BY_NAME
@@ -130,7 +130,7 @@ def main() -> None:
     about = {"environment": dated_environment(*PACKAGES), "device": runner.device.name, "seed": arguments.seed}
     for row in measured(runner, arguments.sizes, arguments.kernels, arguments.kinds, arguments.seed):
         rows.append(row)
-        arguments.out.write_text(json.dumps(about | {"rows": rows}, indent=1) + "\n")
+        write_rows(arguments.out, about, rows)
         errors = ", ".join(
             f"{name} {error:.3g} ({row['worst_row'][name]:.3g})" for name, error in row["errors"].items()
         )

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.recorded import write
 from jobs.formats.elements import Array
 from kernels.catalog import BY_NAME, CATALOG
 from tools.stack import Stack
@@ -110,10 +111,7 @@ def main() -> None:
     with TemporaryDirectory() as name, Stack(Path(name), devices=("gpu:0", "cpu")) as stack:
         results = measure(stack.url, Path(name))
         devices = json.loads(curl(f"{stack.url}/v1/devices"))["devices"]
-    out.write_text(
-        json.dumps({"environment": dated_environment(*PACKAGES), "devices": devices, "results": results}, indent=1)
-        + "\n"
-    )
+    write(out, {"environment": dated_environment(*PACKAGES), "devices": devices, "results": results})
     print(out)
 
 

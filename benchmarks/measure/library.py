@@ -10,7 +10,6 @@ cold cache, launches queued before they are timed.
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.kernel_targets import TargetShape
 from benchmarks.measure.interleaved import Put, median_ms, sampler_of
+from benchmarks.recorded import write_rows
 from jobs.benchmarks.spec import DataSpec
 from jobs.settings import Settings
 from kernels.model.numerics import DTypeName, Problem
@@ -88,7 +88,7 @@ def main() -> None:
     about = {"environment": dated_environment(*PACKAGES), "device": library.runner.device.name}
     for row in measured(library, asked.sizes):
         rows.append(row)
-        asked.out.write_text(json.dumps(about | {"rows": rows}, indent=1) + "\n")
+        write_rows(asked.out, about, rows)
         print(row, flush=True)
 
 

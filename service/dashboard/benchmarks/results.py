@@ -26,7 +26,7 @@ PER_PAGE = 100
 router = APIRouter(include_in_schema=False)
 
 
-class ResultsQuery(ChartView):
+class ResultsPageQuery(ChartView):
     """What of the results is shown, and how: the query."""
 
     kernel: Text = ""
@@ -75,12 +75,12 @@ class ResultsView:
 
 
 @router.get("/ui/benchmarks/{job_id}")
-async def benchmark(request: Request, job_id: str, view: Annotated[ResultsQuery, Query()]) -> Response:
+async def benchmark(request: Request, job_id: str, view: Annotated[ResultsPageQuery, Query()]) -> Response:
     context = context_of(request)
     return await context.call(_page, request, context, job_id, view)
 
 
-def _page(request: Request, context: Context, job_id: str, view: ResultsQuery) -> Response:
+def _page(request: Request, context: Context, job_id: str, view: ResultsPageQuery) -> Response:
     """For worker threads: a thousand cases take their time. Raises JobNotFound, NotFound, StoreUnavailable."""
     job = find_benchmark(context, job_id, owner_of(request))
     results = results_of(context, job)
@@ -106,7 +106,7 @@ def _values(chosen: str, found: Any) -> list[str]:
     return list(dict.fromkeys([*found, *([chosen] if chosen else [])]))
 
 
-def _shown(results: Results, view: ResultsQuery) -> ResultsView:
+def _shown(results: Results, view: ResultsPageQuery) -> ResultsView:
     csv = f"/v1/benchmarks/{results.job.id}/results?format=csv"
     matching = _sorted([case for case in results.records if _matches(case, view)], view.sort)
     first = (view.number - 1) * PER_PAGE
@@ -121,7 +121,7 @@ def _shown(results: Results, view: ResultsQuery) -> ResultsView:
     )
 
 
-def _matches(case: CaseResult, view: ResultsQuery) -> bool:
+def _matches(case: CaseResult, view: ResultsPageQuery) -> bool:
     wanted = ((view.kernel, case.kernel), (view.dtype, case.dtype), (view.status, case.status))
     return all(not asked or asked == value for asked, value in wanted)
 
