@@ -82,6 +82,7 @@ class Measurement:
     resident_blocks: int | None = None  # on one multiprocessor at once
     sm_clock_mhz: float | None = None  # mean while it was timed
     error_vs_float64: float | None = None  # relative, in the Frobenius norm
+    worst_row_error: float | None = None  # the same of the row that is off the most
     dram_bytes: float | None = None  # that counters saw
     row_alignment_bytes: int | None = None  # largest power of two, up to 16, that rows begin at multiples of
     cache: Cache | None = None  # L2 before each sample

@@ -85,6 +85,7 @@ def _checks(rounds: Sequence[CaseRecord]) -> dict[str, Any]:
         "before": _worse_check(record.before for record in rounds),
         "after": _worse_check(record.after for record in rounds),
         "error_vs_float64": max((r.error_vs_float64 for r in rounds if r.error_vs_float64 is not None), default=None),
+        "worst_row_error": max((r.worst_row_error for r in rounds if r.worst_row_error is not None), default=None),
     }
 
 

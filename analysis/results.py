@@ -237,6 +237,7 @@ def _measurement(result: CaseResult, device: Device) -> Measurement:
         resident_blocks=launch.resident_blocks,
         sm_clock_mhz=result.state.sm_clock_mhz,
         error_vs_float64=result.error_vs_float64,
+        worst_row_error=result.worst_row_error,
         row_alignment_bytes=_row_alignment(result),
         cache=result.cache,
     )

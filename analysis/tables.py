@@ -72,7 +72,7 @@ COLUMNS: dict[str, Column] = {
     **_inner("number", "state", {name: name for name in ("temp_c_start", "temp_c_max", "power_w_mean")}),
     "verified": ("truth", lambda one: _verified(one.before, one.after)),
     **_inner("number", "after", {"residual": "residual", "threshold": "threshold"}),
-    **_plain("number", "error_vs_float64"),
+    **_plain("number", "error_vs_float64", "worst_row_error"),
     **_plain("truth", "contended", "throttled", "power_limited"),
 }
 

@@ -145,7 +145,8 @@ def correctness(pairs: Sequence[Pair]) -> Iterator[Block]:
         return
     yield Heading(2, "Correctness")
     rows = tuple((f"{kernel}, {dtype}", *_checked(group)) for (kernel, dtype), group in groups.items())
-    head = ("kernel", "checked", "right", "largest residual", "its threshold", "largest error against float64")
+    errors = "largest error against float64", "of the worst row"
+    head = ("kernel", "checked", "right", "largest residual", "its threshold", *errors)
     yield Table("Products checked, and the largest disagreement of each kernel; relative", head, rows)
     yield plot("error")
 
@@ -154,12 +155,14 @@ def _checked(group: Sequence[CaseResult]) -> tuple[str, ...]:
     checks = [check for result in group for check in (result.before, result.after) if check is not None]
     worst = max((check for check in checks if check.residual is not None), key=lambda c: c.residual or 0, default=None)
     errors = [result.error_vs_float64 for result in group if result.error_vs_float64 is not None]
+    of_rows = [result.worst_row_error for result in group if result.worst_row_error is not None]
     return (
         str(len(checks)),
         str(sum(check.passed for check in checks)),
         small(worst.residual if worst else None),
         small(worst.threshold if worst else None),
         small(max(errors, default=None)),
+        small(max(of_rows, default=None)),
     )
 
 

@@ -127,6 +127,9 @@ class CaseRecord(Strict):
     error_vs_float64: float | None = Field(
         None, description="Relative error against the float64 product on some rows, in the Frobenius norm."
     )
+    worst_row_error: float | None = Field(
+        None, description="The same of the row that is off the most: a lost row hides in the norm of a large product."
+    )
     contended: bool = Field(False, description="Another process was on the device.")
     throttled: bool = Field(False, description="Heat or power brake held the clock down, or many samples were dropped.")
     power_limited: bool = Field(False, description="The power cap held the clock down; usual for large products.")

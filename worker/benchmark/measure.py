@@ -38,7 +38,7 @@ def measure(bench: Bench, case_run: CaseRun, check: Check) -> Result:
     if not known["before"].passed:
         return case_run.without_figures("incorrect", why_wrong(known["before"]), **known)
     if case_run.round == 0:
-        known["error_vs_float64"] = bench.error_vs_float64()
+        known |= _errors(bench)
     taken, watched = _sampled(bench, prepared, case_run, check)
     known |= _of_sampling(case_run, taken, watched)
     if len(taken.kept) < min(MIN_SAMPLES, case_run.timing.min_samples):
@@ -66,6 +66,12 @@ def _sampled(bench: Bench, prepared: Prepared, case_run: CaseRun, check: Check) 
     with bench.watch() as watched:
         taken = take(bench, prepared, case_run.timing, reps, check)
     return taken, watched
+
+
+def _errors(bench: Bench) -> dict[str, float]:
+    """Of the product as it lies there, as a record has them."""
+    errors = bench.errors_vs_float64()
+    return {} if errors is None else {"error_vs_float64": errors.frobenius, "worst_row_error": errors.worst_row}
 
 
 def _of_sampling(case_run: CaseRun, taken: SampleSet, watched: Watched) -> dict[str, Any]:

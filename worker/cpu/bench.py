@@ -25,7 +25,7 @@ from worker.check.rounding import rounding_of
 from worker.cpu.blas import multiply
 from worker.cpu.data import operand, stored
 from worker.cpu.usage import ProcessorTimes, last_cache_bytes
-from worker.device.bench import Bench, Prepared, Sample, Watched
+from worker.device.bench import Bench, Prepared, ProductErrors, Sample, Watched, product_errors
 
 CPU = DeviceTraits("cpu")
 MIN_FLUSH_BYTES = 64 << 20
@@ -70,7 +70,7 @@ class CpuBench(Bench):
             HostMatrix(core(self.c, transposed=False), problem.product_dtype),
         )
 
-    def error_vs_float64(self) -> float | None:
+    def errors_vs_float64(self) -> ProductErrors | None:
         """Of the first product of a batch."""
         problem = self.problem
         if DTYPES[problem.dtype].is_integer:
@@ -78,9 +78,8 @@ class CpuBench(Bench):
         rows = np.unique(np.linspace(0, problem.m - 1, SAMPLED_ROWS).astype(int))
         a, b, c = (core(matrix, transposed=False)[0] for matrix in (self.a, self.b, self.c))
         exact = as_float64(a[rows], problem.dtype) @ as_float64(b, problem.dtype)
-        size = float(np.linalg.norm(exact))
-        distance = float(np.linalg.norm(as_float64(c[rows], problem.product_dtype) - exact))
-        return distance / size if size else distance
+        of_rows = np.square(as_float64(c[rows], problem.product_dtype) - exact).sum(axis=1)
+        return product_errors(of_rows, np.square(exact).sum(axis=1))
 
     def largest_error_ratio(self) -> float:
         ratio = self._integer_ratio if DTYPES[self.problem.dtype].is_integer else self._float_ratio

@@ -9,9 +9,12 @@ from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from jobs.benchmarks.cases import Case
 from jobs.benchmarks.records import CopyFigures, DeviceState, LaunchFigures
 from jobs.benchmarks.spec import CacheState
+from jobs.formats.elements import Array
 from worker.check.checked import Checkable
 
 
@@ -45,6 +48,21 @@ class Prepared(ABC):
         """Times so many launches after one another. Raises DeviceFault."""
 
 
+@dataclass(frozen=True, slots=True)
+class ProductErrors:
+    """Relative to the true product, or to its row; absolute where that is zero."""
+
+    frobenius: float
+    worst_row: float
+
+
+def product_errors(wrong: Array, size: Array) -> ProductErrors:
+    """From sums of squares by row: of differences, and of the true elements."""
+    whole, rows = size.sum(), np.where(size > 0, size, 1.0)
+    frobenius = np.sqrt(wrong.sum() / (whole if whole else 1.0))
+    return ProductErrors(float(frobenius), float(np.sqrt((wrong / rows).max(initial=0.0))))
+
+
 class Bench(ABC):
     """The operands of one problem on a device. Good until its context ends; for one thread."""
 
@@ -63,8 +81,8 @@ class Bench(ABC):
         """Operands and product for the check of `worker/check/verify.py`."""
 
     @abstractmethod
-    def error_vs_float64(self) -> float | None:
-        """Relative error of the product against float64 on some rows, in the Frobenius norm; None for integers."""
+    def errors_vs_float64(self) -> ProductErrors | None:
+        """Of the product against float64, on some rows; None for integers."""
 
     @abstractmethod
     def largest_error_ratio(self) -> float:

@@ -136,11 +136,18 @@ def _entries(records: Mapping[str, CaseRecord]) -> Iterator[Entry]:
 
 def _trial(record: CaseRecord, library: CaseRecord | None) -> Trial:
     assert record.gflops is not None, "what is ok has figures"
-    error = None if record.error_vs_float64 is None else record.error_vs_float64 * OTHER_OPERANDS
     return Trial(
         kernel=record.kernel,
         config=record.config,
         gflops=record.gflops,
         fraction_of_baseline=record.gflops / library.gflops if library and library.gflops else None,
-        error_of_baseline=error_ratio(error, library.error_vs_float64) if library else None,
+        error_of_baseline=_error_of_library(record, library) if library else None,
     )
+
+
+def _error_of_library(record: CaseRecord, library: CaseRecord) -> float | None:
+    """In the Frobenius norm or in the worst row, whichever is the more."""
+    pairs = (record.error_vs_float64, library.error_vs_float64), (record.worst_row_error, library.worst_row_error)
+    ratios = [error_ratio(None if own is None else own * OTHER_OPERANDS, other) for own, other in pairs]
+    known = [ratio for ratio in ratios if ratio is not None]
+    return max(known) if ratios[0] is not None and known else None

@@ -32,7 +32,7 @@ class ResultsPageQuery(ChartView):
     kernel: Text = ""
     dtype: Text = ""
     status: Text = ""
-    sort: Literal["", "size", "gflops", "baseline", "kernel_ms", "error", "spread"] = ""
+    sort: Literal["", "size", "gflops", "baseline", "kernel_ms", "error", "worst_row", "spread"] = ""
     number: int = Field(1, alias="page", ge=1, le=10_000)
 
 
@@ -52,6 +52,7 @@ ORDERS: Mapping[str, Order] = MappingProxyType(
         "baseline": Order("Of the baseline", lambda case: _ratio(case), falls=True),
         "kernel_ms": Order("Kernel, ms", lambda case: case.kernel_ms),
         "error": Order("Error", lambda case: case.error_vs_float64, falls=True),
+        "worst_row": Order("Worst row", lambda case: case.worst_row_error, falls=True),
         "spread": Order("Spread", lambda case: case.rel_iqr, falls=True),
     }
 )

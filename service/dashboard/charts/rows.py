@@ -29,7 +29,9 @@ def published_rows(found: Sequence[Measurement]) -> list[Row]:
 
 
 def _cells(one: Measurement, speed_up: float | None, share: float | None) -> Iterator[tuple[str, Value]]:
-    for name in ("dtype", "accuracy", "m", "n", "k", "batch", "status", "kernel_ms", "gflops", "error_vs_float64"):
+    for name in ("dtype", "accuracy", "m", "n", "k", "batch", "status", "kernel_ms", "gflops"):
+        yield name, getattr(one, name)
+    for name in ("error_vs_float64", "worst_row_error"):
         yield name, getattr(one, name)
     for name in ("h2d_ms", "d2h_ms", "registers", "local_bytes", "occupancy", "resident_blocks", "sm_clock_mhz"):
         yield name, getattr(one, name)

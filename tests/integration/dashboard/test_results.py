@@ -155,7 +155,7 @@ def test_a_recorded_run_with_everything(
     case = next(one for one in recorded["ladder"].records if one.kernel == "register_tiled_rows")
     assert case.fraction_of_baseline is not None
     assert first[6].startswith(f"{100 * case.fraction_of_baseline.value:.1f} % (")
-    assert first[10] == str(case.launch.registers)
+    assert first[11] == str(case.launch.registers)
 
 
 def test_a_product_is_no_benchmark(browser: httpx.Client) -> None:

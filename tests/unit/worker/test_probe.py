@@ -16,7 +16,7 @@ from kernels.model.numerics import Problem
 from kernels.selection.choose import Choice, choose, contenders
 from kernels.selection.tuned import TABLES, Entry, nearby
 from tests.support.workers.simulated import Behaviour, SimulatedBench, SimulatedRunner
-from worker.device.bench import Bench, Watched
+from worker.device.bench import Bench, ProductErrors, Watched
 from worker.product import probe
 from worker.product.probe import Probes
 
@@ -33,7 +33,7 @@ class Timed(SimulatedRunner):
         super().__init__(Behaviour(time_us=lambda _: time_us(self.cases[-1]), on_prepare=self._prepared))
         for name, value in behaviour.items():
             setattr(self.behaviour, name, value)
-        self._error = error
+        self._error = self.of_worst_row = error
         self.refused = ""
 
     def _prepared(self, case: Case) -> None:
@@ -46,8 +46,11 @@ class Timed(SimulatedRunner):
         assert not alone, "operands kept for products stay"
         self.behaviour.benches += 1
         bench = SimulatedBench(problem, data, self.behaviour)
-        bench.error_vs_float64 = lambda: self._error(self.cases[-1])  # type: ignore[method-assign]
+        bench.errors_vs_float64 = lambda: self._errors(self.cases[-1])  # type: ignore[method-assign]
         yield bench
+
+    def _errors(self, case: Case) -> ProductErrors:
+        return ProductErrors(self._error(case), self.of_worst_row(case))
 
 
 def only(kernel: str, fast_us: float = 20.0, slow_us: float = 100.0, **config: int) -> Speed:
@@ -93,6 +96,19 @@ def test_of_configs_that_are_as_exact_the_fastest_is_taken() -> None:
     runner = Timed(lambda case: 100.0 if case.kernel == "cublas" else 3.0 * case.config.get("min_products", 30), error)
     chosen = Probes(runner).choose(NEW, "fp32", nothing)
     assert (chosen.kernel.name, chosen.config["min_products"]) == ("fp32_emulated", 7)
+
+
+def test_a_config_that_loses_a_row_is_not_as_exact() -> None:
+    """However small its error is in the norm of the whole product."""
+
+    def of_worst_row(case: Case) -> float:
+        return LIBRARY_ERROR * (4.0 if case.config.get("min_products") in (6, 7) else 0.5)
+
+    runner = Timed(lambda case: 100.0 if case.kernel == "cublas" else 3.0 * case.config.get("min_products", 30))
+    runner._error = lambda case: LIBRARY_ERROR * (1.0 if case.kernel == "cublas" else 0.5)
+    runner.of_worst_row = lambda case: LIBRARY_ERROR if case.kernel == "cublas" else of_worst_row(case)
+    chosen = Probes(runner).choose(NEW, "fp32", nothing)
+    assert (chosen.kernel.name, chosen.config["min_products"]) == ("fp32_emulated", 8)
 
 
 def test_a_kernel_is_tried_in_its_default_config_too() -> None:

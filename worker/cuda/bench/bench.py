@@ -29,7 +29,7 @@ from worker.cuda.compile import Compiler
 from worker.cuda.cublas import Cublas
 from worker.cuda.device.faults import device_faults
 from worker.cuda.launch import prepare
-from worker.device.bench import Bench, Prepared, Sample, Watched
+from worker.device.bench import Bench, Prepared, ProductErrors, Sample, Watched
 
 Put = Callable[[OperandSet], None]  # puts one product of a set on the current stream
 
@@ -95,11 +95,11 @@ class CudaBench(Bench):
         return as_operands(self._compiler, self._problem, self._sets[0])
 
     @device_faults()
-    def error_vs_float64(self) -> float | None:
+    def errors_vs_float64(self) -> ProductErrors | None:
         """Of the first product of a batch."""
         if DTYPES[self._problem.dtype].is_integer:
             return None
-        return Reference(self._problem, self._sets[0]).error()
+        return Reference(self._problem, self._sets[0]).errors()
 
     @device_faults()
     def largest_error_ratio(self) -> float:

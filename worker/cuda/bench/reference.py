@@ -11,6 +11,7 @@ import numpy as np
 from kernels.model.numerics import DTYPES, AccuracyName, Problem
 from worker.check.rounding import Rounding, rounding_of
 from worker.cuda.bench.operands import OperandSet, as_float64, view
+from worker.device.bench import ProductErrors, product_errors
 
 ERROR_ROWS = 128  # of the product, spread evenly
 BLOCK_ELEMENTS = 1 << 24  # of an operand widened at a time: 128 MiB
@@ -27,19 +28,19 @@ class Reference:
         self._a, self._b, self._c = (view(matrix, item) for matrix in (at.a, at.b, at.c))
         self._edge = max(16, min(LARGEST_BLOCK, BLOCK_ELEMENTS // max(1, problem.k)))
 
-    def error(self) -> float:
-        """Relative error on at most ERROR_ROWS rows, in the Frobenius norm; of a product of zeros the absolute one."""
+    def errors(self) -> ProductErrors:
+        """On at most ERROR_ROWS rows."""
         problem = self._problem
         count = max(1, min(ERROR_ROWS, 2 * BLOCK_ELEMENTS // max(1, problem.k)))
         rows = cupy.asarray(np.unique(np.linspace(0, problem.m - 1, count).astype(np.int64)))
         a, given = self._wide(self._a[rows]), self._c[rows]
-        wrong = true_size = 0.0
+        wrong, size = cupy.zeros(len(rows)), cupy.zeros(len(rows))
         for columns in self._slices(problem.n):
             true = a @ self._wide(self._b[:, columns])
             difference = as_float64(given[:, columns], problem.product_dtype) - true
-            wrong += float(cupy.sum(difference * difference))
-            true_size += float(cupy.sum(true * true))
-        return float(np.sqrt(wrong / true_size) if true_size else np.sqrt(wrong))
+            wrong += cupy.sum(difference * difference, axis=1)
+            size += cupy.sum(true * true, axis=1)
+        return product_errors(cupy.asnumpy(wrong), cupy.asnumpy(size))
 
     def largest_ratio(self, accuracy: AccuracyName) -> float:
         """Of every element, its distance from the float64 one over what rounding in that class explains.
