@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from functools import partial
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from threading import Event, Thread
 from typing import Any
 
@@ -41,13 +41,21 @@ class MatmulApi(FastAPI):
         return self.openapi_schema
 
 
+def _version() -> str:
+    """As installed; a checkout that is run without being installed has none."""
+    try:
+        return version("matmul-service")
+    except PackageNotFoundError:
+        return "0+unknown"
+
+
 def create_app(settings: Settings | None = None) -> FastAPI:
     """Raises InvalidSettings for settings that are not safe or not complete."""
     settings = settings or get_settings()
     metrics = HttpMetrics()
     app = MatmulApi(
         title="matmul-service",
-        version=version("matmul-service"),
+        version=_version(),
         default_response_class=Response,  # routes make their responses themselves
         lifespan=_lifespan(settings, metrics),
         docs_url=None,  # FastAPI's pages load scripts from elsewhere
