@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 MAX_ON_AXIS, MAX_IN_MAP = 16, 24  # configs that can be read beside each other, and below each other
 MANY_PANELS = 3
-ROOM_FOR_LETTERS = 50  # along the foot
+ROOM_FOR_LETTERS = 50  # along the x axis
 MAX_SIZES_WITH_FIGURES = 11  # columns of a map that have room for numbers
 
 Config = tuple[tuple[str, int], ...]
@@ -100,7 +100,7 @@ def _title(sweep: Sweep, shown: int) -> str:
 
 
 def draw_block_sizes(found: Sequence[Measurement]) -> Figure:
-    """A panel for each kernel: configs along the foot, a line for each size."""
+    """A panel for each kernel: configs along the x axis, a line for each size."""
     shown = sweeps(found)
     sizes = sorted({size for sweep in shown for size in sweep.sizes})
     heights = [3.3 if len(shown) < MANY_PANELS else 2.4] * len(shown)

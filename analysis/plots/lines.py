@@ -1,4 +1,4 @@
-"""Plots with sizes along the foot: speed, time, speed-up, fraction of the baseline, error."""
+"""Plots with sizes along the x axis: speed, time, speed-up, fraction of the baseline, error."""
 
 from __future__ import annotations
 

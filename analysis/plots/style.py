@@ -156,7 +156,7 @@ def spaced(rising: Sequence[float], min_ratio: float) -> list[float]:
 
 
 def values_axis(axes: Axes, label: str, *, log: bool) -> None:
-    """Upwards; plain numbers, with a separator of thousands; from 0 where linear."""
+    """The y axis: plain numbers, with a separator of thousands; from 0 where linear."""
     axes.set_ylabel(label)
     if log:
         axes.set_yscale("log")

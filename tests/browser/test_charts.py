@@ -104,18 +104,18 @@ def test_the_keyboard_goes_from_point_to_point(tab: Tab) -> None:
 def test_chosen_fields_are_in_the_address_and_survive_a_reload(tab: Tab, two: tuple[str, str]) -> None:
     page = opened(tab, f"/ui/benchmarks/{two[0]}")
     page.evaluate("window.isFirst = true")
-    page.get_by_label("Upwards", exact=True).select_option("kernel_ms")
+    page.get_by_label("y axis", exact=True).select_option("kernel_ms")
     expect(page.locator("caption", has_text="kernel_ms by n, coloured by kernel")).to_be_visible()
-    page.get_by_label("Along the foot", exact=True).select_option("flops")
+    page.get_by_label("x axis", exact=True).select_option("flops")
     page.get_by_label("Colour", exact=True).select_option("n")
-    page.get_by_label("Scale upwards").select_option("log")
+    page.get_by_label("y scale").select_option("log")
     expect(legend(page)).to_have_text(["n 1024", "n 256", "n 64"], use_inner_text=True)
     assert page.evaluate("window.isFirst"), "the page is still the same"
     chosen = {"plot": ["gflops"], "x": ["flops"], "y": ["kernel_ms"], "colour": ["n"], "yscale": ["log"]}
     assert query(page) == chosen
     page.reload()
     expect(legend(page)).to_have_text(["n 1024", "n 256", "n 64"], use_inner_text=True)
-    expect(page.get_by_label("Upwards", exact=True)).to_have_value("kernel_ms")
+    expect(page.get_by_label("y axis", exact=True)).to_have_value("kernel_ms")
     expect(page.locator("caption", has_text="kernel_ms by flops, coloured by n")).to_be_visible()
     assert query(page) == chosen
 
@@ -124,7 +124,7 @@ def test_the_latest_choice_counts_whichever_reply_comes_first(tab: Tab, two: tup
     page = opened(tab, f"/ui/benchmarks/{two[0]}")
     held: list[Route] = []
     page.route(lambda url: "y=kernel_ms" in url and "colour=n" not in url, lambda route: held.append(route))
-    page.get_by_label("Upwards", exact=True).select_option("kernel_ms")
+    page.get_by_label("y axis", exact=True).select_option("kernel_ms")
     page.wait_for_function("location.search.includes('y=kernel_ms')")
     page.get_by_label("Colour", exact=True).select_option("n")
     expect(legend(page)).to_have_text(["n 1024", "n 256", "n 64"], use_inner_text=True)
@@ -154,7 +154,7 @@ def test_the_legend_hides_lines_by_keyboard(tab: Tab) -> None:
 def test_published_results_are_laid_over_one_s_own(tab: Tab, two: tuple[str, str]) -> None:
     page = opened(tab, f"/ui/benchmarks/{two[0]}")
     expect(legend(page)).to_have_count(1)
-    page.get_by_text("Lay published results over it").click()
+    page.get_by_text("Overlay published results").click()
     page.get_by_label("on a P100").check()
     expect(legend(page).filter(has_text="NVIDIA Tesla P100").first).to_be_visible()
     assert query(page)["over"] == ["p100_register_blocking"]

@@ -13,7 +13,7 @@ import { LONGEST_WORD, nearPeaks, nearestAlong, shapeOf, ticks } from "./chart_s
 /** All that a drawing depends on.
  * @typedef {object} Scene
  * @property {Series[]} series
- * @property {string[] | null} words  what places along the foot stand for
+ * @property {string[] | null} words  what places along the x axis stand for
  * @property {Choice} choice
  * @property {Peak[]} peaks
  * @property {Map<string, Style>} styles
@@ -25,7 +25,7 @@ const REACH = 40; // pixels within which a point is meant
 const HEIGHT = 420;
 const FONT = "12px system-ui, sans-serif";
 const LETTER = 7;
-const SIZES = ["m", "n", "k"]; // fields whose powers of two are told along the foot
+const SIZES = ["m", "n", "k"]; // fields whose powers of two are told along the x axis
 
 export class Chart {
   /** @param {HTMLElement} host @param {(point: Point | null, left: number, top: number) => void} onPoint */

@@ -11,9 +11,9 @@ import { isWide } from "./chart_rows.js";
 
 const FAR = 3; // times the highest point: a ceiling above that would only press the points together
 const LEAST_LOG_SPAN = 10; // so that noise does not fill a logarithmic scale
-export const LONGEST_WORD = 26; // letters along the foot
+export const LONGEST_WORD = 26; // letters along the x axis
 const AXIS_WIDTH = 90; // before the first drawing knows it
-const WORD_HEIGHT = 16; // of slanted words along the foot
+const WORD_HEIGHT = 16; // of slanted words along the x axis
 
 /** Scales and their ends.
  * @param {Scene} scene */
@@ -106,7 +106,7 @@ function short(value) {
   return String(Number(value.toPrecision(6)));
 }
 
-/** Place of the point that is closest along the foot.
+/** Place of the point that is closest along the x axis.
  * @param {Point[]} points @param {number} x */
 export function nearestAlong(points, x) {
   const far = points.map((one) => Math.abs(one.x - x));

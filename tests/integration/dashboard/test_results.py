@@ -158,6 +158,15 @@ def test_a_recorded_run_with_everything(
     assert first[11] == str(case.launch.registers)
 
 
+def test_every_column_of_the_cases_has_its_heading(browser: httpx.Client, finished: str) -> None:
+    page = get(browser, at(finished))
+    table = page.html.partition('id="cases"')[2].partition("</table>")[0]
+    head, _, body = table.partition("</thead>")
+    (first, *_) = body.split("</tr>")
+    assert head.count("<th scope") == first.count("<td") + first.count("<th scope") > 10
+    assert "Worst row" in head
+
+
 def test_a_product_is_no_benchmark(browser: httpx.Client) -> None:
     product = submit(browser)
     assert "is a product, not a benchmark" in get(browser, at(product), 404).alerts[0]
