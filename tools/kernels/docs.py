@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from kernels.catalog import CATALOG
 from kernels.model.architectures import H200_MULTIPROCESSORS
 from kernels.model.buckets import BUCKET_NAMES, MEANINGS
-from kernels.model.kernel import CudaKernel, Kernel, LibraryKernel, TileConfig
+from kernels.model.kernel import CudaKernel, Kernel, LibraryKernel
+from kernels.model.sentences import describe_config
 from kernels.model.sources import SOURCE_DIR
 from tools.kernels.access import Access, access_of
 from tools.kernels.figures import is_measured, measured, measured_at, published
@@ -97,10 +98,6 @@ def section(kernel: Kernel, rung: LadderRung | None, before: LadderRung | None) 
 
 def bullets(facts: Iterable[tuple[str, str]]) -> str:
     return "".join(f"- **{name}:** {fact}\n" for name, fact in facts)
-
-
-def describe_config(config: TileConfig) -> str:
-    return ", ".join(f"{name}={value}" for name, value in config.items())
 
 
 def facts(kernel: Kernel) -> Iterator[tuple[str, str]]:

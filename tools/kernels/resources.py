@@ -178,8 +178,8 @@ def main() -> None:
     options = parser.parse_args()
     outdated = [kernel for kernel in KERNELS if kernel.name in (options.kernels or NAMES) and not up_to_date(kernel)]
     for kernel in outdated:
-        case_key = "outdated: make kernel-resources" if options.check else f"{write(kernel)} compiled"
-        print(f"{kernel.name}: {case_key}", flush=True)
+        outcome = "outdated: make kernel-resources" if options.check else f"{write(kernel)} compiled"
+        print(f"{kernel.name}: {outcome}", flush=True)
     for path in surplus():
         print(f"{path.name} is of no kernel of the catalogue")
         if not options.check:

@@ -49,12 +49,11 @@ class Task:
         """How many there will be, if every config runs."""
         tries = [min(len(space.cases), spec.tune.budget) for space in self.spaces.values()]
         if spec.tune.strategy == "exhaustive":
-            choosing, finalists = sum(len(space.cases) for space in self.spaces.values()) - sum(tries), sum(tries)
+            finalists = sum(tries)
+            choosing = sum(len(space.cases) for space in self.spaces.values()) - finalists
         else:
-            choosing, finalists = (
-                sum(sum(halving_rounds(count)) for count in tries),
-                sum(min(n, FINALISTS) for n in tries),
-            )
+            finalists = sum(min(count, FINALISTS) for count in tries)
+            choosing = sum(sum(halving_rounds(count)) for count in tries)
         return len(self.skipped) + choosing + (finalists + len(self.baselines)) * spec.timing.rounds
 
 

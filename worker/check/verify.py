@@ -16,10 +16,10 @@ about u·|sₜ|/√3 in the mean square, so eⱼ² ≈ u²/3·Σₜ sₜ². Term
 terms of one sign sₜ = t/k·cᵢⱼ, so Σₜ sₜ² = k/3·cᵢⱼ². Summed over the group, with Z_t = Σⱼ wⱼbₜⱼ², Q = Σₜ aᵢₜ²Z_t and
 R = Σⱼ wⱼcᵢⱼ², the variance is u²/3·(k·Q + k/3·R). Operands that are rounded first move each term by 2/3·u_op² of its
 square, independently: 2/3·u_op²·Q, with no factor k; and all terms of a truncated operand alike, which is granted as
-4/3·u_op²·R. The rounding to the product's type adds u_out²/3·R. The row is
-suspicious beyond T, five times the root of it all (`Rounding.tolerance`). Q follows each row and each step of k, so a
-row whose large element meets zeros is held to what is left of it. Where squares would cost a pass of their own, Q and R
-are estimated by the means of eight random projections.
+4/3·u_op²·R. The rounding to the product's type adds u_out²/3·R. The row is suspicious beyond T, five times the root of
+it all (`Rounding.tolerance`). Q follows each row and each step of k, so a row whose large element meets zeros is held
+to what is left of it. Where squares would cost a pass of their own, Q and R are estimated by the means of eight random
+projections.
 
 **What can pass.** Let a fault D change row i, and let ρ be the largest |Dᵢⱼ|·2^-eⱼ/T in a group.
 - One wrong element of a group is caught for certain from ρ = 2 on: |xⱼ| ≥ 2^-eⱼ, and noise stays below T. For normal

@@ -17,7 +17,7 @@ from worker.cpu.device import available_bytes
 from worker.cpu.usage import last_cache_bytes
 
 CACHES_FULL = 4  # an array is so many times the largest cache
-MIN_DIGESTED_BYTES, MEMORY_SHARE = 64 << 20, 16  # and at most one 16th of the memory that is free
+MIN_ARRAY_BYTES, MEMORY_SHARE = 64 << 20, 16  # and at most one 16th of the memory that is free
 COPIES, PRODUCTS = 10, 3  # samples of each
 SIZES = (512, 1024, 2048)
 DTYPES_OF_BLAS: tuple[DTypeName, ...] = ("float32", "float64")
@@ -31,7 +31,7 @@ def cpu_ceilings(threads: int) -> Iterator[Ceiling]:
 
 
 def _array_bytes() -> int:
-    wanted = max(MIN_DIGESTED_BYTES, CACHES_FULL * last_cache_bytes())
+    wanted = max(MIN_ARRAY_BYTES, CACHES_FULL * last_cache_bytes())
     free = available_bytes()
     return wanted if free is None else min(wanted, free // MEMORY_SHARE)
 

@@ -1,7 +1,7 @@
 // One thread per element of C, as in `naive`, with UNROLL steps of k in one iteration.
 //
 // An iteration costs a comparison, a branch and two pointer moves beside its loads and its multiply-add. With UNROLL
-// steps a iteration these are paid once for all of them, and the loads, which wait for nothing, are all under way
+// steps an iteration these are paid once for all of them, and the loads, which wait for nothing, are all under way
 // before the first product is needed. Traffic stays what it was. A compiler left alone unrolls too (`naive` is what it
 // makes of the loop), so here it is told the factor, and UNROLL=1 is the plain loop.
 #include "common.cuh"

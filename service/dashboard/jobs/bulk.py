@@ -80,8 +80,8 @@ async def act(request: Request, many: Annotated[Many, Form()]) -> Response:
     context = context_of(request)
     changed, left = await context.call(_done, context, owner_of(request), many)
     back = Wanted(**many.model_dump(include=set(Wanted.model_fields))).as_query()
-    as_query = {"did": many.action, "changed": str(changed), "left": str(left)}
-    return RedirectResponse(with_query(LIST, back | as_query), 303)
+    outcome = {"did": many.action, "changed": str(changed), "left": str(left)}
+    return RedirectResponse(with_query(LIST, back | outcome), 303)
 
 
 def _counted(context: Context, owner: str, many: Many) -> Counted:

@@ -78,15 +78,15 @@ async def one_job(request: Request, job_id: str) -> Response:
 def _again(request: Request, record: JobRecord) -> dict[str, Any]:
     """The request, where to change and repeat it, and as a command and a program."""
     form = clone_of(record.request) if isinstance(record.request, MatmulRequest) else None
-    as_query: Preview | None = None
+    previewed: Preview | None = None
     if form is not None:
         server = ServerAddress(str(request.base_url).rstrip("/"), keys_are_on(context_of(request).settings))
         try:
-            as_query = preview(form, server)
+            previewed = preview(form, server)
         except MatmulError:  # what no form can say
-            as_query = None
+            previewed = None
     address = form.whole_address() if form else None
-    return {"request_json": record.request.model_dump_json(indent=2), "preview": as_query, "clone": address}
+    return {"request_json": record.request.model_dump_json(indent=2), "preview": previewed, "clone": address}
 
 
 def _times(record: JobRecord) -> Sequence[BarPart]:

@@ -70,14 +70,14 @@ def life_of(steps: Sequence[LifeStep]) -> Sequence[BarPart]:
 
 def troubles_of(record: JobRecord, events: Sequence[JobEvent], records: Sequence[CaseRecord]) -> Sequence[Trouble]:
     """Newest first; what belongs to the whole job comes before."""
-    as_query = [Trouble("benchmark", warning) for warning in record.benchmark.warnings] if record.benchmark else []
+    warnings = [Trouble("benchmark", warning) for warning in record.benchmark.warnings] if record.benchmark else []
     errors = [
         Trouble(f"attempt {_failed(event)}", error, when(event))
         for event in reversed(events)
         if (error := _error_of(event))
     ]
     cases = [trouble for one in reversed(records) if (trouble := _of_case(one)) is not None]
-    return [*as_query, *errors, *cases][:MAX_TROUBLES]
+    return [*warnings, *errors, *cases][:MAX_TROUBLES]
 
 
 def _failed(event: JobEvent) -> int:

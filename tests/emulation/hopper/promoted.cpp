@@ -25,7 +25,7 @@ thread_local int self = -1;  // consumer
     std::_Exit(1);
 }
 
-// Every order of a thread at the block's state: others see what it did.
+// A thread changes the block's state with no other at it, and then wakes those that wait.
 template <typename Change>
 void alone_with_block(Change change) {
     const std::lock_guard<std::mutex> locked(block);

@@ -14,6 +14,7 @@ from kernels.model.numerics import Problem
 from tests.emulation.boxed import Case, run_of
 from tests.emulation.launches import execute
 from tests.emulation.programs import Compiled, Emulator
+from tests.support.kernels.catalogue import config_id
 from tests.support.kernels.products import assert_right, in_float64, operands
 from worker.cuda.sources import kernel_program
 
@@ -61,11 +62,7 @@ def thin_cases() -> Iterator[Case]:
     yield Case(product(136, 1160, 20), 1)
 
 
-def describe_config(config: TileConfig) -> str:
-    return "-".join(map(str, config.values()))
-
-
-@pytest.fixture(scope="module", params=TILES, ids=describe_config)
+@pytest.fixture(scope="module", params=TILES, ids=config_id)
 def config(request: pytest.FixtureRequest) -> TileConfig:
     asked: TileConfig = request.param
     return KERNEL.resolve_config(asked)
@@ -88,7 +85,7 @@ def test_products_to_the_last_bit(config: TileConfig, compiled: Compiled) -> Non
         np.testing.assert_array_equal(found, expected, err_msg=f"{config} {case}")
 
 
-@pytest.mark.parametrize("config", TILES[1:2], indirect=True, ids=describe_config)
+@pytest.mark.parametrize("config", TILES[1:2], indirect=True, ids=config_id)
 def test_the_order_of_blocks_changes_no_bit(config: TileConfig, compiled: Compiled) -> None:
     """Two tiles for five blocks: each is cut among three, of which one has a segment of both."""
     case = Case(product(200, 200, 448), 5)

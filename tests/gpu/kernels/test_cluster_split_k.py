@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from kernels.catalog import BY_NAME
-from kernels.model.kernel import CudaKernel, TileConfig
+from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import DTypeName, Problem
 from tests.gpu.products import compile_all, multiply
+from tests.support.kernels.catalogue import config_id
 from tests.support.kernels.products import assert_right, in_float64, operands
 
 if TYPE_CHECKING:
@@ -28,17 +29,13 @@ TARGETS = [(64, 64, 64), (128, 128, 128), (256, 256, 256), (512, 512, 512), (16,
 BESIDE = [(63, 65, 67), (255, 257, 253), (511, 513, 509), (17, 8191, 8193), (8191, 17, 8193), (64, 64, 8192)]
 
 
-def describe_config(config: TileConfig) -> str:
-    return "-".join(map(str, config.values()))
-
-
 @pytest.fixture(scope="module", autouse=True)
 def compiled(session_runner: CudaRunner) -> None:
     problems = [Problem(1, 1, 1, "float32", 1, *TRANSPOSES[index % 4]) for index in range(len(CONFIGS))]
     compile_all(session_runner, [(NAME, *each) for each in zip(CONFIGS, problems, strict=True)])
 
 
-@pytest.mark.parametrize("index", range(len(CONFIGS)), ids=lambda index: describe_config(CONFIGS[index]))
+@pytest.mark.parametrize("index", range(len(CONFIGS)), ids=lambda index: config_id(CONFIGS[index]))
 def test_every_config_right_to_the_last_bit(runner: CudaRunner, index: int, rng: np.random.Generator) -> None:
     """Small integers: right to the last bit, whatever the order of the sum."""
     for m, n, k in SHAPES:

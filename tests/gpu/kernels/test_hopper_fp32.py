@@ -15,6 +15,7 @@ from kernels.model.edge import MAX_EDGE
 from kernels.model.kernel import NO_CONFIG, TileConfig
 from kernels.model.numerics import DTypeName, Problem
 from tests.gpu.products import compile_all, multiply, one_of_each_edge
+from tests.support.kernels.catalogue import config_id
 from tests.support.kernels.products import assert_right, in_float64, operands
 
 if TYPE_CHECKING:
@@ -27,10 +28,6 @@ BOTH: list[TileConfig] = [{"block_m": 128, "block_n": 256}, {"block_m": 128, "bl
 TRANSPOSES = [(False, False), (False, True), (True, False), (True, True)]
 # Inside, at and past the edges of boxes, warps and tiles; thin last rows and columns; rows that begin anywhere.
 SHAPES = [(1, 1, 1), (63, 65, 33), (129, 257, 65), (256, 512, 192), (255, 511, 200), (385, 769, 193), (700, 1100, 70)]
-
-
-def describe_config(config: TileConfig) -> str:
-    return "-".join(map(str, config.values()))
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -51,13 +48,13 @@ def assert_exact(
     assert check.passed, (problem, check)
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=describe_config)
+@pytest.mark.parametrize("config", CONFIGS, ids=config_id)
 def test_configs(runner: CudaRunner, config: TileConfig, rng: np.random.Generator) -> None:
     for index, (m, n, k) in enumerate(SHAPES):
         assert_exact(runner, Problem(m, n, k, DTYPE, 1, *TRANSPOSES[index % 4]), rng, config)
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=describe_config)
+@pytest.mark.parametrize("config", CONFIGS, ids=config_id)
 def test_products_shorter_and_longer_than_the_ring(
     runner: CudaRunner, config: TileConfig, rng: np.random.Generator
 ) -> None:
@@ -67,14 +64,14 @@ def test_products_shorter_and_longer_than_the_ring(
         assert_exact(runner, Problem(136, 264, k, DTYPE, 1, *TRANSPOSES[index % 4]), rng, config)
 
 
-@pytest.mark.parametrize("config", BOTH, ids=describe_config)
+@pytest.mark.parametrize("config", BOTH, ids=config_id)
 def test_tiles_that_are_cut(runner: CudaRunner, config: TileConfig, rng: np.random.Generator) -> None:
     """One tile among all blocks, a few among all, and a turn that is nearly full after several that are."""
     for index, (m, n, k) in enumerate(((100, 200, 40_000), (300, 500, 9_001), (1025, 1025, 1025), (2049, 4000, 700))):
         assert_exact(runner, Problem(m, n, k, DTYPE, 1, *TRANSPOSES[index]), rng, config)
 
 
-@pytest.mark.parametrize("config", BOTH, ids=describe_config)
+@pytest.mark.parametrize("config", BOTH, ids=config_id)
 def test_thin_tiles(runner: CudaRunner, config: TileConfig, rng: np.random.Generator) -> None:
     """Few rows and columns past the last whole tile: for blocks that have no share, for all blocks, in batches."""
     with_edge = {**config, "edge": MAX_EDGE}
@@ -85,7 +82,7 @@ def test_thin_tiles(runner: CudaRunner, config: TileConfig, rng: np.random.Gener
     assert_exact(runner, Problem(133, 257, 90, DTYPE, 50, *TRANSPOSES[1], True, True), rng, with_edge)
 
 
-@pytest.mark.parametrize("config", BOTH, ids=describe_config)
+@pytest.mark.parametrize("config", BOTH, ids=config_id)
 def test_many_turns_of_every_block(runner: CudaRunner, config: TileConfig, rng: np.random.Generator) -> None:
     for index, (m, n) in enumerate(((4097, 4095), (8193, 1025), (1, 40_001), (40_001, 1))):
         assert_exact(runner, Problem(m, n, 130, DTYPE, 1, *TRANSPOSES[index]), rng, config)
@@ -119,7 +116,7 @@ def test_what_pads_a_tile_never_meets_an_infinity(runner: CudaRunner, rng: np.ra
             np.testing.assert_array_equal(c, in_float64(problem, a, b)[0], err_msg=str(problem))
 
 
-@pytest.mark.parametrize("config", BOTH, ids=describe_config)
+@pytest.mark.parametrize("config", BOTH, ids=config_id)
 def test_the_same_bits_every_time(runner: CudaRunner, config: TileConfig, rng: np.random.Generator) -> None:
     """Pieces of a tile are added in the order of k, whichever comes last."""
     problem = Problem(1025, 1300, 2000, DTYPE)

@@ -12,6 +12,7 @@ from kernels.catalog import BY_NAME
 from kernels.model.kernel import TileConfig
 from kernels.model.numerics import Problem
 from tests.gpu.products import multiply, one_of_each_edge
+from tests.support.kernels.catalogue import config_id
 from tests.support.kernels.products import assert_right, in_float64, operands
 
 if TYPE_CHECKING:
@@ -24,10 +25,6 @@ TRANSPOSES = [(False, False), (False, True), (True, False), (True, True)]
 SHAPES = [(1, 1, 1), (130, 70, 33), (33, 264, 264), (65, 33, 66), (256, 512, 192), (255, 511, 201), (257, 513, 193)]
 
 
-def describe_config(config: TileConfig) -> str:
-    return "-".join(map(str, config.values()))
-
-
 def need_a_device_for(runner: CudaRunner, config: TileConfig) -> None:
     """Skips on one too small or too old."""
     traits, kernel = runner.device.traits, BY_NAME[NAME]
@@ -36,7 +33,7 @@ def need_a_device_for(runner: CudaRunner, config: TileConfig) -> None:
         pytest.skip(reason)
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=describe_config)
+@pytest.mark.parametrize("config", CONFIGS, ids=config_id)
 def test_every_config_right_to_the_last_bit(runner: CudaRunner, config: TileConfig, rng: np.random.Generator) -> None:
     """Small integers: right to the last bit, whatever the order of the sum."""
     need_a_device_for(runner, config)
@@ -49,7 +46,7 @@ def test_every_config_right_to_the_last_bit(runner: CudaRunner, config: TileConf
             np.testing.assert_array_equal(c, in_float64(problem, a, b)[0], err_msg=str(problem))
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=describe_config)
+@pytest.mark.parametrize("config", CONFIGS, ids=config_id)
 def test_products_shorter_and_longer_than_the_pipeline(
     runner: CudaRunner, config: TileConfig, rng: np.random.Generator
 ) -> None:
@@ -75,7 +72,7 @@ def test_normal_numbers_are_rounded_like_float64(
         assert check.passed, (problem, check)
 
 
-@pytest.mark.parametrize("config", [CONFIGS[0], CONFIGS[len(CONFIGS) // 2], CONFIGS[-1]], ids=describe_config)
+@pytest.mark.parametrize("config", [CONFIGS[0], CONFIGS[len(CONFIGS) // 2], CONFIGS[-1]], ids=config_id)
 def test_what_pads_a_tile_never_meets_an_infinity(
     runner: CudaRunner, config: TileConfig, rng: np.random.Generator
 ) -> None:
@@ -110,7 +107,7 @@ def test_large_products_right_to_the_last_bit(runner: CudaRunner, rng: np.random
             np.testing.assert_array_equal(c, in_float64(problem, a, b)[0], err_msg=str(problem))
 
 
-@pytest.mark.parametrize("config", [config for config in CONFIGS if config["resident"]], ids=describe_config)
+@pytest.mark.parametrize("config", [config for config in CONFIGS if config["resident"]], ids=config_id)
 def test_turns_that_are_cut_along_k(runner: CudaRunner, config: TileConfig, rng: np.random.Generator) -> None:
     """Fewer tiles than blocks, a turn and a bit, nearly two; rounded sums come out the same each time."""
     need_a_device_for(runner, config)

@@ -11,6 +11,7 @@ from kernels.catalog import BY_NAME
 from kernels.model.kernel import TileConfig
 from kernels.model.numerics import DTypeName, Problem
 from tests.gpu.products import multiply
+from tests.support.kernels.catalogue import config_id
 from tests.support.kernels.products import assert_right, in_float64, operands, stored
 from worker.check.elements import as_float64
 
@@ -25,10 +26,6 @@ TRANSPOSES = [(False, False), (False, True), (True, False), (True, True)]
 SHAPES = [(1, 1, 1), (130, 70, 33), (33, 264, 264), (129, 257, 65), (256, 512, 192), (255, 511, 200), (257, 513, 193)]
 
 
-def describe_config(config: TileConfig) -> str:
-    return "-".join(map(str, config.values()))
-
-
 def need_a_device_for(runner: CudaRunner, config: TileConfig, dtype: DTypeName) -> None:
     """Skips on one too small or too old."""
     traits, kernel = runner.device.traits, BY_NAME[NAME]
@@ -38,7 +35,7 @@ def need_a_device_for(runner: CudaRunner, config: TileConfig, dtype: DTypeName) 
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("config", CONFIGS, ids=describe_config)
+@pytest.mark.parametrize("config", CONFIGS, ids=config_id)
 def test_every_config(runner: CudaRunner, config: TileConfig, dtype: DTypeName, rng: np.random.Generator) -> None:
     need_a_device_for(runner, config, dtype)
     for m, n, k in SHAPES:
@@ -51,7 +48,7 @@ def test_every_config(runner: CudaRunner, config: TileConfig, dtype: DTypeName, 
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("config", CONFIGS, ids=describe_config)
+@pytest.mark.parametrize("config", CONFIGS, ids=config_id)
 def test_products_shorter_and_longer_than_the_pipeline(
     runner: CudaRunner, config: TileConfig, dtype: DTypeName, rng: np.random.Generator
 ) -> None:
@@ -77,7 +74,7 @@ def test_sums_stay_in_float32(runner: CudaRunner, dtype: DTypeName, rng: np.rand
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("config", [CONFIGS[0], CONFIGS[3], CONFIGS[-1]], ids=describe_config)
+@pytest.mark.parametrize("config", [CONFIGS[0], CONFIGS[3], CONFIGS[-1]], ids=config_id)
 def test_what_pads_a_tile_never_meets_an_infinity(
     runner: CudaRunner, config: TileConfig, dtype: DTypeName, rng: np.random.Generator
 ) -> None:

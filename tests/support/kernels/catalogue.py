@@ -31,3 +31,8 @@ def max_registers() -> tuple[CudaKernel, TileConfig, DTypeName]:
         for dtype in kernel.dtypes
         if kernel.misfit(config, dtype) is not None
     )
+
+
+def config_id(config: TileConfig) -> str:
+    """What a parametrized test calls a config: its values alone."""
+    return "-".join(map(str, config.values()))
