@@ -1,10 +1,12 @@
-"""Celery as the queue: its configuration with the reason for each setting, and how a message is sent.
+"""Celery as the queue: its configuration with the reason for each setting, and the form of its messages.
 
-A message is a hint: job id and attempt. What the job is, and whether it still is to be run, the ledger says.
+A message is a hint: job id and attempt. What the job is, and whether it still is to be run, the ledger says. The ledger
+also sends it: Celery only consumes.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -13,11 +15,11 @@ from celery import Celery
 from celery.app.amqp import AMQP
 from kombu.connection import Connection
 from kombu.entity import Queue
-from kombu.exceptions import OperationalError
+from kombu.serialization import dumps
 
-from jobs.errors import StoreFull, StoreUnavailable
-from jobs.ledger.interface import HARD_LIMIT_MARGIN_S, JobMessage
-from jobs.redis.client import REDIS_FULL, translated
+from jobs.ledger.interface import MessageFormat
+from jobs.ledger.redis import RedisLedger
+from jobs.redis.client import translated
 from jobs.settings import Settings
 
 RUN_TASK = "matmul.run"  # args: job id, attempt
@@ -43,23 +45,13 @@ class _SteadyAMQP(AMQP):  # type: ignore[misc]  # Celery has no types
 
 
 class QueueApp(Celery):  # type: ignore[misc]  # Celery has no types
-    """Celery, but that what publishes fails fast while what consumes is patient.
-
-    One configuration serves both; a publisher's connections get `publisher_timeout_s` from it.
-    """
+    """Celery, but that a lost broker is looked for steadily."""
 
     amqp_cls = _SteadyAMQP
 
-    def connection_for_write(self, url: str | None = None, **options: Any) -> Connection:
-        timeout_s: float = self.conf.publisher_timeout_s
-        fast = {"socket_timeout": timeout_s, "socket_connect_timeout": timeout_s, "max_retries": 0}
-        options["transport_options"] = fast | (options.get("transport_options") or {})
-        connection: Connection = super().connection_for_write(url, **options)
-        return connection
-
 
 def make_celery(settings: Settings) -> Celery:
-    """The Celery application, for publishing and for workers. Connects to nothing yet."""
+    """The Celery application of workers. Connects to nothing yet."""
     app = QueueApp("matmul", set_as_current=False)
     app.conf.update(_what_it_carries(settings), **_connections(settings), **_workers(), **_tasks())
     return app
@@ -68,7 +60,6 @@ def make_celery(settings: Settings) -> Celery:
 def _what_it_carries(settings: Settings) -> dict[str, Any]:
     return {
         "broker_url": _broker_url(settings),
-        "publisher_timeout_s": settings.redis_timeout_s,  # ours: see QueueApp
         # JSON both ways: nothing that is read can run code.
         "task_serializer": "json",
         "event_serializer": "json",
@@ -77,8 +68,7 @@ def _what_it_carries(settings: Settings) -> dict[str, Any]:
         "task_queues": [Queue(name) for name in QUEUES],  # type: ignore[no-untyped-call]
         "task_default_queue": QUEUES[-1],
         "task_create_missing_queues": False,
-        # No result backend: results are in the ledger, written with a fence. A backend would also subscribe on each
-        # publication, and block for 19 s where Redis is down.
+        # No result backend: results are in the ledger, written with a fence.
         "result_backend": None,
         "task_ignore_result": True,
     }
@@ -104,10 +94,6 @@ def _connections(settings: Settings) -> dict[str, Any]:
         "broker_connection_retry_on_startup": True,
         "broker_connection_max_retries": None,
         "broker_channel_error_retry": True,  # and a full Redis: its refusal is no reason to end
-        # More than there are threads that publish: none waits while others find out that Redis hangs.
-        "broker_pool_limit": 128,
-        # A publication is not tried again here: the job is recorded, so the sweeper will see to it.
-        "task_publish_retry": False,
     }
 
 
@@ -166,28 +152,51 @@ def _broker_url(settings: Settings) -> str:
     return url
 
 
-def publish(app: Celery, message: JobMessage) -> None:
-    """Sends the message for a job that the ledger has recorded. Raises StoreUnavailable, StoreFull.
+def message_format(app: Celery) -> MessageFormat:
+    """Celery's own message, with places for what differs from job to job.
 
-    Where it raises, the message may or may not have been sent. Either is harmless: the sweeper finds a job without a
-    message, and a second message changes nothing.
+    The ledger's scripts fill it in and push it, so that a job is recorded and its message sent in one step.
     """
-    try:
-        app.send_task(
-            RUN_TASK,
-            args=(message.job_id, message.attempt),
-            task_id=f"{message.job_id}.{message.attempt}",
-            queue=Queue(message.queue),  # type: ignore[no-untyped-call]  # a model's is in no list of ours
-            soft_time_limit=message.timeout_s,
-            time_limit=message.timeout_s + HARD_LIMIT_MARGIN_S,
-            ignore_result=True,
-            argsrepr=message.job_id,
-            kwargsrepr="",
-        )
-    except OperationalError as error:
-        if isinstance(error.__cause__, redis.exceptions.OutOfMemoryError):
-            raise StoreFull(REDIS_FULL) from error
-        raise StoreUnavailable from error
+    name = "@job@.@attempt@"
+    message = app.amqp.as_task_v2(
+        name,
+        RUN_TASK,
+        args=("@job@", "@attempt@"),
+        soft_time_limit="@soft@",
+        time_limit="@hard@",
+        ignore_result=True,
+        argsrepr="@job@",
+        kwargsrepr="",
+        origin="ledger",
+    )
+    content_type, encoding, body = dumps(message.body, serializer="json")  # type: ignore[no-untyped-call]
+    carried = {
+        "body": body,
+        "content-type": content_type,
+        "content-encoding": encoding,
+        "headers": message.headers,
+        "properties": {
+            "correlation_id": name,
+            "delivery_mode": 2,
+            "delivery_info": {"exchange": "", "routing_key": "@queue@"},
+            "priority": 0,
+            "body_encoding": None,  # the body is text, which is never encoded again
+            "delivery_tag": f"{name}.@number@",
+        },
+    }
+    text = json.dumps(carried)
+    for number in ("@attempt@", "@soft@", "@hard@"):
+        text = text.replace(f'\\"{number}\\"', number).replace(f'"{number}"', number)
+    return MessageFormat(lists=app.conf.broker_transport_options["global_keyprefix"], template=text)
+
+
+def make_ledger(settings: Settings, client: redis.Redis) -> RedisLedger:
+    """The ledger on that Redis, which sends its messages to the broker there. Connects to nothing yet."""
+    with make_celery(settings) as app:
+        messages = message_format(app)
+    return RedisLedger(
+        client, prefix=settings.key_prefix, messages=messages, idempotency_ttl_s=settings.idempotency_ttl_s
+    )
 
 
 @translated()

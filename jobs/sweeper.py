@@ -14,7 +14,7 @@ from threading import Event
 import redis
 import structlog
 
-from jobs.errors import MatmulError, StoreFull, StoreUnavailable
+from jobs.errors import MatmulError, StoreUnavailable
 from jobs.ledger.interface import JobMessage, Ledger
 from jobs.models import new_id
 from jobs.queue import waiting_messages
@@ -42,7 +42,7 @@ class Swept:
 class Sweeper:
     """One process' part in sweeping. For use by one thread.
 
-    `publish` sends a message; `sweep_matrices` is a store's `sweep`, and says how many it removed.
+    `sweep_matrices` is a store's `sweep`, and says how many it removed.
     """
 
     def __init__(
@@ -51,14 +51,12 @@ class Sweeper:
         client: redis.Redis,
         settings: Settings,
         *,
-        publish: Callable[[JobMessage], None],
         sweep_matrices: Callable[[], int],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._ledger = ledger
         self._client = client
         self._settings = settings
-        self._publish = publish
         self._sweep_matrices = sweep_matrices
         self._clock = clock
         self._run = RedisScripts(client, settings.key_prefix, LOCK_SCRIPTS).run
@@ -127,13 +125,6 @@ class Sweeper:
             self._housekeeping_at_s = self._clock()
         return Swept(republished, recovered, expired, matrices)
 
-    def _send(self, message: JobMessage) -> None:
-        """A full Redis takes no message, and must not keep the rest of the sweep from making room in it."""
-        try:
-            self._publish(message)
-        except StoreFull:
-            log.warning("no room for a message; it counts as lost and is sent again", job=message.job_id)
-
     def _take_back_expired(self) -> int:
         """Jobs of silent workers. While Redis was away no worker could renew: each gets a moment to do so first."""
         if self._leases_count_from_s is None:
@@ -147,8 +138,6 @@ class Sweeper:
                 continue
             count += 1
             log.warning("a job was taken back from a silent worker", job=job_id, attempt=attempt, state=taken.state)
-            if taken.message is not None:
-                self._send(taken.message)
         return count
 
     def _republish_lost(self) -> int:
@@ -166,9 +155,7 @@ class Sweeper:
         return lost
 
     def _send_again(self, lost: JobMessage) -> bool:
-        message = self._ledger.republish(lost)
-        if message is None:
+        if self._ledger.republish(lost) is None:
             return False
         log.warning("a job's message was lost and is sent again", job=lost.job_id, attempt=lost.attempt)
-        self._send(message)
         return True

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
-from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from threading import Event, Thread
 from typing import Any
@@ -18,7 +17,6 @@ from starlette.responses import Response
 
 from jobs.errors import MatmulError
 from jobs.process import settle_memory
-from jobs.queue import publish
 from jobs.settings import Settings, get_settings
 from jobs.sweeper import Sweeper
 from service import handlers
@@ -90,7 +88,6 @@ def sweeping(context: Context) -> Iterator[None]:
         context.ledger,
         context.client,
         context.settings,
-        publish=partial(publish, context.celery),
         sweep_matrices=context.store.sweep,
     )
     thread = Thread(target=sweeper.run_forever, args=(stop,), name="sweeper", daemon=True)

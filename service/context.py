@@ -11,17 +11,15 @@ from typing import ParamSpec, TypeVar, cast
 import anyio.to_thread
 import redis
 from anyio import CapacityLimiter
-from celery import Celery
 from starlette.requests import Request
 
 from jobs.errors import StoreUnavailable
 from jobs.fleet.registry import WorkerRegistry
 from jobs.ledger.interface import Ledger
-from jobs.ledger.redis import RedisLedger
 from jobs.matrices.factory import make_matrix_store
 from jobs.matrices.interface import MatrixStore
 from jobs.models import JobEvent
-from jobs.queue import make_celery
+from jobs.queue import make_ledger
 from jobs.redis.client import connect
 from jobs.settings import Settings
 from service.changes import ChangeHub
@@ -63,7 +61,6 @@ class Context:
     ledger: Ledger
     store: MatrixStore
     registry: WorkerRegistry
-    celery: Celery
     hub: ChangeHub
     workers: LiveWorkers
     metrics: HttpMetrics
@@ -91,10 +88,9 @@ def make_context(settings: Settings, metrics: HttpMetrics) -> Context:
     return Context(
         settings=settings,
         client=client,
-        ledger=RedisLedger(client, prefix=settings.key_prefix, idempotency_ttl_s=settings.idempotency_ttl_s),
+        ledger=make_ledger(settings, client),
         store=make_matrix_store(settings, client),
         registry=registry,
-        celery=make_celery(settings),
         hub=ChangeHub(settings),
         workers=LiveWorkers(registry.live),
         metrics=metrics,

@@ -24,13 +24,21 @@ MAY_SWAP = 128
 
 @dataclass(frozen=True, slots=True)
 class JobMessage:
-    """A Celery message to send: `number` rises per queue with each publication."""
+    """The Celery message of a queued job. `number` rises per queue with each message sent."""
 
     job_id: str
     attempt: int
     queue: str
     number: int
     timeout_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class MessageFormat:
+    """How a message is put into the broker (`jobs.queue.message_format`)."""
+
+    lists: str  # what the names of the broker's lists begin with; the queue's name follows
+    template: str  # a message as Celery reads it, with @job@, @attempt@, @queue@, @number@, @soft@ and @hard@
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +55,7 @@ class Requeued:
 
     job_id: str
     state: JobState
-    message: JobMessage | None  # to send, where it is queued again
+    message: JobMessage | None  # sent, where it is queued again
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +104,7 @@ class Ledger(ABC):
     def submit(
         self, job: NewJob, *, max_queued: int, max_queued_per_owner: int, idempotency: IdempotencyKey | None = None
     ) -> tuple[Job, JobMessage | None]:
-        """Records the job as queued, attempt 1, and binds the Idempotency-Key to it in the same step.
+        """Records the job as queued, attempt 1, sends its message and binds the Idempotency-Key to it, in one step.
 
         Where the key is bound already, or the job's id known, that job comes back with no message (nothing is
         recorded). A key is bound until its time is up or its job is deleted or expires.
@@ -140,7 +148,9 @@ class Ledger(ABC):
 
     @abstractmethod
     def redrive(self, job_id: str, *, owner: str | None = None) -> tuple[Job, JobMessage]:
-        """Queues a failed or cancelled job again, with a fresh count of attempts. Raises JobNotFound, WrongState."""
+        """Queues a failed or cancelled job again, with a fresh count of attempts, and sends its message.
+
+        Raises JobNotFound, WrongState."""
 
     @abstractmethod
     def delete(self, job_id: str, *, owner: str | None = None) -> Job:
@@ -200,7 +210,8 @@ class Ledger(ABC):
 
     @abstractmethod
     def fail(self, job_id: str, attempt: int, error: JobError, *, max_attempts: int = 1) -> Requeued | None:
-        """running → failed; or → queued with attempt + 1, while runs are left of the `max_attempts` a (re)drive gives.
+        """running → failed; or → queued with attempt + 1 and a new message, while runs are left of the `max_attempts`
+        that a submission or redrive gives.
 
         None where the attempt no longer owns the job.
         """
@@ -218,7 +229,7 @@ class Ledger(ABC):
 
     @abstractmethod
     def republish(self, message: JobMessage) -> JobMessage | None:
-        """A new number for a job still queued under that one; None where it moved on meanwhile."""
+        """Sends a new message, with a new number, for a job still queued under that one; None where it moved on."""
 
     @abstractmethod
     def expired_leases(self, *, limit: int = 100) -> Sequence[tuple[str, int]]:

@@ -45,6 +45,7 @@ from jobs.ledger.interface import (
     JobMessage,
     JobPage,
     Ledger,
+    MessageFormat,
     QueueDepth,
     Requeued,
 )
@@ -84,10 +85,17 @@ class RedisLedger(Ledger):
     """Safe to share between threads. `clock` is for tests (`RedisScripts`)."""
 
     def __init__(
-        self, client: redis.Redis, *, prefix: str, idempotency_ttl_s: float = DAY_S, clock: str = SERVER_CLOCK
+        self,
+        client: redis.Redis,
+        *,
+        prefix: str,
+        messages: MessageFormat,
+        idempotency_ttl_s: float = DAY_S,
+        clock: str = SERVER_CLOCK,
     ) -> None:
         self._client = client
         self._prefix = prefix
+        self._messages = messages.lists, messages.template  # what scripts that queue a job are given last
         self._idempotency_ttl_ms = round(idempotency_ttl_s * 1000)
         self._run = RedisScripts(client, prefix, LUA_DIR, clock=clock).run
 
@@ -100,7 +108,7 @@ class RedisLedger(Ledger):
         fingerprint = idempotency.fingerprint if idempotency else ""
         about = (job.id, job.owner, job.kind, job.queue, timeout, request, job.label)
         binding = (digest, fingerprint, self._idempotency_ttl_ms)
-        reply = self._run("submit", *about, max_queued, max_queued_per_owner, *binding)
+        reply = self._run("submit", *about, max_queued, max_queued_per_owner, *binding, *self._messages)
         match reply[0]:
             case b"recorded":
                 row, recorded = _parsed(reply)
@@ -169,7 +177,7 @@ class RedisLedger(Ledger):
                 _refuse(outcome.decode(), "cancelled")
 
     def redrive(self, job_id: str, *, owner: str | None = None) -> tuple[Job, JobMessage]:
-        reply = self._run_on("redrive", job_id, owner or "")
+        reply = self._run_on("redrive", job_id, owner or "", *self._messages)
         if reply[0] != b"redriven":
             _refuse(reply[0].decode(), "retried")
         row, job = _parsed(reply)
@@ -252,7 +260,8 @@ class RedisLedger(Ledger):
         return bool(self._run_on("succeed", job_id, attempt, *about))
 
     def fail(self, job_id: str, attempt: int, error: JobError, *, max_attempts: int = 1) -> Requeued | None:
-        return self._taken(self._run_on("fail", job_id, attempt, error.model_dump_json(), error.type, max_attempts))
+        about = error.model_dump_json(), error.type, max_attempts
+        return self._taken(self._run_on("fail", job_id, attempt, *about, *self._messages))
 
     # ---- the sweeper's side ----
     def lost_messages(self, queue: str, *, broker_is_empty: bool, grace_s: float) -> Sequence[JobMessage]:
@@ -263,7 +272,7 @@ class RedisLedger(Ledger):
         ]
 
     def republish(self, message: JobMessage) -> JobMessage | None:
-        number = self._run_on("republish", message.job_id, message.attempt, message.number)
+        number = self._run_on("republish", message.job_id, message.attempt, message.number, *self._messages)
         return None if number is None else replace(message, number=number)
 
     def expired_leases(self, *, limit: int = 100) -> Sequence[tuple[str, int]]:
@@ -272,7 +281,7 @@ class RedisLedger(Ledger):
     def take_back(self, job_id: str, attempt: int, *, max_attempts: int) -> Requeued | None:
         lost, late = job_error(WorkerLost), job_error(TimeLimitExceeded)
         errors = (lost.model_dump_json(), lost.type, late.model_dump_json(), late.type)
-        return self._taken(self._run_on("take_back", job_id, attempt, max_attempts, *errors))
+        return self._taken(self._run_on("take_back", job_id, attempt, max_attempts, *errors, *self._messages))
 
     def expire(self, *, job_ttl_s: int, limit: int = 100) -> Sequence[Job]:
         return [_job(reply) for reply in self._run("expire", microseconds(job_ttl_s), limit)]

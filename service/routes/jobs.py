@@ -24,7 +24,6 @@ from service.http.negotiation import FILE_OFFERS, JSON
 from service.http.representations import Conditions
 from service.http.waiting import applied, first_reply, wait_of
 from service.openapi.manual import jobs as manual
-from service.submit.job import send_message
 from service.submit.product import check_operands
 from service.submit.replies import job_location, pending_reply, product_reply, product_type, record_json
 
@@ -144,8 +143,7 @@ async def retry_job(request: Request, job_id: manual.JobId) -> Response:
 
     def retry() -> tuple[Response, str]:
         check_operands(context, context.ledger.get(job_id, owner=owner))
-        job, message = context.ledger.redrive(job_id, owner=owner)
-        send_message(context, message)
+        job, _ = context.ledger.redrive(job_id, owner=owner)
         return pending_reply(job.record), job_id
 
     def again(first: str) -> Response:

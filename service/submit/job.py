@@ -5,15 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import structlog
-
-from jobs.errors import MatmulError, StoreFull, StoreUnavailable
-from jobs.ledger.interface import IdempotencyKey, JobMessage
+from jobs.errors import MatmulError, StoreUnavailable
+from jobs.ledger.interface import IdempotencyKey
 from jobs.models import Job, NewJob
-from jobs.queue import publish
 from service.context import Context
-
-log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +34,7 @@ def submit_job(
     store: Callable[[], None] = lambda: None,
     drop: Callable[[], None] = lambda: None,
 ) -> Receipt:
-    """Records the job and tells the workers.
+    """Records the job, which tells the workers.
 
     `store` puts its operands into the store first, and `drop` removes them if there is no job in the end. Raises what
     `store` and the ledger raise."""
@@ -59,13 +54,4 @@ def submit_job(
     if message is None:  # another request with this key was faster
         drop()
         return Receipt(job, replayed=True)
-    send_message(context, message)
     return Receipt(job)
-
-
-def send_message(context: Context, message: JobMessage) -> None:
-    """Tells the workers of a recorded job. Where the broker is away, the sweeper sends the message later."""
-    try:
-        publish(context.celery, message)
-    except (StoreUnavailable, StoreFull) as error:
-        log.warning("a job's message was not sent; the sweeper will", job=message.job_id, error=error.type)

@@ -23,7 +23,7 @@ from jobs.ledger.redis import RedisLedger
 from jobs.matrices.factory import make_matrix_store
 from jobs.matrices.interface import MatrixStore
 from jobs.models import ANONYMOUS, Job, Measured, Outcome, ProductInfo, Verification, product_id
-from jobs.queue import bench_queue
+from jobs.queue import bench_queue, make_ledger
 from jobs.redis.client import connect
 from jobs.redis.embedded import EmbeddedServer, free_port
 from jobs.settings import Settings
@@ -116,7 +116,7 @@ def running_api(server: EmbeddedServer, key_prefix: str, directory: Path, **sett
     api = Api(
         url=f"http://127.0.0.1:{asked.port}",
         settings=asked,
-        ledger=RedisLedger(client, prefix=key_prefix),
+        ledger=make_ledger(asked, client),
         store=make_matrix_store(asked, client),
         registry=registry,
     )

@@ -11,9 +11,9 @@ from pydantic import SecretStr
 
 from jobs.benchmarks.cases import Case
 from jobs.fleet.registry import WorkerRegistry
-from jobs.ledger.redis import RedisLedger
 from jobs.matrices.factory import make_matrix_store
 from jobs.models import Job, Progress
+from jobs.queue import make_ledger
 from jobs.redis.client import connect
 from jobs.settings import Settings
 from tools.played.api import Api, until, worker_info
@@ -69,7 +69,7 @@ def played_on(stack: Stack) -> Api:
     client = connect(settings)
     registry = WorkerRegistry(client, prefix=settings.key_prefix)
     registry.beat(worker_info(), SHORT_TTL_S)
-    ledger, store = RedisLedger(client, prefix=settings.key_prefix), make_matrix_store(settings, client)
+    ledger, store = make_ledger(settings, client), make_matrix_store(settings, client)
     return Api(url=stack.url, settings=settings, ledger=ledger, store=store, registry=registry)
 
 

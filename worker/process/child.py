@@ -12,7 +12,6 @@ from typing import NoReturn
 
 import numpy as np
 import structlog
-from celery import Celery
 from celery.exceptions import SoftTimeLimitExceeded
 
 from jobs.errors import (
@@ -27,12 +26,11 @@ from jobs.errors import (
 )
 from jobs.fleet.registry import WorkerRegistry
 from jobs.ledger.interface import Claimed, Ledger
-from jobs.ledger.redis import RedisLedger
 from jobs.matrices.factory import make_matrix_store
 from jobs.matrices.interface import MatrixStore
 from jobs.models import BenchmarkOutcome, JobError, Outcome, product_id
 from jobs.process import settle_memory
-from jobs.queue import publish
+from jobs.queue import make_ledger
 from jobs.redis.client import connect
 from jobs.settings import Settings
 from worker.benchmark.job import benchmark
@@ -55,8 +53,7 @@ log = structlog.get_logger(__name__)
 class Child:
     """One per process. For use by the thread that runs the tasks."""
 
-    def __init__(self, app: Celery, settings: Settings, runner: Runner, ledger: Ledger, store: MatrixStore) -> None:
-        self._app = app
+    def __init__(self, settings: Settings, runner: Runner, ledger: Ledger, store: MatrixStore) -> None:
         self._settings = settings
         self._runner = runner
         self._ledger = ledger
@@ -160,12 +157,10 @@ class Child:
         max_attempts = self._settings.max_attempts if failure.retryable else 1
         log.warning("a job failed", job=job.id, attempt=claimed.attempt, error=failure.type, detail=failure.detail)
         try:
-            taken = retry_until(
+            retry_until(
                 lambda: self._ledger.fail(job.id, claimed.attempt, error, max_attempts=max_attempts),
                 timeout_s=WORK_TIMEOUT_S,
             )
-            if taken is not None and taken.message is not None:
-                publish(self._app, taken.message)
         except (StoreUnavailable, StoreFull):
             log.warning("the job store does not serve; the sweeper will see to the job", job=job.id)
         if isinstance(failure, DeviceFault):
@@ -181,12 +176,12 @@ def make_runner(settings: Settings) -> Runner:
     return CudaRunner(settings)
 
 
-def start(app: Celery, settings: Settings) -> Child:
+def start(settings: Settings) -> Child:
     """The child, proved ready and beating; ends the process, after a pause, where that fails."""
     try:
         client = connect(settings)
-        ledger = RedisLedger(client, prefix=settings.key_prefix)
-        child = Child(app, settings, make_runner(settings), ledger, make_matrix_store(settings, client))
+        ledger = make_ledger(settings, client)
+        child = Child(settings, make_runner(settings), ledger, make_matrix_store(settings, client))
         child.prove_ready()
         retry_until(child.heartbeat.start, timeout_s=WORK_TIMEOUT_S / 2)
         settle_memory()

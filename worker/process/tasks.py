@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
-from celery import current_app, shared_task, signals
+from celery import shared_task, signals
 
 from jobs.errors import MatmulError
 from jobs.logs import configure_logs
@@ -28,7 +28,7 @@ def _set_up_logging(**_: Any) -> None:
 
 @signals.worker_process_init.connect  # type: ignore[untyped-decorator]
 def _start(**_: Any) -> None:
-    _child.append(start(current_app, get_settings()))
+    _child.append(start(get_settings()))
 
 
 @signals.worker_process_shutdown.connect  # type: ignore[untyped-decorator]

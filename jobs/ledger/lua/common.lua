@@ -30,6 +30,11 @@ local function findings_key(id)
   return job_key(id) .. ':findings'
 end
 
+-- What a script that queues a job is given last: how the broker's lists are called, and the message with places for what
+-- differs from job to job (jobs/queue.py).
+local LISTS, MESSAGE = ARGV[#ARGV - 1], ARGV[#ARGV]
+local HARD_LIMIT_MARGIN_S = 10 -- as in jobs/ledger/interface.py
+
 local function queued_key(queue)
   return prefix .. 'queued:' .. queue
 end
@@ -104,10 +109,28 @@ local function enter(job, state, more, fields)
   announce(job, state, more)
 end
 
+-- The message of a queued job, as Celery reads it.
+local function message_of(job)
+  local seconds = job.timeout / 1e6
+  local places = {
+    job = job.id, attempt = job.attempt, queue = job.queue, number = int(job.number),
+    soft = string.format('%.3f', seconds), hard = string.format('%.3f', seconds + HARD_LIMIT_MARGIN_S),
+  }
+  return (string.gsub(MESSAGE, '@(%l+)@', places))
+end
+
+-- Gives a queued job its next number and sends its message. Both are one step, so the broker's list is in the order of
+-- the numbers.
+local function send(job)
+  job.number = redis.call('HINCRBY', prefix .. 'numbers', job.queue, 1)
+  redis.call('ZADD', queued_key(job.queue), job.number, job.id)
+  redis.call('LPUSH', LISTS .. job.queue, message_of(job))
+  return job.number
+end
+
 -- `first` is the number of the earliest message of this attempt: see claim.lua.
 local function enqueue(job, at, more)
-  local number = redis.call('HINCRBY', prefix .. 'numbers', job.queue, 1)
-  redis.call('ZADD', queued_key(job.queue), number, job.id)
+  local number = send(job)
   enter(job, 'queued', more, {
     'attempt', job.attempt, 'runs', job.runs, 'number', number, 'first', number,
     'published', int(at), 'queued', int(at),

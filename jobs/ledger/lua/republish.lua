@@ -1,11 +1,10 @@
 #!lua flags=allow-oom
--- A new number for a job still queued under the old one; nil where it moved on.
+-- A new number and message for a job still queued under the old number; nil where it moved on.
 local id, attempt, number = unpack(ARGV, 2, 4)
 local job = read(id)
 if not job or job.state ~= 'queued' or job.attempt ~= attempt or job.number ~= number then
   return nil
 end
-local new = redis.call('HINCRBY', prefix .. 'numbers', job.queue, 1)
-redis.call('ZADD', queued_key(job.queue), new, id)
+local new = send(job)
 redis.call('HSET', job_key(id), 'number', new, 'published', int(now()))
 return new

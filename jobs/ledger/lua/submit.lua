@@ -1,5 +1,5 @@
 #!lua
--- Records a job as queued, and binds its Idempotency-Key. Refused while Redis is out of memory.
+-- Records a job as queued, sends its message and binds its Idempotency-Key. Refused while Redis is out of memory.
 local id, owner, kind, queue, timeout, request, asked = unpack(ARGV, 2, 8)
 local max_queued, max_queued_per_owner = tonumber(ARGV[9]), tonumber(ARGV[10])
 local digest, fingerprint, bound_ms = unpack(ARGV, 11, 13)
@@ -34,5 +34,8 @@ end
 for _, key in ipairs({prefix .. 'jobs:all', prefix .. 'jobs:all:' .. owner}) do
   redis.call('ZADD', key, seq, id)
 end
-enqueue({id = id, owner = owner, queue = queue, seq = seq, attempt = '1', runs = '0', version = 0}, at, '')
+local job = {
+  id = id, owner = owner, queue = queue, timeout = timeout, seq = seq, attempt = '1', runs = '0', version = 0,
+}
+enqueue(job, at, '')
 return reply('recorded', id)

@@ -19,7 +19,6 @@ from service.context import Context, context_of, owner_of
 from service.dashboard.jobs.list import LIST, Action, Wanted, with_query
 from service.dashboard.render import page
 from service.http.security import check_same_site
-from service.submit.job import send_message
 from service.submit.product import check_operands
 
 MAX_PICKED = 200
@@ -143,5 +142,4 @@ def _changed(context: Context, owner: str, job: Job, action: Action) -> bool:
 def retry(context: Context, owner: str, job_id: str) -> None:
     """Raises JobNotFound, WrongState, OperandMissing."""
     check_operands(context, context.ledger.get(job_id, owner=owner))
-    _, message = context.ledger.redrive(job_id, owner=owner)
-    send_message(context, message)
+    context.ledger.redrive(job_id, owner=owner)

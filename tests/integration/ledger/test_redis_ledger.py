@@ -18,11 +18,18 @@ import pytest
 from jobs.errors import IdempotencyKeyInUse, StoreFull, StoreUnavailable, WorkerLost
 from jobs.ledger.codec import job_error
 from jobs.ledger.interface import IdempotencyKey, JobFilter, Ledger
-from jobs.ledger.redis import RedisLedger
 from jobs.models import Progress
 from jobs.redis.client import connect
 from jobs.redis.embedded import EmbeddedServer
-from tests.support.ledger.ledgers import Bench, assert_books_agree, new_job, outcome, redis_bench, settings_for
+from tests.support.ledger.ledgers import (
+    Bench,
+    assert_books_agree,
+    new_job,
+    outcome,
+    redis_bench,
+    redis_ledger,
+    settings_for,
+)
 
 KEY = IdempotencyKey("key", "fingerprint")
 
@@ -34,7 +41,7 @@ def submit(ledger: Ledger, idempotency: IdempotencyKey | None = None) -> str:
 
 def test_the_servers_clock_times_a_job(valkey: EmbeddedServer, key_prefix: str) -> None:
     with connect(settings_for(valkey, key_prefix)) as client:
-        ledger = RedisLedger(client, prefix=key_prefix)
+        ledger = redis_ledger(client, key_prefix)
         before = time.time()
         job_id = submit(ledger)
         claimed = ledger.claim(job_id, 1, worker="w", lease_s=6)
@@ -82,7 +89,7 @@ def test_events_and_keys_do_not_stay_for_ever(valkey: EmbeddedServer, key_prefix
         assert 0 < int(client.ttl(hold)) <= 5
         bench.ledger.release_key("alice", "key", holder="one")
         left = {key.decode().removeprefix(key_prefix) for key in client.scan_iter(f"{key_prefix}*")}
-        assert left == {"seq", "numbers", "test-clock"}
+        assert left == {"seq", "numbers", "broker:cpu", "test-clock"}
 
 
 def test_a_holder_that_falls_silent_loses_its_key(valkey: EmbeddedServer, key_prefix: str) -> None:
@@ -126,7 +133,7 @@ def all_calls(ledger: Ledger) -> dict[str, Callable[[], Any]]:
 
 def test_a_stopped_redis_is_noticed_within_a_second(own_server: EmbeddedServer) -> None:
     with connect(settings_for(own_server, "t:")) as client:
-        ledger = RedisLedger(client, prefix="t:")
+        ledger = redis_ledger(client, "t:")
         kept = submit(ledger)
         os.kill(own_server.pid, signal.SIGSTOP)
         for name in ("submit", "get", "counts"):
@@ -140,7 +147,7 @@ def test_a_stopped_redis_is_noticed_within_a_second(own_server: EmbeddedServer) 
 
 def test_a_killed_redis_comes_back_with_every_job(own_server: EmbeddedServer) -> None:
     with connect(settings_for(own_server, "t:")) as client:
-        ledger = RedisLedger(client, prefix="t:")
+        ledger = redis_ledger(client, "t:")
         jobs = [submit(ledger) for _ in range(50)]
         claimed = ledger.claim(jobs[0], 1, worker="w", lease_s=60)
         own_server.kill()

@@ -5,18 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from threading import Event, Thread
 from typing import Any
 
 import pytest
-from celery import Celery
 from structlog.testing import capture_logs
 
 from jobs.errors import JobNotFound, StoreFull, StoreUnavailable
 from jobs.ledger.interface import JobMessage
-from jobs.ledger.redis import RedisLedger
-from jobs.queue import broker_prefix, make_celery, publish, waiting_messages
+from jobs.queue import broker_prefix, make_ledger, waiting_messages
 from jobs.redis.client import connect
 from jobs.redis.embedded import EmbeddedServer
 from jobs.settings import Settings
@@ -32,27 +29,29 @@ class Floor:
 
     bench: Bench
     settings: Settings
-    app: Celery
     matrices: list[int] = field(default_factory=list)  # what the next sweeps of the matrix store will remove
 
     @property
     def client(self) -> Any:
         return self.bench.clock.client
 
-    def sweeper(self, send: Callable[[JobMessage], None] | None = None) -> Sweeper:
+    def sweeper(self) -> Sweeper:
         return Sweeper(
             self.bench.ledger,
             self.client,
             self.settings,
-            publish=send or partial(publish, self.app),
             sweep_matrices=lambda: self.matrices.pop(0) if self.matrices else 0,
             clock=lambda: self.bench.clock.now_us / 1e6,
         )
 
     def submit(self) -> JobMessage:
         """A job with its message in the broker."""
-        message = self.bench.submit()
-        publish(self.app, message)
+        return self.bench.submit()
+
+    def running(self, lease_s: float) -> JobMessage:
+        """A job that a worker fetched and claimed."""
+        message = self.bench.running(lease_s=lease_s)
+        self.lose_message()
         return message
 
     def lose_message(self) -> None:
@@ -77,8 +76,8 @@ class Floor:
 @pytest.fixture
 def floor(valkey: EmbeddedServer, key_prefix: str) -> Iterator[Floor]:
     settings = settings_for(valkey, key_prefix)
-    with redis_bench(valkey, key_prefix) as bench, make_celery(settings) as app:
-        yield Floor(bench, settings, app)
+    with redis_bench(valkey, key_prefix) as bench:
+        yield Floor(bench, settings)
 
 
 # ---- messages ----
@@ -116,10 +115,10 @@ def test_the_only_message_lost_is_sent_again_once(floor: Floor) -> None:
     assert floor.bench.claim(lost)
 
 
-def test_a_job_that_was_recorded_and_never_sent_is_sent(floor: Floor) -> None:
-    floor.bench.submit()
-    assert floor.sweeps(floor.sweeper(), 5) == Swept(republished=1)
+def test_a_job_is_recorded_and_sent_in_one_step(floor: Floor) -> None:
+    floor.submit()
     assert floor.waiting() == 1
+    assert floor.sweeps(floor.sweeper(), 60) == NOTHING
 
 
 def test_a_message_that_is_lost_again_is_sent_again(floor: Floor) -> None:
@@ -141,7 +140,8 @@ def test_what_only_looked_lost_is_not_sent_again(floor: Floor) -> None:
 
 
 def test_a_gap_between_sweeps_starts_suspicion_anew(floor: Floor) -> None:
-    floor.bench.submit()
+    floor.submit()
+    floor.lose_message()
     one, other = floor.sweeper(), floor.sweeper()
     floor.bench.clock.advance(60)
     assert one.sweep_once() == NOTHING
@@ -155,7 +155,7 @@ def test_a_gap_between_sweeps_starts_suspicion_anew(floor: Floor) -> None:
 
 # ---- workers ----
 def test_a_silent_workers_job_is_queued_again_and_sent(floor: Floor) -> None:
-    message = floor.bench.running(lease_s=6)
+    message = floor.running(lease_s=6)
     sweeper = floor.sweeper()
     assert floor.sweeps(sweeper, 5.5) == NOTHING
     assert floor.sweeps(sweeper, 1) == Swept(recovered=1)
@@ -210,15 +210,20 @@ def test_old_records_and_matrices_go(floor: Floor) -> None:
 
 
 def test_a_full_redis_does_not_keep_the_sweeper_from_making_room(floor: Floor) -> None:
-    def refuse(message: JobMessage) -> None:
-        raise StoreFull
-
-    silent, done = floor.bench.running(lease_s=1), floor.bench.running()
+    silent, done = floor.running(lease_s=1), floor.bench.running()
+    floor.lose_message()
     assert floor.bench.succeed(done)
+    sweeper = floor.sweeper()
+    assert sweeper.sweep_once() == NOTHING
     floor.bench.clock.advance(floor.settings.job_ttl_s)
-    assert floor.sweeps(floor.sweeper(refuse), 3) == Swept(recovered=1, expired=1)
-    floor.client.delete(f"{floor.settings.key_prefix}lock:sweeper")
-    assert floor.sweeps(floor.sweeper(), 5) == Swept(republished=1)
+    floor.client.config_set("maxmemory", "1mb")
+    try:
+        with pytest.raises(StoreFull):
+            floor.submit()
+        assert sweeper.sweep_once() == Swept(recovered=1, expired=1)
+        assert floor.waiting() == 1  # sent too
+    finally:
+        floor.client.config_set("maxmemory", "0")
     assert floor.bench.ledger.claim(silent.job_id, 2, worker="w", lease_s=6)
 
 
@@ -240,9 +245,9 @@ def test_one_of_two_sweepers_works(floor: Floor) -> None:
 def test_the_loop_outlives_a_killed_redis_and_finds_what_was_lost(own_server: EmbeddedServer) -> None:
     settings = settings_for(own_server, "t:").model_copy(update={"sweep_s": 0.02, "sweep_grace_s": 0.1})
     stop = Event()
-    with connect(settings) as client, make_celery(settings) as app:
-        ledger = RedisLedger(client, prefix="t:")
-        sweeper = Sweeper(ledger, client, settings, publish=partial(publish, app), sweep_matrices=lambda: 0)
+    with connect(settings) as client:
+        ledger = make_ledger(settings, client)
+        sweeper = Sweeper(ledger, client, settings, sweep_matrices=lambda: 0)
         thread = Thread(target=sweeper.run_forever, args=(stop,))
         thread.start()
         try:
@@ -252,6 +257,7 @@ def test_the_loop_outlives_a_killed_redis_and_finds_what_was_lost(own_server: Em
                 wait_until(lambda: "a sweep failed" in [line["event"] for line in logs])
             own_server.start()
             ledger.submit(new_job(), max_queued=9, max_queued_per_owner=9)
+            assert client.rpop(f"{broker_prefix(settings)}cpu")
             wait_until(lambda: waiting_messages(client, settings, "cpu") == 1)
         finally:
             started = time.monotonic()

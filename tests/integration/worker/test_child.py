@@ -11,6 +11,7 @@ import pytest
 from jobs.errors import MatrixNotFound, StoreFull, StoreUnavailable
 from jobs.ledger.redis import RedisLedger
 from jobs.models import ANONYMOUS, BenchmarkOutcome, JobError, Outcome, product_id
+from jobs.queue import make_celery, message_format
 from jobs.redis.embedded import EmbeddedServer
 from jobs.states import JobState
 from tests.support.workers.workers import WorkerBench
@@ -22,7 +23,6 @@ from worker.process.child import Child
 def bench(valkey: EmbeddedServer, tmp_path: Path) -> Iterator[WorkerBench]:
     bench = WorkerBench(valkey, tmp_path)  # no worker is started: the tests are it
     yield bench
-    bench.app.close()
     bench.client.close()
 
 
@@ -38,9 +38,10 @@ class Meanwhile(RedisLedger):
 
 def run(bench: WorkerBench, happens: Callable[[RedisLedger, str], object]) -> str:
     """A job through a child, with `happens` in between; its id."""
-    ledger = Meanwhile(bench.client, prefix=bench.settings.key_prefix)
+    with make_celery(bench.settings) as app:
+        ledger = Meanwhile(bench.client, prefix=bench.settings.key_prefix, messages=message_format(app))
     ledger.happens = lambda of, job_id: happens(of, job_id)
-    child = Child(bench.app, bench.settings, CpuRunner(bench.settings), ledger, bench.store)
+    child = Child(bench.settings, CpuRunner(bench.settings), ledger, bench.store)
     job_id = bench.submit(np.ones((2, 3), np.float32), np.ones((3, 4), np.float32))
     child.run(job_id, 1)
     child.heartbeat.stop()
@@ -92,7 +93,7 @@ def test_a_success_is_recorded_once_redis_serves_again(bench: WorkerBench, refus
 def test_a_stale_message_is_a_no_op(bench: WorkerBench) -> None:
     job_id = run(bench, lambda ledger, job_id: None)
     version = bench.ledger.get(job_id).version
-    child = Child(bench.app, bench.settings, CpuRunner(bench.settings), bench.ledger, bench.store)
+    child = Child(bench.settings, CpuRunner(bench.settings), bench.ledger, bench.store)
     child.run(job_id, 1)
     child.run(job_id, 2)
     child.run("job_" + "0" * 32, 1)

@@ -215,5 +215,4 @@ def test_a_worker_that_is_not_ready_says_why_and_tries_again(valkey: EmbeddedSer
         bench.still_works()
     finally:
         bench.stop()
-        bench.app.close()
         bench.client.close()

@@ -37,7 +37,6 @@ def bench(request: pytest.FixtureRequest, valkey: EmbeddedServer, tmp_path: Path
     """No worker is started: the tests are it."""
     bench = WorkerBench(valkey, tmp_path, overrides={"store": request.param})
     yield bench
-    bench.app.close()
     bench.client.close()
 
 
@@ -48,7 +47,7 @@ def stored(bench: WorkerBench) -> StoreBench:
 
 def attempts(bench: WorkerBench, runner: Runner, job_id: str) -> list[JobRecord]:
     """The record after each attempt, by one child."""
-    child = Child(bench.app, bench.settings, runner, bench.ledger, bench.store)
+    child = Child(bench.settings, runner, bench.ledger, bench.store)
     records: list[JobRecord] = []
     while not records or records[-1].state is JobState.QUEUED:
         child.run(job_id, len(records) + 1)

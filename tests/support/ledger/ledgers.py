@@ -26,8 +26,10 @@ from jobs.models import (
     Verification,
     new_id,
 )
+from jobs.queue import make_celery, message_format
 from jobs.redis.client import connect
 from jobs.redis.embedded import EmbeddedServer
+from jobs.redis.scripts import SERVER_CLOCK
 from jobs.settings import Settings
 from jobs.states import TERMINAL, JobState
 from tests.support.ledger.memory_ledger import MemoryLedger
@@ -116,7 +118,13 @@ def memory_bench() -> Bench:
 @contextmanager
 def redis_bench(server: EmbeddedServer, prefix: str) -> Iterator[Bench]:
     with connect(settings_for(server, prefix)) as client:
-        yield Bench(RedisLedger(client, prefix=prefix, clock=CLOCK_LUA), Clock(client=client, prefix=prefix))
+        yield Bench(redis_ledger(client, prefix, clock=CLOCK_LUA), Clock(client=client, prefix=prefix))
+
+
+def redis_ledger(client: redis.Redis, prefix: str, *, clock: str = SERVER_CLOCK) -> RedisLedger:
+    """On a server whose address does not matter to its messages."""
+    with make_celery(Settings(key_prefix=prefix)) as app:
+        return RedisLedger(client, prefix=prefix, messages=message_format(app), clock=clock)
 
 
 def settings_for(server: EmbeddedServer, prefix: str) -> Settings:

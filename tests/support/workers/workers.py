@@ -1,4 +1,4 @@
-"""Real workers on a real Valkey, and what a service does for them: submit, publish, sweep."""
+"""Real workers on a real Valkey, and what a service does for them: submit, sweep."""
 
 from __future__ import annotations
 
@@ -15,17 +15,15 @@ from typing import Any
 
 import numpy as np
 import psutil
-from celery import Celery
 
 from jobs.benchmarks.spec import BenchmarkSpec
 from jobs.fleet.registry import WorkerRegistry
 from jobs.fleet.workers import WorkerInfo
 from jobs.formats.elements import Array
-from jobs.ledger.redis import RedisLedger
 from jobs.matrices.factory import make_matrix_store
 from jobs.matrices.interface import MatrixStore
 from jobs.models import ANONYMOUS, Job, MatmulRequest, NewJob, OperandRef, new_id, product_id
-from jobs.queue import make_celery, publish
+from jobs.queue import make_ledger
 from jobs.redis.client import connect
 from jobs.redis.embedded import EmbeddedServer
 from jobs.settings import Settings
@@ -79,10 +77,9 @@ class WorkerBench:
         self.environment = os.environ | {f"MATMUL_{name.upper()}": value for name, value in own.items()}
         self.settings = Settings.model_validate(own)
         self.client = connect(self.settings, timeout_s=5.0)
-        self.ledger = RedisLedger(self.client, prefix=self.settings.key_prefix)
+        self.ledger = make_ledger(self.settings, self.client)
         self.store: MatrixStore = make_matrix_store(self.settings, self.client)
         self.registry = WorkerRegistry(self.client, prefix=self.settings.key_prefix)
-        self.app: Celery = make_celery(self.settings)
 
     # ---- the worker ----
     def spawn(self) -> None:
@@ -141,7 +138,6 @@ class WorkerBench:
             self.ledger,
             client,
             self.settings,
-            publish=lambda message: publish(self.app, message),
             sweep_matrices=lambda: self.store.sweep(),
         )
         thread = Thread(target=sweeper.run_forever, args=(stop,))
@@ -165,26 +161,22 @@ class WorkerBench:
         accuracy: AccuracyName | None = None,
         **options: Any,
     ) -> str:
-        """Stores the operands, records the job, sends its message; the job's id. `options` are MatmulRequest's.
+        """Stores the operands and records the job; its id. `options` are MatmulRequest's.
 
         `accuracy` is the element type's own, unless another is asked for.
         """
         refs = [x if isinstance(x, OperandRef) else self.operand(x, dtype, inline=inline) for x in (a, b)]
         request = MatmulRequest(a=refs[0], b=refs[1], accuracy=accuracy or DTYPES[dtype].accuracy, **options)
         job = NewJob(owner=ANONYMOUS, queue=self.device.partition(":")[0], timeout_s=timeout_s, request=request)
-        _, message = self.ledger.submit(job, max_queued=1000, max_queued_per_owner=1000)
-        assert message is not None
-        publish(self.app, message)
+        self.ledger.submit(job, max_queued=1000, max_queued_per_owner=1000)
         return job.id
 
     def submit_benchmark(self, *, timeout_s: float = 60.0, **spec: Any) -> str:
-        """Records a benchmark for the model of the live worker, and sends its message; the job's id."""
+        """Records a benchmark for the model of the live worker; the job's id."""
         request = BenchmarkSpec.model_validate(spec)
         queue = self.live()[0].bench_queue
         job = NewJob(kind="benchmark", owner=ANONYMOUS, queue=queue, timeout_s=timeout_s, request=request)
-        _, message = self.ledger.submit(job, max_queued=1000, max_queued_per_owner=1000)
-        assert message is not None
-        publish(self.app, message)
+        self.ledger.submit(job, max_queued=1000, max_queued_per_owner=1000)
         return job.id
 
     def measured(self, job_id: str) -> dict[str, bytes]:
@@ -238,5 +230,4 @@ def running_worker(server: EmbeddedServer, directory: Path, **options: Any) -> I
             yield bench
     finally:
         bench.stop()
-        bench.app.close()
         bench.client.close()
