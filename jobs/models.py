@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -20,6 +21,9 @@ ANONYMOUS = "anonymous"  # the owner of everything where keys are off
 JobKind = Literal["matmul", "benchmark"]
 VerifyName = Literal["freivalds", "off"]
 Distribution = Literal["normal", "uniform", "integers"]
+
+
+_PRODUCT = re.compile(r"c_([0-9a-f]{32})_([0-9]{1,9})", re.ASCII)
 
 
 def _known_kernel(name: str) -> str:
@@ -50,6 +54,12 @@ def product_id(job_id: str, attempt: int) -> str:
     return f"c_{job_id.partition('_')[2]}_{attempt}"
 
 
+def job_of_product(matrix_id: str) -> tuple[str, int] | None:
+    """Job and attempt that a product's id names; None for any other id."""
+    found = _PRODUCT.fullmatch(matrix_id)
+    return (f"job_{found[1]}", int(found[2])) if found else None
+
+
 class RandomSpec(Strict):
     """A matrix made from a seed; the same numbers on every machine."""
 
@@ -69,7 +79,9 @@ class OperandRef(Strict):
         description="`matrix`: stored by id. `inline`: came with the request, kept until the job ends. "
         "`random`: made from a seed."
     )
-    matrix: str | None = Field(None, description="Id of the stored matrix; null for a random one.")
+    matrix: str | None = Field(
+        None, description="Id of the stored matrix; null for a random one, and for a small one in the job's record."
+    )
     random: RandomSpec | None = Field(None, description="How a random operand is made; null otherwise.")
     dtype: DTypeName = Field(description="Element type.")
     shape: tuple[int, ...] = Field(description="Shape before any transposition.")
@@ -175,6 +187,12 @@ class JobRecord(Strict):
     timing: Timing | None = Field(None, description="Where the time went, once it succeeded.")
     gflops: float | None = Field(None, description="2·m·n·k·batch / `kernel_ms` / 10⁶, which see.", examples=[36000.0])
     verification: Verification | None = Field(None, description="How the product was checked, once it succeeded.")
+    batch: int | None = Field(
+        None,
+        description="Jobs computed by the same launch, this one among them, once it succeeded. `timing`, `gflops` and "
+        "`verification` are then those of the launch.",
+        examples=[1],
+    )
     benchmark: BenchmarkSummary | None = Field(None, description="What became of a benchmark, once it succeeded.")
     error: JobError | None = Field(None, description="Why it failed; null otherwise.")
 
@@ -192,10 +210,23 @@ class Job(Strict):
     queue: str  # Celery queue it waits on
     version: int  # rises with every change; the ETag
     timeout_s: float  # time limit of one attempt
+    operands_in_record: str = ""  # `a`, `b`, `ab`: those that travel in the job's record
+    matrices_kept: bool = False  # whether the record still has what it was given
+    product_in_record: bool = False  # where the product is, or will be: in the job's record rather than the store
+    packed_product: bytes | None = None  # that product (jobs/matrices/packed.py), where it was asked for
 
     @property
     def id(self) -> str:
         return self.record.id
+
+
+class JobMatrices(Strict):
+    """Small matrices that travel in a job's record, packed (jobs/matrices/packed.py)."""
+
+    a: bytes | None = None  # None: the operand is elsewhere
+    b: bytes | None = None
+    product_bytes: int = 0  # room for the product; 0: it goes to the store
+    ttl_s: float = 0.0  # how long they are kept after the job's end
 
 
 class NewJob(Strict):
@@ -207,6 +238,9 @@ class NewJob(Strict):
     queue: str
     timeout_s: float
     request: MatmulRequest | BenchmarkSpec
+    matrices: JobMatrices = JobMatrices()
+    reply_to: str = ""  # the service process whose caller waits for it; it is sent a small product at once
+    batch: str = ""  # jobs with the same one may be computed in one launch; empty: alone
 
     @property
     def label(self) -> str:
@@ -237,6 +271,7 @@ class Outcome(Strict):
     measured: Measured
     gflops: float | None
     verification: Verification
+    batch: int = 1  # products of the same launch, this one among them
 
 
 class BenchmarkOutcome(Strict):

@@ -19,6 +19,7 @@ from kombu.serialization import dumps
 
 from jobs.ledger.interface import MessageFormat
 from jobs.ledger.redis import RedisLedger
+from jobs.matrices.factory import bounds_of
 from jobs.redis.client import translated
 from jobs.settings import Settings
 
@@ -195,7 +196,11 @@ def make_ledger(settings: Settings, client: redis.Redis) -> RedisLedger:
     with make_celery(settings) as app:
         messages = message_format(app)
     return RedisLedger(
-        client, prefix=settings.key_prefix, messages=messages, idempotency_ttl_s=settings.idempotency_ttl_s
+        client,
+        prefix=settings.key_prefix,
+        messages=messages,
+        bounds=bounds_of(settings),
+        idempotency_ttl_s=settings.idempotency_ttl_s,
     )
 
 

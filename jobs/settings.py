@@ -85,6 +85,17 @@ class Settings(BaseSettings):
     )
     store_bytes: int = Field(16 * GIB, ge=1, description="Most bytes of matrices kept, all together.")
     store_bytes_per_key: int = Field(16 * GIB, ge=1, description="Most bytes of matrices kept for one API key.")
+    record_matrix_bytes: int = Field(
+        16 * KIB,
+        ge=0,
+        le=MIB,
+        description="Largest matrix that travels in its job's record, operand or product. A larger one is stored.",
+    )
+    max_batch: int = Field(
+        64,
+        ge=1,
+        description="Most small jobs of one kind that a worker computes in one launch; 1: each alone.",
+    )
     max_matrix_bytes: int = Field(4 * GIB, ge=1, description="Largest single matrix, operand or product.")
     matrix_ttl_s: int = Field(DAY_S, ge=1, description="How long an uploaded matrix is kept after its last use.")
     product_ttl_s: int = Field(

@@ -120,8 +120,9 @@ class Sweeper:
             return Swept(republished, recovered)
         self._housekeeping_at_s = self._clock() + HOUSEKEEPING_EVERY_S
         expired = len(self._ledger.expire(job_ttl_s=self._settings.job_ttl_s, limit=BATCH))
-        matrices = self._sweep_matrices()
-        if BATCH in (expired, matrices):  # a full batch means that there is more
+        stored, in_records = self._sweep_matrices(), self._ledger.expire_matrices(limit=BATCH)
+        matrices = stored + in_records
+        if BATCH in (expired, stored, in_records):  # a full batch means that there is more
             self._housekeeping_at_s = self._clock()
         return Swept(republished, recovered, expired, matrices)
 

@@ -1,4 +1,5 @@
-"""The hub: one subscription per process to every job change, which wakes those who wait for one job.
+"""The hub: one subscription per process to every job change, which wakes those who wait for one job, and to the answers
+that are meant for this process: small products of jobs that its callers wait for.
 
 While the subscription is down, waiters look into the ledger twice a second instead.
 """
@@ -6,6 +7,7 @@ While the subscription is down, waiters look into the ledger twice a second inst
 from __future__ import annotations
 
 import asyncio
+import secrets
 from types import TracebackType
 from typing import Self
 
@@ -13,6 +15,8 @@ import redis
 import structlog
 from redis.asyncio.client import PubSub
 
+from jobs.ledger.codec import job_from_answer
+from jobs.models import Job
 from jobs.redis.client import connect_async
 from jobs.settings import Settings
 from jobs.states import JobState
@@ -36,6 +40,7 @@ class Watch:
         self._ends_only = ends_only
         self._woken = False
         self._sleeping: asyncio.Future[None] | None = None
+        self.answer: Job | None = None  # the job with its product, where that was sent along
 
     def __enter__(self) -> Self:
         self._hub.add(self._job_id, self)
@@ -75,11 +80,12 @@ class Watch:
 
 
 class ChangeHub:
-    """Reads `<prefix>changes`, whose messages are `<job id> <version> <state>`."""
+    """Reads `<prefix>changes`, whose messages are `<job id> <version> <state>`, and `<prefix>answers:<name>`."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._watches: dict[bytes, set[Watch]] = {}
+        self.name = secrets.token_hex(8)  # of this process
         self._messages = 0  # heard so far, of any kind
         self.listening = False
         self._closed = asyncio.Event()
@@ -125,7 +131,8 @@ class ChangeHub:
     async def _listen(self) -> None:
         """Raises redis.RedisError once the connection is of no use."""
         async with connect_async(self._settings) as client, client.pubsub() as subscription:
-            await subscription.subscribe(f"{self._settings.key_prefix}changes")
+            prefix = self._settings.key_prefix
+            await subscription.subscribe(f"{prefix}changes", f"{prefix}answers:{self.name}")
             reading = asyncio.create_task(self._read(subscription))
             try:
                 await self._watch_over(subscription, reading)
@@ -153,8 +160,11 @@ class ChangeHub:
             reply = await subscription.parse_response(block=True)
             self._messages += 1
             match reply:
-                case [b"message", _, bytes(data)]:
-                    self._heard(data)
+                case [b"message", bytes(channel), bytes(data)]:
+                    if channel.endswith(b"changes"):
+                        self._heard(data)
+                    else:
+                        self._answered(job_from_answer(data))
                 case [b"subscribe", *_]:
                     self.listening = True
                     self._wake_all()  # what changed before is not told again
@@ -165,6 +175,11 @@ class ChangeHub:
             ended = rest.rpartition(b" ")[2] in _TERMINAL
             for watch in watches:
                 watch.notify(ended=ended)
+
+    def _answered(self, job: Job) -> None:
+        for watch in self._watches.get(job.id.encode(), ()):
+            watch.answer = job
+            watch.wake()
 
     def _wake_all(self) -> None:
         for watches in self._watches.values():

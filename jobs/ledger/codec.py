@@ -67,6 +67,10 @@ class JobRow:
     outcome: Outcome | BenchmarkOutcome | None = None
     error: JobError | None = None
     idem: str | None = None  # digest of the Idempotency-Key bound to it
+    batch: str | None = None  # jobs with the same one may be computed in one launch
+    in_record: str = ""  # the operands there
+    held: int = 0  # bytes that it is charged for matrices in its record
+    product_bytes: int = 0  # room in the record for its product; 0: the product goes to the store
 
     def message(self) -> JobMessage:
         return JobMessage(self.id, self.attempt, self.queue, self.number, self.timeout_us / 1e6)
@@ -79,6 +83,9 @@ class JobRow:
             queue=self.queue,
             version=self.version,
             timeout_s=self.timeout_us / 1e6,
+            operands_in_record=self.in_record,
+            matrices_kept=self.held > 0,
+            product_in_record=self.product_bytes > 0,
         )
 
     def _record(self, queue_position: int | None) -> JobRecord:
@@ -103,6 +110,7 @@ class JobRow:
             timing=outcome and self._timing(outcome),
             gflops=outcome and outcome.gflops,
             verification=outcome and outcome.verification,
+            batch=outcome and outcome.batch,
             benchmark=benchmark and benchmark.summary,
             error=self.error,
         )
@@ -153,7 +161,23 @@ def row_from_hash(flat: Sequence[bytes]) -> JobRow:
         outcome=outcome.model_validate_json(fields["outcome"]) if "outcome" in fields else None,
         error=JobError.model_validate_json(fields["error"]) if "error" in fields else None,
         idem=fields["idem"].decode() if "idem" in fields else None,
+        batch=fields["batch"].decode() if "batch" in fields else None,
+        in_record=fields["in_record"].decode(),
+        held=int(fields.get("held", 0)),
+        product_bytes=int(fields["product_bytes"]),
     )
+
+
+def job_from_answer(data: bytes) -> Job:
+    """A succeeded job with its product, out of what lua/succeed.lua publishes."""
+    strings: list[bytes] = []
+    place = 0
+    while place < len(data):
+        begin = place + 4
+        place = begin + int.from_bytes(data[place:begin], "little")
+        strings.append(data[begin:place])
+    *flat, product = strings
+    return row_from_hash(flat).job(None).model_copy(update={"packed_product": product})
 
 
 def _optional_int(fields: Mapping[str, bytes], name: str) -> int | None:

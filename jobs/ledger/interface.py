@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from jobs.matrices.packed import PackedMatrix
 from jobs.models import BenchmarkOutcome, Job, JobError, JobEvent, NewJob, Outcome, Progress
 from jobs.states import JobState
 
@@ -47,6 +48,18 @@ class Claimed:
 
     job: Job
     attempt: int
+    a: PackedMatrix | None = None  # operands that travel in the record
+    b: PackedMatrix | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Success:
+    """A job whose attempt is done. `product`: packed, where it travels in the record."""
+
+    job_id: str
+    attempt: int
+    outcome: Outcome | BenchmarkOutcome
+    product: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +121,8 @@ class Ledger(ABC):
 
         Where the key is bound already, or the job's id known, that job comes back with no message (nothing is
         recorded). A key is bound until its time is up or its job is deleted or expires.
-        Raises QueueFull, QuotaExceeded, IdempotencyKeyReused (bound with another fingerprint).
+        Raises QueueFull, QuotaExceeded, IdempotencyKeyReused (bound with another fingerprint), StoreFull where the
+        matrices in its record find no room.
         """
 
     @abstractmethod
@@ -132,8 +146,10 @@ class Ledger(ABC):
         """Binds the key to what a request other than `submit` was about: `bound_job` then gives `subject`."""
 
     @abstractmethod
-    def get(self, job_id: str, *, owner: str | None = None) -> Job:
-        """Raises JobNotFound; also where `owner` is given and is not the job's."""
+    def get(self, job_id: str, *, owner: str | None = None, with_product: bool = False) -> Job:
+        """`with_product`: with the product that is in its record, if it is there.
+
+        Raises JobNotFound; also where `owner` is given and is not the job's."""
 
     @abstractmethod
     def list(self, where: JobFilter, *, limit: int, cursor: str | None = None) -> JobPage:
@@ -155,6 +171,10 @@ class Ledger(ABC):
     @abstractmethod
     def delete(self, job_id: str, *, owner: str | None = None) -> Job:
         """Forgets a job that is at its end; returns what it was. Raises JobNotFound, WrongState."""
+
+    @abstractmethod
+    def drop_product(self, job_id: str, attempt: int, *, owner: str) -> bool:
+        """Drops the product in the record of a job that succeeded at this attempt; False where there is none."""
 
     @abstractmethod
     def events(self, job_id: str, *, after: str = "0-0", limit: int = 1000) -> Sequence[JobEvent]:
@@ -181,8 +201,19 @@ class Ledger(ABC):
 
     # ---- the worker's side ----
     @abstractmethod
+    def claim_batch(
+        self, job_id: str, attempt: int, *, worker: str, lease_s: float, max_jobs: int
+    ) -> Sequence[Claimed]:
+        """queued → running, with up to `max_jobs` - 1 others that wait in the same queue and may be computed in one
+        launch (`NewJob.batch`), oldest first. Their messages are taken back. Only first attempts go together.
+
+        None at all where the message is stale (no such job, another attempt, or not queued).
+        """
+
     def claim(self, job_id: str, attempt: int, *, worker: str, lease_s: float) -> Claimed | None:
-        """queued → running. None where the message is stale (no such job, another attempt, or not queued)."""
+        """The same for one job; None where the message is stale."""
+        claimed = self.claim_batch(job_id, attempt, worker=worker, lease_s=lease_s, max_jobs=1)
+        return claimed[0] if claimed else None
 
     @abstractmethod
     def renew(self, job_id: str, attempt: int, *, lease_s: float) -> bool:
@@ -202,11 +233,18 @@ class Ledger(ABC):
         """
 
     @abstractmethod
-    def succeed(self, job_id: str, attempt: int, outcome: Outcome | BenchmarkOutcome) -> bool:
-        """running → succeeded; False where the attempt no longer owns the job (its product must be thrown away).
+    def succeed_all(self, done: Sequence[Success]) -> Sequence[bool]:
+        """running → succeeded, each by itself. The operands in their records go, the products there come.
 
-        Asked again by the attempt that succeeded it says True again: the first answer may have been lost on its way.
+        False where the attempt no longer owns the job (its product must be thrown away). Asked again by the attempt
+        that succeeded it says True again: the first answer may have been lost on its way.
         """
+
+    def succeed(
+        self, job_id: str, attempt: int, outcome: Outcome | BenchmarkOutcome, product: bytes | None = None
+    ) -> bool:
+        """The same for one job."""
+        return self.succeed_all([Success(job_id, attempt, outcome, product)])[0]
 
     @abstractmethod
     def fail(self, job_id: str, attempt: int, error: JobError, *, max_attempts: int = 1) -> Requeued | None:
@@ -246,3 +284,7 @@ class Ledger(ABC):
     @abstractmethod
     def expire(self, *, job_ttl_s: int, limit: int = 100) -> Sequence[Job]:
         """Forgets jobs that ended longer ago than `job_ttl_s`; returns what they were."""
+
+    @abstractmethod
+    def expire_matrices(self, *, limit: int = 100) -> int:
+        """Drops the matrices in the records of jobs whose time is up; of how many jobs."""

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import redis
 
@@ -19,16 +19,12 @@ from jobs.errors import (
     IdempotencyKeyInUse,
     IdempotencyKeyReused,
     JobNotFound,
-    QueueFull,
-    QuotaExceeded,
     TimeLimitExceeded,
     WorkerLost,
-    WrongState,
 )
 from jobs.ledger.codec import (
     LOST_LIMIT,
     SCAN_LIMIT,
-    JobRow,
     cursor_after,
     cursor_seq,
     event_place,
@@ -48,8 +44,11 @@ from jobs.ledger.interface import (
     MessageFormat,
     QueueDepth,
     Requeued,
+    Success,
 )
-from jobs.models import BenchmarkOutcome, Job, JobError, JobEvent, NewJob, Outcome, Progress
+from jobs.ledger.replies import claimed_job, job_of, refuse, row_and_job, submitted
+from jobs.matrices.index import Bounds
+from jobs.models import Job, JobError, JobEvent, NewJob, Outcome, Progress
 from jobs.redis.client import translated
 from jobs.redis.clock import microseconds
 from jobs.redis.scripts import SERVER_CLOCK, RedisScripts
@@ -65,22 +64,6 @@ def _digest(owner: str, key: str) -> str:
     return hashlib.sha256(f"{owner}\0{key}".encode()).hexdigest()
 
 
-def _parsed(reply: Sequence[Any]) -> tuple[JobRow, Job]:
-    """A job out of a script's reply: outcome, hash, place in the queue (from 0, or -1)."""
-    row = row_from_hash(reply[1])
-    return row, row.job(reply[2] + 1 if reply[2] >= 0 else None)
-
-
-def _job(reply: Sequence[Any]) -> Job:
-    return _parsed(reply)[1]
-
-
-def _refuse(outcome: str, verb: str) -> NoReturn:
-    if outcome == "not_found":
-        raise JobNotFound
-    raise WrongState(f"The job is {outcome}, so it cannot be {verb}.")
-
-
 class RedisLedger(Ledger):
     """Safe to share between threads. `clock` is for tests (`RedisScripts`)."""
 
@@ -90,12 +73,14 @@ class RedisLedger(Ledger):
         *,
         prefix: str,
         messages: MessageFormat,
+        bounds: Bounds,
         idempotency_ttl_s: float = DAY_S,
         clock: str = SERVER_CLOCK,
     ) -> None:
         self._client = client
         self._prefix = prefix
         self._messages = messages.lists, messages.template  # what scripts that queue a job are given last
+        self._bounds = bounds  # of matrices, in records and in the store together
         self._idempotency_ttl_ms = round(idempotency_ttl_s * 1000)
         self._run = RedisScripts(client, prefix, LUA_DIR, clock=clock).run
 
@@ -108,19 +93,14 @@ class RedisLedger(Ledger):
         fingerprint = idempotency.fingerprint if idempotency else ""
         about = (job.id, job.owner, job.kind, job.queue, timeout, request, job.label)
         binding = (digest, fingerprint, self._idempotency_ttl_ms)
-        reply = self._run("submit", *about, max_queued, max_queued_per_owner, *binding, *self._messages)
-        match reply[0]:
-            case b"recorded":
-                row, recorded = _parsed(reply)
-                return recorded, row.message()
-            case b"bound":
-                return _job(reply), None
-            case b"reused":
-                raise IdempotencyKeyReused
-            case b"queue_full":
-                raise QueueFull
-            case _:
-                raise QuotaExceeded
+        held = job.matrices
+        matrices = (held.a or b"", held.b or b"", held.product_bytes, microseconds(held.ttl_s))
+        room = (self._bounds.all_bytes, self._bounds.owner_bytes)
+        limits = (max_queued, max_queued_per_owner)
+        reply = self._run(
+            "submit", *about, *limits, *binding, *matrices, *room, job.batch, job.reply_to, *self._messages
+        )
+        return submitted(reply, self._bounds)
 
     def hold_key(self, owner: str, key: str, *, holder: str, hold_s: float) -> str | None:
         reply = self._run("hold_key", _digest(owner, key), holder, max(1, round(hold_s * 1000)))
@@ -150,44 +130,47 @@ class RedisLedger(Ledger):
         pipe.pexpire(name, self._idempotency_ttl_ms)
         pipe.execute()
 
-    def get(self, job_id: str, *, owner: str | None = None) -> Job:
-        reply = self._run_on("get", job_id)
+    def get(self, job_id: str, *, owner: str | None = None, with_product: bool = False) -> Job:
+        reply = self._run_on("get", job_id, int(with_product))
         if not reply[1]:
             raise JobNotFound
-        job = _job(reply)
+        job = job_of(reply)
         if owner is not None and job.owner != owner:
             raise JobNotFound
-        return job
+        return job.model_copy(update={"packed_product": reply[3]}) if with_product else job
 
     def list(self, where: JobFilter, *, limit: int, cursor: str | None = None) -> JobPage:
         index = f"jobs:{where.state or 'all'}" + (f":{where.owner}" if where.owner is not None else "")
         before = "+inf" if cursor is None else f"({cursor_seq(cursor)}"
         part = (where.q or "").encode().lower()
         last, *found = self._run("list", index, before, limit, SCAN_LIMIT, where.kind or "", where.kernel or "", part)
-        return JobPage([_job(reply) for reply in found], cursor_after(int(last)) if last else None)
+        return JobPage([job_of(reply) for reply in found], cursor_after(int(last)) if last else None)
 
     def cancel(self, job_id: str, *, owner: str | None = None) -> tuple[Job, CancelOutcome]:
         reply = self._run_on("cancel", job_id, owner or "")
         match reply[0]:
             case b"cancelled":
-                return _job(reply), "cancelled"
+                return job_of(reply), "cancelled"
             case b"already_cancelled":
-                return _job(reply), "already_cancelled"
+                return job_of(reply), "already_cancelled"
             case outcome:
-                _refuse(outcome.decode(), "cancelled")
+                refuse(outcome.decode(), "cancelled")
 
     def redrive(self, job_id: str, *, owner: str | None = None) -> tuple[Job, JobMessage]:
         reply = self._run_on("redrive", job_id, owner or "", *self._messages)
         if reply[0] != b"redriven":
-            _refuse(reply[0].decode(), "retried")
-        row, job = _parsed(reply)
+            refuse(reply[0].decode(), "retried")
+        row, job = row_and_job(reply)
         return job, row.message()
 
     def delete(self, job_id: str, *, owner: str | None = None) -> Job:
         reply = self._run_on("delete", job_id, owner or "")
         if reply[0] != b"deleted":
-            _refuse(reply[0].decode(), "deleted")
-        return _job(reply)
+            refuse(reply[0].decode(), "deleted")
+        return job_of(reply)
+
+    def drop_product(self, job_id: str, attempt: int, *, owner: str) -> bool:
+        return bool(self._run_on("drop_product", job_id, attempt, owner))
 
     @translated()
     def events(self, job_id: str, *, after: str = "0-0", limit: int = 1000) -> Sequence[JobEvent]:
@@ -234,11 +217,13 @@ class RedisLedger(Ledger):
         return dict(zip(JobState, pipe.execute(), strict=True))
 
     # ---- the worker's side ----
-    def claim(self, job_id: str, attempt: int, *, worker: str, lease_s: float) -> Claimed | None:
+    def claim_batch(
+        self, job_id: str, attempt: int, *, worker: str, lease_s: float, max_jobs: int
+    ) -> Sequence[Claimed]:
         if not _JOB_ID.fullmatch(job_id):
-            return None
-        reply = self._run("claim", job_id, attempt, worker, microseconds(lease_s))
-        return Claimed(_job(reply), attempt) if reply[0] == b"running" else None
+            return []
+        about = (job_id, attempt, worker, microseconds(lease_s), max_jobs)
+        return [claimed_job(reply) for reply in self._run("claim", *about, *self._messages)]
 
     def renew(self, job_id: str, attempt: int, *, lease_s: float) -> bool:
         lease, margin = microseconds(lease_s), microseconds(HARD_LIMIT_MARGIN_S)
@@ -254,10 +239,15 @@ class RedisLedger(Ledger):
         flat: list[str | bytes] = [part for finding in findings.items() for part in finding]
         return bool(self._run_on("keep_findings", job_id, attempt, *about, *flat))
 
-    def succeed(self, job_id: str, attempt: int, outcome: Outcome | BenchmarkOutcome) -> bool:
-        kernel = outcome.kernel if isinstance(outcome, Outcome) else ""
-        about = (outcome.model_dump_json(), kernel, outcome.device)
-        return bool(self._run_on("succeed", job_id, attempt, *about))
+    def succeed_all(self, done: Sequence[Success]) -> Sequence[bool]:
+        flat: list[str | bytes | int] = []
+        for each in done:
+            if not _JOB_ID.fullmatch(each.job_id):
+                raise JobNotFound
+            kernel = each.outcome.kernel if isinstance(each.outcome, Outcome) else ""
+            about = (each.outcome.model_dump_json(), kernel, each.outcome.device, each.product or b"")
+            flat += [each.job_id, each.attempt, *about]
+        return [bool(taken) for taken in self._run("succeed", *flat)]
 
     def fail(self, job_id: str, attempt: int, error: JobError, *, max_attempts: int = 1) -> Requeued | None:
         about = error.model_dump_json(), error.type, max_attempts
@@ -284,7 +274,10 @@ class RedisLedger(Ledger):
         return self._taken(self._run_on("take_back", job_id, attempt, max_attempts, *errors, *self._messages))
 
     def expire(self, *, job_ttl_s: int, limit: int = 100) -> Sequence[Job]:
-        return [_job(reply) for reply in self._run("expire", microseconds(job_ttl_s), limit)]
+        return [job_of(reply) for reply in self._run("expire", microseconds(job_ttl_s), limit)]
+
+    def expire_matrices(self, *, limit: int = 100) -> int:
+        return int(self._run("expire_matrices", limit))
 
     # ---- inside ----
     def _run_on(self, script: str, job_id: str, *args: str | bytes | int) -> Any:

@@ -12,10 +12,15 @@ from jobs.redis.client import connect
 from jobs.settings import Settings
 
 
+def bounds_of(settings: Settings) -> Bounds:
+    """The most bytes of matrices kept, in the store and in the records of jobs together."""
+    return Bounds(settings.store_bytes, settings.store_bytes_per_key)
+
+
 def make_matrix_store(settings: Settings, client: redis.Redis | None = None) -> MatrixStore:
     """`client` is shared where there is one already. Raises InvalidSettings for a directory that is not ours."""
     client = client or connect(settings)
-    bounds = Bounds(settings.store_bytes, settings.store_bytes_per_key)
+    bounds = bounds_of(settings)
     prefix, most = settings.key_prefix, settings.max_matrix_bytes
     if settings.store == "redis":
         index = MatrixIndex(client, prefix, bounds, chunk_bytes=CHUNK_BYTES)

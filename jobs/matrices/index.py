@@ -91,10 +91,8 @@ class MatrixIndex:
 
     def _refusal(self, reply: Sequence[bytes | int], claim: Claim) -> Exception:
         match reply:
-            case [b"full", int(kept)]:
-                return _full("The store", claim.bytes, kept, self._bounds.all_bytes)
-            case [b"owner_full", int(kept)]:
-                return _full("This API key", claim.bytes, kept, self._bounds.owner_bytes)
+            case [b"full" | b"owner_full" as outcome, int(kept)]:
+                return no_room(outcome, claim.bytes, kept, self._bounds)
             case [b"taken", *_]:
                 return InvalidRequest(f"{claim.id} is another matrix already, of another shape or element type.")
         return StoreUnavailable("The uploaded elements were lost before the last of them came; upload them again.")
@@ -157,12 +155,15 @@ class MatrixIndex:
         kept = self._client.hmget(f"{self._prefix}matrices:bytes", ["all", f"of:{owner}"])
         kept_all, kept_owner = (int(value or 0) for value in cast(list[bytes | None], kept))
         if kept_all + need_bytes > self._bounds.all_bytes:
-            raise _full("The store", need_bytes, kept_all, self._bounds.all_bytes)
+            raise no_room(b"full", need_bytes, kept_all, self._bounds)
         if kept_owner + need_bytes > self._bounds.owner_bytes:
-            raise _full("This API key", need_bytes, kept_owner, self._bounds.owner_bytes)
+            raise no_room(b"owner_full", need_bytes, kept_owner, self._bounds)
 
 
-def _full(whose: str, need_bytes: int, kept_bytes: int, max_bytes: int) -> StoreFull:
+def no_room(outcome: bytes, need_bytes: int, kept_bytes: int, bounds: Bounds) -> StoreFull:
+    """What a script's refusal means: `full` for the bound on all, `owner_full` for that on one owner."""
+    of_all = outcome == b"full"
+    whose, max_bytes = ("The store", bounds.all_bytes) if of_all else ("This API key", bounds.owner_bytes)
     return StoreFull(
         f"{whose} has no room for {need_bytes} more bytes: {kept_bytes} of {max_bytes} are used; delete matrices that "
         "are no longer needed, or try again later."

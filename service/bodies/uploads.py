@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from jobs.errors import InvalidMatrix
 from jobs.formats.parser import MatrixHeader
 from jobs.matrices.interface import MatrixInfo, MatrixStore, MatrixWriter, content_hasher
+from jobs.matrices.packed import pack
 from kernels.model.numerics import DTypeName
 
 MEMORY_BYTES = 1 << 20  # a matrix up to this size waits in memory until its request is known to be sound
@@ -40,6 +41,7 @@ class Upload:
     ) -> None:
         self.dtype: DTypeName = header.dtype
         self.shape = header.shape
+        self.bytes = header.bytes
         self._store = store
         self._owner = owner
         self._pieces: list[bytes] = []
@@ -68,6 +70,11 @@ class Upload:
             self._writer.write(data)
         else:
             self._pieces.append(bytes(data))
+
+    def pack(self) -> bytes:
+        """All of it, for a job's record. Only of a matrix small enough to wait in memory."""
+        assert self._writer is None
+        return pack(b"".join(self._pieces))
 
     @property
     def name(self) -> str:

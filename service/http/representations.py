@@ -15,9 +15,10 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Send
 
 from jobs.errors import MatrixDamaged
-from jobs.formats.elements import matrix_bytes
+from jobs.formats.elements import Array, matrix_bytes
 from jobs.formats.npy import npy_header
 from jobs.formats.safetensors import safetensors_header
+from jobs.matrices.packed import PackedMatrix
 from kernels.model.numerics import DTypeName
 from service.context import Context
 from service.damage import damage_reported
@@ -30,11 +31,28 @@ WHOLE_BYTES = 1 << 20  # a representation up to this size is sent in one piece
 
 @dataclass(frozen=True, slots=True)
 class StoredElements:
-    """What is needed to send a matrix; its owner has been checked."""
+    """What is needed to send a matrix; its owner has been checked. `packed`: it is at hand, out of a job's record."""
 
     id: str
     dtype: DTypeName
     shape: tuple[int, ...]
+    packed: PackedMatrix | None = None
+
+    def chunks(self, context: Context, start: int, stop: int) -> Iterator[memoryview]:
+        """The bytes of the elements from `start` to `stop`. Raises MatrixNotFound, MatrixDamaged."""
+        with damage_reported(context, self.id):
+            if self.packed is not None:
+                yield self.packed.verified()[start:stop]
+            else:
+                yield from context.store.chunks(self.id, matrix_bytes(self.dtype, self.shape), start, stop)
+
+    def load(self, context: Context) -> Array:
+        """All of it in memory. Raises MatrixNotFound, MatrixDamaged."""
+        with damage_reported(context, self.id):
+            if self.packed is None:
+                return context.store.load(self.id, self.dtype, self.shape)
+            self.packed.verified()
+            return self.packed.elements(self.dtype, self.shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +83,7 @@ class Representation:
         if start < head_bytes:
             yield self.head[start:stop]
         if stop > head_bytes:
-            begin, size = max(0, start - head_bytes), self.total_bytes - head_bytes
-            with damage_reported(context, self.matrix.id):
-                yield from context.store.chunks(self.matrix.id, size, begin, stop - head_bytes)
+            yield from self.matrix.chunks(context, max(0, start - head_bytes), stop - head_bytes)
 
 
 def represent(matrix: StoredElements, media_type: str, *, tensor: str = "c") -> Representation:

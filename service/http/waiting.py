@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from jobs.errors import StoreUnavailable
+from jobs.models import Job
 from service.changes import Watch
 from service.context import Context, context_of
 from service.http.preferences import Wait, parse_wait
@@ -26,15 +27,22 @@ def applied(wait: Wait) -> dict[str, str]:
 
 
 async def first_reply(
-    context: Context, watch: Watch, seconds: float, look: Callable[[], Response | None]
+    context: Context,
+    watch: Watch,
+    seconds: float,
+    look: Callable[[], Response | None],
+    answered: Callable[[Job], Response | None] | None = None,
 ) -> Response | None:
     """What `look`, in a worker thread, answers once the job has come far enough; None where that takes too long.
+    `answered` makes the reply of a job that was sent here with its product.
 
     The job is recorded, so an outage of the store is waited out.
     """
     now = asyncio.get_running_loop().time
     until = now() + seconds
     while (left_s := until - now()) > 0 and await watch.change(left_s):
+        if answered is not None and watch.answer is not None:
+            return answered(watch.answer)
         with suppress(StoreUnavailable):
             if (reply := await context.call(look)) is not None:
                 return reply

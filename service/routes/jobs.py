@@ -103,11 +103,12 @@ async def get_product(request: Request, job_id: manual.JobId) -> Response:
     context, owner = context_of(request), owner_of(request)
 
     def look() -> Response:
-        record = context.ledger.get(job_id, owner=owner).record
+        job = context.ledger.get(job_id, owner=owner, with_product=True)
+        record = job.record
         if record.kind == "benchmark":
             raise WrongState(f"The job is a benchmark, so it has no product; see /v1/benchmarks/{job_id}/results.")
         media_type = product_type(request, record, _file_offers(context, record))
-        return product_reply(context, record, media_type, Conditions.of(request))
+        return product_reply(context, job, media_type, Conditions.of(request))
 
     return await context.call(look)
 
@@ -159,8 +160,10 @@ async def delete_job(request: Request, job_id: manual.JobId) -> Response:
 
     def delete() -> None:
         job = context.ledger.delete(job_id, owner=owner)
-        inline = [operand.matrix for operand in job.record.operands if operand.source == "inline" and operand.matrix]
-        for matrix_id in (product_id(job_id, job.record.attempt), *inline):
+        stored = [operand.matrix for operand in job.record.operands if operand.source == "inline" and operand.matrix]
+        if not job.product_in_record:
+            stored.append(product_id(job_id, job.record.attempt))
+        for matrix_id in stored:
             with suppress(MatrixNotFound):  # most operands went when the job succeeded
                 context.store.delete(matrix_id, owner=owner)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
-from jobs.models import new_id
+from jobs.models import Job, new_id
 from service.bodies.body import Body
 from service.bodies.json import JsonReader
 from service.bodies.matmul_multipart import MULTIPART, MultipartReader
@@ -37,14 +37,14 @@ async def multiply(request: Request) -> Response:
     async with holding_key(request) as key:
         job_id = new_id("job")
         with context.hub.watch(job_id, ends_only=True) as watch:
-            receipt = await _submit(request, context, job_id, key)
+            receipt = await _submit(request, context, job_id, key, wait)
             if not receipt.replayed:
                 return await _answer(request, context, receipt, watch, wait)
         with context.hub.watch(receipt.job.id, ends_only=True) as watch:
             return await _answer(request, context, receipt, watch, wait)
 
 
-async def _submit(request: Request, context: Context, job_id: str, key: str | None) -> Receipt:
+async def _submit(request: Request, context: Context, job_id: str, key: str | None, wait: Wait) -> Receipt:
     """Reads the body and records a job for it."""
     owner, settings = owner_of(request), context.settings
     media_type = media_type_of(request.headers.get("content-type"))
@@ -59,9 +59,9 @@ async def _submit(request: Request, context: Context, job_id: str, key: str | No
         body_bytes=None if media_type == JSON else body.declared_bytes,
         fingerprinted=key is not None,
     )
-    operands = OperandResolver(context.store, settings, owner)
+    operands = OperandResolver(context, owner)
     reader = _reader(request, media_type, body, uploads, operands, context)
-    submitter = Submitter(context, owner, job_id, operands, request.headers.get("accept"), key)
+    submitter = Submitter(context, owner, job_id, operands, request.headers.get("accept"), key, waits=wait.seconds > 0)
     return await receive(context, body, reader, uploads, submitter.submit)
 
 
@@ -84,10 +84,13 @@ async def _answer(request: Request, context: Context, receipt: Receipt, watch: W
     job_id, owner = receipt.job.id, owner_of(request)
     extra = applied(wait) | ({"idempotent-replayed": "true"} if receipt.replayed else {})
 
+    def answered(job: Job) -> Response | None:
+        return end_reply(context, job, request, extra)
+
     def look() -> Response | None:
-        return end_reply(context, context.ledger.get(job_id, owner=owner).record, request, extra)
+        return answered(context.ledger.get(job_id, owner=owner, with_product=True))
 
     reply = await context.call(look) if receipt.replayed else None  # it may have ended before anyone watched
     if reply is None:
-        reply = await first_reply(context, watch, wait.seconds, look)
+        reply = await first_reply(context, watch, wait.seconds, look, answered)
     return pending_reply(receipt.job.record, extra) if reply is None else reply

@@ -18,8 +18,9 @@ from service.bodies.uploads import Upload, UploadOwner, UploadSet
 from service.context import context_of, owner_of
 from service.http.idempotency import holding_key, once
 from service.http.negotiation import FILE_OFFERS, JSON, choose_type, offers_for
-from service.http.representations import Conditions, StoredElements, represent, send
+from service.http.representations import Conditions, represent, send
 from service.openapi.manual import matrices as manual
+from service.submit.matrices import delete_matrix, find_matrix, stored_elements
 
 MADE_NOW_S = 1e-4  # a claim made by this request ends so nearly `ttl` after it was made
 
@@ -92,18 +93,18 @@ async def get_matrix(request: Request, matrix_id: manual.MatrixId) -> Response:
     context, owner = context_of(request), owner_of(request)
 
     def look() -> Response:
-        info = context.store.info(matrix_id, owner=owner)
+        info, packed = find_matrix(context, matrix_id, owner=owner)
         media_type = choose_type(request.headers.get("accept"), offers_for(info.dtype, FILE_OFFERS))
         if media_type == JSON:
             return Response(info_json(info), 200, {"cache-control": "no-cache", "vary": "accept"}, JSON)
-        shown = represent(StoredElements(info.id, info.dtype, info.shape), media_type, tensor="matrix")
+        shown = represent(stored_elements(info, packed), media_type, tensor="matrix")
         return send(context, shown, Conditions.of(request), {})
 
     return await context.call(look)
 
 
 @router.delete("/{matrix_id}", **manual.DELETE)
-async def delete_matrix(request: Request, matrix_id: manual.MatrixId) -> Response:
+async def delete_one(request: Request, matrix_id: manual.MatrixId) -> Response:
     context = context_of(request)
-    await context.call(context.store.delete, matrix_id, owner=owner_of(request))
+    await context.call(delete_matrix, context, matrix_id, owner=owner_of(request))
     return Response(None, 204)

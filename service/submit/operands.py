@@ -6,26 +6,28 @@ import hashlib
 
 import orjson
 
-from jobs.errors import InvalidMatrix, MatmulError
+from jobs.errors import InvalidMatrix, MatmulError, MatrixNotFound
 from jobs.formats.elements import matrix_bytes
-from jobs.matrices.interface import MatrixInfo, MatrixStore
+from jobs.matrices.interface import MatrixInfo
+from jobs.matrices.packed import PackedMatrix
 from jobs.matrices.random import check_random
 from jobs.models import OperandRef, RandomSpec
-from jobs.settings import Settings
 from service.bodies.options import MatmulOptions, MatrixRef
 from service.bodies.reader import MatmulInput, Operand
 from service.bodies.uploads import Upload
+from service.context import Context
+from service.submit.matrices import product_in_record
 from service.submit.plan import OperandType, ProductPlan, make_plan
 
 
 class OperandResolver:
     """The operands of one request."""
 
-    def __init__(self, store: MatrixStore, settings: Settings, owner: str) -> None:
-        self._store = store
-        self._settings = settings
+    def __init__(self, context: Context, owner: str) -> None:
+        self._context = context
+        self._settings = context.settings
         self._owner = owner
-        self._known: dict[str, MatrixInfo] = {}
+        self._known: dict[str, tuple[MatrixInfo, PackedMatrix | None]] = {}
 
     def plan(self, options: MatmulOptions, a: Operand, b: Operand) -> ProductPlan:
         """Raises InvalidRequest and its kin, MatrixNotFound."""
@@ -44,7 +46,7 @@ class OperandResolver:
                 case RandomSpec():
                     return self._random_type(operand, options)
                 case MatrixRef():
-                    info = self._stored(operand.matrix)
+                    info, _ = self._stored(operand.matrix)
                     return OperandType(info.dtype, info.shape)
         except MatmulError as error:
             error.field = error.field or name
@@ -60,19 +62,33 @@ class OperandResolver:
             )
         return OperandType(dtype, spec.shape, adopts_dtype=True)
 
-    def _stored(self, matrix_id: str) -> MatrixInfo:
-        """A stored matrix, which from now on is kept for its full time again. Raises MatrixNotFound."""
+    def _stored(self, matrix_id: str) -> tuple[MatrixInfo, PackedMatrix | None]:
+        """A stored matrix, which from now on is kept for its full time again, or the small product of another job.
+
+        Raises MatrixNotFound."""
         if matrix_id not in self._known:
-            self._store.touch(matrix_id, owner=self._owner, ttl_s=self._settings.matrix_ttl_s)
-            self._known[matrix_id] = self._store.info(matrix_id, owner=self._owner)
+            store, owner = self._context.store, self._owner
+            try:
+                store.touch(matrix_id, owner=owner, ttl_s=self._settings.matrix_ttl_s)
+                self._known[matrix_id] = store.info(matrix_id, owner=owner), None
+            except MatrixNotFound:
+                self._known[matrix_id] = product_in_record(self._context, matrix_id, owner=owner)
         return self._known[matrix_id]
 
-    def refer(self, operand: Operand, name: str, options: MatmulOptions) -> OperandRef:
-        """How the job record names it."""
+    def pack(self, operand: Operand) -> bytes | None:
+        """A small one, for the job's record; None for one that is elsewhere."""
+        if isinstance(operand, Upload) and operand.bytes <= self._settings.record_matrix_bytes:
+            return operand.pack()
+        packed = self._stored(operand.matrix)[1] if isinstance(operand, MatrixRef) else None
+        return None if packed is None else packed.packed
+
+    def refer(self, operand: Operand, name: str, options: MatmulOptions, *, in_record: bool) -> OperandRef:
+        """How the job record names it; `in_record`: it travels there."""
         kind = self._type_of(operand, name, options)
         match operand:
             case Upload():
-                return OperandRef(source="inline", matrix=operand.name, dtype=kind.dtype, shape=kind.shape)
+                matrix = None if in_record else operand.name
+                return OperandRef(source="inline", matrix=matrix, dtype=kind.dtype, shape=kind.shape)
             case RandomSpec():
                 spec = operand.model_copy(update={"dtype": kind.dtype})
                 return OperandRef(source="random", random=spec, dtype=kind.dtype, shape=kind.shape)

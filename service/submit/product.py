@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 from contextlib import suppress
 from dataclasses import dataclass
 
+import orjson
+
 from jobs.errors import MatrixNotFound, OperandMissing, StoreUnavailable
 from jobs.ledger.interface import IdempotencyKey
-from jobs.models import Job, MatmulRequest, NewJob
+from jobs.matrices.packed import DIGEST_BYTES
+from jobs.models import Job, JobMatrices, MatmulRequest, NewJob
 from jobs.states import REDRIVABLE
 from service.bodies.reader import MatmulInput
 from service.bodies.uploads import Upload
@@ -31,6 +35,7 @@ class Submitter:
     operands: OperandResolver
     accept: str | None
     idempotency_key: str | None
+    waits: bool  # whether the caller waits for the product
 
     def submit(self, asked: MatmulInput) -> Receipt:
         """Raises InvalidRequest and its kin, NotAcceptable, and what the store and the ledger raise."""
@@ -51,9 +56,10 @@ class Submitter:
 
     def _new_job(self, asked: MatmulInput, plan: ProductPlan, queue: str) -> NewJob:
         options = asked.options
+        matrices = self._matrices(asked, plan)
         request = MatmulRequest(
-            a=self.operands.refer(asked.a, "a", options),
-            b=self.operands.refer(asked.b, "b", options),
+            a=self.operands.refer(asked.a, "a", options, in_record=matrices.a is not None),
+            b=self.operands.refer(asked.b, "b", options, in_record=matrices.b is not None),
             kernel=options.kernel,
             config=options.config,
             accuracy=plan.accuracy,
@@ -62,14 +68,32 @@ class Submitter:
             verify=options.verify,
         )
         timeout_s = self.context.settings.job_timeout_s
-        return NewJob(id=self.job_id, owner=self.owner, queue=queue, timeout_s=timeout_s, request=request)
+        return NewJob(
+            id=self.job_id,
+            owner=self.owner,
+            queue=queue,
+            timeout_s=timeout_s,
+            request=request,
+            matrices=matrices,
+            reply_to=self.context.hub.name if self.waits else "",
+            batch=batch_of(request, matrices, timeout_s),
+        )
+
+    def _matrices(self, asked: MatmulInput, plan: ProductPlan) -> JobMatrices:
+        """Those that travel in the job's record."""
+        settings = self.context.settings
+        most = settings.record_matrix_bytes
+        a, b = (self.operands.pack(operand) for operand in (asked.a, asked.b))
+        product_bytes = plan.problem.product_bytes
+        room = product_bytes + DIGEST_BYTES if product_bytes <= most else 0
+        return JobMatrices(a=a, b=b, product_bytes=room, ttl_s=settings.product_ttl_s)
 
     def _stored(self, new: NewJob, asked: MatmulInput, key: IdempotencyKey | None) -> Receipt:
         stored: list[str] = []
 
         def store() -> None:
-            for operand in (asked.a, asked.b):
-                if isinstance(operand, Upload):
+            for operand, packed in ((asked.a, new.matrices.a), (asked.b, new.matrices.b)):
+                if isinstance(operand, Upload) and packed is None:
                     stored.append(operand.commit().id)
 
         def drop() -> None:
@@ -80,12 +104,25 @@ class Submitter:
         return submit_job(self.context, new, key, store=store, drop=drop)
 
 
+def batch_of(request: MatmulRequest, matrices: JobMatrices, timeout_s: float) -> str:
+    """What jobs have in common that one launch may compute: shapes, types and options, all matrices in the record."""
+    a, b = request.a, request.b
+    if matrices.a is None or matrices.b is None or not matrices.product_bytes or len(a.shape) + len(b.shape) != 4:
+        return ""
+    rest = orjson.dumps([request.model_dump(exclude={"a", "b"}), timeout_s], option=orjson.OPT_SORT_KEYS)
+    shapes = "*".join("x".join(map(str, ref.shape)) for ref in (a, b))
+    return f"{a.dtype}:{shapes}:{hashlib.sha256(rest).hexdigest()[:16]}"
+
+
 def check_operands(context: Context, job: Job) -> None:
     """A retry of a job whose operands are gone would only fail. Raises OperandMissing."""
     if job.record.state not in REDRIVABLE:
         return  # the ledger says so
     for name, operand in zip("ab", job.record.operands, strict=False):
-        if operand.matrix is not None:
+        if name in job.operands_in_record:
+            if not job.matrices_kept:
+                raise OperandMissing(field=name)
+        elif operand.matrix is not None:
             try:
                 context.store.info(operand.matrix, owner=job.owner)
             except MatrixNotFound:

@@ -11,11 +11,11 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from jobs.errors import MatmulError, MatrixDamaged, MatrixNotFound, ProductExpired, WrongState
-from jobs.models import JobRecord, ProductInfo, product_id
+from jobs.matrices.packed import PackedMatrix
+from jobs.models import Job, JobRecord, product_id
 from jobs.states import JobState
 from service.bodies.nested_lists import to_json
 from service.context import Context
-from service.damage import damage_reported
 from service.http.negotiation import JSON, PRODUCT_OFFERS, choose_type, offers_for
 from service.http.representations import UNCONDITIONAL, Conditions, StoredElements, represent, send
 from service.problems import JobCancelled, job_failure, problem_response
@@ -34,32 +34,45 @@ def record_json(record: JobRecord) -> bytes:
 
 def product_reply(
     context: Context,
-    record: JobRecord,
+    job: Job,
     media_type: str,
     asked: Conditions = UNCONDITIONAL,
     extra: Mapping[str, str] = NO_HEADERS,
 ) -> Response:
-    """The product of a succeeded job. Raises ProductExpired, MatrixDamaged, RangeNotSatisfiable."""
-    assert record.product is not None
+    """The product of a succeeded job, which was read with its product.
+
+    Raises ProductExpired, MatrixDamaged, RangeNotSatisfiable.
+    """
+    record = job.record
     headers = {**job_location(record.id), "server-timing": server_timing(record), **extra}
     try:
+        product = product_elements(job)
         if media_type == JSON:
-            return Response(_json_reply(context, record, record.product), 200, headers, JSON)
-        matrix = StoredElements(product_id(record.id, record.attempt), record.product.dtype, record.product.shape)
-        return send(context, represent(matrix, media_type), asked, headers)
+            return Response(_json_reply(context, record, product), 200, headers, JSON)
+        return send(context, represent(product, media_type), asked, headers)
     except MatrixNotFound:
         raise ProductExpired from None
     except MatrixDamaged:
         raise MatrixDamaged(PRODUCT_DAMAGED) from None
 
 
-def _json_reply(context: Context, record: JobRecord, product: ProductInfo) -> bytes:
+def product_elements(job: Job) -> StoredElements:
+    """Where the product of a succeeded job is. Raises MatrixNotFound where the record has it no more."""
+    product = job.record.product
+    assert product is not None
+    name = product_id(job.id, job.record.attempt)
+    if not job.product_in_record:
+        return StoredElements(name, product.dtype, product.shape)
+    if job.packed_product is None:
+        raise MatrixNotFound
+    return StoredElements(name, product.dtype, product.shape, PackedMatrix(job.packed_product))
+
+
+def _json_reply(context: Context, record: JobRecord, product: StoredElements) -> bytes:
     """`c` is null where there are more elements than JSON carries here."""
     c = b"null"
     if prod(product.shape) <= context.settings.max_json_elements:
-        name = product_id(record.id, record.attempt)
-        with damage_reported(context, name):
-            c = to_json(context.store.load(name, product.dtype, product.shape), product.dtype)
+        c = to_json(product.load(context), product.dtype)
     return b'{"job":' + record_json(record) + b',"c":' + c + b"}"
 
 
@@ -70,12 +83,13 @@ def product_type(request: Request, record: JobRecord, offers: Sequence[str]) -> 
     return choose_type(request.headers.get("accept"), offers_for(record.product.dtype, offers))
 
 
-def end_reply(context: Context, record: JobRecord, request: Request, extra: Mapping[str, str]) -> Response | None:
+def end_reply(context: Context, job: Job, request: Request, extra: Mapping[str, str]) -> Response | None:
     """What a caller who waited for the job gets: its product, or why there is none. None while it has not ended."""
+    record = job.record
     match record.state:
         case JobState.SUCCEEDED:
             media_type = product_type(request, record, PRODUCT_OFFERS)
-            return product_reply(context, record, media_type, extra=extra)
+            return product_reply(context, job, media_type, extra=extra)
         case JobState.FAILED:
             assert record.error is not None
             return _no_product(job_failure(record.error.type, record.error.detail), record, request.scope, extra)

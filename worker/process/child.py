@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import NoReturn
 
 import numpy as np
@@ -25,10 +27,10 @@ from jobs.errors import (
     TimeLimitExceeded,
 )
 from jobs.fleet.registry import WorkerRegistry
-from jobs.ledger.interface import Claimed, Ledger
+from jobs.ledger.interface import Claimed, Ledger, Success
 from jobs.matrices.factory import make_matrix_store
 from jobs.matrices.interface import MatrixStore
-from jobs.models import BenchmarkOutcome, JobError, Outcome, product_id
+from jobs.models import BenchmarkOutcome, JobError, product_id
 from jobs.process import settle_memory
 from jobs.queue import make_ledger
 from jobs.redis.client import connect
@@ -40,12 +42,15 @@ from worker.device.runner import Runner
 from worker.process.heartbeat import Heartbeat
 from worker.process.lease import EXIT_FAULT, EXIT_NOT_READY, LeaseKeeper, end_process
 from worker.process.readiness import prove
-from worker.product.multiply import multiply
+from worker.product.batch import multiply_batch
+from worker.product.multiply import Multiplied, multiply
 from worker.product.probe import Probes
 
 CLAIM_TIMEOUT_S = 5.0  # a message given up on is sent again by the sweeper
 WORK_TIMEOUT_S = 60.0  # for what is lost with the attempt: operands to be read, a product to be stored or recorded
 NOT_READY_PAUSE_S = 5.0  # a child that is not ready waits before it ends, so that its successors do not spin
+
+End = Multiplied | BenchmarkOutcome | JobFailed
 
 log = structlog.get_logger(__name__)
 
@@ -72,42 +77,59 @@ class Child:
         count = prove(self._runner, self._rng)
         log.info("ready", device=self._runner.device.name, products=count, seconds=round(time.monotonic() - started, 2))
 
-    # ---- one job ----
+    # ---- jobs ----
     def run(self, job_id: str, attempt: int) -> None:
-        """Claims the job, computes it, records its end. Returns at once where the message is stale."""
+        """Claims the job, and others that one launch may compute with it; computes them and records their ends. Returns
+        at once where the message is stale."""
         claimed = retry_until(lambda: self._claim(job_id, attempt), timeout_s=CLAIM_TIMEOUT_S)
-        if claimed is None:
+        if not claimed:
             log.debug("a message came for a job that is not waiting", job=job_id, attempt=attempt)
             return
         with self.heartbeat.busy(job_id):
-            try:
-                with self._lease.hold(claimed):
-                    outcome = self._outcome(claimed)
-                self._succeed(claimed, outcome)
-            except StaleAttempt:
-                log.info("a job was called off", job=job_id, attempt=attempt)
-            except JobFailed as failure:
-                self._fail(claimed, failure)
+            with self._lease.hold(claimed):
+                ends = self._together(claimed) if len(claimed) > 1 else self._one_by_one(claimed)
+            self._succeed([(job, end) for job, end in ends if not isinstance(end, JobFailed)])
+            self._fail([(job, end) for job, end in ends if isinstance(end, JobFailed)])
 
-    def _claim(self, job_id: str, attempt: int) -> Claimed | None:
-        lease_s = self._settings.lease_s
-        return self._ledger.claim(job_id, attempt, worker=self.heartbeat.worker_id, lease_s=lease_s)
+    def _claim(self, job_id: str, attempt: int) -> Sequence[Claimed]:
+        settings = self._settings
+        worker, max_jobs = self.heartbeat.worker_id, settings.max_batch
+        return self._ledger.claim_batch(job_id, attempt, worker=worker, lease_s=settings.lease_s, max_jobs=max_jobs)
 
-    def _outcome(self, claimed: Claimed) -> Outcome | BenchmarkOutcome:
-        """Raises JobFailed and its kin for whatever goes wrong with this job, but for Redis."""
+    def _together(self, claimed: Sequence[Claimed]) -> Sequence[tuple[Claimed, End]]:
+        """One that is wrong falls out alone: each is then computed by itself."""
         try:
+            with _errors_named(claimed):
+                done = multiply_batch(claimed, self._runner, rng=self._rng, check_ownership=self._lease.check)
+            return list(zip(claimed, done, strict=True))
+        except (DeviceFault, TimeLimitExceeded) as failure:
+            return [(each, failure) for each in claimed]
+        except (JobFailed, StaleAttempt) as reason:
+            log.info("jobs of one launch are computed one by one", jobs=len(claimed), reason=str(reason))
+            return self._one_by_one(claimed)
+
+    def _one_by_one(self, claimed: Sequence[Claimed]) -> list[tuple[Claimed, End]]:
+        """Those that were called off are left out. Once the device has faulted, nothing more is tried on it."""
+        ends: list[tuple[Claimed, End]] = []
+        fault: DeviceFault | None = None
+        for each in claimed:
+            try:
+                ends.append((each, fault or self._outcome(each)))
+            except StaleAttempt:
+                log.info("a job was called off", job=each.job.id, attempt=each.attempt)
+            except JobFailed as failure:
+                ends.append((each, failure))
+                fault = failure if isinstance(failure, DeviceFault) else None
+        return ends
+
+    def _outcome(self, claimed: Claimed) -> Multiplied | BenchmarkOutcome:
+        """Raises JobFailed and its kin for whatever goes wrong with this job, but for Redis."""
+        with _errors_named([claimed]):
             if claimed.job.record.kind == "benchmark":
                 return self._benchmark(claimed)
             return retry_until(lambda: self._multiply(claimed), timeout_s=WORK_TIMEOUT_S)
-        except SoftTimeLimitExceeded:
-            raise TimeLimitExceeded from None
-        except MatmulError:
-            raise
-        except Exception as error:
-            log.exception("a job broke off", job=claimed.job.id)
-            raise JobFailed("The worker met an error it does not know; its log says more.") from error
 
-    def _multiply(self, claimed: Claimed) -> Outcome:
+    def _multiply(self, claimed: Claimed) -> Multiplied:
         return multiply(
             claimed,
             self._store,
@@ -115,29 +137,42 @@ class Child:
             probes=self._probes,
             rng=self._rng,
             product_ttl_s=self._settings.product_ttl_s,
-            check_ownership=self._lease.check,
+            check_ownership=lambda: self._lease.check(claimed),
         )
 
     def _benchmark(self, claimed: Claimed) -> BenchmarkOutcome:
         worker, device = self.heartbeat.worker_id, self._runner.device
-        outcome = benchmark(claimed, self._ledger, self._runner, worker=worker, check=self._lease.check)
+        outcome = benchmark(
+            claimed, self._ledger, self._runner, worker=worker, check=lambda: self._lease.check(claimed)
+        )
         if self._runner.device is not device:  # its roofs were measured
             retry_until(lambda: self._registry.keep_roofs(self._runner.device), timeout_s=WORK_TIMEOUT_S)
         return outcome
 
-    def _succeed(self, claimed: Claimed, outcome: Outcome | BenchmarkOutcome) -> None:
-        job = claimed.job
-        if isinstance(outcome, Outcome):
-            self.heartbeat.verified_products += outcome.verification.passed is True
-        taken = retry_until(lambda: self._ledger.succeed(job.id, claimed.attempt, outcome), timeout_s=WORK_TIMEOUT_S)
-        if isinstance(outcome, BenchmarkOutcome):
-            log.info("measured", job=job.id, taken=taken, measurements=outcome.summary.measurements)
-        elif taken:
-            log.info("multiplied", job=job.id, kernel=outcome.kernel, kernel_ms=round(outcome.measured.kernel_ms, 3))
-            self._drop_inline_operands(claimed)
+    def _succeed(self, ends: Sequence[tuple[Claimed, Multiplied | BenchmarkOutcome]]) -> None:
+        if not ends:
+            return
+        done = [_success(claimed, end) for claimed, end in ends]
+        taken = retry_until(lambda: self._ledger.succeed_all(done), timeout_s=WORK_TIMEOUT_S)
+        for (claimed, end), success, was_taken in zip(ends, done, taken, strict=True):
+            if isinstance(end, Multiplied):
+                self.heartbeat.verified_products += end.outcome.verification.passed is True
+            self._clear_up(claimed, success, taken=was_taken)
+        first = ends[0][1]
+        about = {"jobs": len(ends), "job": ends[0][0].job.id, "taken": sum(taken)}
+        if isinstance(first, Multiplied):
+            kernel_ms = round(first.outcome.measured.kernel_ms, 3)
+            log.info("multiplied", **about, kernel=first.outcome.kernel, kernel_ms=kernel_ms)
         else:
-            # The job was called off, or is another attempt's by now.
-            self._delete(product_id(job.id, claimed.attempt), job.owner)
+            log.info("measured", **about, measurements=first.summary.measurements)
+
+    def _clear_up(self, claimed: Claimed, success: Success, *, taken: bool) -> None:
+        """What is stored and of no more use: the operands that came with the job or, where it was called off or is
+        another attempt's by now, the product."""
+        if taken:
+            self._drop_inline_operands(claimed)
+        elif claimed.job.record.kind == "matmul" and success.product is None:
+            self._delete(product_id(claimed.job.id, claimed.attempt), claimed.job.owner)
 
     def _drop_inline_operands(self, claimed: Claimed) -> None:
         """They came with the request and are of no more use; where this fails, their time runs out."""
@@ -151,8 +186,14 @@ class Child:
         except (MatrixNotFound, StoreUnavailable, StoreFull) as error:
             log.debug("a matrix could not be deleted", matrix=matrix_id, reason=error.type)
 
-    def _fail(self, claimed: Claimed, failure: JobFailed) -> None:
+    def _fail(self, ends: Sequence[tuple[Claimed, JobFailed]]) -> None:
         """Records why. What may go better elsewhere is queued again; a device that faulted takes this process along."""
+        for claimed, failure in ends:
+            self._record_failure(claimed, failure)
+        if any(isinstance(failure, DeviceFault) for _, failure in ends):
+            end_process(EXIT_FAULT)
+
+    def _record_failure(self, claimed: Claimed, failure: JobFailed) -> None:
         job, error = claimed.job, JobError(type=failure.type, detail=failure.detail)
         max_attempts = self._settings.max_attempts if failure.retryable else 1
         log.warning("a job failed", job=job.id, attempt=claimed.attempt, error=failure.type, detail=failure.detail)
@@ -163,8 +204,26 @@ class Child:
             )
         except (StoreUnavailable, StoreFull):
             log.warning("the job store does not serve; the sweeper will see to the job", job=job.id)
-        if isinstance(failure, DeviceFault):
-            end_process(EXIT_FAULT)
+
+
+@contextmanager
+def _errors_named(claimed: Sequence[Claimed]) -> Iterator[None]:
+    """Turns what no one foresaw into JobFailed."""
+    try:
+        yield
+    except SoftTimeLimitExceeded:
+        raise TimeLimitExceeded from None
+    except MatmulError:
+        raise
+    except Exception as error:
+        log.exception("a job broke off", jobs=[each.job.id for each in claimed])
+        raise JobFailed("The worker met an error it does not know; its log says more.") from error
+
+
+def _success(claimed: Claimed, end: Multiplied | BenchmarkOutcome) -> Success:
+    if isinstance(end, Multiplied):
+        return Success(claimed.job.id, claimed.attempt, end.outcome, end.packed)
+    return Success(claimed.job.id, claimed.attempt, end)
 
 
 def make_runner(settings: Settings) -> Runner:

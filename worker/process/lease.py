@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Condition, Thread
@@ -42,40 +42,41 @@ class _Held:
 
 
 class LeaseKeeper:
-    """One thread for all jobs of the child, one after the other. `end` ends the process; tests pass their own."""
+    """One thread for all jobs of the child: those of one launch together, one launch after the other. `end` ends the
+    process; tests pass their own."""
 
     def __init__(self, ledger: Ledger, settings: Settings, *, end: Callable[[int], None] = end_process) -> None:
         self._ledger = ledger
         self._settings = settings
         self._end = end
-        self._held: _Held | None = None
+        self._held: Sequence[_Held] = ()
         self._changed = Condition()
         Thread(target=self._run, name="lease", daemon=True).start()
 
     @contextmanager
-    def hold(self, claimed: Claimed) -> Iterator[None]:
-        """Keeps the lease as long as the context lasts."""
+    def hold(self, claimed: Sequence[Claimed]) -> Iterator[None]:
+        """Keeps the leases as long as the context lasts."""
         now = time.monotonic()
+        renew_at = now + self._settings.heartbeat_s
         with self._changed:
-            self._held = _Held(claimed, now + claimed.job.timeout_s, now + self._settings.heartbeat_s)
+            self._held = [_Held(each, now + each.job.timeout_s, renew_at) for each in claimed]
             self._changed.notify()
         try:
             yield
         finally:
             with self._changed:
-                self._held = None
+                self._held = ()
 
-    def check(self) -> None:
-        """Raises StaleAttempt where the job held is known to be lost."""
-        held = self._held
-        if held is not None and held.lost_at is not None:
+    def check(self, claimed: Claimed | None = None) -> None:
+        """Raises StaleAttempt where this job, or any of those held, is known to be lost."""
+        if any(held.lost_at is not None and claimed in (None, held.claimed) for held in self._held):
             raise StaleAttempt
 
     def _run(self) -> None:
         while True:
             with self._changed:
                 held = self._held
-                if held is None:
+                if not held:
                     self._changed.wait()
                     continue
                 self._changed.wait(max(0.0, _next(held) - time.monotonic()))
@@ -83,18 +84,20 @@ class LeaseKeeper:
                     continue
             self._attend(held)
 
-    def _attend(self, held: _Held) -> None:
-        """What is due for this job now."""
+    def _attend(self, held: Sequence[_Held]) -> None:
+        """What is due for these jobs now."""
         now = time.monotonic()
-        if held.lost_at is not None:
-            if now >= held.lost_at + GRACE_S:
-                self._end_child(held, EXIT_CALLED_OFF, "its job was called off")
-        elif now >= held.ends_at:
-            self._tell_time_is_up(held)
+        ours = [each for each in held if each.lost_at is None]
+        if not ours and now >= _next(held):
+            self._end_child(held, EXIT_CALLED_OFF, "its job was called off")
+        if over := [each for each in ours if now >= each.ends_at]:
+            for each in over:
+                self._tell_time_is_up(each)
             self._end_child(held, EXIT_TIME_UP, "its job ran out of time")
-        elif now >= held.renew_at:
-            held.renew_at = now + self._settings.heartbeat_s
-            self._renew(held)
+        for each in ours:
+            if now >= each.renew_at:
+                each.renew_at = now + self._settings.heartbeat_s
+                self._renew(each)
 
     def _renew(self, held: _Held) -> None:
         claimed = held.claimed
@@ -113,15 +116,15 @@ class LeaseKeeper:
         except MatmulError:
             log.warning("the end of a job over its time could not be recorded; the sweeper will", job=job.id)
 
-    def _end_child(self, held: _Held, code: int, reason: str) -> None:
+    def _end_child(self, held: Sequence[_Held], code: int, reason: str) -> None:
         with self._changed:
             if self._held is held:  # not while the next job runs
-                log.warning(f"this process ends: {reason}", job=held.claimed.job.id)
+                log.warning(f"this process ends: {reason}", job=held[0].claimed.job.id)
                 self._end(code)
-                self._held = None
+                self._held = ()
 
 
-def _next(held: _Held) -> float:
-    if held.lost_at is not None:
-        return held.lost_at + GRACE_S
-    return min(held.renew_at, held.ends_at)
+def _next(held: Sequence[_Held]) -> float:
+    """When something is due. A launch goes on as long as one of its jobs is ours."""
+    ours = [min(each.renew_at, each.ends_at) for each in held if each.lost_at is None]
+    return min(ours) if ours else max(each.lost_at or 0.0 for each in held) + GRACE_S

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -24,14 +25,25 @@ from jobs.ledger.interface import Claimed
 from jobs.matrices.digest import digest_of
 from jobs.matrices.indexed_store import is_address
 from jobs.matrices.interface import MatrixStore
+from jobs.matrices.packed import PackedMatrix, pack
 from jobs.matrices.random import generate
 from jobs.models import MatmulRequest, OperandRef, Outcome, ProductInfo, Verification, product_id
 from kernels.model.kernel import ConfigError
 from kernels.model.numerics import ACCURACY_RANGE, Problem, gflops
 from kernels.selection.choose import Choice, NoKernelError, choose, choose_again
 from worker.check.verify import NOT_CHECKED, check
-from worker.device.runner import HostOperand, Product, Runner
+from worker.device.runner import HostOperand, Product, Runner, gathered
 from worker.product.probe import Probes
+
+CHANGED = "The product changed on its way into the store, so it is not kept."
+
+
+@dataclass(frozen=True, slots=True)
+class Multiplied:
+    """A product that is done and checked. `packed`: it itself, where it travels in the job's record."""
+
+    outcome: Outcome
+    packed: bytes | None
 
 
 def multiply(
@@ -43,9 +55,9 @@ def multiply(
     rng: np.random.Generator,
     product_ttl_s: float,
     check_ownership: Callable[[], None],
-) -> Outcome:
-    """The product is in `store` when this returns. `check_ownership` raises StaleAttempt once the job is lost. Without
-    `probes` what `auto` takes is by measured tables alone.
+) -> Multiplied:
+    """The product is in `store` when this returns, or comes along for the job's record. `check_ownership` raises
+    StaleAttempt once the job is lost. Without `probes` what `auto` takes is by measured tables alone.
 
     Raises JobFailed and its kin, StoreUnavailable, StaleAttempt.
     """
@@ -53,38 +65,42 @@ def multiply(
     request = job.record.request
     assert isinstance(request, MatmulRequest), "benchmarks go another way"
     problem = request.problem
-    choice = _choice(claimed, problem, runner, probes, check_ownership)
+    choice = choose_kernel(claimed, problem, runner, probes, check_ownership)
     try:
         with (
-            _operand(request.a, store) as a,
-            _operand(request.b, store) as b,
+            _operand(request.a, claimed.a, store) as a,
+            _operand(request.b, claimed.b, store) as b,
             runner.compute(problem, choice, a, b) as product,
         ):
             check_ownership()
             with _copies_dropped_on_damage(product):
-                verification = _verified(request, problem, choice, product, rng)
+                verification = verified(request, problem, choice, product, rng)
                 check_ownership()
-                info = _stored(claimed, problem, product, store, product_ttl_s)
+                packed = _packed(product) if job.product_in_record else None
+                if packed is None:
+                    _store(claimed, problem, product, store, product_ttl_s)
             measured = product.measured
     except MemoryError:
         raise OutOfDeviceMemory("The product does not fit in the worker's memory; make it smaller.") from None
-    return Outcome(
+    outcome = Outcome(
         kernel=choice.kernel.name,
         config=dict(choice.config),
         why=choice.why,
         device=runner.device.name,
-        product=info,
+        product=ProductInfo(shape=problem.product_shape, dtype=problem.product_dtype, bytes=problem.product_bytes),
         measured=measured,
         gflops=gflops(problem, measured.kernel_ms),
         verification=verification,
     )
+    return Multiplied(outcome, packed)
 
 
-def _choice(
+def choose_kernel(
     claimed: Claimed, problem: Problem, runner: Runner, probes: Probes | None, check_ownership: Callable[[], None]
 ) -> Choice:
     request = claimed.job.record.request
     assert isinstance(request, MatmulRequest), "benchmarks go another way"
+    """Raises KernelUnavailable, StaleAttempt."""
     try:
         if request.kernel == "auto" and claimed.attempt > 1:
             return choose_again(problem, request.accuracy, runner.device.traits)
@@ -96,12 +112,16 @@ def _choice(
 
 
 @contextmanager
-def _operand(ref: OperandRef, store: MatrixStore) -> Iterator[HostOperand]:
+def _operand(ref: OperandRef, packed: PackedMatrix | None, store: MatrixStore) -> Iterator[HostOperand]:
     if ref.random is not None:
         elements = generate(ref.random, ref.dtype)
         yield HostOperand(elements, digest=digest_of(elements))
         return
-    assert ref.matrix is not None, "an operand is random or has an id"
+    if packed is not None:
+        yield HostOperand(packed.elements(ref.dtype, ref.shape), digest=packed.digest)
+        return
+    if ref.matrix is None:  # it was in the record, and its time ran out
+        raise OperandMissing
     with ExitStack() as stack:
         try:
             stored = stack.enter_context(store.open(ref.matrix, ref.dtype, ref.shape))
@@ -110,7 +130,7 @@ def _operand(ref: OperandRef, store: MatrixStore) -> Iterator[HostOperand]:
         yield HostOperand(stored.elements, ref.matrix if is_address(ref.matrix) else None, stored.digest)
 
 
-def _verified(
+def verified(
     request: MatmulRequest, problem: Problem, choice: Choice, product: Product, rng: np.random.Generator
 ) -> Verification:
     """The operands' digests come after the check: what changed while it read them is seen too."""
@@ -153,7 +173,16 @@ def _failed_check(choice: Choice, problem: Problem, product: Product, verificati
     )
 
 
-def _stored(claimed: Claimed, problem: Problem, product: Product, store: MatrixStore, ttl_s: float) -> ProductInfo:
+def _packed(product: Product) -> bytes:
+    """The product for the job's record. Raises VerificationFailed where it is not the one that was checked."""
+    packed = PackedMatrix(pack(gathered(product.chunks())))
+    if packed.digest != product.digest:
+        raise VerificationFailed(CHANGED)
+    return packed.packed
+
+
+def _store(claimed: Claimed, problem: Problem, product: Product, store: MatrixStore, ttl_s: float) -> None:
+    """Raises NoRoomForProduct, VerificationFailed as `_packed` does."""
     shape, dtype = problem.product_shape, problem.product_dtype
     job, name = claimed.job, product_id(claimed.job.id, claimed.attempt)
     try:
@@ -161,8 +190,7 @@ def _stored(claimed: Claimed, problem: Problem, product: Product, store: MatrixS
             for chunk in product.chunks():
                 writer.write(chunk)
             if writer.digest != product.digest:
-                raise VerificationFailed("The product changed on its way into the store, so it is not kept.")
+                raise VerificationFailed(CHANGED)
             writer.commit()
     except (StoreFull, BodyTooLarge) as error:
         raise NoRoomForProduct(error.detail) from error
-    return ProductInfo(shape=shape, dtype=dtype, bytes=problem.product_bytes)

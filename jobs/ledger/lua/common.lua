@@ -3,7 +3,10 @@
 --   job:<id>              hash    the job: control fields, and JSON for its request, progress, outcome and error
 --   job:<id>:events       stream  its changes; goes EVENTS_TTL_S after the job's end
 --   job:<id>:findings     hash    what a benchmark has measured so far; survives attempts, goes with the job
+--   job:<id>:matrices     hash    matrices in its record, packed (jobs/matrices/packed.py): operands a and b, product c
+--   packed                zset    ended jobs with matrices in their record, by the time when these go
 --   queued:<queue>        zset    queued jobs by publication number: the order their messages were sent in
+--   batch:<queue>:<key>   zset    those of them that may be computed in one launch, by the same number
 --   numbers               hash    per queue: the last publication number
 --   started               hash    per queue: the highest number of a job started, and (<queue>:sent) when it was sent
 --   leases                zset    running jobs by the end of their lease
@@ -13,6 +16,7 @@
 --   dead, dead:<owner>    zset    jobs that used up their attempts, by their end
 --   idem:<digest>         hash    the job bound to an Idempotency-Key, and the request's fingerprint
 --   hold:<digest>         string  who works under that key now
+--   answers:<service>     channel a job that succeeded, whole, for the service process whose caller waits for it
 --   changes               channel "<id> <version> <state>" at every change
 -- A script is one step in Redis and in its append-only file: after a crash all of a change is there, or none of it.
 -- Times are microseconds of the server's clock.
@@ -35,13 +39,21 @@ end
 local LISTS, MESSAGE = ARGV[#ARGV - 1], ARGV[#ARGV]
 local HARD_LIMIT_MARGIN_S = 10 -- as in jobs/ledger/interface.py
 
+local function matrices_key(id)
+  return job_key(id) .. ':matrices'
+end
+
 local function queued_key(queue)
   return prefix .. 'queued:' .. queue
 end
 
+local function batch_key(job)
+  return prefix .. 'batch:' .. job.queue .. ':' .. job.batch
+end
+
 local CONTROL = {
   'state', 'attempt', 'version', 'owner', 'seq', 'queue', 'runs', 'timeout', 'started', 'seen', 'number', 'first',
-  'queued', 'idem',
+  'queued', 'idem', 'held', 'ttl', 'batch', 'reply_to',
 }
 
 -- A job's control fields, as strings; nil where there is no such job.
@@ -86,10 +98,23 @@ local function per_owner(job, name)
   return {prefix .. name, prefix .. name .. ':' .. job.owner}
 end
 
+-- Sends the job's hash and then its product, each string after its length, to the service process whose caller waits.
+local function answer(job)
+  local strings = redis.call('HGETALL', job_key(job.id))
+  strings[#strings + 1] = job.answer
+  for i, text in ipairs(strings) do
+    strings[i] = struct.pack('<I4', #text) .. text
+  end
+  redis.call('PUBLISH', prefix .. 'answers:' .. job.reply_to, table.concat(strings))
+end
+
 -- Tells the job's event stream and whoever listens. `more` is JSON to append, such as ',"error":{…}'.
 local function announce(job, event, more)
   local data = string.format('{"state":"%s","attempt":%s,"version":%s%s}', job.state, job.attempt, job.version, more)
   redis.call('XADD', events_key(job.id), 'MAXLEN', '~', EVENTS_KEPT, '*', 'event', event, 'data', data)
+  if job.answer then -- before its caller is woken to ask for it
+    answer(job)
+  end
   redis.call('PUBLISH', prefix .. 'changes', job.id .. ' ' .. job.version .. ' ' .. job.state)
 end
 
@@ -98,6 +123,9 @@ local function enter(job, state, more, fields)
   local old = job.state
   job.state, job.version = state, int(job.version + 1)
   redis.call('HSET', job_key(job.id), 'state', state, 'version', job.version, unpack(fields))
+  if old == 'queued' and job.batch then
+    redis.call('ZREM', batch_key(job), job.id)
+  end
   if old then
     for _, key in ipairs(per_owner(job, 'jobs:' .. old)) do
       redis.call('ZREM', key, job.id)
@@ -125,6 +153,9 @@ local function send(job)
   job.number = redis.call('HINCRBY', prefix .. 'numbers', job.queue, 1)
   redis.call('ZADD', queued_key(job.queue), job.number, job.id)
   redis.call('LPUSH', LISTS .. job.queue, message_of(job))
+  if job.batch and job.attempt == '1' then -- what failed once is tried again alone
+    redis.call('ZADD', batch_key(job), job.number, job.id)
+  end
   return job.number
 end
 
@@ -137,7 +168,35 @@ local function enqueue(job, at, more)
   })
 end
 
+-- What the matrices in a job's record take is counted among the bytes that the stores keep: the keys of
+-- jobs/matrices/lua/common.lua. `held` is what a job is charged.
+local function charge(owner, bytes)
+  for _, field in ipairs({'all', 'of:' .. owner}) do
+    if redis.call('HINCRBY', prefix .. 'matrices:bytes', field, int(bytes)) <= 0 then
+      redis.call('HDEL', prefix .. 'matrices:bytes', field)
+    end
+  end
+end
+
+local function hold(job, bytes)
+  local before = tonumber(job.held or 0)
+  if bytes ~= before then
+    charge(job.owner, bytes - before)
+    redis.call('HSET', job_key(job.id), 'held', int(bytes))
+    job.held = bytes
+  end
+end
+
+local function drop_matrices(job)
+  redis.call('DEL', matrices_key(job.id))
+  redis.call('ZREM', prefix .. 'packed', job.id)
+  hold(job, 0)
+end
+
 local function finish(job, state, at, more, fields)
+  if tonumber(job.held or 0) > 0 then
+    redis.call('ZADD', prefix .. 'packed', int(at + job.ttl), job.id)
+  end
   redis.call('ZREM', prefix .. 'leases', job.id)
   redis.call('ZREM', queued_key(job.queue), job.id)
   redis.call('ZADD', prefix .. 'finished', int(at), job.id)
@@ -170,6 +229,7 @@ end
 
 -- Removes every trace of a job, but for its queue: it must have ended.
 local function forget(job)
+  drop_matrices(job)
   redis.call('DEL', job_key(job.id), events_key(job.id), findings_key(job.id))
   redis.call('ZREM', prefix .. 'finished', job.id)
   for _, name in ipairs({'jobs:all', 'jobs:' .. job.state, 'dead'}) do

@@ -10,6 +10,7 @@ for _, key in ipairs(per_owner(job, 'dead')) do
   redis.call('ZREM', key, job.id)
 end
 redis.call('ZREM', prefix .. 'finished', job.id)
+redis.call('ZREM', prefix .. 'packed', job.id)
 redis.call('HDEL', job_key(job.id), 'progress', 'error', 'error_type', 'finished')
 redis.call('PERSIST', events_key(job.id))
 job.attempt, job.runs = int(job.attempt + 1), '0'

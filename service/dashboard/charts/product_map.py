@@ -13,9 +13,10 @@ from jobs.errors import MatrixDamaged, MatrixNotFound
 from jobs.formats.bit_floats import widen
 from jobs.formats.elements import Array
 from jobs.matrices.digest import PART, part_count
-from jobs.models import JobRecord, product_id
+from jobs.models import Job, ProductInfo, product_id
 from service.context import Context
 from service.damage import damage_reported
+from service.submit.replies import product_elements
 
 CELLS = 24  # along each side, at most
 SAMPLED = 24  # elements of a cell that are looked at, along each side: all of a small product, some of a large one
@@ -49,21 +50,40 @@ class ProductMap:
         return SIDE * len(self.rows)
 
 
-def map_of(context: Context, record: JobRecord, owner: str) -> ProductMap | None:
+def map_of(context: Context, job: Job, owner: str) -> ProductMap | None:
     """None where there is no product, or it is kept no longer, or is damaged. Raises StoreUnavailable."""
-    product = record.product
-    if product is None or (context.settings.store != "file" and product.bytes > READ_BYTES):
+    product = job.record.product
+    if product is None:
         return None
-    name = product_id(record.id, record.attempt)
+    if job.product_in_record:
+        return _map_of_packed(context, job, product)
+    if context.settings.store != "file" and product.bytes > READ_BYTES:
+        return None
+    name = product_id(job.id, job.record.attempt)
     try:
         context.store.info(name, owner=owner)
         with damage_reported(context, name), context.store.open(name, product.dtype, product.shape) as stored:
-            first = stored.elements[0] if stored.elements.ndim == 3 else stored.elements
+            first = _first(stored.elements)
             made = mapped(first, partial(widen, dtype=product.dtype))
             stored.verify_parts(_parts_sampled(first, product.bytes))
             return made
     except (MatrixNotFound, MatrixDamaged):
         return None
+
+
+def _map_of_packed(context: Context, job: Job, product: ProductInfo) -> ProductMap | None:
+    """The product is in the job's record."""
+    try:
+        elements = product_elements(job).load(context)
+    except (MatrixNotFound, MatrixDamaged):
+        return None
+    return mapped(_first(elements), partial(widen, dtype=product.dtype))
+
+
+def _first(elements: Array) -> Array:
+    """The only product, or the first of a batch."""
+    first: Array = elements[0] if elements.ndim == 3 else elements
+    return first
 
 
 def mapped(array: Array, read: Callable[[Array], Array] = np.asarray) -> ProductMap:

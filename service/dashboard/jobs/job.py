@@ -43,12 +43,13 @@ class JobView:
 
 def look(context: Context, owner: str, job_id: str) -> JobView:
     """Raises JobNotFound, StoreUnavailable."""
-    record = context.ledger.get(job_id, owner=owner).record
+    job = context.ledger.get(job_id, owner=owner, with_product=True)
+    record = job.record
     events = context.ledger.events(job_id, limit=1000)
     found: Mapping[str, bytes] = {} if record.kind == "matmul" else context.ledger.findings(job_id)
     kept = read_findings({name: text for name, text in found.items() if name.startswith("record:")})
     worker = next((worker for worker in context.workers.now() if worker.job == job_id), None)
-    return JobView(record, events, in_order(kept.records, events), worker, map_of(context, record, owner))
+    return JobView(record, events, in_order(kept.records, events), worker, map_of(context, job, owner))
 
 
 @router.get("/{job_id}")

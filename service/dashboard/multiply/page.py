@@ -64,11 +64,11 @@ async def multiply(request: Request) -> Response:
         fingerprinted=True,
     )
     reader = FormReader(request.headers["content-type"], uploads.open, context.staging_dir)
-    operands, job_id = OperandResolver(context.store, settings, owner), new_id("job")
+    operands, job_id = OperandResolver(context, owner), new_id("job")
 
     def submit(asked: MatmulInput) -> Receipt:
         key = _once(reader.fields.get("token", ""), asked)
-        return Submitter(context, owner, job_id, operands, None, key).submit(asked)
+        return Submitter(context, owner, job_id, operands, None, key, waits=False).submit(asked)
 
     try:
         receipt: Receipt = await receive(context, body, reader, uploads, submit)

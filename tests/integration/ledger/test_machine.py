@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from jobs.errors import DeviceFault, MatmulError, OperandMissing
 from jobs.ledger.codec import job_error
 from jobs.ledger.interface import IdempotencyKey, JobFilter, JobMessage
-from jobs.models import Job, Progress, new_id
+from jobs.models import Job, JobMatrices, Progress, new_id
 from jobs.redis.embedded import EmbeddedServer
 from jobs.states import REDRIVABLE, TERMINAL, JobState
 from tests.support.ledger.ledgers import Bench, assert_books_agree, memory_bench, new_job, outcome, redis_bench
@@ -32,6 +32,14 @@ stray = st.sampled_from([0, 0, 0, 0, -1, 1])  # attempts that are not the presen
 owners = st.sampled_from(OWNERS)
 anyone = st.sampled_from([None, None, *OWNERS])
 seconds = st.sampled_from([0.0, 0.5, 1.0, 3.0])
+
+in_record = st.builds(
+    JobMatrices,
+    a=st.sampled_from([None, b"\0" * 16, b"a" * 700]),
+    b=st.sampled_from([None, b"\1\xff\r\n" * 4]),
+    product_bytes=st.sampled_from([0, 300]),
+    ttl_s=st.sampled_from([0.5, 5.0]),
+)
 
 
 class TwoLedgers(RuleBasedStateMachine):
@@ -74,9 +82,16 @@ class TwoLedgers(RuleBasedStateMachine):
         return job.id, job.record.attempt + stray
 
     # ---- the service ----
-    @rule(owner=owners, queue=st.sampled_from(QUEUES), kernel=st.sampled_from(["auto", "naive"]), tight=st.booleans())
-    def submit(self, owner: str, queue: str, kernel: str, tight: bool) -> None:
-        new = new_job(owner, kernel=kernel, queue=queue, timeout_s=4.0)
+    @rule(
+        owner=owners,
+        queue=st.sampled_from(QUEUES),
+        kernel=st.sampled_from(["auto", "naive"]),
+        tight=st.booleans(),
+        matrices=in_record,
+        batch=st.sampled_from(["", "one", "two"]),
+    )
+    def submit(self, owner: str, queue: str, kernel: str, tight: bool, matrices: JobMatrices, batch: str) -> None:
+        new = new_job(owner, kernel=kernel, queue=queue, timeout_s=4.0, matrices=matrices, batch=batch)
         self.both("submit", new, max_queued=4 if tight else 99, max_queued_per_owner=2 if tight else 99)
         self.ids.append(new.id)
 
@@ -114,12 +129,13 @@ class TwoLedgers(RuleBasedStateMachine):
 
     # ---- the worker ----
     @precondition(lambda self: self.messages)
-    @rule(which=pick, lease_s=seconds)
-    def a_message_arrives(self, which: int, lease_s: float) -> None:
+    @rule(which=pick, lease_s=seconds, max_jobs=st.sampled_from([1, 2, 9]))
+    def a_message_arrives(self, which: int, lease_s: float, max_jobs: int) -> None:
         message = self.messages[-1 - which % len(self.messages)]
-        claimed = self.both("claim", message.job_id, message.attempt, worker="w", lease_s=lease_s)
-        if claimed is not None:
-            self.claims[message.job_id, message.attempt] += 1
+        for claimed in self.both(
+            "claim_batch", message.job_id, message.attempt, worker="w", lease_s=lease_s, max_jobs=max_jobs
+        ):
+            self.claims[claimed.job.id, claimed.attempt] += 1
 
     @rule(which=pick, stray=stray, lease_s=seconds)
     def renew(self, which: int, stray: int, lease_s: float) -> None:
@@ -131,9 +147,10 @@ class TwoLedgers(RuleBasedStateMachine):
             "progress", *self.aimed(which, stray, JobState.RUNNING), Progress(done=done, total=3, current="a case")
         )
 
-    @rule(which=pick, stray=stray)
-    def succeed(self, which: int, stray: int) -> None:
-        self.both("succeed", *self.aimed(which, stray, JobState.RUNNING), outcome())
+    @rule(which=pick, stray=stray, product_bytes=st.sampled_from([0, 0, 1, 200]))
+    def succeed(self, which: int, stray: int, product_bytes: int) -> None:
+        job_id, attempt = self.aimed(which, stray, JobState.RUNNING)
+        self.both("succeed", job_id, attempt, outcome(), bytes(product_bytes) or None)
 
     @rule(which=pick, stray=stray, kind=st.sampled_from([DeviceFault, OperandMissing]), runs=st.integers(1, 3))
     def fail(self, which: int, stray: int, kind: type[DeviceFault | OperandMissing], runs: int) -> None:
@@ -164,6 +181,19 @@ class TwoLedgers(RuleBasedStateMachine):
     @rule(ttl_s=st.sampled_from([0, 2, 10]))
     def expire(self, ttl_s: int) -> None:
         self.both("expire", job_ttl_s=ttl_s)
+
+    @rule(limit=st.sampled_from([1, 100]))
+    def expire_matrices(self, limit: int) -> None:
+        self.both("expire_matrices", limit=limit)
+
+    @rule(which=pick, stray=stray, owner=owners)
+    def drop_the_product(self, which: int, stray: int, owner: str) -> None:
+        job_id, attempt = self.aimed(which, stray, JobState.SUCCEEDED)
+        self.both("drop_product", job_id, attempt, owner=owner)
+
+    @rule(which=pick)
+    def get_with_its_product(self, which: int) -> None:
+        self.both("get", self.aimed(which, 0, JobState.SUCCEEDED)[0], with_product=True)
 
     @rule(duration_s=seconds)
     def time_passes(self, duration_s: float) -> None:
@@ -196,7 +226,8 @@ class TwoLedgers(RuleBasedStateMachine):
         assert max(self.claims.values(), default=1) == 1
         for job in self.memory.all_jobs(JobFilter(), limit=100):
             if job.record.state in TERMINAL:
-                assert self.ends.setdefault(job.id, job) == job
+                lasting = job.model_copy(update={"matrices_kept": False})  # they go in time
+                assert self.ends.setdefault(job.id, lasting) == lasting
             assert (job.record.timing is not None) == (job.record.state is JobState.SUCCEEDED)
 
     @invariant()

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from jobs.errors import MatrixNotFound, StoreFull, StoreUnavailable
+from jobs.ledger.interface import Success
 from jobs.ledger.redis import RedisLedger
-from jobs.models import ANONYMOUS, BenchmarkOutcome, JobError, Outcome, product_id
+from jobs.matrices.factory import bounds_of
+from jobs.models import ANONYMOUS, JobError, product_id
 from jobs.queue import make_celery, message_format
 from jobs.redis.embedded import EmbeddedServer
 from jobs.states import JobState
@@ -31,15 +33,17 @@ class Meanwhile(RedisLedger):
 
     happens: Callable[[RedisLedger, str], object]
 
-    def succeed(self, job_id: str, attempt: int, outcome: Outcome | BenchmarkOutcome) -> bool:
-        self.happens(self, job_id)
-        return super().succeed(job_id, attempt, outcome)
+    def succeed_all(self, done: Sequence[Success]) -> Sequence[bool]:
+        for each in done:
+            self.happens(self, each.job_id)
+        return super().succeed_all(done)
 
 
 def run(bench: WorkerBench, happens: Callable[[RedisLedger, str], object]) -> str:
     """A job through a child, with `happens` in between; its id."""
     with make_celery(bench.settings) as app:
-        ledger = Meanwhile(bench.client, prefix=bench.settings.key_prefix, messages=message_format(app))
+        messages, bounds = message_format(app), bounds_of(bench.settings)
+    ledger = Meanwhile(bench.client, prefix=bench.settings.key_prefix, messages=messages, bounds=bounds)
     ledger.happens = lambda of, job_id: happens(of, job_id)
     child = Child(bench.settings, CpuRunner(bench.settings), ledger, bench.store)
     job_id = bench.submit(np.ones((2, 3), np.float32), np.ones((3, 4), np.float32))

@@ -13,9 +13,11 @@ from pydantic import SecretStr
 from jobs.benchmarks.spec import BenchmarkSpec
 from jobs.ledger.interface import JobFilter, JobMessage, Ledger
 from jobs.ledger.redis import RedisLedger
+from jobs.matrices.index import Bounds
 from jobs.models import (
     ANONYMOUS,
     Job,
+    JobMatrices,
     MatmulRequest,
     Measured,
     NewJob,
@@ -35,6 +37,7 @@ from jobs.states import TERMINAL, JobState
 from tests.support.ledger.memory_ledger import MemoryLedger
 
 START_US = 1_790_000_000_000_000  # a round number: Lua would write it as 1.79e+15
+BOUNDS = Bounds(all_bytes=4000, owner_bytes=3000)
 CLOCK_KEY = "test-clock"
 CLOCK_LUA = f"{{0, redis.call('GET', ARGV[1] .. '{CLOCK_KEY}')}}"
 
@@ -112,7 +115,7 @@ class Bench:
 
 def memory_bench() -> Bench:
     clock = Clock()
-    return Bench(MemoryLedger(clock=clock), clock)
+    return Bench(MemoryLedger(clock=clock, bounds=BOUNDS), clock)
 
 
 @contextmanager
@@ -124,18 +127,34 @@ def redis_bench(server: EmbeddedServer, prefix: str) -> Iterator[Bench]:
 def redis_ledger(client: redis.Redis, prefix: str, *, clock: str = SERVER_CLOCK) -> RedisLedger:
     """On a server whose address does not matter to its messages."""
     with make_celery(Settings(key_prefix=prefix)) as app:
-        return RedisLedger(client, prefix=prefix, messages=message_format(app), clock=clock)
+        return RedisLedger(client, prefix=prefix, messages=message_format(app), bounds=BOUNDS, clock=clock)
 
 
 def settings_for(server: EmbeddedServer, prefix: str) -> Settings:
     return Settings(redis_url=SecretStr(server.url), key_prefix=prefix)
 
 
-def new_job(owner: str = ANONYMOUS, *, kernel: str = "auto", timeout_s: float = 600.0, queue: str = "cpu") -> NewJob:
+def new_job(
+    owner: str = ANONYMOUS,
+    *,
+    kernel: str = "auto",
+    timeout_s: float = 600.0,
+    queue: str = "cpu",
+    matrices: JobMatrices | None = None,
+    batch: str = "",
+) -> NewJob:
     spec = RandomSpec(shape=(8, 8), dtype="float32")
     operand = OperandRef(source="random", random=spec, dtype="float32", shape=(8, 8))
     request = MatmulRequest(a=operand, b=operand, kernel=kernel, accuracy="fp32")
-    return NewJob(id=new_id("job"), owner=owner, queue=queue, timeout_s=timeout_s, request=request)
+    return NewJob(
+        id=new_id("job"),
+        owner=owner,
+        queue=queue,
+        timeout_s=timeout_s,
+        request=request,
+        matrices=matrices or JobMatrices(),
+        batch=batch,
+    )
 
 
 def outcome(kernel: str = "cpu_blas", device: str = "A CPU") -> Outcome:
@@ -151,6 +170,10 @@ def outcome(kernel: str = "cpu_blas", device: str = "A CPU") -> Outcome:
     )
 
 
+def _decoded(fields: Any) -> dict[str, str]:
+    return {name.decode(): value.decode() for name, value in fields.items()}
+
+
 def assert_books_agree(client: redis.Redis, prefix: str) -> int:
     """Every job is in just the indexes that its state asks for, and no index names another; how many jobs there are."""
 
@@ -160,9 +183,9 @@ def assert_books_agree(client: redis.Redis, prefix: str) -> int:
 
     jobs: dict[str, dict[str, str]] = {}
     for key in client.scan_iter(f"{prefix}job:*", count=1000, _type="hash"):
-        fields: Any = client.hgetall(key)
-        job = {name.decode(): value.decode() for name, value in fields.items()}
-        jobs[job["id"]] = job
+        if not key.endswith(b":matrices"):
+            job = _decoded(client.hgetall(key))
+            jobs[job["id"]] = job
     owners = {job["owner"] for job in jobs.values()}
 
     def expected(*states: str, owner: str | None = None) -> set[str]:
@@ -173,6 +196,13 @@ def assert_books_agree(client: redis.Redis, prefix: str) -> int:
         assert members(f"jobs:{name}") == expected(*states_of), name
         for owner in owners:
             assert members(f"jobs:{name}:{owner}") == expected(*states_of, owner=owner), (name, owner)
+    held = {field: int(value) for field, value in _decoded(client.hgetall(f"{prefix}matrices:bytes")).items()}
+    sizes = {id: int(job.get("held", 0)) for id, job in jobs.items()}
+    charged = {f"of:{owner}": sum(sizes[id] for id in jobs if jobs[id]["owner"] == owner) for owner in owners}
+    assert held == {name: size for name, size in {"all": sum(sizes.values()), **charged}.items() if size}
+    kept = {key.decode().split(":")[-2] for key in client.scan_iter(f"{prefix}job:*:matrices")}
+    assert kept <= {id for id, size in sizes.items() if size}
+    assert members("packed") == {id for id in expected(*(state.value for state in TERMINAL)) if sizes[id]}
     assert members("leases") == expected("running")
     assert members("finished") == expected(*(state.value for state in TERMINAL))
     assert members("dead") <= expected("failed")

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from threading import RLock
 from typing import Any
 
 from jobs.errors import (
-    IdempotencyKeyInUse,
-    IdempotencyKeyReused,
     QueueFull,
     QuotaExceeded,
     TimeLimitExceeded,
@@ -26,30 +23,38 @@ from jobs.ledger.interface import (
     JobFilter,
     JobMessage,
     JobPage,
-    Ledger,
     QueueDepth,
     Requeued,
+    Success,
 )
-from jobs.models import BenchmarkOutcome, Job, JobError, JobEvent, NewJob, Outcome, Progress
+from jobs.matrices.index import Bounds, no_room
+from jobs.matrices.packed import PackedMatrix
+from jobs.models import Job, JobError, JobEvent, NewJob, Progress
 from jobs.redis.clock import microseconds
 from jobs.settings import DAY_S
 from jobs.states import REDRIVABLE, JobState
-from tests.support.ledger.memory_table import Binding, JobTable, matches
+from tests.support.ledger.memory_keys import MemoryKeys
+from tests.support.ledger.memory_table import Binding, matches
+
+UNBOUNDED = Bounds(1 << 60, 1 << 60)
 
 
 def wall_clock_us() -> int:
     return time.time_ns() // 1000
 
 
-class MemoryLedger(Ledger):
+class MemoryLedger(MemoryKeys):
     """Safe to share between threads. `clock` gives microseconds since the epoch."""
 
-    def __init__(self, *, idempotency_ttl_s: float = DAY_S, clock: Callable[[], int] = wall_clock_us) -> None:
-        self._clock = clock
-        self._idempotency_ttl_us = microseconds(idempotency_ttl_s)
-        self._lock = RLock()
-        self._table = JobTable(clock)
-        self._held: dict[tuple[str, str], tuple[str, int]] = {}  # (owner, key) → its holder, until when in µs
+    def __init__(
+        self,
+        *,
+        idempotency_ttl_s: float = DAY_S,
+        clock: Callable[[], int] = wall_clock_us,
+        bounds: Bounds = UNBOUNDED,
+    ) -> None:
+        super().__init__(clock, idempotency_ttl_s)
+        self._bounds = bounds
 
     # ---- the service's side ----
     def submit(
@@ -65,41 +70,26 @@ class MemoryLedger(Ledger):
                 raise QueueFull
             if sum(row.owner == job.owner for row in waiting) >= max_queued_per_owner:
                 raise QuotaExceeded
+            self._check_room(job)
             row = self._table.record(job)
             if idempotency:
                 until = row.created_us + self._idempotency_ttl_us
                 self._table.bindings[job.owner, idempotency.key] = Binding(job.id, idempotency.fingerprint, until)
             return self._table.job(row), row.message()
 
-    def hold_key(self, owner: str, key: str, *, holder: str, hold_s: float) -> str | None:
-        with self._lock:
-            other, until_us = self._held.get((owner, key), (holder, 0))
-            if other != holder and until_us > self._clock():
-                raise IdempotencyKeyInUse
-            self._held[owner, key] = (holder, self._clock() + microseconds(hold_s))
-            bound = self._table.binding(owner, key)
-            return bound.job_id if bound else None
+    def _check_room(self, job: NewJob) -> None:
+        need = len(job.matrices.a or b"") + len(job.matrices.b or b"") + job.matrices.product_bytes
+        kept, by_owner = self._table.held_bytes(), self._table.held_bytes(job.owner)
+        if need and kept + need > self._bounds.all_bytes:
+            raise no_room(b"full", need, kept, self._bounds)
+        if need and by_owner + need > self._bounds.owner_bytes:
+            raise no_room(b"owner_full", need, by_owner, self._bounds)
 
-    def release_key(self, owner: str, key: str, *, holder: str) -> None:
+    def get(self, job_id: str, *, owner: str | None = None, with_product: bool = False) -> Job:
         with self._lock:
-            if self._held.get((owner, key), ("", 0))[0] == holder:
-                del self._held[owner, key]
-
-    def bound_job(self, owner: str, idempotency: IdempotencyKey) -> str | None:
-        with self._lock:
-            bound = self._table.binding(owner, idempotency.key)
-            if bound and bound.fingerprint != idempotency.fingerprint:
-                raise IdempotencyKeyReused
-            return bound.job_id if bound else None
-
-    def bind_key(self, owner: str, idempotency: IdempotencyKey, subject: str) -> None:
-        with self._lock:
-            until = self._clock() + self._idempotency_ttl_us
-            self._table.bindings[owner, idempotency.key] = Binding(subject, idempotency.fingerprint, until)
-
-    def get(self, job_id: str, *, owner: str | None = None) -> Job:
-        with self._lock:
-            return self._table.job(self._table.owned(job_id, owner))
+            job = self._table.job(self._table.owned(job_id, owner))
+            product = self._table.matrices[job_id].product if with_product else None
+            return job.model_copy(update={"packed_product": product})
 
     def list(self, where: JobFilter, *, limit: int, cursor: str | None = None) -> JobPage:
         before = None if cursor is None else cursor_seq(cursor)
@@ -148,6 +138,15 @@ class MemoryLedger(Ledger):
                 raise WrongState(f"The job is {row.state}, so it cannot be deleted.")
             return self._table.forget(row)
 
+    def drop_product(self, job_id: str, attempt: int, *, owner: str) -> bool:
+        with self._lock:
+            row = self._table.rows.get(job_id)
+            if row is None or (row.owner, row.state, row.attempt) != (owner, JobState.SUCCEEDED, attempt):
+                return False
+            dropped = self._table.matrices[job_id].charged > 0
+            self._table.matrices[job_id].drop()
+            return dropped
+
     def events(self, job_id: str, *, after: str = "0-0", limit: int = 1000) -> Sequence[JobEvent]:
         place = event_place(after)
         with self._lock:
@@ -175,17 +174,25 @@ class MemoryLedger(Ledger):
             return {state: sum(row.state is state for row in self._table.rows.values()) for state in JobState}
 
     # ---- the worker's side ----
-    def claim(self, job_id: str, attempt: int, *, worker: str, lease_s: float) -> Claimed | None:
+    def claim_batch(
+        self, job_id: str, attempt: int, *, worker: str, lease_s: float, max_jobs: int
+    ) -> Sequence[Claimed]:
         with self._lock:
             row = self._table.rows.get(job_id)
             if row is None or row.state is not JobState.QUEUED or row.attempt != attempt:
-                return None
-            now = self._clock()
-            self._table.leases[job_id] = now + microseconds(lease_s)
+                return []
             self._table.started[row.queue] = max(self._table.started[row.queue], (row.first, row.queued_us))
-            row.runs, row.started_us, row.seen_us = row.runs + 1, now, now
-            self._table.enter(row, JobState.RUNNING)
-            return Claimed(self._table.job(row), attempt)
+            others = self._table.batch_of(row)[: max_jobs - 1]
+            return [self._start(each, microseconds(lease_s)) for each in (row, *others)]
+
+    def _start(self, row: JobRow, lease_us: int) -> Claimed:
+        now = self._clock()
+        self._table.leases[row.id] = now + lease_us
+        row.runs, row.started_us, row.seen_us = row.runs + 1, now, now
+        self._table.enter(row, JobState.RUNNING)
+        held = self._table.matrices[row.id]
+        a, b = (None if packed is None else PackedMatrix(packed) for packed in (held.a, held.b))
+        return Claimed(self._table.job(row), row.attempt, a, b)
 
     def renew(self, job_id: str, attempt: int, *, lease_s: float) -> bool:
         with self._lock:
@@ -216,16 +223,20 @@ class MemoryLedger(Ledger):
             self._table.announce(row, "progress", progress=progress.model_dump(), found=dict(news))
             return True
 
-    def succeed(self, job_id: str, attempt: int, outcome: Outcome | BenchmarkOutcome) -> bool:
+    def succeed_all(self, done: Sequence[Success]) -> Sequence[bool]:
         with self._lock:
-            known = self._table.rows.get(job_id)
-            if known and known.state is JobState.SUCCEEDED and known.attempt == attempt:
-                return True
-            if (row := self._table.running(job_id, attempt)) is None:
-                return False
-            row.outcome = outcome
-            self._table.finish(row, JobState.SUCCEEDED)
+            return [self._succeed(each) for each in done]
+
+    def _succeed(self, done: Success) -> bool:
+        known = self._table.rows.get(done.job_id)
+        if known and known.state is JobState.SUCCEEDED and known.attempt == done.attempt:
             return True
+        if (row := self._table.running(done.job_id, done.attempt)) is None:
+            return False
+        row.outcome = done.outcome
+        self._table.matrices[done.job_id].end(done.product)
+        self._table.finish(row, JobState.SUCCEEDED)
+        return True
 
     def fail(self, job_id: str, attempt: int, error: JobError, *, max_attempts: int = 1) -> Requeued | None:
         with self._lock:
@@ -279,6 +290,10 @@ class MemoryLedger(Ledger):
                 (row.finished_us, row.id) for row in self._table.rows.values() if row.finished_us is not None
             )
             return [self._table.forget(self._table.rows[job_id]) for at, job_id in ended[:limit] if at <= before]
+
+    def expire_matrices(self, *, limit: int = 100) -> int:
+        with self._lock:
+            return self._table.expire_matrices(limit)
 
     def _depth(self, queue: str) -> QueueDepth:
         waiting = self._table.waiting(queue)

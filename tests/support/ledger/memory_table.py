@@ -14,6 +14,8 @@ from jobs.models import Job, JobError, JobEvent, NewJob, Outcome, label_of
 from jobs.redis.clock import microseconds
 from jobs.states import JobState
 
+BATCH_NEAR = 1024  # as in lua/claim.lua
+
 
 @dataclass(slots=True)
 class Binding:
@@ -37,6 +39,26 @@ class EventLog:
         self.kept.append(JobEvent(id="{}-{}".format(*self.last), event=event, data=data))
 
 
+@dataclass(slots=True)
+class RecordMatrices:
+    """Matrices in a job's record, and what it is charged for them."""
+
+    ttl_us: int = 0
+    a: bytes | None = None
+    b: bytes | None = None
+    product: bytes | None = None
+    charged: int = 0
+    until_us: int | None = None  # when they go; None while the job has not ended, or where there are none
+
+    def end(self, product: bytes | None) -> None:
+        self.a = self.b = None
+        self.product, self.charged = product, len(product or b"")
+
+    def drop(self) -> None:
+        self.a = self.b = self.product = self.until_us = None
+        self.charged = 0
+
+
 @dataclass
 class JobTable:
     """All jobs. `clock` gives microseconds since the epoch."""
@@ -46,6 +68,7 @@ class JobTable:
     leases: dict[str, int] = field(default_factory=dict)  # job id → end of its lease, µs
     dead: dict[str, int] = field(default_factory=dict)  # job id → when it was given up, µs
     logs: defaultdict[str, EventLog] = field(default_factory=lambda: defaultdict(EventLog))
+    matrices: defaultdict[str, RecordMatrices] = field(default_factory=lambda: defaultdict(RecordMatrices))
     numbers: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))  # queue → last message
     started: defaultdict[str, tuple[int, int]] = field(  # queue → the highest number of a job started, and when sent
         default_factory=lambda: defaultdict(lambda: (0, 0))
@@ -72,7 +95,15 @@ class JobTable:
         rows = (row for row in self.rows.values() if row.state is JobState.QUEUED and row.queue == queue)
         return sorted(rows, key=lambda row: row.number)
 
+    def batch_of(self, row: JobRow) -> list[JobRow]:
+        """Others that may be computed in one launch with it, oldest first."""
+        if row.batch is None or row.attempt > 1:
+            return []
+        near = [other for other in self.waiting(row.queue) if other.number <= row.number + BATCH_NEAR]
+        return [other for other in near if (other.batch, other.attempt) == (row.batch, 1) and other is not row]
+
     def job(self, row: JobRow) -> Job:
+        row.held = self.matrices[row.id].charged
         return row.job(self.waiting(row.queue).index(row) + 1 if row.state is JobState.QUEUED else None)
 
     def events(self, job_id: str) -> list[JobEvent]:
@@ -106,7 +137,13 @@ class JobTable:
             first=0,
             published_us=now,
             queued_us=now,
+            batch=job.batch or None,
+            in_record="".join(name for name in "ab" if getattr(job.matrices, name)),
+            product_bytes=job.matrices.product_bytes,
         )
+        held = job.matrices
+        charged = len(held.a or b"") + len(held.b or b"") + held.product_bytes
+        self.matrices[job.id] = RecordMatrices(microseconds(held.ttl_s), held.a, held.b, charged=charged)
         self.rows[job.id] = row
         self.enqueue(row)
         return row
@@ -115,7 +152,19 @@ class JobTable:
         self.numbers[queue] += 1
         return self.numbers[queue]
 
+    def held_bytes(self, owner: str | None = None) -> int:
+        return sum(self.matrices[row.id].charged for row in self.rows.values() if owner in (None, row.owner))
+
+    def expire_matrices(self, limit: int) -> int:
+        """Of the jobs whose time is up first."""
+        ended = sorted((held.until_us, name) for name, held in self.matrices.items() if held.until_us is not None)
+        due = [name for until_us, name in ended if until_us <= self.clock()][:limit]
+        for name in due:
+            self.matrices[name].drop()
+        return len(due)
+
     def enqueue(self, row: JobRow, **more: Any) -> None:
+        self.matrices[row.id].until_us = None
         row.number = row.first = self.next_number(row.queue)
         row.published_us = row.queued_us = self.clock()
         row.progress = NO_PROGRESS
@@ -133,6 +182,8 @@ class JobTable:
     def finish(self, row: JobRow, state: JobState, **more: Any) -> None:
         self.leases.pop(row.id, None)
         row.finished_us = self.clock()
+        if (held := self.matrices[row.id]).charged:
+            held.until_us = self.clock() + held.ttl_us
         self.enter(row, state, **more)
 
     def retry_or_fail(self, row: JobRow, error: JobError, max_attempts: int, *, dead: bool) -> Requeued:
@@ -151,7 +202,7 @@ class JobTable:
     def forget(self, row: JobRow) -> Job:
         last = self.job(row)
         self.bindings = {key: bound for key, bound in self.bindings.items() if bound.job_id != row.id}
-        for table in (self.rows, self.logs, self.dead, self.findings):
+        for table in (self.rows, self.logs, self.dead, self.findings, self.matrices):
             table.pop(row.id, None)
         return last
 

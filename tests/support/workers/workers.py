@@ -22,7 +22,8 @@ from jobs.fleet.workers import WorkerInfo
 from jobs.formats.elements import Array
 from jobs.matrices.factory import make_matrix_store
 from jobs.matrices.interface import MatrixStore
-from jobs.models import ANONYMOUS, Job, MatmulRequest, NewJob, OperandRef, new_id, product_id
+from jobs.matrices.packed import DIGEST_BYTES, PackedMatrix, pack
+from jobs.models import ANONYMOUS, Job, JobMatrices, MatmulRequest, NewJob, OperandRef, new_id, product_id
 from jobs.queue import make_ledger
 from jobs.redis.client import connect
 from jobs.redis.embedded import EmbeddedServer
@@ -30,6 +31,7 @@ from jobs.settings import Settings
 from jobs.states import JobState
 from jobs.sweeper import Sweeper
 from kernels.model.numerics import DTYPES, AccuracyName, DTypeName
+from service.submit.product import batch_of
 
 START_TIMEOUT_S = 120.0
 END_TIMEOUT_S = 60.0
@@ -159,15 +161,24 @@ class WorkerBench:
         inline: bool = True,
         timeout_s: float = 60.0,
         accuracy: AccuracyName | None = None,
+        in_record: bool = False,
         **options: Any,
     ) -> str:
         """Stores the operands and records the job; its id. `options` are MatmulRequest's.
 
+        `in_record`: the operands and the product travel in the job's record instead.
+
         `accuracy` is the element type's own, unless another is asked for.
         """
-        refs = [x if isinstance(x, OperandRef) else self.operand(x, dtype, inline=inline) for x in (a, b)]
+        if in_record:
+            refs = [OperandRef(source="inline", dtype=dtype, shape=x.shape) for x in (a, b)]
+        else:
+            refs = [x if isinstance(x, OperandRef) else self.operand(x, dtype, inline=inline) for x in (a, b)]
         request = MatmulRequest(a=refs[0], b=refs[1], accuracy=accuracy or DTYPES[dtype].accuracy, **options)
-        job = NewJob(owner=ANONYMOUS, queue=self.device.partition(":")[0], timeout_s=timeout_s, request=request)
+        queue = self.device.partition(":")[0]
+        job = NewJob(owner=ANONYMOUS, queue=queue, timeout_s=timeout_s, request=request)
+        if in_record:
+            job = _in_record(job, request, a, b)
         self.ledger.submit(job, max_queued=1000, max_queued_per_owner=1000)
         return job.id
 
@@ -212,12 +223,24 @@ class WorkerBench:
     def product(self, job: Job) -> Array:
         info = job.record.product
         assert info is not None, job.record.error
+        if job.product_in_record:
+            packed = self.ledger.get(job.id, with_product=True).packed_product
+            assert packed is not None
+            return PackedMatrix(packed).elements(info.dtype, info.shape)
         return self.store.load(product_id(job.id, job.record.attempt), info.dtype, info.shape)
 
     def still_works(self) -> None:
         """The next job is right."""
         job = self.ended(self.of_depth(5))
         np.testing.assert_array_equal(self.product(job), np.full((3, 4), 5.0, np.float32))
+
+
+def _in_record(job: NewJob, request: MatmulRequest, a: Array | OperandRef, b: Array | OperandRef) -> NewJob:
+    assert isinstance(a, np.ndarray) and isinstance(b, np.ndarray)
+    room = request.problem.product_bytes + DIGEST_BYTES
+    matrices = JobMatrices(a=pack(a.tobytes()), b=pack(b.tobytes()), product_bytes=room, ttl_s=60.0)
+    batch = batch_of(request, matrices, job.timeout_s)
+    return job.model_copy(update={"matrices": matrices, "batch": batch})
 
 
 @contextmanager

@@ -47,7 +47,7 @@ class Bench:
 
 def test_a_lease_is_kept_as_long_as_its_job_runs() -> None:
     bench = Bench()
-    with bench.keeper.hold(bench.claimed):
+    with bench.keeper.hold([bench.claimed]):
         assert bench.nothing_ends(3 * SETTINGS.lease_s)
         assert bench.ledger.expired_leases() == []
         bench.keeper.check()
@@ -57,7 +57,7 @@ def test_a_lease_is_kept_as_long_as_its_job_runs() -> None:
 
 def test_a_cancelled_job_may_stop_by_itself() -> None:
     bench = Bench()
-    with pytest.raises(StaleAttempt), bench.keeper.hold(bench.claimed):
+    with pytest.raises(StaleAttempt), bench.keeper.hold([bench.claimed]):
         bench.ledger.cancel(bench.claimed.job.id)
         while True:
             bench.keeper.check()
@@ -67,7 +67,7 @@ def test_a_cancelled_job_may_stop_by_itself() -> None:
 
 def test_a_cancelled_job_that_does_not_stop_takes_the_process_along() -> None:
     bench = Bench()
-    with bench.keeper.hold(bench.claimed):
+    with bench.keeper.hold([bench.claimed]):
         started = time.monotonic()
         bench.ledger.cancel(bench.claimed.job.id)
         assert bench.ends.get(timeout=5) == EXIT_CALLED_OFF
@@ -76,7 +76,7 @@ def test_a_cancelled_job_that_does_not_stop_takes_the_process_along() -> None:
 
 def test_time_that_is_up_is_recorded_before_the_process_ends() -> None:
     bench = Bench(timeout_s=0.3)
-    with bench.keeper.hold(bench.claimed):
+    with bench.keeper.hold([bench.claimed]):
         assert bench.ends.get(timeout=5) == EXIT_TIME_UP
     error = bench.ledger.get(bench.claimed.job.id).record.error
     assert error is not None and error.type == "time_limit_exceeded"
@@ -93,7 +93,7 @@ def test_a_store_that_is_away_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> N
 
     with monkeypatch.context() as patch:
         patch.setattr(bench.ledger, "renew", away)
-        with bench.keeper.hold(bench.claimed):
+        with bench.keeper.hold([bench.claimed]):
             assert bench.nothing_ends(0.5)
             bench.keeper.check()
             assert len(calls) > 3
@@ -104,11 +104,11 @@ def test_a_store_that_is_away_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_keeper_serves_one_job_after_the_other() -> None:
     bench = Bench()
-    with bench.keeper.hold(bench.claimed):
+    with bench.keeper.hold([bench.claimed]):
         bench.ledger.cancel(bench.claimed.job.id)
         time.sleep(2 * SETTINGS.heartbeat_s)
     bench.claimed = bench.claim()
-    with bench.keeper.hold(bench.claimed):
+    with bench.keeper.hold([bench.claimed]):
         assert bench.nothing_ends(2 * GRACE_S), "the first job's end is none of the second's"
         bench.keeper.check()
     assert bench.state is JobState.RUNNING

@@ -21,7 +21,7 @@ from tests.support.kernels.products import operands
 from worker.cpu.blas import multiply
 from worker.cpu.runner import CpuProduct
 from worker.device.runner import HostOperand
-from worker.product.multiply import _verified
+from worker.product.multiply import verified
 
 MODES = {"cublas_tf32": "tf32", "cublas_bf16": "bf16", "cublas_fp16": "fp16"}
 H200 = DeviceTraits("gpu", (9, 0), 227 << 10, 132)
@@ -142,7 +142,7 @@ def failure(name: str, a: Array, b: Array, c: Array) -> JobFailed:
     choice = Choice(BY_NAME[name], NO_CONFIG, "it was asked for.")
     product = CpuProduct(PROBLEM, HostOperand(a), HostOperand(b), c, kernel_ms=1.0)
     with pytest.raises(JobFailed) as failed:
-        _verified(request, PROBLEM, choice, product, np.random.default_rng(14))
+        verified(request, PROBLEM, choice, product, np.random.default_rng(14))
     return failed.value
 
 

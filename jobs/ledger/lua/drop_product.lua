@@ -1,0 +1,9 @@
+#!lua flags=allow-oom
+-- Drops the product in the record of a job that succeeded at this attempt; 0 where there is none.
+local id, attempt, owner = unpack(ARGV, 2, 4)
+local job = read_owned(id, owner)
+if not job or job.state ~= 'succeeded' or job.attempt ~= attempt or tonumber(job.held or 0) == 0 then
+  return 0
+end
+drop_matrices(job)
+return 1

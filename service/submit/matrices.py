@@ -1,0 +1,54 @@
+"""Matrices by their ids, in the store or, small products, in the records of their jobs. For worker threads."""
+
+from __future__ import annotations
+
+from jobs.errors import JobNotFound, MatrixNotFound
+from jobs.matrices.interface import MatrixInfo
+from jobs.matrices.packed import PackedMatrix
+from jobs.models import Job, job_of_product
+from jobs.states import JobState
+from service.context import Context
+from service.http.representations import StoredElements
+
+
+def find_matrix(context: Context, matrix_id: str, *, owner: str) -> tuple[MatrixInfo, PackedMatrix | None]:
+    """The matrix and, where it is in a job's record, its elements. Raises MatrixNotFound."""
+    try:
+        return context.store.info(matrix_id, owner=owner), None
+    except MatrixNotFound:
+        return product_in_record(context, matrix_id, owner=owner)
+
+
+def product_in_record(context: Context, matrix_id: str, *, owner: str) -> tuple[MatrixInfo, PackedMatrix]:
+    """Raises MatrixNotFound where that is no small product, or is kept no longer."""
+    if (named := job_of_product(matrix_id)) is None:
+        raise MatrixNotFound
+    job_id, attempt = named
+    try:
+        job = context.ledger.get(job_id, owner=owner, with_product=True)
+    except JobNotFound:
+        raise MatrixNotFound from None
+    if job.packed_product is None or (job.record.state, job.record.attempt) != (JobState.SUCCEEDED, attempt):
+        raise MatrixNotFound
+    return _info(context, matrix_id, job), PackedMatrix(job.packed_product)
+
+
+def _info(context: Context, matrix_id: str, job: Job) -> MatrixInfo:
+    product, ended = job.record.product, job.record.finished_at
+    assert product is not None and ended is not None
+    created_at = ended.timestamp()
+    return MatrixInfo(matrix_id, product.dtype, product.shape, created_at, created_at + context.settings.product_ttl_s)
+
+
+def stored_elements(info: MatrixInfo, packed: PackedMatrix | None) -> StoredElements:
+    return StoredElements(info.id, info.dtype, info.shape, packed)
+
+
+def delete_matrix(context: Context, matrix_id: str, *, owner: str) -> None:
+    """Raises MatrixNotFound."""
+    try:
+        context.store.delete(matrix_id, owner=owner)
+    except MatrixNotFound:
+        named = job_of_product(matrix_id)
+        if named is None or not context.ledger.drop_product(*named, owner=owner):
+            raise
