@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.measure.http_client import Connection, multipart
+from benchmarks.measure.http.client import Connection, multipart
 from tools.stack import Stack
 from worker.cpu.environment import dated_environment
 

