@@ -28,7 +28,7 @@ from typing import Any
 from benchmarks.measure.path import lines
 from benchmarks.measure.path.caller import ServiceCaller
 from benchmarks.measure.path.lines import Path
-from benchmarks.measure.path.rows import Budget, Rows
+from benchmarks.measure.path.rows import Budget, Rows, run_in_time
 from benchmarks.measure.peers import servers
 from tools.stack import Stack
 from worker.cpu.environment import dated_environment
@@ -47,6 +47,7 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--second-device", help="of a second worker")
     parser.add_argument("--budget-s", type=float, default=240.0)
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
+    parser.add_argument("--queued", type=int, default=QUEUED, help="products that are asked for at once")
     parser.add_argument("--clients", type=int, default=64)
     parser.add_argument("--client-s", type=float, default=CLIENT_SECONDS, help="seconds of a round with many clients")
     parser.add_argument("--processes", type=int, default=min(8, max(1, (os.cpu_count() or 1) // 2)), help="of clients")
@@ -61,9 +62,9 @@ def store_folder() -> FilePath:
     return SHARED_MEMORY if has_room else FilePath(gettempdir())
 
 
-def queue_length(n: int) -> int:
+def queue_length(n: int, max_length: int) -> int:
     """As many as their products have room for."""
-    return max(1, min(QUEUED, QUEUED_BYTES // (4 * n * n)))
+    return max(1, min(max_length, QUEUED_BYTES // (4 * n * n)))
 
 
 def steps(path: Path, environment: dict[str, str]) -> None:
@@ -79,7 +80,7 @@ def steps(path: Path, environment: dict[str, str]) -> None:
 def measure(path: Path, stack: Stack, asked: argparse.Namespace) -> None:
     """In the order in which they would be missed."""
     one_by_one = [partial(lines.square, path, n, 0.08) for n in asked.sizes]
-    queued = [partial(lines.queued, path, n, queue_length(n), 0.05) for n in asked.sizes[1:]]
+    queued = [partial(lines.queued, path, n, queue_length(n, asked.queued), 0.05) for n in asked.sizes[1:]]
     parts: list[Callable[[], None]] = [
         *one_by_one,
         *queued,
@@ -89,11 +90,7 @@ def measure(path: Path, stack: Stack, asked: argparse.Namespace) -> None:
         partial(lines.new_shapes, path, asked.shapes, 0.2),
         partial(lines.batch, path, asked.batch),
     ]
-    for number, part in enumerate(parts):
-        if path.budget.left_s < 0:
-            print(f"no time is left for {len(parts) - number} of {len(parts)} parts", flush=True)
-            return
-        part()
+    run_in_time(parts, path.budget)
 
 
 @contextmanager
@@ -137,7 +134,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             with running((asked.device, asked.second_device)) as (_, service):
                 path = Path(service, port, asked.device, rows, budget)
                 for n in asked.sizes[1:]:
-                    lines.queued(path, n, queue_length(n), 0.05, "two workers")
+                    lines.queued(path, n, queue_length(n, asked.queued), 0.05, "two workers")
     print(asked.out)
 
 

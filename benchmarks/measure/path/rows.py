@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -18,6 +18,7 @@ class Rows:
     def __init__(self, path: Path, about: Mapping[str, Any]) -> None:
         self._path, self._about = path, about
         self._rows: list[dict[str, Any]] = []
+        write_rows(path, about, self._rows)
 
     def add(self, line: str, **fields: Any) -> None:
         """One line of the record; what was not measured is left out."""
@@ -43,6 +44,15 @@ class Budget:
     def ends_at(self, share: float) -> float:
         """When something that has this share of the whole must end."""
         return min(time.monotonic() + share * self._seconds, self._ends_at)
+
+
+def run_in_time(parts: Sequence[Callable[[], None]], budget: Budget) -> None:
+    """One after another, as long as there is time to begin another."""
+    for number, part in enumerate(parts):
+        if budget.left_s <= 0:
+            print(f"no time is left for {len(parts) - number} of {len(parts)} parts", flush=True)
+            return
+        part()
 
 
 def by_turns(actions: Mapping[str, Callable[[], float]], count: int, ends_at: float) -> dict[str, list[float]]:

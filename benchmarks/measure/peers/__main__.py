@@ -49,6 +49,7 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=1, help="of BLAS, for every server")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--seconds", type=float, default=SECONDS, help="of a round with many clients")
+    parser.add_argument("--jobs", type=int, default=JOBS, help="whose cost in Valkey is counted")
     parser.add_argument("--sizes", type=int, nargs="+", default=list(ONE_CLIENT), choices=list(ONE_CLIENT))
     return parser.parse_args(arguments)
 
@@ -126,7 +127,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         callers = started(exits, Path(name), stack, asked.pytriton if versions else None)
         rows = list(shown(measured(callers, asked)))
         with stack.redis.client() as client:
-            about["server_time"] = server_time(client, partial(small_products, stack.api_port), JOBS)
+            about["server_time"] = server_time(client, partial(small_products, stack.api_port), asked.jobs)
     print(about["server_time"])
     about |= {"environment": dated_environment(*PACKAGES), "pytriton": versions}
     asked.out.parent.mkdir(parents=True, exist_ok=True)
