@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import socket
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
+
+import numpy as np
 
 HEAD_BYTES = 1 << 16
 
@@ -74,6 +77,12 @@ def request_head(host: str, method: str, path: str, headers: dict[str, str], bod
     lines = [f"{method} {path} HTTP/1.1", f"Host: {host}", f"Content-Length: {body_bytes}"]
     lines += [f"{name}: {value}" for name, value in headers.items()]
     return ("\r\n".join(lines) + "\r\n\r\n").encode()
+
+
+def npy_bytes(array: np.ndarray[Any, Any]) -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, array)
+    return buffer.getvalue()
 
 
 def multipart(parts: dict[str, bytes], content_type: str) -> tuple[str, bytes]:

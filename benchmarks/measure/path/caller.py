@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 
-from benchmarks.measure.http.client import Connection, Reply, multipart
+from benchmarks.measure.http.client import Connection, Reply, multipart, npy_bytes
 from benchmarks.measure.http.load import HOST, Load, Request
-from benchmarks.measure.peers.callers import JSON, NPY, npy_bytes
+from benchmarks.measure.peers.callers import JSON, NPY
 from jobs.formats.elements import Array
 
 _LOCATION = re.compile(rb"\r\nlocation: ([^\r]+)", re.IGNORECASE)
@@ -103,12 +102,6 @@ class ServiceCaller:
         if reply.status not in expected:
             raise RuntimeError(f"{request.method} {request.path}: {reply.status} {bytes(reply.body[:500])!r}")
         return reply
-
-
-def timed_ms(action: Callable[[], object]) -> float:
-    begun = time.perf_counter()
-    action()
-    return (time.perf_counter() - begun) * 1e3
 
 
 def normal(shape: tuple[int, ...], seed: int) -> Array:

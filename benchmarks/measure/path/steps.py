@@ -72,7 +72,7 @@ class Steps:
 
     def of(self, run: Callable[[], Any]) -> dict[str, float]:
         """Milliseconds. `check`: from the product on the device to its verdict; `store`: from there to the end, without
-        the copy from the device."""
+        the copy from the device, which is in it but for small products: those come back before their check."""
         self.open_s = 0.0
         measured = run().measured
         ended_at = time.perf_counter()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import subprocess
 import time
@@ -14,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.measure.http.client import Connection, Reply, multipart
+from benchmarks.measure.http.client import Connection, Reply, multipart, npy_bytes
 from benchmarks.measure.http.load import HOST, Request, rate
 from benchmarks.measure.peers.servers import PYTRITON_CLIENT
 from jobs.formats.elements import Array
@@ -26,12 +25,6 @@ MakeRequest = Callable[[int, int], Request]  # of a port and N
 def operands(n: int) -> tuple[Array, Array]:
     rng = np.random.default_rng(n)
     return rng.standard_normal((n, n), dtype=np.float32), rng.standard_normal((n, n), dtype=np.float32)
-
-
-def npy_bytes(array: Array) -> bytes:
-    buffer = io.BytesIO()
-    np.save(buffer, array)
-    return buffer.getvalue()
 
 
 def service_request(port: int, n: int) -> Request:

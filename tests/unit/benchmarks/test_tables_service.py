@@ -23,7 +23,7 @@ def path_record(day: int, **steps: float) -> dict[str, Any]:
         {"line": "new shape", "service": 4.0, "worst": 6700.0, "samples": 40},
         {"line": "steps", "n": 4096, "caller_ms": 43.0 / day, "queue_ms": 1.0, **TIMES, **steps},
     ]
-    return record(day) | {"device": "NVIDIA H200", "load_before": [0.5, 0, 0], "rows": rows}
+    return {"device": "NVIDIA H200", "load_before": [0.5, 0, 0], "rows": rows} | record(day)
 
 
 def record(day: int) -> dict[str, Any]:
@@ -42,7 +42,7 @@ def peers_record(day: int, ours: float, *, with_pytriton: bool = True) -> dict[s
     server_time = {"commands_us": 323.0, "scripts_us": 300.0, "cpu_us": 500.0, "commands": 14.2}
     versions = {"nvidia-pytriton": "0.7.0"} if with_pytriton else None
     about = {"threads": 1, "load_before": [3, 2, 1], "pytriton": versions, "server_time": server_time}
-    return record(day) | about | {"rows": rows}
+    return about | {"rows": rows} | record(day)
 
 
 def written(folder: Path, records: dict[str, dict[str, Any]]) -> list[Path]:
