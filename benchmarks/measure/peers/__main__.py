@@ -116,7 +116,8 @@ def shown(rows: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     asked = parsed(arguments)
-    about: dict[str, Any] = {"load_before": [round(one, 2) for one in os.getloadavg()], "threads": asked.threads}
+    load = [round(one, 2) for one in os.getloadavg()]
+    about: dict[str, Any] = {"load_before": load, "niceness": os.nice(0), "threads": asked.threads}
     versions = servers.pytriton_versions(asked.pytriton)
     if versions is None:
         print(servers.HOW_TO_GET_PYTRITON, flush=True)

@@ -40,8 +40,8 @@ def peers(paths: Sequence[Path], where: str) -> Iterator[str]:
     yield "## The service beside its peers"
     of = f"{newest['pytriton']['nvidia-pytriton']}" if newest["pytriton"] else "(not measured in this run)"
     yield HOW.format(threads=newest["threads"], of=of)
-    load = newest["load_before"][0]
-    yield f"{where} Load average before: {load:g}, of other work on the same machine."
+    load, niceness = newest["load_before"][0], newest["niceness"]
+    yield f"{where} Other work on the machine had a load average of {load:g}; the run had niceness {niceness}."
     yield _clients(1, "ms", first, newest)
     yield _clients(16, "products/s", first, newest)
     yield SERVER_HOW

@@ -41,7 +41,7 @@ def peers_record(day: int, ours: float, *, with_pytriton: bool = True) -> dict[s
     ]
     server_time = {"commands_us": 323.0, "scripts_us": 300.0, "cpu_us": 500.0, "commands": 14.2}
     versions = {"nvidia-pytriton": "0.7.0"} if with_pytriton else None
-    about = {"threads": 1, "load_before": [3, 2, 1], "pytriton": versions, "server_time": server_time}
+    about = {"threads": 1, "load_before": [3, 2, 1], "niceness": 0, "pytriton": versions, "server_time": server_time}
     return about | {"rows": rows} | record(day)
 
 
