@@ -46,8 +46,9 @@ def pytriton_versions(python: Path) -> dict[str, str] | None:
 @contextmanager
 def pytriton(python: Path, directory: Path) -> Iterator[int]:
     """Its port."""
-    port = free_port()
-    with _running(directory / "pytriton.log", [str(python), str(PYTRITON_SERVER), str(port)]):
+    port, command = free_port(), [str(python), str(PYTRITON_SERVER)]
+    environment = os.environ | {"PYTRITON_HOME": str(directory / "pytriton")}  # else its files stay in the user's cache
+    with _running(directory / "pytriton.log", [*command, str(port)], environment):
         _wait_until(port, "/v2/models/matmul/ready", directory / "pytriton.log")
         yield port
 
