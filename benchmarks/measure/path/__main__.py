@@ -15,7 +15,6 @@ import argparse
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -111,22 +110,12 @@ def running(devices: tuple[str, ...]) -> Iterator[tuple[Stack, ServiceCaller]]:
             raise
 
 
-@contextmanager
-def stopped_on_request() -> Iterator[None]:
-    """Told to end, this process stops what it started: a worker left behind would go on beside whatever comes next."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     asked = parsed(arguments)
     about: dict[str, Any] = {"load_before": [round(one, 2) for one in os.getloadavg()], "store": str(store_folder())}
     about |= {"processes": asked.processes, "environment": dated_environment(*PACKAGES)}
     budget, library = Budget(asked.budget_s), "numpy" if asked.device == "cpu" else "cupy"
-    with stopped_on_request(), TemporaryDirectory() as name, servers.minimal(Path(name), library) as port:
+    with servers.stopped_on_request(), TemporaryDirectory() as name, servers.minimal(Path(name), library) as port:
         with running((asked.device,)) as (stack, service):
             rows = Rows(asked.out, about | {"device": service.device_name()})
             measure(Run(service, port, asked.device, rows, budget), stack, asked)

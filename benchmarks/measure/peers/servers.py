@@ -44,6 +44,16 @@ def pytriton_versions(python: Path) -> dict[str, str] | None:
 
 
 @contextmanager
+def stopped_on_request() -> Iterator[None]:
+    """Told to end, this process stops what it started: a worker left behind would go on beside whatever comes next."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
 def pytriton(python: Path, directory: Path) -> Iterator[int]:
     """Its port."""
     port, command = free_port(), [str(python), str(PYTRITON_SERVER)]
