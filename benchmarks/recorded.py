@@ -187,9 +187,11 @@ def _rounded(value: Any, digits: int = DIGITS) -> Any:
 
 
 def write_rows(path: Path, about: Mapping[str, Any], rows: Iterable[Any]) -> None:
-    """A JSON object of `about`, and of `rows` a line each."""
+    """A JSON object of `about`, and of `rows` a line each. The file is whole at any moment."""
     lines = ",\n".join(compact(row) for row in rows)
-    path.write_text(f'{compact(about)[:-1]},"rows":[\n{lines}\n]}}\n', "utf-8")
+    partial = path.with_name(f"{path.name}.partial")
+    partial.write_text(f'{compact(about)[:-1]},"rows":[\n{lines}\n]}}\n', "utf-8")
+    partial.replace(path)
 
 
 def compact(value: Any) -> str:

@@ -10,7 +10,6 @@ products per second from 16 clients, and upload speed.
 from __future__ import annotations
 
 import argparse
-import io
 import json
 import statistics
 import time
@@ -23,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.measure.http_client import Connection, multipart
+from benchmarks.measure.http.client import Connection, multipart, npy_bytes
 from tools.stack import Stack
 from worker.cpu.environment import dated_environment
 
@@ -33,12 +32,6 @@ WARM_UPS = 5
 CLIENTS = 16
 CLIENT_SECONDS = 10.0
 UPLOAD_BYTES = 64 << 20
-
-
-def npy_bytes(array: np.ndarray[Any, Any]) -> bytes:
-    buffer = io.BytesIO()
-    np.save(buffer, array)
-    return buffer.getvalue()
 
 
 def percentiles(samples_ms: list[float]) -> dict[str, float]:

@@ -24,6 +24,10 @@ from benchmarks.tables.library import library
 from benchmarks.tables.operand_speed import operand_speed
 from benchmarks.tables.plot_targets import picture
 from benchmarks.tables.prove import prove
+from benchmarks.tables.service.bounds import first_and_newest
+from benchmarks.tables.service.path import path as path_section
+from benchmarks.tables.service.path_steps import picture as steps_picture
+from benchmarks.tables.service.peers import peers
 from benchmarks.tables.stress import stress
 from benchmarks.tables.targets import kernel_targets, read
 from tools.markdown import table
@@ -148,6 +152,10 @@ def page() -> str:
     parts = [HEAD.strip()]
     if recorded := sorted(RESULTS.glob("service_*.json")):
         parts.append(service(json.loads(recorded[-1].read_text())))
+    if recorded := sorted(RESULTS.glob("peers_*.json")):
+        parts += peers(recorded, where(first_and_newest(recorded)[1]))
+    for host, recorded in paths_by_host().items():
+        parts += path_section(f"{host}_path", recorded, where(first_and_newest(recorded)[1]))
     if recorded := sorted(RESULTS.glob("dashboard_*.json")):
         newest = json.loads(recorded[-1].read_text())
         parts.append(dashboard(newest, where(newest)))
@@ -188,6 +196,22 @@ def pictures(results: Path = RESULTS) -> dict[str, bytes]:
     return {name: svg for name, svg in drawn.items() if svg is not None}
 
 
+def paths_by_host(results: Path = RESULTS) -> dict[str, list[Path]]:
+    """Records of `make bench-path`, by what stands before `_path_` in their names."""
+    found: dict[str, list[Path]] = {}
+    for path in sorted(results.glob("*_path_*.json")):
+        found.setdefault(path.stem.partition("_path_")[0], []).append(path)
+    return found
+
+
+def step_pictures(results: Path = RESULTS) -> dict[str, bytes]:
+    """Of the runs of `make bench-path`, by file name."""
+    drawn = {
+        f"{host}_path.svg": steps_picture(*first_and_newest(paths)) for host, paths in paths_by_host(results).items()
+    }
+    return {name: svg for name, svg in drawn.items() if svg is not None}
+
+
 def readme(text: str, names: Iterable[str]) -> str:
     """The README with these pictures in their place."""
     shown = "".join(f"![Speed over N of the fast kernels and of cuBLAS](docs/images/{name})\n\n" for name in names)
@@ -201,7 +225,7 @@ def written() -> dict[Path, bytes]:
         PAGE: page().encode(),
         ACCURACY: accuracy_page(ACCURACY.read_text("utf-8")).encode(),
         README: readme(README.read_text("utf-8"), found).encode(),
-        **{IMAGES / name: svg for name, svg in found.items()},
+        **{IMAGES / name: svg for name, svg in (found | step_pictures()).items()},
     }
 
 

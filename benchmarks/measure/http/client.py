@@ -1,10 +1,13 @@
-"""A keep-alive HTTP/1.1 client that costs little, so that what is timed is the server. Loopback and tests only."""
+"""A keep-alive HTTP/1.1 client that costs little, so that what is timed is the server. For servers on this host."""
 
 from __future__ import annotations
 
+import io
 import socket
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
+
+import numpy as np
 
 HEAD_BYTES = 1 << 16
 
@@ -35,9 +38,7 @@ class Connection:
 
     def request(self, method: str, path: str, headers: dict[str, str], body: bytes = b"") -> Reply:
         """Sends one request and reads its whole reply (which must carry a Content-Length)."""
-        lines = [f"{method} {path} HTTP/1.1", f"Host: {self._host}", f"Content-Length: {len(body)}"]
-        lines += [f"{name}: {value}" for name, value in headers.items()]
-        head = ("\r\n".join(lines) + "\r\n\r\n").encode()
+        head = request_head(self._host, method, path, headers, len(body))
         if len(body) < HEAD_BYTES:
             self._socket.sendall(head + body)
         else:
@@ -69,6 +70,19 @@ class Connection:
         if not data:
             raise ConnectionError("the server closed the connection")
         return data
+
+
+def request_head(host: str, method: str, path: str, headers: dict[str, str], body_bytes: int) -> bytes:
+    """All of a request before its body."""
+    lines = [f"{method} {path} HTTP/1.1", f"Host: {host}", f"Content-Length: {body_bytes}"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    return ("\r\n".join(lines) + "\r\n\r\n").encode()
+
+
+def npy_bytes(array: np.ndarray[Any, Any]) -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, array)
+    return buffer.getvalue()
 
 
 def multipart(parts: dict[str, bytes], content_type: str) -> tuple[str, bytes]:

@@ -1,0 +1,152 @@
+"""Many clients in one thread, or in a few processes: they cost little, so that what is measured is the server."""
+
+from __future__ import annotations
+
+import selectors
+import socket
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+from multiprocessing.synchronize import Barrier
+from typing import NamedTuple
+
+from benchmarks.measure.http.client import HEAD_BYTES, request_head
+
+HOST = "127.0.0.1"
+TIMEOUT_S = 120.0  # without a reply of any client
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What every client sends, and where."""
+
+    port: int
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def whole(self) -> bytes:
+        head = request_head(f"{HOST}:{self.port}", self.method, self.path, self.headers, len(self.body))
+        return head + self.body
+
+
+class Rate(NamedTuple):
+    """So many replies from a start to the last of them."""
+
+    replies: int
+    seconds: float
+
+    @property
+    def per_s(self) -> float:
+        return self.replies / self.seconds
+
+
+@dataclass(slots=True)
+class _Client:
+    socket: socket.socket
+    received: bytearray = field(default_factory=bytearray)
+    reply_bytes: int | None = None  # head and body, once the head is there
+
+    def has_reply(self) -> bool:
+        """Takes what came. Raises ConnectionError."""
+        data = self.socket.recv(HEAD_BYTES)
+        if not data:
+            raise ConnectionError("the server closed the connection")
+        self.received += data
+        if self.reply_bytes is None and (end := self.received.find(b"\r\n\r\n")) >= 0:
+            self.reply_bytes = end + 4 + _content_length(self.received[:end])
+        return self.reply_bytes is not None and len(self.received) >= self.reply_bytes
+
+    def taken(self) -> bytes:
+        """The reply, and room for the next. Raises RuntimeError where it is an error."""
+        reply, self.received, self.reply_bytes = bytes(self.received), bytearray(), None
+        if reply.split(b" ", 2)[1] != b"200":
+            raise RuntimeError(f"a server under load answered {reply[:500]!r}")
+        return reply
+
+
+def _content_length(head: bytearray) -> int:
+    _, _, rest = head.lower().partition(b"\r\ncontent-length:")
+    return int(rest.split(b"\r\n", 1)[0])
+
+
+class Load:
+    """Connections with at most one request under way on each."""
+
+    def __init__(self, port: int, clients: int) -> None:
+        self._exits = ExitStack()
+        self._selector = self._exits.enter_context(selectors.DefaultSelector())
+        self._clients = [self._client(port) for _ in range(clients)]
+
+    def _client(self, port: int) -> _Client:
+        connection = self._exits.enter_context(socket.create_connection((HOST, port)))
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        client = _Client(connection)
+        self._selector.register(connection, selectors.EVENT_READ, client)
+        return client
+
+    def __enter__(self) -> Load:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._exits.close()
+
+    def burst(self, requests: Sequence[bytes]) -> list[bytes]:
+        """Sends all at once, one a client; the replies, when the last has come."""
+        for client, request in zip(self._clients, requests, strict=True):
+            client.socket.sendall(request)
+        replies: list[bytes] = []
+        while len(replies) < len(requests):
+            replies += (client.taken() for client in self._replied())
+        return replies
+
+    def drive(self, request: bytes, ends_at: float) -> int:
+        """Each client sends again as soon as it has its reply, until then; how many replies came."""
+        for client in self._clients:
+            client.socket.sendall(request)
+        replies, under_way = 0, len(self._clients)
+        while under_way:
+            for client in self._replied():
+                client.taken()
+                replies += 1
+                if time.monotonic() < ends_at:
+                    client.socket.sendall(request)
+                else:
+                    under_way -= 1
+        return replies
+
+    def _replied(self) -> Iterator[_Client]:
+        ready = self._selector.select(TIMEOUT_S)
+        if not ready:
+            raise TimeoutError(f"no client had a reply within {TIMEOUT_S:.0f} s")
+        return (key.data for key, _ in ready if key.data.has_reply())
+
+
+def rate(request: Request, *, clients: int, seconds: float, processes: int = 1) -> Rate:
+    """Replies a second that so many clients get, shared out over processes that begin together."""
+    if processes == 1:
+        return _rate_of(request, clients, seconds)
+    spawn = get_context("spawn")
+    begin = spawn.Barrier(processes)
+    shares = [clients // processes + (number < clients % processes) for number in range(processes)]
+    with ProcessPoolExecutor(processes, mp_context=spawn, initializer=_begins.append, initargs=(begin,)) as pool:
+        rates = [one.result() for one in [pool.submit(_rate_of, request, share, seconds) for share in shares]]
+    return Rate(sum(one.replies for one in rates), max(one.seconds for one in rates))
+
+
+_begins: list[Barrier] = []  # of this process, where it is one of several
+
+
+def _rate_of(request: Request, clients: int, seconds: float) -> Rate:
+    whole = request.whole
+    with Load(request.port, clients) as load:
+        for begin in _begins:
+            begin.wait(TIMEOUT_S)
+        begun = time.monotonic()
+        replies = load.drive(whole, begun + seconds)
+        return Rate(replies, time.monotonic() - begun)

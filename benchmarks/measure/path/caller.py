@@ -1,0 +1,111 @@
+"""Calls the service as a program would: uploads, products of stored and of inline operands, records."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from benchmarks.measure.http.client import Connection, Reply, multipart, npy_bytes
+from benchmarks.measure.http.load import HOST, Load, Request
+from benchmarks.measure.peers.callers import JSON, NPY
+from jobs.formats.elements import Array
+
+_LOCATION = re.compile(rb"\r\nlocation: ([^\r]+)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """Milliseconds until the whole reply was there, and where the job's record is."""
+
+    ms: float
+    location: str
+
+
+class ServiceCaller:
+    """One connection."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self._connection = Connection(HOST, port)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._connection.__exit__(*error)
+
+    def upload(self, array: Array) -> tuple[str, float]:
+        """The matrix's id, and gigabytes a second."""
+        body = npy_bytes(array)
+        begun = time.perf_counter()
+        reply = self._sent(Request(self.port, "POST", "/v1/matrices", {"Content-Type": NPY}, body), 200, 201)
+        seconds = time.perf_counter() - begun
+        return json.loads(bytes(reply.body))["id"], len(body) / seconds / 1e9
+
+    def stored(self, a: str, b: str) -> Request:
+        """A product of two stored matrices. The reply is the record: the service is started so that it has no `c`."""
+        body = json.dumps({"a": {"matrix": a}, "b": {"matrix": b}}).encode()
+        return Request(self.port, "POST", "/v1/matmul", {"Content-Type": JSON, "Accept": JSON}, body)
+
+    def inline(self, a: Array, b: Array, accept: str = NPY) -> Request:
+        content_type, body = multipart({"a": npy_bytes(a), "b": npy_bytes(b)}, NPY)
+        return Request(self.port, "POST", "/v1/matmul", {"Content-Type": content_type, "Accept": accept}, body)
+
+    def timed(self, request: Request) -> Timed:
+        begun = time.perf_counter()
+        reply = self._sent(request, 200)
+        return Timed((time.perf_counter() - begun) * 1e3, reply.headers["location"])
+
+    def record(self, location: str) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(bytes(self._sent(self._bare("GET", location), 200).body))
+        return found
+
+    def download(self, location: str) -> float:
+        """Gigabytes a second of a job's product."""
+        request = Request(self.port, "GET", f"{location}/product", {"Accept": NPY}, b"")
+        begun = time.perf_counter()
+        size = len(self._sent(request, 200).body)
+        return size / (time.perf_counter() - begun) / 1e9
+
+    def delete(self, location: str) -> None:
+        self._sent(self._bare("DELETE", location), 204)
+
+    def burst_per_s(self, request: Request, count: int) -> float:
+        """Products a second of so many that are sent at the same moment, until the last has ended."""
+        with Load(self.port, count) as load:
+            whole = [request.whole] * count
+            begun = time.perf_counter()
+            replies = load.burst(whole)
+            seconds = time.perf_counter() - begun
+        for reply in replies:
+            found = _LOCATION.search(reply)
+            assert found is not None, reply[:500]
+            self.delete(found[1].decode())
+        return count / seconds
+
+    def device_name(self) -> str:
+        reply = self._sent(self._bare("GET", "/v1/devices"), 200)
+        name: str = json.loads(bytes(reply.body))["devices"][0]["device"]["name"]
+        return name
+
+    def _bare(self, method: str, path: str) -> Request:
+        return Request(self.port, method, path, {"Accept": JSON}, b"")
+
+    def _sent(self, request: Request, *expected: int) -> Reply:
+        """Raises RuntimeError for any other status."""
+        reply = self._connection.request(request.method, request.path, request.headers, request.body)
+        if reply.status not in expected:
+            raise RuntimeError(f"{request.method} {request.path}: {reply.status} {bytes(reply.body[:500])!r}")
+        return reply
+
+
+def normal(shape: tuple[int, ...], seed: int) -> Array:
+    """Many products of a batch are copies of a few: random numbers take longer than all else."""
+    rng = np.random.default_rng(seed)
+    few = rng.standard_normal((min(shape[0], 512), *shape[1:]) if len(shape) == 3 else shape, dtype=np.float32)
+    return np.resize(few, shape)

@@ -1,0 +1,72 @@
+"""The record of a run: written anew with each row, so that a run that is cut off leaves what it measured."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from benchmarks.recorded import compact, write_rows
+
+DIGITS = 5
+WARM_UPS, MIN_SAMPLES = 2, 3
+
+
+class Rows:
+    def __init__(self, path: Path, about: Mapping[str, Any]) -> None:
+        self._path, self._about = path, about
+        self._rows: list[dict[str, Any]] = []
+        write_rows(path, about, self._rows)
+
+    def add(self, line: str, **fields: Any) -> None:
+        """One line of the record; what was not measured is left out."""
+        self._rows.append({"line": line} | {name: rounded(one) for name, one in fields.items() if one is not None})
+        print(compact(self._rows[-1]), flush=True)
+        write_rows(self._path, self._about, self._rows)
+
+
+def rounded(value: Any) -> Any:
+    return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
+
+
+class Budget:
+    """What is left of a run's seconds."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds, self._ends_at = seconds, time.monotonic() + seconds
+
+    @property
+    def left_s(self) -> float:
+        return self._ends_at - time.monotonic()
+
+    def ends_at(self, share: float) -> float:
+        """When something that has this share of the whole must end."""
+        return min(time.monotonic() + share * self._seconds, self._ends_at)
+
+
+def run_in_time(parts: Sequence[Callable[[], None]], budget: Budget) -> None:
+    """One after another, as long as there is time to begin another."""
+    for number, part in enumerate(parts):
+        if budget.left_s <= 0:
+            print(f"no time is left for {len(parts) - number} of {len(parts)} parts", flush=True)
+            return
+        part()
+
+
+def by_turns(actions: Mapping[str, Callable[[], float]], count: int, ends_at: float) -> dict[str, list[float]]:
+    """What each returns, in rounds of all: so many, or as many as there is time for, but some."""
+    for action in list(actions.values()) * WARM_UPS:
+        action()
+    found: dict[str, list[float]] = {name: [] for name in actions}
+    for done in range(count):
+        if done >= MIN_SAMPLES and time.monotonic() > ends_at:
+            break
+        for name, action in actions.items():
+            found[name].append(action())
+    return found
+
+
+def medians(found: Mapping[str, list[float]]) -> dict[str, float]:
+    return {name: median(values) for name, values in found.items()}

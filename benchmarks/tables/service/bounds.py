@@ -1,0 +1,48 @@
+"""What the service is to reach, and records by the time at which they were made."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What must be reached, what is aimed at, and what a probe or arithmetic says is possible."""
+
+    must: float
+    aim: float | None = None
+    limit: float | None = None
+    more_is_better: bool = False
+
+    @property
+    def cells(self) -> tuple[str, str, str]:
+        sign = "≥" if self.more_is_better else "≤"
+        must, aim, limit = ("" if one is None else f"{one:,.10g}" for one in (self.must, self.aim, self.limit))
+        return f"{sign} {must}", f"{sign} {aim}" if aim else "", limit
+
+    def verdict(self, value: float) -> str:
+        if self.aim is not None and self._holds(value, self.aim):
+            return "aim"
+        return "reached" if self._holds(value, self.must) else "missed"
+
+    def _holds(self, value: float, bound: float) -> bool:
+        return value >= bound if self.more_is_better else value <= bound
+
+
+def first_and_newest(paths: Iterable[Path]) -> tuple[dict[str, Any] | None, dict[str, Any]]:
+    """Of records of one kind, by when they were made; None for the first where there is one alone."""
+    records = sorted(
+        (json.loads(path.read_bytes()) for path in paths), key=lambda one: one["environment"]["recorded_at"]
+    )
+    return (records[0] if len(records) > 1 else None), records[-1]
+
+
+def figure(value: float | None) -> str:
+    """Three digits; empty where nothing was measured."""
+    if value is None:
+        return ""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"

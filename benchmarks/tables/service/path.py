@@ -1,0 +1,119 @@
+"""What docs/performance.md says of `make bench-path`: the way of a product beside the bare way through the device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.tables.service.bounds import Bound, figure, first_and_newest
+from benchmarks.tables.service.path_steps import STEPS, times
+from tools.markdown import table
+
+Row = dict[str, Any]
+_H2D = Bound(40, 50, 55, more_is_better=True)
+# By line and N, on an H200 host.
+BOUNDS = {
+    ("stored", 16): Bound(3, 1.5),
+    ("stored", 4096): Bound(7, 4.5, 2.1),
+    ("stored", 8192): Bound(22, 14, 9.8),
+    ("queued", 4096): Bound(400, 700, 801, more_is_better=True),
+    ("queued", 8192): Bound(110, 170, 194, more_is_better=True),
+    ("inline", 16): Bound(3.5, 2),
+    ("inline", 1024): Bound(10, 6),
+    ("inline", 4096): Bound(130, 80),
+    ("inline", 8192): Bound(520, 320),
+    ("clients", 16): Bound(3000, 8000, more_is_better=True),
+    ("batch", 64): Bound(0.5e6, 1e6, 1.1e6, more_is_better=True),
+    ("h2d", 4096): _H2D,
+    ("h2d", 8192): _H2D,
+    ("over one", 256): Bound(1.8, 1.95, 2, more_is_better=True),
+    ("over one", 1024): Bound(1.8, 1.95, 2, more_is_better=True),
+    ("over one", 4096): Bound(1.85, 1.95, 2, more_is_better=True),
+    ("first job, median", None): Bound(5),
+    ("first job, worst", None): Bound(50),
+}
+WHAT = {
+    "stored": "stored references, one at a time, no product back, ms",
+    "queued": "stored references, {count} queued, no product back, products/s",
+    "inline": ".npy both ways, ms",
+    "clients": "{count} clients, .npy both ways, products/s",
+    "batch": "{count:,} products in one request, stored references, products/s",
+    "h2d": "operands from host memory to the device, GB/s",
+    "upload": "upload under its sha256, GB/s",
+    "reply": "a product's reply, GB/s",
+    "two workers": "two workers, stored references, {count} queued, products/s",
+    "over one": "two workers over one, times",
+    "first job, median": "first job of a shape over the next, ms, median of {samples} shapes",
+    "first job, worst": "the same, worst shape",
+}
+HOW = (
+    "Float32 products of the kernel that `auto` takes, by way of one API process and one worker on the same host; "
+    "medians. Bare path: cuBLAS through CuPy in one process, with copies from and to page-locked memory: of fresh "
+    "operands beside `.npy both ways` and the batch, of resident operands beside stored references. Minimal peer: "
+    "`benchmarks/peers/minimal.py`, twenty lines of FastAPI and CuPy with raw bytes in and out, no queue, no check, no "
+    "record. Limit: what a probe reached without a service, or PCIe by arithmetic."
+)
+STEPS_HOW = (
+    "Where the time of a product of stored references goes, in milliseconds. Queue: until a worker's claim. Open: "
+    "operands found and mapped. Store: the product stored, without its copy from the device. Rest: all else that the "
+    "caller waits for: HTTP, the ledger, launching, telling the end. It is negative where steps overlap."
+)
+
+
+def path(name: str, paths: Sequence[Path], where: str) -> Iterator[str]:
+    """A section. `where` is of the newest record, and `name` the picture's, without its suffix."""
+    first, newest = first_and_newest(paths)
+    yield f"## The way of a product on an {newest['device']}"
+    yield HOW
+    yield f"{where} By `make bench-path`; load average before: {newest['load_before'][0]:g}."
+    yield _lines(first, newest)
+    steps = [row for row in newest["rows"] if row["line"] == "steps"]
+    if steps:
+        yield STEPS_HOW
+        yield f"![Where a product's time goes](images/{name}.svg)"
+        yield table(("N", *STEPS, "all"), [_step_row(row) for row in steps]).rstrip()
+
+
+def _step_row(row: Row) -> tuple[str, ...]:
+    return (f"{row['n']}", *(f"{ms:.2f}" for ms in times(row).values()), f"{row['caller_ms']:.2f}")
+
+
+def _lines(first: dict[str, Any] | None, newest: dict[str, Any]) -> str:
+    then = {(row["line"], row.get("n")): row for row in _with_ratios(first["rows"])} if first else {}
+    rows = []
+    for row in _with_ratios(newest["rows"]):
+        key = row["line"], row.get("n")
+        bound = BOUNDS.get(key)
+        cells = (*bound.cells, bound.verdict(row["service"])) if bound else ("", "", "", "")
+        before = [figure(then[key]["service"]) if key in then else ""] if first else []
+        others = (figure(row.get(name)) for name in ("bare", "minimal"))
+        what, n = WHAT[row["line"]].format(**row), "" if key[1] is None else str(key[1])
+        rows.append((what, n, _service_cell(row), *others, *before, *cells))
+    before_head = ("before",) if first else ()
+    return table(
+        ("what", "N", "service", "bare path", "minimal peer", *before_head, "must", "aim", "limit", ""), rows
+    ).rstrip()
+
+
+def _service_cell(row: Row) -> str:
+    if row["line"] != "queued":
+        return figure(row["service"])
+    return f"{figure(row['service'])} ({figure(2 * row['n'] ** 3 * row['service'] / 1e12)} TFLOP/s)"
+
+
+def _with_ratios(rows: Sequence[Row]) -> Iterator[Row]:
+    """In the order of WHAT: the lines as recorded, and those that follow from two figures."""
+    one = {row["n"]: row["service"] for row in rows if row["line"] == "queued"}
+    found: list[Row] = []
+    for row in rows:
+        if row["line"] == "two workers":
+            found.append(row)
+            if row["n"] in one:
+                found.append({"line": "over one", "n": row["n"], "service": row["service"] / one[row["n"]]})
+        elif row["line"] == "new shape":
+            found.append(row | {"line": "first job, median"})
+            found.append({"line": "first job, worst", "service": row["worst"]})
+        elif row["line"] != "steps":
+            found.append(row)
+    yield from sorted(found, key=lambda row: list(WHAT).index(row["line"]))
