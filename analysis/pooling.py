@@ -39,9 +39,11 @@ def pooled(rounds: Sequence[CaseRecord], samples: Mapping[tuple[int, str], Sampl
         "samples": sum(record.samples for record in counted),
         "discarded": sum(record.discarded for record in rounds),
         "inner_reps": max(record.inner_reps for record in rounds),
-        "stop_reason": max((r.stop_reason for r in counted if r.stop_reason), key=STOPS.index, default=None),
+        "stop_reason": max(
+            (record.stop_reason for record in counted if record.stop_reason), key=STOPS.index, default=None
+        ),
         "cpu_launch_us": mean(record.cpu_launch_us for record in rounds),
-        "compile_ms": max((r.compile_ms for r in rounds if r.compile_ms is not None), default=None),
+        "compile_ms": _extreme(max, (record.compile_ms for record in rounds)),
         "launch": next((r.launch for r in rounds if r.launch.grid or r.launch.registers is not None), last.launch),
         "state": _state(rounds),
         "copies": _copies([r.copies for r in rounds if r.copies]),
@@ -84,8 +86,8 @@ def _checks(rounds: Sequence[CaseRecord]) -> dict[str, Any]:
     return {
         "before": _worse_check(record.before for record in rounds),
         "after": _worse_check(record.after for record in rounds),
-        "error_vs_float64": max((r.error_vs_float64 for r in rounds if r.error_vs_float64 is not None), default=None),
-        "worst_row_error": max((r.worst_row_error for r in rounds if r.worst_row_error is not None), default=None),
+        "error_vs_float64": _extreme(max, (record.error_vs_float64 for record in rounds)),
+        "worst_row_error": _extreme(max, (record.worst_row_error for record in rounds)),
     }
 
 

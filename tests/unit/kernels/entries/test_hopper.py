@@ -178,7 +178,7 @@ def test_the_api_says_that_no_newer_device_runs_it() -> None:
 
 
 @EACH
-def test_a_last_turn_that_tiles_do_not_fill_gets_more_and_narrower_ones(name: str, dtype: DTypeName) -> None:
+def test_a_last_wave_that_tiles_do_not_fill_gets_more_and_narrower_ones(name: str, dtype: DTypeName) -> None:
     """256 pairs of tiles on 66 clusters are four turns, and so are 264. Where sums are promoted none are narrower;
     3,840 columns are 15 tiles, and 16 of 240 as well."""
     kernel = kernel_of(name)

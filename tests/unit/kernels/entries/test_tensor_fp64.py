@@ -54,7 +54,7 @@ def test_it_multiplies_float64_on_devices_that_have_the_instruction() -> None:
         (4097, 128, 8, 0),
     ],
 )
-def test_blocks_stay_where_a_last_turn_would_be_mostly_empty(n: int, block: int, edge: int, resident: int) -> None:
+def test_blocks_stay_where_a_last_wave_would_be_mostly_empty(n: int, block: int, edge: int, resident: int) -> None:
     """As was seen on an H200."""
     config = KERNEL.resolve_config(NO_CONFIG, Problem(n, n, n, "float64"), H200_TRAITS)
     assert (config["block_m"], config["block_n"]) == (block, block)
