@@ -8,7 +8,7 @@ from analysis.breakdown import breakdown
 from analysis.configs import best_configs
 from analysis.curves import curves, speed, usable
 from analysis.measurement import Measurement
-from analysis.plots.lines import is_library
+from analysis.plots.looks import is_library
 from analysis.report.document import (
     UNKNOWN,
     Block,
@@ -48,7 +48,7 @@ def headline(pairs: Sequence[Pair]) -> Text | None:
     told = []
     for dtype in dict.fromkeys(one.dtype for _, one in pairs if usable(one)):
         mine = [pair for pair in pairs if pair[1].dtype == dtype]
-        own = [(result, one) for result, one in mine if usable(one) and not is_library(one)]
+        own = [(result, one) for result, one in mine if usable(one) and not is_library(one.kernel)]
         result, one = max(own or mine, key=lambda pair: speed(pair[1]))
         ratio = result.fraction_of_baseline
         share = f", {percent(ratio.value)} of the baseline" if ratio and result.case != result.baseline else ""
