@@ -75,8 +75,9 @@ docs: env-dev ## write the generated parts of docs/ anew; new kernels are traced
 	$(BIN)/python -m tools.docs.generate
 	$(BIN)/python -m benchmarks.tables.write
 
-kernel-resources: env-dev ## compile what is new of the kernels, every config for every GPU; writes kernels/resources/
+kernel-resources: env-dev ## compile what is new of the kernels, every config for every GPU; writes kernels/resources/, and tests/unit/data/compiled.json
 	$(BIN)/python -m tools.kernels.resources
+	$(BIN)/python -m tests.support.kernels.compiled
 
 recorded: env-dev ## write what ships of benchmarks/results/: kernels/tuned/, which `auto` reads, and our part of kernels/published/
 	$(BIN)/python -m benchmarks.tuned_table

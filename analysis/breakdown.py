@@ -1,4 +1,4 @@
-"""Copies against kernel: what part of the time each takes, and the size from which the kernel takes more."""
+"""Copies and kernel: the share of the time that each takes, and the size from which the kernel takes longer."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from analysis.measurement import Measurement
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Breakdown:
-    """Of one product that goes to the device, is multiplied and comes back, one after the other."""
+    """The times of one product: copied to the device, multiplied, copied back, one after the other."""
 
     measurement: Measurement
     h2d_ms: float
     kernel_ms: float
     d2h_ms: float
-    h2d_gb_s: float | None  # 10⁹ bytes a second; None where the copy took no time that was seen
+    h2d_gb_s: float | None  # 10⁹ bytes a second; None if the copy was too fast to be timed
     d2h_gb_s: float | None
 
     @property
@@ -29,7 +29,7 @@ class Breakdown:
 
     @property
     def shares(self) -> tuple[float, float, float]:
-        """Of h2d, kernel and d2h, 0 to 1."""
+        """Shares of h2d, kernel and d2h, 0 to 1."""
         return self.h2d_ms / self.total_ms, self.kernel_ms / self.total_ms, self.d2h_ms / self.total_ms
 
     @property
@@ -44,7 +44,7 @@ class Breakdown:
 
 @dataclass(frozen=True, slots=True)
 class BreakEven:
-    """Size from which the kernel takes longer than the copies: at `size`, or outside the sizes that were measured."""
+    """The size from which the kernel takes longer than the copies: at `size`, or below or above all measured sizes."""
 
     where: Literal["at", "below", "above"]
     size: float
@@ -52,7 +52,7 @@ class BreakEven:
 
 
 def breakdown(measurement: Measurement) -> Breakdown | None:
-    """None where a time is not known, or the kernel took none."""
+    """None if a time is not known or the kernel time is 0."""
     h2d_ms, kernel_ms, d2h_ms = measurement.h2d_ms, measurement.kernel_ms, measurement.d2h_ms
     if measurement.status != "ok" or h2d_ms is None or d2h_ms is None or not kernel_ms:
         return None
@@ -68,15 +68,15 @@ def breakdown(measurement: Measurement) -> Breakdown | None:
 
 
 def breakdowns(measurements: Iterable[Measurement]) -> tuple[Breakdown, ...]:
-    """Of those whose times are known."""
-    return tuple(found for measurement in measurements if (found := breakdown(measurement)) is not None)
+    """Those of the measurements whose times are known."""
+    return tuple(known for measurement in measurements if (known := breakdown(measurement)) is not None)
 
 
 def break_even(curve: Curve) -> BreakEven | None:
-    """The smallest size from which on the kernel takes longer than the copies at every size measured. Between two sizes
-    the ratio is taken for a power of N, as operations (N³) over bytes (N²) are: a line on log over log. None where no
-    copies are known."""
-    known = ((one.measurement.size, one.kernel_over_copies) for one in breakdowns(curve.points))
+    """The smallest size from which the kernel takes longer than the copies at every measured size. Between two sizes
+    the ratio is interpolated as a power of N, as operations (N³) over bytes (N²) are one. None if no copies are known.
+    """
+    known = ((split.measurement.size, split.kernel_over_copies) for split in breakdowns(curve.points))
     ratios = [(size, ratio) for size, ratio in known if ratio is not None]
     return _crossing(ratios) if ratios else None
 
@@ -87,14 +87,16 @@ def _crossing(ratios: Sequence[tuple[float, float]]) -> BreakEven:
         return BreakEven("above", last, f"Copies take longer than the kernel up to {last:.0f}, the largest measured.")
     steps = [(low, high) for low, high in pairwise(ratios) if low[1] < 1 <= high[1]]
     if not steps:
-        told = f"The kernel takes {first_ratio:.2f} times as long as the copies at {first:.0f}, the smallest measured."
-        return BreakEven("below", first, told)
+        sentence = (
+            f"The kernel takes {first_ratio:.2f} times as long as the copies at {first:.0f}, the smallest measured."
+        )
+        return BreakEven("below", first, sentence)
     size = _between(*steps[-1])
     return BreakEven("at", size, f"From about {size:.0f} on the kernel takes longer than the copies.")
 
 
 def _between(low: tuple[float, float], high: tuple[float, float]) -> float:
-    """Where the ratio is 1."""
+    """The size at which the ratio is 1."""
     (size, ratio), (next_size, next_ratio) = low, high
     share = -log(ratio) / (log(next_ratio) - log(ratio))
     return exp(log(size) + share * (log(next_size) - log(size)))

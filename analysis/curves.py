@@ -68,11 +68,11 @@ def curves(
 
 def _by_form(points: list[Measurement]) -> dict[str, list[Measurement]]:
     """By what is added to the label: nothing where sizes differ, or forms are too many."""
-    found: dict[str, list[Measurement]] = {}
+    forms: dict[str, list[Measurement]] = {}
     for point in points:
-        found.setdefault(f", {form(point)}", []).append(point)
+        forms.setdefault(f", {form(point)}", []).append(point)
     is_mixed = len({point.size for point in points}) < len(points)
-    return found if is_mixed and len(found) <= MAX_FORMS else {"": points}
+    return forms if is_mixed and len(forms) <= MAX_FORMS else {"": points}
 
 
 def _curve(name: str, points: Sequence[Measurement], each_config: bool) -> Curve:
@@ -94,16 +94,24 @@ def speed_ups(
     """Speed of each over the kernel `over` at the same shape, element type and device; at its fastest config there, or
     at those that hold what `config` asks. None where either has no figure."""
     wanted = (config or {}).items()
-    references = (one for one in measurements if one.kernel == over and wanted <= one.config.items())
-    return _ratios(measurements, {case_key(one): speed(one) for one in _slowest_first(references)})
+    references = (
+        measurement
+        for measurement in measurements
+        if measurement.kernel == over and wanted <= measurement.config.items()
+    )
+    return _ratios(
+        measurements, {case_key(measurement): speed(measurement) for measurement in _slowest_first(references)}
+    )
 
 
 def baseline_fractions(measurements: Sequence[Measurement]) -> tuple[float | None, ...]:
     """Speed of each over the library's at the same shape, element type and accuracy class on the same device. None
     where there is no such baseline: a faster class of arithmetic is no yardstick for a slower one."""
-    libraries = (one for one in measurements if isinstance(BY_NAME.get(one.kernel or ""), LibraryKernel))
-    found = {_precision_key(one): speed(one) for one in _slowest_first(libraries)}
-    return tuple(_ratio(one, found.get(_precision_key(one))) for one in measurements)
+    libraries = (
+        measurement for measurement in measurements if isinstance(BY_NAME.get(measurement.kernel or ""), LibraryKernel)
+    )
+    baselines = {_precision_key(measurement): speed(measurement) for measurement in _slowest_first(libraries)}
+    return tuple(_ratio(measurement, baselines.get(_precision_key(measurement))) for measurement in measurements)
 
 
 def _precision_key(measurement: Measurement) -> Hashable:
@@ -115,8 +123,8 @@ def _slowest_first(measurements: Iterable[Measurement]) -> list[Measurement]:
     return sorted(filter(usable, measurements), key=speed)
 
 
-def _ratios(measurements: Sequence[Measurement], found: Mapping[Hashable, float]) -> tuple[float | None, ...]:
-    return tuple(_ratio(one, found.get(case_key(one))) for one in measurements)
+def _ratios(measurements: Sequence[Measurement], references: Mapping[Hashable, float]) -> tuple[float | None, ...]:
+    return tuple(_ratio(measurement, references.get(case_key(measurement))) for measurement in measurements)
 
 
 def _ratio(measurement: Measurement, reference: float | None) -> float | None:

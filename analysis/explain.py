@@ -74,13 +74,14 @@ def _alignment(worse: Measurement, better: Measurement, feature: Feature) -> Exp
     """Of rows as they lie; for a library, also of their length, which it takes into account however they are padded."""
     if worse.device.device_class != "gpu":
         return None
-    told = ("begin at multiples of", _row_starts), ("have lengths that are multiples of", _row_lengths)
-    for what, ask in told:
-        here, there = ask(worse), ask(better)
+    measures = ("begin at multiples of", _row_starts), ("have lengths that are multiples of", _row_lengths)
+    for what, largest in measures:
+        here, there = largest(worse), largest(better)
         if here is not None and there is not None and here < there:
+            at, reference = feature.point, feature.reference
             sentence = (
-                f"Rows {what} {ask(feature.point)} bytes at {_size(feature.point)} and of {ask(feature.reference)} at "
-                f"{_size(feature.reference)}; accesses of {WIDEST_ACCESS_BYTES} bytes need {WIDEST_ACCESS_BYTES}."
+                f"Rows {what} {largest(at)} bytes at {_size(at)} and of {largest(reference)} at {_size(reference)}; "
+                f"accesses of {WIDEST_ACCESS_BYTES} bytes need {WIDEST_ACCESS_BYTES}."
             )
             return Explanation("alignment", sentence, None)
     return None

@@ -5,10 +5,10 @@ What a source does not say is None, never guessed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+from jobs.fleet.workers import Ceilings
 from kernels.model.kernel import DeviceClass, TileConfig
 from kernels.model.numerics import AccuracyName, DTypeName, Problem
 from kernels.published_records import Status
@@ -26,7 +26,8 @@ class Interval(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
-    """What is known of the device that a measurement was taken on."""
+    """What is known of the device that a measurement was taken on: the same of a worker's own description and of a
+    publication's, which `analysis/sources.py` reads."""
 
     name: str | None = None
     uuid: str | None = None
@@ -39,11 +40,8 @@ class Device:
     memory_clock_mhz: float | None = None
     l2_bytes: int | None = None
     threads_per_multiprocessor: int | None = None  # the most that are resident
-    # As the source states or measured them: GFLOPS by element type, 10⁹ bytes a second.
-    peak_gflops: Mapping[DTypeName, float] = field(default_factory=dict)
-    memory_gb_s: float | None = None
-    measured_gflops: Mapping[DTypeName, float] = field(default_factory=dict)
-    measured_memory_gb_s: float | None = None
+    theoretical: Ceilings = field(default_factory=Ceilings)  # as the source states them
+    measured: Ceilings = field(default_factory=Ceilings)
 
     @property
     def key(self) -> tuple[DeviceClass, str | None]:
@@ -116,3 +114,9 @@ class Measurement:
 def row_alignment(row_bytes: int) -> int:
     """Of rows that follow each other at this distance."""
     return min(row_bytes & -row_bytes, WIDEST_ACCESS_BYTES) if row_bytes else WIDEST_ACCESS_BYTES
+
+
+def size_of(m: int, n: int, k: int, batch: int = 1) -> str:
+    """N of a square product, else m×n×k."""
+    extents = str(n) if m == n == k else f"{m}×{n}×{k}"
+    return extents if batch == 1 else f"{batch} of {extents}"

@@ -1,4 +1,4 @@
-"""The rounds of one case, taken together: samples pooled, the worst status and every flag kept."""
+"""The rounds of one case as one record: samples pooled, the worst status and every flag kept."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from jobs.benchmarks.records import CaseRecord, Checked, CopyFigures, DeviceStat
 from jobs.benchmarks.statistics import ci95, summarize
 from kernels.published_records import Status
 
-# From what says most against a kernel to what says least.
+# From the worst for a kernel to the best.
 WORST_FIRST: tuple[Status, ...] = (
     "incorrect",
     "implausible",
@@ -39,9 +39,11 @@ def pooled(rounds: Sequence[CaseRecord], samples: Mapping[tuple[int, str], Sampl
         "samples": sum(record.samples for record in counted),
         "discarded": sum(record.discarded for record in rounds),
         "inner_reps": max(record.inner_reps for record in rounds),
-        "stop_reason": max((r.stop_reason for r in counted if r.stop_reason), key=STOPS.index, default=None),
+        "stop_reason": max(
+            (record.stop_reason for record in counted if record.stop_reason), key=STOPS.index, default=None
+        ),
         "cpu_launch_us": mean(record.cpu_launch_us for record in rounds),
-        "compile_ms": max((r.compile_ms for r in rounds if r.compile_ms is not None), default=None),
+        "compile_ms": _extreme(max, (record.compile_ms for record in rounds)),
         "launch": next((r.launch for r in rounds if r.launch.grid or r.launch.registers is not None), last.launch),
         "state": _state(rounds),
         "copies": _copies([r.copies for r in rounds if r.copies]),
@@ -60,15 +62,15 @@ def mean(values: Iterable[float | None]) -> float | None:
 
 
 def _times(flops: int, counted: Sequence[CaseRecord], kept: Mapping[tuple[int, str], Samples]) -> dict[str, Any]:
-    """From all samples; where a round's were not kept, the round with the most samples stands for the case."""
+    """From all samples. If a round's were not kept, the round with the most samples represents the case."""
     names = ("kernel_ms", "gflops", "time_us", "rel_iqr", "ci95_lo_us", "ci95_hi_us")
     if not counted:
         return dict.fromkeys(names)
-    found = [kept.get((record.round, record.case), Samples()).time_us for record in counted]
-    if not all(found):
+    of_rounds = [kept.get((record.round, record.case), Samples()).time_us for record in counted]
+    if not all(of_rounds):
         fullest = max(counted, key=lambda record: record.samples)
         return {name: getattr(fullest, name) for name in names}
-    together = [time for times in found for time in times]
+    together = [time for times in of_rounds for time in times]
     times, interval = summarize(together), ci95(sorted(together))
     return {
         "kernel_ms": times.median / 1e3,
@@ -84,8 +86,8 @@ def _checks(rounds: Sequence[CaseRecord]) -> dict[str, Any]:
     return {
         "before": _worse_check(record.before for record in rounds),
         "after": _worse_check(record.after for record in rounds),
-        "error_vs_float64": max((r.error_vs_float64 for r in rounds if r.error_vs_float64 is not None), default=None),
-        "worst_row_error": max((r.worst_row_error for r in rounds if r.worst_row_error is not None), default=None),
+        "error_vs_float64": _extreme(max, (record.error_vs_float64 for record in rounds)),
+        "worst_row_error": _extreme(max, (record.worst_row_error for record in rounds)),
     }
 
 
@@ -120,10 +122,10 @@ def _copies(copies: Sequence[CopyFigures]) -> CopyFigures | None:
     """Mean times, and the bytes of all over the time of all."""
     if not copies:
         return None
-    h2d_ms, d2h_ms = fmean(one.h2d_ms for one in copies), fmean(one.d2h_ms for one in copies)
+    h2d_ms, d2h_ms = fmean(each.h2d_ms for each in copies), fmean(each.d2h_ms for each in copies)
     return CopyFigures(
         h2d_ms=h2d_ms,
         d2h_ms=d2h_ms,
-        h2d_gb_s=fmean(one.h2d_gb_s * one.h2d_ms for one in copies) / h2d_ms if h2d_ms else copies[0].h2d_gb_s,
-        d2h_gb_s=fmean(one.d2h_gb_s * one.d2h_ms for one in copies) / d2h_ms if d2h_ms else copies[0].d2h_gb_s,
+        h2d_gb_s=fmean(each.h2d_gb_s * each.h2d_ms for each in copies) / h2d_ms if h2d_ms else copies[0].h2d_gb_s,
+        d2h_gb_s=fmean(each.d2h_gb_s * each.d2h_ms for each in copies) / d2h_ms if d2h_ms else copies[0].d2h_gb_s,
     )

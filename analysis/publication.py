@@ -43,57 +43,57 @@ def _file_name(text: str) -> str:
 
 
 def _device(results: Results) -> dict[str, Any]:
-    told = results.device
-    capability = told.get("compute_capability")
-    theoretical, measured = told.get("theoretical") or {}, told.get("measured") or {}
-    of_capability = (one for one in ARCHITECTURES.values() if list(one.compute_capability) == list(capability or ()))
+    device = results.device
+    capability = device.get("compute_capability")
+    theoretical, measured = device.get("theoretical") or {}, device.get("measured") or {}
+    of_capability = (each for each in ARCHITECTURES.values() if list(each.compute_capability) == list(capability or ()))
     architecture = next(of_capability, None)
     return {
-        "name": told.get("name"),
-        "device_class": told.get("device_class", "gpu"),
+        "name": device.get("name"),
+        "device_class": device.get("device_class", "gpu"),
         "compute_capability": list(capability) if capability else None,
-        "multiprocessors": told.get("multiprocessors"),
-        "clock_mhz": told.get("max_clock_mhz"),
-        "memory_bytes": told.get("memory_bytes"),
-        "memory_bus_bits": told.get("memory_bus_bits"),
-        "memory_clock_mhz": told.get("memory_clock_mhz"),
+        "multiprocessors": device.get("multiprocessors"),
+        "clock_mhz": device.get("max_clock_mhz"),
+        "memory_bytes": device.get("memory_bytes"),
+        "memory_bus_bits": device.get("memory_bus_bits"),
+        "memory_clock_mhz": device.get("memory_clock_mhz"),
         "memory_gb_s": theoretical.get("memory_gb_s"),
         "measured_memory_gb_s": measured.get("memory_gb_s"),
-        "l2_bytes": told.get("l2_bytes"),
-        "shared_bytes_per_block": told.get("shared_bytes_per_block"),
-        "registers_per_block": told.get("registers_per_block"),
+        "l2_bytes": device.get("l2_bytes"),
+        "shared_bytes_per_block": device.get("shared_bytes_per_block"),
+        "registers_per_block": device.get("registers_per_block"),
         "max_threads_per_multiprocessor": architecture.threads if architecture else None,
         "peak_gflops": dict(theoretical.get("gflops") or {}),
-        "versions": dict(told.get("versions") or {}),
+        "versions": dict(device.get("versions") or {}),
     }
 
 
-def _record(one: CaseResult, cublas: Container[str | None]) -> dict[str, Any]:
-    launch, copies, ratio = one.launch, one.copies, one.fraction_of_baseline
+def _record(case: CaseResult, cublas: Container[str | None]) -> dict[str, Any]:
+    launch, copies, ratio = case.launch, case.copies, case.fraction_of_baseline
     shared = (launch.static_smem_bytes, launch.dyn_smem_bytes)
     return {
-        "kernel": one.kernel,
-        "label": one.kernel,
-        "section": f"{one.dtype}, {one.m}×{one.n}×{one.k}",
-        "device_class": one.device_class,
-        "dtype": one.dtype,
-        "config": dict(one.config),
+        "kernel": case.kernel,
+        "label": case.kernel,
+        "section": f"{case.dtype}, {case.m}×{case.n}×{case.k}",
+        "device_class": case.device_class,
+        "dtype": case.dtype,
+        "config": dict(case.config),
         "block_x": launch.block[0] if launch.block else None,
         "block_y": launch.block[1] if launch.block else None,
-        "m": one.m,
-        "n": one.n,
-        "k": one.k,
-        "status": one.status,
-        "reason": one.reason,
-        "gflops": one.gflops,
-        "kernel_ms": one.kernel_ms,
+        "m": case.m,
+        "n": case.n,
+        "k": case.k,
+        "status": case.status,
+        "reason": case.reason,
+        "gflops": case.gflops,
+        "kernel_ms": case.kernel_ms,
         "h2d_ms": copies.h2d_ms if copies else None,
         "d2h_ms": copies.d2h_ms if copies else None,
-        "total_ms": one.kernel_ms + copies.h2d_ms + copies.d2h_ms if copies and one.kernel_ms else None,
-        "samples": one.samples or None,
-        "sm_clock_mhz": one.state.sm_clock_mhz,
-        "fraction_of_cublas": ratio.value if ratio and one.baseline in cublas else None,
-        "error_vs_float64": one.error_vs_float64,
+        "total_ms": case.kernel_ms + copies.h2d_ms + copies.d2h_ms if copies and case.kernel_ms else None,
+        "samples": case.samples or None,
+        "sm_clock_mhz": case.state.sm_clock_mhz,
+        "fraction_of_cublas": ratio.value if ratio and case.baseline in cublas else None,
+        "error_vs_float64": case.error_vs_float64,
         "registers": launch.registers,
         "local_bytes": launch.local_bytes,
         "shared_bytes": None if shared == (None, None) else sum(part or 0 for part in shared),

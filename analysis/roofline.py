@@ -85,14 +85,14 @@ def theoretical_gb_s(bus_bits: int | None, memory_clock_mhz: float | None) -> fl
 
 def theoretical_roofs(device: Device, units: DTypeName | None = "float32") -> Roofs:
     """As the source states them, else from cores, bus and clocks. `units`: the type whose units do the arithmetic."""
-    stated = device.peak_gflops.get(units) if units else None
+    stated = device.theoretical.gflops.get(units) if units else None
     counted = theoretical_gflops(device.cores, device.clock_mhz) if _counts_cores(device, units) else None
-    memory = device.memory_gb_s or theoretical_gb_s(device.memory_bus_bits, device.memory_clock_mhz)
+    memory = device.theoretical.memory_gb_s or theoretical_gb_s(device.memory_bus_bits, device.memory_clock_mhz)
     return Roofs("theoretical", stated or counted, memory)
 
 
 def measured_roofs(device: Device, units: DTypeName | None = "float32") -> Roofs:
-    return Roofs("measured", device.measured_gflops.get(units) if units else None, device.measured_memory_gb_s)
+    return Roofs("measured", device.measured.gflops.get(units) if units else None, device.measured.memory_gb_s)
 
 
 def _counts_cores(device: Device, units: DTypeName | None) -> bool:

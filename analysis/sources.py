@@ -37,9 +37,8 @@ def published_device(device: PublishedDevice) -> Device:
         memory_clock_mhz=device.memory_clock_mhz,
         l2_bytes=device.l2_bytes,
         threads_per_multiprocessor=device.max_threads_per_multiprocessor,
-        peak_gflops=device.peak_gflops,
-        memory_gb_s=device.memory_gb_s,
-        measured_memory_gb_s=device.measured_memory_gb_s,
+        theoretical=Ceilings(memory_gb_s=device.memory_gb_s, gflops=dict(device.peak_gflops)),
+        measured=Ceilings(memory_gb_s=device.measured_memory_gb_s),
     )
 
 
@@ -87,9 +86,8 @@ def _published(record: PublishedRecord, device: Device) -> Measurement | None:
 
 
 def recorded_device(device: Mapping[str, Any]) -> Device:
-    """Of a device as workers describe theirs."""
+    """Of a device as workers describe theirs, in a record of any age."""
     capability = device.get("compute_capability")
-    theoretical, measured = device.get("theoretical") or {}, device.get("measured") or {}
     return Device(
         name=device.get("name"),
         uuid=device.get("uuid"),
@@ -101,15 +99,16 @@ def recorded_device(device: Mapping[str, Any]) -> Device:
         memory_bus_bits=device.get("memory_bus_bits"),
         memory_clock_mhz=device.get("memory_clock_mhz"),
         l2_bytes=device.get("l2_bytes"),
-        peak_gflops=theoretical.get("gflops") or {},
-        memory_gb_s=theoretical.get("memory_gb_s"),
-        measured_gflops=measured.get("gflops") or {},
-        measured_memory_gb_s=measured.get("memory_gb_s"),
+        theoretical=_ceilings(device.get("theoretical") or {}),
+        measured=_ceilings(device.get("measured") or {}),
     )
+
+
+def _ceilings(recorded: Mapping[str, Any]) -> Ceilings:
+    """Not validated: a worker of another version may have written more."""
+    return Ceilings.model_construct(memory_gb_s=recorded.get("memory_gb_s"), gflops=recorded.get("gflops") or {})
 
 
 def device_with_ceilings(device: Device, ceilings: Iterable[Ceiling]) -> Device:
     """The device with the roofs that a benchmark measured."""
-    before = Ceilings(memory_gb_s=device.measured_memory_gb_s, gflops=dict(device.measured_gflops))
-    roofs = measured_roofs(ceilings, before)
-    return replace(device, measured_gflops=roofs.gflops, measured_memory_gb_s=roofs.memory_gb_s)
+    return replace(device, measured=measured_roofs(ceilings, device.measured))

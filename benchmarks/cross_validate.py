@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 
 from benchmarks.measure.auto_sample import geometric_mean
 from kernels.catalog import BY_NAME
-from kernels.model.kernel import DeviceTraits
 from kernels.selection.choose import WORTH_A_FALLBACK, Choice, choose_from, contenders, may_fall_back
 from kernels.selection.forecast import Forecast, SpeedPoint
 from kernels.selection.tuned import TABLES, Entry, RankedRow, Trial, TunedTable
@@ -36,17 +35,14 @@ class Held:
 
 def validated(table: TunedTable) -> Iterator[Held]:
     """Shapes where several kernels were measured, and among them the one that was taken."""
-    device = DeviceTraits(
-        table.device_class, table.compute_capability or (0, 0), 0, table.multiprocessors or 0, table.device
-    )
     for entry in table.entries:
         if len(entry.ranking) < 2:
             continue
         rest = replace(table, entries=tuple(one for one in table.entries if one.shape != entry.shape))
-        taken = choose_from([rest], entry.problem, entry.accuracy, device)
+        taken = choose_from([rest], entry.problem, entry.accuracy, table.traits)
         if (row := _measured(entry, taken)) is not None:
             library = next((one.gflops for one in entry.ranking if one.kernel == entry.baseline), None)
-            likely = contenders(entry.problem, entry.accuracy, device, [rest])
+            likely = contenders(entry.problem, entry.accuracy, table.traits, [rest])
             yield Held(
                 entry=entry,
                 kernel=taken.kernel.name,

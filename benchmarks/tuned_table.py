@@ -181,12 +181,12 @@ def text(table: TunedTable) -> str:
 
 def _entry(entry: dict[str, Any]) -> str:
     lists = {name: entry.pop(name) for name in ("ranking", "trials")}
-    told = (
+    written = (
         f'"{name}":[\n' + ",\n".join(compact(list(row.values())) for row in rows) + "\n]"
         for name, rows in lists.items()
         if rows
     )
-    return ",".join((compact(entry)[:-1], *told)) + "}"
+    return ",".join((compact(entry)[:-1], *written)) + "}"
 
 
 def main() -> None:

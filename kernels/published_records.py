@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from kernels.model.kernel import DeviceClass
+from kernels.model.kernel import DeviceClass, DeviceTraits
 from kernels.model.numerics import DTypeName
 
 Status = Literal[
@@ -78,6 +78,16 @@ class PublishedDevice:
     )
     versions: Mapping[str, str] = field(default_factory=dict, metadata=_says("Driver and library versions."))
     note: str | None = field(default=None, metadata=_NOTE)
+
+    @property
+    def traits(self) -> DeviceTraits:
+        return DeviceTraits(
+            self.device_class,
+            self.compute_capability or (0, 0),
+            self.shared_bytes_per_block or 0,
+            self.multiprocessors or 0,
+            self.name or "",
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -80,6 +80,8 @@ def pip_command() -> list[str]:
     """Makes the environment, and says how to install into it."""
     has_own_pip = importlib.util.find_spec("ensurepip") is not None  # Debian keeps it in a package of its own
     if not is_made_here():
+        if VENV.is_symlink():  # to clear it would empty another checkout's environment
+            raise SystemExit(f"{VENV} is a link to {VENV.resolve()}, made elsewhere. Remove the link, then try again.")
         print(f"Making .venv with {sys.executable} ({sys.version.split()[0]})", flush=True)
         options = ["--clear"] if has_own_pip else ["--clear", "--without-pip"]
         _run([sys.executable, "-m", "venv", *options, str(VENV)])

@@ -37,13 +37,15 @@ def history(runs: Sequence[Run], case: Measurement) -> tuple[HistoryPoint, ...]:
     wanted, points = case_of(case), []
     earlier: dict[Hashable, list[Measurement]] = {}
     for run in runs:
-        found = next((one for one in run.measurements if case_of(one) == wanted and _usable(one)), None)
-        if found is not None:
-            past = earlier.setdefault((found.device.key, fingerprint(run.environment)), [])
+        measurement = next((each for each in run.measurements if case_of(each) == wanted and _usable(each)), None)
+        if measurement is not None:
+            past = earlier.setdefault((measurement.device.key, fingerprint(run.environment)), [])
             points.append(
-                HistoryPoint(run=run.name, measurement=found, compared_with=len(past), mark=mark(past, found))
+                HistoryPoint(
+                    run=run.name, measurement=measurement, compared_with=len(past), mark=mark(past, measurement)
+                )
             )
-            past.append(found)
+            past.append(measurement)
     return tuple(points)
 
 
@@ -54,9 +56,9 @@ def _usable(measurement: Measurement) -> bool:
 def mark(past: Sequence[Measurement], now: Measurement) -> Mark | None:
     if len(past) < MIN_RUNS:
         return None
-    in_time = _outside([_ms(one) for one in past], _ms(now))
-    if all(one.sm_clock_mhz for one in (*past, now)):
-        return in_time if _outside([_cycles(one) for one in past], _cycles(now)) == in_time else None
+    in_time = _outside([_ms(each) for each in past], _ms(now))
+    if all(each.sm_clock_mhz for each in (*past, now)):
+        return in_time if _outside([_cycles(each) for each in past], _cycles(now)) == in_time else None
     return in_time
 
 

@@ -5,31 +5,40 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from analysis.breakdown import breakdowns
 from analysis.curves import speed_ups, usable
 from analysis.measurement import Measurement
-from analysis.plots import configs, device, lines
-from analysis.plots.lines import Overlays
+from analysis.plots import configs, device, figures, lines
+from analysis.plots.description import Panel
+from analysis.plots.looks import is_library
 from analysis.plots.style import Form, rendered
 from analysis.result_models import Results
 from analysis.results import measurements
 from jobs.errors import NotFound
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+Measurements = Sequence[Measurement]
 
-Found = Sequence[Measurement]
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """The fields of results, by their names in CSV, whose lines a plot is. An empty x is the size."""
+
+    y: str
+    x: str = ""
+    colour: str = "kernel"
+    all_configs: bool = False  # not only each kernel's fastest
 
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """What a plot shows in a sentence, whether there is something to show, and how it is drawn."""
+    """What a plot shows in a sentence, whether there is something to show, and its description. `fields`: of a plot of
+    lines, for the browser's chart, in which a reader may put others in their place."""
 
     caption: str
-    has_data: Callable[[Found], bool]
-    figure: Callable[[Found, Overlays], Figure]
+    has_data: Callable[[Measurements], bool]
+    describe: Callable[[Measurements, Measurements], Sequence[Panel]]  # of results, and of those laid over them
+    fields: Fields | None = None
 
 
 PLOTS: Mapping[str, Plot] = MappingProxyType(
@@ -37,52 +46,58 @@ PLOTS: Mapping[str, Plot] = MappingProxyType(
         "gflops": Plot(
             "Speed by size, each kernel at its fastest config. Bands: from the first to the third quartile. Peaks: "
             "dashed as stated, full as measured.",
-            lambda found: any(map(usable, found)),
-            lambda found, overlays: lines.draw_look(found, overlays, lines.gflops_look(), roofs=True),
+            lambda own: any(map(usable, own)),
+            lambda own, overlays: lines.by_size(own, overlays, lines.GFLOPS),
+            Fields("gflops"),
         ),
         "time": Plot(
             "Kernel time by size; bands from the first to the third quartile.",
-            lambda found: any(map(usable, found)),
-            lambda found, overlays: lines.draw_look(found, overlays, lines.time_look()),
+            lambda own: any(map(usable, own)),
+            lambda own, overlays: lines.by_size(own, overlays, lines.TIME),
+            Fields("kernel_ms"),
         ),
         "speedup": Plot(
             "Speed over that of the naive kernel.",
-            lambda found: (
-                any(ratio is not None for ratio in speed_ups(found, "naive")) and len({one.label for one in found}) > 1
+            lambda own: (
+                any(ratio is not None for ratio in speed_ups(own, "naive")) and len({each.label for each in own}) > 1
             ),
-            lines.draw_speed_up,
+            lines.speed_up,
+            Fields("speedup_vs_naive"),
         ),
         "fraction-of-baseline": Plot(
             "Speed over that of the library's kernel of the same element type and accuracy.",
-            lambda found: any(not lines.is_library(one) for one in lines.with_baseline(found)),
-            lines.draw_fraction,
+            lambda own: any(not is_library(each.kernel) for each in lines.with_baseline(own)),
+            lines.fraction,
+            Fields("fraction_of_baseline"),
         ),
         "error": Plot(
             "Relative error against the product in float64.",
-            lambda found: any(usable(one) and one.error_vs_float64 for one in found),
-            lambda found, overlays: lines.draw_look(found, overlays, lines.error_look()),
+            lambda own: any(usable(each) and each.error_vs_float64 for each in own),
+            lambda own, overlays: lines.by_size(own, overlays, lines.ERROR),
+            Fields("error_vs_float64"),
         ),
         "block-sizes": Plot(
             "Speed by tile config, one line for each size.",
-            lambda found: bool(configs.sweeps(found)),
-            lambda found, _: configs.draw_block_sizes(found),
+            lambda own: bool(configs.sweeps(own)),
+            lambda own, _: configs.config_lines(own),
+            Fields("gflops", x="config", colour="n", all_configs=True),
         ),
         "heatmap": Plot(
             "Tile configs by size: GFLOPS, coloured by the share of the fastest config at that size.",
-            lambda found: bool(configs.sweeps(found)),
-            lambda found, _: configs.draw_heatmap(found),
+            lambda own: bool(configs.sweeps(own)),
+            lambda own, _: configs.config_grids(own, configs.MAX_IN_GRID),
         ),
         "breakdown": Plot(
             "Where the time goes if operands are copied in, multiplied, and the product copied back.",
-            lambda found: bool(breakdowns(found)),
-            lambda found, _: device.draw_breakdown(found),
+            lambda own: bool(breakdowns(own)),
+            lambda own, _: [device.breakdown_bars(own)],
         ),
         "roofline": Plot(
             "Largest size of each kernel under the roofs, and products that are not square. Full marks: each matrix "
             "moved once. Hollow marks: what the tiles read; caches serve much of it, so these may stand above what "
             "memory alone allows.",
-            lambda found: bool(device.roofed(found)),
-            device.draw_roofline,
+            lambda own: bool(device.roofed(own)),
+            lambda own, overlays: [*filter(None, [device.roofline(own, ("compulsory", "tile"), overlays)])],
         ),
     }
 )
@@ -93,23 +108,23 @@ def available(results: Results) -> tuple[str, ...]:
     return available_of(measurements(results))
 
 
-def available_of(found: Found) -> tuple[str, ...]:
-    return tuple(name for name, plot in PLOTS.items() if plot.has_data(found))
+def available_of(own: Measurements) -> tuple[str, ...]:
+    return tuple(name for name, plot in PLOTS.items() if plot.has_data(own))
 
 
-def draw(results: Results, name: str, *, form: Form = "svg", overlays: Overlays = ()) -> bytes:
+def draw(results: Results, name: str, *, form: Form = "svg", overlays: Measurements = ()) -> bytes:
     """As `draw_of`, of a benchmark's results."""
     return draw_of(measurements(results), name, form=form, overlays=overlays)
 
 
-def draw_of(found: Found, name: str, *, form: Form = "svg", overlays: Overlays = ()) -> bytes:
-    """One plot, with others' results laid over where it has sizes or intensities along its foot. The same input gives
-    the same bytes. Raises NotFound for a name that is none and for results it has nothing to draw of, ExtraMissing
+def draw_of(own: Measurements, name: str, *, form: Form = "svg", overlays: Measurements = ()) -> bytes:
+    """One plot, with others' results laid over where its x axis has sizes or intensities. The same input gives
+    the same bytes. Raises NotFound for an unknown name and where the results have nothing to draw, ExtraMissing
     without matplotlib."""
     plot = PLOTS.get(name)
     if plot is None:
         raise NotFound(f"There is no plot {name!r}; there are: {', '.join(PLOTS)}.")
-    if not plot.has_data(found):
-        have = ", ".join(available_of(found)) or "none"
+    if not plot.has_data(own):
+        have = ", ".join(available_of(own)) or "none"
         raise NotFound(f"These results have nothing for the plot {name!r}; they have: {have}.")
-    return rendered(lambda: plot.figure(found, overlays), form)
+    return rendered(lambda: figures.figure(plot.describe(own, overlays)), form)

@@ -1,143 +1,127 @@
-"""Plots that hold kernels against the device: time with copies, and the roofline."""
+"""What plots that hold kernels against the device show: time with copies, and the roofline."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
 
 from analysis.breakdown import Breakdown, breakdowns
 from analysis.curves import curves, usable
-from analysis.measurement import Measurement
-from analysis.plots.lines import ROOF_LINES, peaks
-from analysis.plots.style import COLOURS, FAINT, INK, WIDTH_IN, legend, line_styles, number, panels, plain_numbers
-from analysis.roofline import Point, Roofs, measured_roofs, point, theoretical_roofs, units_of
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from analysis.measurement import Measurement, size_of
+from analysis.plots.description import Axis, Bar, Bars, NamedRoofs, Placed, Roofline
+from analysis.plots.lines import peaks
+from analysis.plots.looks import looks
+from analysis.roofline import ByteModel, Point, Roofs, measured_roofs, point, theoretical_roofs, units_of
 
 MAX_BARS = 28
-FULL, HOLLOW = "full: moved once", "hollow: what tiles read"
-ROOF_NAMES = ("theoretical GB/s", "measured GB/s", FULL, HOLLOW)
-PARTS = (("copy in", COLOURS[4], "///"), ("kernel", COLOURS[0], ""), ("copy out", COLOURS[1], "\\\\\\"))
+PARTS = ("copy in", "kernel", "copy out")
 
 
-def split_times(found: Sequence[Measurement]) -> tuple[Breakdown, ...]:
+def split_times(measurements: Sequence[Measurement]) -> tuple[Breakdown, ...]:
     """Each kernel's fastest config at each size, by size; if they are many, only the fastest kernel of each size."""
-    best = [one for curve in curves(found) for one in curve.points]
-    split = sorted(breakdowns(best), key=lambda one: (one.measurement.dtype, one.measurement.size))
+    best = [measurement for curve in curves(measurements) for measurement in curve.points]
+    split = sorted(breakdowns(best), key=lambda each: (each.measurement.dtype, each.measurement.size))
     if len(split) <= MAX_BARS:
         return tuple(split)
     fastest: dict[tuple[str, float], Breakdown] = {}
-    for one in split:
-        place = (one.measurement.dtype, one.measurement.size)
-        if place not in fastest or one.kernel_ms < fastest[place].kernel_ms:
-            fastest[place] = one
+    for each in split:
+        place = (each.measurement.dtype, each.measurement.size)
+        if place not in fastest or each.kernel_ms < fastest[place].kernel_ms:
+            fastest[place] = each
     return tuple(fastest.values())
 
 
-def draw_breakdown(found: Sequence[Measurement]) -> Figure:
-    """Shares of the time of each product, with its whole time beside the bar."""
-    split = split_times(found)
-    figure, (axes,) = panels(1, heights_in=[0.9 + 0.23 * len(split)], names=[name for name, _, _ in PARTS])
-    left = [0.0] * len(split)
-    for part, (name, colour, hatch) in enumerate(PARTS):
-        widths = [100 * one.shares[part] for one in split]
-        axes.barh(range(len(split)), widths, left=left, label=name, color=colour, hatch=hatch, edgecolor="white")
-        left = [start + width for start, width in zip(left, widths, strict=True)]
-    for place, one in enumerate(split):
-        axes.text(101, place, f"{number(float(f'{one.total_ms:.3g}'))} ms", va="center", fontsize=8, color=INK)
-    axes.set_yticks(range(len(split)), labels=[_name(one.measurement) for one in split])
-    axes.invert_yaxis()
-    axes.set_xlim(0, 112)
-    axes.set_xticks(range(0, 101, 20))
-    axes.set_xlabel("% of copy in, kernel and copy out, one after the other")
-    axes.grid(visible=False, axis="y")
-    legend(figure, [axes])
-    return figure
+def breakdown_bars(measurements: Sequence[Measurement]) -> Bars:
+    """A bar for each product of `split_times`."""
+    return Bars(parts=PARTS, bars=tuple(map(_bar, split_times(measurements))))
 
 
-def _name(one: Measurement) -> str:
-    return f"{one.label}, {one.size:.0f}" + ("" if one.dtype == "float32" else f", {one.dtype}")
+def _bar(split: Breakdown) -> Bar:
+    measurement = split.measurement
+    usual = "" if measurement.dtype == "float32" else f", {measurement.dtype}"
+    return Bar(
+        name=name_of(measurement),
+        short_name=f"{measurement.label}, {measurement.size:.0f}{usual}",
+        ms=(split.h2d_ms, split.kernel_ms, split.d2h_ms),
+        shares=split.shares,
+    )
 
 
-def roofed(found: Sequence[Measurement]) -> tuple[Measurement, ...]:
+def name_of(measurement: Measurement) -> str:
+    """Kernel, type and size; of a batch, one product's."""
+    size = size_of(measurement.m, measurement.n, measurement.k)
+    return f"{measurement.label}, {measurement.dtype}, {size}"
+
+
+def roofed(measurements: Sequence[Measurement]) -> tuple[Measurement, ...]:
     """The largest size of each curve, and all that is not square, for its intensity goes by its form; where a roof is
     known for it."""
-    shown = (one for curve in curves(found) for one in curve.points if one is curve.points[-1] or not one.is_square)
-    return tuple(one for one in shown if any(roofs.ridge for roofs in _roofs(one)))
+    shown = (
+        measurement
+        for curve in curves(measurements)
+        for measurement in curve.points
+        if measurement is curve.points[-1] or not measurement.is_square
+    )
+    return tuple(measurement for measurement in shown if any(roofs.ridge for roofs in both_roofs(measurement)))
 
 
-def _roofs(one: Measurement) -> tuple[Roofs, Roofs]:
-    units = units_of(one)
-    return theoretical_roofs(one.device, units), measured_roofs(one.device, units)
+def both_roofs(measurement: Measurement) -> tuple[Roofs, Roofs]:
+    """Theoretical and measured."""
+    units = units_of(measurement)
+    return theoretical_roofs(measurement.device, units), measured_roofs(measurement.device, units)
 
 
-def draw_roofline(found: Sequence[Measurement], overlays: Sequence[Measurement]) -> Figure:
-    """Each curve's largest size: full if each matrix moves once, hollow by what its tiles read. Products that are not
-    square: full. Roofs of every type in use: dashed as stated, full as measured."""
-    shown = (*roofed(found), *(curve.points[-1] for curve in curves(overlays)))
-    styles = line_styles((one.label, one.kernel) for one in shown)
-    figure, (axes,) = panels(1, heights_in=[WIDTH_IN * 0.66], names=[*styles, *ROOF_NAMES])
-    points = [_placed(axes, one, styles[one.label]) for one in shown]
-    x = [at.intensity for pair in points for at in pair]
-    y = [at.measurement.gflops or 1.0 for pair in points for at in pair]
-    span = (min(0.2, min(x) / 2), max(x) * 3)
-    tops = _draw_roofs(axes, [one for one in found if usable(one)], span)
-    _key(axes)
-    _scales(axes, span, (min(y) / 3, 2.2 * max([*y, *tops])))
-    legend(figure, [axes])
-    return figure
+def best_roofs(measurement: Measurement) -> Roofs:
+    """Measured where they are known, else theoretical."""
+    theoretical, measured = both_roofs(measurement)
+    return measured if measured.ridge else theoretical
 
 
-def _placed(axes: Axes, one: Measurement, look: dict[str, Any]) -> list[Point]:
-    """Its points under both byte models, joined."""
-    roofs = _roofs(one)[0]
-    found = [at for model in ("compulsory", "tile") if (at := point(one, roofs, model)) is not None]
-    style = look | {"linestyle": "none"}
-    gflops = one.gflops or 1.0
-    axes.plot([found[0].intensity], [gflops], label=one.label, **style, markersize=6, zorder=4)
-    if len(found) > 1 and one.is_square:
-        hollow = style | {"markerfacecolor": "white"}
-        axes.plot([found[1].intensity], [gflops], **hollow, markersize=6, zorder=4)
-        axes.plot([at.intensity for at in found], [gflops] * 2, color=style["color"], linewidth=0.6, alpha=0.45)
-    return found
+def roofline(
+    measurements: Sequence[Measurement], models: Sequence[ByteModel], overlays: Sequence[Measurement] = ()
+) -> Roofline | None:
+    """Measurements under the roofs of all units in use, where they stand by these byte models; without those whose
+    bytes none of the models knows. None where nothing can be placed: counters are rarely read."""
+    own = roofed(measurements)
+    shown = (*own, *(curve.points[-1] for curve in curves(overlays)))
+    by_label = looks((measurement.label, measurement.kernel) for measurement in shown)
+    placed = [Placed(each.label, by_label[each.label], best_roofs(each), _points(each, models)) for each in shown]
+    placed = [each for each in placed if each.at]
+    if not placed:
+        return None
+    there = {id(each.at[0].measurement) for each in placed}
+    roofs = _named_roofs([measurement for measurement in own if id(measurement) in there])
+    x, y = _spans(placed, roofs)
+    return Roofline(
+        x=Axis(label="arithmetic intensity, FLOP per byte", scale="log2", span=x),
+        y=Axis(label="GFLOPS", scale="log10", span=y),
+        models=tuple(models),
+        placed=tuple(placed),
+        roofs=roofs,
+        peaks=peaks([measurement for measurement in measurements if usable(measurement)]),
+    )
 
 
-def _draw_roofs(axes: Axes, found: Sequence[Measurement], span: tuple[float, float]) -> list[float]:
-    """Compute roofs of every type in use, and memory's. Returns their GFLOPS."""
-    device = found[0].device
-    for units in dict.fromkeys(map(units_of, found)):
-        for roofs in (theoretical_roofs(device, units), measured_roofs(device, units)):
-            if roofs.ridge is not None:
-                _roof(axes, roofs, span)
-    tops = peaks(found)
-    for (_, gflops), told in tops.items():
-        axes.text(span[1] / 1.1, gflops * 1.08, told, ha="right", fontsize=8, color=FAINT)
-    return [gflops for _, gflops in tops]
+def _points(measurement: Measurement, models: Sequence[ByteModel]) -> tuple[Point, ...]:
+    roofs = best_roofs(measurement)
+    return tuple(at for model in models if (at := point(measurement, roofs, model)) is not None)
 
 
-def _roof(axes: Axes, roofs: Roofs, span: tuple[float, float]) -> None:
-    ridge, memory, gflops = roofs.ridge, roofs.memory_gb_s, roofs.gflops
-    assert ridge is not None and memory is not None and gflops is not None
-    x = [span[0], ridge, max(span[1], ridge)]
-    y = [span[0] * memory, gflops, gflops]
-    told = f"{roofs.kind}: {number(memory)} GB/s"
-    axes.plot(x, y, color=INK, linewidth=1, linestyle=ROOF_LINES[roofs.kind], zorder=2, label=told)
+def _named_roofs(measurements: Sequence[Measurement]) -> tuple[NamedRoofs, ...]:
+    """Of the units of each type in use, equal ones once under all their names."""
+    known: dict[Roofs, list[str]] = {}
+    for measurement in measurements:
+        for roofs in both_roofs(measurement):
+            units = units_of(measurement)
+            if roofs.ridge is not None and units and units not in known.setdefault(roofs, []):
+                known[roofs].append(units)
+    return tuple(NamedRoofs(", ".join(names), roofs) for roofs, names in known.items())
 
 
-def _key(axes: Axes) -> None:
-    common = {"color": FAINT, "marker": "o", "linestyle": "none"}
-    axes.plot([], [], label=FULL, **common)  # type: ignore[arg-type]
-    axes.plot([], [], label=HOLLOW, markerfacecolor="white", **common)  # type: ignore[arg-type]
-
-
-def _scales(axes: Axes, x: tuple[float, float], y: tuple[float, float]) -> None:
-    axes.set_xscale("log", base=2)
-    axes.set_yscale("log")
-    axes.set_xlim(*x)
-    axes.set_ylim(*y)
-    axes.set_xlabel("arithmetic intensity, FLOP per byte")
-    axes.set_ylabel("GFLOPS")
-    for axis in (axes.xaxis, axes.yaxis):
-        plain_numbers(axis)
+def _spans(placed: Sequence[Placed], roofs: Sequence[NamedRoofs]) -> tuple[tuple[float, float], tuple[float, float]]:
+    """So that every point and every ridge is seen."""
+    points = [at for each in placed for at in each.at]
+    places = [at.intensity for at in points] + [each.roofs.ridge or 1.0 for each in roofs]
+    speeds = [at.measurement.gflops or 1.0 for at in points] + [each.roofs.gflops or 1.0 for each in roofs]
+    span = (min(places) / 4, max(places) * 3)
+    foot = min((each.roofs.memory_gb_s or 1.0 for each in roofs), default=1.0) * span[0]
+    return span, (min([*speeds, 2 * foot]) / 2, max(speeds) * 2.4)

@@ -1,4 +1,4 @@
-"""How plots look: colours that colour-blind readers tell apart, markers and dashes beside them, calm axes.
+"""How matplotlib's plots look: colours that colour-blind readers tell apart, markers and dashes beside them, calm axes.
 
 The colours are Okabe and Ito's (Color Universal Design, 2008), darkened where they are pale on white.
 """
@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterable, Sequence
-from itertools import count
 from math import ceil, sqrt
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal
 
+from analysis.plots.description import MIN_LOG_SPAN, number
+from analysis.plots.looks import Look
+from analysis.roofline import RoofKind
 from jobs.errors import ExtraMissing
-from kernels.catalog import BY_NAME, KERNEL_NAMES
-from kernels.model.kernel import LibraryKernel
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,11 +25,11 @@ Form = Literal["svg", "png"]
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#b3417f", "#3a9bdc", "#a8780b", "#555555")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h")
+ROOF_DASHES: dict[RoofKind, str] = {"theoretical": "--", "measured": "-"}
 DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (2, 1.2)), (0, (6, 1.5, 1.5, 1.5)))
 INK, FAINT, GRID = "#222222", "#6b6b6b", "#e3e3e3"
 WIDTH_IN, PANEL_IN, LEGEND_ROW_IN, LEGEND_GAP_IN = 7.2, 3.7, 0.19, 0.12
 LEGEND_LETTERS = ((3, 24), (2, 42))  # columns, and the longest name that they hold
-MIN_LOG_SPAN = 10.0
 
 _SETTINGS: Any = {
     "axes.axisbelow": True,
@@ -81,19 +81,18 @@ def rendered(draw: Callable[[], Figure], form: Form) -> bytes:
 
 
 def panels(
-    number: int, *, heights_in: Sequence[float] = (), names: Sequence[str] = (), foot_in: float = 0.0
+    heights_in: Sequence[float], names: Sequence[str] = (), *, foot_in: float = 0.0
 ) -> tuple[Figure, list[Axes]]:
-    """So many plots, one below the other, with room at the foot for a legend of these names, or for what else is to
-    stand there."""
+    """Plots of these heights, one below the other, with room at the foot for a legend of these names, or for what else
+    is to stand there."""
     from matplotlib.figure import Figure
 
-    heights = list(heights_in) or [PANEL_IN] * number
     if names:
         foot_in += ceil(len(names) / _legend_columns(names)) * LEGEND_ROW_IN + LEGEND_GAP_IN
-    height_in = sum(heights) + foot_in
+    height_in = sum(heights_in) + foot_in
     figure = Figure(figsize=(WIDTH_IN, height_in))
     figure.set_layout_engine("constrained", rect=(0.0, foot_in / height_in, 1.0, 1 - foot_in / height_in))
-    return figure, list(figure.subplots(number, 1, squeeze=False, height_ratios=heights)[:, 0])
+    return figure, list(figure.subplots(len(heights_in), 1, squeeze=False, height_ratios=heights_in)[:, 0])
 
 
 def _legend_columns(names: Iterable[str]) -> int:
@@ -105,8 +104,8 @@ def _legend_columns(names: Iterable[str]) -> int:
 def legend(figure: Figure, axes: Sequence[Axes]) -> None:
     """At the foot, each name once."""
     entries: dict[str, Any] = {}
-    for one in axes:
-        for handle, label in zip(*one.get_legend_handles_labels(), strict=True):
+    for panel in axes:
+        for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
             entries.setdefault(label, handle)
     if entries:
         figure.legend(
@@ -114,25 +113,14 @@ def legend(figure: Figure, axes: Sequence[Axes]) -> None:
         )
 
 
-def line_styles(curves: Iterable[tuple[str, str | None]]) -> dict[str, dict[str, Any]]:
-    """By label, of labels with the kernels they stand for. A curve that bears a kernel's own name looks the same in
-    every plot; the others take what is free."""
-    kernels = dict(curves)
-    taken = {label: KERNEL_NAMES.index(label) for label in kernels if label in BY_NAME}
-    free = (number for number in count() if number not in taken.values())
-    return {label: _style(taken[label] if label in taken else next(free), kernels[label]) for label in kernels}
-
-
-def _style(number: int, kernel: str | None) -> dict[str, Any]:
-    """Libraries are drawn in ink."""
+def style_of(look: Look) -> dict[str, Any]:
+    """Libraries are drawn in ink, with hollow marks."""
     style = {
-        "marker": MARKERS[number % len(MARKERS)],
-        "linestyle": DASHES[(number // len(COLOURS)) % len(DASHES)],
-        "color": COLOURS[number % len(COLOURS)],
+        "marker": MARKERS[look.mark],
+        "linestyle": DASHES[look.dash],
+        "color": INK if look.hue is None else COLOURS[look.hue],
     }
-    if isinstance(BY_NAME.get(kernel or ""), LibraryKernel):
-        style |= {"color": INK, "markerfacecolor": "white", "linestyle": DASHES[number % len(DASHES)]}
-    return style
+    return style | {"markerfacecolor": "white"} if look.hue is None else style
 
 
 def sizes_axis(axes: Axes, sizes: Sequence[float], *, label: str) -> None:
@@ -182,15 +170,3 @@ def log_ticks(axis: Axis, lo: float, hi: float) -> tuple[float, float]:
         lo, hi = middle / sqrt(MIN_LOG_SPAN), middle * sqrt(MIN_LOG_SPAN)
     axis.set_major_locator(LogLocator(base=10, subs=(1.0, 2.0, 5.0) if hi / lo < 200 else (1.0,)))
     return lo, hi
-
-
-def number(value: float) -> str:
-    """To read, not to compute with: 70 123, 0.05, 2.1e-07."""
-    if value != 0 and not 1e-4 <= abs(value) < 1e9:
-        return f"{value:.2g}"
-    return f"{value:,.0f}".replace(",", "\u202f") if abs(value) >= 1000 else f"{value:.4g}"
-
-
-def is_wide(values: Sequence[float]) -> bool:
-    """Whether values are so far apart that only a logarithmic axis shows them all."""
-    return bool(values) and min(values) > 0 and max(values) / min(values) > 25

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from analysis.measurement import Measurement
 from analysis.plots.by_name import PLOTS
-from analysis.plots.style import number
+from analysis.plots.description import number
 
 UNKNOWN = "–"
 

@@ -138,11 +138,11 @@ def _named(curve: Curve) -> str:
 
 def dips(pairs: Sequence[Pair]) -> Iterator[Block]:
     square = [one for _, one in pairs if one.is_square]  # others differ in form, not only in size
-    told = [sentence for curve in curves(square) for sentence in _dips_of(curve)]
-    if told:
+    sentences = [sentence for curve in curves(square) for sentence in _dips_of(curve)]
+    if sentences:
         yield Heading(2, "Dips, peaks and falls")
         yield Text("Sizes that lie 5 % or more off the course of their curve, and what is known to differ there.")
-        yield Items(tuple(told))
+        yield Items(tuple(sentences))
 
 
 def _dips_of(curve: Curve) -> Iterator[str]:
@@ -161,8 +161,8 @@ def _seen(feature: Feature) -> str:
 
 def noise(results: Results, pairs: Sequence[Pair]) -> Iterator[Block]:
     yield Heading(2, "Noise, and what to bear in mind")
-    told = [*results.warnings, *_remarks(results)]
-    yield Items(tuple(told) or ("No case was contended, throttled, limited by power or dropped.",))
+    remarks = [*results.warnings, *_remarks(results)]
+    yield Items(tuple(remarks) or ("No case was contended, throttled, limited by power or dropped.",))
     noisy = sorted((pair for pair in best(pairs) if pair[0].rel_iqr), key=lambda pair: -(pair[0].rel_iqr or 0))
     rows = tuple(
         (
@@ -185,21 +185,21 @@ def _remarks(results: Results) -> Iterator[str]:
     """Of flags that the job's own warnings leave out; a job that has not succeeded has no warnings yet."""
     cases = len(results.records)
     for flagged, what in (
-        ([one for one in results.records if one.contended], "taken while another process used the device"),
-        ([one for one in results.records if one.throttled], "taken while heat or a power brake held the clock down"),
+        ([case for case in results.records if case.contended], "taken while another process used the device"),
+        ([case for case in results.records if case.throttled], "taken while heat or a power brake held the clock down"),
     ):
         if flagged and results.job.state is not JobState.SUCCEEDED:
             yield f"{len(flagged)} of {cases} cases: {what}."
-    limited = sum(one.power_limited for one in results.records)
+    limited = sum(case.power_limited for case in results.records)
     if limited:
         yield f"The power cap held the clock down in {limited} of {cases} cases, as it does with large products."
-    dropped = sum(one.discarded for one in results.records)
+    dropped = sum(case.discarded for case in results.records)
     if dropped:
         yield f"{dropped} samples were thrown away because the clock was far down."
-    vague = [one for one in results.records if one.status == "ok" and one.stop_reason in ("timeout", "max_samples")]
+    vague = [case for case in results.records if case.status == "ok" and case.stop_reason in ("timeout", "max_samples")]
     if vague:
-        worst = max(one.rel_iqr or 0.0 for one in vague)
+        worst = max(case.rel_iqr or 0.0 for case in vague)
         yield f"{len(vague)} of {cases} cases ended before they were precise; the widest spread is {percent(worst)}."
-    errors = [one.error_vs_float64 for one in results.records if one.status == "incorrect" and one.error_vs_float64]
+    errors = [case.error_vs_float64 for case in results.records if case.status == "incorrect" and case.error_vs_float64]
     if errors:
         yield f"Wrong products were off by up to {small(max(errors))}."

@@ -40,10 +40,10 @@ def surroundings(results: Results) -> Iterator[Block]:
     yield Table("The device", ("what", "value"), tuple(_device_rows(results.device)), words=True)
     versions = {**(results.device.get("versions") or {}), **(results.environment.get("versions") or {})}
     shown = {*results.device, "gpu", "clocks_mhz", "memory_bus_bits"}  # by the table above
-    told = [(name, _word(value)) for name, value in flat(versions)]
-    told += [(name, _word(value)) for name, value in flat(results.environment) if name.split(".")[0] not in shown]
-    if told:
-        yield Table("Software and host", ("what", "value"), tuple(told), words=True)
+    rows = [(name, _word(value)) for name, value in flat(versions)]
+    rows += [(name, _word(value)) for name, value in flat(results.environment) if name.split(".")[0] not in shown]
+    if rows:
+        yield Table("Software and host", ("what", "value"), tuple(rows), words=True)
 
 
 def _device_rows(device: dict[str, Any]) -> Iterator[tuple[str, str]]:

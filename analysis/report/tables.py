@@ -8,7 +8,7 @@ from analysis.breakdown import breakdown
 from analysis.configs import best_configs
 from analysis.curves import curves, speed, usable
 from analysis.measurement import Measurement
-from analysis.plots.lines import is_library
+from analysis.plots.looks import is_library
 from analysis.report.document import (
     UNKNOWN,
     Block,
@@ -45,15 +45,15 @@ def best(pairs: Sequence[Pair]) -> list[Pair]:
 
 def headline(pairs: Sequence[Pair]) -> Text | None:
     """The fastest that was right, of each element type; of the project's own kernels where some were measured."""
-    told = []
+    sentences = []
     for dtype in dict.fromkeys(one.dtype for _, one in pairs if usable(one)):
         mine = [pair for pair in pairs if pair[1].dtype == dtype]
-        own = [(result, one) for result, one in mine if usable(one) and not is_library(one)]
+        own = [(result, one) for result, one in mine if usable(one) and not is_library(one.kernel)]
         result, one = max(own or mine, key=lambda pair: speed(pair[1]))
         ratio = result.fraction_of_baseline
         share = f", {percent(ratio.value)} of the baseline" if ratio and result.case != result.baseline else ""
-        told.append(f"{dtype}: {one.label} at {shape(one)} with {figure(one.gflops)} GFLOPS{share}")
-    return Text("Fastest: " + "; ".join(told) + ".") if told else None
+        sentences.append(f"{dtype}: {one.label} at {shape(one)} with {figure(one.gflops)} GFLOPS{share}")
+    return Text("Fastest: " + "; ".join(sentences) + ".") if sentences else None
 
 
 def speeds(pairs: Sequence[Pair]) -> Iterator[Block]:
@@ -76,13 +76,13 @@ def _against_others(mine: Sequence[Pair]) -> Iterator[Block]:
     if any(result.speedup_vs_naive is not None for result, _ in mine) and len({one.label for _, one in mine}) > 1:
         yield _table(mine, "Speed-up over naive, kernel alone", lambda result, one: times(result.speedup_vs_naive))
         if any((with_copies := _with_copies(mine)).values()):
-            told = "Speed-up over naive, with copies in and out"
-            yield _table(mine, told, lambda result, one: times(with_copies[result.case]))
+            caption = "Speed-up over naive, with copies in and out"
+            yield _table(mine, caption, lambda result, one: times(with_copies[result.case]))
     if held := [
         (result, one) for result, one in mine if result.fraction_of_baseline and result.case != result.baseline
     ]:
-        told = "Speed over the baseline's of the same round, with the interval that the samples leave open"
-        yield _table(held, told, lambda result, one: _ratio(result.fraction_of_baseline))
+        caption = "Speed over the baseline's of the same round, with the interval that the samples leave open"
+        yield _table(held, caption, lambda result, one: _ratio(result.fraction_of_baseline))
 
 
 def _with_copies(mine: Sequence[Pair]) -> dict[str, float | None]:

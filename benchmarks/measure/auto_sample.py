@@ -67,9 +67,9 @@ def by_tables(auto: Results) -> dict[Shape, CaseResult]:
 def as_served(records: Iterable[Mapping[str, Any]], measured: Iterable[Results]) -> dict[Shape, CaseResult]:
     """What the service took for a product of each shape, as it was measured in that very config."""
     cases = {_asked(_shape(case), case.kernel, case.config): case for run in measured for case in run.cases}
-    told = {(one["m"], one["n"], one["k"]): (one["kernel"], one["config"]) for one in records}
-    found = {shape: cases.get(_asked(shape, kernel, config)) for shape, (kernel, config) in told.items()}
-    return {shape: case for shape, case in found.items() if case is not None and _speed(case) is not None}
+    served = {(record["m"], record["n"], record["k"]): (record["kernel"], record["config"]) for record in records}
+    measured_cases = {shape: cases.get(_asked(shape, kernel, config)) for shape, (kernel, config) in served.items()}
+    return {shape: case for shape, case in measured_cases.items() if case is not None and _speed(case) is not None}
 
 
 def not_measured(
@@ -78,8 +78,10 @@ def not_measured(
     """Of what the service took, the kernels and configs that were not measured, each with its shapes."""
     known = {_asked(_shape(case), case.kernel, case.config) for run in measured for case in run.cases}
     missing: dict[tuple[str, tuple[tuple[str, int], ...]], list[Shape]] = {}
-    for one in records:
-        shape, kernel, config = asked = _asked((one["m"], one["n"], one["k"]), one["kernel"], one["config"])
+    for record in records:
+        shape, kernel, config = asked = _asked(
+            (record["m"], record["n"], record["k"]), record["kernel"], record["config"]
+        )
         if asked not in known:
             missing.setdefault((kernel, config), []).append(shape)
     return missing

@@ -64,5 +64,5 @@ def _beside_library(rows: Sequence[Row], names: Sequence[str]) -> Iterator[str]:
                 for field, norm in recorded.items()
             )
             unknown = f"; not recorded {missing}" if missing else ""
-            said = f"{', '.join(counts)}{unknown}"
-            yield f"`{name}`: no further off than the library, of {len(rows)} products, in {said}."
+            among = f"{', '.join(counts)}{unknown}"
+            yield f"`{name}`: no further off than the library, of {len(rows)} products, in {among}."

@@ -65,27 +65,35 @@ def _when(run: Results) -> str:
 
 def _bounds(*columns: tuple[AutoChoice, ...]) -> list[tuple[str, ...]]:
     figures: tuple[tuple[str, float, Callable[[tuple[AutoChoice, ...]], float]], ...] = (
-        ("of the best kernel's speed, geometric mean", OF_BEST, lambda of: geometric_mean([one.of_best for one in of])),
-        ("over the library's speed, geometric mean", OF_LIBRARY, lambda of: geometric_mean([one.speed for one in of])),
-        ("over the library's speed, worst", WORST, lambda of: min(one.speed for one in of)),
+        (
+            "of the best kernel's speed, geometric mean",
+            OF_BEST,
+            lambda of: geometric_mean([choice.of_best for choice in of]),
+        ),
+        (
+            "over the library's speed, geometric mean",
+            OF_LIBRARY,
+            lambda of: geometric_mean([choice.speed for choice in of]),
+        ),
+        ("over the library's speed, worst", WORST, lambda of: min(choice.speed for choice in of)),
     )
     rows = []
     for what, bound, figure in figures:
         values = [figure(found) for found in columns]
-        told = ((f"{value:.3f}", "reached" if value >= bound else "missed") for value in values)
-        rows.append((what, f"≥ {bound:g}", *chain.from_iterable(told)))
+        verdicts = ((f"{value:.3f}", "reached" if value >= bound else "missed") for value in values)
+        rows.append((what, f"≥ {bound:g}", *chain.from_iterable(verdicts)))
     return rows
 
 
-def _worst(found: tuple[AutoChoice, ...]) -> list[tuple[str, ...]]:
+def _worst(chosen: tuple[AutoChoice, ...]) -> list[tuple[str, ...]]:
     return [
         (
-            "×".join(map(str, one.shape)),
-            f"`{one.kernel}`",
-            f"{one.speed:.3f}",
-            f"`{one.best_kernel}`",
-            f"{one.best_speed:.3f}",
-            f"{one.of_best:.3f}",
+            "×".join(map(str, choice.shape)),
+            f"`{choice.kernel}`",
+            f"{choice.speed:.3f}",
+            f"`{choice.best_kernel}`",
+            f"{choice.best_speed:.3f}",
+            f"{choice.of_best:.3f}",
         )
-        for one in sorted(found, key=lambda one: one.of_best)[:MAX_SHOWN]
+        for choice in sorted(chosen, key=lambda choice: choice.of_best)[:MAX_SHOWN]
     ]

@@ -21,17 +21,17 @@ def recorded(folder: Path) -> list[tuple[Path, Results]]:
 
 def benchmarks(folder: Path) -> Iterator[str]:
     """Every recorded benchmark, then the ladder, the roofs, and what runs say of each other."""
-    found = recorded(folder)
-    if not found:
+    records = recorded(folder)
+    if not records:
         return
-    yield f"## Benchmarks on an {found[0][1].device['name']}"
+    yield f"## Benchmarks on an {records[0][1].device['name']}"
     yield (
         f"Recorded by `make bench-presets`, a POST to the service each; its cases are in "
         f"`benchmarks/results/{folder.name}/`, a row each. [methodology.md](methodology.md) says how they are measured."
     )
     columns = ("benchmark", "finished", "seconds", "cases", "record")
-    yield table(columns, [_row(path, results) for path, results in found]).rstrip()
-    by_name = {path.stem: results for path, results in found}
+    yield table(columns, [_row(path, results) for path, results in records]).rstrip()
+    by_name = {path.stem: results for path, results in records}
     if "ladder" in by_name:
         yield from _ladder(by_name["ladder"])
     if "ceilings" in by_name:
@@ -40,13 +40,13 @@ def benchmarks(folder: Path) -> Iterator[str]:
 
 
 def _row(path: Path, results: Results) -> tuple[str, ...]:
-    job, statuses = results.job, Counter(one.status for one in results.records)
+    job, statuses = results.job, Counter(case.status for case in results.records)
     ended = job.finished_at
     seconds = f"{(ended - job.started_at).total_seconds():.0f}" if ended and job.started_at else ""
-    told = ", ".join(f"{count} {status}" for status, count in statuses.items()) or f"{len(results.ceilings)} roofs"
+    counts = ", ".join(f"{count} {status}" for status, count in statuses.items()) or f"{len(results.ceilings)} roofs"
     link = f"[rows](../benchmarks/results/{path.parent.name}/{path.name})"
     when = f"{ended:%Y-%m-%d %H:%M}" if ended else ""
-    return f"`{path.stem}`", when, seconds, told if results.complete else f"{told}, not whole", link
+    return f"`{path.stem}`", when, seconds, counts if results.complete else f"{counts}, not whole", link
 
 
 def _ladder(results: Results) -> Iterator[str]:
@@ -56,24 +56,24 @@ def _ladder(results: Results) -> Iterator[str]:
         "Error: relative Frobenius norm against float64."
     )
     columns = ("kernel", "config", "type", "N", "GFLOPS", "of the baseline", "GFLOPS with copies", "error")
-    timed = [one for one in results.records if one.gflops is not None]
-    yield table(columns, [_rung(one) for one in timed]).rstrip()
+    timed = [case for case in results.records if case.gflops is not None]
+    yield table(columns, [_rung(case) for case in timed]).rstrip()
 
 
-def _rung(one: CaseResult) -> tuple[str, ...]:
-    config = ", ".join(f"{name} {value}" for name, value in one.config.items())
-    ratio, whole_ms = one.fraction_of_baseline, None
-    if one.copies is not None and one.kernel_ms is not None:
-        whole_ms = one.copies.h2d_ms + one.kernel_ms + one.copies.d2h_ms
+def _rung(case: CaseResult) -> tuple[str, ...]:
+    config = ", ".join(f"{name} {value}" for name, value in case.config.items())
+    ratio, whole_ms = case.fraction_of_baseline, None
+    if case.copies is not None and case.kernel_ms is not None:
+        whole_ms = case.copies.h2d_ms + case.kernel_ms + case.copies.d2h_ms
     return (
-        f"`{one.kernel}`",
+        f"`{case.kernel}`",
         config,
-        one.dtype,
-        str(one.n),
-        f"{one.gflops:.0f}",
-        f"{ratio.value:.3f}" if ratio is not None and one.baseline != one.case else "",
-        f"{one.flops / whole_ms / 1e6:.0f}" if whole_ms else "",
-        f"{one.error_vs_float64:.1e}" if one.error_vs_float64 is not None else "",
+        case.dtype,
+        str(case.n),
+        f"{case.gflops:.0f}",
+        f"{ratio.value:.3f}" if ratio is not None and case.baseline != case.case else "",
+        f"{case.flops / whole_ms / 1e6:.0f}" if whole_ms else "",
+        f"{case.error_vs_float64:.1e}" if case.error_vs_float64 is not None else "",
     )
 
 
@@ -81,14 +81,14 @@ def _ceilings(results: Results) -> Iterator[str]:
     yield f"### {results.job.title}"
     rows = [
         (
-            f"`{one.name}`",
-            f"{one.value:.0f}" if one.value is not None else "",
-            f"{one.theoretical:.0f}" if one.theoretical is not None else "",
-            one.unit,
-            f"{one.sm_clock_mhz:.0f}" if one.sm_clock_mhz is not None else "",
-            one.note or one.reason or "",
+            f"`{roof.name}`",
+            f"{roof.value:.0f}" if roof.value is not None else "",
+            f"{roof.theoretical:.0f}" if roof.theoretical is not None else "",
+            roof.unit,
+            f"{roof.sm_clock_mhz:.0f}" if roof.sm_clock_mhz is not None else "",
+            roof.note or roof.reason or "",
         )
-        for one in results.ceilings
+        for roof in results.ceilings
     ]
     yield table(("roof", "measured", "by arithmetic", "unit", "SM clock, MHz", "how"), rows).rstrip()
 
@@ -103,14 +103,14 @@ def cross_check(record: dict[str, Any]) -> Iterator[str]:
     )
     rows = [
         (
-            f"`{one['kernel']}`",
-            str(one["n"]),
-            f"{one['ours_before_us']:.1f}",
-            f"{one['nvbench_us']:.1f}",
-            f"{one['ours_after_us']:.1f}",
-            f"{one['ratio']:.4f}",
+            f"`{sample['kernel']}`",
+            str(sample["n"]),
+            f"{sample['ours_before_us']:.1f}",
+            f"{sample['nvbench_us']:.1f}",
+            f"{sample['ours_after_us']:.1f}",
+            f"{sample['ratio']:.4f}",
         )
-        for one in record["nvbench"]
+        for sample in record["nvbench"]
     ]
     yield table(("kernel", "N", "ours before, µs", "NVBench, µs", "ours after, µs", "ours / NVBench"), rows).rstrip()
     data = record["zeros_and_normal"]

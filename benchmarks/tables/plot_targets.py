@@ -53,8 +53,8 @@ def _line(cases: Sequence[CaseResult], kernel: str | None, *, odd: bool) -> Line
     points: dict[int, float] = {}
     for case in cases:
         square = case.m == case.n == case.k and case.batch == 1 and case.n % 2 == odd
-        mine = case.case == case.baseline if kernel is None else case.kernel == kernel and is_as_exact(case, errors)
-        if square and mine and case.gflops:
+        is_mine = case.case == case.baseline if kernel is None else case.kernel == kernel and is_as_exact(case, errors)
+        if square and is_mine and case.gflops:
             points[case.n] = max(points.get(case.n, 0.0), case.gflops / 1e3)
     return tuple(sorted(points.items()))
 

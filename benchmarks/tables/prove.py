@@ -51,12 +51,12 @@ def _when(name: str, record: Record | None) -> str:
 
 def _cells(record: Record | None, name: str) -> tuple[str, str]:
     """Caught of those above the bound of their class; and by how many bounds the worst of those missed was off."""
-    one = record["faults"].get(name) if record is not None else None
-    if one is None or not one["above"]:
+    fault = record["faults"].get(name) if record is not None else None
+    if fault is None or not fault["above"]:
         return NOT_RECORDED, ""
-    share = one["caught"] / one["above"]
-    said = "all" if not one["missed"] else f"{min(share, 0.9999):.2%}" if share > 0.99 else f"{share:.1%}"
-    return f"{said} of {one['above']:,}", f"{one['worst_missed']}" if one["missed"] else ""
+    share = fault["caught"] / fault["above"]
+    caught = "all" if not fault["missed"] else f"{min(share, 0.9999):.2%}" if share > 0.99 else f"{share:.1%}"
+    return f"{caught} of {fault['above']:,}", f"{fault['worst_missed']}" if fault["missed"] else ""
 
 
 def _in_noise(record: Record | None, name: str) -> str:

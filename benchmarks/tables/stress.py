@@ -28,7 +28,7 @@ def stress(path: Path) -> Iterator[str]:
     ]
     yield table(columns, rows).rstrip()
     if record["failures"]:
-        yield "\n".join(f"- {told}" for told in record["failures"])
+        yield "\n".join(f"- {failure}" for failure in record["failures"])
 
 
 def _others(record: dict[str, Any]) -> str:

@@ -88,7 +88,7 @@ def _unpaired(ours: CaseResult, other: CaseResult) -> Ratio | None:
 
 def _ends_ms(case: CaseResult) -> tuple[float, float]:
     """Of the median, by its interval and by the rounds' own medians."""
-    medians = [one.kernel_ms for one in case.rounds if one.kernel_ms]
+    medians = [each.kernel_ms for each in case.rounds if each.kernel_ms]
     ends = [us / 1e3 for us in (case.ci95_lo_us, case.ci95_hi_us) if us]
     known = medians + ends or [case.kernel_ms or 0.0]
     return min(known), max(known)
@@ -179,24 +179,24 @@ def _speeds(target: Target, runs: Mapping[str, Results]) -> Iterator[tuple[str, 
         yield _padded(f"`{target.kernel}`", "geometric mean", *blank, *figures, *_held(least, target.mean))
 
 
-def _speed(one: Beside) -> tuple[str, ...]:
-    ratio, to_padded = one.ratio, one.ratio_to_padded
-    unknown = NOT_RECORDED if one.shape in one.target.padded_shapes else ""
+def _speed(measured: Beside) -> tuple[str, ...]:
+    ratio, to_padded = measured.ratio, measured.ratio_to_padded
+    unknown = NOT_RECORDED if measured.shape in measured.target.padded_shapes else ""
     return (
-        one.named,
-        str(one.shape),
-        *(_tflops(case) for case in (one.ours, one.dense, one.library, one.library_dense)),
-        _useful_tflops(one) or unknown,
+        measured.named,
+        str(measured.shape),
+        *(_tflops(case) for case in (measured.ours, measured.dense, measured.library, measured.library_dense)),
+        _useful_tflops(measured) or unknown,
         _figure(ratio.value if ratio else None, ".3f"),
         f"{ratio.lo:.3f} to {ratio.hi:.3f}" if ratio else "",
         _figure(to_padded.value if to_padded else None, ".3f") or unknown,
-        *_held(ratio.lo if ratio else None, one.target.by_shape[one.shape]),
+        *_held(ratio.lo if ratio else None, measured.target.by_shape[measured.shape]),
     )
 
 
-def _states(one: Beside) -> Iterator[tuple[str, ...]]:
-    if one.ours.gflops:
-        yield one.named, str(one.shape), *_state(one.ours), *_state(one.better)
+def _states(measured: Beside) -> Iterator[tuple[str, ...]]:
+    if measured.ours.gflops:
+        yield measured.named, str(measured.shape), *_state(measured.ours), *_state(measured.better)
 
 
 def _state(case: CaseResult | None) -> tuple[str, str, str, str]:
@@ -218,10 +218,10 @@ def _tflops(case: CaseResult | None) -> str:
     return f"{case.gflops / 1e3:.1f}" if case.gflops else case.status
 
 
-def _useful_tflops(one: Beside) -> str:
+def _useful_tflops(measured: Beside) -> str:
     """Speed of the library on padded operands, padding not counted as work."""
-    padded = one.library_padded
-    return f"{one.ours.flops / padded.kernel_ms / 1e9:.1f}" if padded and padded.kernel_ms else ""
+    padded = measured.library_padded
+    return f"{measured.ours.flops / padded.kernel_ms / 1e9:.1f}" if padded and padded.kernel_ms else ""
 
 
 def _held(ratio: float | None, bounds: Bounds | None) -> tuple[str, str, str]:
@@ -229,8 +229,8 @@ def _held(ratio: float | None, bounds: Bounds | None) -> tuple[str, str, str]:
     if bounds is None:
         return "", "", ""
     must, aim = bounds
-    said = "" if ratio is None else "aim" if ratio >= aim else "reached" if ratio >= must else "missed"
-    return f"{must:g}", f"{aim:g}", said
+    verdict = "" if ratio is None else "aim" if ratio >= aim else "reached" if ratio >= must else "missed"
+    return f"{must:g}", f"{aim:g}", verdict
 
 
 def _padded(*cells: str) -> tuple[str, ...]:

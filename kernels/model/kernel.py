@@ -240,24 +240,25 @@ class CudaKernel(Kernel):
     def plan(self, problem: Problem, config: TileConfig) -> LaunchPlan:
         """All that follows from these for a launch. `config` is a full one, out of `resolve_config`."""
         inner = self.inner(problem, config)
+        boxes = self.boxes(problem, config) if self.boxes else None
         return LaunchPlan(
             problem=problem,
             inner=inner,
-            launched=self._as_launched(inner, config),
+            launched=_with_transposes(inner, boxes.wanted if boxes else None),
             main=self.arrange(inner, config),
             passes=self.passes(problem, config) if self.passes else (),
             workspace=self.workspace(inner, config) if self.workspace else None,
-            boxes=self.boxes(problem, config) if self.boxes else None,
+            boxes=boxes,
         )
-
-    def _as_launched(self, inner: Problem, config: TileConfig) -> Problem:
-        if self.boxes is None or (wanted := self.boxes(inner, config).wanted) is None:
-            return inner
-        return replace(inner, transpose_a=wanted[0], transpose_b=wanted[1])
 
     def _ranked(self, suits: list[Default], problem: Problem, device: DeviceTraits) -> list[Default]:
         clocks, count = self.clocks, device.multiprocessors or MULTIPROCESSORS
         return sorted(suits, key=lambda default: clocks(problem, default.config, count)) if clocks else suits
+
+
+def _with_transposes(problem: Problem, wanted: tuple[bool, bool] | None) -> Problem:
+    """With the transpositions that a kernel's operands need; None leaves the problem's own."""
+    return problem if wanted is None else replace(problem, transpose_a=wanted[0], transpose_b=wanted[1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

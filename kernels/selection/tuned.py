@@ -94,6 +94,13 @@ class TunedTable:
     entries: tuple[Entry, ...]
 
     @property
+    def traits(self) -> DeviceTraits:
+        """Without the shared memory of a block, which no table says."""
+        return DeviceTraits(
+            self.device_class, self.compute_capability or (0, 0), 0, self.multiprocessors or 0, self.device
+        )
+
+    @property
     def is_probed(self) -> bool:
         return not self.sources
 

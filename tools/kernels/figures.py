@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cache
 
 from kernels.catalog import BY_NAME
-from kernels.model.kernel import NO_CONFIG, CudaKernel, DeviceTraits
+from kernels.model.kernel import NO_CONFIG, CudaKernel
 from kernels.model.numerics import DTypeName, Problem
 from kernels.published import PUBLISHED
 from kernels.published_records import Publication, PublishedDevice, PublishedRecord
@@ -58,15 +58,8 @@ def _is_default(device: PublishedDevice, record: PublishedRecord) -> bool:
     kernel = BY_NAME.get(record.kernel or "")
     if kernel is None or record.dtype is None or not record.n:
         return False
-    traits = DeviceTraits(
-        device_class=device.device_class,
-        name=device.name or "",
-        compute_capability=device.compute_capability or (0, 0),
-        multiprocessors=device.multiprocessors or 0,
-        shared_bytes_per_block=device.shared_bytes_per_block or 0,
-    )
     problem = Problem(record.n, record.n, record.n, record.dtype)
-    return dict(kernel.resolve_config(NO_CONFIG, problem, traits)) == dict(record.config)
+    return dict(kernel.resolve_config(NO_CONFIG, problem, device.traits)) == dict(record.config)
 
 
 def is_measured() -> bool:

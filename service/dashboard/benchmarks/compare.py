@@ -12,6 +12,7 @@ from markupsafe import Markup
 from pydantic import Field
 
 from analysis.comparison.compare import VERDICTS, Verdict
+from analysis.measurement import size_of
 from jobs.base import Strict
 from jobs.benchmarks.spec import BenchmarkSpec
 from jobs.errors import InvalidRequest
@@ -22,7 +23,6 @@ from service.benchmarks.replies import find_benchmark, results_of
 from service.context import Context, context_of, owner_of
 from service.dashboard.charts.ratios import RatioDot, draw, key_of, run_style
 from service.dashboard.charts.svg import swatch
-from service.dashboard.charts.tables import size_of
 from service.dashboard.render import page
 
 LAST, PER_PAGE, MAX_RUNS = 50, 100, 6

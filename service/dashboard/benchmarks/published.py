@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request, Response
 
 from analysis.comparison.environment import flat
-from analysis.measurement import Measurement
+from analysis.measurement import Device, Measurement, size_of
 from analysis.plots.by_name import draw_of
 from analysis.plots.style import Form
 from analysis.sources import from_publication
@@ -22,7 +22,6 @@ from service.context import context_of
 from service.dashboard.charts.roofline import MODELS
 from service.dashboard.charts.rows import published_rows, to_csv
 from service.dashboard.charts.selection import Charts, ChartView, charts
-from service.dashboard.charts.tables import size_of
 from service.dashboard.render import page
 from service.dashboard.words import UNKNOWN
 from service.http.conditions import none_match
@@ -95,8 +94,11 @@ def measured(found: Publication) -> list[Measurement]:
     peaks: dict[DTypeName, float] = {
         roof.dtype: roof.peak_gflops for roof in found.rooflines if roof.label == f"{roof.dtype}, measured"
     }
-    taken = from_publication(found)
-    return [replace(one, device=replace(one.device, measured_gflops=peaks)) for one in taken]
+
+    def with_peaks(device: Device) -> Device:
+        return replace(device, measured=device.measured.model_copy(update={"gflops": peaks}))
+
+    return [replace(each, device=with_peaks(each.device)) for each in from_publication(found)]
 
 
 def _known(device: PublishedDevice) -> Iterator[tuple[str, Any]]:

@@ -11,6 +11,7 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
 from analysis.comparison.environment import flat
+from analysis.measurement import size_of
 from analysis.results import CaseResult, Results, measurements
 from analysis.tables import rows
 from kernels.published import PUBLISHED
@@ -18,7 +19,6 @@ from service.benchmarks.replies import find_benchmark, results_of
 from service.context import Context, context_of, owner_of
 from service.dashboard.charts.roofline import MODELS
 from service.dashboard.charts.selection import Charts, ChartView, Text, charts
-from service.dashboard.charts.tables import size_of
 from service.dashboard.render import page
 
 PER_PAGE = 100

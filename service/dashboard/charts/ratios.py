@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from analysis.measurement import size_of
+from analysis.plots.looks import look_of
 from service.benchmarks.comparison import ComparedCase
 from service.dashboard.charts.svg import (
     LETTER,
@@ -19,7 +21,6 @@ from service.dashboard.charts.svg import (
     logarithmic,
     style_of,
 )
-from service.dashboard.charts.tables import size_of
 from service.dashboard.words import config
 
 WIDTH, LINE, TOP, FOOT, RIGHT = 640, 20, 12, 40, 20  # the width is that of the scale
@@ -37,7 +38,7 @@ class RatioDot:
 
 
 def run_style(run: int) -> Style:
-    return style_of(run)
+    return style_of(look_of(run))
 
 
 def draw(dots: Sequence[RatioDot], names: Sequence[str]) -> Markup | None:

@@ -15,6 +15,12 @@ from service.dashboard.words import UNKNOWN, figure
 
 Row = Mapping[str, Value]
 MAX_ROWS = 500
+# Columns that a measurement has as a field of the same name.
+SAME_IN_BOTH = (
+    *("dtype", "accuracy", "m", "n", "k", "batch", "status", "kernel_ms", "gflops", "error_vs_float64"),
+    *("worst_row_error", "h2d_ms", "d2h_ms", "registers", "local_bytes", "occupancy", "resident_blocks"),
+    "sm_clock_mhz",
+)
 
 
 def known_columns(rows: Sequence[Row]) -> list[str]:
@@ -29,11 +35,7 @@ def published_rows(found: Sequence[Measurement]) -> list[Row]:
 
 
 def _cells(one: Measurement, speed_up: float | None, share: float | None) -> Iterator[tuple[str, Value]]:
-    for name in ("dtype", "accuracy", "m", "n", "k", "batch", "status", "kernel_ms", "gflops"):
-        yield name, getattr(one, name)
-    for name in ("error_vs_float64", "worst_row_error"):
-        yield name, getattr(one, name)
-    for name in ("h2d_ms", "d2h_ms", "registers", "local_bytes", "occupancy", "resident_blocks", "sm_clock_mhz"):
+    for name in SAME_IN_BOTH:
         yield name, getattr(one, name)
     yield "kernel", one.label
     yield "device_class", one.device.device_class

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
@@ -16,15 +16,20 @@ from pydantic import Field
 
 from analysis.curves import usable
 from analysis.measurement import Measurement
-from analysis.plots.by_name import PLOTS, Plot, available_of
+from analysis.plots.by_name import PLOTS, Fields, Plot, available_of
+from analysis.plots.configs import config_grids
+from analysis.plots.description import FAR, MIN_LOG_SPAN, WIDE, Roofline
+from analysis.plots.device import breakdown_bars
+from analysis.plots.device import roofline as describe_roofline
 from analysis.plots.lines import peaks
+from analysis.plots.looks import look_of
 from analysis.roofline import ByteModel
 from analysis.tables import COLUMNS
 from jobs.base import Strict
 from jobs.errors import InvalidRequest, NotFound
 from kernels.published import PUBLISHED
 from service.dashboard.charts import breakdown, heatmap, roofline
-from service.dashboard.charts.breakdown import Bars
+from service.dashboard.charts.breakdown import Unit
 from service.dashboard.charts.rows import Row, fields_table, known_columns
 from service.dashboard.charts.svg import KERNEL_STYLES, MARKS, Style, style_of
 from service.dashboard.charts.tables import PlotTable, tables
@@ -35,25 +40,14 @@ Scale = Literal["", "log", "linear"]
 
 @dataclass(frozen=True, slots=True)
 class Axes:
-    """The fields that a plot shows unless others are asked for. An empty x is the size."""
+    """The fields of a plot of lines: its own, or others that were asked for."""
 
     y: str
-    x: str = ""
-    colour: str = "kernel"
-    configs: Literal["fastest", "all"] = "fastest"
+    x: str
+    colour: str
+    configs: Literal["fastest", "all"]
 
 
-# Plots of lines; the others are drawn whole.
-LINES: Mapping[str, Axes] = MappingProxyType(
-    {
-        "gflops": Axes("gflops"),
-        "time": Axes("kernel_ms"),
-        "speedup": Axes("speedup_vs_naive"),
-        "fraction-of-baseline": Axes("fraction_of_baseline"),
-        "error": Axes("error_vs_float64"),
-        "block-sizes": Axes("gflops", x="config", colour="n", configs="all"),
-    }
-)
 # Of a field: the ends of its interval, and by what they are multiplied to have its unit.
 BANDS: Mapping[str, tuple[str, str, float]] = MappingProxyType(
     {
@@ -77,7 +71,7 @@ class ChartView(Strict):
     over: list[Text] = Field(default_factory=list, max_length=20)  # published results
     hide: list[Text] = Field(default_factory=list, max_length=100)  # entries of the legend
     model: Literal["", ByteModel] = ""
-    bars: Literal["", Bars] = ""
+    bars: Literal["", Unit] = ""
 
     def link(self, **changes: Any) -> str:
         """To the same page with other values; lists begin at their first page."""
@@ -128,8 +122,8 @@ def charts(view: ChartView, found: Sequence[Measurement], rows: Sequence[Row], c
     check(view)
     plots = {name: PLOTS[name] for name in available_of(found)}
     plot = view.plot or next(iter(plots), "")
-    axes = LINES.get(plot or "gflops")
-    chosen = axes_of(view, axes, rows) if axes else None
+    fields = PLOTS[plot or "gflops"].fields
+    chosen = axes_of(view, fields, rows) if fields else None
     shown = plot in plots
     return Charts(
         plots=plots,
@@ -157,13 +151,13 @@ def check(view: ChartView) -> None:
         raise NotFound(f"There are no published results {unknown!r}; there are: {', '.join(PUBLISHED)}.", field="over")
 
 
-def axes_of(view: ChartView, own: Axes, rows: Sequence[Row]) -> Axes:
+def axes_of(view: ChartView, own: Fields, rows: Sequence[Row]) -> Axes:
     """What is on them: what is asked for, else the plot's own."""
     return Axes(
         y=view.y or own.y,
         x=view.x or own.x or _size_field(rows),
         colour=view.colour or own.colour,
-        configs=view.configs or own.configs,
+        configs=view.configs or ("all" if own.all_configs else "fastest"),
     )
 
 
@@ -185,27 +179,32 @@ def _tables(
 def _drawings(view: ChartView, plot: str, found: Sequence[Measurement]) -> Sequence[tuple[str, Markup]]:
     match plot:
         case "roofline":
-            drawn = roofline.draw(found, view.model or "compulsory")
-            return [("", drawn)] if drawn else ()
+            described = _roofline(view, found)
+            return [("", roofline.draw(described))] if described else ()
         case "breakdown":
-            return [("", breakdown.draw(found, view.bars or "share"))]
+            return [("", breakdown.draw(breakdown_bars(found), view.bars or "share"))]
         case "heatmap":
-            return heatmap.draw(found)
+            return [(heatmap.heading(grid), heatmap.draw(grid)) for grid in config_grids(found, heatmap.MAX_ROWS)]
         case _:
             return ()
 
 
+def _roofline(view: ChartView, found: Sequence[Measurement]) -> Roofline | None:
+    return describe_roofline(found, [view.model or "compulsory"])
+
+
 def _legend(view: ChartView, plot: str, found: Sequence[Measurement]) -> Sequence[tuple[str, Markup]]:
-    return roofline.legend(found, view.model or "compulsory") if plot == "roofline" else ()
+    described = _roofline(view, found) if plot == "roofline" else None
+    return roofline.legend(described) if described else ()
 
 
 def _data(axes: Axes, found: Sequence[Measurement], rows: Sequence[Row], csv: str) -> Mapping[str, str]:
     """What `chart.js` reads: addresses, fields, looks. As JSON where it is more than a word."""
-    at = [one for one in found if usable(one)]
+    at = [each for each in found if usable(each)]
     lines = [
-        {"dtype": dtype, "kind": kind, "gflops": gflops, "words": words}
-        for dtype in dict.fromkeys(one.dtype for one in at)
-        for (kind, gflops), words in peaks([one for one in at if one.dtype == dtype]).items()
+        {"dtype": dtype, **asdict(peak)}
+        for dtype in dict.fromkeys(each.dtype for each in at)
+        for peak in peaks([each for each in at if each.dtype == dtype])
     ]
     return {
         "csv": csv,
@@ -217,8 +216,9 @@ def _data(axes: Axes, found: Sequence[Measurement], rows: Sequence[Row], csv: st
         "known": _json(known_columns(rows)),
         "bands": _json(dict(BANDS)),
         "peaks": _json(lines),
+        "rules": _json({"wide": WIDE, "far": FAR, "minLogSpan": MIN_LOG_SPAN}),
         "styles": _json({name: _style(style) for name, style in KERNEL_STYLES.items()}),
-        "free": _json([_style(style_of(len(KERNEL_STYLES) + place)) for place in range(len(MARKS) * 4)]),
+        "free": _json([_style(style_of(look_of(len(KERNEL_STYLES) + place))) for place in range(len(MARKS) * 4)]),
     }
 
 

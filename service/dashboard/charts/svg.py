@@ -11,11 +11,10 @@ from types import MappingProxyType
 
 from markupsafe import Markup
 
-from analysis.plots.style import number
-from kernels.catalog import BY_NAME, KERNEL_NAMES
-from kernels.model.kernel import LibraryKernel
+from analysis.plots.description import number
+from analysis.plots.looks import Look, looks
+from kernels.catalog import KERNEL_NAMES
 
-HUES = 7  # classes c0 to c6 of style.css; the library's curves are ink
 DASHES = ("", "6 2", "2.5 2", "8 2 2 2")
 LETTER = 7.6  # width of a letter or digit at 12 px, about
 Scale = Callable[[float], float]
@@ -45,30 +44,21 @@ MARKS: tuple[str, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """Of one curve: class of its colour, dashes, outline of its marks."""
+    """Of one curve: class of its colour (c0 to c6 of style.css, or ink), dashes, outline of its marks."""
 
     hue: str
     dash: str
     mark: str
 
 
-def style_of(number_of_curve: int, *, library: bool = False) -> Style:
-    hue = "ink" if library else f"c{number_of_curve % HUES}"
-    dash = DASHES[(number_of_curve if library else number_of_curve // HUES) % len(DASHES)]
-    return Style(hue, dash, MARKS[number_of_curve % len(MARKS)])
+def style_of(look: Look) -> Style:
+    return Style("ink" if look.hue is None else f"c{look.hue}", DASHES[look.dash], MARKS[look.mark])
 
 
 # A kernel looks the same in every chart.
 KERNEL_STYLES: Mapping[str, Style] = MappingProxyType(
-    {name: style_of(place, library=isinstance(BY_NAME[name], LibraryKernel)) for place, name in enumerate(KERNEL_NAMES)}
+    {name: style_of(look) for name, look in looks((name, name) for name in KERNEL_NAMES).items()}
 )
-
-
-def styles(labels: Sequence[str]) -> dict[str, Style]:
-    """By label: kernels as everywhere, the others by their place behind them."""
-    others = [label for label in dict.fromkeys(labels) if label not in KERNEL_STYLES]
-    free = {label: style_of(len(KERNEL_STYLES) + place) for place, label in enumerate(others)}
-    return {label: KERNEL_STYLES.get(label) or free[label] for label in labels}
 
 
 @dataclass(slots=True)

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from analysis.curves import baseline_fractions, curves, speed_ups
-from analysis.measurement import Measurement
+from analysis.measurement import Measurement, size_of
 from analysis.plots.configs import fastest, short, sweeps
 from analysis.plots.device import roofed, split_times
-from analysis.plots.lines import is_library
+from analysis.plots.looks import is_library
 from analysis.roofline import measured_roofs, point, theoretical_roofs, units_of
-from service.dashboard.words import UNKNOWN, figure, percent, shape
+from service.dashboard.words import UNKNOWN, figure, percent
 
 MAX_ROWS = 200  # configs of a sweep
 Value = Callable[[Measurement], float | None]
@@ -40,7 +40,7 @@ def tables(name: str, found: Sequence[Measurement]) -> list[PlotTable]:
             return list(_by_size(found, "Speed over that of naive", lambda one: ratios[id(one)]))
         case "fraction-of-baseline":
             shares = _by_id(found, baseline_fractions(found))
-            own = [one for one in found if not is_library(one)]
+            own = [one for one in found if not is_library(one.kernel)]
             return list(_by_size(own, "Speed over the library's", lambda one: shares[id(one)], percent))
         case "breakdown":
             return [_breakdown(found)]
@@ -48,12 +48,6 @@ def tables(name: str, found: Sequence[Measurement]) -> list[PlotTable]:
             return [_roofline(found)]
         case _:  # of tile configs
             return list(_configs(found))
-
-
-def size_of(m: int, n: int, k: int, batch: int = 1) -> str:
-    """N of a square product, else m×n×k."""
-    extents = str(n) if m == n == k else shape((m, n, k))
-    return extents if batch == 1 else f"{batch} of {extents}"
 
 
 def _size(one: Measurement) -> str:

@@ -198,6 +198,7 @@ function sceneOf(data, sources, styles) {
     yscale: query.get("yscale") ?? "",
     bands: JSON.parse(data.bands ?? "{}"),
     kinds: JSON.parse(data.kinds ?? "{}"),
+    rules: JSON.parse(data.rules ?? "{}"),
   };
   const words = categories(sources, choice);
   const series = seriesOf(sources, choice, words);

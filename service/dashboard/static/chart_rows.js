@@ -16,14 +16,16 @@
  * @property {string} xscale
  * @property {string} yscale
  * @property {Record<string, [string, string, number]>} bands
- * @property {Record<string, Kind>} kinds */
+ * @property {Record<string, Kind>} kinds
+ * @property {Rules} rules */
+/** As analysis/plots/description.py has them for every plot.
+ * @typedef {{wide: number, far: number, minLogSpan: number}} Rules */
 /** Rows of one source; the device is told where they are another's.
  * @typedef {{rows: Row[], device: string | null}} Source */
 
 /** @typedef {(row: Row, device: string | null) => string} Naming the series of a row */
 
 const MAX_FORMS = 6; // of products, that have series of their own
-const WIDE = 25; // times: from then on only a logarithmic scale shows all values
 const NUMBERS = ["integer", "number"];
 
 /** Remembers records by their text: of a growing table only what is new is taken apart. */
@@ -182,11 +184,11 @@ function end(value, factor) {
   return typeof value === "number" ? value * factor : null;
 }
 
-/** Whether only a logarithmic scale shows them all.
- * @param {number[]} values */
-export function isWide(values) {
+/** Whether only a logarithmic scale shows them all: those that are more than `wide` times apart.
+ * @param {number[]} values @param {number} wide */
+export function isWide(values, wide) {
   const least = Math.min(...values);
-  return least > 0 && Math.max(...values) / least > WIDE;
+  return least > 0 && Math.max(...values) / least > wide;
 }
 
 /** To four digits, thousands apart, as the tables have it.

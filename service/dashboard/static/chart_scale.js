@@ -9,8 +9,6 @@ import { isWide } from "./chart_rows.js";
 /** @typedef {import("./chart_draw.js").Peak} Peak */
 /** @typedef {import("./chart_draw.js").Span} Span */
 
-const FAR = 3; // times the highest point: a ceiling above that would only press the points together
-const LEAST_LOG_SPAN = 10; // so that noise does not fill a logarithmic scale
 export const LONGEST_WORD = 26; // letters along the x axis
 const AXIS_WIDTH = 90; // before the first drawing knows it
 const WORD_HEIGHT = 16; // of slanted words along the x axis
@@ -21,11 +19,11 @@ export function shapeOf(scene) {
   const points = scene.series.filter((one) => !scene.hidden.has(one.label)).flatMap((one) => one.points);
   const x = points.map((one) => one.x);
   const y = points.flatMap((one) => [one.y, ...(one.lo === null || one.hi === null ? [] : [one.lo, one.hi])]);
-  const { xscale, yscale } = scene.choice;
-  const xlog = scene.words === null && (xscale ? xscale === "log" : isWide(x) || scene.choice.x === "n");
-  const ylog = yscale ? yscale === "log" : isWide(y);
+  const { xscale, yscale, rules } = scene.choice;
+  const xlog = scene.words === null && (xscale ? xscale === "log" : isWide(x, rules.wide) || scene.choice.x === "n");
+  const ylog = yscale ? yscale === "log" : isWide(y, rules.wide);
   const top = Math.max(...y, ...nearPeaks(scene, [0, Math.max(...y)]).map((peak) => peak.gflops * 1.04));
-  return { xlog, ylog, x: along(x, xlog, scene.words), y: upwards([...y, top], ylog) };
+  return { xlog, ylog, x: along(x, xlog, scene.words), y: upwards([...y, top], ylog, rules.minLogSpan) };
 }
 
 /** @param {number[]} values @param {boolean} log @param {string[] | null} words @returns {Span} */
@@ -39,20 +37,21 @@ function along(values, log, words) {
   return [lo - room, hi + room];
 }
 
-/** @param {number[]} values @param {boolean} log @returns {Span} */
-function upwards(values, log) {
+/** @param {number[]} values @param {boolean} log @param {number} minLogSpan @returns {Span} */
+function upwards(values, log, minLogSpan) {
   const known = log ? values.filter((value) => value > 0) : values;
   if (!known.length || !known.every(Number.isFinite)) return log ? [1, 10] : [0, 1];
   const [lo, hi] = [Math.min(...known), Math.max(...known)];
   if (!log) return [Math.min(0, lo * 1.05), hi * 1.06 || 1];
-  const room = Math.max(1.25, Math.sqrt((LEAST_LOG_SPAN * lo) / hi));
+  const room = Math.max(1.25, Math.sqrt((minLogSpan * lo) / hi));
   return [lo / room, hi * room];
 }
 
 /** Ceilings of the types that are shown, as far as they are near; of speed alone.
  * @param {Scene} scene @param {Span} y @returns {Peak[]} */
 export function nearPeaks(scene, y) {
-  return scene.choice.y === "gflops" ? scene.peaks.filter((peak) => peak.gflops <= FAR * y[1]) : [];
+  const { y: field, rules } = scene.choice;
+  return field === "gflops" ? scene.peaks.filter((peak) => peak.gflops <= rules.far * y[1]) : [];
 }
 
 /** @param {boolean} log @param {number} base @param {string[] | null} words @returns {Partial<Axis>} */

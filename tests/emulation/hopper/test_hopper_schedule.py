@@ -78,7 +78,7 @@ def shape(request: pytest.FixtureRequest) -> Shape:
 
 @pytest.fixture(scope="module")
 def scheduled(shape: Shape, tmp_path_factory: pytest.TempPathFactory) -> dict[Case, list[WorkTile]]:
-    """Every case's waves."""
+    """Every case's work tiles."""
     program = tmp_path_factory.mktemp("schedule") / "schedule"
     names = ("BLOCK_M", "BLOCK_N", "CLUSTER", "LESS", "GROUP_M")
     macros = [f"-D{name}={value}" for name, value in zip(names, (*shape, GROUP), strict=True)]
@@ -86,18 +86,18 @@ def scheduled(shape: Shape, tmp_path_factory: pytest.TempPathFactory) -> dict[Ca
     subprocess.run(command, check=True, env=ENVIRONMENT)
     lines = "".join(f"{case.m} {case.n} {case.batch} {case.clusters}\n" for case in CASES)
     done = subprocess.run([program], input=lines, capture_output=True, text=True, check=True, env=ENVIRONMENT)
-    return dict(zip(CASES, map(waves, done.stdout.split("\n\n")), strict=False))
+    return dict(zip(CASES, map(work_tiles, done.stdout.split("\n\n")), strict=False))
 
 
-def waves(text: str) -> list[WorkTile]:
+def work_tiles(text: str) -> list[WorkTile]:
     return [WorkTile(*map(int, line.split())) for line in text.splitlines() if line]
 
 
 def rows_of(found: Sequence[WorkTile]) -> dict[tuple[int, int], list[WorkTile]]:
     """Tiles next to each other, from left to right, by item and row."""
     rows = defaultdict(list)
-    for wave in sorted(found, key=lambda wave: wave.column):
-        rows[wave.item, wave.row].append(wave)
+    for tile in sorted(found, key=lambda tile: tile.column):
+        rows[tile.item, tile.row].append(tile)
     return rows
 
 
@@ -110,9 +110,9 @@ def test_every_element_is_computed_once(scheduled: dict[Case, list[WorkTile]], s
         by_row = rows_of(found)
         assert set(by_row) == set(product(range(case.batch), range(0, tall * rows, rows))), case
         for row in by_row.values():
-            ends = [0, *accumulate(wave.columns for wave in row)]
-            assert [wave.column for wave in row] == ends[:-1] and ends[-1] == case.n, case
-            assert all(wave.columns in (columns, columns - less) for wave in row[:-1]), case
+            ends = [0, *accumulate(tile.columns for tile in row)]
+            assert [tile.column for tile in row] == ends[:-1] and ends[-1] == case.n, case
+            assert all(tile.columns in (columns, columns - less) for tile in row[:-1]), case
             assert 0 < row[-1].columns <= columns, case
 
 
@@ -120,11 +120,11 @@ def test_blocks_of_a_cluster_go_together(scheduled: dict[Case, list[WorkTile]], 
     """In each wave below each other, in the same columns: they copy each other's part of B."""
     rows, _, cluster, _ = shape
     for case, found in scheduled.items():
-        at = {(wave.block, wave.wave): wave for wave in found}
-        for wave in found:
-            first = at[wave.block // cluster * cluster, wave.wave]
-            below = wave.block % cluster * rows
-            assert (wave.row, wave.column, wave.item) == (first.row + below, first.column, first.item), case
+        at = {(tile.block, tile.wave): tile for tile in found}
+        for tile in found:
+            first = at[tile.block // cluster * cluster, tile.wave]
+            below = tile.block % cluster * rows
+            assert (tile.row, tile.column, tile.item) == (first.row + below, first.column, first.item), case
 
 
 def test_no_block_has_much_more_to_do_than_another(scheduled: dict[Case, list[WorkTile]], shape: Shape) -> None:
@@ -132,26 +132,26 @@ def test_no_block_has_much_more_to_do_than_another(scheduled: dict[Case, list[Wo
     rows, columns, cluster, _ = shape
     for case, found in scheduled.items():
         work = [0.0] * (case.clusters * cluster)
-        for wave in found:
-            inside = wave.columns / columns
-            in_cluster = min(case.m - wave.row // (rows * cluster) * rows * cluster, rows * cluster)
+        for tile in found:
+            inside = tile.columns / columns
+            in_cluster = min(case.m - tile.row // (rows * cluster) * rows * cluster, rows * cluster)
             is_thin = inside <= 0.5 or in_cluster <= rows / 2
-            work[wave.block] += 1 / 3 if is_thin else 1
+            work[tile.block] += 1 / 3 if is_thin else 1
         assert max(work) - sum(work) / len(work) <= 1 + 1 / 3, case
 
 
 @pytest.mark.parametrize("shape", SHAPES[:1], indirect=True)
-def test_thin_tiles_fill_the_last_turn(scheduled: dict[Case, list[WorkTile]]) -> None:
+def test_thin_tiles_fill_the_last_wave(scheduled: dict[Case, list[WorkTile]]) -> None:
     """One row and one column more than 4096 cost less than one wave more."""
 
     def most(found: Sequence[WorkTile]) -> int:
-        return max(Counter(wave.block for wave in found if wave.row < 4096 and wave.column < 4096).values())
+        return max(Counter(tile.block for tile in found if tile.row < 4096 and tile.column < 4096).values())
 
     even, odd = Case(4096, 4096, 1, 66), Case(4097, 4097, 1, 66)
     assert most(scheduled[even]) == most(scheduled[odd]) == 4
-    thin = Counter(wave.block for wave in scheduled[odd] if wave.row >= 4096 or wave.column >= 4096)
+    thin = Counter(tile.block for tile in scheduled[odd] if tile.row >= 4096 or tile.column >= 4096)
     assert sum(thin.values()) == 2 * (17 + 16)
-    busiest = {wave.block for wave in scheduled[odd] if wave.wave >= 3 and wave.row < 4096 and wave.column < 4096}
+    busiest = {tile.block for tile in scheduled[odd] if tile.wave >= 3 and tile.row < 4096 and tile.column < 4096}
     assert max(thin[block] for block in busiest) <= 1 < max(thin.values()) <= 4
 
 
@@ -159,13 +159,13 @@ def test_thin_tiles_fill_the_last_turn(scheduled: dict[Case, list[WorkTile]]) ->
 @pytest.mark.parametrize(
     ("n", "waves", "most"), [(4096, 4, 1008), (8192, 16, 4032), (16_384, 63, 15_920), (2048, 1, 256), (4000, 4, 1024)]
 )
-def test_the_last_turn_is_filled_with_a_column_of_tiles_more(
+def test_the_last_wave_is_filled_with_a_column_of_tiles_more(
     scheduled: dict[Case, list[WorkTile]], n: int, waves: int, most: int
 ) -> None:
     """At 4,096 of the first eight rows of tiles: 17 of them have 240 columns, but for one."""
     found = scheduled[Case(n, n, 1, 66)]
     by_block: dict[int, list[int]] = defaultdict(list)
-    for wave in found:
-        by_block[wave.block].append(wave.columns)
+    for tile in found:
+        by_block[tile.block].append(tile.columns)
     assert max(map(len, by_block.values())) == waves
     assert max(map(sum, by_block.values())) == most

@@ -87,8 +87,8 @@ def test_products_shorter_and_longer_than_the_ring(
 
 
 @EACH
-def test_many_turns_of_every_block(runner: CudaRunner, name: str, dtype: DTypeName, rng: np.random.Generator) -> None:
-    """More tiles than the device has multiprocessors, several times over; a wrong turn or a race would show."""
+def test_many_tiles_of_every_block(runner: CudaRunner, name: str, dtype: DTypeName, rng: np.random.Generator) -> None:
+    """More tiles than the device has multiprocessors, several times over; a wrong tile or a race would show."""
     small: TileConfig = {"block_n": 64, "stages": 3}
     for index, (m, n) in enumerate(((4097, 4095), (4096, 4097), (8193, 1025), (1, 40_001), (40_001, 1))):
         for config in (NO_CONFIG, small):

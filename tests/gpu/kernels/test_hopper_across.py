@@ -39,7 +39,7 @@ def variants(*names: str) -> pytest.MarkDecorator:
 
 
 @variants()
-def test_many_turns_of_every_block(runner: CudaRunner, variant: Variant, rng: np.random.Generator) -> None:
+def test_many_tiles_of_every_block(runner: CudaRunner, variant: Variant, rng: np.random.Generator) -> None:
     name, dtype, config = variant
     for m, n in ((4097, 4095), (4096, 4097), (8193, 1025), (1, 40_001), (40_001, 1)):
         assert_exact(runner, name, Problem(m, n, 130, dtype), rng, config)

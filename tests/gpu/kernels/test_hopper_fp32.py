@@ -83,7 +83,7 @@ def test_thin_tiles(runner: CudaRunner, config: TileConfig, rng: np.random.Gener
 
 
 @pytest.mark.parametrize("config", BOTH, ids=config_id)
-def test_many_turns_of_every_block(runner: CudaRunner, config: TileConfig, rng: np.random.Generator) -> None:
+def test_many_tiles_of_every_block(runner: CudaRunner, config: TileConfig, rng: np.random.Generator) -> None:
     for index, (m, n) in enumerate(((4097, 4095), (8193, 1025), (1, 40_001), (40_001, 1))):
         assert_exact(runner, Problem(m, n, 130, DTYPE, 1, *TRANSPOSES[index]), rng, config)
 

@@ -122,7 +122,7 @@ def test_promoted_sums_hold_what_14_bits_do_not(runner: CudaRunner, rng: np.rand
 
 def test_tiles_of_any_width_give_the_same_bits(runner: CudaRunner, rng: np.random.Generator) -> None:
     """They add the same sums in the same order. Tiles of which one warpgroup has no rows, and thin ones, are among
-    them; k ends within, with and past the stages that are multiplied at once; and many turns would show a race."""
+    them; k ends within, with and past the stages that are multiplied at once; and many waves would show a race."""
     for m, n, k in ((130, 300, 1000), (321, 449, 1024), (193, 64, 1153), (1500, 2500, 5000), (4160, 4097, 2048)):
         problem = Problem(m, n, k, "float8_e4m3")
         a, b = operands(problem, rng, "normal")

@@ -108,8 +108,8 @@ def test_large_products_right_to_the_last_bit(runner: CudaRunner, rng: np.random
 
 
 @pytest.mark.parametrize("config", [config for config in CONFIGS if config["resident"]], ids=config_id)
-def test_turns_that_are_cut_along_k(runner: CudaRunner, config: TileConfig, rng: np.random.Generator) -> None:
-    """Fewer tiles than blocks, a turn and a bit, nearly two; rounded sums come out the same each time."""
+def test_waves_that_are_cut_along_k(runner: CudaRunner, config: TileConfig, rng: np.random.Generator) -> None:
+    """Fewer tiles than blocks, a wave and a bit, nearly two; rounded sums come out the same each time."""
     need_a_device_for(runner, config)
     for index, (m, n, k) in enumerate(((300, 520, 4001), (1536, 1536, 800), (2047, 2047, 1030))):
         problem = Problem(m, n, k, "float64", 1, *TRANSPOSES[index])

@@ -16,15 +16,19 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from analysis.plots.by_name import available_of
+from analysis.plots.configs import config_grids
+from analysis.plots.device import breakdown_bars
+from analysis.plots.device import roofline as describe_roofline
+from analysis.plots.looks import looks
 from analysis.results import measurements
 from analysis.roofline import ByteModel
 from analysis.tables import COLUMNS
 from kernels.catalog import KERNEL_NAMES
 from kernels.published import PUBLISHED
 from service.dashboard.benchmarks.published import measured
-from service.dashboard.charts import breakdown, heatmap, roofline
+from service.dashboard.charts import breakdown, heatmap
 from service.dashboard.charts.rows import published_rows
-from service.dashboard.charts.svg import KERNEL_STYLES, decades, even_steps, powers_of_two, styles
+from service.dashboard.charts.svg import KERNEL_STYLES, decades, even_steps, powers_of_two, style_of
 from tests.integration.api.test_benchmark_results import done, new
 from tests.support.http.pages import Page, assert_no_dead_links, get
 from tests.support.recorded import made, recorded_results
@@ -172,12 +176,13 @@ def test_the_roofline_of_a_recorded_run(browser: httpx.Client) -> None:
 
 def test_the_byte_model_moves_the_points() -> None:
     def at(model: ByteModel) -> dict[str, float]:
-        return {one.at.measurement.label: one.at.intensity for one in roofline.placed(FOUND, model)}
+        described = describe_roofline(FOUND, [model])
+        return {placed.name: placed.at[0].intensity for placed in described.placed} if described else {}
 
     compulsory, tiles = at("compulsory"), at("tile")
     assert len(set(compulsory.values())) == 1, "each matrix moved once is the same for every kernel"
     assert tiles["naive"] < tiles["shared_tiled"] < tiles["register_tiled"] < compulsory["naive"]
-    assert at("measured") == {} and roofline.draw(FOUND, "measured") is None
+    assert at("measured") == {} and describe_roofline(FOUND, ["measured"]) is None
 
 
 def test_the_model_without_counters_is_told(browser: httpx.Client) -> None:
@@ -186,12 +191,12 @@ def test_the_model_without_counters_is_told(browser: httpx.Client) -> None:
 
 
 def test_bars_say_their_parts() -> None:
-    said = tips(breakdown.draw(FOUND, "share"))
+    said = tips(breakdown.draw(breakdown_bars(FOUND), "share"))
     parts = [words for words in said if words.startswith("naive, float32, 8192")]
     shares = [float(re.findall(r"([\d.]+) %", words)[0]) for words in parts]
     assert [words.split(": ")[1].split(" ")[0] for words in parts] == ["copy", "kernel", "copy"]
     assert sum(shares) == pytest.approx(100, abs=0.2)
-    assert tips(breakdown.draw(FOUND, "ms")) == said, "the figures are the same, the lengths are not"
+    assert tips(breakdown.draw(breakdown_bars(FOUND), "ms")) == said, "the figures are the same, the lengths are not"
 
 
 def sweep() -> list[Any]:
@@ -204,15 +209,19 @@ def sweep() -> list[Any]:
 
 
 def test_a_map_frames_the_fastest_and_has_registers_beside() -> None:
-    ((heading, drawn),) = heatmap.draw(sweep())
-    assert heading == "shared_tiled, float32, by tile" and drawn.count('class="frame"') == 2
+    (grid,) = config_grids(sweep(), heatmap.MAX_ROWS)
+    drawn = heatmap.draw(grid)
+    assert heatmap.heading(grid) == "shared_tiled, float32, by tile" and drawn.count('class="frame"') == 2
     assert tips(drawn)[0] == "16 at 512: 100 GFLOPS, 50.0 % of the fastest config there"
     assert drawn.count(">40</text>") == 2 and drawn.count(">75.0 %</text>") == 2
     assert heatmap.beside(made(local_bytes=64, registers=255, occupancy=None)) == ("255 + spills", "–")
 
 
 def test_a_kernel_looks_the_same_everywhere_and_no_two_alike() -> None:
-    mixed = styles(["mine", *KERNEL_NAMES, "other"])
+    mixed = {
+        name: style_of(look)
+        for name, look in looks([("mine", None), *((name, name) for name in KERNEL_NAMES), ("other", None)]).items()
+    }
     assert all(mixed[name] == KERNEL_STYLES[name] for name in KERNEL_NAMES)
     assert len(set(mixed.values())) == len(KERNEL_NAMES) + 2
 
@@ -222,7 +231,10 @@ def test_words_in_a_drawing_are_escaped() -> None:
         made(512, label='<b>"x"', config={"tile": tile}, gflops=1.0, h2d_ms=1.0, d2h_ms=1.0, kernel_ms=1.0)
         for tile in (8, 16)
     ]
-    for drawn in (breakdown.draw(nasty, "share"), *(picture for _, picture in heatmap.draw(nasty))):
+    for drawn in (
+        breakdown.draw(breakdown_bars(nasty), "share"),
+        *map(heatmap.draw, config_grids(nasty, heatmap.MAX_ROWS)),
+    ):
         assert "<b>" not in drawn and "&lt;b&gt;" in drawn
 
 

@@ -14,11 +14,15 @@ import pytest
 from analysis.measurement import Device, Measurement
 from analysis.plots.by_name import PLOTS, available, available_of, draw, draw_of
 from analysis.plots.configs import fastest, sweeps
-from analysis.plots.device import draw_roofline, roofed
-from analysis.plots.lines import draw_look, gflops_look
-from analysis.plots.style import line_styles, number, spaced
+from analysis.plots.description import Chart, number
+from analysis.plots.device import roofed, roofline
+from analysis.plots.figures import figure
+from analysis.plots.lines import GFLOPS, by_size
+from analysis.plots.looks import looks
+from analysis.plots.style import spaced, style_of
 from analysis.results import collect
 from jobs.errors import ExtraMissing, NotFound
+from jobs.fleet.workers import Ceilings
 from kernels.catalog import KERNEL_NAMES
 from tests.support.recorded import T4, h200, made, report
 from tests.unit.analysis.findings import job, kept, two_rounds
@@ -70,14 +74,28 @@ def test_sizes_of_oblong_products_are_called_what_they_are() -> None:
 def test_a_line_joins_square_products_alone() -> None:
     oblong = [made(512, gflops=1.0, m=8), made(1024, gflops=2.0)]
     for found, style in ((oblong, "None"), ([made(512, gflops=1.0), made(1024, gflops=2.0)], "-")):
-        (axes,) = draw_look(found, (), gflops_look()).axes
+        (axes,) = figure(by_size(found, (), GFLOPS)).axes
         assert [line.get_linestyle() for line in axes.lines] == [style]
+
+
+def test_a_description_has_all_that_is_drawn() -> None:
+    (chart,) = by_size(h200(), report("000"), GFLOPS)
+    assert isinstance(chart, Chart)
+    assert (chart.x.label, chart.x.scale, chart.y.label) == ("N (m = n = k)", "log2", "GFLOPS")
+    lines = {series.name: series for series in chart.series}
+    assert not lines["naive"].is_overlay and lines["final optimized version (NVIDIA T4)"].is_overlay
+    fastest = max(one.gflops or 0 for one in h200() if one.kernel == "naive" and one.n == 8192)
+    assert lines["naive"].points[-1] == (8192.0, fastest)
+    (axes,) = figure([chart]).axes
+    drawn_lines = {line.get_label(): line.get_xydata() for line in axes.lines}
+    for series in chart.series:
+        np.testing.assert_array_equal(drawn_lines[series.name], series.points)
 
 
 def test_roofline_draws_measured_roofs_beside_theoretical_ones() -> None:
     device = replace(
-        T4, peak_gflops={"float32": 7680.0}, memory_gb_s=320.0, measured_gflops={"float32": 7000.0},
-        measured_memory_gb_s=220.0,
+        T4, theoretical=Ceilings(gflops={"float32": 7680.0}, memory_gb_s=320.0),
+        measured=Ceilings(gflops={"float32": 7000.0}, memory_gb_s=220.0),
     )  # fmt: skip
     text = drawn([made(gflops=500.0, accuracy="fp32", device=device)], "roofline")
     for label in ("theoretical: 320 GB/s", "measured: 220 GB/s", "float32 peak, measured: 7\u202f000"):
@@ -85,11 +103,13 @@ def test_roofline_draws_measured_roofs_beside_theoretical_ones() -> None:
 
 
 def test_the_roofline_shows_the_largest_size_and_what_is_not_square() -> None:
-    device = replace(T4, peak_gflops={"float32": 7680.0}, memory_gb_s=320.0)
+    device = replace(T4, theoretical=Ceilings(gflops={"float32": 7680.0}, memory_gb_s=320.0))
     row = {"accuracy": "fp32", "device": device, "gflops": 50.0}
     small, thin, thinner, large = made(64, **row), made(512, m=8, **row), made(512, m=1, **row), made(1024, **row)
     assert set(map(id, roofed([small, thin, thinner, large]))) == {id(thin), id(thinner), id(large)}
-    (axes,) = draw_roofline([small, thin, thinner, large], ()).axes
+    described = roofline([small, thin, thinner, large], ("compulsory", "tile"))
+    assert described is not None
+    (axes,) = figure([described]).axes
     marks = [float(np.asarray(line.get_xdata())[0]) for line in axes.lines if line.get_label() == "naive"]
     assert len(marks) == 3 and min(marks) < 1 < 100 < max(marks)  # on both sides of the ridge
 
@@ -144,10 +164,11 @@ def test_of_many_configs_the_fastest_are_shown_in_their_order() -> None:
 
 
 def test_no_two_curves_look_alike() -> None:
-    looks = line_styles([*((name, name) for name in KERNEL_NAMES), ("ours", "naive"), ("theirs", None)])
-    kinds = {(look["color"], look["marker"], str(look["linestyle"])) for look in looks.values()}
-    assert len(kinds) == len(looks) == len(KERNEL_NAMES) + 2
-    assert line_styles([("naive", "naive")])["naive"] == looks["naive"]
+    known = looks([*((name, name) for name in KERNEL_NAMES), ("ours", "naive"), ("theirs", None)])
+    styles = map(style_of, known.values())
+    kinds = {(style["color"], style["marker"], str(style["linestyle"])) for style in styles}
+    assert len(kinds) == len(known) == len(KERNEL_NAMES) + 2
+    assert looks([("naive", "naive")])["naive"] == known["naive"]
 
 
 def test_every_plot_has_a_caption_and_a_name_for_a_path() -> None:

@@ -109,7 +109,7 @@ def test_measured_roofs_go_before_theoretical_ones() -> None:
     results = results_of(record(ROW), ceilings=ceilings)
     found = only(results, "pipelined")
     assert (found.roof_gflops, found.roof_kind) == (60000, "measured")
-    assert measurements(results)[0].device.measured_memory_gb_s == 4000
+    assert measurements(results)[0].device.measured.memory_gb_s == 4000
 
 
 def test_a_search_is_judged_by_the_timing_after_it() -> None:

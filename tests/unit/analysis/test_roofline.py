@@ -20,6 +20,7 @@ from analysis.roofline import (
     theoretical_roofs,
     units_of,
 )
+from jobs.fleet.workers import Ceilings
 from kernels.published import PUBLISHED
 from tests.support.recorded import h200, labelled, made, report
 
@@ -27,7 +28,7 @@ positive = st.floats(1e-3, 1e9)
 
 
 def test_peak_of_a_t4() -> None:
-    t4 = replace(report("000")[0].device, peak_gflops={})
+    t4 = replace(report("000")[0].device, theoretical=Ceilings())
     assert (t4.multiprocessors, t4.cores, t4.clock_mhz) == (40, 40 * 64, 1500)
     assert theoretical_roofs(t4).gflops == theoretical_gflops(40 * 64, 1500) == 7680
 
@@ -50,8 +51,8 @@ def test_ridges_are_those_that_the_reports_compute() -> None:
 
 def test_bandwidth_from_bus_and_clock() -> None:
     laptop = report("003")[0].device
-    assert laptop.memory_gb_s == 448.06
-    assert theoretical_roofs(replace(laptop, memory_gb_s=None)).memory_gb_s == pytest.approx(448.06, abs=0.01)
+    assert laptop.theoretical.memory_gb_s == 448.06
+    assert theoretical_roofs(replace(laptop, theoretical=Ceilings())).memory_gb_s == pytest.approx(448.06, abs=0.01)
 
 
 def test_share_of_a_p100s_peak() -> None:

@@ -78,7 +78,7 @@ def test_how_many_blocks_find_room(fields: dict[str, object], resident: int | No
     assert cut(1024, "shared_tiled", {"tile": 16}, **fields).resident == resident
 
 
-def test_without_room_known_a_multiprocessor_takes_turns() -> None:
+def test_without_room_known_a_multiprocessor_runs_one_block_at_a_time() -> None:
     found = cut(1025, "register_tiled", {"block_m": 64, "block_n": 64, "thread_m": 4, "thread_n": 4})
     assert (found.blocks, found.resident, found.waves, found.passes) == (289, None, 289 / 40, 8)
     nowhere = cut(1025, "shared_tiled", {"tile": 16}, device=Device())

@@ -133,8 +133,7 @@ def test_batches_are_told(chosen: Chosen) -> None:
 
 @pytest.mark.parametrize("shipped", TABLES, ids=lambda shipped: shipped.device)
 def test_every_shape_of_a_shipped_table_gets_a_measured_choice(shipped: TunedTable) -> None:
-    capability = shipped.compute_capability or (0, 0)
-    device = DeviceTraits(shipped.device_class, capability, 0, shipped.multiprocessors or 0, shipped.device)
+    device = shipped.traits
     for one in shipped.entries:
         choice = choose("auto", NO_CONFIG, one.problem, one.accuracy, device)
         assert f"{shipped.device} at {one.m}×{one.n}×{one.k}" in choice.why

@@ -1,6 +1,7 @@
 """CUDA sources compile for every device they are meant for, without a GPU; what they refuse, they refuse in words.
 
-Every config of every kernel: test_kernel_resources.py.
+Every config of every kernel: test_kernel_resources.py. Transpositions and warnings are on record, too:
+tests/support/kernels/compiled.py.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from kernels.catalog import BY_NAME, CATALOG
+from kernels.catalog import BY_NAME
 from kernels.model.architectures import ARCHITECTURES
 from kernels.model.kernel import CudaKernel, TileConfig
 from kernels.model.numerics import DTYPE_NAMES, DTYPES, DTypeName, Problem
 from kernels.model.sources import SOURCE_DIR, source_files
+from tests.support.kernels.compiled import KERNELS, TRANSPOSES, figures_of, of_every_type
 from tools.nvrtc import CompileError, architectures, compile_all, compile_program
 from worker.cuda.sources import (
     TRANSPOSE_THREADS,
@@ -30,8 +32,6 @@ from worker.cuda.sources import (
 )
 
 ARCHS = tuple(ARCHITECTURES)
-KERNELS = [kernel for kernel in CATALOG if isinstance(kernel, CudaKernel)]
-TRANSPOSES = [(False, False), (False, True), (True, False), (True, True)]
 
 
 def program(kernel: CudaKernel, dtype: DTypeName, transposes: tuple[bool, bool], config: TileConfig) -> Program:
@@ -41,13 +41,7 @@ def program(kernel: CudaKernel, dtype: DTypeName, transposes: tuple[bool, bool],
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
 def test_a_kernel_compiles_for_every_type_and_transposition(kernel: CudaKernel) -> None:
-    programs = [
-        program(kernel, dtype, transposes, kernel.resolve_config({}, Problem(1, 1, 1, dtype)))
-        for index, dtype in enumerate(kernel.dtypes)
-        for transposes in (TRANSPOSES[index % 2], TRANSPOSES[2 + index % 2])
-    ]
-    for compiled in compile_all((each, "sm_90") for each in programs):
-        assert kernel.name.encode() in compiled.binary
+    assert len(figures_of(of_every_type(kernel))) == 2 * len(kernel.dtypes)
 
 
 def test_this_compiler_knows_every_architecture() -> None:

@@ -44,9 +44,9 @@ def test_blocks_cover_what_is_left() -> None:
     assert edge_launch(problem, inner, narrow=False).grid == (257 + 256, 1, 1)
     assert edge_launch(problem, replace(inner, m=4097), narrow=False).grid == (257, 1, 1)
     assert edge_launch(problem, inner, narrow=True).grid == (513 + 512, 1, 1)
-    turned = replace(problem, dtype="float64", transpose_a=False, transpose_b=True, batch=70_000)
-    assert edge_launch(turned, inner, narrow=False).grid == (129 + 128, 1, 65_535)
-    assert edge_launch(turned, inner, narrow=True).grid == (513 + 512, 1, 65_535)
+    transposed = replace(problem, dtype="float64", transpose_a=False, transpose_b=True, batch=70_000)
+    assert edge_launch(transposed, inner, narrow=False).grid == (129 + 128, 1, 65_535)
+    assert edge_launch(transposed, inner, narrow=True).grid == (513 + 512, 1, 65_535)
 
 
 @pytest.mark.parametrize(("n", "batch", "small"), [(1025, 1, True), (1025, 4, False), (4097, 1, False)])
@@ -63,7 +63,7 @@ def test_what_it_costs_follows_what_it_reads() -> None:
 
 
 @pytest.mark.parametrize("kernel", WITH_EDGE, ids=lambda kernel: kernel.name)
-def test_one_row_too_many_goes_apart_where_it_saves_a_turn(kernel: CudaKernel) -> None:
+def test_one_row_too_many_goes_apart_where_it_saves_a_wave(kernel: CudaKernel) -> None:
     dtype = kernel.dtypes[0]
     config = kernel.resolve_config(problem=Problem(2049, 2049, 2049, dtype), device=H200)
     assert config["edge"] == MAX_EDGE
@@ -79,8 +79,8 @@ def whole_of(kernel: CudaKernel, problem: Problem, config: TileConfig) -> tuple[
     return (inner.m, inner.n) if thin is None else (thin.row, thin.column)
 
 
-def test_tiles_are_as_wide_as_fills_the_turns() -> None:
-    """By arithmetic alone: 3,072 takes three turns of either width, 1,536 one of 192 columns and two of 128."""
+def test_tiles_are_as_wide_as_fills_the_waves() -> None:
+    """By arithmetic alone: 3,072 takes three waves of either width, 1,536 one of 192 columns and two of 128."""
     kernel = our("hopper_bf16")
     widths = {
         n: kernel.resolve_config(problem=Problem(n, n, n, "bfloat16"), device=H200)["block_n"]
@@ -90,7 +90,7 @@ def test_tiles_are_as_wide_as_fills_the_turns() -> None:
     assert kernel.resolve_config({"block_n": 128}, Problem(4096, 4096, 64, "bfloat16"), H200)["block_n"] == 128
 
 
-def test_a_free_turn_is_better_than_a_function_apart() -> None:
+def test_a_free_wave_is_better_than_a_function_apart() -> None:
     """At 1,025 most multiprocessors have nothing to do: they take the thin tiles."""
     config = our("hopper_tf32").resolve_config(problem=Problem(1025, 1025, 1025, "float32"), device=H200)
     assert config["edge"] == 0

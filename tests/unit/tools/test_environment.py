@@ -67,3 +67,15 @@ def test_a_moved_checkout_gets_a_new_environment(tmp_path: Path, monkeypatch: py
     assert not environment.is_made_here()
     (venv / "pyvenv.cfg").write_text(f"command = python3 -m venv {venv}\n")
     assert environment.is_made_here()
+
+
+def test_a_linked_environment_is_not_cleared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    elsewhere, venv = tmp_path / "elsewhere", tmp_path / ".venv"
+    elsewhere.mkdir()
+    (elsewhere / "kept").touch()
+    venv.symlink_to(elsewhere)
+    monkeypatch.setattr(environment, "VENV", venv)
+    monkeypatch.setattr(environment, "VENV_PYTHON", venv / "bin" / "python")
+    with pytest.raises(SystemExit, match=r"is a link to .*elsewhere"):
+        environment.pip_command()
+    assert (elsewhere / "kept").exists()

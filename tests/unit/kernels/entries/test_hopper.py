@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import replace
 
 import pytest
@@ -14,57 +13,39 @@ from kernels.model.launch_plan import Launch
 from kernels.model.numerics import DTYPES, DTypeName, Problem
 from kernels.selection.choose import NoKernelError, choose
 from service.catalogue import view
-from tools.nvrtc import compile_all
+from tests.support.kernels.compiled import (
+    B_FROM_REGISTERS,
+    HOPPER,
+    PROMOTED_WIDTHS,
+    TRANSPOSES,
+    cuda_kernel,
+    figures_of,
+    of_every_width,
+    promoted,
+    with_b_from_registers,
+)
 from worker.cuda.sources import kernel_program
 
-CASES: list[tuple[str, DTypeName]] = [
-    ("hopper_bf16", "bfloat16"),
-    ("hopper_fp16", "float16"),
-    ("hopper_int8", "int8"),
-    ("hopper_tf32", "float32"),
-    ("hopper_fp8", "float8_e4m3"),
-]
-EACH = pytest.mark.parametrize(("name", "dtype"), CASES)
-ACROSS = pytest.mark.parametrize(
-    ("name", "dtype", "own"),
-    [
-        ("hopper_tf32", "float32", {"edge": 0}),
-        ("hopper_int8", "int8", {}),
-        ("hopper_fp8", "float8_e4m3", {"promote": 0}),
-    ],
-)
-TRANSPOSES = list(itertools.product((False, True), repeat=2))
-
-
-def kernel_of(name: str) -> CudaKernel:
-    kernel = BY_NAME[name]
-    assert isinstance(kernel, CudaKernel)
-    return kernel
+EACH = pytest.mark.parametrize(("name", "dtype"), HOPPER)
+ACROSS = pytest.mark.parametrize(("name", "dtype", "own"), B_FROM_REGISTERS)
 
 
 @EACH
 def test_sums_stay_in_registers_and_instructions_in_flight(name: str, dtype: DTypeName) -> None:
     """The compiler says where it had to let one matrix instruction end before the next, or moved sums to memory."""
-    kernel = kernel_of(name)
-    configs = [kernel.resolve_config(default.config) for default in kernel.defaults]
-    problems = [Problem(1, 1, 1, dtype, 1, *transposes) for transposes in TRANSPOSES]
-    programs = [kernel_program(kernel, c, p) for c, p in zip(itertools.cycle(configs), problems, strict=False)]
-    for compiled in compile_all((program, H200.name) for program in programs):
-        assert compiled.local_bytes == 0
-        assert compiled.warnings == ()
+    for figures in figures_of(of_every_width(name, dtype)):
+        assert (figures.local_bytes, figures.warnings) == (0, 0)
 
 
-@pytest.mark.parametrize("block_n", [64, 128, 192, 256])
+@pytest.mark.parametrize("block_n", PROMOTED_WIDTHS)
 def test_partial_sums_stay_in_registers_too(block_n: int) -> None:
-    kernel, problem = kernel_of("hopper_fp8"), Problem(1, 1, 1, "float8_e4m3")
-    program = kernel_program(kernel, kernel.resolve_config({"block_n": block_n, "promote": 1}), problem)
-    (compiled,) = compile_all([(program, H200.name)])
-    assert (compiled.local_bytes, compiled.warnings) == (0, ())
+    (figures,) = figures_of([promoted(block_n)])
+    assert (figures.local_bytes, figures.warnings) == (0, 0)
 
 
 @EACH
 def test_no_other_architecture_has_these_instructions(name: str, dtype: DTypeName) -> None:
-    kernel = kernel_of(name)
+    kernel = cuda_kernel(name)
     able = [each.name for each in ARCHITECTURES.values() if kernel.unsupported_because(each.traits) is None]
     assert able == ["sm_90"]
     with pytest.raises(NoKernelError, match=rf"{name} needs compute capability 9\.0; this device has 8\.9\."):
@@ -103,7 +84,7 @@ def test_resident_blocks_are_whole_clusters_and_no_more_than_multiprocessors(
 
 @EACH
 def test_every_config_fits_one_block_on_a_multiprocessor(name: str, dtype: DTypeName) -> None:
-    kernel = kernel_of(name)
+    kernel = cuda_kernel(name)
     for config in kernel.configs():
         assert kernel.misfit(config, dtype, H200.traits) is None
         launch = kernel.plan(Problem(4096, 4096, 64, dtype), config).main
@@ -123,7 +104,7 @@ def test_other_operands_than_16_bit_ones_are_multiplied_along_k(
     name: str, dtype: DTypeName, transposes: tuple[bool, bool]
 ) -> None:
     """One binary serves all transpositions, or two where B is multiplied as it lies."""
-    kernel, problem = kernel_of(name), Problem(70, 80, 90, dtype, 3, *transposes, b_batched=True)
+    kernel, problem = cuda_kernel(name), Problem(70, 80, 90, dtype, 3, *transposes, b_batched=True)
     config = kernel.resolve_config()
     launched = kernel.plan(problem, config).launched
     along = transposes if DTYPES[dtype].itemsize == 2 else (False, dtype == "float8_e4m3" or transposes[1])
@@ -134,7 +115,7 @@ def test_other_operands_than_16_bit_ones_are_multiplied_along_k(
 
 @EACH
 def test_a_box_s_rows_have_128_bytes(name: str, dtype: DTypeName) -> None:
-    kernel = kernel_of(name)
+    kernel = cuda_kernel(name)
     assert kernel.boxes is not None
     boxes = kernel.boxes(Problem(1, 1, 1, dtype), kernel.resolve_config())
     assert boxes.a[1] * DTYPES[dtype].itemsize == boxes.b[1] * DTYPES[dtype].itemsize == 128
@@ -145,7 +126,7 @@ def test_a_box_s_rows_have_128_bytes(name: str, dtype: DTypeName) -> None:
 @ACROSS
 def test_a_b_that_lies_across_k_is_multiplied_as_it_lies(name: str, dtype: DTypeName, own: TileConfig) -> None:
     """An A that lies across k is transposed all the same. Blocks count turned tiles."""
-    kernel, step = kernel_of(name), 128 // DTYPES[dtype].itemsize
+    kernel, step = cuda_kernel(name), 128 // DTYPES[dtype].itemsize
     assert kernel.boxes is not None
     config = kernel.resolve_config({"block_n": 256, "stages": 4, "cluster": 2, **own})
     for transpose_a, transpose_b in TRANSPOSES:
@@ -159,16 +140,13 @@ def test_a_b_that_lies_across_k_is_multiplied_as_it_lies(name: str, dtype: DType
 def test_no_instruction_waits_where_an_operand_comes_from_registers(
     name: str, dtype: DTypeName, own: TileConfig
 ) -> None:
-    kernel, problem = kernel_of(name), Problem(1, 1, 1, dtype)
-    configs = [config for config in kernel.configs() if {**config, **own} == config]
-    for compiled in compile_all((kernel_program(kernel, config, problem), H200.name) for config in configs):
-        assert compiled.local_bytes == 0
-        assert compiled.warnings == ()
+    for figures in figures_of(with_b_from_registers(name, dtype, own)):
+        assert (figures.local_bytes, figures.warnings) == (0, 0)
 
 
 def test_bytes_whose_sums_are_promoted_lie_along_k() -> None:
     """Registers do not hold both."""
-    kernel, problem = kernel_of("hopper_fp8"), Problem(129, 513, 90, "float8_e4m3")
+    kernel, problem = cuda_kernel("hopper_fp8"), Problem(129, 513, 90, "float8_e4m3")
     assert kernel.plan(problem, kernel.resolve_config({"promote": 1})).launched == replace(problem, transpose_b=True)
 
 
@@ -178,10 +156,10 @@ def test_the_api_says_that_no_newer_device_runs_it() -> None:
 
 
 @EACH
-def test_a_last_turn_that_tiles_do_not_fill_gets_more_and_narrower_ones(name: str, dtype: DTypeName) -> None:
+def test_a_last_wave_that_tiles_do_not_fill_gets_more_and_narrower_ones(name: str, dtype: DTypeName) -> None:
     """256 pairs of tiles on 66 clusters are four turns, and so are 264. Where sums are promoted none are narrower;
     3,840 columns are 15 tiles, and 16 of 240 as well."""
-    kernel = kernel_of(name)
+    kernel = cuda_kernel(name)
     config = kernel.resolve_config(
         {"block_n": 256, "cluster": 2, "edge": 0} if dtype == "float32" else {"block_n": 256}
     )

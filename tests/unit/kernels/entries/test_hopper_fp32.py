@@ -13,7 +13,7 @@ from kernels.model.architectures import ARCHITECTURES, H200, H200_MULTIPROCESSOR
 from kernels.model.kernel import NO_CONFIG, TileConfig
 from kernels.model.numerics import Problem
 from kernels.selection.choose import NoKernelError, choose
-from tools.nvrtc import compile_all
+from tests.support.kernels.compiled import figures_of, on_cuda_cores
 from worker.cuda.sources import kernel_program
 
 (KERNEL,) = HOPPER_FP32
@@ -22,11 +22,9 @@ LARGE = Problem(4096, 4096, 4096, "float32")
 
 
 def test_sums_and_operands_stay_in_registers() -> None:
-    configs = [KERNEL.resolve_config(default.config) for default in KERNEL.defaults]
-    for compiled in compile_all((kernel_program(KERNEL, config, LARGE), H200.name) for config in configs):
-        assert compiled.local_bytes == 0
-        assert compiled.registers <= 255
-        assert compiled.warnings == ()
+    for figures in figures_of(on_cuda_cores()):
+        assert (figures.local_bytes, figures.warnings) == (0, 0)
+        assert figures.registers <= 255
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=str)

@@ -12,12 +12,12 @@ from kernels.model.kernel import NO_CONFIG, CudaKernel, TileConfig
 from kernels.model.numerics import Problem
 from kernels.selection.choose import NoKernelError, choose
 from kernels.selection.defaults import example
+from tests.support.kernels.compiled import TRANSPOSES, figures_of, of_float64
 from tools.nvrtc import CompileError, compile_program
 from worker.cuda.sources import Program, kernel_program
 
 KERNEL = BY_NAME["tensor_fp64"]
 H200_TRAITS = replace(H200.traits, multiprocessors=H200_MULTIPROCESSORS)
-TRANSPOSES = [(False, False), (False, True), (True, False), (True, True)]
 
 
 def program(config: TileConfig, transposes: tuple[bool, bool] = (False, False)) -> Program:
@@ -28,10 +28,8 @@ def program(config: TileConfig, transposes: tuple[bool, bool] = (False, False)) 
 @pytest.mark.parametrize("resident", [0, 1])
 @pytest.mark.parametrize("transposes", TRANSPOSES)
 def test_sums_and_slabs_stay_in_registers(transposes: tuple[bool, bool], resident: int) -> None:
-    traits = ARCHITECTURES["sm_90"].traits
-    config = KERNEL.resolve_config({"resident": resident}, example("large", "float64"), traits)
-    compiled = compile_program(program(config, transposes), "sm_90")
-    assert compiled.local_bytes == 0
+    (figures,) = figures_of([of_float64(transposes, resident)])
+    assert figures.local_bytes == 0
 
 
 def test_it_multiplies_float64_on_devices_that_have_the_instruction() -> None:
@@ -54,7 +52,7 @@ def test_it_multiplies_float64_on_devices_that_have_the_instruction() -> None:
         (4097, 128, 8, 0),
     ],
 )
-def test_blocks_stay_where_a_last_turn_would_be_mostly_empty(n: int, block: int, edge: int, resident: int) -> None:
+def test_blocks_stay_where_a_last_wave_would_be_mostly_empty(n: int, block: int, edge: int, resident: int) -> None:
     """As was seen on an H200."""
     config = KERNEL.resolve_config(NO_CONFIG, Problem(n, n, n, "float64"), H200_TRAITS)
     assert (config["block_m"], config["block_n"]) == (block, block)

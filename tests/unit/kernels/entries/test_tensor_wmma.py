@@ -8,15 +8,16 @@ import pytest
 
 from kernels.catalog import BY_NAME
 from kernels.model.architectures import ARCHITECTURES
+from kernels.model.buckets import BucketName
 from kernels.model.kernel import NO_CONFIG, CudaKernel, TileConfig
 from kernels.model.numerics import DTypeName, Problem
 from kernels.selection.choose import NoKernelError, choose
 from kernels.selection.defaults import example
+from tests.support.kernels.compiled import TRANSPOSES, WMMA_BUCKETS, figures_of, of_wmma
 from tools.nvrtc import CompileError, compile_program
 from worker.cuda.sources import Program, kernel_program
 
 KERNEL = BY_NAME["tensor_wmma"]
-TRANSPOSES = [(False, False), (False, True), (True, False), (True, True)]
 REPORTED: TileConfig = {"block_m": 64, "block_n": 128, "block_k": 16, "warp_m": 16, "warp_n": 16, "stages": 3}
 
 
@@ -25,15 +26,12 @@ def program(dtype: DTypeName, config: TileConfig, transposes: tuple[bool, bool] 
     return kernel_program(KERNEL, config, Problem(1, 1, 1, dtype, 1, *transposes))
 
 
-@pytest.mark.parametrize("bucket", ["large", "medium", "small"])
+@pytest.mark.parametrize("bucket", WMMA_BUCKETS)
 @pytest.mark.parametrize("transposes", TRANSPOSES)
-def test_sums_and_fragments_stay_in_registers(bucket: str, transposes: tuple[bool, bool]) -> None:
-    dtype: DTypeName = "float16" if transposes[0] == transposes[1] else "bfloat16"
-    traits = ARCHITECTURES["sm_90"].traits
-    config = KERNEL.resolve_config(NO_CONFIG, example(bucket, dtype), traits)  # type: ignore[arg-type]  # of a bucket
-    compiled = compile_program(program(dtype, config, transposes), "sm_90")
-    assert compiled.local_bytes == 0
-    assert compiled.registers <= 255
+def test_sums_and_fragments_stay_in_registers(bucket: BucketName, transposes: tuple[bool, bool]) -> None:
+    (figures,) = figures_of([of_wmma(bucket, transposes)])
+    assert figures.local_bytes == 0
+    assert figures.registers <= 255
 
 
 def test_the_report_s_arrangement_is_among_the_configs() -> None:

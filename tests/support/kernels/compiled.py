@@ -1,0 +1,173 @@
+"""What the compiler says of the kernels that tests ask about, for the H200, with every transposition.
+
+It is on record by a key made of source, headers, options, architecture and compiler, as in kernels/resources/, which
+has every config, but neither transpositions nor warnings. A figure under a key came from compiling just that, so a
+program is compiled again only after a change. `python -m tests.support.kernels.compiled` writes the record.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import astuple, dataclass, fields
+from functools import cache
+from pathlib import Path
+
+from kernels.catalog import BY_NAME, CATALOG
+from kernels.model.architectures import H200
+from kernels.model.buckets import BucketName
+from kernels.model.kernel import NO_CONFIG, CudaKernel, TileConfig
+from kernels.model.numerics import DTypeName, Problem
+from kernels.selection.defaults import example, main_dtype
+from tools.nvrtc import Compiled, compile_all, compiler
+from worker.cuda.sources import Program, kernel_program
+
+RECORD = Path(__file__).resolve().parents[2] / "unit" / "data" / "compiled.json"
+KEY_DIGITS = 16
+KERNELS = [kernel for kernel in CATALOG if isinstance(kernel, CudaKernel)]
+TRANSPOSES = [(False, False), (False, True), (True, False), (True, True)]
+HOPPER: list[tuple[str, DTypeName]] = [
+    ("hopper_bf16", "bfloat16"),
+    ("hopper_fp16", "float16"),
+    ("hopper_int8", "int8"),
+    ("hopper_tf32", "float32"),
+    ("hopper_fp8", "float8_e4m3"),
+]
+# Kernels that multiply an MN-major B out of registers, and the configs in which they do.
+B_FROM_REGISTERS: list[tuple[str, DTypeName, TileConfig]] = [
+    ("hopper_tf32", "float32", {"edge": 0}),
+    ("hopper_int8", "int8", {}),
+    ("hopper_fp8", "float8_e4m3", {"promote": 0}),
+]
+PROMOTED_WIDTHS = (64, 128, 192, 256)
+WMMA_BUCKETS: tuple[BucketName, ...] = ("large", "medium", "small")
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What ptxas tells of a program, and how often it warns."""
+
+    registers: int
+    local_bytes: int
+    static_shared_bytes: int
+    warnings: int
+
+
+def cuda_kernel(name: str) -> CudaKernel:
+    kernel = BY_NAME[name]
+    assert isinstance(kernel, CudaKernel)
+    return kernel
+
+
+def program(
+    kernel: CudaKernel, config: TileConfig, dtype: DTypeName, transposes: tuple[bool, bool] = (False, False)
+) -> Program:
+    return kernel_program(kernel, config, Problem(1, 1, 1, dtype, 1, *transposes))
+
+
+def of_every_type(kernel: CudaKernel) -> list[Program]:
+    """Each element type with two transpositions, so that each operand comes both ways."""
+    return [
+        program(kernel, kernel.resolve_config({}, Problem(1, 1, 1, dtype)), dtype, transposes)
+        for index, dtype in enumerate(kernel.dtypes)
+        for transposes in (TRANSPOSES[index % 2], TRANSPOSES[2 + index % 2])
+    ]
+
+
+def of_every_transposition(kernel: CudaKernel, dtype: DTypeName) -> list[Program]:
+    """In the config that large products get on an H200."""
+    config = kernel.resolve_config({}, example("large", dtype), H200.traits)
+    return [program(kernel, config, dtype, transposes) for transposes in TRANSPOSES]
+
+
+def of_every_width(name: str, dtype: DTypeName) -> list[Program]:
+    """The default configs of a Hopper kernel and the transpositions, in step."""
+    kernel = cuda_kernel(name)
+    configs = itertools.cycle([kernel.resolve_config(default.config) for default in kernel.defaults])
+    return [program(kernel, next(configs), dtype, transposes) for transposes in TRANSPOSES]
+
+
+def with_b_from_registers(name: str, dtype: DTypeName, own: TileConfig) -> list[Program]:
+    kernel = cuda_kernel(name)
+    return [program(kernel, config, dtype) for config in kernel.configs() if {**config, **own} == config]
+
+
+def promoted(block_n: int) -> Program:
+    kernel = cuda_kernel("hopper_fp8")
+    return program(kernel, kernel.resolve_config({"block_n": block_n, "promote": 1}), "float8_e4m3")
+
+
+def on_cuda_cores() -> list[Program]:
+    """`hopper_fp32` in its defaults."""
+    kernel = cuda_kernel("hopper_fp32")
+    return [program(kernel, kernel.resolve_config(default.config), "float32") for default in kernel.defaults]
+
+
+def of_float64(transposes: tuple[bool, bool], resident: int) -> Program:
+    kernel = cuda_kernel("tensor_fp64")
+    config = kernel.resolve_config({"resident": resident}, example("large", "float64"), H200.traits)
+    return program(kernel, config, "float64", transposes)
+
+
+def of_wmma(bucket: BucketName, transposes: tuple[bool, bool]) -> Program:
+    kernel = cuda_kernel("tensor_wmma")
+    dtype: DTypeName = "float16" if transposes[0] == transposes[1] else "bfloat16"
+    return program(kernel, kernel.resolve_config(NO_CONFIG, example(bucket, dtype), H200.traits), dtype, transposes)
+
+
+def programs() -> Iterator[Program]:
+    """All of the above."""
+    for kernel in KERNELS:
+        yield from of_every_type(kernel)
+        for dtype in {main_dtype(kernel), kernel.dtypes[-1]}:
+            yield from of_every_transposition(kernel, dtype)
+    for name, dtype in HOPPER:
+        yield from of_every_width(name, dtype)
+    for name, dtype, own in B_FROM_REGISTERS:
+        yield from with_b_from_registers(name, dtype, own)
+    yield from map(promoted, PROMOTED_WIDTHS)
+    yield from on_cuda_cores()
+    for transposes in TRANSPOSES:
+        yield from (of_float64(transposes, resident) for resident in (0, 1))
+        yield from (of_wmma(bucket, transposes) for bucket in WMMA_BUCKETS)
+
+
+def key_of(asked: Program) -> str:
+    return asked.key(H200.name, compiler())[:KEY_DIGITS]
+
+
+@cache
+def recorded() -> dict[str, Figures]:
+    return {key: Figures(*figures) for key, figures in json.loads(RECORD.read_text("utf-8"))["records"].items()}
+
+
+def figures_of(asked: Iterable[Program]) -> list[Figures]:
+    """Those on record and, of programs that have none, those from compiling them now. Raises CompileError."""
+    by_key = [(key_of(each), each) for each in asked]
+    missing = {key: each for key, each in by_key if key not in recorded()}
+    known = recorded() | dict(zip(missing, compile_now(missing.values()), strict=True))
+    return [known[key] for key, _ in by_key]
+
+
+def compile_now(asked: Iterable[Program]) -> list[Figures]:
+    """Raises CompileError, and AssertionError for a binary without the kernel's own function."""
+    asked = list(asked)
+    return [_figures(each, one) for each, one in zip(asked, compile_all((p, H200.name) for p in asked), strict=True)]
+
+
+def _figures(asked: Program, compiled: Compiled) -> Figures:
+    assert asked.path.stem.encode() in compiled.binary
+    return Figures(compiled.registers, compiled.local_bytes, compiled.static_shared_bytes, len(compiled.warnings))
+
+
+def main() -> None:
+    asked = {key_of(each): each for each in programs()}
+    found = dict(zip(asked, figures_of(asked.values()), strict=True))
+    records = ",\n".join(f'"{key}": {json.dumps(astuple(found[key]))}' for key in sorted(found))
+    columns = json.dumps([field.name for field in fields(Figures)])
+    RECORD.write_text(f'{{"columns": {columns}, "records": {{\n{records}\n}}}}\n', "utf-8")
+
+
+if __name__ == "__main__":
+    main()
