@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import secrets
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -12,6 +11,7 @@ from pydantic import AfterValidator, Field, WithJsonSchema
 from jobs.base import Strict
 from jobs.benchmarks.records import BenchmarkSummary
 from jobs.benchmarks.spec import BenchmarkSpec
+from jobs.random_hex import random_hex
 from jobs.states import JobState
 from kernels.catalog import BY_NAME, KERNEL_NAMES
 from kernels.model.numerics import AccuracyName, DTypeName, Problem
@@ -43,7 +43,7 @@ KernelChoice = Annotated[
 
 def new_id(prefix: str) -> str:
     """A fresh random id of 128 bits, such as `job_3f…`."""
-    return f"{prefix}_{secrets.token_hex(16)}"
+    return f"{prefix}_{random_hex(16)}"
 
 
 def product_id(job_id: str, attempt: int) -> str:

@@ -5,7 +5,6 @@ and a problem document for what nobody else caught.
 from __future__ import annotations
 
 import re
-import secrets
 import time
 
 import structlog
@@ -13,6 +12,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from jobs.errors import MatmulError
+from jobs.random_hex import random_hex
 from service.bodies.body import ClientGone
 from service.metrics import HttpMetrics
 from service.problems import problem_response
@@ -57,7 +57,7 @@ class _Exchange:
 
     def __init__(self, scope: Scope, send: Send) -> None:
         asked = Headers(scope=scope).get("x-request-id", "")
-        self.request_id = asked if REQUEST_ID.fullmatch(asked) else secrets.token_hex(8)
+        self.request_id = asked if REQUEST_ID.fullmatch(asked) else random_hex(8)
         self.status = 0  # until the response starts
         self._send = send
         self._head = scope["method"] == "HEAD"

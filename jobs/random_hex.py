@@ -1,0 +1,24 @@
+"""Random ids. The operating system's generator is asked for many at a time: a call takes longer than all else about an
+id.
+"""
+
+from __future__ import annotations
+
+import os
+from threading import Lock
+
+POOL_BYTES = 4096
+
+_lock = Lock()
+_pool = bytearray()
+
+
+def random_hex(size: int) -> str:
+    """`size` bytes (at most POOL_BYTES) that no one can guess, in hex. Each byte is given once. Safe between threads; a
+    process that forks would give the same ones twice, and none here does."""
+    with _lock:
+        if len(_pool) < size:
+            _pool[:] = os.urandom(POOL_BYTES)
+        given = bytes(_pool[-size:])
+        del _pool[-size:]
+    return given.hex()

@@ -1,0 +1,22 @@
+"""Ids from a pool of random bytes: none twice, whoever asks."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+from jobs.random_hex import POOL_BYTES, random_hex
+
+
+def test_ids_have_the_size_asked_for() -> None:
+    assert [len(random_hex(size)) for size in (1, 8, 16, POOL_BYTES)] == [2, 16, 32, 2 * POOL_BYTES]
+
+
+def some_ids(count: int) -> list[str]:
+    return [random_hex(16) for _ in range(count)]
+
+
+def test_no_id_comes_twice_over_many_pools_and_threads() -> None:
+    with ThreadPoolExecutor(8) as pool:
+        found = [each for ids in pool.map(some_ids, [2000] * 8) for each in ids]
+    assert len(set(found)) == len(found) == 16_000
+    assert len({half for each in found for half in (each[:16], each[16:])}) == 32_000
