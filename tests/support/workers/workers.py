@@ -185,6 +185,7 @@ class WorkerBench:
     def submit_benchmark(self, *, timeout_s: float = 60.0, **spec: Any) -> str:
         """Records a benchmark for the model of the live worker; the job's id."""
         request = BenchmarkSpec.model_validate(spec)
+        until(self.live, timeout_s=START_TIMEOUT_S, what="a heartbeat")  # the test before may have killed its child
         queue = self.live()[0].bench_queue
         job = NewJob(kind="benchmark", owner=ANONYMOUS, queue=queue, timeout_s=timeout_s, request=request)
         self.ledger.submit(job, max_queued=1000, max_queued_per_owner=1000)
