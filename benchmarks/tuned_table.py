@@ -15,7 +15,7 @@ import json
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from statistics import median
@@ -124,13 +124,9 @@ def merged(found: Iterable[Entry]) -> tuple[Entry, ...]:
         key = (DTYPE_NAMES.index(entry.dtype), entry.accuracy, entry.problem.flops, *entry.shape)
         if (other := by_key.get(key)) is not None:
             rows = compared((*other.ranking, *other.trials, *entry.ranking, *entry.trials))
-            entry = Entry(**{**_fields(entry), "baseline": other.baseline or entry.baseline, **rows})
+            entry = replace(entry, baseline=other.baseline or entry.baseline, **rows)
         by_key[key] = entry
     return tuple(by_key[key] for key in sorted(by_key) if by_key[key].ranking)
-
-
-def _fields(entry: Entry) -> dict[str, Any]:
-    return {name: getattr(entry, name) for name in Entry.__slots__}
 
 
 def tables(found: Iterable[tuple[str, Mapping[str, Any]]]) -> Iterator[TunedTable]:

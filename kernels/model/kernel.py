@@ -71,10 +71,12 @@ class Default:
     min_compute_capability: tuple[int, int] = (0, 0)
 
     def suits(self, problem: Problem, device: DeviceTraits) -> bool:
-        return (
-            bucket_of(problem) in self.buckets
-            and (self.dtypes is None or problem.dtype in self.dtypes)
-            and device.compute_capability >= self.min_compute_capability
+        return bucket_of(problem) in self.buckets and self.runs(problem.dtype, device)
+
+    def runs(self, dtype: DTypeName, device: DeviceTraits) -> bool:
+        """Whatever the product's size."""
+        return (self.dtypes is None or dtype in self.dtypes) and (
+            device.compute_capability >= self.min_compute_capability
         )
 
 

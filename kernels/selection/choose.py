@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -31,6 +31,8 @@ class Choice:
     config: TileConfig
     why: str
 
+
+IsCompiled = Callable[[Kernel, TileConfig], bool]  # whether a device could launch it at once
 
 # Fastest first where nothing near was measured. A library's product beats ours until a table says otherwise; one of
 # reduced precision is fit only where the caller asked for its class, and faster there.
@@ -87,18 +89,33 @@ def _of_shipped(problem: Problem, accuracy: AccuracyName, device: DeviceTraits) 
     return choose_from(TABLES, problem, accuracy, device)
 
 
-def choose_from(tables: Iterable[TunedTable], problem: Problem, accuracy: AccuracyName, device: DeviceTraits) -> Choice:
-    """What `auto` takes by these tables. Raises NoKernelError, ConfigError."""
+def choose_from(
+    tables: Iterable[TunedTable],
+    problem: Problem,
+    accuracy: AccuracyName,
+    device: DeviceTraits,
+    is_compiled: IsCompiled = lambda _kernel, _config: True,
+) -> Choice:
+    """What `auto` takes by these tables: of what is compiled, unless nothing that fits is. Raises NoKernelError,
+    ConfigError."""
     fit = {kernel.name: kernel for kernel in candidates(problem, accuracy, device)}
     preferred = preferred_of(fit.values())
     if preferred is None:
         raise NoKernelError(f"no kernel multiplies {problem.dtype} operands to {accuracy} accuracy on this device.")
     near = nearby(problem, accuracy, device, tables)
-    if near is not None and (choice := _measured(near, fit, preferred, problem, device)) is not None:
+    if near is not None and (choice := _measured(near, fit, preferred, problem, device, is_compiled)) is not None:
         return choice
     others = f"the first of {len(fit)} kernels that take {problem.dtype} to {accuracy} here, in order of preference"
-    config = preferred.resolve_config(NO_CONFIG, problem, device)
+    config = _compiled_default(preferred, problem, device, is_compiled)
     return Choice(preferred, config, f"auto: {preferred.name} is {others}.")
+
+
+def _compiled_default(kernel: Kernel, problem: Problem, device: DeviceTraits, is_compiled: IsCompiled) -> TileConfig:
+    """Its config for the problem; where that is not compiled, one for other problems that is."""
+    own = kernel.resolve_config(NO_CONFIG, problem, device)
+    starts = (default.config for default in kernel.defaults if default.runs(problem.dtype, device))
+    others = (kernel.resolve_config(start, problem, device) for start in starts)
+    return next((config for config in (own, *others) if is_compiled(kernel, config)), own)
 
 
 def preferred_of(fit: Iterable[Kernel]) -> Kernel | None:
@@ -136,19 +153,37 @@ def contenders(
 
 
 def _measured(
-    near: Nearby, fit: Mapping[str, Kernel], preferred: Kernel, problem: Problem, device: DeviceTraits
+    near: Nearby,
+    fit: Mapping[str, Kernel],
+    preferred: Kernel,
+    problem: Problem,
+    device: DeviceTraits,
+    is_compiled: IsCompiled,
 ) -> Choice | None:
     measured = forecasts(near.entries, fit, problem, device)
     if not any(contender.point.kernel is preferred for contender in measured):
         return None
-    rivals = _worth_their_fallback(measured)
-    fastest = max(rivals, key=lambda contender: contender.cautious)
-    as_fast = [one for one in rivals if one.cautious >= AS_FAST * fastest.cautious]
-    chosen = min(as_fast, key=lambda contender: _precedence(contender, problem.dtype))
+    rivals = list(_worth_their_fallback(measured))
+    first = _winner(rivals, problem.dtype)
+    chosen, fastest = first
+    while not is_compiled(chosen.point.kernel, chosen.point.config):
+        rivals.remove(chosen)
+        if not rivals:
+            return None
+        chosen, fastest = _winner(rivals, problem.dtype)
     said = _why(_Race(chosen, fastest, len(rivals), near.table), problem)
+    if chosen is not first[0]:
+        said = f"{said.removesuffix('.')}; {first[0].point.kernel.name} goes before it and is not compiled yet."
     if near.table.device != device.name:
         said = f"{said.removesuffix('.')}; this is {_a(device.name)}, of the same compute capability."
     return Choice(chosen.point.kernel, chosen.point.config, f"auto: {said}")
+
+
+def _winner(rivals: Sequence[Forecast], dtype: DTypeName) -> tuple[Forecast, Forecast]:
+    """Who is taken, and who is the fastest."""
+    fastest = max(rivals, key=lambda contender: contender.cautious)
+    as_fast = [one for one in rivals if one.cautious >= AS_FAST * fastest.cautious]
+    return min(as_fast, key=lambda contender: _precedence(contender, dtype)), fastest
 
 
 def may_fall_back(kernel: Kernel) -> bool:

@@ -25,7 +25,8 @@ def _filled(name: str, config: _Config, problem: Problem, capability: tuple[int,
     kernel, multiprocessors = BY_NAME[name], max(multiprocessors, 1)
     assert isinstance(kernel, CudaKernel)
     elements = problem.batch * problem.m * problem.n
-    launch = kernel.plan(problem, dict(config)).main
+    tile = dict(config)
+    launch = kernel.arrange(kernel.inner(problem, tile), tile)
     blocks = launch.grid[0] * launch.grid[1] * launch.grid[2]
     if blocks < multiprocessors:  # a library leaves as many idle: speed over it follows what the tiles waste alone
         return elements * multiprocessors / blocks

@@ -23,7 +23,7 @@ import numpy as np
 
 from kernels.catalog import BY_NAME
 from kernels.model.kernel import ConfigError, CudaKernel, DeviceTraits, Kernel, LibraryKernel, TileConfig
-from kernels.model.numerics import Problem
+from kernels.model.numerics import DTypeName, Problem
 from kernels.selection.fill import filled
 from kernels.selection.tuned import Entry, RankedRow, Trial, doublings
 
@@ -117,12 +117,12 @@ def _points(entries: Iterable[Entry], fit: Mapping[str, Kernel], problem: Proble
     points: _Together = {}
     suited: dict[_Key, TileConfig | None] = {}
     for together in _nearest(entries):
-        rows = [(entry, row) for entry in together for row in _rows(entry, fit, problem)]
-        libraries = [row.gflops for _, row in rows if isinstance(fit[row.kernel], LibraryKernel)]
-        known = max(libraries or [row.gflops for _, row in rows], default=0.0)
+        rows = [(entry, row, asked) for entry in together for row, asked in _rows(entry, fit, problem)]
+        libraries = [row.gflops for _, row, _ in rows if isinstance(fit[row.kernel], LibraryKernel)]
+        known = max(libraries or [row.gflops for _, row, _ in rows], default=0.0)
         distance = doublings(together[0].problem, problem)
-        for entry, row in rows:
-            if (asked := (row.kernel, _items(row.config))) not in suited:
+        for entry, row, asked in rows:
+            if asked not in suited:
                 suited[asked] = _suited(fit[row.kernel], row, problem, device)
             if (config := suited[asked]) is None:
                 continue
@@ -144,21 +144,22 @@ def _is_as_exact(points: list[SpeedPoint], problem: Problem) -> bool:
     return _interpolated(points, known, problem)[0] <= log(EXACT)
 
 
-def _rows(entry: Entry, fit: Mapping[str, Kernel], problem: Problem) -> Iterator[RankedRow]:
-    """What the entry says of kernels that fit: of its very shape, or of one near it.
+def _rows(entry: Entry, fit: Mapping[str, Kernel], problem: Problem) -> Iterator[tuple[RankedRow, _Key]]:
+    """What the entry says of kernels that fit, with kernel and config: of its very shape, or of one near it.
 
     There a config that was tried counts if it went the way that it would for the product at hand: small ones are made
     without the other type.
     """
-    if entry.is_of(problem):
-        yield from (row for row in entry.ranking if row.kernel in fit)
+    is_of_it = entry.is_of(problem)
+    for row, config in entry.ranking_by_config:
+        if row.kernel in fit and (is_of_it or fit[row.kernel].emulated_with is None):
+            yield row, (row.kernel, config)
+    if is_of_it:
         return
-    yield from (row for row in entry.ranking if row.kernel in fit and fit[row.kernel].emulated_with is None)
     there = entry.problem
-    for trial in entry.trials:
-        asked = trial.kernel, _items(trial.config)
-        if trial.kernel in fit and _way(*asked, there) == _way(*asked, problem):
-            yield trial
+    for trial, config in entry.trials_by_config:
+        if trial.kernel in fit and _way(trial.kernel, config, there) == _way(trial.kernel, config, problem):
+            yield trial, (trial.kernel, config)
 
 
 @lru_cache(maxsize=16_384)
@@ -171,8 +172,20 @@ def _way(name: str, config: _Config, problem: Problem) -> tuple[str, ...]:
 
 def _suited(kernel: Kernel, row: RankedRow, problem: Problem, device: DeviceTraits) -> TileConfig | None:
     """Its config as it is for the product at hand; None on another device, or for a kernel that has changed since."""
+    if len(row.config) == len(kernel.parameters):
+        return _valid(kernel.name, _items(row.config), problem.dtype, device)
+    return _resolved(kernel, row.config, problem, device)
+
+
+@lru_cache(maxsize=4096)
+def _valid(name: str, config: _Config, dtype: DTypeName, device: DeviceTraits) -> TileConfig | None:
+    """A full config does not depend on the shape."""
+    return _resolved(BY_NAME[name], dict(config), Problem(1, 1, 1, dtype), device)
+
+
+def _resolved(kernel: Kernel, config: TileConfig, problem: Problem, device: DeviceTraits) -> TileConfig | None:
     try:
-        return kernel.resolve_config(row.config, problem, device)
+        return kernel.resolve_config(config, problem, device)
     except ConfigError:
         return None
 
@@ -182,7 +195,8 @@ def _forecast(points: list[SpeedPoint], problem: Problem, device: DeviceTraits) 
     nearest = points[0]
     if nearest.distance == 0.0:
         return Forecast(nearest, nearest.speed, 1)
-    here = [log(point.speed * _gain(point, problem, device)) for point in points]
+    filling: dict[_Config, float] = {}  # of the product at hand
+    here = [log(point.speed * _gain(point, problem, device, filling)) for point in points]
     total, doubt = _interpolated(points, here, problem)
     return Forecast(nearest, exp(total), len(points), doubt)
 
@@ -209,9 +223,12 @@ def _weights(measured: tuple[_Shape, ...], shape: _Shape) -> tuple[tuple[float, 
     return tuple(found[:count].tolist()), sqrt(max(1 - float(found @ right), 0.0))
 
 
-def _gain(point: SpeedPoint, problem: Problem, device: DeviceTraits) -> float:
+def _gain(point: SpeedPoint, problem: Problem, device: DeviceTraits, filling: dict[_Config, float]) -> float:
     """How much better the product at hand fills tiles and waves than the measured one, in the same config."""
     if not isinstance(point.kernel, CudaKernel):
         return 1.0
-    here, there = (filled(point.kernel, point.config, each, device) for each in (problem, point.entry.problem))
+    here = filling.get(asked := _items(point.config))
+    if here is None:
+        here = filling[asked] = filled(point.kernel, point.config, problem, device)
+    there = filled(point.kernel, point.config, point.entry.problem, device)
     return float((here / there) ** GAIN_EXPONENT)

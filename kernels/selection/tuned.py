@@ -23,6 +23,7 @@ DIRECTORY = Path(__file__).parent.parent / "tuned"
 RUN_BYTES = 16  # in runs of so many bytes kernels move rows that are whole runs; others take longer
 REACH = 2.5  # doublings: farther from a problem a measured shape says nothing of it
 Floats = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
+ConfigItems = tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,9 +47,10 @@ class Trial(RankedRow):
         return self.error_of_baseline is not None and self.error_of_baseline <= 1.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Entry:
-    """A shape in one element type and accuracy class, with all kernels of that class that were measured there."""
+    """A shape in one element type and accuracy class, with all kernels of that class that were measured there. Without
+    slots, for what is worked out once."""
 
     dtype: DTypeName
     accuracy: AccuracyName
@@ -60,11 +62,20 @@ class Entry:
     ranking: tuple[RankedRow, ...]  # fastest first
     trials: tuple[Trial, ...] = ()  # all configs, whose best may be in the ranking or not
 
-    @property
+    @cached_property
     def problem(self) -> Problem:
         return Problem(self.m, self.n, self.k, self.dtype, self.batch)
 
-    @property
+    @cached_property
+    def ranking_by_config(self) -> tuple[tuple[RankedRow, ConfigItems], ...]:
+        """With configs as something that can be looked up by."""
+        return tuple((row, tuple(row.config.items())) for row in self.ranking)
+
+    @cached_property
+    def trials_by_config(self) -> tuple[tuple[Trial, ConfigItems], ...]:
+        return tuple((trial, tuple(trial.config.items())) for trial in self.trials)
+
+    @cached_property
     def shape(self) -> tuple[int, int, int, int]:
         return self.m, self.n, self.k, self.batch
 

@@ -51,6 +51,9 @@ class CpuRunner(Runner):
     def compile_ahead(self, products: Iterable[tuple[Choice, Problem]]) -> None:
         """BLAS is compiled."""
 
+    def is_compiled(self, choice: Choice, problem: Problem) -> bool:
+        return True
+
     @contextmanager
     def compute(self, problem: Problem, choice: Choice, a: HostOperand, b: HostOperand) -> Iterator[Product]:
         _admit(problem)

@@ -32,6 +32,7 @@ class Compiler:
         self._arch = _arch(str(cupy.cuda.Device().compute_capability))
         self._version = ".".join(map(str, nvrtc.getVersion()))
         self._modules: dict[Program, Any] = {}
+        self._known: set[Program] = set()  # that are compiled, here or on disk
 
     def function(self, program: Program, name: str) -> Any:
         """The `extern "C"` function `name`. Raises KernelUnavailable where the source does not compile."""
@@ -57,6 +58,15 @@ class Compiler:
         binary = compile_program(program, self._arch)
         _keep(path, binary)
         return binary
+
+    def has(self, program: Program) -> bool:
+        """Whether it need not be compiled any more. For any thread; what was kept and is gone is compiled again."""
+        if program in self._known:
+            return True
+        if program not in self._modules and not self._path(program).exists():
+            return False
+        self._known.add(program)
+        return True
 
     def _path(self, program: Program) -> Path:
         return self._directory / f"{program.key(self._arch, self._version)}.cubin"

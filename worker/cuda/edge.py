@@ -5,25 +5,22 @@ from __future__ import annotations
 
 import numpy as np
 
-from kernels.model.edge import MAX_EDGE, edge_launch, is_small
+from kernels.model.edge import edge_launch, is_small
 from kernels.model.numerics import Problem
 from worker.cuda.compile import Compiler
 from worker.cuda.dependent_launch import launch_dependent
 from worker.cuda.memory import DeviceMatrix
-from worker.cuda.sources import edge_program
+from worker.cuda.sources import Program, edge_program_of
 
 
 class Edge:
     """The function, and how it is launched: neither it nor the kernel waits for the other's part of C."""
 
-    def __init__(self, compiler: Compiler, problem: Problem, inner: Problem) -> None:
+    def __init__(self, compiler: Compiler, program: Program, problem: Problem, inner: Problem) -> None:
         """Raises KernelUnavailable."""
         self._problem, self._inner = problem, inner
-        narrow = is_small(problem, inner)
-        self._launch = edge_launch(problem, inner, narrow=narrow)
-        least = max(problem.m - inner.m, problem.n - inner.n)
-        vectors = min(size for size in (1, 2, 4, MAX_EDGE) if size >= least)
-        self._function = compiler.function(edge_program(problem, vectors, narrow=narrow), "edge")
+        self._launch = edge_launch(problem, inner, narrow=is_small(problem, inner))
+        self._function = compiler.function(program, "edge")
 
     def multiply(self, a: DeviceMatrix, b: DeviceMatrix, c: DeviceMatrix) -> None:
         """Writes C's rows and columns outside of the kernel's part, on multiprocessors that the kernel before it on the
@@ -41,4 +38,5 @@ class Edge:
 
 def make_edge(compiler: Compiler, problem: Problem, inner: Problem) -> Edge | None:
     """None where `inner`, the kernel's part, is all there is. Raises KernelUnavailable."""
-    return Edge(compiler, problem, inner) if (inner.m, inner.n) != (problem.m, problem.n) else None
+    program = edge_program_of(problem, inner)
+    return None if program is None else Edge(compiler, program, problem, inner)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
@@ -33,7 +33,8 @@ from worker.cuda.memory import DeviceMatrix, Staging, StopWatch, allocate, uploa
 from worker.cuda.operand_cache import Copies, OperandCache
 from worker.cuda.pitch import operand_layout, product_layout
 from worker.cuda.product import ProductBroughtBack, ProductOnDevice, Times
-from worker.cuda.sources import kernel_program
+from worker.cuda.programs import programs_of
+from worker.cuda.sources import Program
 from worker.device.bench import Bench
 from worker.device.runner import HostOperand, Product, Runner
 
@@ -62,14 +63,19 @@ class CudaRunner(Runner):
         return self._telemetry.read()
 
     def compile_ahead(self, products: Iterable[tuple[Choice, Problem]]) -> None:
-        programs = {
-            kernel_program(kernel, choice.config, problem)
-            for choice, problem in products
-            if isinstance(kernel := choice.kernel, CudaKernel)
-            and not (kernel.fallback and kernel.fallback.always(problem))
-        }
-        with ThreadPoolExecutor(usable_cores()) as pool:
-            list(pool.map(self.compiler.binary, programs))
+        asked = {program for choice, problem in products for program in self._programs(choice, problem)}
+        if missing := [program for program in asked if not self.compiler.has(program)]:
+            with ThreadPoolExecutor(usable_cores()) as pool:
+                list(pool.map(self.compiler.binary, missing))
+
+    def is_compiled(self, choice: Choice, problem: Problem) -> bool:
+        return all(map(self.compiler.has, self._programs(choice, problem)))
+
+    def _programs(self, choice: Choice, problem: Problem) -> Collection[Program]:
+        kernel = choice.kernel
+        if not isinstance(kernel, CudaKernel):
+            return ()
+        return programs_of(kernel, choice.config, problem, self.device.traits)
 
     @contextmanager
     def compute(self, problem: Problem, choice: Choice, a: HostOperand, b: HostOperand) -> Iterator[Product]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from kernels.model.edge import MAX_EDGE, is_small
 from kernels.model.kernel import CudaKernel, TileConfig
 from kernels.model.numerics import DTypeName, Problem
 from kernels.model.sources import source_files
@@ -132,6 +133,15 @@ def edge_program(problem: Problem, vectors: int, *, narrow: bool) -> Program:
     transposes = _transposes((problem.transpose_a, problem.transpose_b))
     own = (f"-DVECTORS={vectors}", f"-DNARROW={int(narrow)}")
     return Program(EDGE_SOURCE, (*_common(problem.dtype), *transposes, *own))
+
+
+def edge_program_of(problem: Problem, inner: Problem) -> Program | None:
+    """What multiplies a product's edge; None where `inner`, the kernel's part, is all there is."""
+    least = max(problem.m - inner.m, problem.n - inner.n)
+    if not least:
+        return None
+    vectors = min(size for size in (1, 2, 4, MAX_EDGE) if size >= least)
+    return edge_program(problem, vectors, narrow=is_small(problem, inner))
 
 
 def benchmark_program() -> Program:

@@ -99,10 +99,15 @@ class Runner(ABC):
 
     @abstractmethod
     def compile_ahead(self, products: Iterable[tuple[Choice, Problem]]) -> None:
-        """What these will ask for and is not there yet, by all cores: one after the other would take minutes.
+        """What these will ask for and is not there yet, by all cores: one after the other would take minutes. For any
+        thread.
 
         Raises KernelUnavailable.
         """
+
+    @abstractmethod
+    def is_compiled(self, choice: Choice, problem: Problem) -> bool:
+        """Whether it could be launched without compiling anything. For any thread."""
 
     @abstractmethod
     def compute(

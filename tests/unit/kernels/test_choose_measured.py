@@ -66,6 +66,29 @@ def test_of_equally_fast_libraries_the_more_exact_goes_first(chosen: Chosen) -> 
     assert chosen(*slower, accuracy="bf16").kernel.name == "cublas_bf16"
 
 
+def test_of_what_is_compiled_the_fastest_is_taken() -> None:
+    """And of nothing that is not, while something is."""
+    rows = [row("pipelined", 150.0, WARPS), row("shared_tiled", 140.0, {"tile": 8}), row("cublas", 100.0)]
+    tables, problem = [table(entries=[entry(1024, rows=rows)])], Problem(1024, 1024, 1024, "float32")
+    compiled = {"shared_tiled", "cublas"}
+    found = choose_from(tables, problem, "fp32", GPU, lambda kernel, _: kernel.name in compiled)
+    assert found.kernel.name == "shared_tiled"
+    assert found.why.endswith("(140 GFLOPS); pipelined goes before it and is not compiled yet.")
+    compiled.remove("shared_tiled")
+    assert choose_from(tables, problem, "fp32", GPU, lambda kernel, _: kernel.name in compiled).kernel.name == "cublas"
+    assert choose_from(tables, problem, "fp32", GPU).kernel.name == "pipelined"
+
+
+def test_without_figures_a_config_that_is_compiled_goes_first() -> None:
+    """int32, which the library does not multiply: by default its large products have larger tiles than small ones."""
+    problem = Problem(4096, 4096, 4096, "int32")
+    own = choose_from([], problem, "exact", GPU)
+    small = BY_NAME[own.kernel.name].resolve_config(NO_CONFIG, Problem(33, 17, 29, "int32"), GPU)
+    assert small != own.config
+    assert choose_from([], problem, "exact", GPU, lambda _, config: config == small).config == small
+    assert choose_from([], problem, "exact", GPU, lambda *_: False) == own, "then it is compiled after all"
+
+
 def test_a_config_that_does_not_fit_gives_way_to_the_next(chosen: Chosen) -> None:
     rows = [row("cublas", 10.0), row("register_tiled", 100.0, {"tile": 3}), row("shared_tiled", 50.0, {"tile": 16})]
     assert chosen(entry(1024, rows=rows)).kernel.name == "shared_tiled"

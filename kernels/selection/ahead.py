@@ -1,0 +1,54 @@
+"""What `auto` may take on a device at shapes yet to come: to be compiled before anyone asks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from kernels.catalog import BY_NAME, CATALOG
+from kernels.model.buckets import EXAMPLES
+from kernels.model.kernel import NO_CONFIG, ConfigError, CudaKernel, DeviceTraits, TileConfig
+from kernels.model.numerics import Problem
+from kernels.selection.choose import Choice
+from kernels.selection.defaults import example
+from kernels.selection.tuned import TABLES, Entry, RankedRow, TunedTable, table_for
+
+AHEAD = "It is compiled before it is asked for."
+MIN_SPEED = 0.8  # of the fastest at a shape: what is slower there is not taken nearby
+
+
+def likely_products(device: DeviceTraits, tables: Iterable[TunedTable] = TABLES) -> Iterator[tuple[Choice, Problem]]:
+    """Every config of our kernels that was nearly the fastest at a shape of the device's table, and then the entries'
+    defaults."""
+    table = table_for(device, tables)
+    seen: set[tuple[object, ...]] = set()
+    for entry in table.entries if table is not None else ():
+        for row in (*entry.ranking, *entry.trials):
+            if row.gflops < MIN_SPEED * entry.ranking[0].gflops:
+                continue
+            kernel = BY_NAME[row.kernel]
+            key = row.kernel, entry.dtype, tuple(row.config.items())
+            if key in seen or not isinstance(kernel, CudaKernel) or kernel.unsupported_because(device, entry.dtype):
+                continue
+            seen.add(key)
+            if (config := _resolved(kernel, row, entry, device)) is not None:
+                yield Choice(kernel, config, AHEAD), entry.problem
+    for kernel in CATALOG:
+        if isinstance(kernel, CudaKernel):
+            yield from _defaults(kernel, device)
+
+
+def _resolved(kernel: CudaKernel, row: RankedRow, entry: Entry, device: DeviceTraits) -> TileConfig | None:
+    """None where the kernel has changed since it was measured."""
+    try:
+        return kernel.resolve_config(row.config, entry.problem, device)
+    except ConfigError:
+        return None
+
+
+def _defaults(kernel: CudaKernel, device: DeviceTraits) -> Iterator[tuple[Choice, Problem]]:
+    """For each element type and size of product."""
+    for dtype in kernel.dtypes:
+        if kernel.unsupported_because(device, dtype) is None:
+            for bucket in EXAMPLES:
+                problem = example(bucket, dtype)
+                yield Choice(kernel, kernel.resolve_config(NO_CONFIG, problem, device), AHEAD), problem

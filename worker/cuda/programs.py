@@ -1,0 +1,49 @@
+"""What has to be compiled before a kernel can be launched for a problem: its own program, and those around it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+from kernels.catalog import BY_NAME
+from kernels.model.kernel import CudaKernel, DeviceTraits, TileConfig
+from kernels.model.numerics import DTYPES, Problem
+from worker.cuda.sources import Program, copy_program, edge_program_of, kernel_program, transpose_program
+
+KEPT = 4096
+
+
+def programs_of(kernel: CudaKernel, config: TileConfig, problem: Problem, traits: DeviceTraits) -> frozenset[Program]:
+    """All that `worker/cuda/launch.py` loads for it. `config` is a full one."""
+    return _programs_of(kernel.name, tuple(config.items()), problem, traits)
+
+
+@lru_cache(maxsize=KEPT)
+def _programs_of(
+    name: str, config: tuple[tuple[str, int], ...], problem: Problem, traits: DeviceTraits
+) -> frozenset[Program]:
+    kernel = BY_NAME[name]
+    assert isinstance(kernel, CudaKernel), "what it is made of was one"
+    return frozenset(_programs(kernel, dict(config), problem, traits))
+
+
+def _programs(kernel: CudaKernel, config: TileConfig, problem: Problem, traits: DeviceTraits) -> Iterator[Program]:
+    fallback = kernel.fallback
+    if fallback is not None:
+        always = fallback.always(problem)
+        substitute = fallback.kernel.resolve_config({}, problem, traits)
+        yield from _own(fallback.kernel, substitute, problem, gated=not always)
+        if always:
+            return
+    yield from _own(kernel, config, problem, gated=False)
+
+
+def _own(kernel: CudaKernel, config: TileConfig, problem: Problem, *, gated: bool) -> Iterator[Program]:
+    plan = kernel.plan(problem, config)
+    yield kernel_program(kernel, config, problem, gated=gated)
+    if plan.launched != plan.inner:
+        yield transpose_program(DTYPES[problem.dtype].itemsize, gated=gated)
+    if gated:
+        yield copy_program()
+    if (edge := edge_program_of(problem, plan.inner)) is not None:
+        yield edge
