@@ -3,3 +3,31 @@
 --   workers       zset  live workers by the end of their time
 --   workers:info  hash  their heartbeats
 --   roofs         hash  per device (UUID, or model): its measured roofs
+-- What was measured for `auto`, by model of device:
+--   measured:<model>      hash  per shape: what was measured there; empty where it was only tried
+--   measured:<model>:age  zset  these shapes by when
+--   wanted:<model>        zset  shapes that were asked for and not tried, by when
+--   tune                  string  there while wanted shapes are to be measured at once
+
+local function measured(model)
+  return prefix .. 'measured:' .. model
+end
+
+local function ages(model)
+  return measured(model) .. ':age'
+end
+
+local function wanted(model)
+  return prefix .. 'wanted:' .. model
+end
+
+-- Keeps a text; the oldest shapes beyond the bound go.
+local function keep(model, most, ttl, shape, text)
+  redis.call('HSET', measured(model), shape, text)
+  redis.call('ZADD', ages(model), int(now()), shape)
+  while redis.call('ZCARD', ages(model)) > tonumber(most) do
+    redis.call('HDEL', measured(model), redis.call('ZPOPMIN', ages(model))[1])
+  end
+  redis.call('EXPIRE', measured(model), ttl)
+  redis.call('EXPIRE', ages(model), ttl)
+end

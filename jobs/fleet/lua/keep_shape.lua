@@ -1,0 +1,3 @@
+#!lua
+-- What was measured at a shape.
+keep(unpack(ARGV, 2, 6))
