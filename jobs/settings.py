@@ -12,6 +12,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 HOUR_S, DAY_S = 3600, 86_400
+AutoMeasures = Literal["idle", "asked", "off"]
 
 
 class Settings(BaseSettings):
@@ -108,10 +109,11 @@ class Settings(BaseSettings):
     kernel_cache_dir: Path = Field(
         Path.home() / ".cache" / "matmul-service" / "kernels", description="Compiled kernels are kept here."
     )
-    auto_probes: bool = Field(
-        True,
-        description="Whether a GPU worker measures a few kernels, once, at a shape that `auto` is asked for and no "
-        "table has. Off, the same request takes the same kernel in every process.",
+    auto_measures: AutoMeasures = Field(
+        "idle",
+        description="When GPU workers measure a few kernels at shapes that `auto` is asked for and no table has: "
+        "`idle`, between jobs; `asked`, when `make tune` says so; `off`, never: the same request then takes the same "
+        "kernel in every process.",
     )
     device_cache_bytes: int = Field(2 * GIB, ge=0, description="Device memory for operands kept between jobs.")
 

@@ -1,17 +1,24 @@
-"""Kernels measured at a shape that `auto` is asked for and no table has: what is taken, and what it leaves behind."""
+"""Kernels measured at a shape that no table has: what `auto` takes then, and what measuring leaves behind."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from threading import Event, Thread
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
-from kernels.model.kernel import LibraryKernel
-from kernels.model.numerics import AccuracyName, DTypeName, Problem
-from kernels.selection.choose import contenders
+from jobs.settings import Settings
+from kernels.catalog import BY_NAME
+from kernels.model.kernel import NO_CONFIG, CudaKernel, LibraryKernel
+from kernels.model.numerics import AccuracyName, Problem
+from kernels.selection.choose import choose, contenders
 from worker.device.runner import HostOperand
-from worker.product.probe import Probes
+from worker.process.device_turns import DeviceTurns, DeviceWanted
+from worker.product.auto import AutoChoices
+from worker.product.probe import probe_for
+from worker.product.shapes import AskedShape, Measured
 
 if TYPE_CHECKING:
     from worker.cuda.runner import CudaRunner
@@ -26,7 +33,7 @@ def uncontended(gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def nothing() -> None:
-    """The job is still this attempt's."""
+    """No job wants the device."""
 
 
 def kept_bytes() -> int:
@@ -51,26 +58,102 @@ def kept_bytes() -> int:
 )
 def test_what_is_taken_was_measured_there(runner: CudaRunner, problem: Problem, accuracy: AccuracyName) -> None:
     likely = contenders(problem, accuracy, runner.device.traits)
-    if len(likely) < 2:
+    if len(likely) < 2 or (probe := probe_for(problem, accuracy, runner.device)) is None:
         pytest.skip("no table of this device leaves a doubt at that shape")
-    chosen = Probes(runner).choose(problem, accuracy, nothing)
+    runner.compile_ahead(probe.products)
+    asked, choices = AskedShape(problem, accuracy), AutoChoices(runner)
+    choices.learn({asked.name: Measured(probe.measure(runner, nothing)).text()})
+    chosen = choices.choose(problem, accuracy)
     assert f"probed here at {problem.m}×{problem.n}×{problem.k} (" in chosen.why
     assert any(chosen.kernel is one.point.kernel for one in likely) or isinstance(chosen.kernel, LibraryKernel)
 
 
+def test_what_is_not_compiled_is_not_taken_until_it_is(gpu_settings: Settings, tmp_path: Path) -> None:
+    """Nor compiled while a product waits."""
+    from worker.cuda.runner import CudaRunner
+
+    runner = CudaRunner(gpu_settings.model_copy(update={"kernel_cache_dir": tmp_path}))
+    choices, large = AutoChoices(runner), Problem(3001, 3003, 3005, "float32")
+    best = choose("auto", NO_CONFIG, large, "fp32", runner.device.traits)
+    if isinstance(best.kernel, LibraryKernel):
+        pytest.skip("no table of this device prefers a kernel of ours at that shape")
+    compiled = set(tmp_path.iterdir())
+    assert isinstance(choices.choose(large, "fp32").kernel, LibraryKernel)
+    assert set(tmp_path.iterdir()) == compiled and not runner.is_compiled(best, large)
+    choices.settle(AskedShape(large, "fp32"))
+    assert choices.choose(large, "fp32") == best and runner.is_compiled(best, large)
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("fp32_emulated", Problem(1024, 1024, 1024, "float32")),
+        ("hopper_fp32", Problem(1000, 1000, 1000, "float32")),
+        ("tensor_fp64", Problem(4097, 4096, 512, "float64")),
+    ],
+)
+def test_all_that_a_launch_loads_is_compiled_before(
+    gpu_settings: Settings, tmp_path: Path, name: str, problem: Problem
+) -> None:
+    """Passes, a fallback behind them, an edge."""
+    from worker.cuda.launch import prepare
+    from worker.cuda.runner import CudaRunner
+
+    runner = CudaRunner(gpu_settings.model_copy(update={"kernel_cache_dir": tmp_path}))
+    kernel = BY_NAME[name]
+    assert isinstance(kernel, CudaKernel)
+    if kernel.unsupported_because(runner.device.traits):
+        pytest.skip("the device does not run it")
+    choice = choose(name, NO_CONFIG, problem, kernel.accuracy[problem.dtype], runner.device.traits)
+    runner.compile_ahead([(choice, problem)])
+    compiled = set(tmp_path.iterdir())
+    prepare(runner.compiler, kernel, choice.config, problem)
+    assert set(tmp_path.iterdir()) == compiled
+
+
 def test_kept_operands_stay_and_its_own_memory_goes(runner: CudaRunner) -> None:
     elements = np.ones((300, 300), np.float32)
-    probes = Probes(runner)
-    first = probes.choose(NEW, "fp32", nothing)
-    dtype: DTypeName = "float32"
-    small = Problem(300, 300, 300, dtype)
-    with runner.compute(
-        small, probes.choose(small, "fp32", nothing), HostOperand(elements, "kept"), HostOperand(elements)
-    ) as product:
+    first = probe_for(NEW, "fp32", runner.device)
+    if first is None:
+        pytest.skip("no table of this device leaves a doubt at that shape")
+    first.measure(runner, nothing)
+    small = Problem(300, 300, 300, "float32")
+    choice = choose("cublas", NO_CONFIG, small, "fp32", runner.device.traits)
+    with runner.compute(small, choice, HostOperand(elements, "kept"), HostOperand(elements)) as product:
         product.keep_operands()
     used = kept_bytes()
-    again = Problem(NEW.m + 2, NEW.n, NEW.k, dtype)
-    assert probes.choose(again, "fp32", nothing).kernel is not None
-    assert probes.choose(NEW, "fp32", nothing) is first
+    assert first.measure(runner, nothing)
     assert runner.cache.get("kept") is not None
+    assert kept_bytes() <= used
+
+
+def test_a_job_takes_the_device_from_a_measurement(runner: CudaRunner) -> None:
+    """Between two samples; its memory is free by then."""
+    probe = probe_for(NEW, "fp32", runner.device)
+    if probe is None:
+        pytest.skip("no table of this device leaves a doubt at that shape")
+    runner.compile_ahead(probe.products)
+    turns, began = DeviceTurns(), Event()
+    looks = []
+
+    def check() -> None:
+        looks.append(1)
+        if len(looks) == 6:
+            thread.start()
+        while len(looks) >= 6 and not thread_counted():
+            pass
+        turns.check()
+
+    def thread_counted() -> bool:
+        return turns._jobs > 0
+
+    def job() -> None:
+        with turns.job():
+            began.set()
+
+    thread, used = Thread(target=job), kept_bytes()
+    with pytest.raises(DeviceWanted), turns.spare():
+        probe.measure(runner, check)
+    assert began.wait(10.0) and len(looks) == 6
+    thread.join(10.0)
     assert kept_bytes() <= used

@@ -37,6 +37,7 @@ def measure(bench: Bench, case_run: CaseRun, check: Check) -> Result:
     known["before"] = check_product(bench, problem, accuracy, case_run.spec)
     if not known["before"].passed:
         return case_run.without_figures("incorrect", why_wrong(known["before"]), **known)
+    check()
     if case_run.round == 0:
         known |= _errors(bench)
     taken, watched = _sampled(bench, prepared, case_run, check)

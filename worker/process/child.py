@@ -26,6 +26,7 @@ from jobs.errors import (
     StoreUnavailable,
     TimeLimitExceeded,
 )
+from jobs.fleet.measured import MeasuredShapes
 from jobs.fleet.registry import WorkerRegistry
 from jobs.ledger.interface import Claimed, Ledger, Success
 from jobs.matrices.factory import make_matrix_store
@@ -37,14 +38,16 @@ from jobs.redis.client import connect
 from jobs.settings import Settings
 from worker.benchmark.job import benchmark
 from worker.cpu.runner import CpuRunner
+from worker.device.model import measured_model
 from worker.device.retry import retry_until
 from worker.device.runner import Runner
+from worker.process.device_turns import DeviceTurns
 from worker.process.heartbeat import Heartbeat
 from worker.process.lease import EXIT_FAULT, EXIT_NOT_READY, LeaseKeeper, end_process
 from worker.process.readiness import prove
+from worker.process.spare_time import SpareTime
 from worker.product.batch import multiply_batch
 from worker.product.multiply import Multiplied, multiply
-from worker.product.probe import Probes
 
 CLAIM_TIMEOUT_S = 5.0  # a message given up on is sent again by the sweeper
 WORK_TIMEOUT_S = 60.0  # for what is lost with the attempt: operands to be read, a product to be stored or recorded
@@ -63,10 +66,13 @@ class Child:
         self._runner = runner
         self._ledger = ledger
         self._store = store
-        self._probes = Probes(runner) if settings.auto_probes else None
+        self._turns = DeviceTurns()
         self._rng = np.random.default_rng()  # seeded by the operating system: the check's vectors must not be known
         self._lease = LeaseKeeper(ledger, settings)
-        self._registry = WorkerRegistry(connect(settings), prefix=settings.key_prefix)
+        client = connect(settings)
+        self._registry = WorkerRegistry(client, prefix=settings.key_prefix)
+        shared = MeasuredShapes(client, prefix=settings.key_prefix, model=measured_model(runner.device))
+        self.spare_time = SpareTime(runner, shared, self._turns, settings.auto_measures)
         self.heartbeat = Heartbeat(self._registry, runner, settings)
 
     def prove_ready(self) -> None:
@@ -81,6 +87,10 @@ class Child:
     def run(self, job_id: str, attempt: int) -> None:
         """Claims the job, and others that one launch may compute with it; computes them and records their ends. Returns
         at once where the message is stale."""
+        with self._turns.job():
+            self._run(job_id, attempt)
+
+    def _run(self, job_id: str, attempt: int) -> None:
         claimed = retry_until(lambda: self._claim(job_id, attempt), timeout_s=CLAIM_TIMEOUT_S)
         if not claimed:
             log.debug("a message came for a job that is not waiting", job=job_id, attempt=attempt)
@@ -100,7 +110,13 @@ class Child:
         """One that is wrong falls out alone: each is then computed by itself."""
         try:
             with _errors_named(claimed):
-                done = multiply_batch(claimed, self._runner, rng=self._rng, check_ownership=self._lease.check)
+                done = multiply_batch(
+                    claimed,
+                    self._runner,
+                    auto=self.spare_time.choices,
+                    rng=self._rng,
+                    check_ownership=self._lease.check,
+                )
             return list(zip(claimed, done, strict=True))
         except (DeviceFault, TimeLimitExceeded) as failure:
             return [(each, failure) for each in claimed]
@@ -134,7 +150,7 @@ class Child:
             claimed,
             self._store,
             self._runner,
-            probes=self._probes,
+            auto=self.spare_time.choices,
             rng=self._rng,
             product_ttl_s=self._settings.product_ttl_s,
             check_ownership=lambda: self._lease.check(claimed),
@@ -243,6 +259,7 @@ def start(settings: Settings) -> Child:
         child = Child(settings, make_runner(settings), ledger, make_matrix_store(settings, client))
         child.prove_ready()
         retry_until(child.heartbeat.start, timeout_s=WORK_TIMEOUT_S / 2)
+        child.spare_time.start()
         settle_memory()
     except Exception as error:
         _give_up(error)

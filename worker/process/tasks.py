@@ -34,5 +34,6 @@ def _start(**_: Any) -> None:
 @signals.worker_process_shutdown.connect  # type: ignore[untyped-decorator]
 def _stop(**_: Any) -> None:
     for child in _child:
+        child.spare_time.stop()
         with suppress(MatmulError):  # its time on the register runs out by itself
             child.heartbeat.stop()

@@ -14,13 +14,20 @@ from jobs.matrices.packed import PackedMatrix, pack
 from jobs.models import MatmulRequest, OperandRef, Outcome, ProductInfo
 from kernels.model.numerics import Problem, gflops
 from worker.device.runner import HostOperand, Runner, gathered
+from worker.product.auto import AutoChoices
 from worker.product.multiply import CHANGED, Multiplied, choose_kernel, verified
 
 
 def multiply_batch(
-    jobs: Sequence[Claimed], runner: Runner, *, rng: np.random.Generator, check_ownership: Callable[[], None]
+    jobs: Sequence[Claimed],
+    runner: Runner,
+    *,
+    auto: AutoChoices,
+    rng: np.random.Generator,
+    check_ownership: Callable[[], None],
 ) -> Sequence[Multiplied]:
-    """The products of jobs that agree in all but the elements (`NewJob.batch`). `auto` goes by measured tables.
+    """The products of jobs that agree in all but the elements (`NewJob.batch`). How many there are is chance, so their
+    batch is not measured for `auto`.
 
     Raises JobFailed and its kin where any of them is wrong, and does not say which; StaleAttempt.
     """
@@ -28,7 +35,7 @@ def multiply_batch(
     assert isinstance(request, MatmulRequest), "benchmarks go another way"
     single = request.problem
     problem = replace(single, batch=len(jobs), a_batched=True, b_batched=True)
-    choice = choose_kernel(jobs[0], problem, runner, None, check_ownership)
+    choice = choose_kernel(jobs[0], problem, runner, auto)
     packed_a, packed_b = [_there(job.a) for job in jobs], [_there(job.b) for job in jobs]
     a, b = _stacked(request.a, packed_a), _stacked(request.b, packed_b)
     try:

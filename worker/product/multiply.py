@@ -33,7 +33,7 @@ from kernels.model.numerics import ACCURACY_RANGE, Problem, gflops
 from kernels.selection.choose import Choice, NoKernelError, choose, choose_again
 from worker.check.verify import NOT_CHECKED, check
 from worker.device.runner import HostOperand, Product, Runner, gathered
-from worker.product.probe import Probes
+from worker.product.auto import AutoChoices
 
 CHANGED = "The product changed on its way into the store, so it is not kept."
 
@@ -51,13 +51,13 @@ def multiply(
     store: MatrixStore,
     runner: Runner,
     *,
-    probes: Probes | None = None,
+    auto: AutoChoices,
     rng: np.random.Generator,
     product_ttl_s: float,
     check_ownership: Callable[[], None],
 ) -> Multiplied:
     """The product is in `store` when this returns, or comes along for the job's record. `check_ownership` raises
-    StaleAttempt once the job is lost. Without `probes` what `auto` takes is by measured tables alone.
+    StaleAttempt once the job is lost.
 
     Raises JobFailed and its kin, StoreUnavailable, StaleAttempt.
     """
@@ -65,7 +65,7 @@ def multiply(
     request = job.record.request
     assert isinstance(request, MatmulRequest), "benchmarks go another way"
     problem = request.problem
-    choice = choose_kernel(claimed, problem, runner, probes, check_ownership)
+    choice = choose_kernel(claimed, problem, runner, auto)
     try:
         with (
             _operand(request.a, claimed.a, store) as a,
@@ -95,17 +95,15 @@ def multiply(
     return Multiplied(outcome, packed)
 
 
-def choose_kernel(
-    claimed: Claimed, problem: Problem, runner: Runner, probes: Probes | None, check_ownership: Callable[[], None]
-) -> Choice:
+def choose_kernel(claimed: Claimed, problem: Problem, runner: Runner, auto: AutoChoices) -> Choice:
+    """For one job, or for several whose products are one batch. Raises KernelUnavailable."""
     request = claimed.job.record.request
     assert isinstance(request, MatmulRequest), "benchmarks go another way"
-    """Raises KernelUnavailable, StaleAttempt."""
     try:
         if request.kernel == "auto" and claimed.attempt > 1:
             return choose_again(problem, request.accuracy, runner.device.traits)
-        if request.kernel == "auto" and probes is not None:
-            return probes.choose(problem, request.accuracy, check_ownership)
+        if request.kernel == "auto":
+            return auto.choose(problem, request.accuracy, is_measured=problem == request.problem)
         return choose(request.kernel, request.config, problem, request.accuracy, runner.device.traits)
     except (NoKernelError, ConfigError) as error:
         raise KernelUnavailable(str(error)) from error

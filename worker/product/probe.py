@@ -1,4 +1,4 @@
-"""What `auto` takes at a shape that no table has: a few kernels are measured there, once, before the product.
+"""A few kernels measured at a shape that no table has, so that `auto` knows what is the fastest there.
 
 A table says at best what is likely between its shapes; where a library's kernel changes, or how many parts it cuts k
 into, only measuring tells. PyTorch's TunableOp and cuDNN's benchmark mode do the same at a shape's first use.
@@ -6,17 +6,16 @@ into, only measuring tells. PyTorch's TunableOp and cuDNN's benchmark mode do th
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 
-import structlog
-
-from jobs.benchmarks.cases import expand
+from jobs.benchmarks.cases import Case, expand
 from jobs.benchmarks.records import CaseRecord
 from jobs.benchmarks.spec import BenchmarkSpec, KernelAxis, Shape, TimingSpec
+from jobs.fleet.workers import DeviceInfo
+from kernels.catalog import BY_NAME
 from kernels.model.kernel import NO_CONFIG, Kernel
 from kernels.model.numerics import AccuracyName, Problem
-from kernels.selection.choose import Choice, candidates, choose, choose_from, contenders, preferred_of
+from kernels.selection.choose import Choice, candidates, choose, contenders, preferred_of
 from kernels.selection.forecast import Forecast
 from kernels.selection.ranking import compared, error_ratio
 from kernels.selection.tuned import Entry, Trial, TunedTable
@@ -27,65 +26,60 @@ from worker.device.runner import Runner
 TIMING = TimingSpec(rounds=1, warmup_ms=1.0, min_samples=3, max_samples=5, min_time_s=0.0, timeout_s=1.0)
 LAUNCHES = 12  # of each kernel, about: warmed up, checked twice, sampled
 LONGEST_S = 2.0  # by the forecasts; a longer product is taken as the table says
+LONGEST_LAUNCH_S = 0.02  # and a longer launch: a job that arrives waits for it
 OTHER_OPERANDS = 1.01  # errors of two kernels over each other move by about so much with the operands
-KEPT = 4096  # shapes
-
-log = structlog.get_logger(__name__)
 
 
-class Probes:
-    """For one process, which forgets them at its end. For use by one thread."""
+class Probe:
+    """What is to be measured at a shape, and how."""
 
-    def __init__(self, runner: Runner) -> None:
-        self._runner = runner
-        self._taken: dict[tuple[Problem, AccuracyName], Choice] = {}
+    def __init__(self, spec: BenchmarkSpec, preferred: Kernel, device: DeviceInfo) -> None:
+        self._spec, self._preferred, self._device = spec, preferred, device
+        self._cases: tuple[Case, ...] = tuple(case for case in expand(spec, device) if case.skip is None)
 
-    def choose(self, problem: Problem, accuracy: AccuracyName, check: Check) -> Choice:
-        """As `choose("auto", …)`, from a shape's first use on by what was measured at it.
+    @property
+    def products(self) -> Iterator[tuple[Choice, Problem]]:
+        """What has to be compiled for it."""
+        for case in self._cases:
+            yield Choice(BY_NAME[case.kernel], case.config, "It is measured."), case.problem
 
-        Raises NoKernelError, ConfigError, DeviceFault, and what `check` raises.
+    def measure(self, runner: Runner, check: Check) -> tuple[Entry, ...]:
+        """Nothing where a library, or what is preferred, could not be measured: nothing can be held against it. Memory
+        kept for jobs stays, and what it takes is free again when this returns.
+
+        Raises DeviceFault, and what `check` raises.
         """
-        known = self._taken.get((problem, accuracy))
-        if known is None:
-            known = self._chosen(problem, accuracy, check)
-            if len(self._taken) == KEPT:
-                self._taken.pop(next(iter(self._taken)))
-            self._taken[problem, accuracy] = known
-        return known
-
-    def _chosen(self, problem: Problem, accuracy: AccuracyName, check: Check) -> Choice:
-        traits = self._runner.device.traits
-        expected = choose("auto", NO_CONFIG, problem, accuracy, traits)
-        likely, preferred = contenders(problem, accuracy, traits), preferred_of(candidates(problem, accuracy, traits))
-        if preferred is None or not _is_worth_it(likely, expected, preferred, problem):
-            return expected
-        started = time.monotonic()
-        besides = {preferred.name: {}, expected.kernel.name: dict(expected.config)}
-        table = self._measured(_spec(likely, besides, problem), preferred, check)
-        chosen = choose_from([table], problem, accuracy, traits) if table is not None else expected
-        seconds = round(time.monotonic() - started, 3)
-        log.info("probed", shape=(problem.m, problem.n, problem.k), kernel=chosen.kernel.name, seconds=seconds)
-        return chosen
-
-    def _measured(self, spec: BenchmarkSpec, preferred: Kernel, check: Check) -> TunedTable | None:
-        """None where a library, or what is preferred, could not be measured: nothing can be held against it."""
-        device = self._runner.device
-        cases = [case for case in expand(spec, device) if case.skip is None]
-        with InProcess(self._runner, alone=False) as measurer:
-            case_runs = (CaseRun(case, 0, 1, spec, spec.timing, device) for case in cases)
+        with InProcess(runner, alone=False) as measurer:
+            case_runs = (CaseRun(case, 0, 1, self._spec, self._spec.timing, self._device) for case in self._cases)
             records = [measurer.measure(case_run, check)[0] for case_run in case_runs]
         counted = {record.case: record for record in records if _counts(record)}
-        needed = {preferred.name, *(case.kernel for case in cases if case.is_baseline)}
+        needed = {self._preferred.name, *(case.kernel for case in self._cases if case.is_baseline)}
         if not needed <= {record.kernel for record in counted.values()}:
-            return None
-        return TunedTable(
-            device=device.name,
-            device_class=device.device_class,
-            compute_capability=device.compute_capability,
-            multiprocessors=device.multiprocessors,
-            sources=(),
-            entries=tuple(_entries(counted)),
-        )
+            return ()
+        return tuple(_entries(counted))
+
+
+def probe_for(problem: Problem, accuracy: AccuracyName, device: DeviceInfo) -> Probe | None:
+    """None where the tables leave no doubt, or settling it would take too long. Raises NoKernelError, ConfigError."""
+    traits = device.traits
+    expected = choose("auto", NO_CONFIG, problem, accuracy, traits)
+    likely, preferred = contenders(problem, accuracy, traits), preferred_of(candidates(problem, accuracy, traits))
+    if preferred is None or not _is_worth_it(likely, expected, preferred, problem):
+        return None
+    besides = {preferred.name: {}, expected.kernel.name: dict(expected.config)}
+    return Probe(_spec(likely, besides, problem), preferred, device)
+
+
+def table_of(entries: tuple[Entry, ...], device: DeviceInfo) -> TunedTable:
+    """What was measured at one shape, as `choose_from` reads it."""
+    return TunedTable(
+        device=device.name,
+        device_class=device.device_class,
+        compute_capability=device.compute_capability,
+        multiprocessors=device.multiprocessors,
+        sources=(),
+        entries=entries,
+    )
 
 
 def _is_worth_it(likely: Sequence[Forecast], expected: Choice, preferred: Kernel, problem: Problem) -> bool:
@@ -93,8 +87,11 @@ def _is_worth_it(likely: Sequence[Forecast], expected: Choice, preferred: Kernel
     if not likely:
         return False
     alone = all(one.point.kernel is expected.kernel and one.point.config == expected.config for one in likely)
-    launches_s = (problem.flops / (one.point.row.gflops * 1e9) for one in likely)
-    return not (alone and expected.kernel is preferred) and LAUNCHES * sum(launches_s) <= LONGEST_S
+    launches_s = [problem.flops / (one.point.row.gflops * 1e9) for one in likely]
+    # The library is measured besides; a forecast's speed is over its own.
+    longest_s = max(launch_s * max(one.speed, 1.0) for launch_s, one in zip(launches_s, likely, strict=True))
+    is_short = LAUNCHES * sum(launches_s) <= LONGEST_S and longest_s <= LONGEST_LAUNCH_S
+    return is_short and not (alone and expected.kernel is preferred)
 
 
 def _spec(likely: Sequence[Forecast], besides: Mapping[str, dict[str, int]], problem: Problem) -> BenchmarkSpec:

@@ -18,16 +18,19 @@ from typing import Any
 import numpy as np
 
 from benchmarks.recorded import compact
+from jobs.fleet.measured import MeasuredShapes
 from jobs.ledger.interface import Claimed
 from jobs.matrices.factory import make_matrix_store
 from jobs.matrices.interface import MatrixStore, MatrixWriter
 from jobs.models import ANONYMOUS, Job, JobRecord, new_id, product_id
+from jobs.redis.client import connect
 from jobs.settings import Settings
+from worker.device.model import measured_model
 from worker.device.runner import Runner
 from worker.process.child import make_runner
 from worker.process.main import prepare_environment
+from worker.product.auto import AutoChoices
 from worker.product.multiply import multiply
-from worker.product.probe import Probes
 
 WARM_UPS, SAMPLES = 2, 9
 
@@ -74,7 +77,7 @@ class Steps:
         """Milliseconds. `check`: from the product on the device to its verdict; `store`: from there to the end, without
         the copy from the device, which is in it but for small products: those come back before their check."""
         self.open_s = 0.0
-        measured = run().measured
+        measured = run().outcome.measured
         ended_at = time.perf_counter()
         return {
             "open_ms": 1e3 * self.open_s,
@@ -88,7 +91,10 @@ class Steps:
 
 def medians(records: Iterator[JobRecord], settings: Settings) -> Iterator[dict[str, float]]:
     store, runner = make_matrix_store(settings), make_runner(settings)
-    steps, probes, rng = Steps(store, runner), Probes(runner), np.random.default_rng()
+    steps, choices, rng = Steps(store, runner), AutoChoices(runner), np.random.default_rng()
+    with connect(settings) as client:
+        model = measured_model(runner.device)
+        choices.learn(MeasuredShapes(client, prefix=settings.key_prefix, model=model).all())
 
     def one(record: JobRecord) -> dict[str, float]:
         again = record.model_copy(update={"id": new_id("job")})
@@ -98,13 +104,15 @@ def medians(records: Iterator[JobRecord], settings: Settings) -> Iterator[dict[s
                 Claimed(job, attempt=1),
                 store,
                 runner,
-                probes=probes,
+                auto=choices,
                 rng=rng,
                 product_ttl_s=settings.product_ttl_s,
                 check_ownership=lambda: None,
             )
         )
         store.delete(product_id(job.id, job.record.attempt), owner=ANONYMOUS)
+        if (met := choices.next_met()) is not None:  # as between the jobs of a worker
+            choices.settle(met[0])
         return found
 
     for record in records:

@@ -1,4 +1,4 @@
-"""What `auto` takes at a shape that no table has: kernels are measured there once, on a GPU that is simulated here."""
+"""What `auto` takes where kernels were measured at a shape that no table has, on a GPU that is simulated here."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ import pytest
 
 from jobs.benchmarks.cases import Case
 from jobs.benchmarks.spec import DataSpec
-from jobs.errors import KernelUnavailable, StaleAttempt
+from jobs.errors import KernelUnavailable, OutOfDeviceMemory
 from kernels.catalog import BY_NAME
 from kernels.model.kernel import NO_CONFIG
-from kernels.model.numerics import Problem
-from kernels.selection.choose import Choice, choose, contenders
+from kernels.model.numerics import AccuracyName, Problem
+from kernels.selection.choose import Choice, choose, choose_from, contenders
 from kernels.selection.tuned import TABLES, Entry, nearby
 from tests.support.workers.simulated import Behaviour, SimulatedBench, SimulatedRunner
 from worker.device.bench import Bench, ProductErrors, Watched
+from worker.process.device_turns import DeviceWanted
 from worker.product import probe
-from worker.product.probe import Probes
+from worker.product.probe import probe_for, table_of
+from worker.product.shapes import AskedShape, Measured, read_measured, shape_named
 
 Speed = Callable[[Case], float]  # microseconds of a launch
 LIBRARY_ERROR = 1e-6
@@ -59,7 +61,16 @@ def only(kernel: str, fast_us: float = 20.0, slow_us: float = 100.0, **config: i
 
 
 def nothing() -> None:
-    """The job is still this attempt's."""
+    """No job wants the device."""
+
+
+def taken(runner: Timed, problem: Problem, accuracy: AccuracyName, check: Callable[[], None] = nothing) -> Choice:
+    """Once what is worth it was measured there."""
+    found, traits = probe_for(problem, accuracy, runner.device), runner.device.traits
+    entries = found.measure(runner, check) if found is not None else ()
+    if not entries:
+        return choose("auto", NO_CONFIG, problem, accuracy, traits)
+    return choose_from([table_of(entries, runner.device)], problem, accuracy, traits)
 
 
 def test_there_is_a_doubt_at_the_shape_of_these_tests() -> None:
@@ -68,23 +79,21 @@ def test_there_is_a_doubt_at_the_shape_of_these_tests() -> None:
     assert len(likely) <= 6
 
 
-def test_the_fastest_there_is_taken_and_remembered() -> None:
+def test_the_fastest_there_is_taken() -> None:
     runner = Timed(only("fp32_emulated"), lambda case: LIBRARY_ERROR * (1.0 if case.kernel == "cublas" else 0.9))
-    probes = Probes(runner)
-    chosen = probes.choose(NEW, "fp32", nothing)
+    chosen = taken(runner, NEW, "fp32")
     assert chosen.kernel.name == "fp32_emulated"
     assert chosen.why.startswith("auto: fp32_emulated was the fastest of ")
     assert " kernels probed here at 701×903×1203 (" in chosen.why and "5.00 times cublas" in chosen.why
-    assert probes.choose(NEW, "fp32", nothing) is chosen
     assert runner.behaviour.benches == 1
     assert {case.problem for case in runner.cases} == {NEW}
 
 
-@pytest.mark.parametrize(("error", "taken"), [(1.0, "cublas"), (1.5, "cublas"), (0.98, "fp32_emulated")])
-def test_what_is_less_exact_than_the_library_there_is_not_taken(error: float, taken: str) -> None:
+@pytest.mark.parametrize(("error", "expected"), [(1.0, "cublas"), (1.5, "cublas"), (0.98, "fp32_emulated")])
+def test_what_is_less_exact_than_the_library_there_is_not_taken(error: float, expected: str) -> None:
     """Nor what is just as exact on these operands: on others it may be less so."""
     runner = Timed(only("fp32_emulated"), lambda case: LIBRARY_ERROR * (1.0 if case.kernel == "cublas" else error))
-    assert Probes(runner).choose(NEW, "fp32", nothing).kernel.name == taken
+    assert taken(runner, NEW, "fp32").kernel.name == expected
 
 
 def test_of_configs_that_are_as_exact_the_fastest_is_taken() -> None:
@@ -94,7 +103,7 @@ def test_of_configs_that_are_as_exact_the_fastest_is_taken() -> None:
         return LIBRARY_ERROR * (1.0 if case.kernel == "cublas" else 9.0 / case.config.get("min_products", 9) ** 2 * 4)
 
     runner = Timed(lambda case: 100.0 if case.kernel == "cublas" else 3.0 * case.config.get("min_products", 30), error)
-    chosen = Probes(runner).choose(NEW, "fp32", nothing)
+    chosen = taken(runner, NEW, "fp32")
     assert (chosen.kernel.name, chosen.config["min_products"]) == ("fp32_emulated", 7)
 
 
@@ -107,7 +116,7 @@ def test_a_config_that_loses_a_row_is_not_as_exact() -> None:
     runner = Timed(lambda case: 100.0 if case.kernel == "cublas" else 3.0 * case.config.get("min_products", 30))
     runner._error = lambda case: LIBRARY_ERROR * (1.0 if case.kernel == "cublas" else 0.5)
     runner.of_worst_row = lambda case: LIBRARY_ERROR if case.kernel == "cublas" else of_worst_row(case)
-    chosen = Probes(runner).choose(NEW, "fp32", nothing)
+    chosen = taken(runner, NEW, "fp32")
     assert (chosen.kernel.name, chosen.config["min_products"]) == ("fp32_emulated", 8)
 
 
@@ -115,7 +124,7 @@ def test_a_kernel_is_tried_in_its_default_config_too() -> None:
     """As it is nearby, it was best at another shape."""
     runner = Timed(only("cublas"))
     problem = Problem(463, 53, 121, "float32")
-    Probes(runner).choose(problem, "fp32", nothing)
+    taken(runner, problem, "fp32")
     tried = [case.config for case in runner.cases if case.kernel == "cluster_split_k"]
     assert len(tried) > len(
         [one for one in contenders(problem, "fp32", runner.device.traits) if one.point.kernel.name == "cluster_split_k"]
@@ -128,7 +137,7 @@ def test_what_is_preferred_without_figures_is_measured_besides() -> None:
     runner = Timed(only("cluster_split_k"))
     assert choose("auto", NO_CONFIG, problem, "tf32", runner.device.traits).kernel.name == "cublas_tf32"
     assert "cublas_tf32" not in [one.point.kernel.name for one in contenders(problem, "tf32", runner.device.traits)]
-    assert Probes(runner).choose(problem, "tf32", nothing).kernel.name == "cluster_split_k"
+    assert taken(runner, problem, "tf32").kernel.name == "cluster_split_k"
     assert "cublas_tf32" in {case.kernel for case in runner.cases}
 
 
@@ -136,7 +145,7 @@ def test_so_it_is_where_tables_say_that_another_is_faster() -> None:
     """float32 to bf16: TF32 of ours leads, and its baseline is the library's TF32."""
     problem = Problem(703, 411, 1111, "float32")
     runner = Timed(only("hopper_tf32"))
-    chosen = Probes(runner).choose(problem, "bf16", nothing)
+    chosen = taken(runner, problem, "bf16")
     assert chosen.kernel.name == "hopper_tf32" and "probed here" in chosen.why
     assert "cublas_bf16" in {case.kernel for case in runner.cases}
 
@@ -149,7 +158,7 @@ def test_what_tables_would_take_is_measured_besides(monkeypatch: pytest.MonkeyPa
     expected = Choice(kernel, kernel.resolve_config(NO_CONFIG, NEW, runner.device.traits), "by tables")
     monkeypatch.setattr(probe, "contenders", lambda *_: likely)
     monkeypatch.setattr(probe, "choose", lambda *_: expected)
-    assert Probes(runner).choose(NEW, "fp32", nothing).kernel is kernel
+    assert taken(runner, NEW, "fp32").kernel is kernel
 
 
 def test_far_from_all_that_was_measured_it_is_settled_by_measuring_too() -> None:
@@ -158,7 +167,7 @@ def test_far_from_all_that_was_measured_it_is_settled_by_measuring_too() -> None
     runner = Timed(only("hopper_bf16"))
     assert nearby(problem, "bf16", runner.device.traits) is None
     assert choose("auto", NO_CONFIG, problem, "bf16", runner.device.traits).kernel.name == "cublas"
-    assert Probes(runner).choose(problem, "bf16", nothing).kernel.name == "hopper_bf16"
+    assert taken(runner, problem, "bf16").kernel.name == "hopper_bf16"
 
 
 @pytest.mark.parametrize("what", ["contended", "throttled", "refused"])
@@ -166,11 +175,8 @@ def test_where_measuring_says_nothing_the_tables_decide(what: str) -> None:
     watched = Watched(contended=what == "contended", throttled=what == "throttled")
     runner = Timed(only("fp32_emulated"), lambda _: 0.0, watched=watched)
     runner.refused = "cublas" if what == "refused" else ""
-    expected = choose("auto", NO_CONFIG, NEW, "fp32", runner.device.traits)
-    probes = Probes(runner)
-    assert probes.choose(NEW, "fp32", nothing) == expected
-    assert probes.choose(NEW, "fp32", nothing) == expected
-    assert runner.behaviour.benches == 1, "a device that others use is not asked again and again"
+    assert taken(runner, NEW, "fp32") == choose("auto", NO_CONFIG, NEW, "fp32", runner.device.traits)
+    assert runner.behaviour.benches == 1
 
 
 def test_where_what_is_preferred_cannot_be_measured_the_tables_decide(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,10 +189,10 @@ def test_where_what_is_preferred_cannot_be_measured_the_tables_decide(monkeypatc
     expected = Choice(kernel, kernel.resolve_config(NO_CONFIG, small, runner.device.traits), "by tables")
     monkeypatch.setattr(probe, "contenders", lambda *_: likely)
     monkeypatch.setattr(probe, "choose", lambda *_: expected)
-    assert Probes(runner).choose(small, "exact", nothing) is expected
-    assert runner.behaviour.benches == 1
+    asked = probe_for(small, "exact", runner.device)
+    assert asked is not None and asked.measure(runner, nothing) == ()
     runner.behaviour.watched = Watched()
-    assert "probed here" in Probes(runner).choose(small, "exact", nothing).why
+    assert asked.measure(runner, nothing)
 
 
 def recorded() -> Entry:
@@ -201,35 +207,66 @@ def recorded() -> Entry:
         recorded().problem,
         Problem(200, 2400, 300, "float32"),
         Problem(30_001, 30_001, 30_001, "float32"),
+        Problem(9_001, 9_001, 9_001, "float32"),
         Problem(64, 64, 64, "int32"),
     ],
-    ids=["measured", "clear", "long", "of a type that was not measured"],
+    ids=["measured", "clear", "long", "long for a job that arrives", "of a type that was not measured"],
 )
 def test_there_is_no_probe_without_a_doubt_or_without_the_time_to_settle_it(problem: Problem) -> None:
-    runner = Timed(only("cublas"))
-    assert Probes(runner).choose(problem, "fp32" if problem.dtype == "float32" else "exact", nothing) == choose(
-        "auto", NO_CONFIG, problem, "fp32" if problem.dtype == "float32" else "exact", runner.device.traits
-    )
-    assert runner.behaviour.benches == 0
+    device = Timed(only("cublas")).device
+    assert probe_for(problem, "fp32" if problem.dtype == "float32" else "exact", device) is None
+    assert probe_for(NEW, "fp32", device) is not None
 
 
-def test_a_job_that_is_lost_meanwhile_ends_it_and_nothing_is_remembered() -> None:
-    def lost() -> None:
-        raise StaleAttempt
+def test_where_a_job_arrives_it_ends() -> None:
+    def wanted() -> None:
+        raise DeviceWanted
 
     runner = Timed(only("fp32_emulated"), lambda _: 0.0)
-    probes = Probes(runner)
-    with pytest.raises(StaleAttempt):
-        probes.choose(NEW, "fp32", lost)
-    assert probes.choose(NEW, "fp32", nothing).kernel.name in ("fp32_emulated", "cublas")
+    with pytest.raises(DeviceWanted):
+        taken(runner, NEW, "fp32", wanted)
+    assert taken(runner, NEW, "fp32").kernel.name in ("fp32_emulated", "cublas")
     assert runner.behaviour.benches == 2
 
 
-def test_the_oldest_shape_is_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probe, "KEPT", 2)
+def test_a_device_without_memory_for_it_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OutOfDeviceMemory
+
+    runner = Timed(only("fp32_emulated"), lambda _: 0.0)
+    monkeypatch.setattr(runner.behaviour, "on_prepare", full)
+    assert taken(runner, NEW, "fp32") == choose("auto", NO_CONFIG, NEW, "fp32", runner.device.traits)
+
+
+def test_what_has_to_be_compiled_is_known_before() -> None:
     runner = Timed(only("cublas"))
-    probes = Probes(runner)
-    shapes = [Problem(701, 903, 1203 + more, "float32") for more in range(3)]
-    for problem in (*shapes, shapes[2], shapes[0]):
-        probes.choose(problem, "fp32", nothing)
-    assert runner.behaviour.benches == 4
+    found = probe_for(NEW, "fp32", runner.device)
+    assert found is not None
+    compiled = {(choice.kernel.name, tuple(choice.config.items())) for choice, _ in found.products}
+    found.measure(runner, nothing)
+    assert compiled == {(case.kernel, tuple(case.config.items())) for case in runner.cases}
+
+
+def test_figures_survive_as_a_text() -> None:
+    runner = Timed(only("fp32_emulated"), lambda case: LIBRARY_ERROR * (1.0 if case.kernel == "cublas" else 0.9))
+    found = probe_for(NEW, "fp32", runner.device)
+    assert found is not None
+    measured = Measured(found.measure(runner, nothing))
+    assert len(measured.entries[0].ranking) > 1 and measured.entries[0].trials
+    assert read_measured(measured.text(), "NEW") == measured
+    assert read_measured(measured.text().replace("gflops", "speed"), "NEW") is None
+
+
+@pytest.mark.parametrize(
+    ("problem", "name"),
+    [
+        (NEW, "float32 fp32 701x903x1203x1"),
+        (Problem.in_batch(4, 5, 6, "float32", 7), "float32 fp32 4x5x6x7"),
+        (Problem(4, 5, 6, "float32", transpose_a=True, transpose_b=True), "float32 fp32 4x5x6x1 at bt"),
+    ],
+)
+def test_a_shape_has_a_name_that_leads_back_to_it(problem: Problem, name: str) -> None:
+    asked = AskedShape(problem, "fp32")
+    assert asked.name == name
+    assert shape_named(name) == (None if problem.transpose_a else asked)
+    assert shape_named(name.replace("float32", "float31")) is None and shape_named("?") is None

@@ -1,0 +1,80 @@
+"""Whose turn it is on the device: jobs always, what can wait only between them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Condition
+
+from jobs.errors import MatmulError
+
+
+class DeviceWanted(MatmulError):
+    """A job wants the device, so what can wait gives it back."""
+
+    type = "device_wanted"
+
+
+class DeviceTurns:
+    """For any threads. Jobs do not exclude each other; only one piece of other work has the device at a time."""
+
+    def __init__(self) -> None:
+        self._changed = Condition()
+        self._jobs = 0
+        self._is_lent = False
+        self._is_closed = False
+        self._free_since = time.monotonic()
+
+    @contextmanager
+    def job(self) -> Iterator[None]:
+        """Counts at once, and then waits until the device is given back."""
+        with self._changed:
+            self._jobs += 1
+            try:
+                self._changed.wait_for(lambda: not self._is_lent)
+            except BaseException:
+                self._jobs -= 1
+                raise
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._jobs -= 1
+                self._free_since = time.monotonic()
+                self._changed.notify_all()
+
+    @contextmanager
+    def spare(self) -> Iterator[None]:
+        """The device, for work that calls `check` often. Raises DeviceWanted where there is a job."""
+        with self._changed:
+            self.check()
+            self._is_lent = True
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._is_lent = False
+                self._changed.notify_all()
+
+    def check(self) -> None:
+        """Raises DeviceWanted once there is a job, or the process ends."""
+        if self._jobs or self._is_closed:
+            raise DeviceWanted
+
+    def wait_until_quiet(self, quiet_s: float) -> bool:
+        """Until there has been no job for so long; False once the process ends."""
+        with self._changed:
+            while not self._is_closed:
+                left = None if self._jobs else self._free_since + quiet_s - time.monotonic()
+                if left is not None and left <= 0:
+                    return True
+                self._changed.wait(left)
+            return False
+
+    def close(self) -> None:
+        """Nothing is lent any more. Waits until what is lent is given back."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: not self._is_lent)

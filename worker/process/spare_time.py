@@ -1,0 +1,174 @@
+"""What a child does between jobs: it compiles what is likely to be asked for, and measures shapes for `auto`.
+
+A thread of its own. It has the device only while no job is claimed, and gives it back as soon as one arrives.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from threading import Event, Thread
+
+import structlog
+
+from jobs.errors import DeviceFault, KernelUnavailable, StoreFull, StoreUnavailable
+from jobs.fleet.measured import MeasuredShapes
+from jobs.settings import AutoMeasures
+from kernels.model.kernel import ConfigError
+from kernels.model.numerics import Problem
+from kernels.selection.ahead import likely_products
+from kernels.selection.choose import Choice, NoKernelError
+from worker.device.runner import Runner
+from worker.process.device_turns import DeviceTurns, DeviceWanted
+from worker.process.lease import EXIT_FAULT, end_process
+from worker.product.auto import AutoChoices
+from worker.product.probe import Probe, probe_for
+from worker.product.shapes import AskedShape, Measured, shape_named
+
+QUIET_S = 0.5  # without a job, before anything is begun: the products of a burst come first
+LOOK_EVERY_S = 5.0  # at what other workers measured, and at what is wanted
+MAX_OPEN = 256  # shapes met here that another worker began
+
+log = structlog.get_logger(__name__)
+
+
+class SpareTime:
+    """One per child. `end` ends the process; tests pass their own, and call `step` without the thread."""
+
+    def __init__(
+        self,
+        runner: Runner,
+        shared: MeasuredShapes,
+        turns: DeviceTurns,
+        mode: AutoMeasures,
+        *,
+        end: Callable[[int], None] = end_process,
+    ) -> None:
+        self.choices = AutoChoices(runner, on_met=self._wake)
+        self._runner, self._shared, self._turns, self._mode, self._end = runner, shared, turns, mode, end
+        self._ahead: Iterator[tuple[Choice, Problem]] = likely_products(runner.device.traits)
+        self._open: dict[str, AskedShape] = {}
+        self._has_read = mode == "off"
+        self._look_at = 0.0  # time.monotonic()
+        self._work = Event()
+
+    def start(self) -> None:
+        Thread(target=self._run, name="spare time", daemon=True).start()
+
+    def stop(self) -> None:
+        """When the process ends: the device is given back."""
+        self._turns.close()
+        self._wake()
+
+    def _wake(self) -> None:
+        self._work.set()
+
+    def _run(self) -> None:
+        while self._turns.wait_until_quiet(QUIET_S):
+            self._work.clear()
+            if not self._stepped():
+                self._work.wait(LOOK_EVERY_S)
+
+    def _stepped(self) -> bool:
+        """Whether there may be more to do now. What goes wrong with one shape is no reason to end."""
+        try:
+            return self.step()
+        except DeviceWanted:
+            return True
+        except (StoreUnavailable, StoreFull) as error:
+            log.debug("the job store does not serve; measuring waits", reason=error.type)
+        except (KernelUnavailable, NoKernelError, ConfigError) as error:
+            log.warning("nothing could be prepared for a shape", reason=str(error))
+        except DeviceFault as error:
+            log.error("the device failed while nothing but a measurement ran", reason=error.detail)
+            self._end(EXIT_FAULT)
+        except Exception:
+            log.exception("work between jobs broke off")
+        return False
+
+    def step(self) -> bool:
+        """One piece of work; False where there was none."""
+        if not self._has_read:
+            self.choices.learn(self._shared.all())
+            self._has_read = True
+        if (met := self.choices.next_met()) is not None:
+            self._attend(*met)
+            return True
+        if (likely := next(self._ahead, None)) is not None:
+            self._runner.compile_ahead([likely])
+            return True
+        return self._mode != "off" and time.monotonic() >= self._look_at and self._look()
+
+    # ---- one shape ----
+    def _attend(self, asked: AskedShape, is_measured: bool) -> None:
+        """The best that is known is taken, and what is in doubt is measured or listed."""
+        self.choices.settle(asked)
+        if (
+            self._mode == "off"
+            or not is_measured
+            or (probe := probe_for(asked.problem, asked.accuracy, self._runner.device)) is None
+        ):
+            return
+        if self._mode == "idle":
+            self._measure(asked, probe)
+        elif not self._adopt({asked.name: asked}):
+            self._shared.want([asked.name])
+            self._leave_open(asked)
+
+    def _measure(self, asked: AskedShape, probe: Probe) -> None:
+        """Once for all workers, and unless a job comes in between."""
+        with suppress(KernelUnavailable):  # the record of its case says so
+            self._runner.compile_ahead(probe.products)
+        if not self._shared.begin(asked.name):
+            if not self._adopt({asked.name: asked}):
+                self._leave_open(asked)
+            return
+        started = time.monotonic()
+        try:
+            with self._turns.spare():
+                entries = probe.measure(self._runner, self._turns.check)
+        except DeviceWanted:
+            self._shared.put_back(asked.name)
+            self._look_at = 0.0
+            raise
+        seconds = round(time.monotonic() - started, 3)
+        log.info("measured a shape for auto", shape=asked.name, figures=bool(entries), seconds=seconds)
+        if entries:
+            text = Measured(entries).text()
+            self._shared.keep(asked.name, text)
+            self._learn(asked, text)
+
+    def _look(self) -> bool:
+        """At what others measured meanwhile, and at the shape asked for last that waits."""
+        self._look_at = time.monotonic() + LOOK_EVERY_S
+        self._adopt(dict(self._open))
+        if self._mode == "asked" and not self._shared.is_asked():
+            return False
+        for name in self._shared.wanted(1):
+            self._look_at = 0.0
+            asked = shape_named(name)
+            probe = probe_for(asked.problem, asked.accuracy, self._runner.device) if asked is not None else None
+            if asked is None or probe is None:
+                self._shared.begin(name)  # never to be looked at again
+            else:
+                self._measure(asked, probe)
+            return True
+        return False
+
+    def _adopt(self, asked: dict[str, AskedShape]) -> bool:
+        """Takes what other workers measured at these shapes; whether they did at any."""
+        found = self._shared.of(list(asked))
+        for name, text in found.items():
+            self._learn(asked[name], text)
+        return bool(found)
+
+    def _learn(self, asked: AskedShape, text: str) -> None:
+        self._open.pop(asked.name, None)
+        self.choices.learn({asked.name: text})
+        self.choices.settle(asked)
+
+    def _leave_open(self, asked: AskedShape) -> None:
+        if len(self._open) >= MAX_OPEN:
+            self._open.pop(next(iter(self._open)))
+        self._open[asked.name] = asked

@@ -1,0 +1,64 @@
+"""`python -m worker.process.tune`, or `make tune`: has live workers measure the shapes that `auto` was asked for."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from jobs.errors import MatmulError
+from jobs.fleet.measured import MAX_WANTED, MeasuredShapes
+from jobs.fleet.registry import WorkerRegistry
+from jobs.redis.client import connect
+from jobs.settings import Settings, get_settings
+from worker.device.model import measured_model
+
+LOOK_EVERY_S = 1.0
+STUCK_S = 60.0  # without a shape measured
+NO_GPU = "No live worker has a GPU. Start one, and ask again."
+STUCK = (
+    "No shape was measured for a minute. Jobs may keep the devices busy, or workers may run with "
+    "MATMUL_AUTO_MEASURES=off or other kernels than this checkout."
+)
+
+
+def main() -> int:
+    try:
+        return tune(get_settings())
+    except MatmulError as error:
+        print(error.detail, file=sys.stderr)
+        return 1
+
+
+def tune(settings: Settings, *, stuck_s: float = STUCK_S) -> int:
+    """Returns once nothing is wanted: 0; or nothing is measured any more: 1. Raises StoreUnavailable, StoreFull."""
+    with connect(settings) as client:
+        live = WorkerRegistry(client, prefix=settings.key_prefix).live()
+        models = {measured_model(one.device) for one in live if one.device.device_class == "gpu"}
+        if not models:
+            print(NO_GPU, file=sys.stderr)
+            return 1
+        shared = [MeasuredShapes(client, prefix=settings.key_prefix, model=model) for model in sorted(models)]
+        shared[0].ask()
+        try:
+            return _waited(shared, stuck_s)
+        finally:
+            shared[0].end_asking()
+
+
+def _waited(shared: list[MeasuredShapes], stuck_s: float) -> int:
+    left, changed_at = -1, time.monotonic()
+    while True:
+        found = sum(len(one.wanted(MAX_WANTED)) for one in shared)
+        if found != left:
+            print(f"{found} shapes to measure", flush=True)
+            left, changed_at = found, time.monotonic()
+        if not found:
+            return 0
+        if time.monotonic() - changed_at > stuck_s:
+            print(STUCK, file=sys.stderr)
+            return 1
+        time.sleep(min(LOOK_EVERY_S, stuck_s))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,84 @@
+"""What `auto` takes, shape by shape: at once by tables and forecasts, later by what was measured there."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from threading import Lock
+
+from kernels.model.kernel import NO_CONFIG, Kernel, TileConfig
+from kernels.model.numerics import AccuracyName, Problem
+from kernels.selection.choose import Choice, choose, choose_from
+from kernels.selection.tuned import TABLES, TunedTable
+from worker.device.runner import Runner
+from worker.product.probe import table_of
+from worker.product.shapes import AskedShape, read_measured
+
+KEPT = 4096  # shapes
+MAX_MET = 256  # that are not looked at yet; the oldest are forgotten
+
+
+class AutoChoices:
+    """For one process. `choose` waits for nobody: not for Redis, and not for the compiler while anything that fits is
+    compiled. The rest is for whoever works between jobs."""
+
+    def __init__(self, runner: Runner, *, on_met: Callable[[], None] = lambda: None) -> None:
+        """`on_met` is called when a shape was asked for first."""
+        self._runner = runner
+        self._on_met = on_met
+        self._lock = Lock()
+        self._taken: dict[str, Choice] = {}
+        self._met: deque[tuple[AskedShape, bool]] = deque(maxlen=MAX_MET)
+        self._measured: dict[str, str] = {}  # texts, by the name of a shape
+
+    def choose(self, problem: Problem, accuracy: AccuracyName, *, is_measured: bool = True) -> Choice:
+        """As `choose("auto", …)`, of kernels that are compiled. `is_measured`: whether the shape is worth measuring.
+        Raises NoKernelError, ConfigError."""
+        asked = AskedShape(problem, accuracy)
+        name = asked.name
+        if (known := self._taken.get(name)) is not None:
+            return known
+        choice = choose_from(
+            self._tables(asked), problem, accuracy, self._runner.device.traits, self._compiled(problem)
+        )
+        self._take(name, choice)
+        self._met.append((asked, is_measured))
+        self._on_met()
+        return choice
+
+    # ---- between jobs ----
+    def next_met(self) -> tuple[AskedShape, bool] | None:
+        """The shape asked for last that nobody has looked at, and whether it is worth measuring."""
+        return self._met.pop() if self._met else None
+
+    def settle(self, asked: AskedShape) -> None:
+        """Takes what is best there, compiled or not so far. Raises KernelUnavailable, NoKernelError, ConfigError."""
+        problem, accuracy, traits = asked.problem, asked.accuracy, self._runner.device.traits
+        if asked.name in self._measured:
+            choice = choose_from(self._tables(asked), problem, accuracy, traits)
+        else:
+            choice = choose("auto", NO_CONFIG, problem, accuracy, traits)
+        self._runner.compile_ahead([(choice, problem)])
+        self._take(asked.name, choice)
+
+    def learn(self, measured: Mapping[str, str]) -> None:
+        """Texts by the name of a shape, which count at its next first use; empty ones are left out."""
+        for name, text in measured.items():
+            if text:
+                self._measured[name] = text
+        while len(self._measured) > KEPT:
+            self._measured.pop(next(iter(self._measured)))
+
+    def _tables(self, asked: AskedShape) -> tuple[TunedTable, ...]:
+        text = self._measured.get(asked.name)
+        measured = read_measured(text, asked.name) if text is not None else None
+        return TABLES if measured is None else (table_of(measured.entries, self._runner.device),)
+
+    def _compiled(self, problem: Problem) -> Callable[[Kernel, TileConfig], bool]:
+        return lambda kernel, config: self._runner.is_compiled(Choice(kernel, config, ""), problem)
+
+    def _take(self, name: str, choice: Choice) -> None:
+        with self._lock:
+            if len(self._taken) >= KEPT and name not in self._taken:
+                self._taken.pop(next(iter(self._taken)))
+            self._taken[name] = choice
