@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from jobs.formats.elements import STORAGE_DTYPES
 from kernels.model.numerics import DTYPES, DTypeName, Problem
@@ -16,6 +17,7 @@ ALIGNMENT_BYTES = 256
 WASTE = 8  # at most a row's 1/WASTE is spent on its padding
 LARGEST_PITCH_BYTES = 2**31 - 1  # of a two-dimensional copy
 GROUP = 16  # cuBLAS multiplies elements of a byte in groups of so many rows, columns and steps
+KEPT = 4096  # layouts, so that equal ones are mostly the same
 IN_GROUPS: tuple[DTypeName, ...] = ("int8", "float8_e4m3")
 
 
@@ -89,6 +91,7 @@ def _cut(line: Piece, max_bytes: int) -> Iterator[Piece]:
         yield Piece(line.device_offset + start, line.host_offset + start, width, 1)
 
 
+@lru_cache(maxsize=KEPT)
 def layout(dtype: DTypeName, shape: tuple[int, ...], *, in_groups: bool, dense: bool = False) -> Layout:
     """For a matrix as it is stored, (rows, columns) or (batch, rows, columns). `dense`: at the least pitch there is."""
     batch = shape[0] if len(shape) == 3 else 1

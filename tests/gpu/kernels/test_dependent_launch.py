@@ -53,21 +53,21 @@ def test_a_kernel_waits_for_the_transposition_before_it(
     import cupy
 
     from tests.gpu.poisoned import POISON
-    from worker.cuda import launch
+    from worker.cuda import bound
+    from worker.cuda.bound import move
     from worker.cuda.memory import allocate
-    from worker.cuda.transpose import transpose
 
     late = cupy.RawKernel(LATE, "late", options=("-arch=sm_90",))
     asides: list[DeviceMatrix] = []
 
-    def transpose_late(function: Any, matrix: DeviceMatrix, to: DeviceMatrix, gate: tuple[np.uint64, ...]) -> None:
+    def move_late(call: Any, matrix: DeviceMatrix, to: DeviceMatrix, stream: int, gate: int | None) -> None:
         aside = asides[0] if asides else allocate(to.layout)
         to.memory.memset_async(POISON, to.layout.bytes)
-        transpose(function, matrix, aside, gate)
+        move(call, matrix, aside, stream, gate)
         late((1,), (1024,), (aside.memory, to.memory, np.int64(to.layout.bytes // 16)))
         asides.append(aside)
 
-    monkeypatch.setattr(launch, "transpose", transpose_late)
+    monkeypatch.setattr(bound, "move", move_late)
     problem = Problem(1025, 512, 768, dtype, 1, transpose_a)
     a, b = operands(problem, rng, "integers")
     for _ in range(3):  # at first modules are loaded and memory is allocated, for which the driver waits

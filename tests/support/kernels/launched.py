@@ -6,14 +6,13 @@ CuPy is replaced, so this is for a process of its own. A compiled function is a 
 
 from __future__ import annotations
 
+import ctypes
 import json
 import sys
 from typing import Any
 from unittest.mock import MagicMock
 
-import numpy as np
-
-MULTIPROCESSORS = 132
+MULTIPROCESSORS, STREAM, MAP_BYTES = 132, 7, 128
 calls: list[dict[str, Any]] = []
 
 
@@ -31,19 +30,42 @@ class Memory:
 
 
 class Function:
-    """A compiled function that writes down how it is launched."""
+    """A compiled function: its name and whether it looks at a gate."""
+
+    known: list[Function] = []  # noqa: RUF012  # by their addresses, from 1 on
 
     def __init__(self, name: str, options: tuple[str, ...]) -> None:
-        self.name = self.ptr = name
-        self.is_gated = "-DGATED" in options
+        self.name, self.is_gated = name, "-DGATED" in options
+        Function.known.append(self)
+        self.ptr = len(Function.known)
 
-    def __call__(self, grid: Any, block: Any, arguments: Any, shared_mem: int = 0) -> None:
-        self.written(grid, arguments, is_dependent=False)
 
-    def written(self, grid: Any, arguments: Any, *, is_dependent: bool) -> None:
-        numbers = [int(one) for one in arguments if np.ndim(one) == 0]
-        known = {"call": self.name, "gated": self.is_gated, "dependent": is_dependent}
-        calls.append(known | {"grid": list(grid), "maps": len(arguments) - len(numbers), "numbers": numbers})
+sizes_at: dict[int, tuple[int, ...]] = {}  # of arguments, by where the driver finds them
+
+
+def launched(config_at: Any, function_at: Any, places: Any, extra: None) -> int:
+    """In place of cuLaunchKernelEx: reads what the driver would."""
+    config, function = config_at._obj, Function.known[function_at.value - 1]
+    assert config.stream == STREAM
+    given = [ctypes.string_at(place, size) for place, size in zip(places, sizes_at[id(places)], strict=True)]
+    attributes = [config.attributes[at] for at in range(config.attribute_count)]
+    known = {
+        "call": function.name,
+        "gated": function.is_gated,
+        "dependent": [(each.id, each.value) for each in attributes] == [(6, 1)],
+        "grid": list(config.grid),
+        "block": list(config.block),
+        "maps": [int.from_bytes(each[:8], "little") for each in given if len(each) == MAP_BYTES],
+        "numbers": [int.from_bytes(each, "little") for each in given if len(each) < MAP_BYTES],
+    }
+    calls.append(known)
+    return 0
+
+
+def pointed(place: Any, address: Any) -> int:
+    """In place of cuTensorMapReplaceAddress: a map that holds the address alone."""
+    ctypes.memmove(place, address.value.to_bytes(8, "little"), 8)
+    return 0
 
 
 class Compiler:
@@ -57,6 +79,7 @@ def install() -> None:
     """In place of CuPy."""
     cupy, inner = MagicMock(name="cupy"), MagicMock(name="cupy_backends")
     cupy.cuda.alloc = Memory
+    cupy.cuda.get_current_stream.return_value.ptr = STREAM
     cupy.cuda.Device.return_value.compute_capability = "90"
     cupy.cuda.Device.return_value.attributes = {"MultiProcessorCount": MULTIPROCESSORS}
     within = ("cupy_backends", "cupy_backends.cuda", "cupy_backends.cuda.api", "cupy_backends.cuda.libs")
@@ -69,16 +92,23 @@ def main() -> None:
     from kernels.model.architectures import H200
     from kernels.model.kernel import CudaKernel
     from kernels.model.numerics import Problem
-    from worker.cuda import edge, launch, transpose
+    from worker.cuda import bound, launch, tensor_maps, transpose
+    from worker.cuda import calls as calls_module
     from worker.cuda.memory import allocate
     from worker.cuda.pitch import operand_layout, product_layout
 
-    def dependent(function: Function, grid: Any, _block: Any, arguments: Any, _shared_bytes: int = 0) -> None:
-        function.written(grid, arguments, is_dependent=True)
+    class Arguments(calls_module.Arguments):
+        """Its sizes are noted, which the driver knows from the function."""
 
-    for module in (launch, edge, transpose):
-        setattr(module, "launch_dependent", dependent)  # noqa: B010  # a name that each has imported
-    setattr(launch, "tensor_map", lambda *_, **__: np.zeros(1))  # noqa: B010  # the driver makes it
+        def __init__(self, sizes: Any) -> None:
+            super().__init__(sizes)
+            sizes_at[id(self.places)] = self.sizes
+
+    for module in (bound, tensor_maps, transpose):
+        setattr(module, "Arguments", Arguments)  # noqa: B010  # a name that each has imported
+    setattr(calls_module, "_launch", lambda: launched)  # noqa: B010
+    setattr(tensor_maps, "_replace_address", lambda: pointed)  # noqa: B010
+    setattr(tensor_maps, "_encode", lambda: lambda *told: pointed(told[0], told[3]))  # noqa: B010
     prepared = launch.PreparedKernels(Compiler())  # type: ignore[arg-type]  # as one
     for line in sys.stdin:
         asked = json.loads(line)
@@ -88,9 +118,12 @@ def main() -> None:
         a = (problem.k, problem.m) if problem.transpose_a else (problem.m, problem.k)
         b = (problem.n, problem.k) if problem.transpose_b else (problem.k, problem.n)
         matrices = [operand_layout(problem.dtype, shape, dense=asked.get("dense", False)) for shape in (a, b)]
-        on_a, on_b, on_c = (allocate(each) for each in (*matrices, product_layout(problem)))
+        layouts = (*matrices, product_layout(problem))
         first = prepared.get(kernel, config, problem)
-        first.launch(on_a, on_b, on_c)
+        for _ in range(asked.get("times", 1)):
+            on_a, on_b, on_c = (allocate(each) for each in layouts)
+            calls.append({"call": "product", "numbers": [on_a.address, on_b.address, on_c.address]})
+            first.launch(on_a, on_b, on_c)
         assert prepared.get(kernel, config, problem) is first
         print(json.dumps(calls))
         calls.clear()

@@ -24,7 +24,7 @@ def make_poisoned(settings: Settings) -> Runner:
 
     launch = PreparedKernel.launch
 
-    def poisoned(self: PreparedKernel, a: Any, b: Any, c: Any, gate: Any = ()) -> None:
+    def poisoned(self: PreparedKernel, a: Any, b: Any, c: Any, gate: int | None = None) -> None:
         if self.plan.problem.k == FAULTS:
             a = replace(a, memory=cupy.cuda.MemoryPointer(cupy.cuda.UnownedMemory(NOWHERE, 1 << 30, None, 0), 0))
         launch(self, a, b, c, gate)

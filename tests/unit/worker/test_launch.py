@@ -21,18 +21,26 @@ CASES: dict[str, dict[str, Any]] = {
     "edge": {"kernel": "tensor_fp64", "problem": {"m": 4097, "n": 4096, "k": 512, "dtype": "float64"}},
     "rows out of reach": {"kernel": "hopper_bf16", "problem": {"m": 333, "n": 333, "k": 333, "dtype": "bfloat16"}},
 }
+CASES["again"] = CASES["plain"] | {"times": 3}
+CASES["digits again"] = CASES["digits"] | {"times": 2}
 CASES["edge"]["config"] = {"edge": 8}
 CASES["rows out of reach"]["dense"] = True
 
 
 @pytest.fixture(scope="module")
-def launched() -> dict[str, list[dict[str, Any]]]:
-    """The driver's calls for each case."""
+def driver_calls() -> dict[str, list[dict[str, Any]]]:
+    """The driver's calls for each case, behind the addresses of the matrices that they are for."""
     lines = "".join(f"{json.dumps(case)}\n" for case in CASES.values())
     command = [sys.executable, "-m", "tests.support.kernels.launched"]
     done = subprocess.run(command, input=lines, capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     return dict(zip(CASES, map(json.loads, done.stdout.splitlines()), strict=True))
+
+
+@pytest.fixture(scope="module")
+def launched(driver_calls: dict[str, list[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
+    """Without what the cases were given."""
+    return {name: [one for one in calls if one["call"] != "product"] for name, calls in driver_calls.items()}
 
 
 def names(calls: list[dict[str, Any]]) -> list[str]:
@@ -45,7 +53,7 @@ def overlapping(calls: list[dict[str, Any]]) -> list[str]:
 
 def test_a_plain_kernel_is_one_launch_of_addresses_and_sizes(launched: dict[str, list[dict[str, Any]]]) -> None:
     (call,) = launched["plain"]
-    assert not call["dependent"] and call["maps"] == 0
+    assert not call["dependent"] and call["maps"] == []
     assert call["numbers"][3:6] == [1024, 1024, 1024] and call["numbers"][-1] == 1  # m, n, k; batch
 
 
@@ -86,4 +94,28 @@ def test_an_edge_is_multiplied_beside_the_kernel(launched: dict[str, list[dict[s
 def test_rows_that_bulk_copies_do_not_reach_are_copied(launched: dict[str, list[dict[str, Any]]]) -> None:
     """By CuPy's own copy, which is no kernel."""
     (call,) = launched["rows out of reach"]
-    assert call["call"] == "hopper_bf16" and call["maps"] == 3 and call["numbers"][:3] == [333, 333, 333]
+    assert call["call"] == "hopper_bf16" and len(call["maps"]) == 3 and call["numbers"][:3] == [333, 333, 333]
+
+
+def test_what_was_packed_once_is_pointed_to_the_matrices_of_each_launch(
+    driver_calls: dict[str, list[dict[str, Any]]],
+) -> None:
+    asked, called = driver_calls["again"][::2], driver_calls["again"][1::2]
+    assert len(asked) == 3 and len({tuple(one["numbers"]) for one in asked}) == 3
+    assert [one["numbers"][:3] for one in called] == [one["numbers"] for one in asked]
+    assert len({tuple(one["numbers"][3:]) for one in called}) == 1
+
+
+def test_maps_and_gates_too(driver_calls: dict[str, list[dict[str, Any]]]) -> None:
+    """Of a kernel that may fall back: B is transposed for what takes its place, or nothing is done."""
+    calls = driver_calls["digits again"]
+    half = len(calls) // 2
+    for product, *together in (calls[:half], calls[half:]):
+        a, b, c = product["numbers"]
+        by_name = {one["call"]: one for one in together}
+        main, behind, transpose = (by_name[name] for name in ("fp32_emulated", "hopper_fp32", "transpose"))
+        workspace = main["numbers"][-1]
+        assert behind["numbers"][-1] == transpose["numbers"][-1] == workspace
+        source, to = transpose["numbers"][:2]
+        assert source in (a, b) and behind["maps"][:3] == [to if each == source else each for each in (a, b, c)]
+    assert calls[2]["numbers"] != calls[half + 2]["numbers"]

@@ -1,0 +1,230 @@
+"""A prepared kernel for operands that lie in one way: all that its launches take is made once, but for addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import cupy
+import numpy as np
+
+from kernels.model.boxes import Boxes
+from kernels.model.edge import edge_launch, is_small
+from kernels.model.launch_plan import LaunchPlan, Workspace
+from kernels.model.numerics import Problem
+from worker.cuda.calls import WORD_BYTES, Arguments, Call
+from worker.cuda.memory import DeviceMatrix, allocate
+from worker.cuda.pitch import Layout
+from worker.cuda.tensor_maps import (
+    ALIGNMENT_BYTES,
+    MAP_BYTES,
+    TensorMap,
+    aligned_layout,
+    copy_rows,
+    gated_copy,
+)
+from worker.cuda.transpose import FROM, TO, transposed_layout, transposition
+
+A, B, C = 0, 1, 2  # of the arguments that are addresses of matrices
+GATE = -1
+INT32_BYTES = 4
+
+Matrices = tuple[DeviceMatrix, DeviceMatrix, DeviceMatrix]  # A, B and C
+Layouts = tuple[Layout, Layout, Layout]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A compiled function of a kernel, and how it is launched on this device."""
+
+    function: Any
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int
+    is_dependent: bool  # it may begin while what is before it on the stream ends
+
+    def call(self, arguments: Arguments) -> Call:
+        return Call(
+            self.function,
+            self.grid,
+            self.block,
+            arguments,
+            shared_bytes=self.shared_bytes,
+            is_dependent=self.is_dependent,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Functions:
+    """What is compiled for a kernel on one problem."""
+
+    steps: tuple[Step, ...]  # its passes with the kernel itself in between
+    transpose: Any | None  # where it wants operands otherwise than they lie
+    edge: Any | None  # multiplies rows and columns that it leaves
+    copy: Any | None  # copies rows, of a gated kernel
+
+
+class Addressed:
+    """A kernel that is given addresses and sizes."""
+
+    def __init__(self, plan: LaunchPlan, functions: Functions, layouts: Layouts) -> None:
+        workspace = () if plan.workspace is None else (np.uint64(0),)
+        self._workspace = plan.workspace
+        self._arguments = Arguments.of((*_numbers(plan.inner, layouts), *workspace))
+        self._calls = [step.call(self._arguments) for step in functions.steps]
+        self._edge = _edge(plan, functions, layouts)
+
+    def put(self, matrices: Matrices, stream: int, gate: int | None) -> Any:
+        """Puts the product on the stream; the workspace. `gate` is for the other kind. Raises DeviceFault, cupy's
+        OutOfMemoryError."""
+        arguments, workspace = self._arguments, _room(self._workspace)
+        for index, matrix in enumerate(matrices):
+            arguments.set(index, matrix.address)
+        if workspace is not None:
+            arguments.set(-1, workspace.ptr)
+        for call in self._calls:
+            call.put(stream)
+        if self._edge is not None:
+            _put_edge(self._edge, matrices, stream)
+        return workspace
+
+
+class Mapped:
+    """A kernel that is given tensor maps. Operands that do not lie as it wants them are transposed. Rows that begin
+    where bulk tensor copies do not reach are copied to where they do, before and after."""
+
+    def __init__(self, plan: LaunchPlan, boxes: Boxes, functions: Functions, lie: Layouts, *, reached: bool) -> None:
+        """`reached`: whether all three matrices begin where these copies reach."""
+        problem, launched, self._gated = plan.problem, plan.launched, functions.copy is not None
+        self._a = _Reach(functions, lie[A], transposed=problem.transpose_a != launched.transpose_a, reached=reached)
+        self._b = _Reach(functions, lie[B], transposed=problem.transpose_b != launched.transpose_b, reached=reached)
+        self._c = lie[C] if reached and _is_aligned(lie[C]) else aligned_layout(lie[C])
+        self._is_moved = not (reached and _is_aligned(lie[C]))
+        self._back = gated_copy(functions.copy, self._c, lie[C]) if self._is_moved and self._gated else None
+        self._workspace = plan.workspace
+        self._arguments, self._maps = self._packed(plan, boxes)
+        self._calls = [step.call(self._arguments) for step in functions.steps]
+        self._edge = _edge(plan, functions, (lie[A], lie[B], self._c))
+
+    def _packed(self, plan: LaunchPlan, boxes: Boxes) -> tuple[Arguments, list[tuple[int, TensorMap]]]:
+        """Arguments, and the maps among them, each with the matrix that it is of."""
+        launched, thin = plan.launched, boxes.thin
+        of = [(A, self._a.to, boxes.a), (B, self._b.to, boxes.b), (C, self._c, boxes.c)]
+        sizes = [launched.m, launched.n, launched.k, launched.batch, self._a.to.batch, self._b.to.batch]
+        if thin is not None:
+            of += [(A, self._a.to, thin.box), (B, self._b.to, thin.box)]
+            sizes += [thin.row, thin.column]
+        words = [WORD_BYTES] * ((plan.workspace is not None) + self._gated)
+        arguments = Arguments([*[MAP_BYTES] * len(of), *[INT32_BYTES] * len(sizes), *words])
+        for index, size in enumerate(sizes, start=len(of)):
+            arguments.set(index, size)
+        self._word = len(of) + len(sizes)  # where the workspace is
+        to_tf32 = (boxes.to_tf32, boxes.to_tf32, False, False, False)
+        maps = [
+            (which, TensorMap(place, layout, box, to_tf32=rounds))
+            for place, rounds, (which, layout, box) in zip(arguments.places, to_tf32, of, strict=False)
+        ]
+        return arguments, maps
+
+    def put(self, matrices: Matrices, stream: int, gate: int | None) -> Any:
+        """Puts the product on the stream; the workspace. `gate`: the address of the word that gated functions look at.
+        Raises DeviceFault, cupy's OutOfMemoryError."""
+        a, b, c = matrices
+        to = allocate(self._c) if self._is_moved else c
+        reached = self._a.bring(a, stream, gate), self._b.bring(b, stream, gate), to
+        for which, tensor_map in self._maps:
+            tensor_map.point_to(reached[which].address)
+        workspace = _room(self._workspace)
+        if workspace is not None:
+            self._arguments.set(self._word, workspace.ptr)
+        if gate is not None:
+            self._arguments.set(GATE, gate)
+        for call in self._calls:
+            call.put(stream)
+        if self._edge is not None:
+            _put_edge(self._edge, (a, b, to), stream)
+        if self._is_moved:
+            move(self._back, to, c, stream, gate)
+        return workspace
+
+
+class _Reach:
+    """Brings an operand to where a kernel reads it: `to` is how it lies there."""
+
+    def __init__(self, functions: Functions, at: Layout, *, transposed: bool, reached: bool) -> None:
+        gated = functions.copy is not None
+        self._call: Call | None = None
+        self._is_moved, self._is_transposed = True, transposed
+        if transposed:
+            self.to = aligned_layout(transposed_layout(at, in_groups=False))
+            self._call = transposition(functions.transpose, at, self.to, gated=gated)
+        elif reached and _is_aligned(at):
+            self.to, self._is_moved = at, False
+        else:
+            self.to = aligned_layout(at)
+            self._call = gated_copy(functions.copy, at, self.to) if gated else None
+
+    def bring(self, matrix: DeviceMatrix, stream: int, gate: int | None) -> DeviceMatrix:
+        if not self._is_moved:
+            return matrix
+        to = allocate(self.to)
+        if self._call is not None or not self._is_transposed:
+            move(self._call, matrix, to, stream, gate)
+        return to
+
+
+def move(call: Call | None, matrix: DeviceMatrix, to: DeviceMatrix, stream: int, gate: int | None) -> None:
+    """By a function of ours, or else row by row."""
+    if call is None:
+        copy_rows(matrix, to)
+        return
+    call.arguments.set(FROM, matrix.address)
+    call.arguments.set(TO, to.address)
+    if gate is not None:
+        call.arguments.set(GATE, gate)
+    call.put(stream)
+
+
+def _is_aligned(layout: Layout) -> bool:
+    """Whether a tensor map of such a matrix can be made, where it begins in the right place."""
+    return layout.pitch_bytes % ALIGNMENT_BYTES == 0
+
+
+def _room(need: Workspace | None) -> Any:
+    """Memory for a kernel that needs some, else None. It may be let go once the kernel is on the stream: whoever CuPy's
+    pool gives it to next is on that stream too."""
+    if need is None:
+        return None
+    memory = cupy.cuda.alloc(max(need.bytes, 1))
+    if need.zeroed_bytes:
+        memory.memset_async(0, need.zeroed_bytes)
+    return memory
+
+
+def _numbers(problem: Problem, layouts: Sequence[Layout]) -> tuple[np.generic, ...]:
+    """In the order of every kernel's signature; addresses are set later."""
+    return (
+        *(np.uint64(0) for _ in layouts),
+        *(np.int64(size) for size in (problem.m, problem.n, problem.k)),
+        *(np.int64(layout.pitch) for layout in layouts),
+        *(np.int64(layout.stride) for layout in layouts),
+        np.int64(problem.batch),
+    )
+
+
+def _edge(plan: LaunchPlan, functions: Functions, layouts: Layouts) -> Call | None:
+    """Writes C's rows and columns outside of the kernel's part, on multiprocessors that the kernel before it on the
+    stream leaves. Neither waits for the other's part of C; whoever waits for it waits for both."""
+    if functions.edge is None:
+        return None
+    problem, inner = plan.problem, plan.inner
+    arguments = Arguments.of((*_numbers(problem, layouts), np.int64(inner.m), np.int64(inner.n)))
+    launch = edge_launch(problem, inner, narrow=is_small(problem, inner))
+    return Call(functions.edge, launch.grid, launch.block, arguments, is_dependent=True)
+
+
+def _put_edge(edge: Call, matrices: Matrices, stream: int) -> None:
+    for index, matrix in enumerate(matrices):
+        edge.arguments.set(index, matrix.address)
+    edge.put(stream)
