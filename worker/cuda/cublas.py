@@ -6,6 +6,7 @@ and sizes change places, and nothing is copied.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -24,6 +25,7 @@ LARGEST_SIZE = 2**31 - 1  # these bindings take 32-bit sizes
 # Partial sums of 16-bit products stay in float32, also where work is split along k.
 FULL_PRECISION_REDUCTION = 16
 FAST_FLOAT8 = "cublas_fp8_fast"
+KEPT = 4096  # products that are remembered
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +63,21 @@ class Cublas:
     def __init__(self, compiler: Compiler) -> None:
         self._transpose = transpose_function(compiler, "int8")  # for any elements of a byte
         self._lt: CublasLt | None = None  # once it is needed
+        self._seen: OrderedDict[tuple[str, Problem], None] = OrderedDict()
         self._handle = cublas.create()
         cublas.setPointerMode(self._handle, cublas.CUBLAS_POINTER_MODE_HOST)
         # float32 is not lowered to TF32 unless a mode says so.
         cublas.setMathMode(self._handle, cublas.CUBLAS_DEFAULT_MATH | FULL_PRECISION_REDUCTION)
 
+    def has_multiplied(self, kernel: str, problem: Problem) -> bool:
+        """Whether what the library launches for it has been loaded, for all that is known."""
+        return (kernel, problem) in self._seen
+
     def multiply(self, kernel: str, problem: Problem, a: DeviceMatrix, b: DeviceMatrix, c: DeviceMatrix) -> None:
         """Puts the product on the current stream. Raises KernelUnavailable, cupy's CUBLASError."""
+        self._seen[kernel, problem] = None
+        if len(self._seen) > KEPT:
+            self._seen.popitem(last=False)
         if problem.k == 0:
             c.memory.memset_async(0, c.layout.bytes)
             return

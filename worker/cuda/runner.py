@@ -27,6 +27,7 @@ from worker.cuda.compile import Compiler
 from worker.cuda.cublas import Cublas
 from worker.cuda.device.faults import device_faults
 from worker.cuda.device.info import cuda_info
+from worker.cuda.device.kernel_clock import KernelClock
 from worker.cuda.device.telemetry import GpuTelemetry
 from worker.cuda.launch import PreparedKernels
 from worker.cuda.memory import DeviceMatrix, Staging, StopWatch, allocate, upload
@@ -55,6 +56,7 @@ class CudaRunner(Runner):
             self.compiler = Compiler(settings.kernel_cache_dir)
             self._prepared = PreparedKernels(self.compiler)
             self._cublas = Cublas(self.compiler)
+            self._clock = KernelClock(self.compiler)
             self._staging = Staging()
             self.cache: OperandCache[DeviceMatrix] = OperandCache(settings.device_cache_bytes)
             self._telemetry = GpuTelemetry(self.device.uuid)
@@ -126,12 +128,12 @@ class CudaRunner(Runner):
 
     def _compute(self, problem: Problem, choice: Choice, a: HostOperand, b: HostOperand) -> Product:
         self._admit(problem, (a, b))
-        copying, computing = StopWatch(), StopWatch()
+        copying = StopWatch()
         on_a = self._on_device(problem, a, copying)
         on_b = on_a if a.id is not None and a.id == b.id else self._on_device(problem, b, copying)
         on_c = allocate(product_layout(problem))
-        self._multiply(problem, choice, (on_a, on_b, on_c), computing)
-        times = Times(h2d_ms=copying.total_ms(), kernel_ms=computing.total_ms())
+        kernel_ms = self._multiplied_ms(problem, choice, (on_a, on_b, on_c))
+        times = Times(h2d_ms=copying.total_ms(), kernel_ms=kernel_ms)
         copies = Copies(self.cache, (a.id, b.id), (on_a, on_b))
         elements = problem.batch * problem.m * problem.n + a.elements.size + b.elements.size
         if elements <= HOST_CHECK_ELEMENTS:
@@ -139,21 +141,18 @@ class CudaRunner(Runner):
         matrices = on_a, on_b, on_c
         return ProductOnDevice(problem, (a, b), copies, matrices, self._staging, self.compiler, times)
 
-    def _multiply(
-        self,
-        problem: Problem,
-        choice: Choice,
-        matrices: tuple[DeviceMatrix, DeviceMatrix, DeviceMatrix],
-        computing: StopWatch,
-    ) -> None:
+    def _multiplied_ms(
+        self, problem: Problem, choice: Choice, matrices: tuple[DeviceMatrix, DeviceMatrix, DeviceMatrix]
+    ) -> float:
+        """The product is done when this returns; how long the device took for it."""
         kernel = choice.kernel
         if isinstance(kernel, CudaKernel):
             prepared = self._prepared.get(kernel, choice.config, problem)
-            with computing:
-                prepared.launch(*matrices)
-        else:
-            with computing:
-                self._cublas.multiply(kernel.name, problem, *matrices)
+            return self._clock.kernel_ms(lambda: prepared.launch(*matrices), is_loaded=True)
+        is_loaded = self._cublas.has_multiplied(kernel.name, problem)
+        return self._clock.kernel_ms(
+            lambda: self._cublas.multiply(kernel.name, problem, *matrices), is_loaded=is_loaded
+        )
 
     def _on_device(self, problem: Problem, operand: HostOperand, copying: StopWatch) -> DeviceMatrix:
         """The operand's copy on the device: kept from an earlier job, or made now."""

@@ -1,0 +1,53 @@
+"""How long the device takes for a product, without the time that Python takes to launch it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import cupy
+
+from worker.cuda.compile import Compiler
+from worker.cuda.device.launch_gate import LaunchGate
+
+HOLD_S = 0.02  # for launches that wait for the device
+SHORT_MS = 20.0  # what took less is launched again, where launching may be in its time
+
+
+class KernelClock:
+    """For the current device and one thread. Its gate and its events are used again and again."""
+
+    def __init__(self, compiler: Compiler) -> None:
+        self._gate = LaunchGate(compiler, HOLD_S)
+        self._start, self._end = cupy.cuda.Event(), cupy.cuda.Event()
+
+    def kernel_ms(self, launch: Callable[[], None], *, is_loaded: bool) -> float:
+        """Has `launch` put a product on the current stream, waits for it, and says how long the device took.
+
+        `is_loaded`: all its functions are in the driver. A library loads its own at their first launch, which may wait
+        for the device; so that one is not held, and then a short product is launched again. Raises what `launch` does.
+        """
+        if is_loaded:
+            elapsed_ms = self._held_ms(launch)
+            if not self._gate.gave_up or elapsed_ms >= SHORT_MS:
+                return elapsed_ms
+        elif (elapsed_ms := self._elapsed_ms(launch)) >= SHORT_MS:
+            return elapsed_ms
+        return self._held_ms(launch)
+
+    def _held_ms(self, launch: Callable[[], None]) -> float:
+        self._gate.close()
+        try:
+            self._start.record()
+            launch()
+            self._end.record()
+        finally:
+            self._gate.open()
+        self._end.synchronize()
+        return float(cupy.cuda.get_elapsed_time(self._start, self._end))
+
+    def _elapsed_ms(self, launch: Callable[[], None]) -> float:
+        self._start.record()
+        launch()
+        self._end.record()
+        self._end.synchronize()
+        return float(cupy.cuda.get_elapsed_time(self._start, self._end))
