@@ -1,7 +1,7 @@
 # One target per intention; `make help` lists them. What a target needs is set up first: `.venv` is made from the
 # hash-locked constraints/ when it is missing or out of date.
 .DEFAULT_GOAL := help
-.PHONY: help run worker test test-gpu sanitize stress prove test-images check fix docs kernel-resources recorded constraints audit sizes bench-service bench-peers bench-path bench-dashboard bench-kernels bench-library bench-accuracy bench-auto bench-presets images clean env-run env-dev
+.PHONY: help run worker test test-gpu sanitize stress prove test-images check fix docs kernel-resources recorded constraints audit sizes bench-service bench-peers bench-path bench-dashboard bench-kernels bench-library bench-accuracy bench-auto bench-presets images tune clean env-run env-dev
 
 BIN := .venv/bin
 ARGS ?=
@@ -127,6 +127,9 @@ bench-auto: $(if $(PYTHON),,env-dev) ## measure what `auto` takes for random pro
 
 bench-presets: $(if $(PYTHON),,env-dev) ## record benchmark presets through the service: ARGS="--out benchmarks/results/h200 ladder"
 	$(or $(PYTHON),$(BIN)/python) -m benchmarks.measure.presets $(ARGS)
+
+tune: env-run ## have live GPU workers measure the shapes that `auto` was asked for: MATMUL_AUTO_MEASURES=asked leaves them to this
+	$(BIN)/python -m worker.process.tune
 
 clean: ## remove what the tools made; the state in .matmul stays
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -132,9 +132,8 @@ class Timing(Strict):
         description="Operands to the device, by device events; 0 for operands already there.", examples=[0.4]
     )
     kernel_ms: float = Field(
-        description="The product alone, between device events around its launches, which Python puts on the stream: on "
-        "a GPU the time of launching is in it where the device waits for that, as it does for small products. Of a "
-        "benchmark it is not.",
+        description="The product alone: on a GPU between device events, with everything of it queued before the first, "
+        "so the time of launching it is not in it. The operands may be in the device's cache.",
         examples=[0.06],
     )
     d2h_ms: float = Field(description="Product from the device, by device events.", examples=[0.2])
@@ -185,7 +184,9 @@ class JobRecord(Strict):
     device: str | None = Field(None, description="Device that ran it; null before.", examples=["NVIDIA H200"])
     product: ProductInfo | None = Field(None, description="The product's type and size, once it succeeded.")
     timing: Timing | None = Field(None, description="Where the time went, once it succeeded.")
-    gflops: float | None = Field(None, description="2·m·n·k·batch / `kernel_ms` / 10⁶, which see.", examples=[36000.0])
+    gflops: float | None = Field(
+        None, description="2·m·n·k·batch / `kernel_ms` / 10⁶: the kernel's own speed.", examples=[36000.0]
+    )
     verification: Verification | None = Field(None, description="How the product was checked, once it succeeded.")
     batch: int | None = Field(
         None,
