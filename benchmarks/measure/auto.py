@@ -4,8 +4,8 @@
     python -m benchmarks.measure.auto --rivals-only --shapes 400 --out benchmarks/results/h200_auto/learnt.jsonl
 
 Shapes are drawn afresh in each run, by a seed that the file keeps. The file is written anew every few seconds: `auto`,
-what its tables take; `others`, its rivals; `served`, what the service took for a product of each shape, since a worker
-measures a few kernels where its tables know nothing; and what of that was not measured yet.
+what its tables take; `others`, its rivals; `served`, what the service took for a second product of each shape, since a
+worker measures a few kernels between jobs where its tables know nothing; and what of that was not measured yet.
 --rivals-only leaves out what `auto` takes: a sample for its tables to learn from. With --kernels besides, only these
 are measured beside the library: again, at the shapes of an earlier run by its --seed, once they have changed. With
 --but, what a run that was cut off had measured is left out.
@@ -34,6 +34,7 @@ from kernels.model.kernel import CudaKernel, DeviceClass
 from kernels.model.numerics import DTYPE_NAMES, DTypeName
 
 SHAPES = 200
+MEASURED_S = 0.3  # in which a worker measures a shape, kernels compiled or not
 SLOW = (
     "naive",
     "naive_uncoalesced",
@@ -147,6 +148,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             job = run(client, name, spec, ends_at, partial(look, client, kept, name))
             print(f"{name}: {job['state']}", flush=True)
         if not asked.rivals_only:
+            if device == "gpu":  # a worker measures what was asked for once no job has come for a while
+                list(served(client, drawn, asked.dtype, ends_at))
+                time.sleep(min(MEASURED_S * len(drawn), max(0.0, ends_at - time.monotonic())))
             records = list(served(client, drawn, asked.dtype, ends_at))
             kept.keep("served", {"records": records})
             measured = [Results.model_validate(read(asked.out)[name]) for name in benchmarks]
