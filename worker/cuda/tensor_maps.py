@@ -90,11 +90,6 @@ def _replace_address() -> Any:
     return ctypes.CDLL("libcuda.so.1").cuTensorMapReplaceAddress
 
 
-def is_aligned(matrix: DeviceMatrix) -> bool:
-    """Whether a tensor map of it can be made."""
-    return matrix.address % ALIGNMENT_BYTES == 0 and matrix.layout.pitch_bytes % ALIGNMENT_BYTES == 0
-
-
 def aligned_layout(at: Layout) -> Layout:
     """Of as large a matrix, with rows at multiples of ALIGNMENT_BYTES."""
     pitch_bytes = -(-at.pitch_bytes // ALIGNMENT_BYTES) * ALIGNMENT_BYTES

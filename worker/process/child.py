@@ -72,7 +72,9 @@ class Child:
         client = connect(settings)
         self._registry = WorkerRegistry(client, prefix=settings.key_prefix)
         shared = MeasuredShapes(client, prefix=settings.key_prefix, model=measured_model(runner.device))
-        self.spare_time = SpareTime(runner, shared, self._turns, settings.auto_measures)
+        # No other device has a table, or a choice.
+        mode = settings.auto_measures if runner.device.device_class == "gpu" else "off"
+        self.spare_time = SpareTime(runner, shared, self._turns, mode)
         self.heartbeat = Heartbeat(self._registry, runner, settings)
 
     def prove_ready(self) -> None:

@@ -9,6 +9,9 @@ from __future__ import annotations
 import ctypes
 import json
 import sys
+from collections.abc import Callable
+from functools import partial
+from types import FrameType
 from typing import Any
 from unittest.mock import MagicMock
 
@@ -75,6 +78,22 @@ class Compiler:
         return Function(name, program.options)
 
 
+def functions_called(launch: Callable[[], None]) -> int:
+    """How many of the worker's own functions were called."""
+    count = 0
+
+    def seen(frame: FrameType, event: str, _: object) -> None:
+        nonlocal count
+        count += event == "call" and "/worker/cuda/" in frame.f_code.co_filename
+
+    sys.setprofile(seen)
+    try:
+        launch()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
 def install() -> None:
     """In place of CuPy."""
     cupy, inner = MagicMock(name="cupy"), MagicMock(name="cupy_backends")
@@ -121,9 +140,10 @@ def main() -> None:
         layouts = (*matrices, product_layout(problem))
         first = prepared.get(kernel, config, problem)
         for _ in range(asked.get("times", 1)):
-            on_a, on_b, on_c = (allocate(each) for each in layouts)
-            calls.append({"call": "product", "numbers": [on_a.address, on_b.address, on_c.address]})
-            first.launch(on_a, on_b, on_c)
+            given = on_a, on_b, on_c = tuple(allocate(each) for each in layouts)
+            calls.append({"call": "product", "numbers": [each.address for each in given]})
+            called = functions_called(partial(first.launch, on_a, on_b, on_c))
+        calls[-1]["functions"] = called
         assert prepared.get(kernel, config, problem) is first
         print(json.dumps(calls))
         calls.clear()

@@ -119,3 +119,10 @@ def test_maps_and_gates_too(driver_calls: dict[str, list[dict[str, Any]]]) -> No
         source, to = transpose["numbers"][:2]
         assert source in (a, b) and behind["maps"][:3] == [to if each == source else each for each in (a, b, c)]
     assert calls[2]["numbers"] != calls[half + 2]["numbers"]
+
+
+def test_a_repeated_launch_makes_nothing_anew(driver_calls: dict[str, list[dict[str, Any]]]) -> None:
+    """Few functions are called: each word of the arguments that changes, each map, each launch."""
+    assert driver_calls["again"][-1]["functions"] < 15
+    assert driver_calls["digits again"][-1]["functions"] < 60
+    assert driver_calls["again"][-1]["functions"] < driver_calls["plain"][-1]["functions"] / 2
