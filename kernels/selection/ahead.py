@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from kernels.catalog import BY_NAME, CATALOG
 from kernels.model.buckets import EXAMPLES
 from kernels.model.kernel import NO_CONFIG, ConfigError, CudaKernel, DeviceTraits, TileConfig
 from kernels.model.numerics import Problem
-from kernels.selection.choose import Choice
+from kernels.selection.choose import Choice, choose_from
 from kernels.selection.defaults import example
 from kernels.selection.tuned import TABLES, Entry, RankedRow, TunedTable, table_for
 
 AHEAD = "It is compiled before it is asked for."
 MIN_SPEED = 0.8  # of the fastest at a shape: what is slower there is not taken nearby
+NEAR_EACH_CLASS = 16  # shapes
 
 
 def likely_products(device: DeviceTraits, tables: Iterable[TunedTable] = TABLES) -> Iterator[tuple[Choice, Problem]]:
@@ -52,3 +54,16 @@ def _defaults(kernel: CudaKernel, device: DeviceTraits) -> Iterator[tuple[Choice
             for bucket in EXAMPLES:
                 problem = example(bucket, dtype)
                 yield Choice(kernel, kernel.resolve_config(NO_CONFIG, problem, device), AHEAD), problem
+
+
+def warm_up(device: DeviceTraits, tables: Iterable[TunedTable] = TABLES) -> int:
+    """Chooses once near every few shapes of the device's table, so that what a process works out once is there when
+    the first product comes; how often."""
+    table = table_for(device, tables)
+    by_class: dict[tuple[str, str], list[Entry]] = {}
+    for entry in table.entries if table is not None else ():
+        by_class.setdefault((entry.dtype, entry.accuracy), []).append(entry)
+    near = [entry for entries in by_class.values() for entry in entries[:: -(-len(entries) // NEAR_EACH_CLASS)]]
+    for entry in near:
+        choose_from(TABLES, replace(entry.problem, k=entry.k + 1), entry.accuracy, device)
+    return len(near)

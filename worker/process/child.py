@@ -36,6 +36,7 @@ from jobs.process import settle_memory
 from jobs.queue import make_ledger
 from jobs.redis.client import connect
 from jobs.settings import Settings
+from kernels.selection.ahead import warm_up
 from worker.benchmark.job import benchmark
 from worker.cpu.runner import CpuRunner
 from worker.device.model import measured_model
@@ -83,6 +84,7 @@ class Child:
         roofs = retry_until(lambda: self._registry.roofs(self._runner.device), timeout_s=WORK_TIMEOUT_S / 2)
         self._runner.device = self._runner.device.model_copy(update={"measured": roofs})
         count = prove(self._runner, self._rng)
+        warm_up(self._runner.device.traits)
         log.info("ready", device=self._runner.device.name, products=count, seconds=round(time.monotonic() - started, 2))
 
     # ---- jobs ----

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kernels.catalog import BY_NAME
 from kernels.model.architectures import H200
 from kernels.model.kernel import NO_CONFIG, CudaKernel, DeviceTraits
 from kernels.model.numerics import Problem
+from kernels.selection import ahead
 from kernels.selection.ahead import likely_products
 from kernels.selection.choose import choose
 from kernels.selection.tuned import TABLES
@@ -45,3 +48,15 @@ def test_a_kernel_that_may_fall_back_brings_what_multiplies_in_its_place() -> No
     gated = {"hopper_fp32.cu": True, "transpose.cu": True, "copy_rows.cu": True}
     assert sources(1024) == gated | {"fp32_emulated.cu": False}
     assert sources(63) == {"hopper_fp32.cu": False, "transpose.cu": False}
+
+
+def test_a_process_chooses_once_before_it_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In each class of its device's table, near shapes all over it; without a table there is nothing to choose from."""
+    asked: list[tuple[Problem, str]] = []
+    monkeypatch.setattr(ahead, "choose_from", lambda _, problem, accuracy, device: asked.append((problem, accuracy)))
+    device = DeviceTraits("gpu", (9, 0), H200.traits.shared_bytes_per_block, 132, "NVIDIA H200")
+    held = next(one for one in TABLES if one.device == device.name).entries
+    assert ahead.warm_up(device) == len(asked) < 200
+    assert {(problem.dtype, accuracy) for problem, accuracy in asked} == {(one.dtype, one.accuracy) for one in held}
+    assert not {problem for problem, _ in asked} & {one.problem for one in held}
+    assert ahead.warm_up(DeviceTraits("cpu")) == 0
