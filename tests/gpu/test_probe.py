@@ -111,6 +111,18 @@ def test_all_that_a_launch_loads_is_compiled_before(
     assert set(tmp_path.iterdir()) == compiled
 
 
+def test_what_is_compiled_counts_where_the_disk_takes_nothing(gpu_settings: Settings, tmp_path: Path) -> None:
+    from worker.cuda.runner import CudaRunner
+
+    (tmp_path / "no folder").touch()
+    runner = CudaRunner(gpu_settings.model_copy(update={"kernel_cache_dir": tmp_path / "no folder"}))
+    problem = Problem(1024, 1024, 1024, "float32")
+    choice = choose("pipelined", NO_CONFIG, problem, "fp32", runner.device.traits)
+    assert not runner.is_compiled(choice, problem)
+    runner.compile_ahead([(choice, problem)])
+    assert runner.is_compiled(choice, problem)
+
+
 def test_kept_operands_stay_and_its_own_memory_goes(runner: CudaRunner) -> None:
     elements = np.ones((300, 300), np.float32)
     first = probe_for(NEW, "fp32", runner.device)

@@ -32,6 +32,7 @@ class Compiler:
         self._arch = _arch(str(cupy.cuda.Device().compute_capability))
         self._version = ".".join(map(str, nvrtc.getVersion()))
         self._modules: dict[Program, Any] = {}
+        self._unkept: dict[Program, bytes] = {}  # binaries that the disk did not take
         self._known: set[Program] = set()  # that are compiled, here or on disk
 
     def function(self, program: Program, name: str) -> Any:
@@ -52,18 +53,21 @@ class Compiler:
 
     def binary(self, program: Program) -> bytes:
         """Kept from before, or compiled now. Several threads may ask at once. Raises KernelUnavailable."""
+        if (unkept := self._unkept.get(program)) is not None:
+            return unkept
         path = self._path(program)
         with suppress(OSError):
             return path.read_bytes()
         binary = compile_program(program, self._arch)
-        _keep(path, binary)
+        if not _is_kept(path, binary):
+            self._unkept[program] = binary
         return binary
 
     def has(self, program: Program) -> bool:
         """Whether it need not be compiled any more. For any thread; what was kept and is gone is compiled again."""
         if program in self._known:
             return True
-        if program not in self._modules and not self._path(program).exists():
+        if program not in self._modules and program not in self._unkept and not self._path(program).exists():
             return False
         self._known.add(program)
         return True
@@ -100,11 +104,13 @@ def _loaded(binary: bytes) -> Any:
     return module
 
 
-def _keep(path: Path, binary: bytes) -> None:
-    """Whole or not at all: another worker may read it now."""
+def _is_kept(path: Path, binary: bytes) -> bool:
+    """Writes it, whole or not at all: another worker may read it now."""
     try:
         with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
             file.write(binary)
         os.replace(file.name, path)
+        return True
     except OSError as error:
         log.warning("a compiled kernel could not be kept", path=str(path), reason=str(error))
+        return False
