@@ -15,7 +15,7 @@ from kernels.model.kernel import NO_CONFIG, CudaKernel, LibraryKernel
 from kernels.model.numerics import AccuracyName, Problem
 from kernels.selection.choose import choose, contenders
 from worker.device.runner import HostOperand
-from worker.process.device_turns import DeviceTurns, DeviceWanted
+from worker.process.device_loans import DeviceLoans, DeviceWanted
 from worker.product.auto import AutoChoices
 from worker.product.probe import probe_for
 from worker.product.shapes import AskedShape, Measured
@@ -145,7 +145,7 @@ def test_a_job_takes_the_device_from_a_measurement(runner: CudaRunner) -> None:
     if probe is None:
         pytest.skip("no table of this device leaves a doubt at that shape")
     runner.compile_ahead(probe.products)
-    turns, began = DeviceTurns(), Event()
+    loans, began = DeviceLoans(), Event()
     looks = []
 
     def check() -> None:
@@ -154,17 +154,17 @@ def test_a_job_takes_the_device_from_a_measurement(runner: CudaRunner) -> None:
             thread.start()
         while len(looks) >= 6 and not thread_counted():
             pass
-        turns.check()
+        loans.check()
 
     def thread_counted() -> bool:
-        return turns._jobs > 0
+        return loans._jobs > 0
 
     def job() -> None:
-        with turns.job():
+        with loans.job():
             began.set()
 
     thread, used = Thread(target=job), kept_bytes()
-    with pytest.raises(DeviceWanted), turns.spare():
+    with pytest.raises(DeviceWanted), loans.spare():
         probe.measure(runner, check)
     assert began.wait(10.0) and len(looks) == 6
     thread.join(10.0)

@@ -42,7 +42,7 @@ from worker.cpu.runner import CpuRunner
 from worker.device.model import measured_model
 from worker.device.retry import retry_until
 from worker.device.runner import Runner
-from worker.process.device_turns import DeviceTurns
+from worker.process.device_loans import DeviceLoans
 from worker.process.heartbeat import Heartbeat
 from worker.process.lease import EXIT_FAULT, EXIT_NOT_READY, LeaseKeeper, end_process
 from worker.process.readiness import prove
@@ -67,7 +67,7 @@ class Child:
         self._runner = runner
         self._ledger = ledger
         self._store = store
-        self._turns = DeviceTurns()
+        self._loans = DeviceLoans()
         self._rng = np.random.default_rng()  # seeded by the operating system: the check's vectors must not be known
         self._lease = LeaseKeeper(ledger, settings)
         client = connect(settings)
@@ -75,7 +75,7 @@ class Child:
         shared = MeasuredShapes(client, prefix=settings.key_prefix, model=measured_model(runner.device))
         # No other device has a table, or a choice.
         mode = settings.auto_measures if runner.device.device_class == "gpu" else "off"
-        self.spare_time = SpareTime(runner, shared, self._turns, mode)
+        self.spare_time = SpareTime(runner, shared, self._loans, mode)
         self.heartbeat = Heartbeat(self._registry, runner, settings)
 
     def prove_ready(self) -> None:
@@ -91,7 +91,7 @@ class Child:
     def run(self, job_id: str, attempt: int) -> None:
         """Claims the job, and others that one launch may compute with it; computes them and records their ends. Returns
         at once where the message is stale."""
-        with self._turns.job():
+        with self._loans.job():
             self._run(job_id, attempt)
 
     def _run(self, job_id: str, attempt: int) -> None:

@@ -20,7 +20,7 @@ from kernels.model.numerics import Problem
 from kernels.selection.ahead import likely_products
 from kernels.selection.choose import Choice, NoKernelError
 from worker.device.runner import Runner
-from worker.process.device_turns import DeviceTurns, DeviceWanted
+from worker.process.device_loans import DeviceLoans, DeviceWanted
 from worker.process.lease import EXIT_FAULT, end_process
 from worker.product.auto import AutoChoices
 from worker.product.probe import Probe, probe_for
@@ -40,13 +40,13 @@ class SpareTime:
         self,
         runner: Runner,
         shared: MeasuredShapes,
-        turns: DeviceTurns,
+        loans: DeviceLoans,
         mode: AutoMeasures,
         *,
         end: Callable[[int], None] = end_process,
     ) -> None:
         self.choices = AutoChoices(runner, on_met=self._wake)
-        self._runner, self._shared, self._turns, self._mode, self._end = runner, shared, turns, mode, end
+        self._runner, self._shared, self._loans, self._mode, self._end = runner, shared, loans, mode, end
         self._ahead: Iterator[tuple[Choice, Problem]] = likely_products(runner.device.traits)
         self._open: dict[str, AskedShape] = {}
         self._has_read = mode == "off"
@@ -58,14 +58,14 @@ class SpareTime:
 
     def stop(self) -> None:
         """When the process ends: the device is given back."""
-        self._turns.close()
+        self._loans.close()
         self._wake()
 
     def _wake(self) -> None:
         self._work.set()
 
     def _run(self) -> None:
-        while self._turns.wait_until_quiet(QUIET_S):
+        while self._loans.wait_until_quiet(QUIET_S):
             self._work.clear()
             if not self._stepped():
                 self._work.wait(LOOK_EVERY_S)
@@ -104,11 +104,9 @@ class SpareTime:
     def _attend(self, asked: AskedShape, is_measured: bool) -> None:
         """The best that is known is taken, and what is in doubt is measured or listed."""
         self.choices.settle(asked)
-        if (
-            self._mode == "off"
-            or not is_measured
-            or (probe := probe_for(asked.problem, asked.accuracy, self._runner.device)) is None
-        ):
+        if self._mode == "off" or not is_measured:
+            return
+        if (probe := probe_for(asked.problem, asked.accuracy, self._runner.device)) is None:
             return
         if self._mode == "idle":
             self._measure(asked, probe)
@@ -126,8 +124,8 @@ class SpareTime:
             return
         started = time.monotonic()
         try:
-            with self._turns.spare():
-                entries = probe.measure(self._runner, self._turns.check)
+            with self._loans.spare():
+                entries = probe.measure(self._runner, self._loans.check)
         except DeviceWanted:
             self._shared.put_back(asked.name)
             self._look_at = 0.0

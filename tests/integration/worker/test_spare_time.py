@@ -25,7 +25,7 @@ from tests.support.workers.simulated import SimulatedRunner
 from worker.device.bench import Bench, ProductErrors, Watched
 from worker.device.model import measured_model
 from worker.process import spare_time
-from worker.process.device_turns import DeviceTurns, DeviceWanted
+from worker.process.device_loans import DeviceLoans, DeviceWanted
 from worker.process.lease import EXIT_FAULT
 from worker.process.spare_time import SpareTime
 from worker.process.tune import tune
@@ -65,10 +65,10 @@ class Worker:
 
     def __init__(self, client: redis.Redis, prefix: str, mode: AutoMeasures = "idle", gpu: Gpu | None = None) -> None:
         self.gpu = gpu or Gpu()
-        self.turns = DeviceTurns()
+        self.loans = DeviceLoans()
         self.shared = MeasuredShapes(client, prefix=prefix, model=measured_model(self.gpu.device))
         self.ends: list[int] = []
-        self.spare_time = SpareTime(self.gpu, self.shared, self.turns, mode, end=self.ends.append)
+        self.spare_time = SpareTime(self.gpu, self.shared, self.loans, mode, end=self.ends.append)
         self.spare_time._ahead = iter(())
 
     def taken(self, problem: Problem = NEW) -> str:
@@ -141,14 +141,14 @@ def test_a_job_that_arrives_gets_the_device_after_one_sample(worker: Callable[..
         assert sampled.wait(DEADLINE_S)
         while True:  # until the job below is counted
             try:
-                one.turns.check()
+                one.loans.check()
             except DeviceWanted:
                 arrived.set()
                 return
 
     def run() -> None:
         assert sampled.wait(DEADLINE_S)
-        with one.turns.job():
+        with one.loans.job():
             ran.set()
 
     threads = [Thread(target=job), Thread(target=run)]
@@ -186,6 +186,13 @@ def test_where_measuring_says_nothing_it_is_not_tried_again(worker: Callable[...
     one.taken()
     one.work()
     assert (one.taken(), one.gpu.behaviour.benches, one.shared.all()) == ("cublas", 1, {NAME: ""})
+
+
+def test_a_batch_that_formed_by_chance_is_not_measured(worker: Callable[..., Worker]) -> None:
+    one = worker()
+    one.spare_time.choices.choose(NEW, "fp32", is_measured=False)
+    one.work()
+    assert (one.gpu.behaviour.benches, one.shared.all()) == (0, {})
 
 
 def test_nothing_is_measured_or_read_where_the_setting_says_so(worker: Callable[..., Worker]) -> None:
@@ -231,19 +238,19 @@ def test_the_thread_does_all_that(worker: Callable[..., Worker], monkeypatch: py
 
     monkeypatch.setattr(one.spare_time.choices, "learn", learnt)
     one.spare_time.start()
-    with one.turns.job():
+    with one.loans.job():
         one.taken()
         assert not measured.wait(0.2) and one.gpu.behaviour.benches == 0
     assert measured.wait(DEADLINE_S)
     one.spare_time.stop()
-    assert not one.turns.wait_until_quiet(0.0)
+    assert not one.loans.wait_until_quiet(0.0)
 
 
 def test_what_is_likely_is_compiled_first_once(worker: Callable[..., Worker], monkeypatch: pytest.MonkeyPatch) -> None:
     one = worker("off")
     compiled: list[str] = []
     monkeypatch.setattr(one.gpu, "compile_ahead", lambda products: compiled.extend(c.kernel.name for c, _ in products))
-    again = SpareTime(one.gpu, one.shared, one.turns, "off")
+    again = SpareTime(one.gpu, one.shared, one.loans, "off")
     while again.step():
         pass
     assert {"hopper_fp32", "fp32_emulated", "pipelined"} <= set(compiled)

@@ -17,7 +17,7 @@ from kernels.selection.choose import Choice, choose, choose_from, contenders
 from kernels.selection.tuned import TABLES, Entry, nearby
 from tests.support.workers.simulated import Behaviour, SimulatedBench, SimulatedRunner
 from worker.device.bench import Bench, ProductErrors, Watched
-from worker.process.device_turns import DeviceWanted
+from worker.process.device_loans import DeviceWanted
 from worker.product import probe
 from worker.product.probe import probe_for, table_of
 from worker.product.shapes import AskedShape, Measured, read_measured, shape_named

@@ -1,4 +1,4 @@
-"""Whose turn it is on the device: jobs always, what can wait only between them."""
+"""The device is the jobs'. Between them it is lent to what can wait."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class DeviceWanted(MatmulError):
     type = "device_wanted"
 
 
-class DeviceTurns:
+class DeviceLoans:
     """For any threads. Jobs do not exclude each other; only one piece of other work has the device at a time."""
 
     def __init__(self) -> None:
