@@ -70,6 +70,8 @@ ODD: Mapping[Size, Bounds | None] = {2047: (2.0, 5.0), 2049: (2.5, 5.0), 4097: (
 FLOAT8: Mapping[Size, Bounds | None] = dict.fromkeys((4096, 8192), (1.0, 1.25))
 STRASSEN: Mapping[Size, Bounds | None] = dict.fromkeys((8192, 16384), (1.05, 1.1))
 
+PADDED = "_padded"  # how names of benchmarks of a library at padded sizes end
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
@@ -120,7 +122,7 @@ class Target:
     @property
     def padded_name(self) -> str:
         """Name of the benchmark of the library at padded sizes."""
-        return f"{self.name}_padded"
+        return f"{self.name}{PADDED}"
 
     @property
     def padded_shapes(self) -> Mapping[TargetShape, TargetShape]:

@@ -191,6 +191,13 @@ def test_a_file_that_holds_several_benchmarks_is_read(tmp_path: Path) -> None:
     assert [entry.n for entry in table.entries] == [256, 512]
 
 
+def test_a_library_on_padded_operands_is_a_baseline_and_no_entry(tmp_path: Path) -> None:
+    path = tmp_path / "several.json"
+    alone = results(result("cublas", 1.0, 1.0))
+    path.write_text(json.dumps({"hopper_bf16": alone, "hopper_bf16_padded": alone}))
+    assert [name for name, _ in documents([path])] == ["several.json: hopper_bf16"]
+
+
 def test_zeros_and_dense_rows_do_not_count() -> None:
     assert made(results(result("cublas", 1.0, 1.0), distribution="zeros")).entries == ()
     assert made(results(result("cublas", 1.0, 1.0), layout="dense")).entries == ()
