@@ -172,20 +172,23 @@ def _date(document: Mapping[str, Any]) -> str:
 
 
 def text(table: TunedTable) -> str:
-    """One row a line."""
+    """One row a line. Each config is written once, and rows have its number."""
     given = asdict(table)
-    parts = map(_entry, given.pop("entries"))
+    configs: dict[str, int] = {}
+    parts = [_entry(entry, configs) for entry in given.pop("entries")]
+    given["configs"] = [json.loads(config) for config in configs]
     return json.dumps(given)[:-1] + ', "entries": [\n' + ",\n".join(parts) + "\n]}\n"
 
 
-def _entry(entry: dict[str, Any]) -> str:
-    lists = {name: entry.pop(name) for name in ("ranking", "trials")}
-    written = (
-        f'"{name}":[\n' + ",\n".join(compact(list(row.values())) for row in rows) + "\n]"
-        for name, rows in lists.items()
-        if rows
-    )
+def _entry(entry: dict[str, Any], configs: dict[str, int]) -> str:
+    lists = {name: [_row(row, configs) for row in entry.pop(name)] for name in ("ranking", "trials")}
+    written = (f'"{name}":[\n' + ",\n".join(rows) + "\n]" for name, rows in lists.items() if rows)
     return ",".join((compact(entry)[:-1], *written)) + "}"
+
+
+def _row(row: dict[str, Any], configs: dict[str, int]) -> str:
+    number = configs.setdefault(compact(row["config"]), len(configs))
+    return compact(list((row | {"config": number}).values()))
 
 
 def main() -> None:

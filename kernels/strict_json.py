@@ -19,10 +19,19 @@ class DataError(ValueError):
 
 def parse(kind: type[T], text: str, where: str) -> T:
     """The dataclass that `text` holds; `where` names the text in errors. Raises DataError."""
+    return read_as(kind, load(text, where), where)
+
+
+def load(text: str, where: str) -> Any:
+    """The JSON value that `text` holds, no name of an object given twice. Raises DataError."""
     try:
-        value = json.loads(text, object_pairs_hook=_each_once)
+        return json.loads(text, object_pairs_hook=_each_once)
     except ValueError as error:
         raise DataError(f"{where}: {error}.") from None
+
+
+def read_as(kind: type[T], value: Any, where: str) -> T:
+    """The dataclass that a JSON value stands for. Raises DataError."""
     return cast(T, _read(kind, value, where))
 
 

@@ -12,12 +12,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from math import dist, log2
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from kernels.model.kernel import DeviceClass, DeviceTraits
 from kernels.model.numerics import DTYPES, AccuracyName, DTypeName, Problem, meets
-from kernels.strict_json import DataError, parse
+from kernels.strict_json import DataError, load, read_as
 
 DIRECTORY = Path(__file__).parent.parent / "tuned"
 RUN_BYTES = 16  # in runs of so many bytes kernels move rows that are whole runs; others take longer
@@ -146,7 +147,8 @@ def file_name(device: str) -> str:
 
 def read(path: Path) -> TunedTable:
     """Raises DataError for a file that breaks the schema, bears another device's name, or is not in order."""
-    table = parse(TunedTable, path.read_text("utf-8"), path.name)
+    value = load(path.read_text("utf-8"), path.name)
+    table = read_as(TunedTable, _with_configs(value, path.name), path.name)
     if file_name(table.device) != path.name:
         raise DataError(f"{path.name} is of {table.device!r}, whose file is {file_name(table.device)}.")
     for entry in table.entries:
@@ -154,6 +156,18 @@ def read(path: Path) -> TunedTable:
         if not speeds or speeds != sorted(speeds, reverse=True):
             raise DataError(f"{path.name} does not rank {entry.dtype} at {entry.shape} from the fastest on.")
     return table
+
+
+def _with_configs(value: Any, where: str) -> Any:
+    """A file lists each config once, and its rows say which: in their place the configs themselves."""
+    try:
+        configs = value.pop("configs")
+        for entry in value["entries"]:
+            for row in (*entry["ranking"], *entry.get("trials", ())):
+                row[1] = configs[row[1]]
+    except (AttributeError, IndexError, KeyError, TypeError):
+        raise DataError(f"{where} does not say which config each row is of.") from None
+    return value
 
 
 TABLES = tuple(read(path) for path in sorted(DIRECTORY.glob("*.json")))
