@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from jobs.errors import StoreFull, StoreUnavailable
 
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+MOUNTS = Path("/proc/self/mounts")
 
 
 @contextmanager
@@ -23,8 +25,31 @@ def translated_disk() -> Iterator[None]:
         raise StoreUnavailable("The directory that matrices are kept in cannot be used.") from error
 
 
-def write_all(fd: int, data: bytes | bytearray | memoryview) -> None:
-    """Writes every byte; one `write` may take fewer than it is given, never more than 2 GiB."""
+def write_all(fd: int, data: bytes | bytearray | memoryview, make_room: Callable[[], bool] = lambda: False) -> None:
+    """Writes every byte; one `write` may take fewer than it is given, never more than 2 GiB.
+
+    Where the disk is full, `make_room` says whether it freed any of it.
+    """
     view = memoryview(data)
     while view.nbytes:
-        view = view[os.write(fd, view) :]
+        try:
+            view = view[os.write(fd, view) :]
+        except OSError as error:
+            if error.errno != errno.ENOSPC or not make_room():
+                raise
+
+
+def tmpfs_bytes(directory: Path) -> int:
+    """The size of the tmpfs that the directory is on; 0 where it is on none, or on one without a limit."""
+    inside = directory.resolve()
+    kind, longest = "", 0
+    try:
+        mounts = [line.split() for line in MOUNTS.read_text().splitlines()]
+    except OSError:
+        return 0  # not Linux
+    for _, at, kind_there, *_ in mounts:
+        point = Path(at.encode().decode("unicode_escape"))  # blanks are written as octal numbers
+        if inside.is_relative_to(point) and len(point.parts) >= longest:
+            kind, longest = kind_there, len(point.parts)
+    size = os.statvfs(inside)
+    return size.f_blocks * size.f_frsize if kind == "tmpfs" else 0

@@ -97,6 +97,12 @@ class Settings(BaseSettings):
         ge=1,
         description="Most small jobs of one kind that a worker computes in one launch; 1: each alone.",
     )
+    store_free_bytes: int | None = Field(
+        None,
+        ge=0,
+        description="Most memory of deleted matrices that the `file` store keeps for new ones, within "
+        "MATMUL_STORE_BYTES. Unset: half of that and at most a quarter of the tmpfs; 0 where the directory is on none.",
+    )
     max_matrix_bytes: int = Field(4 * GIB, ge=1, description="Largest single matrix, operand or product.")
     matrix_ttl_s: int = Field(DAY_S, ge=1, description="How long an uploaded matrix is kept after its last use.")
     product_ttl_s: int = Field(
@@ -115,7 +121,9 @@ class Settings(BaseSettings):
         "`idle`, between jobs; `asked`, when `make tune` says so; `off`, never: the same request then takes the same "
         "kernel in every process.",
     )
-    device_cache_bytes: int = Field(2 * GIB, ge=0, description="Device memory for operands kept between jobs.")
+    device_cache_share: float = Field(
+        0.5, ge=0, le=1, description="Share of the device's memory for operands kept between jobs."
+    )
 
     log_format: Literal["console", "json"] = Field("console", description="Form of log lines.")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least severe line logged.")

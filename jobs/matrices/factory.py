@@ -17,8 +17,12 @@ def bounds_of(settings: Settings) -> Bounds:
     return Bounds(settings.store_bytes, settings.store_bytes_per_key)
 
 
-def make_matrix_store(settings: Settings, client: redis.Redis | None = None) -> MatrixStore:
-    """`client` is shared where there is one already. Raises InvalidSettings for a directory that is not ours."""
+def make_matrix_store(
+    settings: Settings, client: redis.Redis | None = None, *, keeps_maps: bool = False
+) -> MatrixStore:
+    """`client` is shared where there is one already. `keeps_maps` is for workers: slots stay mapped.
+
+    Raises InvalidSettings for a directory that is not ours."""
     client = client or connect(settings)
     bounds = bounds_of(settings)
     prefix, most = settings.key_prefix, settings.max_matrix_bytes
@@ -26,4 +30,10 @@ def make_matrix_store(settings: Settings, client: redis.Redis | None = None) -> 
         index = MatrixIndex(client, prefix, bounds, chunk_bytes=CHUNK_BYTES)
         return RedisMatrixStore(client, prefix, index, max_matrix_bytes=most)
     index = MatrixIndex(client, prefix, bounds)
-    return FileMatrixStore(settings.store_dir, index, max_matrix_bytes=most)
+    return FileMatrixStore(
+        settings.store_dir,
+        index,
+        max_matrix_bytes=most,
+        free_bytes=settings.store_free_bytes,
+        keeps_maps=keeps_maps,
+    )

@@ -4,157 +4,243 @@ A file holds the elements, and after them the digests of their parts (`jobs/matr
 KiB. It is written as `<random>.part`, and renamed when it is whole: to the matrix's name, or to `<sha256>.<random>` for
 a content address. That random part is why contents can be deleted and uploaded again at the same time: the books say
 which file is the one, and a remover only knows the name of its own.
+
+Large matrices on a tmpfs lie in slots, files whose memory is used again (`jobs/matrices/slots.py`): those are written
+as `<random>.slot`.
 """
 
 from __future__ import annotations
 
-import mmap
+import errno
 import os
 import re
 import stat
 import time
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import numpy as np
-
-from jobs.disk import translated_disk, write_all
-from jobs.errors import InvalidSettings, MatrixNotFound
-from jobs.formats.elements import STORAGE_DTYPES, matrix_bytes
+from jobs.disk import tmpfs_bytes, translated_disk, write_all
+from jobs.errors import InvalidSettings
+from jobs.formats.elements import STORAGE_DTYPES, Array, matrix_bytes
+from jobs.matrices.file_source import FileSource, open_matrix
 from jobs.matrices.index import Claim, Elements, MatrixIndex
 from jobs.matrices.indexed_store import ElementSource, IndexedMatrixStore, IndexedWriter, check_id, is_address
-from jobs.matrices.interface import MatrixWriter, StoredMatrix, parts_bytes
+from jobs.matrices.interface import MatrixWriter, Place, StoredMatrix
+from jobs.matrices.slot_format import MIN_SLOT_BYTES, slot_length
+from jobs.matrices.slot_memory import SlotMemories, SlotMemory
+from jobs.matrices.slots import Slot, Slots
 from jobs.models import new_id
 from kernels.model.numerics import DTypeName
 
-PART = ".part"
+PART, SLOT_PART = ".part", ".slot"
 _OURS = re.compile(
-    r"w_[0-9a-f]{32}\.part|[a-z]{1,8}_[0-9a-f]{32}(_[0-9]{1,9})?|[0-9a-f]{64}\.w_[0-9a-f]{32}"
+    r"w_[0-9a-f]{32}\.(part|slot)|[a-z]{1,8}_[0-9a-f]{32}(_[0-9]{1,9})?|[0-9a-f]{64}\.w_[0-9a-f]{32}"
 )  # names we give
 LEFTOVER_AGE_S = 600.0  # a file that no one wrote to for so long and that the books do not know is no one's
+SLOT_LEFTOVER_AGE_S = 10.0  # the writer of a slot has it locked, but for the moment in which it is made
 LOOK_ROUND_S = 60.0  # how often the directory is read through for such files
-POPULATE: int = getattr(mmap, "MAP_POPULATE", 0)  # Linux: map all pages at once instead of one fault after the other
 
 
 class FileMatrixStore(IndexedMatrixStore):
-    """Raises InvalidSettings if the directory cannot be one that only this user reads."""
+    """`free_bytes` is the most that free slots have; None for the share that the directory suits. With `keeps_maps`,
+    slots stay mapped into this process, which a worker needs.
 
-    def __init__(self, directory: Path, index: MatrixIndex, *, max_matrix_bytes: int) -> None:
+    Raises InvalidSettings if the directory cannot be one that only this user reads."""
+
+    def __init__(
+        self,
+        directory: Path,
+        index: MatrixIndex,
+        *,
+        max_matrix_bytes: int,
+        free_bytes: int | None = None,
+        keeps_maps: bool = False,
+    ) -> None:
         super().__init__(index, max_matrix_bytes)
         self.directory = directory.absolute()
         _make_private(self.directory)
+        if free_bytes is None:
+            free_bytes = min(index.bounds.all_bytes // 2, tmpfs_bytes(self.directory) // 4)
+        self.slots = Slots(self.directory, free_bytes)
+        self._memories = SlotMemories(free_bytes if keeps_maps else 0)
         self._unchecked: list[str] = []  # file names not yet held against the books, of the last reading
         self._next_reading = 0.0
 
     def path(self, data: str) -> Path:
         return self.directory / data
 
-    def _writer(self, claim: Claim, expected_id: str | None) -> MatrixWriter:
-        return _FileWriter(self, claim, expected_id)
+    def _writer(self, claim: Claim, expected_id: str | None, place: Place | None) -> MatrixWriter:
+        return _FileWriter(self, claim, expected_id, place)
 
     def remove(self, orphan: Elements) -> None:
         with translated_disk():
-            self.path(orphan.data).unlink(missing_ok=True)
+            self.slots.free(self.path(orphan.data))
 
+    # ---- slots ----
+    def slot(self, size: int) -> Slot | None:
+        """A slot for `size` bytes; None for a matrix that is to have a plain file. Raises StoreFull."""
+        if size < MIN_SLOT_BYTES or not self.slots.max_free_bytes:
+            return None
+        path = self.path(new_id("w") + SLOT_PART)
+        with translated_disk():
+            slot = self.slots.take(size, path)
+            if slot is not None:
+                return slot
+            self._respect_bound(slot_length(size))
+            try:
+                return self.slots.make(size, path)
+            except OSError as error:
+                if error.errno != errno.ENOSPC or not self.make_room():
+                    raise
+            return self.slots.make(size, path)
+
+    def _respect_bound(self, need_bytes: int) -> None:
+        """Free slots are within the bound on all bytes, too: removes what would pass it with so many more."""
+        if free_bytes := self.slots.free_bytes:
+            room = self.index.bounds.all_bytes - self.index.used_bytes(None) - need_bytes
+            self.slots.trim(max(0, min(room, free_bytes)))
+
+    def make_room(self) -> bool:
+        """Gives all free slots back to the system; whether there were any."""
+        had_any = self.slots.free_bytes > 0
+        self.slots.trim(0)
+        return had_any
+
+    @contextmanager
+    def place(self, dtype: DTypeName, shape: tuple[int, ...]) -> Iterator[Place | None]:
+        size = matrix_bytes(dtype, shape)
+        slot = self.slot(size) if size <= self._max_matrix_bytes else None
+        if slot is None:
+            yield None
+            return
+        with translated_disk():
+            memory = self._memories.of(slot.file.fd)
+        raw = memory.array(slot.file, size, writable=True)
+        place = _SlotPlace(raw.view(STORAGE_DTYPES[dtype]).reshape(shape), memory, slot)
+        try:
+            yield place
+        finally:
+            if place.slot is not None:
+                with suppress(OSError):  # then the sweep finds it
+                    place.slot.drop()
+
+    # ---- reading ----
     def _data_name(self, matrix_id: str) -> str:
         """A named matrix is kept under its name, which saves the books a question."""
         return self.index.elements(matrix_id).data if is_address(check_id(matrix_id)) else matrix_id
 
+    def _opened(self, matrix_id: str, size: int) -> FileSource:
+        return open_matrix(self.path(self._data_name(matrix_id)), size)
+
     @contextmanager
     def _source(self, matrix_id: str, size: int) -> Iterator[ElementSource]:
-        with self._opened(self._data_name(matrix_id), size) as fd:
-            yield _FileSource(fd, size)
-
-    @contextmanager
-    def _opened(self, data: str, size: int) -> Iterator[int]:
-        """A descriptor of the file that holds a matrix of `size` bytes. Raises MatrixNotFound, also for another size.
-
-        What is deleted from now on can still be read.
-        """
+        source = self._opened(matrix_id, size)
         try:
-            fd = os.open(self.path(data), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-        except FileNotFoundError:
-            raise MatrixNotFound from None
-        try:
-            if os.fstat(fd).st_size != size + parts_bytes(size):
-                raise MatrixNotFound
-            yield fd
+            yield source
         finally:
-            os.close(fd)
+            source.file.close()
 
     @contextmanager
     def open(self, matrix_id: str, dtype: DTypeName, shape: tuple[int, ...]) -> Iterator[StoredMatrix]:
-        size = matrix_bytes(dtype, shape)
-        with self._opened(self._data_name(matrix_id), size) as fd:
-            parts = _FileSource(fd, size).parts
-            flags = mmap.MAP_SHARED | POPULATE
-            raw = mmap.mmap(fd, size, flags=flags, prot=mmap.PROT_READ) if size else b""
-        yield StoredMatrix(np.frombuffer(raw, STORAGE_DTYPES[dtype]).reshape(shape), parts)
+        source = self._opened(matrix_id, matrix_bytes(dtype, shape))
+        raw, memory = source.mapped(self._memories)
+        stored = StoredMatrix(raw.view(STORAGE_DTYPES[dtype]).reshape(shape), source.parts, memory)
+        del source, raw  # the elements alone keep the file open and locked
+        yield stored
 
+    # ---- leftovers ----
     def _sweep_leftovers(self, limit: int) -> int:
         """Reads the directory through every LOOK_ROUND_S, and looks at `limit` of its files at a time."""
         if not self._unchecked and time.monotonic() >= self._next_reading:
             with translated_disk():
                 self._unchecked = [name for name in os.listdir(self.directory) if _OURS.fullmatch(name)]
+                self.slots.trim()
+                self._respect_bound(0)
             self._next_reading = time.monotonic() + LOOK_ROUND_S
         names, self._unchecked = self._unchecked[:limit], self._unchecked[limit:]
         old = [name for name in names if self._is_old(name)]
         kept = self.index.data_names([name.partition(".")[0] for name in old]) if old else []
         leftovers = [name for name, data in zip(old, kept, strict=True) if name != data]
-        for name in leftovers:
-            self.remove(Elements(name, 0))
-        return len(leftovers)
+        return sum(self._remove_leftover(name) for name in leftovers)
+
+    def _remove_leftover(self, name: str) -> bool:
+        with translated_disk():
+            if name.endswith(SLOT_PART):
+                return self.slots.reclaim(self.path(name))
+            self.slots.free(self.path(name))
+        return True
 
     def _is_old(self, name: str) -> bool:
         try:
-            return time.time() - os.lstat(self.path(name)).st_mtime > LEFTOVER_AGE_S
+            age_s = time.time() - os.lstat(self.path(name)).st_mtime
         except FileNotFoundError:
             return False
+        return age_s > (SLOT_LEFTOVER_AGE_S if name.endswith(SLOT_PART) else LEFTOVER_AGE_S)
 
 
-class _FileSource(ElementSource):
-    """An open file of the right size."""
+class _SlotPlace(Place):
+    def __init__(self, elements: Array, memory: SlotMemory, slot: Slot) -> None:
+        super().__init__(elements, memory)
+        self.slot: Slot | None = slot  # until a writer takes it
 
-    def __init__(self, fd: int, size: int) -> None:
-        self._fd = fd
-        self.parts = np.frombuffer(self.read(size, size + parts_bytes(size)), "<u8")
+    def given(self) -> Slot:
+        """The slot, which its writer answers for from now on."""
+        assert self.slot is not None, "a place is for one matrix"
+        slot, self.slot = self.slot, None
+        return slot
 
-    def read(self, start: int, stop: int) -> bytes:
-        """One `pread` gives at most 2 GiB, and no more than the file has."""
-        pieces: list[bytes] = []
-        while start < stop:
-            with translated_disk():
-                piece = os.pread(self._fd, stop - start, start)
-            if not piece:
-                raise MatrixNotFound
-            pieces.append(piece)
-            start += len(piece)
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+class _PlainFile:
+    """A file in the hands of its writer, beside `Slot`: one matrix uses it, and no other. All methods raise OSError."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        self._close = weakref.finalize(self, os.close, self.fd)  # once, whatever fails
+
+    def publish(self, path: Path, size: int) -> None:
+        """Makes it the matrix of that name; `size` bytes of elements and their digests have been written."""
+        self._close()
+        os.rename(self._path, path)
+
+    def drop(self) -> None:
+        self._path.unlink(missing_ok=True)
+        self._close()
 
 
 class _FileWriter(IndexedWriter):
-    def __init__(self, store: FileMatrixStore, claim: Claim, expected_id: str | None) -> None:
+    def __init__(self, store: FileMatrixStore, claim: Claim, expected_id: str | None, place: Place | None) -> None:
         self._files = store
         self._random = new_id("w")
-        self._part = store.path(self._random + PART)
-        self._fd = -1
+        self._place = place
+        self._file: Slot | _PlainFile | None = None  # None before it is there, and once it has been published
         super().__init__(store, claim, expected_id)
 
     def _begin(self) -> None:
-        with translated_disk():
-            self._fd = os.open(self._part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        if isinstance(self._place, _SlotPlace):
+            self._file = self._place.given()
+            os.utime(self._file.fd)  # a device that is writing to it when this process dies is done before the sweep
+        else:
+            self._file = self._files.slot(self._claim.bytes)
+        if self._file is None:
+            with translated_disk():
+                self._file = _PlainFile(self._files.path(self._random + PART))
 
     def _put(self, view: memoryview) -> None:
+        assert self._file is not None, "nothing comes after the last byte"
         with translated_disk():
-            write_all(self._fd, view)
+            write_all(self._file.fd, view, self._files.make_room)
 
     def _settle(self, matrix_id: str, parts: bytes) -> str:
+        assert self._file is not None, "a matrix is committed once"
         data = matrix_id if self._hasher is None else f"{matrix_id}.{self._random}"
         with translated_disk():
-            write_all(self._fd, parts)
-            self._close()
-            os.rename(self._part, self._files.path(data))
+            os.lseek(self._file.fd, self._claim.bytes, os.SEEK_SET)  # where the elements were not written one by one
+            write_all(self._file.fd, parts, self._files.make_room)
+            self._file.publish(self._files.path(data), self._claim.bytes)
+        self._file = None
         return data
 
     def _merge(self, data: str, kept_data: str) -> None:
@@ -162,16 +248,12 @@ class _FileWriter(IndexedWriter):
         with translated_disk():
             os.replace(self._files.path(data), self._files.path(kept_data))
 
-    def _close(self) -> None:
-        fd, self._fd = self._fd, -1
-        if fd >= 0:
-            os.close(fd)
-
     def _drop(self) -> None:
         """What was renamed already is left to the sweep: a named file may be another attempt's by now."""
-        with suppress(OSError):
-            self._close()
-            self._part.unlink(missing_ok=True)
+        file, self._file = self._file, None
+        if file is not None:
+            with suppress(OSError):
+                file.drop()
 
 
 def _make_private(directory: Path) -> None:

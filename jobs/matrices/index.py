@@ -66,7 +66,7 @@ class MatrixIndex:
     def __init__(self, client: redis.Redis, key_prefix: str, bounds: Bounds, *, chunk_bytes: int = 0) -> None:
         self._client = client
         self._prefix = key_prefix
-        self._bounds = bounds
+        self.bounds = bounds
         self._chunk_bytes = chunk_bytes
         self._scripts = RedisScripts(client, key_prefix, LUA_DIR)
 
@@ -81,7 +81,7 @@ class MatrixIndex:
         reply = self._scripts.run(
             "claim",
             *(claim.id, claim.owner, claim.dtype, shape, claim.bytes, int(claim.ttl_s * US), claim.data, claim.upload),
-            *(self._chunk_bytes, self._bounds.all_bytes, self._bounds.owner_bytes),
+            *(self._chunk_bytes, self.bounds.all_bytes, self.bounds.owner_bytes),
         )
         if reply[0] != b"ok":
             raise self._refusal(reply, claim)
@@ -92,7 +92,7 @@ class MatrixIndex:
     def _refusal(self, reply: Sequence[bytes | int], claim: Claim) -> Exception:
         match reply:
             case [b"full" | b"owner_full" as outcome, int(kept)]:
-                return no_room(outcome, claim.bytes, kept, self._bounds)
+                return no_room(outcome, claim.bytes, kept, self.bounds)
             case [b"taken", *_]:
                 return InvalidRequest(f"{claim.id} is another matrix already, of another shape or element type.")
         return StoreUnavailable("The uploaded elements were lost before the last of them came; upload them again.")
@@ -154,10 +154,10 @@ class MatrixIndex:
         """Raises StoreFull if that many more bytes would not fit now."""
         kept = self._client.hmget(f"{self._prefix}matrices:bytes", ["all", f"of:{owner}"])
         kept_all, kept_owner = (int(value or 0) for value in cast(list[bytes | None], kept))
-        if kept_all + need_bytes > self._bounds.all_bytes:
-            raise no_room(b"full", need_bytes, kept_all, self._bounds)
-        if kept_owner + need_bytes > self._bounds.owner_bytes:
-            raise no_room(b"owner_full", need_bytes, kept_owner, self._bounds)
+        if kept_all + need_bytes > self.bounds.all_bytes:
+            raise no_room(b"full", need_bytes, kept_all, self.bounds)
+        if kept_owner + need_bytes > self.bounds.owner_bytes:
+            raise no_room(b"owner_full", need_bytes, kept_owner, self.bounds)
 
 
 def no_room(outcome: bytes, need_bytes: int, kept_bytes: int, bounds: Bounds) -> StoreFull:

@@ -14,11 +14,21 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from itertools import chain
 
+from xxhash import xxh3_64_intdigest
+
 from jobs.errors import BodyTooLarge, DigestMismatch, InvalidMatrix, InvalidRequest, MatrixNotFound, StoreUnavailable
 from jobs.formats.elements import Array
 from jobs.matrices.digest import PART, Digest, part_begin, part_of
 from jobs.matrices.index import Claim, Elements, MatrixIndex
-from jobs.matrices.interface import READ_CHUNK_BYTES, MatrixInfo, MatrixStore, MatrixWriter, check_parts, content_hasher
+from jobs.matrices.interface import (
+    READ_CHUNK_BYTES,
+    MatrixInfo,
+    MatrixStore,
+    MatrixWriter,
+    Place,
+    check_parts,
+    content_hasher,
+)
 from jobs.models import new_id
 from kernels.model.numerics import DTypeName
 
@@ -60,7 +70,7 @@ class IndexedMatrixStore(MatrixStore):
         self._max_matrix_bytes = max_matrix_bytes
 
     @abstractmethod
-    def _writer(self, claim: Claim, expected_id: str | None) -> MatrixWriter: ...
+    def _writer(self, claim: Claim, expected_id: str | None, place: Place | None) -> MatrixWriter: ...
 
     @abstractmethod
     def remove(self, orphan: Elements) -> None:
@@ -101,6 +111,7 @@ class IndexedMatrixStore(MatrixStore):
         ttl_s: float,
         name: str | None = None,
         expected_id: str | None = None,
+        place: Place | None = None,
     ) -> MatrixWriter:
         """Raises BodyTooLarge for a matrix over the size limit, InvalidRequest for an `expected_id` that is none."""
         if expected_id is not None and not is_address(expected_id):
@@ -109,7 +120,7 @@ class IndexedMatrixStore(MatrixStore):
         claim = Claim(matrix_id, matrix_id, dtype, shape, owner, ttl_s)
         if claim.bytes > self._max_matrix_bytes:
             raise BodyTooLarge(f"The matrix has {claim.bytes} bytes; {self._max_matrix_bytes} are the most taken here.")
-        return self._writer(claim, expected_id)
+        return self._writer(claim, expected_id, place)
 
     def info(self, matrix_id: str, *, owner: str) -> MatrixInfo:
         return self.index.find(check_id(matrix_id), owner)
@@ -145,6 +156,7 @@ class IndexedWriter(MatrixWriter):
         self._store = store
         self._claim = claim  # the one to stay; of an upload, its id and data are the contents' in the end
         self._digest = Digest(claim.bytes)
+        self._made_in_place: bytes | None = None  # digests of the parts of what was made in place
         self._hasher = content_hasher(claim.dtype, claim.shape) if claim.id.startswith(UPLOAD) else None
         self._expected_id = expected_id
         self._missing_bytes = claim.bytes
@@ -203,15 +215,22 @@ class IndexedWriter(MatrixWriter):
             self._hasher.update(view)
         self._put(view)
 
+    def fill(self, parts: bytes) -> None:
+        self._missing_bytes = 0
+        self._made_in_place = parts
+
     @property
     def digest(self) -> int:
-        return self._digest.value()
+        return xxh3_64_intdigest(self._parts())
+
+    def _parts(self) -> bytes:
+        return self._digest.parts() if self._made_in_place is None else self._made_in_place
 
     def commit(self) -> MatrixInfo:
         if self._missing_bytes:
             raise InvalidMatrix(f"{self._missing_bytes} bytes of the matrix are missing.")
         claim = self._claim if self._hasher is None else self._addressed(self._hasher.hexdigest())
-        self._data = self._settle(claim.id, self._digest.parts())
+        self._data = self._settle(claim.id, self._parts())
         claim = replace(claim, data=self._data)
         if self._is_leased:
             self._info, kept_data = self._store.index.claim(claim)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -30,6 +30,7 @@ from jobs.matrices.digest import (
     part_count,
     part_digests,
 )
+from jobs.matrices.slot_memory import SlotMemory
 from kernels.model.numerics import DTypeName
 
 READ_CHUNK_BYTES = 4 << 20
@@ -61,6 +62,7 @@ class StoredMatrix:
 
     elements: Array  # read-only, C order, in STORAGE_DTYPES
     parts: Array  # uint64: the digests of the parts of the bytes that came in
+    memory: SlotMemory | None = None  # that the elements lie in, where it outlives them
 
     @property
     def digest(self) -> int:
@@ -91,12 +93,25 @@ def parts_bytes(size: int) -> int:
     return PART_DIGEST_BYTES * part_count(size)
 
 
+class Place:
+    """Where a matrix can be made that is stored afterwards, without a copy."""
+
+    def __init__(self, elements: Array, memory: SlotMemory) -> None:
+        self.elements = elements  # writable, C order, in STORAGE_DTYPES; what they are at first means nothing
+        self.memory = memory
+
+
 class MatrixWriter(ABC):
     """Takes the elements in order, in pieces of any size. Left without a `commit`, it leaves nothing behind."""
 
     @abstractmethod
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Raises InvalidMatrix once more bytes come than the shape has."""
+
+    @abstractmethod
+    def fill(self, parts: bytes) -> None:
+        """All elements lie in the place that the writer was made with. `parts` are the digests of what lies there, 8
+        bytes each, taken from there."""
 
     @property
     @abstractmethod
@@ -131,10 +146,18 @@ class MatrixStore(ABC):
         ttl_s: float,
         name: str | None = None,
         expected_id: str | None = None,
+        place: Place | None = None,
     ) -> MatrixWriter:
         """Reserves room and opens a writer. With `name` that is the id and nothing is hashed; without, the contents
         give it, and `expected_id` (of a PUT) must be what they give. Contents stored already are stored once more only
-        in the books: each owner has a claim and a time of its own."""
+        in the books: each owner has a claim and a time of its own. `place`, of a named matrix of that type and shape,
+        is where it is written."""
+
+    @contextmanager
+    def place(self, dtype: DTypeName, shape: tuple[int, ...]) -> Iterator[Place | None]:
+        """A place for a matrix, to be handed to `create` while the context lasts; None where the store has none to
+        give. It reserves no room: `create` does."""
+        yield None
 
     @abstractmethod
     def info(self, matrix_id: str, *, owner: str) -> MatrixInfo:
@@ -166,7 +189,8 @@ class MatrixStore(ABC):
     def open(self, matrix_id: str, dtype: DTypeName, shape: tuple[int, ...]) -> AbstractContextManager[StoredMatrix]:
         """The matrix, mapped where the store can. For workers, which compare the digest after they have used it.
 
-        Raises MatrixNotFound, also where the size found is not that of dtype and shape."""
+        What is deleted can still be read, as long as the context or any view of the elements lasts. Raises
+        MatrixNotFound, also where the size found is not that of dtype and shape."""
 
     @abstractmethod
     def used_bytes(self, *, owner: str | None = None) -> int:

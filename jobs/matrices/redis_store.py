@@ -18,7 +18,7 @@ from jobs.errors import MatrixNotFound
 from jobs.formats.elements import STORAGE_DTYPES, matrix_bytes
 from jobs.matrices.index import Claim, Elements, MatrixIndex
 from jobs.matrices.indexed_store import UPLOAD_LEASE_S, ElementSource, IndexedMatrixStore, IndexedWriter, check_id
-from jobs.matrices.interface import READ_CHUNK_BYTES, MatrixWriter, StoredMatrix, parts_bytes
+from jobs.matrices.interface import READ_CHUNK_BYTES, MatrixWriter, Place, StoredMatrix, parts_bytes
 from jobs.redis.client import translated
 from kernels.model.numerics import DTypeName
 
@@ -41,7 +41,7 @@ class RedisMatrixStore(IndexedMatrixStore):
     def key(self, data: str, chunk: int) -> str:
         return f"{self._prefix}chunk:{data}:{chunk}"
 
-    def _writer(self, claim: Claim, expected_id: str | None) -> MatrixWriter:
+    def _writer(self, claim: Claim, expected_id: str | None, place: Place | None) -> MatrixWriter:
         return _ChunkWriter(self, claim, expected_id)
 
     @translated()

@@ -6,6 +6,7 @@ Prints one verified product, the URL and how to stop. State is kept in `MATMUL_S
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import importlib.util
 import os
 import shutil
@@ -21,6 +22,7 @@ from typing import IO
 
 from pydantic import ValidationError
 
+from jobs.disk import tmpfs_bytes
 from jobs.errors import InvalidSettings
 from jobs.redis.embedded import EmbeddedServer, EmbeddedServerError, free_port
 from jobs.settings import Settings
@@ -28,6 +30,7 @@ from service.local.first_product import Announcer, ServiceClient
 from service.local.keys import LocalKey, local_key
 from service.local.supervisor import ChildProcess, ServicePart, Supervisor
 
+SHARED_MEMORY = Path("/dev/shm")
 TICK_S = 0.1
 STOP_TIMEOUT_S = 30.0  # a worker may finish the product it is at
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -86,10 +89,22 @@ def lock(state: Path) -> IO[str]:
     return held
 
 
-def child_environment(state: Path, port: int, redis: EmbeddedServer | None, key: LocalKey | None) -> dict[str, str]:
+def store_dir(settings: Settings, state: Path, gpus: int) -> Path:
+    """Where matrices are kept. Beside a GPU that is memory, if there is room for all of them: copies are much faster
+    (docs/decisions/0020-arena.md). The choice is made at the first start, so that matrices are found again."""
+    on_disk = state / "matrices"
+    in_memory = SHARED_MEMORY / f"matmul-{hashlib.sha256(str(state).encode()).hexdigest()[:16]}"
+    if on_disk.exists() or not gpus or not tmpfs_bytes(SHARED_MEMORY):
+        return on_disk
+    found = os.statvfs(SHARED_MEMORY)
+    has_room = found.f_bavail * found.f_frsize >= settings.store_bytes
+    return in_memory if in_memory.exists() or has_room else on_disk
+
+
+def child_environment(matrices: Path, port: int, redis: EmbeddedServer | None, key: LocalKey | None) -> dict[str, str]:
     """What API and workers are told; what the caller set stays."""
     return {
-        "MATMUL_STORE_DIR": str(state / "matrices"),
+        "MATMUL_STORE_DIR": str(matrices),
         "MATMUL_LOG_LEVEL": "warning",
         "PYTHONUNBUFFERED": "1",  # a log line is shown when it is written
         **os.environ,
@@ -99,9 +114,9 @@ def child_environment(state: Path, port: int, redis: EmbeddedServer | None, key:
     }
 
 
-def stages(redis: EmbeddedServer | None, environment: Mapping[str, str]) -> list[dict[str, ServicePart]]:
+def stages(redis: EmbeddedServer | None, gpus: int, environment: Mapping[str, str]) -> list[dict[str, ServicePart]]:
     """In the order of starting. A caller's own Redis is not ours to start."""
-    devices = [*(f"gpu:{index}" for index in range(gpu_count())), "cpu"]
+    devices = [*(f"gpu:{index}" for index in range(gpus)), "cpu"]
     python = [sys.executable, "-m"]
     workers: dict[str, ServicePart] = {
         device: ChildProcess(device, [*python, "worker", "--device", device], environment) for device in devices
@@ -118,7 +133,9 @@ def serve(settings: Settings) -> int:
         key = local_key(settings, state)
         has_own_redis = settings.model_fields_set & {"redis_url", "redis_url_file"}
         redis = None if has_own_redis else EmbeddedServer(state / "valkey")
-        parts = stages(redis, child_environment(state, port, redis, key))
+        gpus = gpu_count()
+        environment = child_environment(store_dir(settings, state, gpus), port, redis, key)
+        parts = stages(redis, gpus, environment)
         supervisor = Supervisor(parts, stop_timeout_s=STOP_TIMEOUT_S)
         print(f"Starting {', '.join(name for stage in parts for name in stage)}", flush=True)
         api = ServiceClient(url_of(settings.host, port), key.value if key else None)

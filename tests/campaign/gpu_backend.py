@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from unittest import mock
 
@@ -88,7 +88,7 @@ class GpuBackend(Backend):
         rng: np.random.Generator,
     ) -> bool:
         """As for a job: the check is given what lies on the device, and digests are those of what was sent."""
-        with self._product(way, problem, *damaged, digests=tuple(map(digest_of, sent))) as product:
+        with self._product(way, problem, *damaged, digests=(digest_of(sent[0]), digest_of(sent[1]))) as product:
             try:
                 product.verify_operands()
             except OperandDamaged:
@@ -97,10 +97,10 @@ class GpuBackend(Backend):
 
     @contextmanager
     def _product(
-        self, way: Way, problem: Problem, a: Array, b: Array, digests: Sequence[int | None] = (None, None)
+        self, way: Way, problem: Problem, a: Array, b: Array, digests: tuple[int | None, int | None] = (None, None)
     ) -> Iterator[Product]:
         choice = self._choice(way, problem)
-        operands = (HostOperand(each, digest=digest) for each, digest in zip((a, b), digests, strict=True))
+        operands = HostOperand(a, digest=digests[0]), HostOperand(b, digest=digests[1])
         limit = 0 if self._count % 2 else cuda_runner.HOST_CHECK_ELEMENTS
         with (
             mock.patch.object(cuda_runner, "HOST_CHECK_ELEMENTS", limit),

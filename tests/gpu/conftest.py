@@ -46,7 +46,7 @@ def gpu_settings(gpu: None, tmp_path_factory: pytest.TempPathFactory) -> Setting
     """Compiled kernels are kept for the next run where MATMUL_KERNEL_CACHE_DIR says where."""
     kept = os.environ.get("MATMUL_KERNEL_CACHE_DIR")
     directory = Path(kept) if kept else tmp_path_factory.mktemp("gpu") / "kernels"
-    return Settings(device="gpu:0", kernel_cache_dir=directory, device_cache_bytes=256 << 20)
+    return Settings(device="gpu:0", kernel_cache_dir=directory)
 
 
 @pytest.fixture(scope="session")

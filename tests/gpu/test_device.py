@@ -55,8 +55,13 @@ def test_an_operand_with_an_address_is_copied_once(runner: CudaRunner, rng: np.r
     assert inline.h2d_ms > 0
 
 
-def test_kept_operands_stay_within_their_bound(runner: CudaRunner, rng: np.random.Generator) -> None:
-    problem = Problem(3000, 3000, 3000, "float32")  # 36 MB each; 256 MiB are kept
+def test_kept_operands_stay_within_their_bound(
+    runner: CudaRunner, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from worker.cuda.operand_cache import OperandCache
+
+    monkeypatch.setattr(runner, "cache", OperandCache(256 << 20))
+    problem = Problem(3000, 3000, 3000, "float32")  # 36 MB each
     for index in range(6):
         a, b = operands(problem, rng)
         ids = (f"{2 * index:064x}", f"{2 * index + 1:064x}")

@@ -27,7 +27,7 @@ def bench(request: pytest.FixtureRequest, key_prefix: str) -> Iterator[Bench]:
             yield bench
 
 
-@pytest.fixture(params=["file", "redis"])
+@pytest.fixture(params=["file", "slots", "redis"])
 def make_stores(
     request: pytest.FixtureRequest, valkey: EmbeddedServer, key_prefix: str, tmp_path: Path
 ) -> Iterator[MakeStores]:

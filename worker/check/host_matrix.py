@@ -43,9 +43,14 @@ class HostMatrix:
     """Any strides; not copied."""
 
     def __init__(self, array: Array, dtype: DTypeName) -> None:
-        self.array = array  # (batch, rows, columns)
+        self._array = array
         self.dtype = dtype
         self.shape: tuple[int, int, int] = (array.shape[0], array.shape[1], array.shape[2])
+
+    @property
+    def array(self) -> Array:
+        """(batch, rows, columns)"""
+        return self._array
 
     def transposed(self) -> HostMatrix:
         return HostMatrix(self.array.swapaxes(1, 2), self.dtype)

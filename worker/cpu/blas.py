@@ -25,9 +25,11 @@ EXACT_FLOAT64 = 2**53
 Partial = Callable[[Array, Array], Array]  # (rows, depth) and (depth, columns) → (rows, columns) to be summed
 
 
-def multiply(problem: Problem, a: Array, b: Array) -> Array:
-    """C of shape `problem.product_shape`, in the product's stored type. `a` and `b` are not yet transposed."""
-    c = np.empty((problem.batch, problem.m, problem.n), dtype=STORAGE_DTYPES[problem.product_dtype])
+def multiply(problem: Problem, a: Array, b: Array, out: Array | None = None) -> Array:
+    """C of shape `problem.product_shape`, in the product's stored type; written to `out` where there is one. `a` and
+    `b` are not yet transposed."""
+    c = np.empty(problem.product_shape, STORAGE_DTYPES[problem.product_dtype]) if out is None else out
+    c = c.reshape(problem.batch, problem.m, problem.n)
     op_a, op_b = core(a, transposed=problem.transpose_a), core(b, transposed=problem.transpose_b)
     with np.errstate(all="ignore"):  # overflow and NaN are answers here, by IEEE rules
         if problem.dtype in ("float32", "float64"):

@@ -65,6 +65,15 @@ def upload(elements: Array, matrix: DeviceMatrix) -> None:
             _copy(matrix.address + piece.device_offset, elements.ctypes.data + piece.host_offset, matrix, piece, kind)
 
 
+def download(matrix: DeviceMatrix, address: int, watch: StopWatch) -> None:
+    """Starts the copy of the matrix, in stored order, to host memory that is registered with CUDA."""
+    kind = cupy.cuda.runtime.memcpyDeviceToHost
+    with watch:
+        for piece in matrix.layout.pieces(WHOLE):
+            if piece.bytes:
+                _copy(address + piece.host_offset, matrix.address + piece.device_offset, matrix, piece, kind)
+
+
 def _copy(to: int, source: int, matrix: DeviceMatrix, piece: Piece, kind: int) -> None:
     """One piece between the matrix and host memory, where its rows lie without gaps."""
     runtime, stream = cupy.cuda.runtime, cupy.cuda.get_current_stream().ptr

@@ -19,39 +19,54 @@ class Copy(Protocol):
     def layout(self) -> _Sized: ...
 
 
+class Operand(Protocol):
+    """What a copy is of."""
+
+    @property
+    def id(self) -> str | None: ...
+
+    @property
+    def expected_digest(self) -> int: ...
+
+
 C = TypeVar("C", bound=Copy)
 
 
 class OperandCache(Generic[C]):
-    """Recently used operands by content address, at most `limit_bytes` of them."""
+    """Recently used operands by content address, at most `limit_bytes` of them, and the digests they must have."""
 
     def __init__(self, limit_bytes: int) -> None:
         self._limit_bytes = limit_bytes
-        self._kept: OrderedDict[str, C] = OrderedDict()
+        self._kept: OrderedDict[str, tuple[C, int]] = OrderedDict()
         self.bytes = 0
 
     def get(self, matrix_id: str) -> C | None:
-        copy = self._kept.get(matrix_id)
-        if copy is not None:
-            self._kept.move_to_end(matrix_id)
-        return copy
+        kept = self._kept.get(matrix_id)
+        if kept is None:
+            return None
+        self._kept.move_to_end(matrix_id)
+        return kept[0]
 
-    def keep(self, matrix_id: str, copy: C) -> None:
+    def digest(self, matrix_id: str) -> int:
+        """Of the bytes that were sent, for one that is kept."""
+        return self._kept[matrix_id][1]
+
+    def keep(self, matrix_id: str, copy: C, digest: int) -> None:
         """Makes room by forgetting those not used for longest; one that alone is too large is not kept."""
         size = copy.layout.bytes
         if size > self._limit_bytes or matrix_id in self._kept:
             return
         while self.bytes + size > self._limit_bytes:
-            _, oldest = self._kept.popitem(last=False)
+            _, (oldest, _) = self._kept.popitem(last=False)
             self.bytes -= oldest.layout.bytes
-        self._kept[matrix_id] = copy
+        self._kept[matrix_id] = copy, digest
         self.bytes += size
 
     def drop(self, matrix_id: str) -> None:
         """Forgets one that is not to be trusted. Harmless where it is not kept."""
-        copy = self._kept.pop(matrix_id, None)
-        if copy is not None:
-            self.bytes -= copy.layout.bytes
+        kept = self._kept.pop(matrix_id, None)
+        if kept is not None:
+            self.bytes -= kept[0].layout.bytes
 
     def clear(self) -> None:
         self._kept.clear()
@@ -61,15 +76,17 @@ class OperandCache(Generic[C]):
 class Copies(Generic[C]):
     """The copies that one product was computed from: kept for other jobs once it is known to be right, not before."""
 
-    def __init__(self, cache: OperandCache[C], ids: Sequence[str | None], copies: Sequence[C]) -> None:
+    def __init__(self, cache: OperandCache[C], operands: Sequence[Operand], copies: Sequence[C]) -> None:
         self._cache = cache
-        self._named = [(matrix_id, copy) for matrix_id, copy in zip(ids, copies, strict=True) if matrix_id is not None]
+        self._copies = list(zip(operands, copies, strict=True))
 
     def keep(self) -> None:
-        for matrix_id, copy in self._named:
-            self._cache.keep(matrix_id, copy)
+        for operand, copy in self._copies:
+            if operand.id is not None:
+                self._cache.keep(operand.id, copy, operand.expected_digest)
 
     def drop(self) -> None:
         """Also what was kept by an earlier product."""
-        for matrix_id, _ in self._named:
-            self._cache.drop(matrix_id)
+        for operand, _ in self._copies:
+            if operand.id is not None:
+                self._cache.drop(operand.id)

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import cupy
 import numpy as np
 
 from jobs.errors import OperandDamaged
-from jobs.formats.elements import STORAGE_DTYPES
+from jobs.formats.elements import STORAGE_DTYPES, Array
 from jobs.matrices.digest import Digest, digest_of, digest_of_parts
+from jobs.matrices.interface import MatrixWriter, Place
 from jobs.models import Measured
-from kernels.model.numerics import Problem
+from kernels.model.numerics import DTypeName, Problem
 from worker.check.elements import core
 from worker.check.host_matrix import HostMatrix
 from worker.cuda.check.checked import DeviceProduct
 from worker.cuda.check.digest import PendingDigests, launch_digests
 from worker.cuda.check.digest_plan import MIN_DIGESTED_BYTES, stored_bytes
 from worker.cuda.check.matrix import MatrixOnDevice
+from worker.cuda.check.read_back import digests_read_back
 from worker.cuda.compile import Compiler
-from worker.cuda.memory import DeviceMatrix, Staging, StopWatch
+from worker.cuda.memory import DeviceMatrix, Staging, StopWatch, download
 from worker.cuda.operand_cache import Copies
 from worker.device.runner import HostOperand, Product, gathered, host_operands, verify_on_host
 
@@ -96,13 +99,17 @@ class ProductOnDevice(CudaProduct):
         staging: Staging,
         compiler: Compiler,
         times: Times,
+        place: Place | None,
     ) -> None:
+        """`place`, whose memory is registered with CUDA, is where the product is to be stored."""
         super().__init__(operands, copies, times)
         self._c = matrices[2]
         self._staging = staging
+        self._compiler = compiler
+        self._place = place
         self._digests = _Digests(compiler, matrices, staging)
-        host_a = HostMatrix(core(operands[0].elements, transposed=problem.transpose_a), problem.dtype)
-        host_b = HostMatrix(core(operands[1].elements, transposed=problem.transpose_b), problem.dtype)
+        host_a: HostMatrix = _OperandOnHost(operands[0], problem.dtype, transposed=problem.transpose_a)
+        host_b: HostMatrix = _OperandOnHost(operands[1], problem.dtype, transposed=problem.transpose_b)
         on_device = (
             MatrixOnDevice(compiler, matrices[0], host_a.shape, problem.transpose_a),
             MatrixOnDevice(compiler, matrices[1], host_b.shape, problem.transpose_b),
@@ -121,6 +128,34 @@ class ProductOnDevice(CudaProduct):
 
     def chunks(self) -> Iterator[memoryview]:
         return self._staging.download(self._c, self._times.back)
+
+    def store(self, writer: MatrixWriter) -> None:
+        """The digests of what lies in the store are taken by the device, which reads it back."""
+        if self._place is None:
+            super().store(writer)
+            return
+        address = self._place.memory.address
+        try:
+            download(self._c, address, self._times.back)
+            parts = digests_read_back(self._compiler, address, stored_bytes(self._c.layout))
+        finally:
+            cupy.cuda.get_current_stream().synchronize()  # nothing may still be written when the slot is given back
+        writer.fill(parts)
+
+
+class _OperandOnHost(HostMatrix):
+    """An operand as it enters the product. It is opened where the check asks for its elements, which it seldom does."""
+
+    def __init__(self, operand: HostOperand, dtype: DTypeName, *, transposed: bool) -> None:
+        batch, rows, columns = operand.shape if len(operand.shape) == 3 else (1, *operand.shape)
+        self.shape = (batch, columns, rows) if transposed else (batch, rows, columns)
+        self.dtype = dtype
+        self._operand = operand
+        self._transposed = transposed
+
+    @property
+    def array(self) -> Array:
+        return core(self._operand.elements, transposed=self._transposed)
 
 
 class _Digests:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from math import prod
 from typing import Any
 
 import cupy
@@ -14,6 +15,7 @@ from jobs.benchmarks.records import Ceiling
 from jobs.benchmarks.spec import DataSpec
 from jobs.errors import OutOfDeviceMemory
 from jobs.fleet.workers import Telemetry
+from jobs.matrices.interface import Place
 from jobs.settings import Settings
 from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import Problem
@@ -32,6 +34,7 @@ from worker.cuda.device.telemetry import GpuTelemetry
 from worker.cuda.launch import PreparedKernels
 from worker.cuda.memory import DeviceMatrix, Staging, StopWatch, allocate, upload
 from worker.cuda.operand_cache import Copies, OperandCache
+from worker.cuda.page_locks import PageLocks
 from worker.cuda.pitch import operand_layout, product_layout
 from worker.cuda.product import ProductBroughtBack, ProductOnDevice, Times
 from worker.cuda.programs import programs_of
@@ -58,7 +61,9 @@ class CudaRunner(Runner):
             self._cublas = Cublas(self.compiler)
             self._clock = KernelClock(self.compiler)
             self._staging = Staging()
-            self.cache: OperandCache[DeviceMatrix] = OperandCache(settings.device_cache_bytes)
+            self._page_locks = PageLocks(cupy.cuda.runtime)
+            kept_bytes = int(settings.device_cache_share * cupy.cuda.runtime.memGetInfo()[1])
+            self.cache: OperandCache[DeviceMatrix] = OperandCache(kept_bytes)
             self._telemetry = GpuTelemetry(self.device.uuid)
 
     def telemetry(self) -> Telemetry:
@@ -80,13 +85,15 @@ class CudaRunner(Runner):
         return programs_of(kernel, choice.config, problem, self.device.traits)
 
     @contextmanager
-    def compute(self, problem: Problem, choice: Choice, a: HostOperand, b: HostOperand) -> Iterator[Product]:
+    def compute(
+        self, problem: Problem, choice: Choice, a: HostOperand, b: HostOperand, place: Place | None = None
+    ) -> Iterator[Product]:
         with device_faults():
-            product = self._computed_if_it_fits(problem, choice, a, b)
+            product = self._computed_if_it_fits(problem, choice, a, b, place)
             if product is None:
                 log.warning("the device's memory was full; kept operands are dropped and the product tried again")
                 self._free_all()
-                product = self._compute(problem, choice, a, b)
+                product = self._compute(problem, choice, a, b, place)
             yield product
 
     @contextmanager
@@ -119,27 +126,36 @@ class CudaRunner(Runner):
             self._free_all()
             cupy.get_default_pinned_memory_pool().free_all_blocks()
 
-    def _computed_if_it_fits(self, problem: Problem, choice: Choice, a: HostOperand, b: HostOperand) -> Product | None:
+    def _computed_if_it_fits(
+        self, problem: Problem, choice: Choice, a: HostOperand, b: HostOperand, place: Place | None
+    ) -> Product | None:
         """None where memory ran out. The error is let go here: it would hold on to what was allocated before it."""
         try:
-            return self._compute(problem, choice, a, b)
+            return self._compute(problem, choice, a, b, place)
         except cupy.cuda.memory.OutOfMemoryError:
             return None
 
-    def _compute(self, problem: Problem, choice: Choice, a: HostOperand, b: HostOperand) -> Product:
+    def _compute(
+        self, problem: Problem, choice: Choice, a: HostOperand, b: HostOperand, place: Place | None
+    ) -> Product:
         self._admit(problem, (a, b))
         copying = StopWatch()
         on_a = self._on_device(problem, a, copying)
-        on_b = on_a if a.id is not None and a.id == b.id else self._on_device(problem, b, copying)
+        if a.id is not None and a.id == b.id:
+            on_b = on_a
+            b.known_digest(a.expected_digest)
+        else:
+            on_b = self._on_device(problem, b, copying)
         on_c = allocate(product_layout(problem))
         kernel_ms = self._multiplied_ms(problem, choice, (on_a, on_b, on_c))
         times = Times(h2d_ms=copying.total_ms(), kernel_ms=kernel_ms)
-        copies = Copies(self.cache, (a.id, b.id), (on_a, on_b))
-        elements = problem.batch * problem.m * problem.n + a.elements.size + b.elements.size
+        copies = Copies(self.cache, (a, b), (on_a, on_b))
+        elements = problem.batch * problem.m * problem.n + prod(a.shape) + prod(b.shape)
         if elements <= HOST_CHECK_ELEMENTS:
             return ProductBroughtBack(problem, (a, b), copies, on_c, self._staging, times)
         matrices = on_a, on_b, on_c
-        return ProductOnDevice(problem, (a, b), copies, matrices, self._staging, self.compiler, times)
+        to = place if place is not None and self._page_locks.lock(place.memory) else None
+        return ProductOnDevice(problem, (a, b), copies, matrices, self._staging, self.compiler, times, to)
 
     def _multiplied_ms(
         self, problem: Problem, choice: Choice, matrices: tuple[DeviceMatrix, DeviceMatrix, DeviceMatrix]
@@ -157,8 +173,10 @@ class CudaRunner(Runner):
     def _on_device(self, problem: Problem, operand: HostOperand, copying: StopWatch) -> DeviceMatrix:
         """The operand's copy on the device: kept from an earlier job, or made now."""
         if operand.id is not None and (kept := self.cache.get(operand.id)) is not None:
+            operand.known_digest(self.cache.digest(operand.id))
             return kept
-        matrix = allocate(operand_layout(problem.dtype, operand.elements.shape))
+        matrix = allocate(operand_layout(problem.dtype, operand.shape))
+        self._page_locks.lock(operand.memory)
         with copying:
             upload(operand.elements, matrix)
         return matrix
@@ -168,12 +186,12 @@ class CudaRunner(Runner):
         need = product_layout(problem).bytes + SPARE_BYTES
         for operand in operands:
             if operand.id is None or self.cache.get(operand.id) is None:
-                need += operand_layout(problem.dtype, operand.elements.shape).bytes
+                need += operand_layout(problem.dtype, operand.shape).bytes
         if need <= _free_bytes():
             return
         self._free_all()
         need = product_layout(problem).bytes + SPARE_BYTES
-        need += sum(operand_layout(problem.dtype, operand.elements.shape).bytes for operand in operands)
+        need += sum(operand_layout(problem.dtype, operand.shape).bytes for operand in operands)
         if need > (free := _free_bytes()):
             raise OutOfDeviceMemory(
                 f"The product needs {need} bytes on the device, which has {free} free; make it smaller or try later."

@@ -6,9 +6,9 @@ a CPU worker never imports CuPy.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from jobs.benchmarks.records import Ceiling
@@ -17,6 +17,8 @@ from jobs.errors import OperandDamaged
 from jobs.fleet.workers import DeviceInfo, Telemetry
 from jobs.formats.elements import Array
 from jobs.matrices.digest import digest_of
+from jobs.matrices.interface import MatrixWriter, Place, StoredMatrix
+from jobs.matrices.slot_memory import SlotMemory
 from jobs.models import Measured
 from kernels.catalog import CATALOG
 from kernels.model.numerics import Problem
@@ -27,21 +29,67 @@ from worker.check.host_matrix import HostMatrix
 from worker.device.bench import Bench
 
 
-@dataclass(frozen=True, slots=True)
 class HostOperand:
     """An operand as it is stored. `id` is its content address, where a device may keep it for the next job.
 
     `digest` is that of the bytes that were sent (`jobs/matrices/digest.py`); None where no one sent any.
     """
 
-    elements: Array
-    id: str | None = None
-    digest: int | None = None
+    def __init__(self, elements: Array, id: str | None = None, digest: int | None = None) -> None:
+        self.id = id
+        self.shape: tuple[int, ...] = elements.shape
+        self._elements = elements
+        self._digest = digest
+
+    @property
+    def elements(self) -> Array:
+        return self._elements
+
+    @property
+    def digest(self) -> int | None:
+        return self._digest
+
+    @property
+    def memory(self) -> SlotMemory | None:
+        """The slot that the elements lie in, where the store keeps it for others."""
+        return None
 
     @property
     def expected_digest(self) -> int:
         """What a copy of the operand must have."""
         return digest_of(self.elements) if self.digest is None else self.digest
+
+    def known_digest(self, digest: int) -> None:
+        """What `digest` is, from an earlier job: nothing has to be opened to learn it."""
+
+
+class StoredOperand(HostOperand):
+    """One that is opened when its elements or its digest are asked for, once: a device may need neither."""
+
+    def __init__(self, shape: tuple[int, ...], opened: Callable[[], StoredMatrix], id: str | None = None) -> None:
+        self.id = id
+        self.shape = shape
+        self._open = opened
+        self._digest = None
+
+    @cached_property
+    def _stored(self) -> StoredMatrix:
+        return self._open()
+
+    @property
+    def elements(self) -> Array:
+        return self._stored.elements
+
+    @property
+    def digest(self) -> int:
+        return self._stored.digest if self._digest is None else self._digest
+
+    @property
+    def memory(self) -> SlotMemory | None:
+        return self._stored.memory
+
+    def known_digest(self, digest: int) -> None:
+        self._digest = digest
 
 
 class Product(ABC):
@@ -73,10 +121,16 @@ class Product(ABC):
     def chunks(self) -> Iterator[memoryview]:
         """Its bytes in stored order. Each piece is good until the next is asked for; to be read once, wholly."""
 
+    def store(self, writer: MatrixWriter) -> None:
+        """Hands all its bytes over, instead of `chunks`. `writer` was made with the place that the product was computed
+        with: where there is one, no CPU copies a byte."""
+        for chunk in self.chunks():
+            writer.write(chunk)
+
     @property
     @abstractmethod
     def measured(self) -> Measured:
-        """Device times, known once the chunks are read."""
+        """Device times, known once the product is stored or its chunks are read."""
 
 
 def gathered(chunks: Iterator[memoryview]) -> bytearray:
@@ -111,9 +165,10 @@ class Runner(ABC):
 
     @abstractmethod
     def compute(
-        self, problem: Problem, choice: Choice, a: HostOperand, b: HostOperand
+        self, problem: Problem, choice: Choice, a: HostOperand, b: HostOperand, place: Place | None = None
     ) -> AbstractContextManager[Product]:
-        """The product, as long as the context lasts. Raises OutOfDeviceMemory, KernelUnavailable, DeviceFault."""
+        """The product, as long as the context lasts. `place` is where it is to be stored; the device may compute it
+        there. Raises OutOfDeviceMemory, KernelUnavailable, DeviceFault."""
 
     @abstractmethod
     def telemetry(self) -> Telemetry:

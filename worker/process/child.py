@@ -259,8 +259,8 @@ def start(settings: Settings) -> Child:
     """The child, proved ready and beating; ends the process, after a pause, where that fails."""
     try:
         client = connect(settings)
-        ledger = make_ledger(settings, client)
-        child = Child(settings, make_runner(settings), ledger, make_matrix_store(settings, client))
+        ledger, store = make_ledger(settings, client), make_matrix_store(settings, client, keeps_maps=True)
+        child = Child(settings, make_runner(settings), ledger, store)
         child.prove_ready()
         retry_until(child.heartbeat.start, timeout_s=WORK_TIMEOUT_S / 2)
         child.spare_time.start()

@@ -24,7 +24,7 @@ from jobs.errors import (
 from jobs.ledger.interface import Claimed
 from jobs.matrices.digest import digest_of
 from jobs.matrices.indexed_store import is_address
-from jobs.matrices.interface import MatrixStore
+from jobs.matrices.interface import MatrixStore, Place, StoredMatrix
 from jobs.matrices.packed import PackedMatrix, pack
 from jobs.matrices.random import generate
 from jobs.models import MatmulRequest, OperandRef, Outcome, ProductInfo, Verification, product_id
@@ -32,7 +32,7 @@ from kernels.model.kernel import ConfigError
 from kernels.model.numerics import ACCURACY_RANGE, Problem, gflops
 from kernels.selection.choose import Choice, NoKernelError, choose, choose_again
 from worker.check.verify import NOT_CHECKED, check
-from worker.device.runner import HostOperand, Product, Runner, gathered
+from worker.device.runner import HostOperand, Product, Runner, StoredOperand, gathered
 from worker.product.auto import AutoChoices
 
 CHANGED = "The product changed on its way into the store, so it is not kept."
@@ -70,7 +70,8 @@ def multiply(
         with (
             _operand(request.a, claimed.a, store) as a,
             _operand(request.b, claimed.b, store) as b,
-            runner.compute(problem, choice, a, b) as product,
+            _place(claimed, problem, store) as place,
+            runner.compute(problem, choice, a, b, place) as product,
         ):
             check_ownership()
             with _copies_dropped_on_damage(product):
@@ -78,7 +79,7 @@ def multiply(
                 check_ownership()
                 packed = _packed(product) if job.product_in_record else None
                 if packed is None:
-                    _store(claimed, problem, product, store, product_ttl_s)
+                    _store(claimed, problem, product, store, place, product_ttl_s)
             measured = product.measured
     except MemoryError:
         raise OutOfDeviceMemory("The product does not fit in the worker's memory; make it smaller.") from None
@@ -120,12 +121,16 @@ def _operand(ref: OperandRef, packed: PackedMatrix | None, store: MatrixStore) -
         return
     if ref.matrix is None:  # it was in the record, and its time ran out
         raise OperandMissing
+    matrix = ref.matrix
     with ExitStack() as stack:
-        try:
-            stored = stack.enter_context(store.open(ref.matrix, ref.dtype, ref.shape))
-        except MatrixNotFound as error:
-            raise OperandMissing from error
-        yield HostOperand(stored.elements, ref.matrix if is_address(ref.matrix) else None, stored.digest)
+
+        def opened() -> StoredMatrix:
+            try:
+                return stack.enter_context(store.open(matrix, ref.dtype, ref.shape))
+            except MatrixNotFound as error:
+                raise OperandMissing from error
+
+        yield StoredOperand(ref.shape, opened, matrix if is_address(matrix) else None)
 
 
 def verified(
@@ -171,6 +176,19 @@ def _failed_check(choice: Choice, problem: Problem, product: Product, verificati
     )
 
 
+@contextmanager
+def _place(claimed: Claimed, problem: Problem, store: MatrixStore) -> Iterator[Place | None]:
+    """Where the product is to be stored, if it is to be. Raises NoRoomForProduct."""
+    with ExitStack() as stack:
+        place: Place | None = None
+        try:
+            if not claimed.job.product_in_record:
+                place = stack.enter_context(store.place(problem.product_dtype, problem.product_shape))
+        except StoreFull as error:
+            raise NoRoomForProduct(error.detail) from error
+        yield place
+
+
 def _packed(product: Product) -> bytes:
     """The product for the job's record. Raises VerificationFailed where it is not the one that was checked."""
     packed = PackedMatrix(pack(gathered(product.chunks())))
@@ -179,14 +197,15 @@ def _packed(product: Product) -> bytes:
     return packed.packed
 
 
-def _store(claimed: Claimed, problem: Problem, product: Product, store: MatrixStore, ttl_s: float) -> None:
+def _store(
+    claimed: Claimed, problem: Problem, product: Product, store: MatrixStore, place: Place | None, ttl_s: float
+) -> None:
     """Raises NoRoomForProduct, VerificationFailed as `_packed` does."""
     shape, dtype = problem.product_shape, problem.product_dtype
     job, name = claimed.job, product_id(claimed.job.id, claimed.attempt)
     try:
-        with store.create(dtype, shape, owner=job.owner, ttl_s=ttl_s, name=name) as writer:
-            for chunk in product.chunks():
-                writer.write(chunk)
+        with store.create(dtype, shape, owner=job.owner, ttl_s=ttl_s, name=name, place=place) as writer:
+            product.store(writer)
             if writer.digest != product.digest:
                 raise VerificationFailed(CHANGED)
             writer.commit()

@@ -14,7 +14,7 @@ from jobs.matrices.interface import READ_CHUNK_BYTES
 from jobs.models import new_id, product_id
 from jobs.redis.client import connect
 from jobs.redis.embedded import EmbeddedServer
-from tests.support.stores import StoreBench, StoreKind
+from tests.support.stores import StoreBench, StoreKind, store_settings
 from tools.played.api import JSON, Api, npy, running_api
 
 NPY, OCTETS, TENSORS = "application/x-npy", "application/octet-stream", "application/x-safetensors"
@@ -22,13 +22,13 @@ PRODUCT = np.arange(60 * 70, dtype=np.float32).reshape(60, 70)
 LARGE = np.arange(3 * READ_CHUNK_BYTES // 4, dtype=np.float32).reshape(3, -1)
 
 
-@pytest.fixture(scope="module", params=["file", "redis"])
+@pytest.fixture(scope="module", params=["file", "slots", "redis"])
 def served(
     request: pytest.FixtureRequest, valkey: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Api, StoreBench]]:
     """An API on each kind of store, and a look behind it."""
     kind: StoreKind = request.param
-    with running_api(valkey, f"{new_id('api')}:", tmp_path_factory.mktemp("api"), store=kind) as api:
+    with running_api(valkey, f"{new_id('api')}:", tmp_path_factory.mktemp("api"), **store_settings(kind)) as api:
         client = connect(api.settings)
         yield api, StoreBench(kind, api.settings, client, api.store)
         client.close()
@@ -97,7 +97,7 @@ def test_a_damaged_matrix_is_not_sent_until_it_is_uploaded_again(served: tuple[A
     with api.client(accept=NPY) as client:
         headers = {"content-type": NPY, "accept": JSON["content-type"]}
         path = client.post("/v1/matrices", content=npy(matrix), headers=headers).headers["location"]
-        last_written = {"file": path.rpartition("/")[2], "redis": "up_"}[stores.kind]
+        last_written = "up_" if stores.kind == "redis" else path.rpartition("/")[2]
         stores.flip(77, last_written)
         assert_damaged(client.get(path), "upload the matrix again")
         assert client.post("/v1/matrices", content=npy(matrix), headers=headers).status_code == 200

@@ -159,9 +159,9 @@ def test_a_client_that_leaves_in_the_middle_leaves_nothing(api: Api) -> None:
     with api.client() as client:
         assert client.get("/livez").status_code == 200
     deadline = time.monotonic() + 5
-    while list(api.settings.store_dir.glob("*.part")) and time.monotonic() < deadline:
+    while list(api.settings.store_dir.glob("w_*")) and time.monotonic() < deadline:
         time.sleep(0.02)
-    assert not list(api.settings.store_dir.glob("*.part"))
+    assert not list(api.settings.store_dir.glob("w_*"))
     assert api.stored_bytes() == before
 
 

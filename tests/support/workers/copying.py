@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from jobs.formats.elements import Array
+from jobs.matrices.interface import MatrixWriter, Place
 from jobs.settings import Settings
 from kernels.model.numerics import Problem
 from kernels.selection.choose import Choice
@@ -37,17 +38,19 @@ class FaultyRunner(CpuRunner):
         self._after_product, self._after_check = after_product, after_check
 
     @contextmanager
-    def compute(self, problem: Problem, choice: Choice, a: HostOperand, b: HostOperand) -> Iterator[Product]:
-        with super().compute(problem, choice, a, b) as product:
+    def compute(
+        self, problem: Problem, choice: Choice, a: HostOperand, b: HostOperand, place: Place | None = None
+    ) -> Iterator[Product]:
+        with super().compute(problem, choice, a, b, place) as product:
             assert isinstance(product, CpuProduct)
-            c, chunks = product._c, product.chunks
+            c, store = product._c, product.store
             self._after_product(c)
 
-            def changed() -> Iterator[memoryview]:
+            def changed(writer: MatrixWriter) -> None:
                 self._after_check(c)
-                return chunks()
+                store(writer)
 
-            product.chunks = changed  # type: ignore[method-assign]
+            product.store = changed  # type: ignore[method-assign]
             yield product
 
 
@@ -74,18 +77,21 @@ class CopyingRunner(CpuRunner):
         self.upload: Callable[[Array], Array] = np.array
 
     @contextmanager
-    def compute(self, problem: Problem, choice: Choice, a: HostOperand, b: HostOperand) -> Iterator[Product]:
+    def compute(
+        self, problem: Problem, choice: Choice, a: HostOperand, b: HostOperand, place: Place | None = None
+    ) -> Iterator[Product]:
         copies = [self._copy(operand) for operand in (a, b)]
         c = multiply(problem, copies[0].elements, copies[1].elements)
         sent = [
             HostOperand(copy.elements, operand.id, operand.expected_digest)
             for operand, copy in zip((a, b), copies, strict=True)
         ]
-        yield _CopiedProduct(problem, sent[0], sent[1], c, Copies(self.cache, (a.id, b.id), copies))
+        yield _CopiedProduct(problem, sent[0], sent[1], c, Copies(self.cache, sent, copies))
 
     def _copy(self, operand: HostOperand) -> HostCopy:
         kept = None if operand.id is None else self.cache.get(operand.id)
-        if kept is not None:
+        if kept is not None and operand.id is not None:
+            operand.known_digest(self.cache.digest(operand.id))
             return kept
         self.uploads += 1
         return HostCopy(self.upload(operand.elements), _Layout(operand.elements.nbytes))

@@ -24,7 +24,7 @@ SLEEP_S = 60.0
 RAN = "ran"  # a file beside the store, once a job that hangs once has begun to
 
 
-def poisoned(problem: Problem, a: Array, b: Array) -> Array:
+def poisoned(problem: Problem, a: Array, b: Array, out: Array | None = None) -> Array:
     if problem.k == KILLS:
         os.kill(os.getpid(), signal.SIGKILL)
     if problem.k == HANGS or (problem.k == HANGS_ONCE and _is_first_run()):
@@ -35,7 +35,7 @@ def poisoned(problem: Problem, a: Array, b: Array) -> Array:
         time.sleep(2.0)
     if problem.k == HAS_A_BUG:
         raise ZeroDivisionError
-    c = multiply(problem, a, b)
+    c = multiply(problem, a, b, out)
     if problem.k == IS_WRONG:
         c[0, 0] += 1
     return c

@@ -123,8 +123,8 @@ def test_one_wrong_element_is_found_told_and_had_again(
     )
     right = cpu_blas.multiply
 
-    def spoilt(problem: Problem, a: Array, b: Array) -> Array:
-        c = right(problem, a, b)
+    def spoilt(problem: Problem, a: Array, b: Array, out: Array | None = None) -> Array:
+        c = right(problem, a, b, out)
         c.reshape(-1)[-1] += 2.0**-12
         return c
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from jobs.errors import OutOfDeviceMemory, StoreFull, StoreUnavailable
+from jobs.matrices.interface import Place
 from jobs.models import MatmulRequest, OperandRef
 from jobs.settings import Settings
 from kernels.model.numerics import DTYPE_NAMES, Problem
@@ -37,8 +38,10 @@ class WrongInOneElement(CpuRunner):
     """Its int8 products of more than 100 rows are off by one in the last element."""
 
     @contextmanager
-    def compute(self, problem: Problem, choice: Choice, a: HostOperand, b: HostOperand) -> Iterator[Product]:
-        with super().compute(problem, choice, a, b) as product:
+    def compute(
+        self, problem: Problem, choice: Choice, a: HostOperand, b: HostOperand, place: Place | None = None
+    ) -> Iterator[Product]:
+        with super().compute(problem, choice, a, b, place) as product:
             if problem.dtype == "int8" and problem.m > 100:
                 product._c[-1, -1] += 1  # type: ignore[attr-defined]  # it is in this process's memory
             yield product

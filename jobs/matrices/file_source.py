@@ -1,0 +1,72 @@
+"""A matrix's file, open to be read: a plain one, which has its elements, their digests and no more, or a slot."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from pathlib import Path
+
+import numpy as np
+
+from jobs.disk import translated_disk
+from jobs.errors import MatrixNotFound
+from jobs.formats.elements import Array
+from jobs.matrices.file_lock import SHARED, LockedFile, open_file
+from jobs.matrices.indexed_store import ElementSource
+from jobs.matrices.interface import parts_bytes
+from jobs.matrices.slot_format import MIN_SLOT_BYTES, TRAILER_BYTES, slot_length, trailer
+from jobs.matrices.slot_memory import SlotMemories, SlotMemory
+
+POPULATE: int = getattr(mmap, "MAP_POPULATE", 0)  # Linux: map all pages at once instead of one fault after the other
+
+
+class FileSource(ElementSource):
+    """Of `size` bytes of elements. What is deleted from now on can still be read."""
+
+    def __init__(self, file: LockedFile, size: int, *, is_slot: bool) -> None:
+        self.file = file
+        self._size = size
+        self._is_slot = is_slot
+        self.parts = np.frombuffer(self.read(size, size + parts_bytes(size)), "<u8")
+
+    def read(self, start: int, stop: int) -> bytes:
+        """One `pread` gives at most 2 GiB, and no more than the file has."""
+        pieces: list[bytes] = []
+        while start < stop:
+            with translated_disk():
+                piece = os.pread(self.file.fd, stop - start, start)
+            if not piece:
+                raise MatrixNotFound
+            pieces.append(piece)
+            start += len(piece)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def mapped(self, memories: SlotMemories) -> tuple[Array, SlotMemory | None]:
+        """The elements, uint8, read-only, and the slot's memory. The array outlives this object."""
+        if self._is_slot:
+            with translated_disk():
+                memory = memories.of(self.file.fd)
+            return memory.array(self.file, self._size, writable=False), memory
+        flags = mmap.MAP_SHARED | POPULATE
+        raw = mmap.mmap(self.file.fd, self._size, flags=flags, prot=mmap.PROT_READ) if self._size else b""
+        return np.frombuffer(raw, np.uint8), None
+
+
+def open_matrix(path: Path, size: int) -> FileSource:
+    """Raises MatrixNotFound, also where the file is not one of a matrix of `size` bytes."""
+    while True:
+        with translated_disk():
+            file = open_file(path, os.O_RDWR)
+        if file is None:
+            raise MatrixNotFound
+        length = os.fstat(file.fd).st_size
+        if length == size + parts_bytes(size):
+            return FileSource(file, size, is_slot=False)
+        if size < MIN_SLOT_BYTES or length != slot_length(size) or not file.lock(SHARED):
+            raise MatrixNotFound  # another size, or it is being deleted
+        if not file.is_at(path):  # between opening and locking it was deleted, and may be another matrix by now
+            file.close()
+            continue
+        if os.pread(file.fd, TRAILER_BYTES, length - TRAILER_BYTES) != trailer(size):
+            raise MatrixNotFound
+        return FileSource(file, size, is_slot=True)

@@ -1,0 +1,116 @@
+"""Slots mapped into this process: each once, for as long as anything uses it, and the ones used last beyond that.
+
+An array on a slot keeps the slot locked. So the slot cannot be taken for another matrix before the last view of the
+array is gone, wherever that view went.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from jobs.formats.elements import Array
+from jobs.matrices.file_lock import LockedFile
+
+MADV_POPULATE_WRITE = 23  # of Linux, since 5.14
+POPULATED_BYTES, MAX_POPULATING = 8 << 20, 8  # at least so much for each thread; one clears some 3 GB a second
+MAX_KEPT = 512  # maps kept that nothing uses: each takes two file descriptors
+
+
+class SlotMemory:
+    """All of a slot's bytes, always at the same address. Raises OSError."""
+
+    def __init__(self, fd: int, length: int) -> None:
+        mapped = mmap.mmap(fd, length, flags=mmap.MAP_SHARED)
+        self.address: int = np.frombuffer(mapped, np.uint8).ctypes.data
+        self.bytes = length
+        _populate(self.address, length)
+        self._fd = os.dup(fd)
+        self._before_end: list[Callable[[], None]] = []
+        weakref.finalize(self, _unmap, mapped, self._fd, self._before_end).atexit = False
+
+    def before_unmapped(self, call: Callable[[], None]) -> None:
+        """Has something undone while the memory is still there. `call` must not hold on to this object."""
+        self._before_end.append(call)
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the slot's file has no name any more: its memory is free once it is unmapped."""
+        return os.fstat(self._fd).st_nlink == 0
+
+    def array(self, file: LockedFile, size: int, *, writable: bool) -> Array:
+        """The first `size` bytes, uint8. The file stays locked as long as this array or a view of it lives."""
+        return np.asarray(_Exposed(self, file, size, writable))
+
+
+def _populate(address: int, length: int) -> None:
+    """Maps all pages at once, and has the system clear those that are new, by several threads. Where the system cannot,
+    each page is mapped when it is first touched: the file has its memory."""
+    madvise = getattr(ctypes.CDLL(None), "madvise", None)
+    if madvise is None:
+        return
+    threads = max(1, min(MAX_POPULATING, os.cpu_count() or 1, length // POPULATED_BYTES))
+    step = -(-length // threads // mmap.PAGESIZE) * mmap.PAGESIZE
+    parts = [(address + begin, min(step, length - begin)) for begin in range(0, length, step)]
+
+    def populate(part: tuple[int, int]) -> None:
+        madvise(ctypes.c_void_p(part[0]), ctypes.c_size_t(part[1]), ctypes.c_int(MADV_POPULATE_WRITE))
+
+    if threads == 1:
+        populate(parts[0])
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(populate, parts))
+
+
+def _unmap(mapped: mmap.mmap, fd: int, calls: list[Callable[[], None]]) -> None:
+    while calls:
+        calls.pop()()
+    mapped.close()
+    os.close(fd)
+
+
+class _Exposed:
+    """What numpy keeps as the base of an array, and so what keeps the memory mapped and the file locked."""
+
+    def __init__(self, memory: SlotMemory, file: LockedFile, size: int, writable: bool) -> None:
+        self._kept = memory, file
+        place = memory.address, not writable
+        self.__array_interface__ = {"version": 3, "typestr": "|u1", "shape": (size,), "data": place}
+
+
+class SlotMemories:
+    """Keeps at most `max_bytes` of maps that nothing uses. For use by several threads."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[tuple[int, int], SlotMemory] = OrderedDict()
+
+    def of(self, fd: int) -> SlotMemory:
+        """The memory of the slot that `fd` is open on. Raises OSError."""
+        status = os.fstat(fd)
+        key = status.st_dev, status.st_ino  # the map keeps the inode, so no other gets its number
+        with self._lock:
+            memory = self._kept.pop(key, None) or SlotMemory(fd, status.st_size)
+            self._kept[key] = memory
+            self._forget_gone()
+            while len(self._kept) > MAX_KEPT or self.kept_bytes > self._max_bytes:
+                self._kept.popitem(last=False)
+        return memory
+
+    @property
+    def kept_bytes(self) -> int:
+        return sum(memory.bytes for memory in self._kept.values())
+
+    def _forget_gone(self) -> None:
+        for key in [key for key, memory in self._kept.items() if memory.is_gone]:
+            del self._kept[key]

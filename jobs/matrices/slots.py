@@ -1,0 +1,170 @@
+"""The slots of one directory: files whose memory is used by one matrix after the other (docs/decisions/0020-arena.md).
+
+A free slot is a file `free/<length>.<nanoseconds>.<random>`. Taking it and giving it back are renames under its
+exclusive lock, so they need no other record, and a process that dies at any moment leaves nothing to repair.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from jobs.errors import StoreUnavailable
+from jobs.matrices.file_lock import EXCLUSIVE, SHARED, LockedFile, open_file, open_locked
+from jobs.matrices.slot_format import TRAILER_BYTES, is_slot_length, slot_length, trailer
+
+FREE = "free"
+MAX_FREE = 512  # each look at the free slots reads all their names
+FREE_AGE_S = 3600.0  # a slot that no one took for so long goes back to the system
+_NAME = re.compile(r"([1-9][0-9]{0,18})\.([0-9a-f]{16})\.[0-9a-f]{16}")
+
+
+class _Free(NamedTuple):
+    length: int
+    since_ns: int
+    name: str
+
+
+class Slot:
+    """A slot in the hands of its writer: locked exclusively, under a name that no reader asks for."""
+
+    def __init__(self, slots: Slots, file: LockedFile, path: Path, length: int) -> None:
+        self._slots = slots
+        self.file = file
+        self.path = path
+        self.length = length
+
+    @property
+    def fd(self) -> int:
+        return self.file.fd
+
+    def publish(self, path: Path, size: int) -> None:
+        """Makes it the matrix of that name; elements and digests have been written. Raises StoreUnavailable, OSError.
+
+        Its lock becomes a shared one first: a reader that meets an exclusive one takes the matrix for deleted.
+        """
+        os.pwrite(self.file.fd, trailer(size), self.length - TRAILER_BYTES)
+        if not self.file.lock(SHARED):
+            raise StoreUnavailable("A matrix lost the place it was written to; send it again.")
+        os.rename(self.path, path)
+
+    def drop(self) -> None:
+        """Frees it: its writer has no use for it. An array that is still on it keeps it locked. Raises OSError."""
+        self._slots.put_back(self)
+
+
+class Slots:
+    """At most `max_free_bytes` of free ones are kept; with 0 there are none, and no file becomes one.
+
+    All methods raise OSError.
+    """
+
+    def __init__(self, directory: Path, max_free_bytes: int) -> None:
+        self._free = directory / FREE
+        self.max_free_bytes = max_free_bytes
+        if max_free_bytes:
+            self._free.mkdir(mode=0o700, exist_ok=True)
+
+    def take(self, size: int, path: Path) -> Slot | None:
+        """A free slot for `size` bytes, the one given back last, renamed to `path`; None where there is none."""
+        length = slot_length(size)
+        for free in reversed(self._all_free()):
+            if free.length != length or (file := open_locked(self._free / free.name, EXCLUSIVE)) is None:
+                continue
+            if self._claimed(file, free, path):
+                return Slot(self, file, path, length)
+            file.close()
+        return None
+
+    def _claimed(self, file: LockedFile, free: _Free, path: Path) -> bool:
+        """Renames a free slot, which is locked, to `path`. Not where it was removed to make room, nor where it is not
+        what its name says: its matrix was replaced while it was given back."""
+        if os.fstat(file.fd).st_size != free.length:
+            return False
+        os.utime(file.fd)  # the sweep goes by it
+        try:
+            os.rename(self._free / free.name, path)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def make(self, size: int, path: Path) -> Slot:
+        """A new slot under the name `path`, with all its memory: writing to a map of it never finds the disk full."""
+        file = open_file(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+        if file is None or not file.lock(EXCLUSIVE):
+            raise StoreUnavailable("The directory that matrices are kept in cannot be used.")
+        length = slot_length(size)
+        try:
+            os.posix_fallocate(file.fd, 0, length)
+        except BaseException:
+            path.unlink(missing_ok=True)
+            file.close()
+            raise
+        return Slot(self, file, path, length)
+
+    def put_back(self, slot: Slot) -> None:
+        """As `Slot.drop`."""
+        self._free_or_remove(slot.file, slot.path)
+
+    def free(self, path: Path) -> None:
+        """Removes a matrix's file; where it is a slot that no one reads, it becomes a free one."""
+        file = open_locked(path, EXCLUSIVE) if self.max_free_bytes and _may_be_slot(path) else None
+        if file is None:
+            path.unlink(missing_ok=True)
+        else:
+            self._free_or_remove(file, path)
+            file.close()
+
+    def reclaim(self, path: Path) -> bool:
+        """Frees what a writer that died left; not where it is alive. Whether it did."""
+        file = open_locked(path, EXCLUSIVE)
+        if file is None:
+            return False
+        self._free_or_remove(file, path)
+        file.close()
+        return True
+
+    def _free_or_remove(self, file: LockedFile, path: Path) -> None:
+        status = os.fstat(file.fd)
+        is_whole = is_slot_length(status.st_size) and status.st_blocks * 512 >= status.st_size
+        if is_whole and self.max_free_bytes:
+            token = f"{time.time_ns():016x}.{secrets.token_hex(8)}"
+            os.rename(path, self._free / f"{status.st_size}.{token}")
+        else:
+            path.unlink(missing_ok=True)
+        self.trim()
+
+    def trim(self, max_bytes: int | None = None) -> None:
+        """Removes free slots past their bound, or past a lower one: those that have been free for longest."""
+        kept_bytes = 0
+        limit_bytes = self.max_free_bytes if max_bytes is None else min(max_bytes, self.max_free_bytes)
+        oldest_ns = time.time_ns() - int(FREE_AGE_S * 1e9)
+        for count, free in enumerate(reversed(self._all_free())):
+            if kept_bytes + free.length > limit_bytes or count >= MAX_FREE or free.since_ns < oldest_ns:
+                (self._free / free.name).unlink(missing_ok=True)
+            else:
+                kept_bytes += free.length
+
+    @property
+    def free_bytes(self) -> int:
+        return sum(free.length for free in self._all_free())
+
+    def _all_free(self) -> list[_Free]:
+        """In the order in which they were given back."""
+        try:
+            names = os.listdir(self._free)
+        except FileNotFoundError:
+            return []
+        matches = [match for name in names if (match := _NAME.fullmatch(name))]
+        return sorted((_Free(int(m[1]), int(m[2], 16), m[0]) for m in matches), key=lambda free: free.since_ns)
+
+
+def _may_be_slot(path: Path) -> bool:
+    try:
+        return is_slot_length(os.lstat(path).st_size)
+    except FileNotFoundError:
+        return False

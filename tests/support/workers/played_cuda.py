@@ -1,0 +1,195 @@
+"""The way of matrices between the store and a GPU, without a GPU.
+
+`python -m tests.support.workers.played_cuda REDIS_URL PREFIX DIRECTORY` reads cases as JSON lines, and prints for each
+what came of it, what the driver was asked for, and how many slots are registered then.
+
+CuPy is replaced, so this is for a process of its own. Memory of the device is memory of this process, copies are done
+at once, digests are taken by Python. The product itself is numpy's.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import sys
+from pathlib import Path
+from typing import Any
+from unittest.mock import MagicMock
+
+import numpy as np
+import structlog
+
+from jobs.errors import MatmulError, VerificationFailed
+from jobs.formats.elements import STORAGE_DTYPES, Array
+from jobs.matrices.digest import part_digests
+from jobs.matrices.interface import MatrixInfo, StoredMatrix
+from kernels.model.numerics import Problem
+from tests.support.stores import StoreBench, fresh_name, make_bench, numbers
+from worker.cpu.blas import multiply
+from worker.device.runner import StoredOperand
+
+calls: list[str] = []
+faults: dict[str, bool] = {}  # "download": the next one flips a bit; "register": it is refused
+
+
+class Memory:
+    """Of the device."""
+
+    def __init__(self, size: int) -> None:
+        self.bytes = np.full(size, 0xA5, np.uint8)
+        self.ptr = self.bytes.ctypes.data
+
+    def memset_async(self, value: int, count: int) -> None:
+        self.bytes[:count] = value
+
+
+class Runtime:
+    memcpyHostToDevice, memcpyDeviceToHost = 1, 2
+    CUDARuntimeError = ValueError
+
+    def __init__(self) -> None:
+        self.registered: dict[int, int] = {}
+
+    def hostRegister(self, ptr: int, size: int, flags: int) -> None:
+        if faults.get("register"):
+            raise ValueError("cudaErrorNotSupported")
+        assert ptr not in self.registered and flags == 0
+        calls.append("register")
+        self.registered[ptr] = size
+
+    def hostUnregister(self, ptr: int) -> None:
+        calls.append("unregister")
+        del self.registered[ptr]
+
+    def memcpyAsync(self, to: int, source: int, size: int, kind: int, stream: int) -> None:
+        self.memcpy2DAsync(to, size, source, size, size, 1, kind, stream)
+
+    def memcpy2DAsync(
+        self, to: int, to_pitch: int, source: int, pitch: int, width: int, height: int, kind: int, _: int
+    ) -> None:
+        for row in range(height):
+            ctypes.memmove(to + row * to_pitch, source + row * pitch, width)
+        host = source if kind == self.memcpyHostToDevice else to
+        way = "up" if kind == self.memcpyHostToDevice else "down"
+        is_registered = any(begin <= host < begin + size for begin, size in self.registered.items())
+        calls.append(f"{way} by DMA" if is_registered else f"{way} by way of a buffer")
+        if calls[-1] == "down by DMA" and faults.pop("download", False):
+            ctypes.cast(to, ctypes.POINTER(ctypes.c_uint8))[0] ^= 1
+
+
+class Compiler:
+    """As `worker.cuda.compile.Compiler`, for digests alone."""
+
+    def function(self, _: Any, name: str) -> Any:
+        assert name.startswith("digest"), name
+        return self._digest
+
+    def _digest(self, grid: Any, block: Any, arguments: Any) -> None:
+        address, row_bytes, pitch, rows, stride, batch, parts, to = map(int, arguments)
+        lines = (address + item * stride + row * pitch for item in range(batch) for row in range(rows))
+        raw = b"".join(ctypes.string_at(line, row_bytes) for line in lines)
+        ctypes.memmove(to, part_digests(memoryview(raw), parts), 8 * parts)
+
+
+def install() -> Runtime:
+    """In place of CuPy."""
+    cupy, inner, runtime = MagicMock(name="cupy"), MagicMock(name="cupy_backends"), Runtime()
+    cupy.cuda.alloc, cupy.cuda.alloc_pinned_memory = Memory, bytearray
+    cupy.cuda.runtime = runtime
+    cupy.cuda.get_elapsed_time.return_value = 1.0
+    cupy.cuda.memory.OutOfMemoryError = MemoryError
+    within = ("cupy_backends", "cupy_backends.cuda", "cupy_backends.cuda.api", "cupy_backends.cuda.libs", "pynvml")
+    sys.modules.update({"cupy": cupy} | dict.fromkeys(within, inner))
+    return runtime
+
+
+class Way:
+    """Products go it as in `worker/product/multiply.py`."""
+
+    def __init__(self, bench: StoreBench, runner: Any) -> None:
+        self._bench, self._runner = bench, runner
+        self._uploaded: dict[tuple[Any, ...], MatrixInfo] = {}
+
+    def product(self, problem: Problem, *, is_square: bool) -> str:
+        """`is_square`: of a matrix with itself."""
+        seed = 0 if is_square else 1
+        sent = numbers((problem.m, problem.k), problem.dtype), numbers((problem.k, problem.n), problem.dtype, seed)
+        a, b = (self._operand(array, problem) for array in sent)
+        calls.clear()
+        info = self._computed(problem, a, b)
+        np.testing.assert_array_equal(self._bench.get(info), multiply(problem, *sent))
+        self._bench.store.delete(info.id, owner="ada")
+        return "right"
+
+    def _computed(self, problem: Problem, a: StoredOperand, b: StoredOperand) -> MatrixInfo:
+        store, shape, dtype = self._bench.store, problem.product_shape, problem.product_dtype
+        with store.place(dtype, shape) as place:
+            product = self._runner._compute(problem, None, a, b, place)
+            product.verify_operands()
+            product.keep_operands()
+            name = fresh_name()
+            with store.create(dtype, shape, owner="ada", ttl_s=60, name=name, place=place) as writer:
+                product.store(writer)
+                if writer.digest != product.digest:
+                    raise VerificationFailed
+                return writer.commit()
+
+    def _operand(self, array: Array, problem: Problem) -> StoredOperand:
+        """It says when it is opened."""
+        key = (array.tobytes(), problem.dtype)
+        if key not in self._uploaded:
+            self._uploaded[key] = self._bench.put(array)
+        info = self._uploaded[key]
+
+        def opened() -> StoredMatrix:
+            calls.append("open")
+            with self._bench.store.open(info.id, info.dtype, info.shape) as stored:
+                return stored
+
+        return StoredOperand(info.shape, opened, info.id)
+
+
+def main() -> None:
+    runtime = install()
+    from worker.cuda.memory import Staging
+    from worker.cuda.operand_cache import OperandCache
+    from worker.cuda.page_locks import PageLocks
+    from worker.cuda.runner import CudaRunner
+
+    class PlayedRunner(CudaRunner):
+        def __init__(self) -> None:
+            self.compiler, self._staging = Compiler(), Staging()  # type: ignore[assignment]  # as one
+            self.cache = OperandCache(1 << 30)
+            self._page_locks = PageLocks(runtime)
+
+        def _admit(self, *_: Any) -> None:
+            """It fits."""
+
+        def _multiplied_ms(self, problem: Problem, _choice: Any, matrices: Any) -> float:
+            arrays = [_rows(matrix) for matrix in matrices]
+            arrays[2][:] = multiply(problem, arrays[0], arrays[1])
+            return 1.0
+
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+    url, prefix, directory = sys.argv[1:]
+    way = Way(make_bench("slots", url, prefix, Path(directory)), PlayedRunner())
+    for line in sys.stdin:
+        case = json.loads(line)
+        faults.update(dict.fromkeys(case.get("faults", ()), True))
+        try:
+            outcome = way.product(Problem(**case["problem"]), is_square=case.get("square", False))
+        except MatmulError as error:
+            outcome = type(error).__name__
+        faults.clear()
+        print(json.dumps([outcome, calls, len(runtime.registered)]), flush=True)
+
+
+def _rows(matrix: Any) -> Any:
+    """A matrix on the device, without its padding."""
+    layout = matrix.layout
+    whole = matrix.memory.bytes[: layout.bytes].view(STORAGE_DTYPES[layout.dtype])
+    return whole.reshape(layout.kept_rows, layout.pitch)[: layout.rows, : layout.columns]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,96 @@
+"""Which way matrices take between the store and a GPU, on a device that is not there."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs.redis.embedded import EmbeddedServer
+
+ROOT = Path(__file__).resolve().parents[3]
+DENSE = {"m": 256, "n": 512, "k": 320, "dtype": "float32"}
+PADDED = {"m": 301, "n": 353, "k": 299, "dtype": "float32"}
+SQUARE = {"m": 450, "n": 450, "k": 450, "dtype": "float32"}
+BYTES = {"m": 301, "n": 1001, "k": 999, "dtype": "int8"}
+SMALL_PRODUCT = {"m": 70, "n": 80, "k": 2000, "dtype": "float64"}
+LARGER = {"m": 3000, "n": 2500, "k": 1100, "dtype": "float16"}  # no slot that was used before has their lengths
+CASES: dict[str, dict[str, Any]] = {
+    "first": {"problem": DENSE},
+    "again": {"problem": DENSE},
+    "padded": {"problem": PADDED},
+    "in groups": {"problem": BYTES},
+    "in pieces": {"problem": {"m": 3001, "n": 3003, "k": 90, "dtype": "float32"}},
+    "damaged": {"problem": DENSE, "faults": ["download"]},
+    "after damage": {"problem": DENSE},
+    "square": {"problem": SQUARE, "square": True},
+    "square again": {"problem": SQUARE, "square": True},
+    "small product": {"problem": SMALL_PRODUCT},
+    "not registered": {"problem": LARGER, "faults": ["register"]},
+}
+STORED = ["down by way of a buffer", "down by DMA", "up by DMA", "down by way of a buffer"]
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    outcome: str
+    calls: list[str]
+    registered: int  # slots, at the end
+
+
+@pytest.fixture(scope="module")
+def played(valkey: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Played]:
+    directory = tmp_path_factory.mktemp("store")
+    command = [sys.executable, "-m", "tests.support.workers.played_cuda", valkey.url, "played:", str(directory)]
+    lines = "".join(f"{json.dumps(case)}\n" for case in CASES.values())
+    done = subprocess.run(command, input=lines, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    return {name: Played(*json.loads(line)) for name, line in zip(CASES, done.stdout.splitlines(), strict=True)}
+
+
+@pytest.mark.parametrize("name", ["first", "padded", "in groups"])
+def test_slots_are_copied_by_dma_both_ways(played: dict[str, Played], name: str) -> None:
+    """What passes through a buffer are digests: those of the device's copies, and those of what is read back."""
+    assert played[name].outcome == "right"
+    copies = [call for call in played[name].calls if call.startswith(("up", "down"))]
+    assert copies[:2] == ["up by DMA"] * 2
+    assert copies[2:] == STORED
+
+
+def test_a_large_product_is_read_back_in_pieces(played: dict[str, Played]) -> None:
+    assert played["in pieces"].outcome == "right"
+    calls = played["in pieces"].calls
+    assert calls.count("down by DMA") == 1 and calls.count("up by DMA") == 2 + 2  # operands, and pieces
+
+
+def test_a_second_product_opens_nothing_and_registers_nothing(played: dict[str, Played]) -> None:
+    first, again = played["first"], played["again"]
+    assert first.calls.count("open") == 2 and first.calls.count("register") == 3 and first.registered == 3
+    assert again.outcome == "right" and again.registered == 3
+    assert again.calls == STORED
+
+
+def test_a_matrix_times_itself_is_opened_once_or_not_at_all(played: dict[str, Played]) -> None:
+    assert played["square"].outcome == played["square again"].outcome == "right"
+    assert played["square"].calls.count("open") == 1 and played["square"].calls.count("up by DMA") == 2  # and read back
+    assert "open" not in played["square again"].calls
+
+
+def test_a_product_that_is_damaged_on_its_way_into_the_store_is_refused(played: dict[str, Played]) -> None:
+    assert played["damaged"].outcome == "VerificationFailed"
+    assert played["after damage"].outcome == "right"
+
+
+def test_a_product_without_a_slot_is_brought_back_in_pieces(played: dict[str, Played]) -> None:
+    assert played["small product"].outcome == "right"
+    assert "down by DMA" not in played["small product"].calls
+
+
+def test_where_nothing_can_be_registered_copies_go_through_buffers(played: dict[str, Played]) -> None:
+    assert played["not registered"].outcome == "right"
+    assert not [call for call in played["not registered"].calls if "DMA" in call]

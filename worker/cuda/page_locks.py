@@ -1,0 +1,59 @@
+"""Slots of the store that are registered with CUDA, so that the device copies from and to them at the speed of the bus.
+Registering takes longer than such a copy, so it is done once.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Protocol
+
+import structlog
+
+from jobs.matrices.slot_memory import SlotMemory
+
+DEFAULT = 0  # cudaHostRegisterDefault
+
+log = structlog.get_logger(__name__)
+
+
+class Registrar(Protocol):
+    """What is used of `cupy.cuda.runtime`."""
+
+    @property
+    def CUDARuntimeError(self) -> type[Exception]: ...
+
+    def hostRegister(self, ptr: int, size: int, flags: int) -> None: ...
+
+    def hostUnregister(self, ptr: int) -> None: ...
+
+
+class PageLocks:
+    """A slot stays registered until its memory is unmapped, which is the store's to decide."""
+
+    def __init__(self, runtime: Registrar) -> None:
+        self._runtime = runtime
+        self._locked: set[int] = set()
+        self._has_complained = False
+
+    def lock(self, memory: SlotMemory | None) -> bool:
+        """Whether it is registered now. Where the system refuses, copies still work, by way of the driver's buffers."""
+        if memory is None:
+            return False
+        if memory.address in self._locked:
+            return True
+        try:
+            self._runtime.hostRegister(memory.address, memory.bytes, DEFAULT)
+        except self._runtime.CUDARuntimeError as error:
+            if not self._has_complained:
+                log.warning(
+                    "the matrix store's memory cannot be registered with CUDA; copies are slow", error=str(error)
+                )
+            self._has_complained = True
+            return False
+        self._locked.add(memory.address)
+        memory.before_unmapped(partial(self._unlock, memory.address))
+        return True
+
+    def _unlock(self, address: int) -> None:
+        self._locked.discard(address)
+        self._runtime.hostUnregister(address)
