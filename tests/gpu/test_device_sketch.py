@@ -132,7 +132,8 @@ def test_integers(
         for wraps in (False, True):
             found = integer_sketch(runner.compiler, all_on_device(runner, problem, a, b, c), seed=seed, wraps=wraps)
             np.testing.assert_array_equal(found, wrong_rows(problem, a, b, c, words, wraps=wraps))
-            assert found[1, -1] and found[0, 0]
+            # Modulo 2³² a fault of 2³¹ is seen through the lowest bits of eight numbers alone, so not always.
+            assert found[0, 0] and (wraps or found[1, -1])
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
