@@ -4,8 +4,8 @@
     python -m benchmarks.measure.check --device gpu:0 --out benchmarks/results/check_h200.json
 
 Square products of normal operands by the device's library, as a job has them: the operands lie where the runner put
-them. The check is timed whole, from its call to its verdict; the product by the runner's own clock. A GPU takes the
-digests of operands and product before the check, and the check waits for them.
+them. The check is timed whole, from its call to its verdict; the product by the runner's own clock. On a GPU the check
+has in it the digests of operands and product; its memory and arguments are prepared while the device multiplies.
 """
 
 from __future__ import annotations

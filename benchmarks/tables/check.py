@@ -17,7 +17,7 @@ def check_cost(path: Path) -> Iterator[str]:
     yield (
         f"Recorded {at['recorded_at']} by `python -m benchmarks.measure.check`, {at['cores']} cores. Medians: the "
         "product by the device's library, and the whole check of it, from its call to its verdict; on a GPU with the "
-        "digests of all three matrices, which are taken there before it. Share: of both together."
+        "digests of all three matrices. Share: of both together."
     )
     rows = [
         (

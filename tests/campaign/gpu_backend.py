@@ -32,6 +32,7 @@ class MadeOnGpu(Made):
 
     def __init__(self, way: Way, problem: Problem, operands: tuple[Array, Array], product: Product) -> None:
         self._way, self._problem, self._operands, self._product = way, problem, operands, product
+        self._digest = product.digest  # of the product itself: the first check may be of a faulty one
         bits = gathered(product.chunks())
         shape = problem.batch, problem.m, problem.n
         self.c = np.frombuffer(bits, STORAGE_DTYPES[problem.product_dtype]).reshape(shape)
@@ -48,7 +49,7 @@ class MadeOnGpu(Made):
 
     @property
     def digest(self) -> int:
-        return self._product.digest
+        return self._digest
 
 
 class GpuBackend(Backend):

@@ -3,7 +3,6 @@ matrices on a GPU (`worker/cuda/check/checked.py`)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -14,18 +13,7 @@ from worker.check.host_matrix import HostMatrix
 from worker.check.host_sketch import float_sketch
 from worker.check.integer_sketch import wrong_rows
 from worker.check.rounding import Rounding
-from worker.check.sketch import Sketch
-
-
-@dataclass(frozen=True, slots=True)
-class RowErrors:
-    """Of each row, its worst element's error over its class's bound, (batch, m); the flags are those of `Sketch`, and
-    elements under them are left out."""
-
-    worst: Array
-    bad_rows: Array
-    bad_columns: Array
-    odd_columns: Array
+from worker.check.row_errors import AllWithin, RowErrors, row_errors
 
 
 class Checkable(Protocol):
@@ -38,10 +26,10 @@ class Checkable(Protocol):
     def direct(self, rounding: Rounding) -> RowErrors | None:
         """Floats: every element computed again, where that costs no more than a sketch. None where it does."""
 
-    def sketch(
-        self, *, width: int, floor: float, common: bool, excluded: Array | None, rng: np.random.Generator
-    ) -> Sketch:
-        """Floats. As `worker.check.host_sketch.float_sketch`."""
+    def sketched(
+        self, rounding: Rounding, *, width: int, excluded: Array | None, rng: np.random.Generator
+    ) -> RowErrors | AllWithin:
+        """Floats: what random projections say. `width` and `excluded` are those of `host_sketch.float_sketch`."""
 
     def wrong_rows(self, *, wraps: bool, rng: np.random.Generator) -> Array:
         """Integers. As `worker.check.integer_sketch.wrong_rows`."""
@@ -60,11 +48,13 @@ class HostProduct:
     def direct(self, rounding: Rounding) -> RowErrors | None:
         return None
 
-    def sketch(
-        self, *, width: int, floor: float, common: bool, excluded: Array | None, rng: np.random.Generator
-    ) -> Sketch:
+    def sketched(
+        self, rounding: Rounding, *, width: int, excluded: Array | None, rng: np.random.Generator
+    ) -> RowErrors:
+        floor, common = rounding.floor, rounding.normwise
         three = self._a, self._b, self._c
-        return float_sketch(*three, width=width, floor=floor, common=common, excluded=excluded, rng=rng)
+        found = float_sketch(*three, width=width, floor=floor, common=common, excluded=excluded, rng=rng)
+        return row_errors(found, rounding)
 
     def wrong_rows(self, *, wraps: bool, rng: np.random.Generator) -> Array:
         return wrong_rows(self._a, self._b, self._c, wraps=wraps, rng=rng)

@@ -39,6 +39,16 @@ class Rounding:
         return sqrt(self._of_terms / max(self.k, 1))
 
     @property
+    def floor(self) -> float:
+        """What rounding moves an operand by at least, over the roundoff; 0 where operands enter as they are."""
+        return self.operand_floor if self.operand else 0.0
+
+    @property
+    def tolerance_factors(self) -> tuple[float, float, float]:
+        """Of Q, of R, and of underflow before it is squared, in T²."""
+        return self._of_terms, self._of_sums, CONFIDENCE * self.underflow
+
+    @property
     def _of_terms(self) -> float:
         steps = self.accumulate**2 * self.k + CHECK_STEPS * self.check**2
         return CONFIDENCE**2 / 3 * (steps + 2 * self.operand**2)

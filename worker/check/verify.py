@@ -49,17 +49,18 @@ test is made four times over: 2^-32 for such, and less for all others.
 
 from __future__ import annotations
 
-from math import inf
+from dataclasses import replace
 
 import numpy as np
 
 from jobs.formats.elements import Array
 from jobs.models import Verification
 from kernels.model.numerics import AccuracyName, Problem
-from worker.check.checked import Checkable, RowErrors
+from worker.check.checked import Checkable
 from worker.check.elementwise import Operands, worst_of_columns, worst_of_rows
 from worker.check.rounding import Rounding, rounding_of
-from worker.check.sketch import RUN, Sketch
+from worker.check.row_errors import AllWithin, RowErrors
+from worker.check.sketch import RUN
 
 NOT_CHECKED = Verification(method="off", residual=None, threshold=None, passed=None)
 MIN_WIDTH = 64  # columns of a group
@@ -109,25 +110,29 @@ def _float_ratio(problem: Problem, operands: Checkable, rounding: Rounding, rng:
     if is_direct(problem):
         return _direct(problem, operands.elementwise, rounding)
     found = operands.direct(rounding) or _sketched(problem, operands, rounding, rng)
-    worst = float(found.worst.max(initial=0.0))
-    if worst <= 1.0 and not (found.bad_rows.any() or found.bad_columns.any() or found.odd_columns.any()):
-        return worst
+    if (largest := found.largest_within) is not None:
+        return largest
+    assert isinstance(found, RowErrors)
     rows = np.broadcast_to((found.worst > 1.0) | found.bad_rows, (problem.batch, problem.m))
     columns = np.broadcast_to(found.odd_columns | found.bad_columns, (problem.batch, problem.n))
     worst = float(found.worst[~rows].max(initial=0.0))
     return max(worst, _again(operands.elementwise, rows, columns, rounding))
 
 
-def _sketched(problem: Problem, operands: Checkable, rounding: Rounding, rng: np.random.Generator) -> RowErrors:
+def _sketched(
+    problem: Problem, operands: Checkable, rounding: Rounding, rng: np.random.Generator
+) -> RowErrors | AllWithin:
     """Each row's worst residual over its tolerance. Columns of C that overflowed are left out of a second sketch."""
-    floor = rounding.operand_floor if rounding.operand else 0.0
     width = group_width(problem.k)
-    sketch = operands.sketch(width=width, floor=floor, common=rounding.normwise, excluded=None, rng=rng)
-    odd = sketch.odd_columns
-    if odd.any():
-        left_out = np.broadcast_to(odd | sketch.bad_columns, (problem.batch, problem.n))
-        sketch = operands.sketch(width=width, floor=floor, common=rounding.normwise, excluded=left_out, rng=rng)
-    return RowErrors(_ratios(sketch, rounding), sketch.bad_rows, sketch.bad_columns, odd)
+    found = operands.sketched(rounding, width=width, excluded=None, rng=rng)
+    if isinstance(found, AllWithin) or not (odd := found.odd_columns).any():
+        return found
+    left_out = np.broadcast_to(odd | found.bad_columns, (problem.batch, problem.n))
+    again = operands.sketched(rounding, width=width, excluded=left_out, rng=rng)
+    if isinstance(again, AllWithin):
+        none = np.zeros((1, 1), np.bool_)
+        return RowErrors(np.full((problem.batch, problem.m), again.largest_within), none, none, odd)
+    return replace(again, odd_columns=odd)
 
 
 def _direct(problem: Problem, operands: Operands, rounding: Rounding) -> float:
@@ -146,22 +151,4 @@ def _again(operands: Operands, rows: Array, columns: Array, rounding: Rounding) 
             worst = max(worst, worst_of_columns(operands, int(item), of_columns, rounding))
         if worst > 1.0:
             break
-    return worst
-
-
-def _ratios(sketch: Sketch, rounding: Rounding) -> Array:
-    """Each row's worst residual over its tolerance: (batch, m)."""
-    q, r = sketch.q, sketch.r
-    if rounding.normwise:
-        q, r = (np.broadcast_to(each.max(axis=1, keepdims=True, initial=0.0), each.shape) for each in (q, r))
-    with np.errstate(all="ignore"):
-        underflow = np.ldexp(rounding.underflow, -sketch.exponents)[..., np.newaxis] * sketch.unit[:, np.newaxis, :]
-        squares, tolerance = np.square(sketch.difference), rounding.squared_tolerance(q, r, underflow)
-        squares /= tolerance
-        if not np.isfinite(squares).all():  # 0 over 0 is no difference; a NaN is one
-            squares = np.where(sketch.difference == 0.0, 0.0, np.nan_to_num(squares, nan=inf))
-        # C itself is in R: an element so wrong that its square overflows must not grant itself anything.
-        if not np.isfinite(tolerance).all():
-            squares = np.where(np.isfinite(tolerance), squares, inf)
-        worst: Array = np.sqrt(squares.max(axis=-1, initial=0.0))
     return worst

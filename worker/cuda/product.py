@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import cupy
 import numpy as np
 
 from jobs.errors import OperandDamaged
 from jobs.formats.elements import STORAGE_DTYPES, Array
-from jobs.matrices.digest import Digest, digest_of, digest_of_parts
+from jobs.matrices.digest import digest_of
 from jobs.matrices.interface import MatrixWriter, Place
 from jobs.models import Measured
 from kernels.model.numerics import DTypeName, Problem
 from worker.check.elements import core
 from worker.check.host_matrix import HostMatrix
+from worker.check.verify import group_width
 from worker.cuda.check.checked import DeviceProduct
-from worker.cuda.check.digest import PendingDigests, launch_digests
-from worker.cuda.check.digest_plan import MIN_DIGESTED_BYTES, stored_bytes
+from worker.cuda.check.digest_plan import stored_bytes
 from worker.cuda.check.matrix import MatrixOnDevice
+from worker.cuda.check.product_digests import ProductDigests
 from worker.cuda.check.read_back import digests_read_back
+from worker.cuda.check.sketch import NO_DIGESTS, digestible
 from worker.cuda.compile import Compiler
 from worker.cuda.memory import DeviceMatrix, Staging, StopWatch, download
 from worker.cuda.operand_cache import Copies
@@ -29,8 +31,8 @@ from worker.device.runner import HostOperand, Product, gathered, host_operands, 
 class Times:
     """Device times of a product, of which the copy back is known last."""
 
-    def __init__(self, h2d_ms: float, kernel_ms: float) -> None:
-        self._h2d_ms, self._kernel_ms = h2d_ms, kernel_ms
+    def __init__(self, kernel_ms: float, copying: StopWatch) -> None:
+        self._kernel_ms, self._h2d_ms = kernel_ms, copying.total_ms()
         self.back = StopWatch()
 
     def measured(self) -> Measured:
@@ -40,10 +42,11 @@ class Times:
 class CudaProduct(Product):
     """What both kinds have: copies of operands that count once the product is right, and times."""
 
-    def __init__(self, operands: tuple[HostOperand, HostOperand], copies: Copies[DeviceMatrix], times: Times) -> None:
+    _times: Times
+
+    def __init__(self, operands: tuple[HostOperand, HostOperand], copies: Copies[DeviceMatrix]) -> None:
         self._operands = operands
         self._copies = copies
-        self._times = times
 
     def keep_operands(self) -> None:
         self._copies.keep()
@@ -68,7 +71,8 @@ class ProductBroughtBack(CudaProduct):
         staging: Staging,
         times: Times,
     ) -> None:
-        super().__init__(operands, copies, times)
+        super().__init__(operands, copies)
+        self._times = times
         self._bytes = gathered(staging.download(c, times.back))
         self._digest = digest_of(self._bytes)
         dtype = STORAGE_DTYPES[problem.product_dtype]
@@ -88,7 +92,8 @@ class ProductBroughtBack(CudaProduct):
 
 
 class ProductOnDevice(CudaProduct):
-    """Checked where it lies, and copied back piece by piece: this process never holds it whole."""
+    """Checked where it lies, and copied back piece by piece: this process never holds it whole. It is made before the
+    device multiplies: `prepare_check` is for while it does, and `computed` is called once it has."""
 
     def __init__(
         self,
@@ -98,16 +103,14 @@ class ProductOnDevice(CudaProduct):
         matrices: tuple[DeviceMatrix, DeviceMatrix, DeviceMatrix],
         staging: Staging,
         compiler: Compiler,
-        times: Times,
         place: Place | None,
     ) -> None:
         """`place`, whose memory is registered with CUDA, is where the product is to be stored."""
-        super().__init__(operands, copies, times)
+        super().__init__(operands, copies)
         self._c = matrices[2]
         self._staging = staging
         self._compiler = compiler
         self._place = place
-        self._digests = _Digests(compiler, matrices, staging)
         host_a: HostMatrix = _OperandOnHost(operands[0], problem.dtype, transposed=problem.transpose_a)
         host_b: HostMatrix = _OperandOnHost(operands[1], problem.dtype, transposed=problem.transpose_b)
         on_device = (
@@ -115,7 +118,18 @@ class ProductOnDevice(CudaProduct):
             MatrixOnDevice(compiler, matrices[1], host_b.shape, problem.transpose_b),
             MatrixOnDevice(compiler, matrices[2], (problem.batch, problem.m, problem.n)),
         )
-        self.matrices = DeviceProduct(compiler, on_device, (host_a, host_b))
+        left = digestible(on_device, group_width(problem.k)) if problem.m and problem.n and problem.k else NO_DIGESTS
+        self._digests = ProductDigests(compiler, matrices, staging, left)
+        self.matrices = self._check = DeviceProduct(compiler, on_device, (host_a, host_b), self._digests)
+
+    def prepare_check(self) -> None:
+        """All of the check that can be done before the product is there."""
+        self._check.prepare()
+
+    def computed(self, times: Times) -> None:
+        """The product is there."""
+        self._times = times
+        self._digests.begin_others()
 
     @property
     def digest(self) -> int:
@@ -156,31 +170,3 @@ class _OperandOnHost(HostMatrix):
     @property
     def array(self) -> Array:
         return core(self._operand.elements, transposed=self._transposed)
-
-
-class _Digests:
-    """Of matrices on the device: taken there, on the current stream, from now on. Small ones are brought back."""
-
-    def __init__(self, compiler: Compiler, matrices: Sequence[DeviceMatrix], staging: Staging) -> None:
-        self._known: dict[int, int] = {}
-        self._launched = [i for i, each in enumerate(matrices) if stored_bytes(each.layout) >= MIN_DIGESTED_BYTES]
-        on_device = [matrices[i] for i in self._launched]
-        self._pending: PendingDigests | None = launch_digests(compiler, on_device) if on_device else None
-        for index in set(range(len(matrices))) - set(self._launched):
-            self._known[index] = _digest_of_copy(matrices[index], staging)
-
-    def of(self, index: int) -> int:
-        """Waits for the device the first time."""
-        if self._pending is not None:
-            parts = self._pending.result()
-            self._known |= {at: digest_of_parts(each) for at, each in zip(self._launched, parts, strict=True)}
-            self._pending = None
-        return self._known[index]
-
-
-def _digest_of_copy(matrix: DeviceMatrix, staging: Staging) -> int:
-    """The digest of a matrix on the device, taken here, of a copy that is brought back in pieces."""
-    digest = Digest(matrix.layout.batch * matrix.layout.rows * matrix.layout.row_bytes)
-    for piece in staging.download(matrix, StopWatch()):
-        digest.update(piece)
-    return digest.value()

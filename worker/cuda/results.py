@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import cupy
 import numpy as np
@@ -11,17 +11,21 @@ from jobs.formats.elements import Array
 
 
 class DeviceResults:
-    """Starts the copy of so many bytes on the current stream; `memory` is kept until they have come."""
+    """Room for so many bytes of `memory`, which is kept until they have come."""
 
     def __init__(self, memory: Any, begin: int, end: int) -> None:
         self._memory = memory
         self._bytes = np.frombuffer(cupy.cuda.alloc_pinned_memory(max(end - begin, 1)), np.uint8, end - begin)
-        if end > begin:
-            runtime, stream = cupy.cuda.runtime, cupy.cuda.get_current_stream().ptr
-            source, to = memory.ptr + begin, self._bytes.ctypes.data
-            runtime.memcpyAsync(to, source, end - begin, runtime.memcpyDeviceToHost, stream)
+        self._source, self._to = memory.ptr + begin, self._bytes.ctypes.data
         self._done = cupy.cuda.Event(disable_timing=True)
-        self._done.record()
+
+    def start(self) -> Self:
+        """The copy, on the current stream."""
+        runtime, stream = cupy.cuda.runtime, cupy.cuda.get_current_stream()
+        if self._bytes.size:
+            runtime.memcpyAsync(self._to, self._source, self._bytes.size, runtime.memcpyDeviceToHost, stream.ptr)
+        self._done.record(stream)
+        return self
 
     def wait(self) -> Array:
         """The bytes, uint8."""
@@ -30,9 +34,9 @@ class DeviceResults:
         return self._bytes
 
 
-def as_parameter(words: list[int]) -> Array:
-    """64-bit words as one argument of a kernel, passed by value."""
-    packed = np.array(words, np.uint64)
+def as_parameter(words: list[int] | Array) -> Array:
+    """64-bit words as one argument of a kernel, passed by value as they are at the launch. Of an array it is a view."""
+    packed = np.asarray(words, np.uint64)
     parameter: Array = packed.view(np.dtype((np.void, packed.nbytes)))
     return parameter
 

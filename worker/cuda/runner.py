@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from math import prod
@@ -42,9 +42,9 @@ from worker.cuda.sources import Program
 from worker.device.bench import Bench
 from worker.device.runner import HostOperand, Product, Runner
 
-# Below so many elements in all three matrices the check is quicker on the CPU than three launches and copies are.
+# Below so many elements in all three matrices the check is quicker on the CPU than a launch and copies are.
 HOST_CHECK_ELEMENTS = 3 << 16
-SPARE_BYTES = 64 << 20  # left free beside the matrices: cuBLAS's workspace, the check's vectors
+SPARE_BYTES = 192 << 20  # left free beside the matrices: cuBLAS's workspace, the check's vectors and sums
 
 log = structlog.get_logger(__name__)
 
@@ -147,27 +147,33 @@ class CudaRunner(Runner):
         else:
             on_b = self._on_device(problem, b, copying)
         on_c = allocate(product_layout(problem))
-        kernel_ms = self._multiplied_ms(problem, choice, (on_a, on_b, on_c))
-        times = Times(h2d_ms=copying.total_ms(), kernel_ms=kernel_ms)
+        matrices = on_a, on_b, on_c
         copies = Copies(self.cache, (a, b), (on_a, on_b))
         elements = problem.batch * problem.m * problem.n + prod(a.shape) + prod(b.shape)
         if elements <= HOST_CHECK_ELEMENTS:
+            times = Times(self._multiplied_ms(problem, choice, matrices), copying)
             return ProductBroughtBack(problem, (a, b), copies, on_c, self._staging, times)
-        matrices = on_a, on_b, on_c
         to = place if place is not None and self._page_locks.lock(place.memory) else None
-        return ProductOnDevice(problem, (a, b), copies, matrices, self._staging, self.compiler, times, to)
+        product = ProductOnDevice(problem, (a, b), copies, matrices, self._staging, self.compiler, to)
+        kernel_ms = self._multiplied_ms(problem, choice, matrices, meanwhile=product.prepare_check)
+        product.computed(Times(kernel_ms, copying))
+        return product
 
     def _multiplied_ms(
-        self, problem: Problem, choice: Choice, matrices: tuple[DeviceMatrix, DeviceMatrix, DeviceMatrix]
+        self,
+        problem: Problem,
+        choice: Choice,
+        matrices: tuple[DeviceMatrix, DeviceMatrix, DeviceMatrix],
+        meanwhile: Callable[[], None] | None = None,
     ) -> float:
-        """The product is done when this returns; how long the device took for it."""
+        """How long the device took. The product is done when this returns; `meanwhile` is called while it is not."""
         kernel = choice.kernel
         if isinstance(kernel, CudaKernel):
             prepared = self._prepared.get(kernel, choice.config, problem)
-            return self._clock.kernel_ms(lambda: prepared.launch(*matrices), is_loaded=True)
+            return self._clock.kernel_ms(lambda: prepared.launch(*matrices), is_loaded=True, meanwhile=meanwhile)
         is_loaded = self._cublas.has_multiplied(kernel.name, problem)
         return self._clock.kernel_ms(
-            lambda: self._cublas.multiply(kernel.name, problem, *matrices), is_loaded=is_loaded
+            lambda: self._cublas.multiply(kernel.name, problem, *matrices), is_loaded=is_loaded, meanwhile=meanwhile
         )
 
     def _on_device(self, problem: Problem, operand: HostOperand, copying: StopWatch) -> DeviceMatrix:

@@ -1,4 +1,4 @@
-// The sketch's kernels behind one function, so that the emulation compiles them once; and what the emulation has to add.
+// The sketch as the emulation gives it its arguments, and what the emulation has to add.
 #include <stddef.h>
 
 // The tensor cores' m8n8k4 for float64, by PTX's numbers of fragments: lane 4g + t has of the first factor row g at step
@@ -29,19 +29,7 @@ struct Given : Check {
     }
 };
 
-extern "C" __global__ void sketch_stage(const Given check, int number) {
-#if FLOATS
-    if (number == 0) columns(check);
-#else
-    if (number == 0) draw(check);
-#endif
-#if SCALED
-    if (number == 1) rows(check);
-#endif
-    if (number == 2) project_b(check);
-    if (number == 3) project_a(check);
-    if (number == 4) project_c(check);
-}
+extern "C" __global__ void sketch_given(const Given check) { sketch(check); }
 
 // One block of Philox's numbers: counter and key come as 32-bit words.
 extern "C" __global__ void philox_words(const unsigned int* counter, const unsigned int* key, unsigned int* words) {

@@ -1,4 +1,4 @@
-"""The check's sketch in the emulation: its launches in their order, by the plan that the GPU worker follows."""
+"""The check's sketch in the emulation, by the plan that the GPU worker follows."""
 
 from __future__ import annotations
 
@@ -16,16 +16,18 @@ from worker.cuda.check.sketch_plan import THREADS, Field, Geometry, plan
 from worker.cuda.sources import SKETCH_SOURCE, Program, sketch_program
 
 CHUNK, BYTES_CHUNK = 64, 128  # of elements of a byte: so small that small products have several, of several steps
-MULTIPROCESSORS = 1
+SETS = 2  # of rows, of a unit: so few that small products have several ranges
+BLOCKS = 3
 GROUP = 16  # elements that have a multiple of 16 bytes in every type
-STAGES = {"columns": 0, "draw": 0, "rows": 1, "project_b": 2, "project_a": 3, "project_c": 4}
 
 
-def compiled(emulator: Emulator, dtype: DTypeName, transposed: tuple[bool, bool], *, tensor: bool) -> Compiled:
-    options = sketch_program(dtype, transposed, chunk_of(dtype)).options
+def compiled(
+    emulator: Emulator, dtype: DTypeName, transposed: tuple[bool, bool], *, tensor: bool, chunk: int | None = None
+) -> Compiled:
+    options = sketch_program(dtype, transposed, chunk or chunk_of(dtype)).options
     source = Path(__file__).with_name("sketch_stages.cu")
     own = (f"-DTENSOR={int(tensor)}", f'-DSKETCH="{SKETCH_SOURCE}"')
-    return emulator.compile(Program(source, (*options, *own)), "sketch_stage")
+    return emulator.compile(Program(source, (*options, *own)), "sketch_given")
 
 
 def chunk_of(dtype: DTypeName) -> int:
@@ -50,10 +52,14 @@ def sketched(
     floor2: float = 0.0,
     excluded: Array | None = None,
     wraps: bool = False,
+    common: bool = False,
+    digested: tuple[bool, bool, bool] = (False, False, False),
+    chunk: int | None = None,
+    tolerance: tuple[float, float, float] = (1.0, 0.0, 0.0),
     gap: int | None = None,
     order: int = 0,
 ) -> dict[str, Array]:
-    """Every array by its name, after the last launch."""
+    """Every array by its name, after the launch."""
     memories = [stored_memory(each, gap) for each in matrices]
     items_a, items_b = memories[0].shape[0], memories[1].shape[0]
     items_x = max(items_b, 1 if excluded is None else len(excluded))
@@ -61,26 +67,21 @@ def sketched(
         problem.dtype,
         (problem.transpose_a, problem.transpose_b),
         *(problem.m, problem.n, problem.k, problem.batch, items_a, items_b, items_x, width),
-        multiprocessors=MULTIPROCESSORS,
-        chunk=chunk_of(problem.dtype),
+        digested=digested,
+        chunk=chunk or chunk_of(problem.dtype),
+        sets=SETS,
     )
     planned = plan(geometry)
     mask = np.zeros((items_x, problem.n), np.uint8) if excluded is None else excluded
     pitches = [each.layout.pitch for each in memories]
     strides = [each.layout.stride if each.shape[0] > 1 else 0 for each in memories]
-    sizes = (problem.m, problem.n, problem.k, *pitches, *strides, *planned.numbers, int(wraps))
-    numbers = (*sizes, *_signed(*seed), *_signed(int(np.float64(floor2).view(np.uint64))))
+    sizes = (problem.m, problem.n, problem.k, *pitches, *strides, *planned.numbers, int(common), int(wraps))
+    numbers = (*sizes, *_signed(*seed), *map(_word, (floor2, *tolerance)))
     state = {field.name: _initial(field) for field in planned.fields}
-    for step in planned.steps:
-        arrays = [Memory.flat(state[field.name].reshape(-1), is_result=True) for field in planned.fields]
-        launch = Launch((step.blocks, 1, step.items), (THREADS, 1, 1))
-        run = Run(
-            launch, (*memories, Memory.flat(mask), *arrays), (*numbers, STAGES[step.function]), order, step.function
-        )
-        (found,) = execute(kernel, [run])
-        for field, array in zip(planned.fields, found, strict=True):
-            state[field.name] = array.reshape(field.shape)
-    return state
+    arrays = [Memory.flat(state[field.name].reshape(-1), is_result=True) for field in planned.fields]
+    launch = Launch((BLOCKS, 1, 1), (THREADS, 1, 1))
+    (found,) = execute(kernel, [Run(launch, (*memories, Memory.flat(mask), *arrays), numbers, order)])
+    return {field.name: array.reshape(field.shape) for field, array in zip(planned.fields, found, strict=True)}
 
 
 def _initial(field: Field) -> Array:
@@ -91,3 +92,7 @@ def _initial(field: Field) -> Array:
 
 def _signed(*words: int) -> tuple[int, ...]:
     return tuple(int(np.uint64(word).view(np.int64)) for word in words)
+
+
+def _word(value: float) -> int:
+    return int(np.float64(value).view(np.int64))

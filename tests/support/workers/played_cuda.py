@@ -165,7 +165,8 @@ def main() -> None:
         def _admit(self, *_: Any) -> None:
             """It fits."""
 
-        def _multiplied_ms(self, problem: Problem, _choice: Any, matrices: Any) -> float:
+        def _multiplied_ms(self, problem: Problem, _choice: Any, matrices: Any, meanwhile: Any = None) -> float:
+            """There is no check here, so nothing is prepared for one meanwhile."""
             arrays = [_rows(matrix) for matrix in matrices]
             arrays[2][:] = multiply(problem, arrays[0], arrays[1])
             return 1.0

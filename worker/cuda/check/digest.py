@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import cupy
 import numpy as np
@@ -18,17 +18,27 @@ from worker.cuda.results import DeviceResults
 from worker.cuda.sources import digest_program
 
 
+class Place(NamedTuple):
+    """Where a matrix's digests lie in the results, in words."""
+
+    begin: int
+    parts: int
+
+
 @dataclass(frozen=True, slots=True)
 class PendingDigests:
-    """Launched."""
+    """On their way once `start` is called, behind the kernel that takes them."""
 
-    _parts: tuple[int, ...]
+    _places: Sequence[Place]
     _results: DeviceResults
+
+    def start(self) -> None:
+        self._results.start()
 
     def result(self) -> list[Array]:
         """uint64 (parts,) for each matrix. Waits for the device."""
         whole = self._results.wait().view(np.uint64)
-        return np.split(whole, np.cumsum(self._parts)[:-1])
+        return [whole[place.begin : place.begin + place.parts] for place in self._places]
 
 
 def launch_digests(compiler: Compiler, matrices: Sequence[DeviceMatrix]) -> PendingDigests:
@@ -41,12 +51,13 @@ def launch_digests(compiler: Compiler, matrices: Sequence[DeviceMatrix]) -> Pend
         plans.append(digest_plan(matrix.layout, matrix.address))
     size = 8 * sum(planned.parts for planned in plans)
     memory = cupy.cuda.alloc(max(size, 1))
-    to = memory.ptr
+    places, begin = [], 0
     for matrix, planned in zip(matrices, plans, strict=True):
-        arguments = (np.uint64(matrix.address), *map(np.int64, planned.numbers), np.uint64(to))
+        arguments = (np.uint64(matrix.address), *map(np.int64, planned.numbers), np.uint64(memory.ptr + 8 * begin))
         _function(compiler, planned.function)((planned.blocks,), (THREADS,), arguments)
-        to += 8 * planned.parts
-    return PendingDigests(tuple(planned.parts for planned in plans), DeviceResults(memory, 0, size))
+        places.append(Place(begin, planned.parts))
+        begin += planned.parts
+    return PendingDigests(places, DeviceResults(memory, 0, size).start())
 
 
 @lru_cache(maxsize=16)

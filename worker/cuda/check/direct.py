@@ -8,7 +8,7 @@ import numpy as np
 
 from jobs.formats.elements import Array
 from kernels.model.arrange import MAX_GRID_Z
-from worker.check.checked import RowErrors
+from worker.check.row_errors import RowErrors
 from worker.cuda.check.sketch import Matrices
 from worker.cuda.compile import Compiler
 from worker.cuda.results import DeviceResults, as_parameter, float_word
@@ -36,7 +36,7 @@ def direct(compiler: Compiler, matrices: Matrices, grants: tuple[float, float, f
     function = compiler.function(direct_program(a.dtype, (a.transposed, b.transposed)), "direct")
     blocks = -(-m // TILE) * -(-n // TILE)
     function((blocks, 1, min(batch, MAX_GRID_Z)), (THREADS, 1, 1), (parameter,))
-    data, begin = DeviceResults(memory, 0, size).wait(), 0
+    data, begin = DeviceResults(memory, 0, size).start().wait(), 0
     arrays: list[Array] = []
     for shape, dtype in zip(shapes, (np.float64, np.bool_, np.bool_, np.bool_), strict=True):
         arrays.append(np.frombuffer(data, dtype, shape[0] * shape[1], begin).reshape(shape))

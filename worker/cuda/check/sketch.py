@@ -1,13 +1,14 @@
 """The check's sketch of a product on the device: random projections, and what bounds their rounding.
 
-docs/decisions/0017 has the mathematics, `worker/cuda/src/sketch.cu` the kernels. Everything is launched on the current
-stream, with one allocation and one copy back, which is waited for.
+docs/decisions/0017 has the mathematics, `worker/cuda/src/sketch.cu` the kernel. It is one launch on the current stream,
+with one allocation. One word comes back at once; all else only where that word says that some row has to be looked at.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from math import sqrt
+from typing import Any, NamedTuple
 
 import cupy
 import numpy as np
@@ -15,14 +16,104 @@ import numpy as np
 from jobs.formats.elements import Array
 from kernels.model.numerics import DTypeName
 from worker.check.sketch import Sketch
+from worker.cuda.check.digest import PendingDigests, Place
 from worker.cuda.check.matrix import MatrixOnDevice
-from worker.cuda.check.sketch_plan import THREADS, Geometry, plan
+from worker.cuda.check.sketch_plan import (
+    ALIGNMENT_BYTES,
+    RESIDENT_BLOCKS,
+    THREADS,
+    Geometry,
+    can_digest,
+    plan,
+)
 from worker.cuda.compile import Compiler
-from worker.cuda.results import DeviceResults, as_parameter, float_word
+from worker.cuda.results import DeviceResults, as_parameter
 from worker.cuda.sources import sketch_program
 
 WORD = (1 << 64) - 1
+ASKED_WORDS = 8  # of the argument, its last: what `Asked` has
+NO_DIGESTS = (False, False, False)
 Matrices = tuple[MatrixOnDevice, MatrixOnDevice, MatrixOnDevice]  # A, B and C
+
+
+class Asked(NamedTuple):
+    """What a sketch is to know beside its matrices. `seed` has 128 random bits."""
+
+    seed: int
+    floor2: float = 0.0
+    common: bool = False  # columns of B are scaled alike, by the largest; not for float64
+    wraps: bool = False  # integers: sums may pass 32 bits, so projections are compared modulo 2³²
+    tolerance: tuple[float, float, float] = (0.0, 0.0, 0.0)  # `Rounding.tolerance_factors`
+
+
+class SketchOnDevice:
+    """With its memory and its argument ready before it is asked for, so that a product's sketch can be prepared while
+    the product is computed. Columns are in groups of `width`; `excluded` is uint8 or bool, (batch or 1, n); `digested`
+    says which of A, B and C, as `digestible` allows. m, n and k are at least 1."""
+
+    def __init__(
+        self,
+        compiler: Compiler,
+        matrices: Matrices,
+        width: int,
+        digested: tuple[bool, bool, bool] = NO_DIGESTS,
+        excluded: Array | None = None,
+    ) -> None:
+        self.digested = digested
+        a, b, c = matrices
+        planned = self._plan = plan(_geometry(matrices, width, 1 if excluded is None else len(excluded), digested))
+        memory = self._memory = cupy.cuda.alloc(planned.bytes)
+        memory.memset_async(0, planned.zeroed_bytes)
+        self._mask = None if excluded is None else cupy.asarray(np.ascontiguousarray(excluded, dtype=np.uint8))
+        start = memory.ptr
+        words = [a.address, b.address, c.address, 0 if self._mask is None else self._mask.data.ptr]
+        words += [start + offset for offset in planned.offsets]
+        words += [c.shape[1], c.shape[2], a.shape[2], a.pitch, b.pitch, c.pitch, a.stride, b.stride, c.stride]
+        self._words = np.array([*words, *planned.numbers, *[0] * ASKED_WORDS], np.uint64)
+        self._floats, self._argument = self._words.view(np.float64), (as_parameter(self._words),)
+        self._blocks = min(planned.units, RESIDENT_BLOCKS * multiprocessors())
+        self._function = _function(compiler, a.dtype, (a.transposed, b.transposed))
+        at = planned.offset("worst")
+        self._worst = DeviceResults(memory, at, at + 8)
+        self.digests = self._room_for_digests() if any(digested) else None
+
+    def _room_for_digests(self) -> PendingDigests:
+        planned, begin = self._plan, self._plan.offset("parts_a")
+        at = (planned.offset(f"parts_{name}") - begin for name in "abc")
+        places = [Place(place // 8, count) for place, count in zip(at, planned.parts, strict=True) if count]
+        return PendingDigests(places, DeviceResults(self._memory, begin, planned.bytes))
+
+    def launch(self, asked: Asked) -> None:
+        """Once, on the current stream."""
+        words = self._words
+        words[-8], words[-7], words[-6], words[-5] = asked.common, asked.wraps, asked.seed & WORD, asked.seed >> 64
+        self._floats[-4:] = asked.floor2, *asked.tolerance
+        self._function((self._blocks, 1, 1), (THREADS, 1, 1), self._argument)
+        self._worst.start()
+        if self.digests is not None:
+            self.digests.start()
+
+    def worst(self) -> float:
+        """The largest ratio of a row's difference to its tolerance, infinite if anything is not finite; of integers,
+        if any row is wrong. Waits for the device."""
+        return sqrt(self._worst.wait().view(np.float64).item())
+
+    def arrays(self) -> dict[str, Array]:
+        """All results by their names, after another round trip."""
+        data = DeviceResults(self._memory, *self._plan.results).start().wait()
+        return {
+            view.name: np.frombuffer(data, view.dtype, view.size, view.begin).reshape(view.shape)
+            for view in self._plan.views
+        }
+
+    def sketch(self) -> Sketch:
+        """Floats."""
+        found = self.arrays()
+        peaks = found["row_peaks"]
+        exponents = np.frexp(peaks.view(np.float64))[1] if peaks.size else np.zeros((1, 1), np.int32)
+        flags = {name: found[name].view(np.bool_) for name in ("bad_rows", "bad_columns", "odd_columns")}
+        unit = np.sqrt(found["unit"])
+        return Sketch(found["difference"], found["q"], found["r"], unit, **flags, exponents=exponents)
 
 
 def float_sketch(
@@ -35,72 +126,37 @@ def float_sketch(
     common: bool = False,
     excluded: Array | None = None,
 ) -> Sketch:
-    """`seed` has 128 random bits. `common`: columns of B are scaled alike, by the largest; not for float64. `excluded`
-    is uint8 or bool, (batch or 1, n). m, n and k are at least 1."""
-    found = _sketched(compiler, matrices, width, seed, floor2, excluded, common=common)
-    peaks = found["row_peaks"]
-    exponents = np.frexp(peaks.view(np.float64))[1] if peaks.size else np.zeros((1, 1), np.int32)
-    flags = {name: found[name].view(np.bool_) for name in ("bad_rows", "bad_columns", "odd_columns")}
-    unit = np.sqrt(found["unit"])
-    return Sketch(found["difference"], found["q"], found["r"], unit, **flags, exponents=exponents)
+    """`excluded` is uint8 or bool, (batch or 1, n). m, n and k are at least 1."""
+    sketch = SketchOnDevice(compiler, matrices, width, excluded=excluded)
+    sketch.launch(Asked(seed, floor2, common))
+    return sketch.sketch()
 
 
 def integer_sketch(compiler: Compiler, matrices: Matrices, *, seed: int, wraps: bool) -> Array:
-    """bool (batch, m): rows in which some projection differs. `wraps`: sums may pass 32 bits, so projections are
-    compared modulo 2³². m, n and k are at least 1."""
-    found = _sketched(compiler, matrices, matrices[2].shape[2], seed, 0.0, None, wraps=wraps)
-    return found["bad_rows"].view(np.bool_)
+    """bool (batch, m): rows in which some projection differs. m, n and k are at least 1."""
+    sketch = SketchOnDevice(compiler, matrices, matrices[2].shape[2])
+    sketch.launch(Asked(seed, wraps=wraps))
+    return sketch.arrays()["bad_rows"].view(np.bool_)
 
 
-def _sketched(
-    compiler: Compiler,
-    matrices: Matrices,
-    width: int,
-    seed: int,
-    floor2: float,
-    excluded: Array | None,
-    *,
-    wraps: bool = False,
-    common: bool = False,
-) -> dict[str, Array]:
-    """The results by their names."""
+def digestible(matrices: Matrices, width: int) -> tuple[bool, bool, bool]:
+    """Which of A, B and C a sketch with groups of so many columns can digest."""
+    allowed = can_digest(_geometry(matrices, width, 1, NO_DIGESTS))
+    aligned = ((each.address | each.matrix.layout.pitch_bytes) % ALIGNMENT_BYTES == 0 for each in matrices)
+    of_a, of_b, of_c = (able and lies_well for able, lies_well in zip(allowed, aligned, strict=True))
+    return of_a, of_b, of_c
+
+
+def _geometry(matrices: Matrices, width: int, masks: int, digested: tuple[bool, bool, bool]) -> Geometry:
     a, b, c = matrices
-    transposed = (a.transposed, b.transposed)
-    items_x = max(b.shape[0], 1 if excluded is None else len(excluded))
     (batch, m, n), k = c.shape, a.shape[2]
-    items = (batch, a.shape[0], b.shape[0], items_x)
-    planned = plan(Geometry(a.dtype, transposed, m, n, k, *items, min(width, n), multiprocessors(), common))
-    memory = cupy.cuda.alloc(planned.bytes)
-    memory.memset_async(0, planned.zeroed_bytes)
-    mask = None if excluded is None else cupy.asarray(np.ascontiguousarray(excluded, dtype=np.uint8))
-    pointers = [each.address for each in matrices] + [0 if mask is None else mask.data.ptr]
-    pointers += [memory.ptr + offset for offset in planned.offsets]
-    sizes = [m, n, k, *(each.pitch for each in matrices), *(each.stride for each in matrices)]
-    numbers = [*planned.numbers, int(wraps), seed & WORD, seed >> 64 & WORD, float_word(floor2)]
-    parameter = as_parameter(pointers + sizes + numbers)
-    functions = _functions(compiler, a.dtype, transposed)
-    for step in planned.steps:
-        functions[step.function]((step.blocks, 1, step.items), (THREADS, 1, 1), (parameter,))
-    data = DeviceResults(memory, *planned.results).wait()
-    return {
-        view.name: np.frombuffer(data, view.dtype, view.size, view.begin).reshape(view.shape) for view in planned.views
-    }
-
-
-class _Functions(dict[str, Any]):
-    """Loaded when first asked for: a program has those of its element type alone."""
-
-    def __init__(self, compiler: Compiler, dtype: DTypeName, transposed: tuple[bool, bool]) -> None:
-        self._compiler, self._program = compiler, sketch_program(dtype, transposed)
-
-    def __missing__(self, name: str) -> Any:
-        function = self[name] = self._compiler.function(self._program, name)
-        return function
+    items = (batch, a.shape[0], b.shape[0], max(b.shape[0], masks))
+    return Geometry(a.dtype, (a.transposed, b.transposed), m, n, k, *items, min(width, n), digested)
 
 
 @lru_cache(maxsize=64)
-def _functions(compiler: Compiler, dtype: DTypeName, transposed: tuple[bool, bool]) -> _Functions:
-    return _Functions(compiler, dtype, transposed)
+def _function(compiler: Compiler, dtype: DTypeName, transposed: tuple[bool, bool]) -> Any:
+    return compiler.function(sketch_program(dtype, transposed), "sketch")
 
 
 @lru_cache(maxsize=1)

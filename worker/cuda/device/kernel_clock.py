@@ -20,21 +20,24 @@ class KernelClock:
         self._gate = LaunchGate(compiler, HOLD_S)
         self._start, self._end = cupy.cuda.Event(), cupy.cuda.Event()
 
-    def kernel_ms(self, launch: Callable[[], None], *, is_loaded: bool) -> float:
+    def kernel_ms(
+        self, launch: Callable[[], None], *, is_loaded: bool, meanwhile: Callable[[], None] | None = None
+    ) -> float:
         """Has `launch` put a product on the current stream, waits for it, and says how long the device took.
 
         `is_loaded`: all its functions are in the driver. A library loads its own at their first launch, which may wait
-        for the device; so that one is not held, and then a short product is launched again. Raises what `launch` does.
+        for the device; so that one is not held, and then a short product is launched again. `meanwhile` is called while
+        the device computes, for each launch; it may use the stream behind the product. Raises what these do.
         """
         if is_loaded:
-            elapsed_ms = self._held_ms(launch)
+            elapsed_ms = self._held_ms(launch, meanwhile)
             if not self._gate.gave_up or elapsed_ms >= SHORT_MS:
                 return elapsed_ms
-        elif (elapsed_ms := self._elapsed_ms(launch)) >= SHORT_MS:
+        elif (elapsed_ms := self._elapsed_ms(launch, meanwhile)) >= SHORT_MS:
             return elapsed_ms
-        return self._held_ms(launch)
+        return self._held_ms(launch, meanwhile)
 
-    def _held_ms(self, launch: Callable[[], None]) -> float:
+    def _held_ms(self, launch: Callable[[], None], meanwhile: Callable[[], None] | None = None) -> float:
         self._gate.close()
         try:
             self._start.record()
@@ -42,12 +45,16 @@ class KernelClock:
             self._end.record()
         finally:
             self._gate.open()
-        self._end.synchronize()
-        return float(cupy.cuda.get_elapsed_time(self._start, self._end))
+        return self._ended_ms(meanwhile)
 
-    def _elapsed_ms(self, launch: Callable[[], None]) -> float:
+    def _elapsed_ms(self, launch: Callable[[], None], meanwhile: Callable[[], None] | None = None) -> float:
         self._start.record()
         launch()
         self._end.record()
+        return self._ended_ms(meanwhile)
+
+    def _ended_ms(self, meanwhile: Callable[[], None] | None = None) -> float:
+        if meanwhile is not None:
+            meanwhile()
         self._end.synchronize()
         return float(cupy.cuda.get_elapsed_time(self._start, self._end))

@@ -1,9 +1,10 @@
-// What the kernels of a product's check share: its parameters, its random numbers, and arithmetic on exponents.
+// What the parts of a product's check share: its parameters, its random numbers, and arithmetic on exponents.
 //
-// The check compares C·x with A·(B·x) for VECTORS random vectors x (docs/decisions/0017). Everything that its kernels
-// take is in one struct of 64-bit words, which the host fills once for all launches (worker/cuda/check/sketch_plan.py).
+// The check compares C·x with A·(B·x) for VECTORS random vectors x (docs/decisions/0017). Everything that it takes is
+// in one struct of 64-bit words, which the host fills (worker/cuda/check/sketch_plan.py).
 #pragma once
 #include "common.cuh"
+#include "digest.cuh"
 
 #if defined(DTYPE_INT8) || defined(DTYPE_INT32)
 #define FLOATS 0
@@ -16,7 +17,6 @@
 #define SCALED 0
 #endif
 
-typedef unsigned long long Word;
 constexpr int VECTORS = 8;
 constexpr int THREADS = 256;
 constexpr int WARPS = THREADS / 32;
@@ -46,34 +46,45 @@ struct Check {
     const Element *a, *b;
     const Product* c;
     const unsigned char* excluded;  // (items_x, n) or null
-    // Zero before the first launch:
+    // Zero before the launch:
+    Word* progress;                            // Progress: units taken, and units done
+    unsigned int *strips_done, *strips_ready;  // (items_b, strips): units of a strip of columns; whether x is there
     Peak* peaks;                               // (items_b, n)
-    unsigned int* counters;                    // of blocks that are done: of `columns`, then of `project_c`
     Number* y;                                 // (items_x, k, groups, VECTORS)
     double* z;                                 // (items_x, k, groups)
     Number *p, *s;                             // (batch, m, groups, VECTORS)
+    unsigned char* odd_rows;                   // (batch, m): of C, with elements that are not finite
     double *q, *r;                             // (batch, m, groups)
     double* unit;                              // (items_x, groups)
     Peak* row_peaks;                           // (items_a, m), float64 only
-    unsigned char* bad_rows;                   // (batch, m); of integers, the rows that are wrong
+    unsigned char* bad_rows;                   // (batch, m): of A; of integers, the rows that are wrong
     unsigned char *bad_columns, *odd_columns;  // (items_b, n), (batch, n)
+    Word* worst;  // the bits of the largest squared ratio to the tolerance; infinite if any flag is set
     // Written before they are read:
-    double* difference;  // (batch, m, groups)
-    Number* x;           // (items_x, n, VECTORS)
-    double* w;           // (items_x, n)
-    Index* exponents;    // (items_b, n), float64 only
+    double* difference;                 // (batch, m, groups)
+    Number* x;                          // (items_x, n, VECTORS)
+    double* w;                          // (items_x, n)
+    Index* exponents;                   // (items_b, n), float64 only
+    Word *sums_a, *sums_b, *sums_c;     // of each 1024 bytes of a stored matrix, where its digests are wanted
+    Word *parts_a, *parts_b, *parts_c;  // digests
 
     Index m, n, k;
     Index lda, ldb, ldc, stride_a, stride_b, stride_c;
     Index items_a, items_b, items_x, batch;
     Index width, groups;                          // columns of a group, and their number
-    Index columns_each, rows_each;                // of `columns` and `rows`: stored rows (or elements) of a block
-    Index sets_each_b, sets_each_a, sets_each_c;  // of the projections: sets of rows of a block
-    Index counters_c;                             // index of the first counter of `project_c`
-    Index wraps;                                  // integers: compare modulo 2^32
+    Index strips, columns_each, rows_each;        // of `columns` and `rows`: stored rows (or elements) of a unit
+    Index sets_each_b, sets_each_a, sets_each_c;  // of the projections: sets of rows of a unit
+    Index units_of_rows, units_of_columns, units_b, units_c, units_a;
+    Index digests_b, digests_c, units_of_verdict, digests_a;  // units too, in this order
+    Index blocks_a, blocks_b, blocks_c;                       // of 1024 bytes of a matrix to be digested, else 0
+    Index common;                                             // whether columns are scaled alike, by the largest
+    Index wraps;                                              // integers: compare modulo 2^32
     Word seed[2];
     double floor2;
+    double of_terms, of_sums, underflow;  // of the tolerance: T² = of_terms·Q + of_sums·R + underflow²·unit
 };
+
+enum Progress { TAKEN, ROWS_DONE, B_DONE, C_DONE, A_DONE };
 
 // ---- numbers by their bits ----
 __device__ __forceinline__ Word bits_of(double value) { return static_cast<Word>(__double_as_longlong(value)); }
@@ -126,8 +137,28 @@ __device__ __forceinline__ Philox random_words(const Check& check, Index item, I
 }
 
 // ---- blocks and warps ----
-// Whether this block is the last of `total` that come here with the counter. What the others have written by then is
-// read past the first cache (__ldcg).
+// What this block has written is there for all who see `counter` raised. To be called by all threads.
+__device__ __forceinline__ void raise(Word* counter) {
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) atomicAdd(counter, Word{1});
+}
+
+__device__ __forceinline__ void pause() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 700
+    __nanosleep(32);
+#endif
+}
+
+// Waits until the counter has come so far. What others have written before is read past the first cache (__ldcg).
+template <typename Counter>
+__device__ __forceinline__ void wait_for(const Counter* counter, Counter count) {
+    while (*const_cast<const volatile Counter*>(counter) < count)
+        pause();
+    __threadfence();
+}
+
+// Whether this block is the last of `total` that come here with the counter.
 __device__ __forceinline__ bool comes_last(unsigned int* counter, Index total, int& shared) {
     __threadfence();
     __syncthreads();

@@ -37,7 +37,8 @@ constexpr int RUN = 16 / sizeof(Element);
 typedef Run<Element, RUN> Elements;
 constexpr int ACROSS = 32 * RUN;                     // columns of a block of `across`
 constexpr int OF_WARP = 4, ALONG = OF_WARP * WARPS;  // rows of a warp, and of a block, of `along`
-constexpr int AHEAD = 4;
+constexpr int AHEAD = 4;                             // runs that a lane has on their way
+typedef Peak PeaksOfWarps[WARPS][ACROSS];
 
 __device__ __forceinline__ bool is_aligned(const Lines& matrix) {
     return (reinterpret_cast<Word>(matrix.elements) | static_cast<Word>(matrix.pitch) * sizeof(Element)) % 16 == 0;
@@ -45,8 +46,8 @@ __device__ __forceinline__ bool is_aligned(const Lines& matrix) {
 
 // Of columns from `first_column` on, over rows [row, last): a lane has RUN of them.
 template <bool FINITE>
-__device__ void across(const Lines& matrix, Index first_column, Index row, Index last, Peak* peaks) {
-    __shared__ Peak of_warps[WARPS][ACROSS];
+__device__ __forceinline__ void across(const Lines& matrix, Index first_column, Index row, Index last, Peak* peaks,
+                                       PeaksOfWarps& of_warps) {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const Index column = first_column + lane * RUN, left = matrix.columns - column;
     const bool whole = is_aligned(matrix) && left >= RUN;
@@ -80,12 +81,11 @@ __device__ void across(const Lines& matrix, Index first_column, Index row, Index
             merge(all, of_warps[i][j]);
         merge_into(peaks + first_column + j, all);
     }
-    __syncthreads();
 }
 
 // Of rows from `first_row` on, over columns [column, last), where `column` is a multiple of RUN.
 template <bool FINITE>
-__device__ void along(const Lines& matrix, Index first_row, Index column, Index last, Peak* peaks) {
+__device__ __forceinline__ void along(const Lines& matrix, Index first_row, Index column, Index last, Peak* peaks) {
     const Index row = first_row + threadIdx.x / 32 * OF_WARP;
     const bool aligned = is_aligned(matrix);
     Peak found[OF_WARP] = {};
@@ -114,54 +114,74 @@ __device__ void along(const Lines& matrix, Index first_row, Index column, Index 
     }
 }
 
-// The block's strip of lines; neighbouring blocks have neighbouring strips. Returns its first line.
+// Of a unit's strip of lines; neighbouring units have neighbouring strips.
 template <bool IN_ROWS, bool FINITE>  // whether lines are rows of the stored matrix
-__device__ __forceinline__ Index find_peaks(const Lines& matrix, Index each, Peak* peaks) {
-    const Index lines = IN_ROWS ? matrix.rows : matrix.columns, length = IN_ROWS ? matrix.columns : matrix.rows;
-    const Index strips = (lines + (IN_ROWS ? ALONG : ACROSS) - 1) / (IN_ROWS ? ALONG : ACROSS);
-    const Index line = blockIdx.x % strips * (IN_ROWS ? ALONG : ACROSS), first = blockIdx.x / strips * each;
+__device__ __forceinline__ void find_peaks(const Lines& matrix, Index strip, Index range, Index each, Peak* peaks,
+                                           PeaksOfWarps& of_warps) {
+    const Index length = IN_ROWS ? matrix.columns : matrix.rows, first = range * each, last = min(first + each, length);
     if constexpr (IN_ROWS)
-        along<FINITE>(matrix, line, first, min(first + each, length), peaks);
+        along<FINITE>(matrix, strip * ALONG, first, last, peaks);
     else
-        across<FINITE>(matrix, line, first, min(first + each, length), peaks);
-    return line;
+        across<FINITE>(matrix, strip * ACROSS, first, last, peaks, of_warps);
 }
 
-// The last block of a strip, when all its columns' peaks are known, makes their weights.
-extern "C" __global__ void __launch_bounds__(THREADS) columns(const Check check) {
-    __shared__ int last;
-    constexpr int STRIP = TRANSPOSE_B ? ALONG : ACROSS;
-    const Index strips = (check.n + STRIP - 1) / STRIP;
-    for (Index item = blockIdx.z; item < check.items_b; item += gridDim.z) {
-        const Index rows = TRANSPOSE_B ? check.n : check.k, columns = TRANSPOSE_B ? check.k : check.n;
-        const Lines matrix = {check.b + item * check.stride_b, rows, columns, check.ldb};
-        const Index first = find_peaks<TRANSPOSE_B, false>(matrix, check.columns_each, check.peaks + item * check.n);
-        if (comes_last(check.counters + item * strips + first / STRIP, gridDim.x / strips, last))
-            weigh_columns(check, item, first, STRIP);
-        __syncthreads();
-    }
+constexpr int STRIP = TRANSPOSE_B ? ALONG : ACROSS;  // columns
+struct ColumnsShared {
+    PeaksOfWarps of_warps;
+    double largest[WARPS];
+    int last;
+};
+
+// The last unit of a strip, when all its columns' peaks are known, makes their weights. Where columns are scaled alike,
+// all are one strip.
+__device__ __forceinline__ void columns(const Check& check, Index unit, ColumnsShared& shared) {
+    const Index of_item = check.units_of_columns / check.items_b, item = unit / of_item, at = unit % of_item;
+    const Index strip = at % check.strips, ranges = of_item / check.strips;
+    const Index rows = TRANSPOSE_B ? check.n : check.k, columns = TRANSPOSE_B ? check.k : check.n;
+    const Lines matrix = {check.b + item * check.stride_b, rows, columns, check.ldb};
+    find_peaks<TRANSPOSE_B, false>(matrix, strip, at / check.strips, check.columns_each, check.peaks + item * check.n,
+                                   shared.of_warps);
+    const Index counted = check.common ? 0 : strip, total = check.common ? of_item : ranges;
+    if (!comes_last(check.strips_done + item * check.strips + counted, total, shared.last)) return;
+    const double largest = check.common ? largest_peak(check, item, shared.largest) : 0.0;
+    weigh_columns(check, item, counted * STRIP, check.common ? check.n : STRIP, largest);
+    __threadfence();
+    __syncthreads();
+    for (Index i = threadIdx.x; i < (check.common ? check.strips : 1); i += THREADS)
+        atomicAdd(check.strips_ready + item * check.strips + counted + i, 1u);
 }
 
 #if SCALED
-extern "C" __global__ void __launch_bounds__(THREADS) rows(const Check check) {
-    for (Index item = blockIdx.z; item < check.items_a; item += gridDim.z) {
-        const Index rows = TRANSPOSE_A ? check.k : check.m, columns = TRANSPOSE_A ? check.m : check.k;
-        const Lines matrix = {check.a + item * check.stride_a, rows, columns, check.lda};
-        find_peaks<!TRANSPOSE_A, true>(matrix, check.rows_each, check.row_peaks + item * check.m);
-    }
+__device__ __forceinline__ void rows(const Check& check, Index unit, ColumnsShared& shared) {
+    constexpr int OF_STRIP = TRANSPOSE_A ? ACROSS : ALONG;
+    const Index of_item = check.units_of_rows / check.items_a, item = unit / of_item, at = unit % of_item;
+    const Index strips = (check.m + OF_STRIP - 1) / OF_STRIP;
+    const Index rows = TRANSPOSE_A ? check.k : check.m, columns = TRANSPOSE_A ? check.m : check.k;
+    const Lines matrix = {check.a + item * check.stride_a, rows, columns, check.lda};
+    find_peaks<!TRANSPOSE_A, true>(matrix, at % strips, at / strips, check.rows_each, check.row_peaks + item * check.m,
+                                   shared.of_warps);
+    raise(check.progress + ROWS_DONE);
 }
 #endif
 
 #else  // integers: x alone, of whole random words
-extern "C" __global__ void __launch_bounds__(THREADS) draw(const Check check) {
-    const Index at = static_cast<Index>(blockIdx.x) * THREADS + threadIdx.x;
-    if (at >= check.items_x * check.n) return;
+constexpr int STRIP = THREADS;
+struct ColumnsShared {};
+
+__device__ __forceinline__ void columns(const Check& check, Index unit, ColumnsShared&) {
+    const Index item = unit / check.strips, strip = unit % check.strips, column = strip * STRIP + threadIdx.x;
+    if (column < check.n) {
+        Number* const x = check.x + (item * check.n + column) * VECTORS;
 #pragma unroll
-    for (int part = 0; part < 4; ++part) {
-        const Philox words = random_words(check, at / check.n, at % check.n, part, 4);
+        for (int part = 0; part < 4; ++part) {
+            const Philox words = random_words(check, item, column, part, 4);
 #pragma unroll
-        for (int i = 0; i < 2; ++i)
-            check.x[at * VECTORS + part * 2 + i] = static_cast<Word>(words.at[i * 2 + 1]) << 32 | words.at[i * 2];
+            for (int i = 0; i < 2; ++i)
+                x[part * 2 + i] = static_cast<Word>(words.at[i * 2 + 1]) << 32 | words.at[i * 2];
+        }
     }
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) atomicAdd(check.strips_ready + unit, 1u);
 }
 #endif

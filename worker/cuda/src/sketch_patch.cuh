@@ -125,7 +125,6 @@ struct Staged {
     Number x[CHUNK * VECTORS];
     double w[CHUNK];
     int exponents[SCALED ? CHUNK : 1];
-    int last;
 };
 
 template <int COLUMNS>

@@ -2,6 +2,7 @@
 //
 // No element is tested for NaN or infinity: they show in the sums, and a set of rows with one is done again carefully.
 #pragma once
+#include "sketch_digest.cuh"
 #include "sketch_patch.cuh"
 
 enum class Role { B, A, C };
@@ -12,11 +13,10 @@ template <typename Stored>
 struct Task {
     Matrix<Stored> matrix;
     Index first_column, last_column, first_row;
-    const Peak* row_peaks;          // of the item, float64 only
-    const unsigned char* bad_rows;  // C: of the item
-    unsigned char *bad, *odd;       // A: flags of its rows; C: of its columns
-    const double* w;                // C: of the item's columns, zero for those left out
+    const Peak* row_peaks;  // of the item, float64 only
+    unsigned char* bad;     // A and C: flags of its rows
     double floor2;
+    Hashed hashed;
 };
 
 template <typename Stored, bool TRANSPOSED, Role ROLE>
@@ -25,6 +25,7 @@ struct Projection {
     RowSums sums[T::ROWS] = {};
     double squares[T::ROWS] = {};
     int scale[T::ROWS] = {};  // exponents of rows
+    BlockSums<T::ROWS> hashes;
     static constexpr bool SQUARES = FLOATS;
 
     __device__ __forceinline__ Projection(const Task<Stored>& task) {
@@ -37,14 +38,11 @@ struct Projection {
     }
 
     // Zero for what is not finite, which is told.
-    __device__ __forceinline__ Number finite(const Task<Stored>& task, Number value, int row, int column) const {
+    __device__ __forceinline__ Number finite(const Task<Stored>& task, Number value, int row) const {
 #if FLOATS
         if (isfinite(value)) return value;
-        const Index i = task.first_row + T::row_of(row), j = task.first_column + column;
-        if (i < task.matrix.rows) {
-            if (ROLE == Role::A) task.bad[i] = 1;
-            if (ROLE == Role::C && task.bad_rows[i] == 0 && task.w[j] != 0.0) task.odd[j] = 1;
-        }
+        const Index i = task.first_row + T::row_of(row);
+        if (ROLE != Role::B && i < task.matrix.rows) task.bad[i] = 1;
         return 0.0;
 #else
         return value;
@@ -62,7 +60,7 @@ struct Projection {
                 for (int row = 0; row < T::ROWS; ++row) {
                     const int column = step * T::STEP + T::column_of(i + j);
                     Number value = number(patch.at(row, i + j));
-                    if (CAREFUL) value = finite(task, value, row, column);
+                    if (CAREFUL) value = finite(task, value, row);
                     double floor2 = task.floor2;
 #if SCALED
                     const int exponent = scale[row] + (ROLE == Role::A ? 0 : staged.exponents[column]);
@@ -88,7 +86,7 @@ struct Projection {
 #pragma unroll
             for (int i = 0; i < STEPS; ++i)
                 reader.read(next[i], i);
-#pragma unroll 2
+#pragma unroll 1
             for (int step = 0; step < whole; step += STEPS) {
                 T now[STEPS];
 #pragma unroll
@@ -99,6 +97,11 @@ struct Projection {
 #pragma unroll
                 for (int i = 0; i < STEPS; ++i)
                     add<false>(task, now[i], step + i, staged);
+                if constexpr (!TRANSPOSED)
+                    if (task.hashed.blocks != 0)
+#pragma unroll
+                        for (int i = 0; i < STEPS; ++i)
+                            hashes.add(task.hashed, task.first_row, task.matrix.rows, now[i], step + i);
             }
         }
 #pragma unroll 1
@@ -144,17 +147,21 @@ struct Projection {
 template <int COLUMNS>
 __device__ __forceinline__ void stage(Staged& staged, int columns, const Number* x, const double* w, Index step,
                                       const Index* exponents) {
+    __syncthreads();
+#pragma unroll
+    for (int i = threadIdx.x; i < CHUNK * VECTORS / 2; i += THREADS) {
+        const int column = i / (VECTORS / 2), v = i % (VECTORS / 2) * 2;
+        Run<Number, 2> pair = {};
+        if (column < columns) pair.whole = __ldcg(reinterpret_cast<const uint4*>(x + column * step * VECTORS + v));
+        staged.x[place_of<COLUMNS>(column, v)] = pair.elements[0];
+        staged.x[place_of<COLUMNS>(column, v + 1)] = pair.elements[1];
+    }
     for (int column = threadIdx.x; column < CHUNK; column += THREADS) {
         const bool inside = column < columns;
-#pragma unroll
-        for (int v = 0; v < VECTORS; v += 2) {
-            const Pair pair = inside ? *reinterpret_cast<const Pair*>(x + column * step * VECTORS + v) : Pair{};
-            staged.x[place_of<COLUMNS>(column, v)] = pair.at[0];
-            staged.x[place_of<COLUMNS>(column, v + 1)] = pair.at[1];
-        }
-        if (w != nullptr) staged.w[column] = inside ? w[column * step] : 0.0;
-        if (exponents != nullptr) staged.exponents[column] = inside ? static_cast<int>(exponents[column]) : 0;
+        if (w != nullptr) staged.w[column] = inside ? __ldcg(w + column * step) : 0.0;
+        if (exponents != nullptr) staged.exponents[column] = inside ? static_cast<int>(__ldcg(exponents + column)) : 0;
     }
+    __syncthreads();
 }
 
 // Sets of rows from `first_set` on, so many for the block.

@@ -11,7 +11,7 @@ __device__ __forceinline__ int column_exponent(double squares) {
 #endif
 
 // x and w of a column, and what it adds to its group's unit.
-__device__ __forceinline__ double weigh(const Check& check, Index of_b, Index item, Index column) {
+__device__ __forceinline__ double weigh(const Check& check, Index of_b, Index item, Index column, double largest) {
     const Peak peak = __ldcg(check.peaks + of_b * check.n + column);
 #if SCALED
     const bool bad = peak >= INFINITE_BITS;
@@ -19,9 +19,12 @@ __device__ __forceinline__ double weigh(const Check& check, Index of_b, Index it
     check.exponents[of_b * check.n + column] = exponent;
 #else
     const bool bad = !isfinite(peak);
-    const int exponent = bad ? 0 : column_exponent(peak), within = exponent;
+    const int exponent = bad ? 0 : column_exponent(check.common ? largest : peak), within = exponent;
 #endif
-    if (bad) check.bad_columns[of_b * check.n + column] = 1;
+    if (bad) {
+        check.bad_columns[of_b * check.n + column] = 1;
+        *check.worst = INFINITE_BITS;
+    }
     const Index at = item * check.n + column;
     const bool left_out = bad || (check.excluded != nullptr && check.excluded[at] != 0);
 #pragma unroll
@@ -40,13 +43,15 @@ __device__ __forceinline__ double weigh(const Check& check, Index of_b, Index it
     return left_out || lowest > 511 ? 0.0 : 7.0 / 3.0 * power_of_two(-2 * lowest);
 }
 
-// Of `count` columns from `first` on, by all threads of the block.
-__device__ __forceinline__ void weigh_columns(const Check& check, Index of_b, Index first, int count) {
+// Of `count` columns from `first` on, by all threads of the block. `largest` is the largest of all columns' peaks, for
+// columns that are scaled alike.
+__device__ __forceinline__ void weigh_columns(const Check& check, Index of_b, Index first, Index count,
+                                              double largest) {
     for (Index item = of_b; item < check.items_x; item += check.items_b)
-        for (int begin = 0; begin < count; begin += THREADS) {
+        for (Index begin = 0; begin < count; begin += THREADS) {
             const Index column = first + begin + threadIdx.x;
             const bool inside = begin + threadIdx.x < count && column < check.n;
-            double unit = inside ? weigh(check, of_b, item, column) : 0.0;
+            double unit = inside ? weigh(check, of_b, item, column, largest) : 0.0;
             const Index of_warp = (column - threadIdx.x % 32) / check.width;  // group of the warp's first column
             const bool alike = !inside || column / check.width == of_warp;
             if (unit != 0.0 && !alike) atomicAdd(check.unit + item * check.groups + column / check.width, unit);
@@ -57,30 +62,22 @@ __device__ __forceinline__ void weigh_columns(const Check& check, Index of_b, In
         }
 }
 
+// Of an item's columns, those that are not finite apart. Every thread gets it.
+__device__ __forceinline__ double largest_peak(const Check& check, Index of_b, double (&of_warps)[WARPS]) {
+    double peak = 0.0;
 #if !SCALED
-// Scales all columns of an item by the exponent of the largest, where errors are in proportion to that.
-extern "C" __global__ void __launch_bounds__(THREADS) level(const Check check) {
-    __shared__ double largest[WARPS];
-    for (Index item = blockIdx.z; item < check.items_x; item += gridDim.z) {
-        const Peak* const peaks = check.peaks + (check.items_b > 1 ? item : 0) * check.n;
-        double peak = 0.0;
-        for (Index column = threadIdx.x; column < check.n; column += THREADS)
-            peak = fmax(peak, isfinite(peaks[column]) ? peaks[column] : 0.0);
-        for (int lanes = 16; lanes > 0; lanes /= 2)
-            peak = fmax(peak, __shfl_xor_sync(0xFFFFFFFFu, peak, lanes));
-        __syncthreads();
-        if (threadIdx.x % 32 == 0) largest[threadIdx.x / 32] = peak;
-        __syncthreads();
-        for (int warp = 0; warp < WARPS; ++warp)
-            peak = fmax(peak, largest[warp]);
-        const Index column = static_cast<Index>(blockIdx.x) * THREADS + threadIdx.x;
-        if (column >= check.n || !isfinite(peaks[column])) continue;
-        const int down = column_exponent(peak) - column_exponent(peaks[column]);
-        const Index at = item * check.n + column;
-        for (int v = 0; v < VECTORS; ++v)
-            check.x[at * VECTORS + v] = scaled_down(check.x[at * VECTORS + v], down);
-        check.w[at] = scaled_down(check.w[at], 2 * down);
+    for (Index column = threadIdx.x; column < check.n; column += THREADS) {
+        const double own = __ldcg(check.peaks + of_b * check.n + column);
+        peak = isfinite(own) ? fmax(peak, own) : peak;
     }
-}
 #endif
+    for (int lanes = 16; lanes > 0; lanes /= 2)
+        peak = fmax(peak, __shfl_xor_sync(0xFFFFFFFFu, peak, lanes));
+    if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = peak;
+    __syncthreads();
+    for (int warp = 0; warp < WARPS; ++warp)
+        peak = fmax(peak, of_warps[warp]);
+    __syncthreads();
+    return peak;
+}
 #endif

@@ -1,0 +1,104 @@
+"""What a sketch on the device says by itself: the worst row, and digests of the matrices that it reads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from jobs.errors import OperandDamaged
+from jobs.matrices.digest import digest_of
+from kernels.model.numerics import OWN_ACCURACY, DTypeName, Problem
+from tests.gpu.products import choice
+from tests.gpu.test_damage import flip_on_device, sent
+from tests.gpu.test_device_sketch import all_on_device, expected_digests, random_seed
+from tests.support.kernels.products import operands
+from worker.check.rounding import rounding_of
+from worker.check.row_errors import row_errors
+from worker.check.verify import check, group_width
+from worker.cpu import blas as cpu_blas
+from worker.device.runner import gathered
+
+if TYPE_CHECKING:
+    from worker.cuda.runner import CudaRunner
+
+IN_BLOCKS = Problem(700, 768, 1024, "float32")  # rows of whole blocks: digested as they are projected
+ROW_MAJOR: tuple[DTypeName, ...] = ("float32", "float64", "bfloat16", "float16")
+
+
+@pytest.mark.parametrize("dtype", OWN_ACCURACY)
+def test_the_worst_row_is_the_host_s(runner: CudaRunner, dtype: DTypeName, rng: np.random.Generator) -> None:
+    from worker.cuda.check.sketch import Asked, SketchOnDevice
+
+    problem = Problem(600, 701, 513, dtype)
+    if problem.product_dtype == "int32":
+        pytest.skip("integers have no tolerance")
+    a, b = operands(problem, rng)
+    c = cpu_blas.multiply(problem, a, b)
+    rounding = rounding_of(problem, OWN_ACCURACY[dtype])
+    for wrong in (False, True):
+        if wrong:
+            c[5, 7] = c.max()
+        sketch = SketchOnDevice(runner.compiler, all_on_device(runner, problem, a, b, c), group_width(problem.k))
+        sketch.launch(Asked(random_seed()[0], tolerance=rounding.tolerance_factors))
+        errors = row_errors(sketch.sketch(), rounding)
+        np.testing.assert_allclose(sketch.worst(), errors.worst.max(), rtol=1e-9)
+        assert (errors.largest_within is None) == wrong
+
+
+@pytest.mark.parametrize("dtype", ROW_MAJOR)
+@pytest.mark.parametrize("sizes", [(700, 1024, 2048), (37, 2048, 512), (4096, 4096, 4096)])
+def test_digests_are_taken_of_what_is_projected(
+    runner: CudaRunner, dtype: DTypeName, sizes: tuple[int, int, int], rng: np.random.Generator
+) -> None:
+    from worker.cuda.check.sketch import Asked, SketchOnDevice, digestible
+
+    problem = Problem(*sizes, dtype)
+    a, b = operands(problem, rng)
+    c = operands(Problem(problem.m, 1, problem.n, problem.product_dtype), rng)[0]
+    matrices, width = all_on_device(runner, problem, a, b, c), group_width(problem.k)
+    digested = digestible(matrices, width)
+    assert digested == (True, True, True)
+    sketch = SketchOnDevice(runner.compiler, matrices, width, digested)
+    sketch.launch(Asked(random_seed()[0]))
+    assert sketch.digests is not None
+    found = sketch.digests.result()
+    assert [each.tolist() for each in found] == [expected_digests(each) for each in (a, b, c)]
+
+
+@pytest.mark.parametrize("checked", [False, True])
+def test_a_product_of_whole_blocks_has_the_digest_of_the_bytes_that_come_back(
+    runner: CudaRunner, checked: bool, rng: np.random.Generator
+) -> None:
+    """Whether a sketch took it or nobody asked for one."""
+    a, b = operands(IN_BLOCKS, rng)
+    with runner.compute(IN_BLOCKS, choice(runner, "naive", IN_BLOCKS), *sent(a, b)) as product:
+        if checked:
+            assert check(IN_BLOCKS, "fp32", product.matrices, rng).passed
+        product.verify_operands()
+        assert product.digest == digest_of(gathered(product.chunks()))
+
+
+def test_a_product_of_whole_blocks_that_changes_after_its_check_has_another_digest(
+    runner: CudaRunner, rng: np.random.Generator
+) -> None:
+    a, b = operands(IN_BLOCKS, rng)
+    with runner.compute(IN_BLOCKS, choice(runner, "naive", IN_BLOCKS), *sent(a, b)) as product:
+        assert check(IN_BLOCKS, "fp32", product.matrices, rng).passed
+        flip_on_device(product.matrices.elementwise.c.matrix, 5)  # type: ignore[attr-defined]  # it lies on the device
+        assert digest_of(gathered(product.chunks())) != product.digest
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_damaged_copy_is_found_by_what_its_check_reads(
+    runner: CudaRunner, which: int, rng: np.random.Generator
+) -> None:
+    """The product is right; its copy of an operand is dropped all the same."""
+    a, b = operands(IN_BLOCKS, rng)
+    with runner.compute(IN_BLOCKS, choice(runner, "naive", IN_BLOCKS), *sent(a, b)) as product:
+        copy = product.matrices._matrices[which].matrix  # type: ignore[attr-defined]  # it lies on the device
+        flip_on_device(copy, 1000)  # of the lowest byte: far below the tolerance
+        assert check(IN_BLOCKS, "fp32", product.matrices, rng).passed
+        with pytest.raises(OperandDamaged):
+            product.verify_operands()

@@ -1,0 +1,72 @@
+"""The digests of a product and of the copies of its operands, each taken where that costs least."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jobs.matrices.digest import Digest, digest_of_parts
+from worker.cuda.check.digest import PendingDigests, launch_digests
+from worker.cuda.check.digest_plan import MIN_DIGESTED_BYTES, stored_bytes
+from worker.cuda.compile import Compiler
+from worker.cuda.memory import DeviceMatrix, Staging, StopWatch
+
+
+class ProductDigests:
+    """Of A, B and C on the device. A sketch that reads every byte can take those of `left` from what it reads, so these
+    wait for it; all others are taken on the current stream as soon as the product is there (`begin_others`). Whatever
+    else reads the matrices calls `begin` before. So no digest is of bytes that came after those which the check saw."""
+
+    def __init__(
+        self, compiler: Compiler, matrices: Sequence[DeviceMatrix], staging: Staging, left: tuple[bool, bool, bool]
+    ) -> None:
+        self._compiler, self._matrices, self._staging = compiler, matrices, staging
+        self._left = left
+        self._begun: set[int] = set()
+        self._pending: list[tuple[list[int], PendingDigests]] = []
+        self._known: dict[int, int] = {}
+
+    def begin_others(self) -> None:
+        """Those that no sketch can take. Small ones are brought back."""
+        self._begin([i for i in range(3) if not self._left[i]])
+
+    def begin(self) -> None:
+        """All that have not begun."""
+        self._begin([*range(3)])
+
+    def _begin(self, wanted: list[int]) -> None:
+        wanted = [i for i in wanted if i not in self._begun]
+        large = [i for i in wanted if stored_bytes(self._matrices[i].layout) >= MIN_DIGESTED_BYTES]
+        if large:
+            self._pending.append((large, launch_digests(self._compiler, [self._matrices[i] for i in large])))
+        for i in wanted:
+            if i not in large:
+                self._known[i] = _digest_of_copy(self._matrices[i], self._staging)
+        self._begun |= set(wanted)
+
+    @property
+    def waiting(self) -> tuple[bool, bool, bool]:
+        """Which of A, B and C the next sketch is to take."""
+        of_a, of_b, of_c = self._left
+        return of_a and 0 not in self._begun, of_b and 1 not in self._begun, of_c and 2 not in self._begun
+
+    def taken(self, pending: PendingDigests) -> None:
+        """By a sketch, of all that were waiting."""
+        indices = [i for i, is_waiting in enumerate(self.waiting) if is_waiting]
+        self._pending.append((indices, pending))
+        self._begun |= set(indices)
+
+    def of(self, index: int) -> int:
+        """Waits for the device the first time."""
+        self.begin()
+        for indices, pending in self._pending:
+            self._known |= {i: digest_of_parts(each) for i, each in zip(indices, pending.result(), strict=True)}
+        self._pending = []
+        return self._known[index]
+
+
+def _digest_of_copy(matrix: DeviceMatrix, staging: Staging) -> int:
+    """The digest of a matrix on the device, taken here, of a copy that is brought back in pieces."""
+    digest = Digest(matrix.layout.batch * matrix.layout.rows * matrix.layout.row_bytes)
+    for piece in staging.download(matrix, StopWatch()):
+        digest.update(piece)
+    return digest.value()
