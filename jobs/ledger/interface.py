@@ -207,7 +207,9 @@ class Ledger(ABC):
         """queued → running, with up to `max_jobs` - 1 others that wait in the same queue and may be computed in one
         launch (`NewJob.batch`), oldest first. Their messages are taken back. Only first attempts go together.
 
-        None at all where the message is stale (no such job, another attempt, or not queued).
+        None at all where the message is stale (no such job, another attempt, or not queued). Asked again by the worker
+        that claimed it, whose first answer may have been lost on its way, it gives the same jobs, as far as they are
+        still that worker's.
         """
 
     def claim(self, job_id: str, attempt: int, *, worker: str, lease_s: float) -> Claimed | None:

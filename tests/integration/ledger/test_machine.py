@@ -51,6 +51,8 @@ class TwoLedgers(RuleBasedStateMachine):
         self.ids: list[str] = []
         self.messages: list[JobMessage] = []
         self.claims: Counter[tuple[str, int]] = Counter()
+        self.workers = 0
+        self.last_claim: tuple[JobMessage, dict[str, Any]] | None = None
         self.ends: dict[str, Job] = {}  # jobs at their end, as they were when they got there
 
     # ---- playing a step on both ----
@@ -132,10 +134,22 @@ class TwoLedgers(RuleBasedStateMachine):
     @rule(which=pick, lease_s=seconds, max_jobs=st.sampled_from([1, 2, 9]))
     def a_message_arrives(self, which: int, lease_s: float, max_jobs: int) -> None:
         message = self.messages[-1 - which % len(self.messages)]
-        for claimed in self.both(
-            "claim_batch", message.job_id, message.attempt, worker="w", lease_s=lease_s, max_jobs=max_jobs
-        ):
-            self.claims[claimed.job.id, claimed.attempt] += 1
+        self.workers += 1
+        about = {"worker": f"w{self.workers}", "lease_s": lease_s, "max_jobs": max_jobs}
+        claimed = self.both("claim_batch", message.job_id, message.attempt, **about)
+        for each in claimed:
+            self.claims[each.job.id, each.attempt] += 1
+        self.last_claim = message, about
+        assert self.both("claim_batch", message.job_id, message.attempt, **about) == claimed  # the answer was lost
+
+    @precondition(lambda self: self.last_claim)
+    @rule()
+    def a_worker_asks_again(self) -> None:
+        """It gets what is still its own, and nothing new."""
+        assert self.last_claim is not None
+        message, about = self.last_claim
+        for each in self.both("claim_batch", message.job_id, message.attempt, **about):
+            assert self.claims[each.job.id, each.attempt] == 1
 
     @rule(which=pick, stray=stray, lease_s=seconds)
     def renew(self, which: int, stray: int, lease_s: float) -> None:

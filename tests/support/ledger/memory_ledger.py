@@ -27,7 +27,7 @@ from jobs.ledger.interface import (
     Requeued,
     Success,
 )
-from jobs.matrices.index import Bounds, no_room
+from jobs.matrices.index import Bounds
 from jobs.matrices.packed import PackedMatrix
 from jobs.models import Job, JobError, JobEvent, NewJob, Progress
 from jobs.redis.clock import microseconds
@@ -70,20 +70,12 @@ class MemoryLedger(MemoryKeys):
                 raise QueueFull
             if sum(row.owner == job.owner for row in waiting) >= max_queued_per_owner:
                 raise QuotaExceeded
-            self._check_room(job)
+            self._table.check_room(job, self._bounds)
             row = self._table.record(job)
             if idempotency:
                 until = row.created_us + self._idempotency_ttl_us
                 self._table.bindings[job.owner, idempotency.key] = Binding(job.id, idempotency.fingerprint, until)
             return self._table.job(row), row.message()
-
-    def _check_room(self, job: NewJob) -> None:
-        need = len(job.matrices.a or b"") + len(job.matrices.b or b"") + job.matrices.product_bytes
-        kept, by_owner = self._table.held_bytes(), self._table.held_bytes(job.owner)
-        if need and kept + need > self._bounds.all_bytes:
-            raise no_room(b"full", need, kept, self._bounds)
-        if need and by_owner + need > self._bounds.owner_bytes:
-            raise no_room(b"owner_full", need, by_owner, self._bounds)
 
     def get(self, job_id: str, *, owner: str | None = None, with_product: bool = False) -> Job:
         with self._lock:
@@ -167,7 +159,7 @@ class MemoryLedger(MemoryKeys):
 
     def depths(self, queues: Sequence[str]) -> Mapping[str, QueueDepth]:
         with self._lock:
-            return {queue: self._depth(queue) for queue in queues}
+            return {queue: self._table.depth(queue) for queue in queues}
 
     def counts(self) -> Mapping[JobState, int]:
         with self._lock:
@@ -178,18 +170,30 @@ class MemoryLedger(MemoryKeys):
         self, job_id: str, attempt: int, *, worker: str, lease_s: float, max_jobs: int
     ) -> Sequence[Claimed]:
         with self._lock:
-            row = self._table.rows.get(job_id)
-            if row is None or row.state is not JobState.QUEUED or row.attempt != attempt:
+            if (row := self._table.rows.get(job_id)) is None or row.attempt != attempt:
                 return []
+            if row.state is not JobState.QUEUED:
+                return self._claimed_again(row, worker)
             self._table.started[row.queue] = max(self._table.started[row.queue], (row.first, row.queued_us))
             others = self._table.batch_of(row)[: max_jobs - 1]
+            self._table.claims |= {each.id: (worker, ()) for each in others}
+            self._table.claims[job_id] = worker, tuple(each.id for each in others)
             return [self._start(each, microseconds(lease_s)) for each in (row, *others)]
+
+    def _claimed_again(self, row: JobRow, worker: str) -> Sequence[Claimed]:
+        claims = self._table.claims
+        its_own = [each for each in (row.id, *claims.get(row.id, ("", ()))[1]) if claims.get(each, ("",))[0] == worker]
+        rows = (self._table.rows[each] for each in its_own)
+        return [self._claimed(each) for each in rows if each is row or each.attempt == 1]
 
     def _start(self, row: JobRow, lease_us: int) -> Claimed:
         now = self._clock()
         self._table.leases[row.id] = now + lease_us
         row.runs, row.started_us, row.seen_us = row.runs + 1, now, now
         self._table.enter(row, JobState.RUNNING)
+        return self._claimed(row)
+
+    def _claimed(self, row: JobRow) -> Claimed:
         held = self._table.matrices[row.id]
         a, b = (None if packed is None else PackedMatrix(packed) for packed in (held.a, held.b))
         return Claimed(self._table.job(row), row.attempt, a, b)
@@ -294,7 +298,3 @@ class MemoryLedger(MemoryKeys):
     def expire_matrices(self, *, limit: int = 100) -> int:
         with self._lock:
             return self._table.expire_matrices(limit)
-
-    def _depth(self, queue: str) -> QueueDepth:
-        waiting = self._table.waiting(queue)
-        return QueueDepth(len(waiting), (self._clock() - waiting[0].queued_us) / 1e6 if waiting else None)

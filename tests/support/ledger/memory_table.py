@@ -9,7 +9,8 @@ from typing import Any
 
 from jobs.errors import JobNotFound
 from jobs.ledger.codec import EVENTS_KEPT, EVENTS_TTL_S, NO_PROGRESS, JobRow
-from jobs.ledger.interface import JobFilter, Requeued
+from jobs.ledger.interface import JobFilter, QueueDepth, Requeued
+from jobs.matrices.index import Bounds, no_room
 from jobs.models import Job, JobError, JobEvent, NewJob, Outcome, label_of
 from jobs.redis.clock import microseconds
 from jobs.states import JobState
@@ -66,6 +67,7 @@ class JobTable:
     clock: Callable[[], int]
     rows: dict[str, JobRow] = field(default_factory=dict)  # in order of creation
     leases: dict[str, int] = field(default_factory=dict)  # job id → end of its lease, µs
+    claims: dict[str, tuple[str, tuple[str, ...]]] = field(default_factory=dict)  # worker, others
     dead: dict[str, int] = field(default_factory=dict)  # job id → when it was given up, µs
     logs: defaultdict[str, EventLog] = field(default_factory=lambda: defaultdict(EventLog))
     matrices: defaultdict[str, RecordMatrices] = field(default_factory=lambda: defaultdict(RecordMatrices))
@@ -94,6 +96,10 @@ class JobTable:
         """Queued jobs in the order of their messages."""
         rows = (row for row in self.rows.values() if row.state is JobState.QUEUED and row.queue == queue)
         return sorted(rows, key=lambda row: row.number)
+
+    def depth(self, queue: str) -> QueueDepth:
+        waiting = self.waiting(queue)
+        return QueueDepth(len(waiting), (self.clock() - waiting[0].queued_us) / 1e6 if waiting else None)
 
     def batch_of(self, row: JobRow) -> list[JobRow]:
         """Others that may be computed in one launch with it, oldest first."""
@@ -155,6 +161,15 @@ class JobTable:
     def held_bytes(self, owner: str | None = None) -> int:
         return sum(self.matrices[row.id].charged for row in self.rows.values() if owner in (None, row.owner))
 
+    def check_room(self, job: NewJob, bounds: Bounds) -> None:
+        """Raises StoreFull where the matrices in its record find no room."""
+        need = len(job.matrices.a or b"") + len(job.matrices.b or b"") + job.matrices.product_bytes
+        kept, by_owner = self.held_bytes(), self.held_bytes(job.owner)
+        if need and kept + need > bounds.all_bytes:
+            raise no_room(b"full", need, kept, bounds)
+        if need and by_owner + need > bounds.owner_bytes:
+            raise no_room(b"owner_full", need, by_owner, bounds)
+
     def expire_matrices(self, limit: int) -> int:
         """Of the jobs whose time is up first."""
         ended = sorted((held.until_us, name) for name, held in self.matrices.items() if held.until_us is not None)
@@ -172,6 +187,8 @@ class JobTable:
 
     def enter(self, row: JobRow, state: JobState, **more: Any) -> None:
         row.state = state
+        if state is not JobState.RUNNING:
+            self.claims.pop(row.id, None)
         self.announce(row, state.value, **more)
 
     def announce(self, row: JobRow, event: str, **more: Any) -> None:
