@@ -15,6 +15,7 @@ MEASURED = ("queue", "open", "h2d", "kernel", "check", "d2h", "store")
 STEPS = (*MEASURED, "rest")
 FILLS = dict(zip(STEPS, (*COLOURS, "#d9d9d9"), strict=True))
 WIDTH_IN, BAR_IN, PANEL_IN, FOOT_IN = 8.0, 0.26, 0.62, 0.5
+TITLE_IN, TICKS_IN, LEFT_IN, RIGHT_IN = 0.27, 0.27, 0.6, 0.1  # around the bars of a panel
 
 
 def times(row: Mapping[str, Any]) -> dict[str, float]:
@@ -39,10 +40,14 @@ def _drawn(by_size: Mapping[int, Mapping[str, Mapping[str, float]]]) -> Figure:
     heights = [PANEL_IN + BAR_IN * len(bars) for bars in by_size.values()]
     height_in = sum(heights) + FOOT_IN
     figure = Figure(figsize=(WIDTH_IN, height_in))
-    figure.set_layout_engine("constrained", rect=(0.0, FOOT_IN / height_in, 1.0, 1 - FOOT_IN / height_in))
-    panels = figure.subplots(len(by_size), 1, squeeze=False, height_ratios=heights)[:, 0]
-    for axes, (n, bars) in zip(panels, by_size.items(), strict=True):
-        _panel(axes, n, bars)
+    top_in, panels = height_in, []
+    for (n, bars), panel_in in zip(by_size.items(), heights, strict=True):
+        # Places of our own: a layout engine's differ in their last digits from run to run, and so does the file.
+        bottom_in, inner_in = top_in - panel_in + TICKS_IN, panel_in - TICKS_IN - TITLE_IN
+        box = LEFT_IN / WIDTH_IN, bottom_in / height_in, 1 - (LEFT_IN + RIGHT_IN) / WIDTH_IN, inner_in / height_in
+        panels.append(figure.add_axes(box))
+        _panel(panels[-1], n, bars)
+        top_in -= panel_in
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="lower center", ncols=len(STEPS), handlelength=1.2, columnspacing=1.2)
     return figure

@@ -68,6 +68,14 @@ def test_the_product_in_every_form_and_in_parts(api: Api, client: httpx.Client) 
     assert client.get(path, headers={"accept": "application/json"}).json()["c"] == PRODUCT.tolist()
 
 
+def test_the_page_of_the_job_draws_it(api: Api, client: httpx.Client) -> None:
+    job_id = submit(client)
+    api.succeed(job_id, PRODUCT)
+    assert "row 1, column 0: 2" in client.get(f"/ui/jobs/{job_id}").text
+    client.delete(matrix_of(job_id))
+    assert "Heat map" not in client.get(f"/ui/jobs/{job_id}").text
+
+
 def test_the_product_is_a_matrix_and_an_operand(api: Api, client: httpx.Client) -> None:
     job_id = submit(client)
     api.succeed(job_id, PRODUCT)
