@@ -164,7 +164,7 @@ class ChangeHub:
                     if channel.endswith(b"changes"):
                         self._heard(data)
                     else:
-                        self._answered(job_from_answer(data))
+                        self._answered(data)
                 case [b"subscribe", *_]:
                     self.listening = True
                     self._wake_all()  # what changed before is not told again
@@ -176,7 +176,13 @@ class ChangeHub:
             for watch in watches:
                 watch.notify(ended=ended)
 
-    def _answered(self, job: Job) -> None:
+    def _answered(self, data: bytes) -> None:
+        """One that cannot be read, as of another version, must not end the listening: its caller looks for itself."""
+        try:
+            job = job_from_answer(data)
+        except (ValueError, KeyError) as error:
+            log.warning("an answer could not be read; its caller looks for itself", error=type(error).__name__)
+            return
         for watch in self._watches.get(job.id.encode(), ()):
             watch.answer = job
             watch.wake()

@@ -18,9 +18,9 @@ from service.bodies.uploads import Upload, UploadOwner, UploadSet
 from service.context import context_of, owner_of
 from service.http.idempotency import holding_key, once
 from service.http.negotiation import FILE_OFFERS, JSON, choose_type, offers_for
-from service.http.representations import Conditions, represent, send
+from service.http.representations import Conditions, StoredElements, represent, send
 from service.openapi.manual import matrices as manual
-from service.submit.matrices import delete_matrix, find_matrix, stored_elements
+from service.submit.matrices import delete_matrix, find_matrix
 
 MADE_NOW_S = 1e-4  # a claim made by this request ends so nearly `ttl` after it was made
 
@@ -97,7 +97,7 @@ async def get_matrix(request: Request, matrix_id: manual.MatrixId) -> Response:
         media_type = choose_type(request.headers.get("accept"), offers_for(info.dtype, FILE_OFFERS))
         if media_type == JSON:
             return Response(info_json(info), 200, {"cache-control": "no-cache", "vary": "accept"}, JSON)
-        shown = represent(stored_elements(info, packed), media_type, tensor="matrix")
+        shown = represent(StoredElements(info.id, info.dtype, info.shape, packed), media_type, tensor="matrix")
         return send(context, shown, Conditions.of(request), {})
 
     return await context.call(look)

@@ -8,7 +8,6 @@ from jobs.matrices.packed import PackedMatrix
 from jobs.models import Job, job_of_product
 from jobs.states import JobState
 from service.context import Context
-from service.http.representations import StoredElements
 
 
 def find_matrix(context: Context, matrix_id: str, *, owner: str) -> tuple[MatrixInfo, PackedMatrix | None]:
@@ -38,10 +37,6 @@ def _info(context: Context, matrix_id: str, job: Job) -> MatrixInfo:
     assert product is not None and ended is not None
     created_at = ended.timestamp()
     return MatrixInfo(matrix_id, product.dtype, product.shape, created_at, created_at + context.settings.product_ttl_s)
-
-
-def stored_elements(info: MatrixInfo, packed: PackedMatrix | None) -> StoredElements:
-    return StoredElements(info.id, info.dtype, info.shape, packed)
 
 
 def delete_matrix(context: Context, matrix_id: str, *, owner: str) -> None:

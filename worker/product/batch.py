@@ -11,11 +11,11 @@ from jobs.errors import OperandDamaged, OutOfDeviceMemory, VerificationFailed
 from jobs.ledger.interface import Claimed
 from jobs.matrices.digest import digest_of
 from jobs.matrices.packed import PackedMatrix, pack
-from jobs.models import MatmulRequest, OperandRef, Outcome, ProductInfo
-from kernels.model.numerics import Problem, gflops
+from jobs.models import MatmulRequest, OperandRef
+from kernels.model.numerics import Problem
 from worker.device.runner import HostOperand, Runner, gathered
 from worker.product.auto import AutoChoices
-from worker.product.multiply import CHANGED, Multiplied, choose_kernel, verified
+from worker.product.multiply import CHANGED, Multiplied, choose_kernel, outcome_of, verified
 
 
 def multiply_batch(
@@ -48,17 +48,7 @@ def multiply_batch(
             measured = product.measured
     except MemoryError:
         raise OutOfDeviceMemory("The products do not fit in the worker's memory.") from None
-    outcome = Outcome(
-        kernel=choice.kernel.name,
-        config=dict(choice.config),
-        why=choice.why,
-        device=runner.device.name,
-        product=ProductInfo(shape=single.product_shape, dtype=single.product_dtype, bytes=single.product_bytes),
-        measured=measured,
-        gflops=gflops(problem, measured.kernel_ms),
-        verification=verification,
-        batch=len(jobs),
-    )
+    outcome = outcome_of(single, choice, runner, measured, verification, batch=len(jobs))
     return [Multiplied(outcome, packed) for packed in products]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from jobs.matrices.indexed_store import is_address
 from jobs.matrices.interface import MatrixStore, Place, StoredMatrix
 from jobs.matrices.packed import PackedMatrix, pack
 from jobs.matrices.random import generate
-from jobs.models import MatmulRequest, OperandRef, Outcome, ProductInfo, Verification, product_id
+from jobs.models import MatmulRequest, Measured, OperandRef, Outcome, ProductInfo, Verification, product_id
 from kernels.model.kernel import ConfigError
 from kernels.model.numerics import ACCURACY_RANGE, Problem, gflops
 from kernels.selection.choose import Choice, NoKernelError, choose, choose_again
@@ -83,17 +83,24 @@ def multiply(
             measured = product.measured
     except MemoryError:
         raise OutOfDeviceMemory("The product does not fit in the worker's memory; make it smaller.") from None
-    outcome = Outcome(
+    return Multiplied(outcome_of(problem, choice, runner, measured, verification), packed)
+
+
+def outcome_of(
+    single: Problem, choice: Choice, runner: Runner, measured: Measured, verification: Verification, batch: int = 1
+) -> Outcome:
+    """Of one job, whose product is `single`; `batch`: of how many jobs the launch was that `measured` is of."""
+    return Outcome(
         kernel=choice.kernel.name,
         config=dict(choice.config),
         why=choice.why,
         device=runner.device.name,
-        product=ProductInfo(shape=problem.product_shape, dtype=problem.product_dtype, bytes=problem.product_bytes),
+        product=ProductInfo(shape=single.product_shape, dtype=single.product_dtype, bytes=single.product_bytes),
         measured=measured,
-        gflops=gflops(problem, measured.kernel_ms),
+        gflops=gflops(replace(single, batch=single.batch * batch), measured.kernel_ms),
         verification=verification,
+        batch=batch,
     )
-    return Multiplied(outcome, packed)
 
 
 def choose_kernel(claimed: Claimed, problem: Problem, runner: Runner, auto: AutoChoices) -> Choice:

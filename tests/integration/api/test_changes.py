@@ -62,6 +62,19 @@ async def test_only_the_jobs_own_changes_wake(valkey: EmbeddedServer, key_prefix
             assert not await other.change(0.05)
 
 
+@pytest.mark.parametrize("answer", [b"", b"\xff" * 9, b"\x02\x00\x00\x00id\x01\x00\x00\x00x\x00\x00\x00\x00"])
+async def test_an_answer_that_cannot_be_read_does_not_make_it_deaf(
+    valkey: EmbeddedServer, key_prefix: str, answer: bytes
+) -> None:
+    """As of a worker of another version: its caller hears that the job ended, and looks for itself."""
+    async with listening(valkey.url, key_prefix) as hub:
+        with hub.watch(JOB, ends_only=True) as watch, valkey.client() as client:
+            client.publish(f"{key_prefix}answers:{hub.name}", answer)
+            publish(valkey, key_prefix, f"{JOB} 3 succeeded")
+            assert await watch.change(5)
+            assert watch.answer is None and hub.listening
+
+
 async def test_a_change_before_the_wait_counts(valkey: EmbeddedServer, key_prefix: str) -> None:
     async with listening(valkey.url, key_prefix) as hub:
         with hub.watch(JOB) as early, hub.watch(JOB) as marker:
