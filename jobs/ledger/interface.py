@@ -19,7 +19,7 @@ from jobs.states import JobState
 # still says it is alive is taken back all the same.
 HARD_LIMIT_MARGIN_S = 10.0
 
-# Twice as many as there are threads that send messages in an API process.
+# Messages that workers may have fetched and not claimed yet, while a later one's job starts.
 MAY_SWAP = 128
 
 
@@ -262,9 +262,9 @@ class Ledger(ABC):
         """Queued jobs whose message must be gone, without reading the others; at most some hundreds at a time.
 
         A queue is first in, first out, so a queued job whose message was sent before that of a job already started has
-        lost it; so has any queued job while the broker's queue is empty. Messages sent at the same time may swap
-        places on their way into the queue: what counts as before is `grace_s`, or MAY_SWAP messages. Only those
-        sent more than `grace_s` ago count. Each comes back with its present number: `republish` gives it a new one.
+        lost it; so has any queued job while the broker's queue is empty. A worker holds a message for a moment before it
+        claims the job, so what counts as before is `grace_s`, or MAY_SWAP messages. Only those sent more than `grace_s`
+        ago count. Each comes back with its present number: `republish` gives it a new one.
         """
 
     @abstractmethod
