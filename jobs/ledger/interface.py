@@ -262,9 +262,9 @@ class Ledger(ABC):
         """Queued jobs whose message must be gone, without reading the others; at most some hundreds at a time.
 
         A queue is first in, first out, so a queued job whose message was sent before that of a job already started has
-        lost it; so has any queued job while the broker's queue is empty. A worker holds a message for a moment before it
-        claims the job, so what counts as before is `grace_s`, or MAY_SWAP messages. Only those sent more than `grace_s`
-        ago count. Each comes back with its present number: `republish` gives it a new one.
+        lost it; so has any queued job while the broker's queue is empty. A worker holds a message for a moment before
+        it claims the job, so what counts as before is `grace_s`, or MAY_SWAP messages. Only those sent more than
+        `grace_s` ago count. Each comes back with its present number: `republish` gives it a new one.
         """
 
     @abstractmethod
