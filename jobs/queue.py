@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import redis
@@ -24,8 +25,10 @@ from jobs.redis.client import translated
 from jobs.settings import Settings
 
 RUN_TASK = "matmul.run"  # args: job id, attempt
+PLACES = ("job", "attempt", "name", "hard", "soft", "name", "job", "name", "queue", "name", "number")
 QUEUES = ("gpu", "cpu")  # one for each device class; benchmarks have one for each model: `bench_queue`
 RECONNECT_S = 0.5
+_PLACE = re.compile(r"@([a-z]+)@")
 
 # What a worker is started with beside the configuration: Celery has no settings for these. Workers need not know of
 # one another (the ledger knows all), and each of the three is traffic and a way to hang.
@@ -185,10 +188,17 @@ def message_format(app: Celery) -> MessageFormat:
             "delivery_tag": f"{name}.@number@",
         },
     }
+    return MessageFormat(lists=app.conf.broker_transport_options["global_keyprefix"], template=_template(carried))
+
+
+def _template(carried: Mapping[str, Any]) -> str:
+    """The message for Lua's `string.format`, whose arguments are those of `message_of` in the ledger's scripts."""
     text = json.dumps(carried)
     for number in ("@attempt@", "@soft@", "@hard@"):
         text = text.replace(f'\\"{number}\\"', number).replace(f'"{number}"', number)
-    return MessageFormat(lists=app.conf.broker_transport_options["global_keyprefix"], template=text)
+    text = text.replace("@job@.@attempt@", "@name@").replace("%", "%%")
+    assert tuple(_PLACE.findall(text)) == PLACES, "the ledger's scripts fill in another order"
+    return _PLACE.sub(lambda place: "%.3f" if place[1] in ("soft", "hard") else "%s", text)
 
 
 def make_ledger(settings: Settings, client: redis.Redis) -> RedisLedger:

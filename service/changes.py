@@ -1,7 +1,8 @@
-"""The hub: one subscription per process to every job change, which wakes those who wait for one job, and to the answers
-that are meant for this process: small products of jobs that its callers wait for.
+"""The hub: one subscription per process to the answers that are meant for it, which are the ends of jobs that its
+callers wait for; and, while anyone waits for anything else, to every job change, which wakes those who wait for the
+job.
 
-While the subscription is down, waiters look into the ledger twice a second instead.
+While a subscription is down, its waiters look into the ledger twice a second instead.
 """
 
 from __future__ import annotations
@@ -15,32 +16,32 @@ import redis
 import structlog
 from redis.asyncio.client import PubSub
 
-from jobs.ledger.codec import job_from_answer
-from jobs.models import Job
+from jobs.ledger.codec import JobEnd, ends_from_answers
 from jobs.redis.client import connect_async
 from jobs.settings import Settings
-from jobs.states import JobState
+from jobs.states import TERMINAL
 
 POLL_S = 0.5  # how often a waiter looks for itself while the hub is deaf
 RECHECK_S = 5.0  # and while it hears: publications are not kept for a listener that was away
 RECONNECT_S = 0.25
 CLOSE_S = 1.0
-SILENCE_S = 2.0  # without a message for so long, the hub asks whether the server is still there
+SILENCE_S = 2.0  # without a message for so long, the hub asks whether the server is still there, or stops to listen
 
-_TERMINAL = frozenset(state.value.encode() for state in JobState if state.is_terminal)
 log = structlog.get_logger()
 
 
 class Watch:
-    """One waiter's ear for one job; enter it before the job can change. `ends_only`: other changes are let pass."""
+    """One waiter's ear for one job; enter it before the job can change. `ends_only`: other changes are let pass.
+    `answers_only`: only for a job that is recorded for this process to answer (`NewJob.reply_to`)."""
 
-    def __init__(self, hub: ChangeHub, job_id: str, *, ends_only: bool) -> None:
+    def __init__(self, hub: ChangeHub, job_id: str, *, ends_only: bool, answers_only: bool) -> None:
         self._hub = hub
-        self._job_id = job_id.encode()
+        self._job_id = job_id
         self._ends_only = ends_only
+        self.answers_only = answers_only
         self._woken = False
         self._sleeping: asyncio.Future[None] | None = None
-        self.answer: Job | None = None  # the job with its product, where that was sent along
+        self.answer: JobEnd | None = None
 
     def __enter__(self) -> Self:
         self._hub.add(self._job_id, self)
@@ -63,7 +64,7 @@ class Watch:
 
     async def change(self, timeout_s: float) -> bool:
         """True when it is time to look at the job; False where `timeout_s` passed first, or the service stops."""
-        pause_s = min(timeout_s, RECHECK_S if self._hub.listening else POLL_S)
+        pause_s = min(timeout_s, RECHECK_S if self._hub.hears(self) else POLL_S)
         if not self._woken and not self._hub.closing:
             await self._sleep(pause_s)
         look, self._woken = self._woken or pause_s < timeout_s, False
@@ -80,27 +81,39 @@ class Watch:
 
 
 class ChangeHub:
-    """Reads `<prefix>changes`, whose messages are `<job id> <version> <state>`, and `<prefix>answers:<name>`."""
+    """Reads `<prefix>answers:<name>` and `<prefix>changes`, a line of which is `<job id> <version> <state>`."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._watches: dict[bytes, set[Watch]] = {}
+        self._watches: dict[str, set[Watch]] = {}
+        self._of_changes = 0  # watches that need the changes
+        self._changes_wanted = asyncio.Event()
         self.name = secrets.token_hex(8)  # of this process
         self._messages = 0  # heard so far, of any kind
-        self.listening = False
+        self.listening = False  # for answers
+        self._hears_changes = False
         self._closed = asyncio.Event()
 
     @property
     def closing(self) -> bool:
         return self._closed.is_set()
 
-    def watch(self, job_id: str, *, ends_only: bool = False) -> Watch:
-        return Watch(self, job_id, ends_only=ends_only)
+    def watch(self, job_id: str, *, ends_only: bool = False, answers_only: bool = False) -> Watch:
+        return Watch(self, job_id, ends_only=ends_only, answers_only=answers_only)
 
-    def add(self, job_id: bytes, watch: Watch) -> None:
+    def hears(self, watch: Watch) -> bool:
+        """Whether what it waits for would be heard now."""
+        return self.listening if watch.answers_only else self._hears_changes
+
+    def add(self, job_id: str, watch: Watch) -> None:
         self._watches.setdefault(job_id, set()).add(watch)
+        if not watch.answers_only:
+            self._of_changes += 1
+            if not self._hears_changes:
+                self._changes_wanted.set()
 
-    def remove(self, job_id: bytes, watch: Watch) -> None:
+    def remove(self, job_id: str, watch: Watch) -> None:
+        self._of_changes -= not watch.answers_only
         watches = self._watches[job_id]
         watches.discard(watch)
         if not watches:
@@ -123,7 +136,7 @@ class ChangeHub:
                 if self.listening:
                     log.warning("job changes are not heard; waiters poll", error=type(error).__name__)
             finally:
-                self.listening = False
+                self.listening = self._hears_changes = False
                 self._wake_all()
             if not self.closing:
                 await asyncio.sleep(RECONNECT_S)
@@ -131,8 +144,7 @@ class ChangeHub:
     async def _listen(self) -> None:
         """Raises redis.RedisError once the connection is of no use."""
         async with connect_async(self._settings) as client, client.pubsub() as subscription:
-            prefix = self._settings.key_prefix
-            await subscription.subscribe(f"{prefix}changes", f"{prefix}answers:{self.name}")
+            await subscription.subscribe(f"{self._settings.key_prefix}answers:{self.name}")
             reading = asyncio.create_task(self._read(subscription))
             try:
                 await self._watch_over(subscription, reading)
@@ -141,19 +153,38 @@ class ChangeHub:
                 await asyncio.wait({reading}, timeout=CLOSE_S)  # it holds the connection, which is closed next
 
     async def _watch_over(self, subscription: PubSub, reading: asyncio.Task[None]) -> None:
-        """Until `close`: asks a server that is silent for long whether it is there. Raises what ended the reading."""
+        """Until `close`: listens to changes while they are wanted, and asks a server that is silent for long whether it
+        is there. Raises what ended the reading."""
         closed = asyncio.create_task(self._closed.wait())
+        asked = False  # for changes
         try:
             while not closed.done():
+                asked = await self._follow_the_wish(subscription, asked)
                 before = self._messages
-                await _pause(SILENCE_S, reading, closed)
-                if self._messages == before and not closed.done():
+                wanted = asyncio.create_task(self._changes_wanted.wait())
+                try:
+                    await _pause(SILENCE_S, reading, closed, wanted)
+                finally:
+                    was_silent = wanted.cancel() and self._messages == before
+                if was_silent and not closed.done():
                     await subscription.ping()
                     await _pause(self._settings.redis_timeout_s, reading, closed)
                     if self._messages == before and not closed.done():
                         raise redis.TimeoutError("the server does not answer")
         finally:
             closed.cancel()
+
+    async def _follow_the_wish(self, subscription: PubSub, asked: bool) -> bool:
+        """Asks for the changes, or says that they are not wanted any more; whether they are asked for then."""
+        wanted = self._changes_wanted.is_set() or self._of_changes > 0
+        self._changes_wanted.clear()
+        channel = f"{self._settings.key_prefix}changes"
+        if wanted and not asked:
+            await subscription.subscribe(channel)
+        elif asked and not wanted:
+            self._hears_changes = False
+            await subscription.unsubscribe(channel)
+        return wanted
 
     async def _read(self, subscription: PubSub) -> None:
         while True:
@@ -165,27 +196,32 @@ class ChangeHub:
                         self._heard(data)
                     else:
                         self._answered(data)
-                case [b"subscribe", *_]:
-                    self.listening = True
+                case [b"subscribe", bytes(channel), *_]:
+                    if channel.endswith(b"changes"):
+                        self._hears_changes = self._of_changes > 0
+                    else:
+                        self.listening = True
                     self._wake_all()  # what changed before is not told again
 
     def _heard(self, data: bytes) -> None:
-        job_id, _, rest = data.partition(b" ")
-        if watches := self._watches.get(job_id):
-            ended = rest.rpartition(b" ")[2] in _TERMINAL
-            for watch in watches:
-                watch.notify(ended=ended)
+        for change in data.decode().split("\n"):
+            job_id, _, state = change.split(" ")
+            for watch in self._watches.get(job_id, ()):
+                if not watch.answers_only:
+                    watch.notify(ended=state in TERMINAL)
 
     def _answered(self, data: bytes) -> None:
-        """One that cannot be read, as of another version, must not end the listening: its caller looks for itself."""
+        """One that cannot be read, as of another version, must not end the listening: callers look for themselves."""
         try:
-            job = job_from_answer(data)
-        except (ValueError, KeyError) as error:
-            log.warning("an answer could not be read; its caller looks for itself", error=type(error).__name__)
+            ends = ends_from_answers(data)
+        except ValueError as error:
+            log.warning("an answer could not be read; callers look for themselves", error=type(error).__name__)
+            self._wake_all()
             return
-        for watch in self._watches.get(job.id.encode(), ()):
-            watch.answer = job
-            watch.wake()
+        for end in ends:
+            for watch in self._watches.get(end.job_id, ()):
+                watch.answer = end
+                watch.wake()
 
     def _wake_all(self) -> None:
         for watches in self._watches.values():
@@ -193,8 +229,8 @@ class ChangeHub:
                 watch.wake()
 
 
-async def _pause(seconds: float, reading: asyncio.Task[None], closed: asyncio.Task[bool]) -> None:
+async def _pause(seconds: float, reading: asyncio.Task[None], *others: asyncio.Task[bool]) -> None:
     """Until something ends. Raises what ended the reading."""
-    await asyncio.wait({reading, closed}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    await asyncio.wait({reading, *others}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
     if reading.done():
         reading.result()

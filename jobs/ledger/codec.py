@@ -20,10 +20,12 @@ from jobs.models import (
     JobKind,
     JobRecord,
     MatmulRequest,
+    NewJob,
     Outcome,
     Progress,
     Timing,
 )
+from jobs.redis.clock import microseconds
 from jobs.states import JobState
 
 EVENTS_TTL_S = 3600  # how long a job's events outlive its end; as in lua/common.lua
@@ -131,9 +133,54 @@ class JobRow:
         )
 
 
+def new_row(job: NewJob, *, seq: int, created_us: int, number: int) -> JobRow:
+    """A job that was just recorded, as lua/submit.lua does it."""
+    held = job.matrices
+    a, b = held.a or b"", held.b or b""
+    return JobRow(
+        id=job.id,
+        owner=job.owner,
+        kind=job.kind,
+        queue=job.queue,
+        timeout_us=microseconds(job.timeout_s),
+        request=job.request,
+        seq=seq,
+        created_us=created_us,
+        state=JobState.QUEUED,
+        attempt=1,
+        runs=0,
+        version=1,
+        number=number,
+        first=number,
+        published_us=created_us,
+        queued_us=created_us,
+        batch=job.batch or None,
+        in_record=("a" if a else "") + ("b" if b else ""),
+        held=len(a) + len(b) + held.product_bytes,
+        product_bytes=held.product_bytes,
+    )
+
+
+# What scripts read of a job: as READ in lua/common.lua.
+READ = (
+    *("id", "state", "attempt", "version", "owner", "seq", "queue", "runs", "timeout", "queued", "started", "number"),
+    *("first", "held", "ttl", "in_record", "product_bytes", "batch", "reply_to", "kind", "created", "request"),
+)
+
+
+def claimed_row(values: Sequence[bytes | None], *, version: int, started_us: int) -> JobRow:
+    """A job that a worker holds from now on, out of what was read of it before."""
+    fields = {name: value for name, value in zip(READ, values, strict=True) if value is not None}
+    fields |= {"state": b"running", "version": b"%d" % version, "started": b"%d" % started_us}
+    return _row(fields | {"published": fields["queued"]})
+
+
 def row_from_hash(flat: Sequence[bytes]) -> JobRow:
     """A row from HGETALL's name, value, name, value…; the fields are those that lua/*.lua write."""
-    fields = {name.decode(): value for name, value in zip(flat[::2], flat[1::2], strict=True)}
+    return _row({name.decode(): value for name, value in zip(flat[::2], flat[1::2], strict=True)})
+
+
+def _row(fields: Mapping[str, bytes]) -> JobRow:
     kind = cast(JobKind, fields["kind"].decode())
     request: type[MatmulRequest | BenchmarkSpec] = MatmulRequest if kind == "matmul" else BenchmarkSpec
     outcome: type[Outcome | BenchmarkOutcome] = Outcome if kind == "matmul" else BenchmarkOutcome
@@ -168,16 +215,47 @@ def row_from_hash(flat: Sequence[bytes]) -> JobRow:
     )
 
 
-def job_from_answer(data: bytes) -> Job:
-    """A succeeded job with its product, out of what lua/succeed.lua publishes."""
+@dataclass(frozen=True, slots=True)
+class JobEnd:
+    """What the end of a product's job changed, as told to the service process whose caller waits for it."""
+
+    job_id: str
+    head: Sequence[str]  # state, attempt, version, and times: queued, started ('' where it never was), finished
+    outcome: bytes  # JSON, as is the error; empty for none
+    error: bytes
+    product: bytes  # what of it is in the record
+
+    def of(self, job: NewJob, recorded: Job) -> Job:
+        """That job as it is now. `recorded`: as it was when it was recorded."""
+        state, attempt, version, queued, started, finished = self.head
+        created_us = round((recorded.record.created_at - _EPOCH) / timedelta(microseconds=1))
+        row = new_row(job, seq=0, created_us=created_us, number=0)
+        row.state, row.attempt, row.version = JobState(state), int(attempt), int(version)
+        row.queued_us, row.started_us, row.finished_us = int(queued), int(started or 0) or None, int(finished)
+        row.outcome = Outcome.model_validate_json(self.outcome) if self.outcome else None
+        row.error = JobError.model_validate_json(self.error) if self.error else None
+        return row.job(None).model_copy(update={"packed_product": self.product or None})
+
+
+def ends_from_answers(data: bytes) -> list[JobEnd]:
+    """Out of what `answer` in lua/common.lua publishes. Raises ValueError where it is something else."""
+    ends = []
+    parts = iter(_strings(data))
+    for head, outcome, error, product in zip(parts, parts, parts, parts, strict=True):
+        job_id, *rest = head.decode().split(" ")
+        ends.append(JobEnd(job_id, rest, outcome, error, product))
+    return ends
+
+
+def _strings(data: bytes) -> list[bytes]:
+    """What comes one after the other, each after its length."""
     strings: list[bytes] = []
     place = 0
     while place < len(data):
         begin = place + 4
         place = begin + int.from_bytes(data[place:begin], "little")
         strings.append(data[begin:place])
-    *flat, product = strings
-    return row_from_hash(flat).job(None).model_copy(update={"packed_product": product})
+    return strings
 
 
 def _optional_int(fields: Mapping[str, bytes], name: str) -> int | None:

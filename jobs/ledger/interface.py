@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from jobs.matrices.packed import PackedMatrix
-from jobs.models import BenchmarkOutcome, Job, JobError, JobEvent, NewJob, Outcome, Progress
+from jobs.models import ANONYMOUS, BenchmarkOutcome, Job, JobError, JobEvent, NewJob, Outcome, Progress
 from jobs.states import JobState
 
 # How long after its time limit a job's process is ended by force. No lease outlives that, so a worker that hangs and
@@ -39,7 +39,7 @@ class MessageFormat:
     """How a message is put into the broker (`jobs.queue.message_format`)."""
 
     lists: str  # what the names of the broker's lists begin with; the queue's name follows
-    template: str  # a message as Celery reads it, with @job@, @attempt@, @queue@, @number@, @soft@ and @hard@
+    template: str  # a message as Celery reads it, for `string.format` in lua/common.lua
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +73,10 @@ class Requeued:
 
 @dataclass(frozen=True, slots=True)
 class JobFilter:
-    """Which jobs a listing shows; None means any. `q` matches part of the id, kernel, error type or device."""
+    """Which of an owner's jobs a listing shows; None means any. `q` matches part of the id, kernel, error type or
+    device."""
 
-    owner: str | None = None
+    owner: str = ANONYMOUS
     state: JobState | None = None
     kind: str | None = None
     kernel: str | None = None

@@ -46,7 +46,8 @@ from jobs.ledger.interface import (
     Requeued,
     Success,
 )
-from jobs.ledger.replies import claimed_job, job_of, refuse, row_and_job, submitted
+from jobs.ledger.replies import claimed_job, event_of, job_of, refuse, row_and_job, submitted
+from jobs.matrices.index import LUA_DIR as MATRICES_LUA_DIR
 from jobs.matrices.index import Bounds
 from jobs.models import Job, JobError, JobEvent, NewJob, Outcome, Progress
 from jobs.redis.client import translated
@@ -82,7 +83,7 @@ class RedisLedger(Ledger):
         self._messages = messages.lists, messages.template  # what scripts that queue a job are given last
         self._bounds = bounds  # of matrices, in records and in the store together
         self._idempotency_ttl_ms = round(idempotency_ttl_s * 1000)
-        self._run = RedisScripts(client, prefix, LUA_DIR, clock=clock).run
+        self._run = RedisScripts(client, prefix, LUA_DIR, clock=clock, after=MATRICES_LUA_DIR).run
 
     # ---- the service's side ----
     def submit(
@@ -100,7 +101,7 @@ class RedisLedger(Ledger):
         reply = self._run(
             "submit", *about, *limits, *binding, *matrices, *room, job.batch, job.reply_to, *self._messages
         )
-        return submitted(reply, self._bounds)
+        return submitted(reply, job, self._bounds)
 
     def hold_key(self, owner: str, key: str, *, holder: str, hold_s: float) -> str | None:
         reply = self._run("hold_key", _digest(owner, key), holder, max(1, round(hold_s * 1000)))
@@ -140,10 +141,10 @@ class RedisLedger(Ledger):
         return job.model_copy(update={"packed_product": reply[3]}) if with_product else job
 
     def list(self, where: JobFilter, *, limit: int, cursor: str | None = None) -> JobPage:
-        index = f"jobs:{where.state or 'all'}" + (f":{where.owner}" if where.owner is not None else "")
         before = "+inf" if cursor is None else f"({cursor_seq(cursor)}"
         part = (where.q or "").encode().lower()
-        last, *found = self._run("list", index, before, limit, SCAN_LIMIT, where.kind or "", where.kernel or "", part)
+        whose = where.owner, where.state or "all"
+        last, *found = self._run("list", *whose, before, limit, SCAN_LIMIT, where.kind or "", where.kernel or "", part)
         return JobPage([job_of(reply) for reply in found], cursor_after(int(last)) if last else None)
 
     def cancel(self, job_id: str, *, owner: str | None = None) -> tuple[Job, CancelOutcome]:
@@ -172,17 +173,12 @@ class RedisLedger(Ledger):
     def drop_product(self, job_id: str, attempt: int, *, owner: str) -> bool:
         return bool(self._run_on("drop_product", job_id, attempt, owner))
 
-    @translated()
     def events(self, job_id: str, *, after: str = "0-0", limit: int = 1000) -> Sequence[JobEvent]:
-        milliseconds, number = event_place(after)
+        place = event_place(after)
         if not _JOB_ID.fullmatch(job_id):
             return []
-        name, low = f"{self._prefix}job:{job_id}:events", f"({milliseconds}-{number}"
-        found: Any = self._client.xrange(name, min=low, count=limit)
-        return [
-            JobEvent(id=event_id.decode(), event=fields[b"event"].decode(), data=json.loads(fields[b"data"]))
-            for event_id, fields in found
-        ]
+        found = [event_of(entry) for entry in self._run("events", job_id, f"({place[0]}-{place[1]}", limit)]
+        return [event for event in found if event_place(event.id) > place][:limit]
 
     @translated()
     def findings(self, job_id: str) -> Mapping[str, bytes]:
@@ -193,8 +189,9 @@ class RedisLedger(Ledger):
 
     @translated()
     def queues(self) -> Sequence[str]:
-        found: Any = self._client.hkeys(f"{self._prefix}numbers")
-        return sorted(name.decode() for name in found)
+        found: Any = self._client.hkeys(f"{self._prefix}counts")
+        names = (name.decode().partition(":") for name in found)
+        return sorted(queue for kind, _, queue in names if kind == "number")
 
     @translated()
     def dead_letters(self, *, owner: str | None = None, limit: int = 100) -> Sequence[str]:
@@ -212,9 +209,18 @@ class RedisLedger(Ledger):
     @translated()
     def counts(self) -> Mapping[JobState, int]:
         pipe = self._client.pipeline()
-        for state in JobState:
-            pipe.zcard(f"{self._prefix}jobs:{state}")
-        return dict(zip(JobState, pipe.execute(), strict=True))
+        pipe.hmget(f"{self._prefix}counts", ["waiting", "failed", "cancelled"])
+        pipe.zcard(f"{self._prefix}leases")
+        pipe.zcard(f"{self._prefix}finished")
+        counted, running, ended = pipe.execute()
+        queued, failed, cancelled = (int(value or 0) for value in counted)
+        return {
+            JobState.QUEUED: queued,
+            JobState.RUNNING: running,
+            JobState.SUCCEEDED: ended - failed - cancelled,
+            JobState.FAILED: failed,
+            JobState.CANCELLED: cancelled,
+        }
 
     # ---- the worker's side ----
     def claim_batch(
@@ -263,7 +269,7 @@ class RedisLedger(Ledger):
 
     def republish(self, message: JobMessage) -> JobMessage | None:
         number = self._run_on("republish", message.job_id, message.attempt, message.number, *self._messages)
-        return None if number is None else replace(message, number=number)
+        return None if number is None else replace(message, number=int(number))
 
     def expired_leases(self, *, limit: int = 100) -> Sequence[tuple[str, int]]:
         return [(job_id.decode(), int(attempt)) for job_id, attempt in self._run("expired_leases", limit)]

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from jobs.errors import IdempotencyKeyReused, JobNotFound, QueueFull, QuotaExceeded, WrongState
-from jobs.ledger.codec import JobRow, row_from_hash
+from jobs.ledger.codec import JobRow, claimed_row, new_row, row_from_hash
 from jobs.ledger.interface import Claimed, JobMessage
 from jobs.matrices.index import Bounds, no_room
 from jobs.matrices.packed import PackedMatrix
-from jobs.models import Job
+from jobs.models import Job, JobEvent, NewJob
 
 
 def row_and_job(reply: Sequence[Any]) -> tuple[JobRow, Job]:
@@ -24,17 +25,20 @@ def job_of(reply: Sequence[Any]) -> Job:
 
 
 def claimed_job(reply: Sequence[Any]) -> Claimed:
-    job = job_of(reply)
-    a, b = (None if packed is None else PackedMatrix(packed) for packed in reply[3])
-    return Claimed(job, job.record.attempt, a, b)
+    """A job out of what lua/claim.lua replies of it: what it read, and the version, the start and operands."""
+    values, version, started, operands = reply
+    row = claimed_row(values, version=int(version), started_us=int(started))
+    a, b = (None if packed is None else PackedMatrix(packed) for packed in operands)
+    return Claimed(row.job(None), row.attempt, a, b)
 
 
-def submitted(reply: Sequence[Any], bounds: Bounds) -> tuple[Job, JobMessage | None]:
+def submitted(reply: Sequence[Any], job: NewJob, bounds: Bounds) -> tuple[Job, JobMessage | None]:
     """As `Ledger.submit`."""
     match reply[0]:
         case b"recorded":
-            row, recorded = row_and_job(reply)
-            return recorded, row.message()
+            seq, created_us, number, place = map(int, reply[1:])
+            row = new_row(job, seq=seq, created_us=created_us, number=number)
+            return row.job(place + 1), row.message()
         case b"bound":
             return job_of(reply), None
         case b"reused":
@@ -45,6 +49,13 @@ def submitted(reply: Sequence[Any], bounds: Bounds) -> tuple[Job, JobMessage | N
             raise no_room(whose, reply[1], reply[2], bounds)
         case _:
             raise QuotaExceeded
+
+
+def event_of(entry: Sequence[Any]) -> JobEvent:
+    """An event out of what XRANGE gives: its id, and names and values."""
+    event_id, flat = entry
+    fields = dict(zip(flat[::2], flat[1::2], strict=True))
+    return JobEvent(id=event_id.decode(), event=fields[b"event"].decode(), data=json.loads(fields[b"data"]))
 
 
 def refuse(outcome: str, verb: str) -> NoReturn:

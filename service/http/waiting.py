@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from jobs.errors import StoreUnavailable
-from jobs.models import Job
+from jobs.ledger.codec import JobEnd
 from service.changes import Watch
 from service.context import Context, context_of
 from service.http.preferences import Wait, parse_wait
@@ -31,10 +31,10 @@ async def first_reply(
     watch: Watch,
     seconds: float,
     look: Callable[[], Response | None],
-    answered: Callable[[Job], Response | None] | None = None,
+    answered: Callable[[JobEnd], Awaitable[Response | None]] | None = None,
 ) -> Response | None:
     """What `look`, in a worker thread, answers once the job has come far enough; None where that takes too long.
-    `answered` makes the reply of a job that was sent here with its product.
+    `answered` makes the reply out of an end that was sent here.
 
     The job is recorded, so an outage of the store is waited out.
     """
@@ -42,7 +42,7 @@ async def first_reply(
     until = now() + seconds
     while (left_s := until - now()) > 0 and await watch.change(left_s):
         if answered is not None and watch.answer is not None:
-            return answered(watch.answer)
+            return await answered(watch.answer)
         with suppress(StoreUnavailable):
             if (reply := await context.call(look)) is not None:
                 return reply

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
-from jobs.models import Job, new_id
+from jobs.ledger.codec import JobEnd
+from jobs.models import new_id
 from service.bodies.body import Body
 from service.bodies.json import JsonReader
 from service.bodies.matmul_multipart import MULTIPART, MultipartReader
@@ -36,7 +37,7 @@ async def multiply(request: Request) -> Response:
     wait = wait_of(request, default_s=context.settings.default_wait_s)
     async with holding_key(request) as key:
         job_id = new_id("job")
-        with context.hub.watch(job_id, ends_only=True) as watch:
+        with context.hub.watch(job_id, answers_only=True) as watch:
             receipt = await _submit(request, context, job_id, key, wait)
             if not receipt.replayed:
                 return await _answer(request, context, receipt, watch, wait)
@@ -84,11 +85,15 @@ async def _answer(request: Request, context: Context, receipt: Receipt, watch: W
     job_id, owner = receipt.job.id, owner_of(request)
     extra = applied(wait) | ({"idempotent-replayed": "true"} if receipt.replayed else {})
 
-    def answered(job: Job) -> Response | None:
+    async def answered(end: JobEnd) -> Response | None:
+        assert receipt.asked is not None, "only a job that was recorded here is answered here"
+        job = end.of(receipt.asked, receipt.job)
+        if job.packed_product is None:
+            return await context.call(end_reply, context, job, request, extra)
         return end_reply(context, job, request, extra)
 
     def look() -> Response | None:
-        return answered(context.ledger.get(job_id, owner=owner, with_product=True))
+        return end_reply(context, context.ledger.get(job_id, owner=owner, with_product=True), request, extra)
 
     reply = await context.call(look) if receipt.replayed else None  # it may have ended before anyone watched
     if reply is None:

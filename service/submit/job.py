@@ -16,14 +16,18 @@ class Receipt:
     """The job of a request: recorded for it or, where its Idempotency-Key was used before, for the first one."""
 
     job: Job
-    replayed: bool = False
+    asked: NewJob | None = None  # what was recorded for it
+
+    @property
+    def replayed(self) -> bool:
+        return self.asked is None
 
 
 def replayed(context: Context, owner: str, key: IdempotencyKey | None) -> Receipt | None:
     """The receipt of an earlier request with this key; None for the first one. Raises IdempotencyKeyReused."""
     if key is None or (first := context.ledger.bound_job(owner, key)) is None:
         return None
-    return Receipt(context.ledger.get(first, owner=owner), replayed=True)
+    return Receipt(context.ledger.get(first, owner=owner))
 
 
 def submit_job(
@@ -53,5 +57,5 @@ def submit_job(
         raise
     if message is None:  # another request with this key was faster
         drop()
-        return Receipt(job, replayed=True)
-    return Receipt(job)
+        return Receipt(job)
+    return Receipt(job, new)

@@ -8,4 +8,5 @@ elseif job.state ~= 'queued' and job.state ~= 'running' then
   return {job.state}
 end
 finish(job, 'cancelled', now(), '', {})
+carry_out()
 return reply('cancelled', job.id)

@@ -5,19 +5,16 @@
 local id, attempt, worker, lease, max_jobs = unpack(ARGV, 2, 6)
 local NEAR = 1024 -- numbers, so that a message is not looked for far from the list's end
 
-local function with_operands(job)
-  local claimed = reply('running', job.id)
-  claimed[4] = redis.call('HMGET', matrices_key(job.id), 'a', 'b')
-  return claimed
+-- What was read, its start now, and the operands.
+local function claimed_one(job, started)
+  local operands = job.in_record ~= '' and redis.call('HMGET', matrices_key(job.id), 'a', 'b') or {false, false}
+  return {job.values, job.version, started, operands}
 end
 
-local function start(job, at, others)
-  redis.call('ZREM', queued_key(job.queue), job.id)
-  redis.call('ZADD', prefix .. 'leases', int(at + lease), job.id)
-  enter(job, 'running', '', {
-    'runs', int(job.runs + 1), 'started', int(at), 'seen', int(at), 'worker', worker, 'others', others,
-  })
-  return with_operands(job)
+local function start(job, at, ends, others)
+  write('ZADD', leases, ends, job.id)
+  enter(job, 'running', '', 'runs', int(job.runs + 1), 'started', at, 'seen', at, 'worker', worker, 'others', others)
+  return claimed_one(job, at)
 end
 
 local function is_its_own(job)
@@ -26,33 +23,39 @@ end
 
 local job = read(id)
 if is_its_own(job) and job.attempt == attempt then
-  local claimed = {with_operands(job)}
+  local claimed = {claimed_one(job, job.started)}
   for other_id in string.gmatch(redis.call('HGET', job_key(id), 'others'), '%S+') do
     local other = read(other_id)
     if is_its_own(other) and other.attempt == '1' then
-      claimed[#claimed + 1] = with_operands(other)
+      claimed[#claimed + 1] = claimed_one(other, other.started)
     end
   end
   return claimed
 elseif not job or job.state ~= 'queued' or job.attempt ~= attempt then
   return {}
 end
-local at = now()
+local at, started = now(), 'started:' .. job.queue
 -- A message that was sent twice may be the first or the second. Counting the first never makes messages look lost
 -- that still wait between the two.
-local started = redis.call('HGET', prefix .. 'started', job.queue)
-if tonumber(job.first) > tonumber(started or 0) then
-  redis.call('HSET', prefix .. 'started', job.queue, job.first, job.queue .. ':sent', job.queued)
+if tonumber(job.first) > read_counts(started, 'waiting')[started] then
+  write('HSET', counts, started, job.first, 'sent:' .. job.queue, job.queued)
 end
 local others = {}
 if job.batch and job.attempt == '1' and tonumber(max_jobs) > 1 then
-  redis.call('ZREM', batch_key(job), id)
-  others = redis.call('ZRANGEBYSCORE', batch_key(job), '-inf', int(job.number + NEAR), 'LIMIT', 0, max_jobs - 1)
+  local near = int(job.number + NEAR)
+  for _, other_id in ipairs(redis.call('ZRANGEBYSCORE', batch_key(job), '-inf', near, 'LIMIT', 0, max_jobs)) do
+    if other_id ~= id and #others < max_jobs - 1 then
+      others[#others + 1] = other_id
+    end
+  end
 end
-local claimed = {start(job, at, table.concat(others, ' '))}
+local ends = int(at + lease)
+at = int(at)
+local claimed = {start(job, at, ends, table.concat(others, ' '))}
 for _, other_id in ipairs(others) do
   local other = read(other_id)
   redis.call('LREM', LISTS .. other.queue, -1, message_of(other))
-  claimed[#claimed + 1] = start(other, at, '')
+  claimed[#claimed + 1] = start(other, at, ends, '')
 end
+carry_out()
 return claimed

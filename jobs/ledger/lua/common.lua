@@ -1,46 +1,53 @@
--- Put in front of every script, after its first line (jobs/redis/scripts.py); `prefix`, `int` and `now` come from there.
+-- Put in front of every script, after its first line, and after jobs/matrices/lua/common.lua (jobs/redis/scripts.py);
+-- `prefix`, `int` and `now` come from there.
 -- Every key starts with the prefix; single-node Redis, so keys are made here rather than declared:
 --   job:<id>              hash    the job: control fields, and JSON for its request, progress, outcome and error
---   job:<id>:events       stream  its changes; goes EVENTS_TTL_S after the job's end
+--   job:<id>:events       stream  its changes, where they are more than its record tells; goes EVENTS_TTL_S after its end
 --   job:<id>:findings     hash    what a benchmark has measured so far; survives attempts, goes with the job
 --   job:<id>:matrices     hash    matrices in its record, packed (jobs/matrices/packed.py): operands a and b, product c
 --   packed                zset    ended jobs with matrices in their record, by the time when these go
 --   queued:<queue>        zset    queued jobs by publication number: the order their messages were sent in
 --   batch:<queue>:<key>   zset    those of them that may be computed in one launch, by the same number
---   numbers               hash    per queue: the last publication number
---   started               hash    per queue: the highest number of a job started, and (<queue>:sent) when it was sent
 --   leases                zset    running jobs by the end of their lease
---   jobs:all, jobs:<state>, and each with :<owner>   zset  jobs in order of creation, for listings, counts, quotas
---   seq                   string  the last number given to a job: its place in listings
+--   jobs:all:<owner>, and jobs:<state>:<owner> for all states but running  zset  jobs in order of creation, for listings
+--   counts                hash    seq: the last number given to a job, its place in listings; waiting, failed, cancelled:
+--                                 how many jobs are; number:<queue>: the last publication number; started:<queue>: the
+--                                 highest of a job started, sent:<queue>: when that was sent
 --   finished              zset    ended jobs by their end
 --   dead, dead:<owner>    zset    jobs that used up their attempts, by their end
 --   idem:<digest>         hash    the job bound to an Idempotency-Key, and the request's fingerprint
 --   hold:<digest>         string  who works under that key now
---   answers:<service>     channel a job that succeeded, whole, for the service process whose caller waits for it
---   changes               channel "<id> <version> <state>" at every change
+--   answers:<service>     channel jobs that ended, whole, for the service process whose callers wait for them
+--   changes               channel "<id> <version> <state>" of every change, a line each
 -- A script is one step in Redis and in its append-only file: after a crash all of a change is there, or none of it.
+-- A call of Redis costs a script more than most of what the call does. So a script reads first, and what it writes is
+-- gathered, one call for all that goes to the same key, and carried out at its end.
 -- Times are microseconds of the server's clock.
 local EVENTS_KEPT, EVENTS_TTL_S = 1000, 3600
+local HARD_LIMIT_MARGIN_S = 10 -- as in jobs/ledger/interface.py
+local ENDED = {succeeded = true, failed = true, cancelled = true}
+local COUNTED = {queued = 'waiting', failed = 'failed', cancelled = 'cancelled'}
+
+local leases, counts = prefix .. 'leases', prefix .. 'counts'
+
+-- What a script that queues a job is given last: how the broker's lists are called, and the message with a %s for each
+-- thing that differs from job to job (jobs/queue.py).
+local LISTS, MESSAGE = ARGV[#ARGV - 1], ARGV[#ARGV]
 
 local function job_key(id)
   return prefix .. 'job:' .. id
 end
 
 local function events_key(id)
-  return job_key(id) .. ':events'
+  return prefix .. 'job:' .. id .. ':events'
 end
 
 local function findings_key(id)
-  return job_key(id) .. ':findings'
+  return prefix .. 'job:' .. id .. ':findings'
 end
 
--- What a script that queues a job is given last: how the broker's lists are called, and the message with places for what
--- differs from job to job (jobs/queue.py).
-local LISTS, MESSAGE = ARGV[#ARGV - 1], ARGV[#ARGV]
-local HARD_LIMIT_MARGIN_S = 10 -- as in jobs/ledger/interface.py
-
 local function matrices_key(id)
-  return job_key(id) .. ':matrices'
+  return prefix .. 'job:' .. id .. ':matrices'
 end
 
 local function queued_key(queue)
@@ -51,22 +58,109 @@ local function batch_key(job)
   return prefix .. 'batch:' .. job.queue .. ':' .. job.batch
 end
 
-local CONTROL = {
-  'state', 'attempt', 'version', 'owner', 'seq', 'queue', 'runs', 'timeout', 'started', 'seen', 'number', 'first',
-  'queued', 'idem', 'held', 'ttl', 'batch', 'reply_to',
+local function state_key(state, owner)
+  return prefix .. 'jobs:' .. state .. ':' .. owner
+end
+
+-- ---- what is to be written ----
+local writes, in_order, deltas, known, owed, news = {}, {}, {}, {}, {}, {}
+
+-- A command of which one call takes what several would: HSET, HDEL, ZADD, ZREM, DEL. Nothing in a script may depend on
+-- the order of two of them on one key.
+local function write(command, key, ...)
+  local name = command .. key
+  local call = writes[name]
+  if not call then
+    call = {command, key, ...}
+    writes[name], in_order[#in_order + 1] = call, call
+    return
+  end
+  local length = #call
+  for i, argument in ipairs({...}) do
+    call[length + i] = argument
+  end
+end
+
+local function set(job, ...)
+  write('HSET', job_key(job.id), ...)
+end
+
+-- Reads these counts, which spares a call where they change.
+local function read_counts(...)
+  local values = redis.call('HMGET', counts, ...)
+  for i = 1, select('#', ...) do
+    known[select(i, ...)] = tonumber(values[i] or 0)
+  end
+  return known
+end
+
+local function count(field, delta)
+  if field then
+    deltas[field] = (deltas[field] or 0) + delta
+  end
+end
+
+-- Bytes of matrices that an owner is charged.
+local function owe(owner, bytes)
+  for _, field in ipairs({'all', 'of:' .. owner}) do
+    owed[field] = (owed[field] or 0) + bytes
+  end
+end
+
+local function publish(channel, message)
+  local messages = news[channel]
+  if messages then
+    messages[#messages + 1] = message
+  else
+    news[channel] = {message}
+  end
+end
+
+-- Carries out what was gathered, and tells of it: an answer before its caller is woken to ask for it.
+local function carry_out()
+  for field, delta in pairs(deltas) do
+    if known[field] then
+      write('HSET', counts, field, int(known[field] + delta))
+    else
+      redis.call('HINCRBY', counts, field, delta)
+    end
+  end
+  for _, call in ipairs(in_order) do
+    redis.call(unpack(call))
+  end
+  for field, bytes in pairs(owed) do
+    charge(field, bytes)
+  end
+  local changes = news.changes
+  news.changes = nil
+  for channel, messages in pairs(news) do
+    redis.call('PUBLISH', prefix .. channel, table.concat(messages))
+  end
+  if changes then
+    redis.call('PUBLISH', prefix .. 'changes', table.concat(changes, '\n'))
+  end
+  writes, in_order, deltas, known, owed, news = {}, {}, {}, {}, {}, {}
+end
+
+-- ---- a job ----
+-- What scripts need of it, and for claim.lua what a worker does: as in jobs/ledger/codec.py.
+local READ = {
+  'id', 'state', 'attempt', 'version', 'owner', 'seq', 'queue', 'runs', 'timeout', 'queued', 'started', 'number',
+  'first', 'held', 'ttl', 'in_record', 'product_bytes', 'batch', 'reply_to', 'kind', 'created', 'request',
 }
 
--- A job's control fields, as strings; nil where there is no such job.
+-- Those fields, as strings, and all under `values`; nil where there is no such job. Written out, for a table that grows
+-- field by field costs as much as the call.
 local function read(id)
-  local values = redis.call('HMGET', job_key(id), unpack(CONTROL))
-  if not values[1] then
+  local v = redis.call('HMGET', job_key(id), unpack(READ))
+  if not v[1] then
     return nil
   end
-  local job = {id = id}
-  for i, field in ipairs(CONTROL) do
-    job[field] = values[i]
-  end
-  return job
+  return {
+    values = v, id = v[1], state = v[2], attempt = v[3], version = v[4], owner = v[5], seq = v[6], queue = v[7],
+    runs = v[8], timeout = v[9], queued = v[10], started = v[11], number = v[12], first = v[13], held = v[14],
+    ttl = v[15], in_record = v[16], product_bytes = v[17], batch = v[18], reply_to = v[19],
+  }
 end
 
 -- The job if it is this owner's ('' is anyone's), else nil.
@@ -89,100 +183,145 @@ end
 
 -- What Python makes a record of: the outcome of the script, the hash, and the place in the queue (-1: in none).
 local function reply(outcome, id)
-  local queue = redis.call('HGET', job_key(id), 'queue')
-  local place = queue and redis.call('ZRANK', queued_key(queue), id)
-  return {outcome, redis.call('HGETALL', job_key(id)), place or -1}
+  local flat = redis.call('HGETALL', job_key(id))
+  local place = nil
+  for i = 1, #flat, 2 do
+    if flat[i] == 'queue' then
+      place = redis.call('ZRANK', queued_key(flat[i + 1]), id)
+    end
+  end
+  return {outcome, flat, place or -1}
 end
 
 local function per_owner(job, name)
   return {prefix .. name, prefix .. name .. ':' .. job.owner}
 end
 
--- Sends the job's hash and then its product, each string after its length, to the service process whose caller waits.
-local function answer(job)
-  local strings = redis.call('HGETALL', job_key(job.id))
-  strings[#strings + 1] = job.answer
-  for i, text in ipairs(strings) do
-    strings[i] = struct.pack('<I4', #text) .. text
+-- ---- its events ----
+local function told(job, state, version, more)
+  return string.format('{"state":"%s","attempt":%s,"version":%s%s}', state, job.attempt, version, more)
+end
+
+-- Whether its record tells all its events: queued, running and ended once, or less.
+local function is_plain(job)
+  local version = tonumber(job.version)
+  return job.attempt == '1' and (version < 3 or version == 3 and ENDED[job.state] == true)
+end
+
+-- The events of such a job, each with its id and in the form of XRANGE; none of another.
+local function life_of(id)
+  local job, events, ms = read(id), {}, 0
+  if not job or not is_plain(job) then
+    return events
   end
-  redis.call('PUBLISH', prefix .. 'answers:' .. job.reply_to, table.concat(strings))
+  local finished, error = unpack(redis.call('HMGET', job_key(id), 'finished', 'error'))
+  if finished and finished + EVENTS_TTL_S * 1e6 < now() then
+    return events
+  end
+  local function tell(at, state, more)
+    ms = math.max(ms, math.floor(at / 1000))
+    local version = #events + 1
+    events[version] = {int(ms) .. '-' .. version, {'event', state, 'data', told(job, state, version, more)}}
+  end
+  tell(job.queued, 'queued', '')
+  if job.started then
+    tell(job.started, 'running', '')
+  end
+  if ENDED[job.state] then
+    tell(finished, job.state, error and ',"error":' .. error or '')
+  end
+  return events
+end
+
+-- Adds to the event stream. What came before is still in the hash, for nothing is written yet.
+local function add_event(job, event, data)
+  local events = events_key(job.id)
+  if redis.call('EXISTS', events) == 0 then
+    for _, past in ipairs(life_of(job.id)) do
+      redis.call('XADD', events, past[1], unpack(past[2]))
+    end
+  end
+  redis.call('XADD', events, 'MAXLEN', '~', EVENTS_KEPT, '*', 'event', event, 'data', data)
 end
 
 -- Tells the job's event stream and whoever listens. `more` is JSON to append, such as ',"error":{…}'.
 local function announce(job, event, more)
-  local data = string.format('{"state":"%s","attempt":%s,"version":%s%s}', job.state, job.attempt, job.version, more)
-  redis.call('XADD', events_key(job.id), 'MAXLEN', '~', EVENTS_KEPT, '*', 'event', event, 'data', data)
-  if job.answer then -- before its caller is woken to ask for it
-    answer(job)
+  if not is_plain(job) then
+    add_event(job, event, told(job, job.state, job.version, more))
   end
-  redis.call('PUBLISH', prefix .. 'changes', job.id .. ' ' .. job.version .. ' ' .. job.state)
+  publish('changes', job.id .. ' ' .. job.version .. ' ' .. job.state)
 end
 
--- Every change of state goes through here. `fields` are further name, value pairs to write.
-local function enter(job, state, more, fields)
-  local old = job.state
-  job.state, job.version = state, int(job.version + 1)
-  redis.call('HSET', job_key(job.id), 'state', state, 'version', job.version, unpack(fields))
-  if old == 'queued' and job.batch then
-    redis.call('ZREM', batch_key(job), job.id)
+-- A new job has neither listener nor past: nothing is told of it.
+local function is_new(job)
+  return job.values == nil
+end
+
+-- ---- its states ----
+-- Every change of state goes through here. `more` is as for `announce`; further arguments are names and values to write.
+local function enter(job, state, more, ...)
+  local id, old = job.id, job.state
+  if old == 'running' then
+    write('ZREM', leases, id)
+  elseif old then
+    write('ZREM', state_key(old, job.owner), id)
   end
-  if old then
-    for _, key in ipairs(per_owner(job, 'jobs:' .. old)) do
-      redis.call('ZREM', key, job.id)
+  if old == 'queued' then
+    write('ZREM', queued_key(job.queue), id)
+    if job.batch then
+      write('ZREM', batch_key(job), id)
     end
   end
-  for _, key in ipairs(per_owner(job, 'jobs:' .. state)) do
-    redis.call('ZADD', key, job.seq, job.id)
+  if state ~= 'running' then
+    write('ZADD', state_key(state, job.owner), job.seq, id)
   end
-  announce(job, state, more)
+  count(COUNTED[old], -1)
+  count(COUNTED[state], 1)
+  job.state, job.version = state, int(job.version + 1)
+  set(job, 'state', state, 'version', job.version, ...)
+  if not is_new(job) then
+    announce(job, state, more)
+  end
 end
 
 -- The message of a queued job, as Celery reads it.
 local function message_of(job)
-  local seconds = job.timeout / 1e6
-  local places = {
-    job = job.id, attempt = job.attempt, queue = job.queue, number = int(job.number),
-    soft = string.format('%.3f', seconds), hard = string.format('%.3f', seconds + HARD_LIMIT_MARGIN_S),
-  }
-  return (string.gsub(MESSAGE, '@(%l+)@', places))
+  local id, attempt, seconds = job.id, job.attempt, job.timeout / 1e6
+  local name = id .. '.' .. attempt
+  return string.format(
+    MESSAGE, id, attempt, name, seconds + HARD_LIMIT_MARGIN_S, seconds, name, id, name, job.queue, name, job.number
+  )
 end
 
 -- Gives a queued job its next number and sends its message. Both are one step, so the broker's list is in the order of
 -- the numbers.
 local function send(job)
-  job.number = redis.call('HINCRBY', prefix .. 'numbers', job.queue, 1)
-  redis.call('ZADD', queued_key(job.queue), job.number, job.id)
+  local field = 'number:' .. job.queue
+  local number = int((known[field] or read_counts(field)[field]) + (deltas[field] or 0) + 1)
+  job.number = number
+  count(field, 1)
+  write('ZADD', queued_key(job.queue), number, job.id)
   redis.call('LPUSH', LISTS .. job.queue, message_of(job))
   if job.batch and job.attempt == '1' then -- what failed once is tried again alone
-    redis.call('ZADD', batch_key(job), job.number, job.id)
+    write('ZADD', batch_key(job), number, job.id)
   end
-  return job.number
+  return number
 end
 
 -- `first` is the number of the earliest message of this attempt: see claim.lua.
 local function enqueue(job, at, more)
   local number = send(job)
-  enter(job, 'queued', more, {
-    'attempt', job.attempt, 'runs', job.runs, 'number', number, 'first', number,
-    'published', int(at), 'queued', int(at),
-  })
+  enter(job, 'queued', more, 'attempt', job.attempt, 'runs', job.runs, 'number', number, 'first', number,
+    'published', at, 'queued', at)
 end
 
--- What the matrices in a job's record take is counted among the bytes that the stores keep: the keys of
--- jobs/matrices/lua/common.lua. `held` is what a job is charged.
-local function charge(owner, bytes)
-  for _, field in ipairs({'all', 'of:' .. owner}) do
-    if redis.call('HINCRBY', prefix .. 'matrices:bytes', field, int(bytes)) <= 0 then
-      redis.call('HDEL', prefix .. 'matrices:bytes', field)
-    end
-  end
-end
-
+-- What the matrices in a job's record take is counted among the bytes that the stores keep. `held` is what a job is
+-- charged.
 local function hold(job, bytes)
   local before = tonumber(job.held or 0)
   if bytes ~= before then
-    charge(job.owner, bytes - before)
-    redis.call('HSET', job_key(job.id), 'held', int(bytes))
+    owe(job.owner, bytes - before)
+    set(job, 'held', int(bytes))
     job.held = bytes
   end
 end
@@ -193,53 +332,72 @@ local function drop_matrices(job)
   hold(job, 0)
 end
 
-local function finish(job, state, at, more, fields)
+-- Sends what the end changed, and the product if that is in the record, to the service process whose caller waits: it
+-- knows the rest. Each string comes after its length.
+local function answer(job, finished, end_of)
+  local head = table.concat(
+    {job.id, job.state, job.attempt, job.version, job.queued, job.started or '', finished}, ' '
+  )
+  local outcome, error, product = end_of.outcome or '', end_of.error or '', end_of.product or ''
+  publish('answers:' .. job.reply_to,
+    struct.pack('<I4c0I4c0I4c0I4c0', #head, head, #outcome, outcome, #error, error, #product, product))
+end
+
+-- `end_of` has the `outcome` or the `error`, and what of the `product` is in the record. Further arguments are names and
+-- values to write.
+local function finish(job, state, at, more, end_of, ...)
+  at = int(at)
   if tonumber(job.held or 0) > 0 then
-    redis.call('ZADD', prefix .. 'packed', int(at + job.ttl), job.id)
+    write('ZADD', prefix .. 'packed', int(at + job.ttl), job.id)
   end
-  redis.call('ZREM', prefix .. 'leases', job.id)
-  redis.call('ZREM', queued_key(job.queue), job.id)
-  redis.call('ZADD', prefix .. 'finished', int(at), job.id)
-  redis.call('HSET', job_key(job.id), 'finished', int(at))
-  enter(job, state, more, fields)
-  -- A stream that may grow holds 4 KB in reserve; its copy holds what is in it.
-  local events = events_key(job.id)
-  redis.call('COPY', events, events .. ':copy')
-  redis.call('RENAME', events .. ':copy', events)
-  redis.call('EXPIRE', events, EVENTS_TTL_S)
+  write('ZADD', prefix .. 'finished', at, job.id)
+  enter(job, state, more, 'finished', at, ...)
+  if job.reply_to then
+    answer(job, at, end_of)
+  end
+  if not is_plain(job) then
+    -- A stream that may grow holds 4 KB in reserve; its copy holds what is in it.
+    local events = events_key(job.id)
+    redis.call('COPY', events, events .. ':copy')
+    redis.call('RENAME', events .. ':copy', events)
+    redis.call('EXPIRE', events, EVENTS_TTL_S)
+  end
 end
 
 -- A running job with a run left goes back into its queue. Without one it fails, and is a dead letter if `dead`.
 local function retry_or_fail(job, at, error, error_type, max_attempts, dead)
   local more = ',"error":' .. error
   if tonumber(job.runs) < tonumber(max_attempts) then
-    redis.call('ZREM', prefix .. 'leases', job.id)
-    redis.call('HDEL', job_key(job.id), 'progress')
+    write('HDEL', job_key(job.id), 'progress')
     job.attempt = int(job.attempt + 1)
-    enqueue(job, at, more)
+    enqueue(job, int(at), more)
     return
   end
-  finish(job, 'failed', at, more, {'error', error, 'error_type', error_type})
+  finish(job, 'failed', at, more, {error = error}, 'error', error, 'error_type', error_type)
   if dead then
     for _, key in ipairs(per_owner(job, 'dead')) do
-      redis.call('ZADD', key, int(at), job.id)
+      write('ZADD', key, int(at), job.id)
     end
   end
 end
 
 -- Removes every trace of a job, but for its queue: it must have ended.
 local function forget(job)
+  local id, digest = job.id, redis.call('HGET', job_key(job.id), 'idem')
   drop_matrices(job)
-  redis.call('DEL', job_key(job.id), events_key(job.id), findings_key(job.id))
-  redis.call('ZREM', prefix .. 'finished', job.id)
-  for _, name in ipairs({'jobs:all', 'jobs:' .. job.state, 'dead'}) do
-    for _, key in ipairs(per_owner(job, name)) do
-      redis.call('ZREM', key, job.id)
-    end
+  carry_out()
+  redis.call('DEL', job_key(id), events_key(id), findings_key(id))
+  write('ZREM', prefix .. 'finished', id)
+  write('ZREM', state_key('all', job.owner), id)
+  write('ZREM', state_key(job.state, job.owner), id)
+  for _, key in ipairs(per_owner(job, 'dead')) do
+    write('ZREM', key, id)
   end
-  if job.idem then
-    local bound = prefix .. 'idem:' .. job.idem
-    if redis.call('HGET', bound, 'job') == job.id then
+  count(COUNTED[job.state], -1)
+  carry_out()
+  if digest then
+    local bound = prefix .. 'idem:' .. digest
+    if redis.call('HGET', bound, 'job') == id then
       redis.call('DEL', bound)
     end
   end

@@ -6,4 +6,5 @@ if not job or job.state ~= 'succeeded' or job.attempt ~= attempt or tonumber(job
   return 0
 end
 drop_matrices(job)
+carry_out()
 return 1

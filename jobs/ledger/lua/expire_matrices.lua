@@ -4,4 +4,5 @@ local ended = redis.call('ZRANGEBYSCORE', prefix .. 'packed', '-inf', int(now())
 for _, id in ipairs(ended) do
   drop_matrices(read(id))
 end
+carry_out()
 return #ended

@@ -5,4 +5,5 @@ if not job then
   return {'stale'}
 end
 retry_or_fail(job, now(), error, error_type, max_attempts, tonumber(max_attempts) > 1)
+carry_out()
 return reply(job.state, id)

@@ -10,6 +10,7 @@ if #ARGV > 5 then
   redis.call('HSET', findings_key(id), unpack(ARGV, 6))
 end
 job.version = int(job.version + 1)
-redis.call('HSET', job_key(id), 'progress', progress, 'version', job.version)
+set(job, 'progress', progress, 'version', job.version)
 announce(job, 'progress', ',"progress":' .. progress .. ',"found":' .. news)
+carry_out()
 return 1

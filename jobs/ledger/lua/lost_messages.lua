@@ -3,7 +3,7 @@
 local queue, broker_is_empty, grace, limit, may_swap = unpack(ARGV, 2, 6)
 local sent_before, below, overtaken = now() - grace, '+inf', nil
 if broker_is_empty == '0' then
-  local started, sent = unpack(redis.call('HMGET', prefix .. 'started', queue, queue .. ':sent'))
+  local started, sent = unpack(redis.call('HMGET', counts, 'started:' .. queue, 'sent:' .. queue))
   below = '(' .. (started or '0')
   overtaken = {number = (started or 0) - may_swap, sent = (sent or 0) - grace}
 end

@@ -5,6 +5,7 @@ if not job then
   return 0
 end
 job.version = int(job.version + 1)
-redis.call('HSET', job_key(id), 'progress', progress, 'version', job.version)
+set(job, 'progress', progress, 'version', job.version)
 announce(job, 'progress', ',"progress":' .. progress)
+carry_out()
 return 1

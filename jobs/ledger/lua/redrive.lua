@@ -7,12 +7,13 @@ elseif job.state ~= 'failed' and job.state ~= 'cancelled' then
   return {job.state}
 end
 for _, key in ipairs(per_owner(job, 'dead')) do
-  redis.call('ZREM', key, job.id)
+  write('ZREM', key, job.id)
 end
-redis.call('ZREM', prefix .. 'finished', job.id)
-redis.call('ZREM', prefix .. 'packed', job.id)
-redis.call('HDEL', job_key(job.id), 'progress', 'error', 'error_type', 'finished')
+write('ZREM', prefix .. 'finished', job.id)
+write('ZREM', prefix .. 'packed', job.id)
+write('HDEL', job_key(job.id), 'progress', 'error', 'error_type', 'finished')
 redis.call('PERSIST', events_key(job.id))
 job.attempt, job.runs = int(job.attempt + 1), '0'
-enqueue(job, now(), '')
+enqueue(job, int(now()), '')
+carry_out()
 return reply('redriven', job.id)

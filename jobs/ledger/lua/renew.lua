@@ -6,6 +6,6 @@ if not job then
   return 0
 end
 local at = now()
-redis.call('ZADD', prefix .. 'leases', int(math.min(at + lease, job.started + job.timeout + margin)), id)
+redis.call('ZADD', leases, int(math.min(at + lease, job.started + job.timeout + margin)), id)
 redis.call('HSET', job_key(id), 'seen', int(at))
 return 1

@@ -6,5 +6,6 @@ if not job or job.state ~= 'queued' or job.attempt ~= attempt or job.number ~= n
   return nil
 end
 local new = send(job)
-redis.call('HSET', job_key(id), 'number', new, 'published', int(now()))
+set(job, 'number', new, 'published', int(now()))
+carry_out()
 return new

@@ -19,48 +19,42 @@ if digest ~= '' then
     return reply('bound', first)
   end
 end
-if redis.call('ZCARD', prefix .. 'jobs:queued') >= max_queued then
+if read_counts('seq', 'waiting', 'number:' .. queue).waiting >= max_queued then
   return {'queue_full'}
-elseif redis.call('ZCARD', prefix .. 'jobs:queued:' .. owner) >= max_queued_per_owner then
+elseif redis.call('ZCARD', state_key('queued', owner)) >= max_queued_per_owner then
   return {'quota_exceeded'}
 end
-if held > 0 then
-  local used, used_by_owner = unpack(redis.call('HMGET', prefix .. 'matrices:bytes', 'all', 'of:' .. owner))
-  if (used or 0) + held > tonumber(most) then
-    return {'full', held, tonumber(used or 0)}
-  elseif (used_by_owner or 0) + held > tonumber(most_of_owner) then
-    return {'owner_full', held, tonumber(used_by_owner or 0)}
-  end
+local refused = charge_within(owner, held, tonumber(most), tonumber(most_of_owner))
+if refused then
+  return refused
 end
 
-local at = now()
-local seq = redis.call('INCR', prefix .. 'seq')
-redis.call('HSET', job_key(id), 'id', id, 'owner', owner, 'kind', kind, 'queue', queue, 'timeout', timeout,
-  'request', request, 'asked', asked, 'seq', seq, 'created', int(at), 'ttl', ttl, 'product_bytes', product_bytes,
-  'in_record', (a ~= '' and 'a' or '') .. (b ~= '' and 'b' or ''))
-for field, matrix in pairs({a = a, b = b}) do
-  if matrix ~= '' then
-    redis.call('HSET', matrices_key(id), field, matrix)
-  end
-end
-if digest ~= '' then
-  redis.call('HSET', job_key(id), 'idem', digest)
-  redis.call('HSET', bound, 'job', id, 'fingerprint', fingerprint)
-  redis.call('PEXPIRE', bound, bound_ms)
-end
-for _, key in ipairs({prefix .. 'jobs:all', prefix .. 'jobs:all:' .. owner}) do
-  redis.call('ZADD', key, seq, id)
-end
+local at, seq = int(now()), int(known.seq + 1)
+count('seq', 1)
 local job = {
   id = id, owner = owner, queue = queue, timeout = timeout, seq = seq, attempt = '1', runs = '0', version = 0,
 }
+set(job, 'id', id, 'owner', owner, 'kind', kind, 'queue', queue, 'timeout', timeout, 'request', request, 'asked', asked,
+  'seq', seq, 'created', at, 'ttl', ttl, 'product_bytes', product_bytes, 'held', held,
+  'in_record', (a ~= '' and 'a' or '') .. (b ~= '' and 'b' or ''))
+for field, matrix in pairs({a = a, b = b}) do
+  if matrix ~= '' then
+    write('HSET', matrices_key(id), field, matrix)
+  end
+end
+if digest ~= '' then
+  set(job, 'idem', digest)
+  redis.call('HSET', bound, 'job', id, 'fingerprint', fingerprint)
+  redis.call('PEXPIRE', bound, bound_ms)
+end
 if batch ~= '' then
   job.batch = batch
-  redis.call('HSET', job_key(id), 'batch', batch)
+  set(job, 'batch', batch)
 end
 if reply_to ~= '' then
-  redis.call('HSET', job_key(id), 'reply_to', reply_to)
+  set(job, 'reply_to', reply_to)
 end
-hold(job, held)
+write('ZADD', state_key('all', owner), seq, id)
 enqueue(job, at, '')
-return reply('recorded', id)
+carry_out()
+return {'recorded', seq, at, job.number, redis.call('ZCARD', queued_key(queue)) - 1}

@@ -1,6 +1,8 @@
 #!lua flags=allow-oom
 -- running → succeeded, for each (id, attempt, outcome, kernel, device, product): 1, or 0 where the attempt does not own
 -- the job. A worker whose first try timed out on the way back asks again: the same attempt gets the same answer.
+local at = now()
+
 local function succeed(id, attempt, outcome, kernel, device, product)
   local job = read(id)
   if job and job.state == 'succeeded' and job.attempt == attempt then
@@ -8,19 +10,21 @@ local function succeed(id, attempt, outcome, kernel, device, product)
   elseif not job or job.state ~= 'running' or job.attempt ~= attempt then
     return 0
   end
-  redis.call('DEL', matrices_key(id)) -- the operands
+  -- The operands go, and the product comes: in one call where there are both.
   if product ~= '' then
-    redis.call('HSET', matrices_key(id), 'c', product)
+    write('HSET', matrices_key(id), 'c', product)
+    for operand in string.gmatch(job.in_record, '.') do
+      write('HSET', matrices_key(id), operand, '')
+    end
+  elseif job.in_record ~= '' then
+    write('DEL', matrices_key(id))
   end
   hold(job, #product)
-  local fields = {'outcome', outcome, 'device', device}
+  set(job, 'outcome', outcome, 'device', device)
   if kernel ~= '' then -- a benchmark runs many
-    fields[5], fields[6] = 'kernel', kernel
+    set(job, 'kernel', kernel)
   end
-  if job.reply_to and product ~= '' then
-    job.answer = product
-  end
-  finish(job, 'succeeded', now(), '', fields)
+  finish(job, 'succeeded', at, '', {outcome = outcome, product = product})
   return 1
 end
 
@@ -28,4 +32,5 @@ local taken = {}
 for i = 2, #ARGV, 6 do
   taken[#taken + 1] = succeed(unpack(ARGV, i, i + 5))
 end
+carry_out()
 return taken

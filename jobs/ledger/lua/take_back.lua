@@ -2,7 +2,7 @@
 -- A job whose worker fell silent. Its time was up if the worker was still heard of after it.
 local id, attempt, max_attempts, lost, lost_type, late, late_type = unpack(ARGV, 2, 8)
 local job, at = read_running(id, attempt), now()
-if not job or tonumber(redis.call('ZSCORE', prefix .. 'leases', id)) > at then
+if not job or tonumber(redis.call('ZSCORE', leases, id)) > at then
   return {'stale'}
 end
 if tonumber(job.seen) > job.started + job.timeout then
@@ -10,4 +10,5 @@ if tonumber(job.seen) > job.started + job.timeout then
 else
   retry_or_fail(job, at, lost, lost_type, max_attempts, true)
 end
+carry_out()
 return reply(job.state, id)

@@ -29,11 +29,30 @@ local function live_claim(id, owner, at)
   return nil
 end
 
--- Adds to the bytes kept of all, or of an owner, who is forgotten at 0.
+-- Adds to the bytes kept of all, or of an owner, who is forgotten at 0. How many they are then.
 local function charge(field, bytes)
-  if bytes ~= 0 and redis.call('HINCRBY', bytes_kept, field, int(bytes)) <= 0 then
+  local kept = bytes ~= 0 and redis.call('HINCRBY', bytes_kept, field, int(bytes)) or 0
+  if bytes ~= 0 and kept <= 0 then
     redis.call('HDEL', bytes_kept, field)
   end
+  return kept
+end
+
+-- Charges bytes that are new to all and to the owner. Where a bound does not allow it nothing is changed, and it returns
+-- whose bound it was, the bytes, and how many are kept; else nil.
+local function charge_within(owner, bytes, most, most_of_owner)
+  local kept, kept_by_owner = charge('all', bytes), charge('of:' .. owner, bytes)
+  local refused = nil
+  if kept > most then
+    refused = {'full', bytes, kept - bytes}
+  elseif kept_by_owner > most_of_owner then
+    refused = {'owner_full', bytes, kept_by_owner - bytes}
+  end
+  if refused then
+    charge('all', -bytes)
+    charge('of:' .. owner, -bytes)
+  end
+  return refused
 end
 
 -- Puts down the owner's claim, made then and ending then; `latest` is what the matrix's `until` was, if anything.

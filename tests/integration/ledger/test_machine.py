@@ -19,11 +19,11 @@ from tests.support.ledger.ledgers import Bench, assert_books_agree, memory_bench
 
 OWNERS, QUEUES, KEYS = ("alice", "bob"), ("cpu", "gpu"), ("k1", "k2")
 FILTERS = [
-    JobFilter(),
+    JobFilter(owner="bob"),
     JobFilter(owner="alice"),
-    JobFilter(state=JobState.QUEUED),
+    JobFilter(owner="alice", state=JobState.QUEUED),
     JobFilter(owner="bob", state=JobState.FAILED),
-    JobFilter(kernel="naive"),
+    JobFilter(owner="bob", kernel="naive"),
     JobFilter(q="cpu_blas", owner="alice"),
 ]
 AT_RANDOM = 5
@@ -73,9 +73,14 @@ class TwoLedgers(RuleBasedStateMachine):
             if isinstance(part, JobMessage):
                 self.messages.append(part)
 
+    def all_jobs(self, state: JobState | None = None) -> list[Job]:
+        return [
+            job for owner in OWNERS for job in self.memory.all_jobs(JobFilter(owner=owner, state=state), limit=100)
+        ]
+
     def aimed(self, which: int, stray: int = 0, *states: JobState) -> tuple[str, int]:
         """A job and an attempt: mostly one in these states, and its present attempt."""
-        jobs = self.memory.all_jobs(JobFilter(), limit=100)
+        jobs = self.all_jobs()
         apt = [job for job in jobs if job.record.state in states]
         among = apt if apt and which != AT_RANDOM else jobs
         if not among:
@@ -238,7 +243,7 @@ class TwoLedgers(RuleBasedStateMachine):
     @invariant()
     def an_attempt_runs_once_and_the_end_is_the_end(self) -> None:
         assert max(self.claims.values(), default=1) == 1
-        for job in self.memory.all_jobs(JobFilter(), limit=100):
+        for job in self.all_jobs():
             if job.record.state in TERMINAL:
                 lasting = job.model_copy(update={"matrices_kept": False})  # they go in time
                 assert self.ends.setdefault(job.id, lasting) == lasting
@@ -261,7 +266,7 @@ class TwoLedgers(RuleBasedStateMachine):
             assert_books_agree(self.redis.clock.client, self.redis.clock.prefix)
 
     def _in(self, state: JobState) -> list[Job]:
-        return self.memory.all_jobs(JobFilter(state=state), limit=100)
+        return self.all_jobs(state)
 
 
 def test_both_ledgers_live_the_same_lives(valkey: EmbeddedServer) -> None:

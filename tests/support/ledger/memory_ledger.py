@@ -91,7 +91,7 @@ class MemoryLedger(MemoryKeys):
                 row
                 for row in reversed(self._table.rows.values())
                 if (before is None or row.seq < before)
-                and where.owner in (None, row.owner)
+                and row.owner == where.owner
                 and where.state in (None, row.state)
             ]
             page: list[JobRow] = []
