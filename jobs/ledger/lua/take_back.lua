@@ -5,7 +5,7 @@ local job, at = read_running(id, attempt), now()
 if not job or tonumber(redis.call('ZSCORE', leases, id)) > at then
   return {'stale'}
 end
-if tonumber(job.seen) > job.started + job.timeout then
+if tonumber(redis.call('HGET', job_key(id), 'seen')) > job.started + job.timeout then
   retry_or_fail(job, at, late, late_type, 0, false)
 else
   retry_or_fail(job, at, lost, lost_type, max_attempts, true)

@@ -15,7 +15,7 @@ from pydantic import SecretStr
 from jobs.redis.embedded import EmbeddedServer
 from jobs.settings import Settings
 from service import changes
-from service.changes import ChangeHub
+from service.changes import ChangeHub, Watch
 from tests.support.servers import DURABLE
 
 pytestmark = pytest.mark.anyio
@@ -51,9 +51,37 @@ def publish(server: EmbeddedServer, prefix: str, message: str) -> None:
         client.publish(f"{prefix}changes", message)
 
 
+async def all_hear(hub: ChangeHub, *watches: Watch) -> None:
+    """Until the changes are heard, and these were woken for that."""
+    await come_true(lambda: hub.hears(watches[0]))
+    for watch in watches:
+        assert await watch.change(5)
+
+
+async def test_changes_are_heard_only_while_someone_wants_them(
+    valkey: EmbeddedServer, key_prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(changes, "SILENCE_S", 0.05)
+    channel = f"{key_prefix}changes"
+    async with listening(valkey.url, key_prefix) as hub:
+        with valkey.client() as client:
+
+            def listeners() -> int:
+                return int(dict(client.pubsub_numsub(channel))[channel.encode()])
+
+            for _ in range(2):
+                with hub.watch("job_2", answers_only=True):
+                    assert listeners() == 0
+                    with hub.watch(JOB) as watch:
+                        await all_hear(hub, watch)
+                        assert listeners() == 1
+                    await come_true(lambda: listeners() == 0)
+
+
 async def test_only_the_jobs_own_changes_wake(valkey: EmbeddedServer, key_prefix: str) -> None:
     async with listening(valkey.url, key_prefix) as hub:
         with hub.watch(JOB) as every, hub.watch(JOB, ends_only=True) as ends, hub.watch("job_2") as other:
+            await all_hear(hub, every, ends, other)
             publish(valkey, key_prefix, f"{JOB} 2 running")
             assert await every.change(5)
             assert not await ends.change(0.05)
@@ -62,15 +90,14 @@ async def test_only_the_jobs_own_changes_wake(valkey: EmbeddedServer, key_prefix
             assert not await other.change(0.05)
 
 
-@pytest.mark.parametrize("answer", [b"", b"\xff" * 9, b"\x02\x00\x00\x00id\x01\x00\x00\x00x\x00\x00\x00\x00"])
+@pytest.mark.parametrize("answer", [b"\0", b"\xff" * 9, b"\x02\x00\x00\x00id\x01\x00\x00\x00x\x00\x00\x00\x00"])
 async def test_an_answer_that_cannot_be_read_does_not_make_it_deaf(
     valkey: EmbeddedServer, key_prefix: str, answer: bytes
 ) -> None:
     """As of a worker of another version: its caller hears that the job ended, and looks for itself."""
     async with listening(valkey.url, key_prefix) as hub:
-        with hub.watch(JOB, ends_only=True) as watch, valkey.client() as client:
+        with hub.watch(JOB, answers_only=True) as watch, valkey.client() as client:
             client.publish(f"{key_prefix}answers:{hub.name}", answer)
-            publish(valkey, key_prefix, f"{JOB} 3 succeeded")
             assert await watch.change(5)
             assert watch.answer is None and hub.listening
 
@@ -78,6 +105,7 @@ async def test_an_answer_that_cannot_be_read_does_not_make_it_deaf(
 async def test_a_change_before_the_wait_counts(valkey: EmbeddedServer, key_prefix: str) -> None:
     async with listening(valkey.url, key_prefix) as hub:
         with hub.watch(JOB) as early, hub.watch(JOB) as marker:
+            await all_hear(hub, early, marker)
             publish(valkey, key_prefix, f"{JOB} 1 queued")
             assert await marker.change(5)
             assert await early.change(0)
