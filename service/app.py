@@ -111,6 +111,7 @@ def _lifespan(settings: Settings, metrics: HttpMetrics) -> Callable[[FastAPI], A
         finally:
             context.hub.close()
             await listening
+            await context.line.close()
             context.client.close()
 
     return lifespan

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ParamSpec, TypeVar, cast
@@ -15,12 +16,13 @@ from starlette.requests import Request
 
 from jobs.errors import StoreUnavailable
 from jobs.fleet.registry import WorkerRegistry
-from jobs.ledger.interface import Ledger
+from jobs.ledger.redis import RedisLedger
 from jobs.matrices.factory import make_matrix_store
 from jobs.matrices.interface import MatrixStore
 from jobs.models import JobEvent
 from jobs.queue import make_ledger
 from jobs.redis.client import connect
+from jobs.redis.line import ScriptLine
 from jobs.settings import Settings
 from service.changes import ChangeHub
 from service.live_workers import LiveWorkers
@@ -43,10 +45,16 @@ class Breaker:
 
     def run(self, work: Callable[[], R]) -> R:
         """Raises StoreUnavailable at once for a moment after `work` of anyone raised it."""
+        with self.watching():
+            return work()
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """The same for what is done in the context."""
         if time.monotonic() < self._closed_again_at:
             raise StoreUnavailable
         try:
-            return work()
+            yield
         except StoreUnavailable:
             self._closed_again_at = time.monotonic() + BREAK_S
             raise
@@ -58,7 +66,8 @@ class Context:
 
     settings: Settings
     client: redis.Redis
-    ledger: Ledger
+    ledger: RedisLedger
+    line: ScriptLine  # to the ledger, for small requests that need no worker thread
     store: MatrixStore
     registry: WorkerRegistry
     hub: ChangeHub
@@ -85,10 +94,12 @@ def make_context(settings: Settings, metrics: HttpMetrics) -> Context:
     """Needs a running event loop. Connects to nothing yet. Raises InvalidSettings."""
     client = connect(settings)
     registry = WorkerRegistry(client, prefix=settings.key_prefix)
+    ledger = make_ledger(settings, client)
     return Context(
         settings=settings,
         client=client,
-        ledger=make_ledger(settings, client),
+        ledger=ledger,
+        line=ScriptLine(settings, ledger.scripts),
         store=make_matrix_store(settings, client),
         registry=registry,
         hub=ChangeHub(settings),

@@ -31,6 +31,11 @@ class LiveWorkers:
                 raise StoreUnavailable from self._error
             return self._workers
 
+    def fresh(self) -> Sequence[WorkerInfo] | None:
+        """The same from anywhere, where that needs no reading; else None."""
+        is_fresh = self._error is None and time.monotonic() - self._read_at <= MAX_AGE_S
+        return self._workers if is_fresh else None
+
     def _refresh(self) -> None:
         try:
             self._workers, self._error = self._read(), None

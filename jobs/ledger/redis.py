@@ -52,6 +52,7 @@ from jobs.matrices.index import Bounds
 from jobs.models import Job, JobError, JobEvent, NewJob, Outcome, Progress
 from jobs.redis.client import translated
 from jobs.redis.clock import microseconds
+from jobs.redis.line import ScriptLine
 from jobs.redis.scripts import SERVER_CLOCK, RedisScripts
 from jobs.settings import DAY_S
 from jobs.states import JobState
@@ -83,12 +84,29 @@ class RedisLedger(Ledger):
         self._messages = messages.lists, messages.template  # what scripts that queue a job are given last
         self._bounds = bounds  # of matrices, in records and in the store together
         self._idempotency_ttl_ms = round(idempotency_ttl_s * 1000)
-        self._run = RedisScripts(client, prefix, LUA_DIR, clock=clock, after=MATRICES_LUA_DIR).run
+        self.scripts = RedisScripts(client, prefix, LUA_DIR, clock=clock, after=MATRICES_LUA_DIR)
+        self._run = self.scripts.run
 
     # ---- the service's side ----
     def submit(
         self, job: NewJob, *, max_queued: int, max_queued_per_owner: int, idempotency: IdempotencyKey | None = None
     ) -> tuple[Job, JobMessage | None]:
+        return submitted(
+            self._run("submit", *self._submission(job, max_queued, max_queued_per_owner, idempotency)),
+            job,
+            self._bounds,
+        )
+
+    async def submit_on(
+        self, line: ScriptLine, job: NewJob, *, max_queued: int, max_queued_per_owner: int
+    ) -> tuple[Job, JobMessage | None]:
+        """The same from an event loop, without an Idempotency-Key."""
+        reply = await line.run("submit", *self._submission(job, max_queued, max_queued_per_owner, None))
+        return submitted(reply, job, self._bounds)
+
+    def _submission(
+        self, job: NewJob, max_queued: int, max_queued_per_owner: int, idempotency: IdempotencyKey | None
+    ) -> Sequence[str | bytes | int]:
         request, timeout = job.request.model_dump_json(), microseconds(job.timeout_s)
         digest = _digest(job.owner, idempotency.key) if idempotency else ""
         fingerprint = idempotency.fingerprint if idempotency else ""
@@ -98,10 +116,7 @@ class RedisLedger(Ledger):
         matrices = (held.a or b"", held.b or b"", held.product_bytes, microseconds(held.ttl_s))
         room = (self._bounds.all_bytes, self._bounds.owner_bytes)
         limits = (max_queued, max_queued_per_owner)
-        reply = self._run(
-            "submit", *about, *limits, *binding, *matrices, *room, job.batch, job.reply_to, *self._messages
-        )
-        return submitted(reply, job, self._bounds)
+        return (*about, *limits, *binding, *matrices, *room, job.batch, job.reply_to, *self._messages)
 
     def hold_key(self, owner: str, key: str, *, holder: str, hold_s: float) -> str | None:
         reply = self._run("hold_key", _digest(owner, key), holder, max(1, round(hold_s * 1000)))

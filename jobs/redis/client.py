@@ -48,6 +48,15 @@ def connect_async(settings: Settings, *, timeout_s: float | None = None) -> redi
     return redis.asyncio.Redis.from_url(url, retry=retry, **_options(settings, timeout_s))
 
 
+def connect_alone(settings: Settings) -> redis.asyncio.Connection:
+    """One connection for asyncio, not open yet, whose user sees to the time that an answer may take."""
+    url = settings.redis_url.get_secret_value()
+    options = _options(settings, None) | {"socket_timeout": None}
+    pool = redis.asyncio.ConnectionPool.from_url(url, retry=redis.asyncio.retry.Retry(NoBackoff(), 0), **options)
+    connection: redis.asyncio.Connection = pool.make_connection()  # type: ignore[no-untyped-call]
+    return connection
+
+
 @contextmanager
 def translated() -> Iterator[None]:
     """Turns Redis' errors into StoreUnavailable and StoreFull; also a decorator, `@translated()`.

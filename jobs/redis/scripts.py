@@ -85,6 +85,11 @@ class RedisScripts:
         self._sources = _sources(clock, folder, after)
         self._digests = {name: hashlib.sha1(text.encode()).hexdigest() for name, text in self._sources.items()}
 
+    def command(self, name: str, *args: str | bytes | int, whole: bool = False) -> tuple[str | bytes | int, ...]:
+        """What runs the script, for who sends it by other means: with its digest or, where `whole`, with all of it."""
+        how = ("EVAL", self._sources[name]) if whole else ("EVALSHA", self._digests[name])
+        return (*how, 0, self._prefix, *args)
+
     @translated()
     def run(self, name: str, *args: str | bytes | int) -> Any:
         """Sends the script's digest; the script itself where Redis does not know it, as after a restart."""

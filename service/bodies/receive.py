@@ -5,7 +5,7 @@ large one in batches, one of which is written while the next comes in.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import suppress
 from typing import TypeVar
 
@@ -16,17 +16,33 @@ from service.bodies.reader import Reader
 from service.bodies.uploads import UploadSet
 from service.context import Context
 
+AT_ONCE_BYTES = 64 << 10  # read in less time than a thread takes to start on it
+
 T = TypeVar("T")
 R = TypeVar("R")
 
 
-async def receive(context: Context, body: Body, reader: Reader[T], uploads: UploadSet, conclude: Callable[[T], R]) -> R:
-    """What `conclude`, in a worker thread, makes of what was read. Where anything fails, nothing stays stored."""
+async def receive(
+    context: Context,
+    body: Body,
+    reader: Reader[T],
+    uploads: UploadSet,
+    conclude: Callable[[T], R],
+    at_once: Callable[[T], Awaitable[R | None]] | None = None,
+) -> R:
+    """What `conclude`, in a worker thread, makes of what was read. Where anything fails, nothing stays stored.
+
+    `at_once`, where given, is asked first about a body of a few KiB, without a thread; None is no answer."""
     writing: asyncio.Task[None] | None = None
     batches = body.batches()
     try:
         while True:
             batch = await _next_batch(batches, writing)
+            if at_once is not None and writing is None and body.ended and sum(map(len, batch)) <= AT_ONCE_BYTES:
+                _feed(reader, batch)
+                read = reader.finish()
+                concluded = await at_once(read)
+                return concluded if concluded is not None else await context.call(_conclude, read, uploads, conclude)
             if body.ended:
                 return await context.call(_finish, reader, batch, uploads, conclude)
             writing = asyncio.create_task(context.call(_feed, reader, batch))
@@ -60,6 +76,10 @@ def _feed(reader: Reader[T], batch: Batch) -> None:
 
 def _finish(reader: Reader[T], batch: Batch, uploads: UploadSet, conclude: Callable[[T], R]) -> R:
     _feed(reader, batch)
-    concluded = conclude(reader.finish())
+    return _conclude(reader.finish(), uploads, conclude)
+
+
+def _conclude(read: T, uploads: UploadSet, conclude: Callable[[T], R]) -> R:
+    concluded = conclude(read)
     uploads.abort()  # what was not needed: an Idempotency-Key may have led to an earlier result
     return concluded

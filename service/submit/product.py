@@ -11,9 +11,9 @@ import orjson
 from jobs.errors import MatrixNotFound, OperandMissing, StoreUnavailable
 from jobs.ledger.interface import IdempotencyKey
 from jobs.matrices.packed import DIGEST_BYTES
-from jobs.models import Job, JobMatrices, MatmulRequest, NewJob
+from jobs.models import Job, JobMatrices, MatmulRequest, NewJob, RandomSpec
 from jobs.states import REDRIVABLE
-from service.bodies.reader import MatmulInput
+from service.bodies.reader import MatmulInput, Operand
 from service.bodies.uploads import Upload
 from service.context import Context
 from service.http.negotiation import PRODUCT_OFFERS, choose_type, offers_for
@@ -48,6 +48,32 @@ class Submitter:
         if plan.problem.product_bytes > ASK_ROOM_BYTES:
             self.context.store.check_room(plan.problem.product_bytes, owner=self.owner)
         return self._stored(self._new_job(asked, plan, queue), asked, key)
+
+    async def at_once(self, asked: MatmulInput) -> Receipt | None:
+        """The same where nothing but the ledger is asked and its matrices go into its record; else None."""
+        workers, settings = self.context.workers.fresh(), self.context.settings
+        if workers is None or self.idempotency_key is not None or not self._in_record(asked.a, asked.b):
+            return None
+        plan = self.operands.plan(asked.options, asked.a, asked.b)
+        choose_type(self.accept, offers_for(plan.problem.product_dtype, PRODUCT_OFFERS))
+        if plan.problem.product_bytes > ASK_ROOM_BYTES:
+            return None
+        new = self._new_job(asked, plan, choose_queue(asked.options, plan, workers))
+        with self.context.breaker.watching():
+            job, _ = await self.context.ledger.submit_on(
+                self.context.line,
+                new,
+                max_queued=settings.max_queued_jobs,
+                max_queued_per_owner=settings.max_queued_jobs_per_key,
+            )
+        return Receipt(job, new)
+
+    def _in_record(self, *operands: Operand) -> bool:
+        most = self.context.settings.record_matrix_bytes
+        return all(
+            isinstance(operand, RandomSpec) or (isinstance(operand, Upload) and operand.bytes <= most)
+            for operand in operands
+        )
 
     def _key(self, asked: MatmulInput) -> IdempotencyKey | None:
         if self.idempotency_key is None:

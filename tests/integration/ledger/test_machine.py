@@ -74,9 +74,7 @@ class TwoLedgers(RuleBasedStateMachine):
                 self.messages.append(part)
 
     def all_jobs(self, state: JobState | None = None) -> list[Job]:
-        return [
-            job for owner in OWNERS for job in self.memory.all_jobs(JobFilter(owner=owner, state=state), limit=100)
-        ]
+        return [job for owner in OWNERS for job in self.memory.all_jobs(JobFilter(owner=owner, state=state), limit=100)]
 
     def aimed(self, which: int, stray: int = 0, *states: JobState) -> tuple[str, int]:
         """A job and an attempt: mostly one in these states, and its present attempt."""

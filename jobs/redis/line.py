@@ -1,0 +1,108 @@
+"""Scripts over one connection of an event loop: what is asked for while others wait for an answer goes out together.
+
+A worker thread with a connection of its own costs more than a small script does. Here a request alone goes out at once,
+and requests that come together are one write and one read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import redis
+
+from jobs.errors import StoreUnavailable
+from jobs.redis.client import connect_alone, translated
+from jobs.redis.scripts import RedisScripts
+from jobs.settings import Settings
+
+IDLE_S = 0.05  # a connection idle for so long may have been closed from the other side
+
+
+@dataclass(slots=True)
+class _Call:
+    script: str
+    arguments: tuple[str | bytes | int, ...]
+    reply: asyncio.Future[Any]
+
+
+class ScriptLine:
+    """For one event loop. `scripts`: the scripts that `run` knows."""
+
+    def __init__(self, settings: Settings, scripts: RedisScripts) -> None:
+        self._settings = settings
+        self._scripts = scripts
+        self._connection: redis.asyncio.Connection | None = None
+        self._used_at = 0.0
+        self._waiting: list[_Call] = []
+        self._sending: asyncio.Task[None] | None = None
+
+    async def run(self, script: str, *arguments: str | bytes | int) -> Any:
+        """The script's reply. Nothing is sent twice: a call that got no answer may have been carried out.
+
+        Raises StoreUnavailable, StoreFull."""
+        call = _Call(script, arguments, asyncio.get_running_loop().create_future())
+        self._waiting.append(call)
+        if self._sending is None:
+            self._sending = asyncio.create_task(self._send())
+        with translated():
+            return await call.reply
+
+    async def close(self) -> None:
+        if self._connection is not None:
+            await self._connection.disconnect(nowait=True)
+
+    async def _send(self) -> None:
+        """Until no one waits."""
+        try:
+            while self._waiting:
+                calls, self._waiting = self._waiting, []
+                await self._exchange(calls)
+        finally:
+            self._sending = None
+
+    async def _exchange(self, calls: Sequence[_Call]) -> None:
+        try:
+            async with asyncio.timeout(self._settings.redis_timeout_s):
+                replies = await self._ask([self._scripts.command(call.script, *call.arguments) for call in calls])
+                for i, call in enumerate(calls):
+                    if isinstance(replies[i], redis.exceptions.NoScriptError):  # as after a restart
+                        whole = self._scripts.command(call.script, *call.arguments, whole=True)
+                        (replies[i],) = await self._ask([whole])
+        except (redis.RedisError, OSError, TimeoutError):
+            await self.close()
+            replies = [StoreUnavailable() for _ in calls]
+        for call, reply in zip(calls, replies, strict=True):
+            if call.reply.done():  # its caller went away
+                continue
+            if isinstance(reply, Exception):
+                call.reply.set_exception(reply)
+            else:
+                call.reply.set_result(reply)
+
+    async def _ask(self, commands: Sequence[tuple[str | bytes | int, ...]]) -> list[Any]:
+        """One reply for each; a refusal of Redis is one too."""
+        connection = await self._connected()
+        await connection.send_packed_command(connection.pack_commands(commands))
+        replies: list[Any] = []
+        for _ in commands:
+            try:
+                replies.append(await connection.read_response(timeout=math.inf))
+            except redis.ResponseError as refusal:
+                replies.append(refusal)
+        self._used_at = asyncio.get_running_loop().time()
+        return replies
+
+    async def _connected(self) -> redis.asyncio.Connection:
+        if self._connection is None:
+            self._connection = connect_alone(self._settings)
+        connection = self._connection
+        was_idle = asyncio.get_running_loop().time() - self._used_at > IDLE_S
+        if connection.is_connected and was_idle and await connection.can_read():  # nothing was asked, so it is the end
+            await connection.disconnect(nowait=True)
+        if not connection.is_connected:
+            await connection.connect()  # type: ignore[no-untyped-call]
+        return connection
