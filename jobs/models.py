@@ -221,13 +221,22 @@ class Job(Strict):
         return self.record.id
 
 
+class StoredOperand(Strict):
+    """An operand that lies in the store for one job, under its id; the claim to it is made with the job."""
+
+    id: str
+    dtype: DTypeName
+    shape: tuple[int, ...]
+
+
 class JobMatrices(Strict):
-    """Small matrices that travel in a job's record, packed (jobs/matrices/packed.py)."""
+    """Small matrices that travel in a job's record, packed (jobs/matrices/packed.py), and those stored for it."""
 
     a: bytes | None = None  # None: the operand is elsewhere
     b: bytes | None = None
     product_bytes: int = 0  # room for the product; 0: it goes to the store
-    ttl_s: float = 0.0  # how long they are kept after the job's end
+    ttl_s: float = 0.0  # how long they are kept after the job's end, and stored ones after its submission
+    stored: tuple[StoredOperand, ...] = ()
 
 
 class NewJob(Strict):

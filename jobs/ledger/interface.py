@@ -60,6 +60,7 @@ class Success:
     attempt: int
     outcome: Outcome | BenchmarkOutcome
     product: bytes | None = None
+    stored: Sequence[str] = ()  # operands that were stored for this job alone: their claims go with its end
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +124,7 @@ class Ledger(ABC):
         Where the key is bound already, or the job's id known, that job comes back with no message (nothing is
         recorded). A key is bound until its time is up or its job is deleted or expires.
         Raises QueueFull, QuotaExceeded, IdempotencyKeyReused (bound with another fingerprint), StoreFull where the
-        matrices in its record find no room.
+        matrices in its record, and those stored for it, find no room.
         """
 
     @abstractmethod
@@ -237,7 +238,8 @@ class Ledger(ABC):
 
     @abstractmethod
     def succeed_all(self, done: Sequence[Success]) -> Sequence[bool]:
-        """running → succeeded, each by itself. The operands in their records go, the products there come.
+        """running → succeeded, each by itself. The operands in their records go, the products there come. Of operands
+        that were stored for one job the claims go; who calls this removes their elements from the store.
 
         False where the attempt no longer owns the job (its product must be thrown away). Asked again by the attempt
         that succeeded it says True again: the first answer may have been lost on its way.

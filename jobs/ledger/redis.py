@@ -47,6 +47,7 @@ from jobs.ledger.interface import (
     Success,
 )
 from jobs.ledger.replies import claimed_job, event_of, job_of, refuse, row_and_job, submitted
+from jobs.ledger.submission import submission
 from jobs.matrices.index import LUA_DIR as MATRICES_LUA_DIR
 from jobs.matrices.index import Bounds
 from jobs.models import Job, JobError, JobEvent, NewJob, Outcome, Progress
@@ -91,32 +92,24 @@ class RedisLedger(Ledger):
     def submit(
         self, job: NewJob, *, max_queued: int, max_queued_per_owner: int, idempotency: IdempotencyKey | None = None
     ) -> tuple[Job, JobMessage | None]:
-        return submitted(
-            self._run("submit", *self._submission(job, max_queued, max_queued_per_owner, idempotency)),
-            job,
-            self._bounds,
-        )
+        limits = max_queued, max_queued_per_owner
+        reply = self._run("submit", *self._submission(job, limits, idempotency))
+        return submitted(reply, job, self._bounds)
 
     async def submit_on(
         self, line: ScriptLine, job: NewJob, *, max_queued: int, max_queued_per_owner: int
     ) -> tuple[Job, JobMessage | None]:
         """The same from an event loop, without an Idempotency-Key."""
-        reply = await line.run("submit", *self._submission(job, max_queued, max_queued_per_owner, None))
+        reply = await line.run("submit", *self._submission(job, (max_queued, max_queued_per_owner), None))
         return submitted(reply, job, self._bounds)
 
     def _submission(
-        self, job: NewJob, max_queued: int, max_queued_per_owner: int, idempotency: IdempotencyKey | None
+        self, job: NewJob, limits: tuple[int, int], idempotency: IdempotencyKey | None
     ) -> Sequence[str | bytes | int]:
-        request, timeout = job.request.model_dump_json(), microseconds(job.timeout_s)
-        digest = _digest(job.owner, idempotency.key) if idempotency else ""
-        fingerprint = idempotency.fingerprint if idempotency else ""
-        about = (job.id, job.owner, job.kind, job.queue, timeout, request, job.label)
-        binding = (digest, fingerprint, self._idempotency_ttl_ms)
-        held = job.matrices
-        matrices = (held.a or b"", held.b or b"", held.product_bytes, microseconds(held.ttl_s))
-        room = (self._bounds.all_bytes, self._bounds.owner_bytes)
-        limits = (max_queued, max_queued_per_owner)
-        return (*about, *limits, *binding, *matrices, *room, job.batch, job.reply_to, *self._messages)
+        binding = ("", "", self._idempotency_ttl_ms)
+        if idempotency is not None:
+            binding = (_digest(job.owner, idempotency.key), idempotency.fingerprint, self._idempotency_ttl_ms)
+        return (*submission(job, limits, binding, self._bounds), *self._messages)
 
     def hold_key(self, owner: str, key: str, *, holder: str, hold_s: float) -> str | None:
         reply = self._run("hold_key", _digest(owner, key), holder, max(1, round(hold_s * 1000)))
@@ -266,7 +259,13 @@ class RedisLedger(Ledger):
             if not _JOB_ID.fullmatch(each.job_id):
                 raise JobNotFound
             kernel = each.outcome.kernel if isinstance(each.outcome, Outcome) else ""
-            about = (each.outcome.model_dump_json(), kernel, each.outcome.device, each.product or b"")
+            about = (
+                each.outcome.model_dump_json(),
+                kernel,
+                each.outcome.device,
+                each.product or b"",
+                " ".join(each.stored),
+            )
             flat += [each.job_id, each.attempt, *about]
         return [bool(taken) for taken in self._run("succeed", *flat)]
 

@@ -50,6 +50,7 @@ class Claim:
     shape: tuple[int, ...]
     owner: str
     ttl_s: float
+    later: bool = False  # it is made with the job that the matrix is for
     upload: str = ""  # the id whose claim reserved the room for these elements: it is given up for this one
 
     @property

@@ -8,6 +8,7 @@ claim for one on the contents.
 from __future__ import annotations
 
 import re
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, suppress
@@ -17,7 +18,7 @@ from itertools import chain
 from xxhash import xxh3_64_intdigest
 
 from jobs.errors import BodyTooLarge, DigestMismatch, InvalidMatrix, InvalidRequest, MatrixNotFound, StoreUnavailable
-from jobs.formats.elements import Array
+from jobs.formats.elements import Array, matrix_bytes
 from jobs.matrices.digest import PART, Digest, part_begin, part_of
 from jobs.matrices.index import Claim, Elements, MatrixIndex
 from jobs.matrices.interface import (
@@ -112,12 +113,13 @@ class IndexedMatrixStore(MatrixStore):
         name: str | None = None,
         expected_id: str | None = None,
         place: Place | None = None,
+        claimed_later: bool = False,
     ) -> MatrixWriter:
         """Raises BodyTooLarge for a matrix over the size limit, InvalidRequest for an `expected_id` that is none."""
         if expected_id is not None and not is_address(expected_id):
             raise InvalidRequest("The id of a matrix is the sha256 of its dtype, shape and contents: 64 hex digits.")
         matrix_id = new_id("up") if name is None else check_id(name)
-        claim = Claim(matrix_id, matrix_id, dtype, shape, owner, ttl_s)
+        claim = Claim(matrix_id, matrix_id, dtype, shape, owner, ttl_s, later=claimed_later)
         if claim.bytes > self._max_matrix_bytes:
             raise BodyTooLarge(f"The matrix has {claim.bytes} bytes; {self._max_matrix_bytes} are the most taken here.")
         return self._writer(claim, expected_id, place)
@@ -127,6 +129,9 @@ class IndexedMatrixStore(MatrixStore):
 
     def touch(self, matrix_id: str, *, owner: str, ttl_s: float) -> None:
         self.index.touch(check_id(matrix_id), owner, ttl_s)
+
+    def drop(self, matrix_id: str, dtype: DTypeName, shape: tuple[int, ...]) -> None:
+        self.remove(Elements(check_id(matrix_id), matrix_bytes(dtype, shape)))
 
     def delete(self, matrix_id: str, *, owner: str) -> None:
         orphan = self.index.release(check_id(matrix_id), owner)
@@ -161,7 +166,7 @@ class IndexedWriter(MatrixWriter):
         self._expected_id = expected_id
         self._missing_bytes = claim.bytes
         self._data = claim.data  # what the elements are kept under
-        self._is_leased = self._hasher is not None or claim.bytes > LEASED_FROM_BYTES
+        self._is_leased = not claim.later and (self._hasher is not None or claim.bytes > LEASED_FROM_BYTES)
         self._info = self._reserve()
         self._is_open = True
         try:
@@ -196,6 +201,9 @@ class IndexedWriter(MatrixWriter):
     def _reserve(self) -> MatrixInfo:
         """Claims an upload for as long as it may take; a large named matrix no longer than that, until it is whole."""
         claim = self._claim
+        if claim.later:
+            now = time.time()
+            return MatrixInfo(claim.id, claim.dtype, claim.shape, now, now + claim.ttl_s)
         if self._hasher is not None:
             claim = replace(claim, ttl_s=UPLOAD_LEASE_S)
         elif self._is_leased:
@@ -250,6 +258,8 @@ class IndexedWriter(MatrixWriter):
             return
         self._is_open = False
         self._drop()
+        if self._claim.later:
+            return
         with suppress(MatrixNotFound, StoreUnavailable):  # then the claim ends by itself, and the sweep finds the rest
             orphan = self._store.index.release(self._claim.id, self._claim.owner, made_at=self._info.created_at)
             if orphan is not None:  # the claim was still there, so no commit got through

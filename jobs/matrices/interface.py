@@ -147,11 +147,13 @@ class MatrixStore(ABC):
         name: str | None = None,
         expected_id: str | None = None,
         place: Place | None = None,
+        claimed_later: bool = False,
     ) -> MatrixWriter:
         """Reserves room and opens a writer. With `name` that is the id and nothing is hashed; without, the contents
         give it, and `expected_id` (of a PUT) must be what they give. Contents stored already are stored once more only
         in the books: each owner has a claim and a time of its own. `place`, of a named matrix of that type and shape,
-        is where it is written."""
+        is where it is written. `claimed_later`, of a named one: no room is reserved, for its claim is made when its
+        job is recorded; until then it is a leftover that `sweep` may remove, some minutes on."""
 
     @contextmanager
     def place(self, dtype: DTypeName, shape: tuple[int, ...]) -> Iterator[Place | None]:
@@ -166,6 +168,10 @@ class MatrixStore(ABC):
     @abstractmethod
     def touch(self, matrix_id: str, *, owner: str, ttl_s: float) -> None:
         """Puts the end of its time off to `ttl_s` from now, never nearer. Raises MatrixNotFound."""
+
+    @abstractmethod
+    def drop(self, matrix_id: str, dtype: DTypeName, shape: tuple[int, ...]) -> None:
+        """Removes the elements of a named matrix whose only claim was given up with its job, or never made."""
 
     @abstractmethod
     def delete(self, matrix_id: str, *, owner: str) -> None:

@@ -52,7 +52,7 @@ class Upload:
         if header.bytes > MEMORY_BYTES:
             self._writer = self._open()
 
-    def _open(self) -> MatrixWriter:
+    def _open(self, *, claimed_later: bool = False) -> MatrixWriter:
         to = self._owner
         return self._store.create(
             self.dtype,
@@ -61,6 +61,7 @@ class Upload:
             ttl_s=to.ttl_s,
             name=to.name,
             expected_id=to.expected_id,
+            claimed_later=claimed_later,
         )
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
@@ -92,6 +93,16 @@ class Upload:
     def is_open(self) -> bool:
         """Whether some of it is in the store, but not for good."""
         return self._writer is not None
+
+    @property
+    def waits(self) -> bool:
+        """Whether all of it is in memory still."""
+        return self._writer is None
+
+    def commit_for_job(self) -> None:
+        """Stores one that waits in memory, for a job whose record is to claim it. Raises as `commit`."""
+        self._writer = self._open(claimed_later=True)
+        self.commit()
 
     def commit(self) -> MatrixInfo:
         """Makes the matrix readable. Raises InvalidMatrix, DigestMismatch, StoreFull, StoreUnavailable."""

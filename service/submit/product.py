@@ -11,7 +11,7 @@ import orjson
 from jobs.errors import MatrixNotFound, OperandMissing, StoreUnavailable
 from jobs.ledger.interface import IdempotencyKey
 from jobs.matrices.packed import DIGEST_BYTES
-from jobs.models import Job, JobMatrices, MatmulRequest, NewJob, RandomSpec
+from jobs.models import Job, JobMatrices, MatmulRequest, NewJob, RandomSpec, StoredOperand
 from jobs.states import REDRIVABLE
 from service.bodies.reader import MatmulInput, Operand
 from service.bodies.uploads import Upload
@@ -106,26 +106,38 @@ class Submitter:
         )
 
     def _matrices(self, asked: MatmulInput, plan: ProductPlan) -> JobMatrices:
-        """Those that travel in the job's record."""
+        """Those that travel in the job's record, and the small ones that are stored for it."""
         settings = self.context.settings
         most = settings.record_matrix_bytes
         a, b = (self.operands.pack(operand) for operand in (asked.a, asked.b))
         product_bytes = plan.problem.product_bytes
         room = product_bytes + DIGEST_BYTES if product_bytes <= most else 0
-        return JobMatrices(a=a, b=b, product_bytes=room, ttl_s=settings.product_ttl_s)
+        stored = tuple(
+            StoredOperand(id=operand.name, dtype=operand.dtype, shape=operand.shape)
+            for operand, packed in ((asked.a, a), (asked.b, b))
+            if isinstance(operand, Upload) and packed is None and operand.waits
+        )
+        return JobMatrices(a=a, b=b, product_bytes=room, ttl_s=settings.product_ttl_s, stored=stored)
 
     def _stored(self, new: NewJob, asked: MatmulInput, key: IdempotencyKey | None) -> Receipt:
-        stored: list[str] = []
+        claimed: list[str] = []
+        for_job = {operand.id for operand in new.matrices.stored}
 
         def store() -> None:
             for operand, packed in ((asked.a, new.matrices.a), (asked.b, new.matrices.b)):
                 if isinstance(operand, Upload) and packed is None:
-                    stored.append(operand.commit().id)
+                    if operand.name in for_job:
+                        operand.commit_for_job()
+                    else:
+                        claimed.append(operand.commit().id)
 
         def drop() -> None:
-            for matrix_id in stored:
+            for matrix_id in claimed:
                 with suppress(MatrixNotFound, StoreUnavailable):
                     self.context.store.delete(matrix_id, owner=self.owner)
+            for operand in new.matrices.stored:
+                with suppress(StoreUnavailable):
+                    self.context.store.drop(operand.id, operand.dtype, operand.shape)
 
         return submit_job(self.context, new, key, store=store, drop=drop)
 

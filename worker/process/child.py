@@ -31,7 +31,7 @@ from jobs.fleet.registry import WorkerRegistry
 from jobs.ledger.interface import Claimed, Ledger, Success
 from jobs.matrices.factory import make_matrix_store
 from jobs.matrices.interface import MatrixStore
-from jobs.models import BenchmarkOutcome, JobError, product_id
+from jobs.models import BenchmarkOutcome, JobError, StoredOperand, product_id
 from jobs.process import settle_memory
 from jobs.queue import make_ledger
 from jobs.redis.client import connect
@@ -195,10 +195,13 @@ class Child:
             self._delete(product_id(claimed.job.id, claimed.attempt), claimed.job.owner)
 
     def _drop_inline_operands(self, claimed: Claimed) -> None:
-        """They came with the request and are of no more use; where this fails, their time runs out."""
-        for operand in claimed.job.record.operands:
-            if operand.source == "inline" and operand.matrix is not None:
-                self._delete(operand.matrix, claimed.job.owner)
+        """They came with the request and are of no more use. Their claims went with the job's success; what stays where
+        this fails is found by the sweep."""
+        for operand in _inline(claimed):
+            try:
+                self._store.drop(operand.id, operand.dtype, operand.shape)
+            except (StoreUnavailable, StoreFull) as error:
+                log.debug("an operand could not be removed", matrix=operand.id, reason=error.type)
 
     def _delete(self, matrix_id: str, owner: str) -> None:
         try:
@@ -240,9 +243,19 @@ def _errors_named(claimed: Sequence[Claimed]) -> Iterator[None]:
         raise JobFailed("The worker met an error it does not know; its log says more.") from error
 
 
+def _inline(claimed: Claimed) -> Sequence[StoredOperand]:
+    """The operands that came with the request and are in the store."""
+    return [
+        StoredOperand(id=operand.matrix, dtype=operand.dtype, shape=operand.shape)
+        for operand in claimed.job.record.operands
+        if operand.source == "inline" and operand.matrix is not None
+    ]
+
+
 def _success(claimed: Claimed, end: Multiplied | BenchmarkOutcome) -> Success:
     if isinstance(end, Multiplied):
-        return Success(claimed.job.id, claimed.attempt, end.outcome, end.packed)
+        stored = [operand.id for operand in _inline(claimed)]
+        return Success(claimed.job.id, claimed.attempt, end.outcome, end.packed, stored)
     return Success(claimed.job.id, claimed.attempt, end)
 
 

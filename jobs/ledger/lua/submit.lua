@@ -5,6 +5,8 @@ local max_queued, max_queued_per_owner = tonumber(ARGV[9]), tonumber(ARGV[10])
 local digest, fingerprint, bound_ms = unpack(ARGV, 11, 13)
 local a, b, product_bytes, ttl, most, most_of_owner = unpack(ARGV, 14, 19)
 local batch, reply_to = unpack(ARGV, 20, 21)
+local stored_bytes, stored_ttl = ARGV[22], ARGV[23]
+local STORED = 24 -- from here on id, element type, shape and bytes of each operand that is stored for this job
 local held = #a + #b + product_bytes
 
 if redis.call('EXISTS', job_key(id)) == 1 then
@@ -24,7 +26,7 @@ if read_counts('seq', 'waiting', 'number:' .. queue).waiting >= max_queued then
 elseif redis.call('ZCARD', state_key('queued', owner)) >= max_queued_per_owner then
   return {'quota_exceeded'}
 end
-local refused = charge_within(owner, held, tonumber(most), tonumber(most_of_owner))
+local refused = charge_within(owner, held + stored_bytes, tonumber(most), tonumber(most_of_owner))
 if refused then
   return refused
 end
@@ -53,6 +55,10 @@ if batch ~= '' then
 end
 if reply_to ~= '' then
   set(job, 'reply_to', reply_to)
+end
+for i = STORED, #ARGV - 2, 4 do
+  local matrix, dtype, shape, bytes = unpack(ARGV, i, i + 3)
+  new_matrix(matrix, owner, dtype, shape, bytes, matrix, at, at + stored_ttl)
 end
 write('ZADD', state_key('all', owner), seq, id)
 enqueue(job, at, '')

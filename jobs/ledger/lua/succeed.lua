@@ -1,9 +1,10 @@
 #!lua flags=allow-oom
--- running → succeeded, for each (id, attempt, outcome, kernel, device, product): 1, or 0 where the attempt does not own
+-- running → succeeded, for each (id, attempt, outcome, kernel, device, product, stored): 1, or 0 where the attempt does not own
 -- the job. A worker whose first try timed out on the way back asks again: the same attempt gets the same answer.
 local at = now()
 
-local function succeed(id, attempt, outcome, kernel, device, product)
+-- `stored`: ids of the operands that were stored for this job alone.
+local function succeed(id, attempt, outcome, kernel, device, product, stored)
   local job = read(id)
   if job and job.state == 'succeeded' and job.attempt == attempt then
     return 1
@@ -19,6 +20,9 @@ local function succeed(id, attempt, outcome, kernel, device, product)
   elseif job.in_record ~= '' then
     write('DEL', matrices_key(id))
   end
+  for matrix in string.gmatch(stored, '%S+') do
+    drop_claim(matrix, job.owner)
+  end
   hold(job, #product)
   set(job, 'outcome', outcome, 'device', device)
   if kernel ~= '' then -- a benchmark runs many
@@ -29,8 +33,8 @@ local function succeed(id, attempt, outcome, kernel, device, product)
 end
 
 local taken = {}
-for i = 2, #ARGV, 6 do
-  taken[#taken + 1] = succeed(unpack(ARGV, i, i + 5))
+for i = 2, #ARGV, 7 do
+  taken[#taken + 1] = succeed(unpack(ARGV, i, i + 6))
 end
 carry_out()
 return taken

@@ -62,6 +62,13 @@ local function set_claim(id, owner, made, ends, latest)
   redis.call('ZADD', claims, int(ends), id .. ' ' .. owner)
 end
 
+-- Makes a matrix with one claim, of one owner. Its bytes are charged already.
+local function new_matrix(id, owner, dtype, shape, bytes, data, made, ends)
+  redis.call('HSET', matrix_key(id), 'dtype', dtype, 'shape', shape, 'bytes', bytes, 'data', data,
+    'claim:' .. owner, int(made) .. ':' .. int(ends), 'until', int(ends))
+  redis.call('ZADD', claims, int(ends), id .. ' ' .. owner)
+end
+
 -- Takes a claim off the books. Returns {data, bytes} where it was the last, for the store to remove; else nil.
 local function drop_claim(id, owner)
   local key = matrix_key(id)

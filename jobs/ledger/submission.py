@@ -1,0 +1,33 @@
+"""A new job as lua/submit.lua takes it."""
+
+from __future__ import annotations
+
+from jobs.formats.elements import matrix_bytes
+from jobs.matrices.index import Bounds
+from jobs.models import NewJob
+from jobs.redis.clock import microseconds
+
+
+def submission(
+    job: NewJob, limits: tuple[int, int], binding: tuple[str, str, int], bounds: Bounds
+) -> tuple[str | bytes | int, ...]:
+    """The script's arguments, but for the message. `limits`: of jobs that wait, of all and of one owner; `binding`: the
+    digest of the Idempotency-Key ('' for none), the request's fingerprint, and for how many ms they stay bound."""
+    about = (job.id, job.owner, job.kind, job.queue, microseconds(job.timeout_s), job.request.model_dump_json())
+    held = job.matrices
+    matrices = (held.a or b"", held.b or b"", held.product_bytes, microseconds(held.ttl_s))
+    room = (bounds.all_bytes, bounds.owner_bytes)
+    return (
+        *(*about, job.label, *limits, *binding, *matrices, *room),
+        *(job.batch, job.reply_to, *_stored(job)),
+    )
+
+
+def _stored(job: NewJob) -> list[str | int]:
+    """The operands that are stored for the job: their bytes together, for how long, and what each is."""
+    operands = job.matrices.stored
+    sizes = [matrix_bytes(operand.dtype, operand.shape) for operand in operands]
+    stored: list[str | int] = [sum(sizes), microseconds(job.matrices.ttl_s)]
+    for operand, size in zip(operands, sizes, strict=True):
+        stored += [operand.id, operand.dtype, "x".join(map(str, operand.shape)), size]
+    return stored
