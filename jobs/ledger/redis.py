@@ -5,7 +5,6 @@ What is kept where is listed in `jobs/ledger/lua/common.lua`.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -46,8 +45,8 @@ from jobs.ledger.interface import (
     Requeued,
     Success,
 )
-from jobs.ledger.replies import claimed_job, event_of, job_of, refuse, row_and_job, submitted
-from jobs.ledger.submission import submission
+from jobs.ledger.replies import claimed_job, counts_of, event_of, job_of, refuse, row_and_job, submitted
+from jobs.ledger.submission import key_digest, submission
 from jobs.matrices.index import LUA_DIR as MATRICES_LUA_DIR
 from jobs.matrices.index import Bounds
 from jobs.models import Job, JobError, JobEvent, NewJob, Outcome, Progress
@@ -60,11 +59,6 @@ from jobs.states import JobState
 
 LUA_DIR = Path(__file__).parent / "lua"
 _JOB_ID = re.compile(r"[A-Za-z0-9_-]{1,100}", re.ASCII)  # no ':', so that no id names another kind of key
-
-
-def _digest(owner: str, key: str) -> str:
-    """What an Idempotency-Key is filed under: of fixed length, and another for each owner."""
-    return hashlib.sha256(f"{owner}\0{key}".encode()).hexdigest()
 
 
 class RedisLedger(Ledger):
@@ -108,21 +102,21 @@ class RedisLedger(Ledger):
     ) -> Sequence[str | bytes | int]:
         binding = ("", "", self._idempotency_ttl_ms)
         if idempotency is not None:
-            binding = (_digest(job.owner, idempotency.key), idempotency.fingerprint, self._idempotency_ttl_ms)
+            binding = (key_digest(job.owner, idempotency.key), idempotency.fingerprint, self._idempotency_ttl_ms)
         return (*submission(job, limits, binding, self._bounds), *self._messages)
 
     def hold_key(self, owner: str, key: str, *, holder: str, hold_s: float) -> str | None:
-        reply = self._run("hold_key", _digest(owner, key), holder, max(1, round(hold_s * 1000)))
+        reply = self._run("hold_key", key_digest(owner, key), holder, max(1, round(hold_s * 1000)))
         if reply[0] == b"in_use":
             raise IdempotencyKeyInUse
         return reply[1].decode() if reply[1:] and reply[1] else None
 
     def release_key(self, owner: str, key: str, *, holder: str) -> None:
-        self._run("release_key", _digest(owner, key), holder)
+        self._run("release_key", key_digest(owner, key), holder)
 
     @translated()
     def bound_job(self, owner: str, idempotency: IdempotencyKey) -> str | None:
-        name = f"{self._prefix}idem:{_digest(owner, idempotency.key)}"
+        name = f"{self._prefix}idem:{key_digest(owner, idempotency.key)}"
         found: Any = self._client.hmget(name, ["job", "fingerprint"])
         if None in found:
             return None
@@ -133,7 +127,7 @@ class RedisLedger(Ledger):
 
     @translated()
     def bind_key(self, owner: str, idempotency: IdempotencyKey, subject: str) -> None:
-        name = f"{self._prefix}idem:{_digest(owner, idempotency.key)}"
+        name = f"{self._prefix}idem:{key_digest(owner, idempotency.key)}"
         pipe = self._client.pipeline()
         pipe.hset(name, mapping={"job": subject, "fingerprint": idempotency.fingerprint})
         pipe.pexpire(name, self._idempotency_ttl_ms)
@@ -220,15 +214,7 @@ class RedisLedger(Ledger):
         pipe.hmget(f"{self._prefix}counts", ["waiting", "failed", "cancelled"])
         pipe.zcard(f"{self._prefix}leases")
         pipe.zcard(f"{self._prefix}finished")
-        counted, running, ended = pipe.execute()
-        queued, failed, cancelled = (int(value or 0) for value in counted)
-        return {
-            JobState.QUEUED: queued,
-            JobState.RUNNING: running,
-            JobState.SUCCEEDED: ended - failed - cancelled,
-            JobState.FAILED: failed,
-            JobState.CANCELLED: cancelled,
-        }
+        return counts_of(*pipe.execute())
 
     # ---- the worker's side ----
     def claim_batch(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 from jobs.errors import IdempotencyKeyReused, JobNotFound, QueueFull, QuotaExceeded, WrongState
@@ -12,6 +12,7 @@ from jobs.ledger.interface import Claimed, JobMessage
 from jobs.matrices.index import Bounds, no_room
 from jobs.matrices.packed import PackedMatrix
 from jobs.models import Job, JobEvent, NewJob
+from jobs.states import JobState
 
 
 def row_and_job(reply: Sequence[Any]) -> tuple[JobRow, Job]:
@@ -56,6 +57,18 @@ def event_of(entry: Sequence[Any]) -> JobEvent:
     event_id, flat = entry
     fields = dict(zip(flat[::2], flat[1::2], strict=True))
     return JobEvent(id=event_id.decode(), event=fields[b"event"].decode(), data=json.loads(fields[b"data"]))
+
+
+def counts_of(counted: Sequence[bytes | None], running: int, ended: int) -> Mapping[JobState, int]:
+    """How many jobs are in each state. `counted`: those that wait, failed, and were cancelled."""
+    queued, failed, cancelled = (int(value or 0) for value in counted)
+    return {
+        JobState.QUEUED: queued,
+        JobState.RUNNING: running,
+        JobState.SUCCEEDED: ended - failed - cancelled,
+        JobState.FAILED: failed,
+        JobState.CANCELLED: cancelled,
+    }
 
 
 def refuse(outcome: str, verb: str) -> NoReturn:

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
+
 from jobs.formats.elements import matrix_bytes
 from jobs.matrices.index import Bounds
 from jobs.models import NewJob
 from jobs.redis.clock import microseconds
+
+
+def key_digest(owner: str, key: str) -> str:
+    """What an Idempotency-Key is filed under: of fixed length, and another for each owner."""
+    return hashlib.sha256(f"{owner}\0{key}".encode()).hexdigest()
 
 
 def submission(

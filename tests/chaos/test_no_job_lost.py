@@ -23,6 +23,8 @@ from typing import Any
 
 import pytest
 
+from jobs.queue import make_ledger
+from jobs.settings import Settings
 from tools.played.api import http_client
 from tools.stack import Stack
 
@@ -174,9 +176,10 @@ def wrong_products(run: Run, succeeded: Mapping[int, str]) -> list[Any]:
 
 def done_twice(run: Run, succeeded: Iterable[str]) -> list[str]:
     """Jobs with any number of successful ends but one."""
-    with run.stack.redis.client() as redis:
-        ends = {job: redis.xrange(f"matmul:job:{job}:events") for job in succeeded}
-    return [job for job, events in ends.items() if sum(b"succeeded" in one.values() for _, one in events) != 1]
+    with run.stack.redis.client() as client:
+        ledger = make_ledger(Settings(), client)
+        ends = {job: [event.event for event in ledger.events(job)] for job in succeeded}
+    return [job for job, events in ends.items() if events.count("succeeded") != 1]
 
 
 def kill_workers_at_work(run: Run) -> None:

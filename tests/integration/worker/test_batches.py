@@ -225,5 +225,5 @@ def test_operands_go_when_the_job_succeeds_and_the_product_stays(bench: WorkerBe
     ids, _ = submitted(bench, 2)
     run(bench, ids[0])
     for job_id in ids:
-        kept: Any = bench.client.hkeys(f"{bench.settings.key_prefix}job:{job_id}:matrices")
-        assert kept == [b"c"]
+        kept: Any = bench.client.hgetall(f"{bench.settings.key_prefix}job:{job_id}:matrices")
+        assert [name for name, packed in kept.items() if packed] == [b"c"]
