@@ -4,7 +4,8 @@
 --   job:<id>              hash    the job: control fields, and JSON for its request, progress, outcome and error
 --   job:<id>:events       stream  its changes, where they are more than its record tells; goes EVENTS_TTL_S after its end
 --   job:<id>:findings     hash    what a benchmark has measured so far; survives attempts, goes with the job
---   job:<id>:matrices     hash    matrices in its record, packed (jobs/matrices/packed.py): operands a and b, product c
+--   job:<id>:matrices     hash    matrices in its record, packed (jobs/matrices/packed.py): operands a and b, '' once it
+--                                 succeeded, and product c
 --   packed                zset    ended jobs with matrices in their record, by the time when these go
 --   queued:<queue>        zset    queued jobs by publication number: the order their messages were sent in
 --   batch:<queue>:<key>   zset    those of them that may be computed in one launch, by the same number

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- running → succeeded, for each (id, attempt, outcome, kernel, device, product, stored): 1, or 0 where the attempt does not own
--- the job. A worker whose first try timed out on the way back asks again: the same attempt gets the same answer.
+-- running → succeeded, for each (id, attempt, outcome, kernel, device, product, stored): 1, or 0 where the attempt does
+-- not own the job. A worker whose first try timed out on the way back asks again: the same attempt gets the same answer.
 local at = now()
 
 -- `stored`: ids of the operands that were stored for this job alone.
