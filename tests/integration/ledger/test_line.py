@@ -11,9 +11,10 @@ import pytest
 from jobs.errors import StoreUnavailable
 from jobs.ledger.redis import RedisLedger
 from jobs.models import ANONYMOUS
+from jobs.redis.client import connect
 from jobs.redis.embedded import EmbeddedServer
 from jobs.redis.line import ScriptLine
-from tests.support.ledger.ledgers import connect, new_job, redis_ledger, settings_for
+from tests.support.ledger.ledgers import new_job, redis_ledger, settings_for
 
 pytestmark = pytest.mark.anyio
 LIMITS = {"max_queued": 50, "max_queued_per_owner": 50}
