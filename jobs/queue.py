@@ -25,6 +25,7 @@ from jobs.settings import Settings
 
 RUN_TASK = "matmul.run"  # args: job id, attempt
 QUEUES = ("gpu", "cpu")  # one for each device class; benchmarks have one for each model: `bench_queue`
+BENCH_PREFIX = "bench-"
 RECONNECT_S = 0.5
 
 # What a worker is started with beside the configuration: Celery has no settings for these. Workers need not know of
@@ -137,7 +138,11 @@ def _tasks() -> dict[str, Any]:
 
 def bench_queue(device_name: str) -> str:
     """Where benchmarks for devices of that model wait: a resumed one must not go on on another model."""
-    return "bench-" + re.sub(r"[^a-z0-9]+", "-", device_name.lower()).strip("-")
+    return BENCH_PREFIX + re.sub(r"[^a-z0-9]+", "-", device_name.lower()).strip("-")
+
+
+def is_bench_queue(queue: str) -> bool:
+    return queue.startswith(BENCH_PREFIX)
 
 
 def broker_prefix(settings: Settings) -> str:

@@ -100,7 +100,11 @@ class SlotMemories:
         status = os.fstat(fd)
         key = status.st_dev, status.st_ino  # the map keeps the inode, so no other gets its number
         with self._lock:
-            memory = self._kept.pop(key, None) or SlotMemory(fd, status.st_size)
+            memory = self._kept.get(key)
+        if memory is None:
+            memory = SlotMemory(fd, status.st_size)  # which takes long
+        with self._lock:
+            memory = self._kept.pop(key, memory)
             self._kept[key] = memory
             self._forget_gone()
             while len(self._kept) > MAX_KEPT or self.kept_bytes > self._max_bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -28,6 +28,7 @@ from worker.cpu.device import available_bytes, cpu_info, usable_cores
 from worker.cpu.environment import host_environment
 from worker.device.bench import Bench
 from worker.device.runner import HostOperand, Product, Runner, host_operands, verify_on_host
+from worker.device.turns import Turn, Turns, go_on
 
 # Products of fewer operations take one thread: waking others costs more than they save, and keeps cores from the
 # API and Redis beside this worker. About 360×360×360.
@@ -44,6 +45,8 @@ class CpuRunner(Runner):
         self._blas = ThreadpoolController().select(user_api="blas").lib_controllers
         self._use_threads(self._threads)
         self.device = cpu_info(self._threads)
+        self._turns = Turns()
+        self.max_bytes_under_way = (available_bytes() or 0) // 8
 
     def _use_threads(self, count: int) -> None:
         for library in self._blas:
@@ -57,16 +60,25 @@ class CpuRunner(Runner):
 
     @contextmanager
     def compute(
-        self, problem: Problem, choice: Choice, a: HostOperand, b: HostOperand, place: Place | None = None
+        self,
+        problem: Problem,
+        choice: Choice,
+        a: HostOperand,
+        b: HostOperand,
+        place: Place | None = None,
+        *,
+        wanted: Callable[[], None] = go_on,
     ) -> Iterator[Product]:
-        if place is None:
-            _admit(problem)
-        self._use_threads(self._threads if problem.flops >= ONE_THREAD_FLOPS else 1)
         elements = a.elements, b.elements
-        started = time.perf_counter()
-        c = multiply(problem, *elements, None if place is None else place.elements)
-        kernel_ms = (time.perf_counter() - started) * 1e3
-        yield CpuProduct(problem, a, b, c, kernel_ms=kernel_ms, place=place)
+        with self._turns.next(wanted) as turn:
+            turn.begin()
+            if place is None:
+                _admit(problem)
+            self._use_threads(self._threads if problem.flops >= ONE_THREAD_FLOPS else 1)
+            started = time.perf_counter()
+            c = multiply(problem, *elements, None if place is None else place.elements)
+            kernel_ms = (time.perf_counter() - started) * 1e3
+            yield CpuProduct(problem, a, b, c, kernel_ms=kernel_ms, place=place, turn=turn)
 
     def telemetry(self) -> Telemetry:
         return Telemetry()
@@ -112,7 +124,9 @@ class CpuProduct(Product):
         *,
         kernel_ms: float,
         place: Place | None = None,
+        turn: Turn,
     ) -> None:
+        self.turn = turn
         self._operands = a, b
         self._c = c
         self._place = place

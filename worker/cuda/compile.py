@@ -10,6 +10,7 @@ import os
 import tempfile
 from contextlib import suppress
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import cupy
@@ -31,15 +32,17 @@ class Compiler:
             self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._arch = _arch(str(cupy.cuda.Device().compute_capability))
         self._version = ".".join(map(str, nvrtc.getVersion()))
+        self._loading = Lock()
         self._modules: dict[Program, Any] = {}
         self._unkept: dict[Program, bytes] = {}  # binaries that the disk did not take
         self._known: set[Program] = set()  # that are compiled, here or on disk
 
     def function(self, program: Program, name: str) -> Any:
         """The `extern "C"` function `name`. Raises KernelUnavailable where the source does not compile."""
-        module = self._modules.get(program)
-        if module is None:
-            module = self._modules[program] = self._module(program)
+        with self._loading:
+            module = self._modules.get(program)
+            if module is None:
+                module = self._modules[program] = self._module(program)
         return module.get_function(name)
 
     def _module(self, program: Program) -> Any:

@@ -42,10 +42,14 @@ class StopWatch:
     def __exit__(self, *_: object) -> None:
         self._spans[-1][1].record()
 
-    def total_ms(self) -> float:
-        """Waits for the last span to end."""
+    def wait(self) -> None:
+        """Until all spans have ended."""
         for _, end in self._spans:
             end.synchronize()
+
+    def total_ms(self) -> float:
+        """Waits for the last span to end."""
+        self.wait()
         return float(sum(cupy.cuda.get_elapsed_time(start, end) for start, end in self._spans))
 
 

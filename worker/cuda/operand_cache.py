@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from dataclasses import dataclass
+from threading import Lock
 from typing import Generic, Protocol, TypeVar
 
 
@@ -32,45 +34,53 @@ class Operand(Protocol):
 C = TypeVar("C", bound=Copy)
 
 
+@dataclass(frozen=True, slots=True)
+class Kept(Generic[C]):
+    """A copy, and the digest of the bytes that were sent."""
+
+    copy: C
+    digest: int
+
+
 class OperandCache(Generic[C]):
-    """Recently used operands by content address, at most `limit_bytes` of them, and the digests they must have."""
+    """Recently used operands by content address, at most `limit_bytes` of them. For any threads."""
 
     def __init__(self, limit_bytes: int) -> None:
         self._limit_bytes = limit_bytes
-        self._kept: OrderedDict[str, tuple[C, int]] = OrderedDict()
+        self._lock = Lock()
+        self._kept: OrderedDict[str, Kept[C]] = OrderedDict()
         self.bytes = 0
 
-    def get(self, matrix_id: str) -> C | None:
-        kept = self._kept.get(matrix_id)
-        if kept is None:
-            return None
-        self._kept.move_to_end(matrix_id)
-        return kept[0]
-
-    def digest(self, matrix_id: str) -> int:
-        """Of the bytes that were sent, for one that is kept."""
-        return self._kept[matrix_id][1]
+    def get(self, matrix_id: str) -> Kept[C] | None:
+        with self._lock:
+            kept = self._kept.get(matrix_id)
+            if kept is not None:
+                self._kept.move_to_end(matrix_id)
+            return kept
 
     def keep(self, matrix_id: str, copy: C, digest: int) -> None:
         """Makes room by forgetting those not used for longest; one that alone is too large is not kept."""
         size = copy.layout.bytes
-        if size > self._limit_bytes or matrix_id in self._kept:
-            return
-        while self.bytes + size > self._limit_bytes:
-            _, (oldest, _) = self._kept.popitem(last=False)
-            self.bytes -= oldest.layout.bytes
-        self._kept[matrix_id] = copy, digest
-        self.bytes += size
+        with self._lock:
+            if size > self._limit_bytes or matrix_id in self._kept:
+                return
+            while self.bytes + size > self._limit_bytes:
+                _, oldest = self._kept.popitem(last=False)
+                self.bytes -= oldest.copy.layout.bytes
+            self._kept[matrix_id] = Kept(copy, digest)
+            self.bytes += size
 
     def drop(self, matrix_id: str) -> None:
         """Forgets one that is not to be trusted. Harmless where it is not kept."""
-        kept = self._kept.pop(matrix_id, None)
-        if kept is not None:
-            self.bytes -= kept[0].layout.bytes
+        with self._lock:
+            kept = self._kept.pop(matrix_id, None)
+            if kept is not None:
+                self.bytes -= kept.copy.layout.bytes
 
     def clear(self) -> None:
-        self._kept.clear()
-        self.bytes = 0
+        with self._lock:
+            self._kept.clear()
+            self.bytes = 0
 
 
 class Copies(Generic[C]):

@@ -26,6 +26,7 @@ from worker.cuda.compile import Compiler
 from worker.cuda.memory import DeviceMatrix, Staging, StopWatch, download
 from worker.cuda.operand_cache import Copies
 from worker.device.runner import HostOperand, Product, gathered, host_operands, verify_on_host
+from worker.device.turns import Turn
 
 
 class Times:
@@ -44,9 +45,10 @@ class CudaProduct(Product):
 
     _times: Times
 
-    def __init__(self, operands: tuple[HostOperand, HostOperand], copies: Copies[DeviceMatrix]) -> None:
+    def __init__(self, operands: tuple[HostOperand, HostOperand], copies: Copies[DeviceMatrix], turn: Turn) -> None:
         self._operands = operands
         self._copies = copies
+        self.turn = turn
 
     def keep_operands(self) -> None:
         self._copies.keep()
@@ -70,8 +72,9 @@ class ProductBroughtBack(CudaProduct):
         c: DeviceMatrix,
         staging: Staging,
         times: Times,
+        turn: Turn,
     ) -> None:
-        super().__init__(operands, copies)
+        super().__init__(operands, copies, turn)
         self._times = times
         self._bytes = gathered(staging.download(c, times.back))
         self._digest = digest_of(self._bytes)
@@ -104,9 +107,10 @@ class ProductOnDevice(CudaProduct):
         staging: Staging,
         compiler: Compiler,
         place: Place | None,
+        turn: Turn,
     ) -> None:
         """`place`, whose memory is registered with CUDA, is where the product is to be stored."""
-        super().__init__(operands, copies)
+        super().__init__(operands, copies, turn)
         self._c = matrices[2]
         self._staging = staging
         self._compiler = compiler

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from math import prod
+from threading import local
 from typing import Any
 
 import cupy
@@ -41,12 +42,21 @@ from worker.cuda.programs import programs_of
 from worker.cuda.sources import Program
 from worker.device.bench import Bench
 from worker.device.runner import HostOperand, Product, Runner
+from worker.device.turns import Turn, Turns, go_on
 
 # Below so many elements in all three matrices the check is quicker on the CPU than a launch and copies are.
 HOST_CHECK_ELEMENTS = 3 << 16
 SPARE_BYTES = 192 << 20  # left free beside the matrices: cuBLAS's workspace, the check's vectors and sums
 
 log = structlog.get_logger(__name__)
+
+
+class _OfThread(local):
+    """What each thread has of its own."""
+
+    def __init__(self) -> None:
+        self.stream = cupy.cuda.Stream(non_blocking=True)  # waits for no other
+        self.staging = Staging()
 
 
 class CudaRunner(Runner):
@@ -60,9 +70,11 @@ class CudaRunner(Runner):
             self._prepared = PreparedKernels(self.compiler)
             self._cublas = Cublas(self.compiler)
             self._clock = KernelClock(self.compiler)
-            self._staging = Staging()
+            self._turns, self._of_thread = Turns(), _OfThread()
             self._page_locks = PageLocks(cupy.cuda.runtime)
-            kept_bytes = int(settings.device_cache_share * cupy.cuda.runtime.memGetInfo()[1])
+            device_bytes = cupy.cuda.runtime.memGetInfo()[1]
+            self.max_bytes_under_way = device_bytes // 8
+            kept_bytes = int(settings.device_cache_share * device_bytes)
             self.cache: OperandCache[DeviceMatrix] = OperandCache(kept_bytes)
             self._telemetry = GpuTelemetry(self.device.uuid)
 
@@ -86,14 +98,21 @@ class CudaRunner(Runner):
 
     @contextmanager
     def compute(
-        self, problem: Problem, choice: Choice, a: HostOperand, b: HostOperand, place: Place | None = None
+        self,
+        problem: Problem,
+        choice: Choice,
+        a: HostOperand,
+        b: HostOperand,
+        place: Place | None = None,
+        *,
+        wanted: Callable[[], None] = go_on,
     ) -> Iterator[Product]:
-        with device_faults():
-            product = self._computed_if_it_fits(problem, choice, a, b, place)
+        with device_faults(), self._of_thread.stream, self._turns.next(wanted) as turn:
+            product = self._computed_if_it_fits(problem, choice, a, b, place, turn)
             if product is None:
                 log.warning("the device's memory was full; kept operands are dropped and the product tried again")
                 self._free_all()
-                product = self._compute(problem, choice, a, b, place)
+                product = self._compute(problem, choice, a, b, place, turn)
             yield product
 
     @contextmanager
@@ -127,16 +146,16 @@ class CudaRunner(Runner):
             cupy.get_default_pinned_memory_pool().free_all_blocks()
 
     def _computed_if_it_fits(
-        self, problem: Problem, choice: Choice, a: HostOperand, b: HostOperand, place: Place | None
+        self, problem: Problem, choice: Choice, a: HostOperand, b: HostOperand, place: Place | None, turn: Turn
     ) -> Product | None:
         """None where memory ran out. The error is let go here: it would hold on to what was allocated before it."""
         try:
-            return self._compute(problem, choice, a, b, place)
+            return self._compute(problem, choice, a, b, place, turn)
         except cupy.cuda.memory.OutOfMemoryError:
             return None
 
     def _compute(
-        self, problem: Problem, choice: Choice, a: HostOperand, b: HostOperand, place: Place | None
+        self, problem: Problem, choice: Choice, a: HostOperand, b: HostOperand, place: Place | None, turn: Turn
     ) -> Product:
         self._admit(problem, (a, b))
         copying = StopWatch()
@@ -149,12 +168,16 @@ class CudaRunner(Runner):
         on_c = allocate(product_layout(problem))
         matrices = on_a, on_b, on_c
         copies = Copies(self.cache, (a, b), (on_a, on_b))
+        staging = self._of_thread.staging
         elements = problem.batch * problem.m * problem.n + prod(a.shape) + prod(b.shape)
         if elements <= HOST_CHECK_ELEMENTS:
+            turn.begin()
             times = Times(self._multiplied_ms(problem, choice, matrices), copying)
-            return ProductBroughtBack(problem, (a, b), copies, on_c, self._staging, times)
+            return ProductBroughtBack(problem, (a, b), copies, on_c, staging, times, turn)
         to = place if place is not None and self._page_locks.lock(place.memory) else None
-        product = ProductOnDevice(problem, (a, b), copies, matrices, self._staging, self.compiler, to)
+        product = ProductOnDevice(problem, (a, b), copies, matrices, staging, self.compiler, to, turn)
+        copying.wait()  # others may have the cores until the operands are there
+        turn.begin()
         kernel_ms = self._multiplied_ms(problem, choice, matrices, meanwhile=product.prepare_check)
         product.computed(Times(kernel_ms, copying))
         return product
@@ -179,8 +202,8 @@ class CudaRunner(Runner):
     def _on_device(self, problem: Problem, operand: HostOperand, copying: StopWatch) -> DeviceMatrix:
         """The operand's copy on the device: kept from an earlier job, or made now."""
         if operand.id is not None and (kept := self.cache.get(operand.id)) is not None:
-            operand.known_digest(self.cache.digest(operand.id))
-            return kept
+            operand.known_digest(kept.digest)
+            return kept.copy
         matrix = allocate(operand_layout(problem.dtype, operand.shape))
         self._page_locks.lock(operand.memory)
         with copying:

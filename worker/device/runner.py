@@ -27,6 +27,7 @@ from worker.check.checked import Checkable, HostProduct
 from worker.check.elements import core
 from worker.check.host_matrix import HostMatrix
 from worker.device.bench import Bench
+from worker.device.turns import Turn, go_on
 
 
 class HostOperand:
@@ -93,9 +94,11 @@ class StoredOperand(HostOperand):
 
 
 class Product(ABC):
-    """A product on its device, with its operands still at hand for the check."""
+    """A product on its device, with its operands still at hand for the check. Until its `turn` ends, no other product
+    has the device's cores."""
 
     matrices: Checkable
+    turn: Turn
 
     @property
     @abstractmethod
@@ -142,9 +145,10 @@ def gathered(chunks: Iterator[memoryview]) -> bytearray:
 
 
 class Runner(ABC):
-    """One device. For use by one thread."""
+    """One device. Several threads may have products computed; all else is for one thread, while there are none."""
 
     device: DeviceInfo
+    max_bytes_under_way: int  # of the matrices of products that are under way at once
 
     @property
     def kernels(self) -> tuple[str, ...]:
@@ -165,10 +169,20 @@ class Runner(ABC):
 
     @abstractmethod
     def compute(
-        self, problem: Problem, choice: Choice, a: HostOperand, b: HostOperand, place: Place | None = None
+        self,
+        problem: Problem,
+        choice: Choice,
+        a: HostOperand,
+        b: HostOperand,
+        place: Place | None = None,
+        *,
+        wanted: Callable[[], None] = go_on,
     ) -> AbstractContextManager[Product]:
         """The product, as long as the context lasts. `place` is where it is to be stored; the device may compute it
-        there. Raises OutOfDeviceMemory, KernelUnavailable, DeviceFault."""
+        there. `wanted` is called while the product waits for others; what it raises ends the wait.
+
+        Raises OutOfDeviceMemory, KernelUnavailable, DeviceFault.
+        """
 
     @abstractmethod
     def telemetry(self) -> Telemetry:

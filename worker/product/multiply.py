@@ -71,7 +71,7 @@ def multiply(
             _operand(request.a, claimed.a, store) as a,
             _operand(request.b, claimed.b, store) as b,
             _place(claimed, problem, store) as place,
-            runner.compute(problem, choice, a, b, place) as product,
+            runner.compute(problem, choice, a, b, place, wanted=check_ownership) as product,
         ):
             check_ownership()
             with _copies_dropped_on_damage(product):
@@ -146,9 +146,11 @@ def verified(
     """The operands' digests come after the check: what changed while it read them is seen too."""
     if request.verify == "off":
         product.verify_operands()
+        product.turn.end()
         return NOT_CHECKED
     verification = check(problem, choice.kernel.accuracy[problem.dtype], product.matrices, rng)
     product.verify_operands()
+    product.turn.end()
     if not verification.passed:
         raise _failed_check(choice, problem, product, verification)
     product.keep_operands()

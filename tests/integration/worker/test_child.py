@@ -48,6 +48,7 @@ def run(bench: WorkerBench, happens: Callable[[RedisLedger, str], object]) -> st
     child = Child(bench.settings, CpuRunner(bench.settings), ledger, bench.store)
     job_id = bench.submit(np.ones((2, 3), np.float32), np.ones((3, 4), np.float32))
     child.run(job_id, 1)
+    child.wait_until_idle()
     child.heartbeat.stop()
     return job_id
 

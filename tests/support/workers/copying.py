@@ -17,6 +17,7 @@ from worker.cpu.blas import multiply
 from worker.cpu.runner import CpuProduct, CpuRunner
 from worker.cuda.operand_cache import Copies, OperandCache
 from worker.device.runner import HostOperand, Product
+from worker.device.turns import Turn, go_on
 
 
 def flip(array: Array, *, position: int = 0) -> None:
@@ -39,9 +40,16 @@ class FaultyRunner(CpuRunner):
 
     @contextmanager
     def compute(
-        self, problem: Problem, choice: Choice, a: HostOperand, b: HostOperand, place: Place | None = None
+        self,
+        problem: Problem,
+        choice: Choice,
+        a: HostOperand,
+        b: HostOperand,
+        place: Place | None = None,
+        *,
+        wanted: Callable[[], None] = go_on,
     ) -> Iterator[Product]:
-        with super().compute(problem, choice, a, b, place) as product:
+        with super().compute(problem, choice, a, b, place, wanted=wanted) as product:
             assert isinstance(product, CpuProduct)
             c, store = product._c, product.store
             self._after_product(c)
@@ -78,28 +86,38 @@ class CopyingRunner(CpuRunner):
 
     @contextmanager
     def compute(
-        self, problem: Problem, choice: Choice, a: HostOperand, b: HostOperand, place: Place | None = None
+        self,
+        problem: Problem,
+        choice: Choice,
+        a: HostOperand,
+        b: HostOperand,
+        place: Place | None = None,
+        *,
+        wanted: Callable[[], None] = go_on,
     ) -> Iterator[Product]:
         copies = [self._copy(operand) for operand in (a, b)]
+        turn = self._turns.next(wanted)
         c = multiply(problem, copies[0].elements, copies[1].elements)
         sent = [
             HostOperand(copy.elements, operand.id, operand.expected_digest)
             for operand, copy in zip((a, b), copies, strict=True)
         ]
-        yield _CopiedProduct(problem, sent[0], sent[1], c, Copies(self.cache, sent, copies))
+        yield _CopiedProduct(problem, sent[0], sent[1], c, Copies(self.cache, sent, copies), turn)
 
     def _copy(self, operand: HostOperand) -> HostCopy:
         kept = None if operand.id is None else self.cache.get(operand.id)
-        if kept is not None and operand.id is not None:
-            operand.known_digest(self.cache.digest(operand.id))
-            return kept
+        if kept is not None:
+            operand.known_digest(kept.digest)
+            return kept.copy
         self.uploads += 1
         return HostCopy(self.upload(operand.elements), _Layout(operand.elements.nbytes))
 
 
 class _CopiedProduct(CpuProduct):
-    def __init__(self, problem: Problem, a: HostOperand, b: HostOperand, c: Array, copies: Copies[HostCopy]) -> None:
-        super().__init__(problem, a, b, c, kernel_ms=1.0)
+    def __init__(
+        self, problem: Problem, a: HostOperand, b: HostOperand, c: Array, copies: Copies[HostCopy], turn: Turn
+    ) -> None:
+        super().__init__(problem, a, b, c, kernel_ms=1.0, turn=turn)
         self._copies = copies
 
     def keep_operands(self) -> None:

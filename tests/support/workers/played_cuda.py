@@ -27,6 +27,7 @@ from kernels.model.numerics import Problem
 from tests.support.stores import StoreBench, fresh_name, make_bench, numbers
 from worker.cpu.blas import multiply
 from worker.device.runner import StoredOperand
+from worker.device.turns import Turns
 
 calls: list[str] = []
 faults: dict[str, bool] = {}  # "download": the next one flips a bit; "register": it is refused
@@ -124,7 +125,8 @@ class Way:
     def _computed(self, problem: Problem, a: StoredOperand, b: StoredOperand) -> MatrixInfo:
         store, shape, dtype = self._bench.store, problem.product_shape, problem.product_dtype
         with store.place(dtype, shape) as place:
-            product = self._runner._compute(problem, None, a, b, place)
+            turn = Turns().next()
+            product = self._runner._compute(problem, None, a, b, place, turn)
             product.verify_operands()
             product.keep_operands()
             name = fresh_name()
@@ -151,14 +153,13 @@ class Way:
 
 def main() -> None:
     runtime = install()
-    from worker.cuda.memory import Staging
     from worker.cuda.operand_cache import OperandCache
     from worker.cuda.page_locks import PageLocks
-    from worker.cuda.runner import CudaRunner
+    from worker.cuda.runner import CudaRunner, _OfThread
 
     class PlayedRunner(CudaRunner):
         def __init__(self) -> None:
-            self.compiler, self._staging = Compiler(), Staging()  # type: ignore[assignment]  # as one
+            self.compiler, self._of_thread = Compiler(), _OfThread()  # type: ignore[assignment]  # as one
             self.cache = OperandCache(1 << 30)
             self._page_locks = PageLocks(runtime)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from worker.cpu import device as cpu_device
 from worker.cpu.runner import CpuRunner
 from worker.device.retry import retry_until
 from worker.device.runner import HostOperand, Product
+from worker.device.turns import go_on
 from worker.process.main import main, prepare_environment
 from worker.process.readiness import NotReady, prove
 
@@ -39,9 +40,16 @@ class WrongInOneElement(CpuRunner):
 
     @contextmanager
     def compute(
-        self, problem: Problem, choice: Choice, a: HostOperand, b: HostOperand, place: Place | None = None
+        self,
+        problem: Problem,
+        choice: Choice,
+        a: HostOperand,
+        b: HostOperand,
+        place: Place | None = None,
+        *,
+        wanted: Callable[[], None] = go_on,
     ) -> Iterator[Product]:
-        with super().compute(problem, choice, a, b, place) as product:
+        with super().compute(problem, choice, a, b, place, wanted=wanted) as product:
             if problem.dtype == "int8" and problem.m > 100:
                 product._c[-1, -1] += 1  # type: ignore[attr-defined]  # it is in this process's memory
             yield product

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from worker.cuda.operand_cache import Copies, OperandCache
+from worker.cuda.operand_cache import Copies, Kept, OperandCache
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +44,12 @@ def test_what_is_dropped_is_gone_and_its_room_is_free() -> None:
     first, second = of_size(60), of_size(60)
     cache.keep("a", first, 7)
     cache.keep("a", second, 7)
-    assert cache.get("a") is first
+    assert cache.get("a") == Kept(first, 7)
     cache.drop("a")
     cache.drop("a")
     assert cache.get("a") is None and cache.bytes == 0
     cache.keep("a", second, 7)
-    assert cache.get("a") is second and cache.bytes == 60
+    assert cache.get("a") == Kept(second, 7) and cache.bytes == 60
 
 
 def test_copies_count_only_once_they_are_kept_and_are_dropped_together() -> None:
@@ -58,6 +58,7 @@ def test_copies_count_only_once_they_are_kept_and_are_dropped_together() -> None
     copies = Copies(cache, (Operand("a", 1), Operand(None)), (of_size(20), of_size(30)))
     assert cache.get("a") is None
     copies.keep()
-    assert cache.get("a") is not None and cache.digest("a") == 1 and cache.bytes == 30
+    kept = cache.get("a")
+    assert kept is not None and kept.digest == 1 and cache.bytes == 30
     Copies(cache, (Operand("a"), Operand("b")), (of_size(20), of_size(10))).drop()
     assert cache.get("a") is None and cache.get("b") is None and cache.bytes == 0
