@@ -97,12 +97,12 @@ class Settings(BaseSettings):
         ge=1,
         description="Most small jobs of one kind that a worker computes in one launch; 1: each alone.",
     )
-    jobs_under_way: int = Field(
-        3,
+    jobs_under_way: int | None = Field(
+        None,
         ge=1,
         le=16,
         description="Most products that a worker has under way at once: one is computed while others are copied. "
-        "1: one after the other.",
+        "Unset: 3 on a GPU, 1 on a CPU.",
     )
     store_free_bytes: int | None = Field(
         None,

@@ -72,8 +72,8 @@ class Slots:
     def take(self, size: int, path: Path) -> Slot | None:
         """A free slot for `size` bytes, the one given back last, renamed to `path`; None where there is none."""
         length = slot_length(size)
-        for free in reversed(self._all_free()):
-            if free.length != length or (file := open_locked(self._free / free.name, EXCLUSIVE)) is None:
+        for free in reversed(self._all_free(length)):
+            if (file := open_locked(self._free / free.name, EXCLUSIVE)) is None:
                 continue
             if self._claimed(file, free, path):
                 return Slot(self, file, path, length)
@@ -153,12 +153,15 @@ class Slots:
     def free_bytes(self) -> int:
         return sum(free.length for free in self._all_free())
 
-    def _all_free(self) -> list[_Free]:
-        """In the order in which they were given back."""
+    def _all_free(self, length: int | None = None) -> list[_Free]:
+        """Those of one length or all, in the order in which they were given back."""
         try:
             names = os.listdir(self._free)
         except FileNotFoundError:
             return []
+        if length is not None:
+            begin = f"{length}."
+            names = [name for name in names if name.startswith(begin)]
         matches = [match for name in names if (match := _NAME.fullmatch(name))]
         return sorted((_Free(int(m[1]), int(m[2], 16), m[0]) for m in matches), key=lambda free: free.since_ns)
 

@@ -40,6 +40,8 @@ SPARE_BYTES = 256 << 20  # left free beside a product: blocks of it in other typ
 class CpuRunner(Runner):
     """`cpu_blas` in this process."""
 
+    jobs_under_way = 1  # one that is computed has all cores
+
     def __init__(self, settings: Settings) -> None:
         self._threads = settings.cpu_threads or usable_cores()
         self._blas = ThreadpoolController().select(user_api="blas").lib_controllers

@@ -26,6 +26,7 @@ from worker.cuda.bench.bench import CudaBench
 from worker.cuda.bench.ceilings import CoreRoofs
 from worker.cuda.bench.environment import cuda_environment
 from worker.cuda.bench.library_ceilings import LibraryRoofs
+from worker.cuda.check.read_back import read_back_bytes
 from worker.cuda.compile import Compiler
 from worker.cuda.cublas import Cublas
 from worker.cuda.device.faults import device_faults
@@ -61,6 +62,8 @@ class _OfThread(local):
 
 class CudaRunner(Runner):
     """The GPU that CUDA_VISIBLE_DEVICES leaves to this process."""
+
+    jobs_under_way = 3  # one on its way there, one computed, one on its way back
 
     def __init__(self, settings: Settings) -> None:
         with device_faults():
@@ -212,15 +215,15 @@ class CudaRunner(Runner):
 
     def _admit(self, problem: Problem, operands: tuple[HostOperand, HostOperand]) -> None:
         """Raises OutOfDeviceMemory, before anything is allocated, for what cannot fit."""
-        need = product_layout(problem).bytes + SPARE_BYTES
+        of_product = product_layout(problem).bytes + read_back_bytes(problem.product_bytes) + SPARE_BYTES
+        need = of_product
         for operand in operands:
             if operand.id is None or self.cache.get(operand.id) is None:
                 need += operand_layout(problem.dtype, operand.shape).bytes
         if need <= _free_bytes():
             return
         self._free_all()
-        need = product_layout(problem).bytes + SPARE_BYTES
-        need += sum(operand_layout(problem.dtype, operand.shape).bytes for operand in operands)
+        need = of_product + sum(operand_layout(problem.dtype, operand.shape).bytes for operand in operands)
         if need > (free := _free_bytes()):
             raise OutOfDeviceMemory(
                 f"The product needs {need} bytes on the device, which has {free} free; make it smaller or try later."

@@ -149,6 +149,7 @@ class Runner(ABC):
 
     device: DeviceInfo
     max_bytes_under_way: int  # of the matrices of products that are under way at once
+    jobs_under_way: int  # how many of those it is worth having
 
     @property
     def kernels(self) -> tuple[str, ...]:

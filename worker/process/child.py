@@ -71,7 +71,8 @@ class Child:
         self._ledger = ledger
         self._store = store
         self._loans = DeviceLoans()
-        self._threads, self._room = JobThreads(settings.jobs_under_way), Room(runner.max_bytes_under_way)
+        self._jobs_under_way = settings.jobs_under_way or runner.jobs_under_way
+        self._threads, self._room = JobThreads(self._jobs_under_way), Room(runner.max_bytes_under_way)
         self._lease = LeaseKeeper(ledger, settings)
         client = connect(settings)
         self._registry = WorkerRegistry(client, prefix=settings.key_prefix)
@@ -103,7 +104,7 @@ class Child:
             claimed = retry_until(lambda: self._claim(job_id, attempt), timeout_s=CLAIM_TIMEOUT_S)
             if not claimed:
                 log.debug("a message came for a job that is not waiting", job=job_id, attempt=attempt)
-            elif alone or _is_small(claimed[0]):
+            elif alone or self._jobs_under_way == 1 or _is_small(claimed[0]):
                 self._work(claimed)
             else:
                 self._threads.start(lambda: self._work_in_thread(claimed))

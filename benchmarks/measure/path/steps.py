@@ -59,8 +59,8 @@ class Steps:
 
     def _computed(self, manage: Callable[..., AbstractContextManager[Any]]) -> Callable[..., Any]:
         @contextmanager
-        def computed(*given: Any) -> Iterator[Any]:
-            with manage(*given) as product:
+        def computed(*given: Any, **named: Any) -> Iterator[Any]:
+            with manage(*given, **named) as product:
                 self._ready_at = time.perf_counter()
                 yield product
 
@@ -90,7 +90,7 @@ class Steps:
 
 
 def medians(records: Iterator[JobRecord], settings: Settings) -> Iterator[dict[str, float]]:
-    store, runner = make_matrix_store(settings), make_runner(settings)
+    store, runner = make_matrix_store(settings, keeps_maps=True), make_runner(settings)
     steps, choices, rng = Steps(store, runner), AutoChoices(runner), np.random.default_rng()
     with connect(settings) as client:
         model = measured_model(runner.device)

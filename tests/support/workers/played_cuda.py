@@ -153,6 +153,7 @@ class Way:
 
 def main() -> None:
     runtime = install()
+    from worker.cuda.check import read_back
     from worker.cuda.operand_cache import OperandCache
     from worker.cuda.page_locks import PageLocks
     from worker.cuda.runner import CudaRunner, _OfThread
@@ -172,6 +173,7 @@ def main() -> None:
             arrays[2][:] = multiply(problem, arrays[0], arrays[1])
             return 1.0
 
+    read_back.PARTS = 2048  # pieces that a test has room for
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     url, prefix, directory = sys.argv[1:]
     way = Way(make_bench("slots", url, prefix, Path(directory)), PlayedRunner())
