@@ -102,7 +102,7 @@ class Settings(BaseSettings):
         ge=1,
         le=16,
         description="Most products that a worker has under way at once: one is computed while others are copied. "
-        "Unset: 3 on a GPU, 1 on a CPU.",
+        "Unset: 4 on a GPU, 1 on a CPU.",
     )
     store_free_bytes: int | None = Field(
         None,

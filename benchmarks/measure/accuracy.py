@@ -31,7 +31,7 @@ from kernels.model.numerics import AccuracyName, DTypeName, Problem
 from kernels.selection.choose import choose
 from worker.cpu.environment import dated_environment
 from worker.device.runner import HostOperand, Runner, gathered
-from worker.process.child import make_runner
+from worker.process.start import make_runner
 
 SIZES = (2048, 4096, 8192)
 EMULATED = ("fp32_emulated", *(f"fp32_emulated:min_products={min_products}" for min_products in (7, 8, 10)))

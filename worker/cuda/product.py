@@ -20,7 +20,7 @@ from worker.cuda.check.checked import DeviceProduct
 from worker.cuda.check.digest_plan import stored_bytes
 from worker.cuda.check.matrix import MatrixOnDevice
 from worker.cuda.check.product_digests import ProductDigests
-from worker.cuda.check.read_back import digests_read_back
+from worker.cuda.check.read_back import ReadBack
 from worker.cuda.check.sketch import NO_DIGESTS, digestible
 from worker.cuda.compile import Compiler
 from worker.cuda.memory import DeviceMatrix, Staging, StopWatch, download
@@ -152,12 +152,14 @@ class ProductOnDevice(CudaProduct):
         if self._place is None:
             super().store(writer)
             return
-        address = self._place.memory.address
+        address, size = self._place.memory.address, stored_bytes(self._c.layout)
         try:
-            download(self._c, address, self._times.back)
-            parts = digests_read_back(self._compiler, address, stored_bytes(self._c.layout))
+            back = ReadBack(self._compiler, address, size, self._staging.second_stream)
+            download(self._c, address, self._times.back, back.arrives)
+            parts = back.parts()
         finally:
-            cupy.cuda.get_current_stream().synchronize()  # nothing may still be written when the slot is given back
+            for stream in (cupy.cuda.get_current_stream(), self._staging.second_stream):
+                stream.synchronize()  # nothing may still be written or read when the slot is given back
         writer.fill(parts)
 
 

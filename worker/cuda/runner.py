@@ -63,7 +63,7 @@ class _OfThread(local):
 class CudaRunner(Runner):
     """The GPU that CUDA_VISIBLE_DEVICES leaves to this process."""
 
-    jobs_under_way = 3  # one on its way there, one computed, one on its way back
+    jobs_under_way = 4  # one on its way there, one computed, two on their way back
 
     def __init__(self, settings: Settings) -> None:
         with device_faults():

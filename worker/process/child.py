@@ -6,12 +6,10 @@ Celery spawns it, and spawns another when it ends. CUDA lives here alone, never 
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import NoReturn
 
 import numpy as np
 import structlog
@@ -30,23 +28,19 @@ from jobs.errors import (
 from jobs.fleet.measured import MeasuredShapes
 from jobs.fleet.registry import WorkerRegistry
 from jobs.ledger.interface import Claimed, Ledger, Success
-from jobs.matrices.factory import make_matrix_store
 from jobs.matrices.interface import MatrixStore
 from jobs.models import BenchmarkOutcome, JobError, MatmulRequest, product_id
-from jobs.process import settle_memory
-from jobs.queue import make_ledger
 from jobs.redis.client import connect
 from jobs.settings import Settings
 from kernels.selection.ahead import warm_up
 from worker.benchmark.job import benchmark
-from worker.cpu.runner import CpuRunner
 from worker.device.model import measured_model
 from worker.device.retry import retry_until
 from worker.device.runner import Runner
 from worker.process.device_loans import DeviceLoans
 from worker.process.heartbeat import Heartbeat
 from worker.process.job_threads import JobThreads, Room
-from worker.process.lease import EXIT_FAULT, EXIT_NOT_READY, Hold, LeaseKeeper
+from worker.process.lease import EXIT_FAULT, Hold, LeaseKeeper
 from worker.process.readiness import prove
 from worker.process.spare_time import SpareTime
 from worker.product.batch import multiply_batch
@@ -55,7 +49,6 @@ from worker.product.multiply import Multiplied, multiply
 CLAIM_TIMEOUT_S = 5.0  # a message given up on is sent again by the sweeper
 WORK_TIMEOUT_S = 60.0  # for what is lost with the attempt: operands to be read, a product to be stored or recorded
 SMALL_BYTES = 1 << 20  # of operands
-NOT_READY_PAUSE_S = 5.0  # a child that is not ready waits before it ends, so that its successors do not spin
 
 End = Multiplied | BenchmarkOutcome | JobFailed
 
@@ -279,34 +272,3 @@ def _is_small(claimed: Claimed) -> bool:
 def new_rng() -> np.random.Generator:
     """For one launch. Seeded by the operating system: the check's vectors must not be known."""
     return np.random.default_rng()
-
-
-def make_runner(settings: Settings) -> Runner:
-    """For `settings.device`. CuPy is imported only where a GPU is asked for."""
-    if settings.device == "cpu":
-        return CpuRunner(settings)
-    from worker.cuda.runner import CudaRunner
-
-    return CudaRunner(settings)
-
-
-def start(settings: Settings) -> Child:
-    """The child, proved ready and beating; ends the process, after a pause, where that fails."""
-    try:
-        client = connect(settings)
-        ledger, store = make_ledger(settings, client), make_matrix_store(settings, client, keeps_maps=True)
-        child = Child(settings, make_runner(settings), ledger, store)
-        child.prove_ready()
-        retry_until(child.heartbeat.start, timeout_s=WORK_TIMEOUT_S / 2)
-        child.spare_time.start()
-        settle_memory()
-    except Exception as error:
-        _give_up(error)
-    return child
-
-
-def _give_up(error: Exception) -> NoReturn:
-    detail = error.detail if isinstance(error, MatmulError) else f"{type(error).__name__}: {error}"
-    log.error("this worker is not ready; it tries again with a new process", reason=detail, pause_s=NOT_READY_PAUSE_S)
-    time.sleep(NOT_READY_PAUSE_S)
-    os._exit(EXIT_NOT_READY)

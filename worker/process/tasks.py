@@ -13,7 +13,8 @@ from jobs.errors import MatmulError
 from jobs.logs import configure_logs
 from jobs.queue import RUN_TASK, is_bench_queue
 from jobs.settings import get_settings
-from worker.process.child import Child, start
+from worker.process.child import Child
+from worker.process.start import start
 
 log = structlog.get_logger(__name__)
 

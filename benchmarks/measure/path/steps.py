@@ -27,8 +27,8 @@ from jobs.redis.client import connect
 from jobs.settings import Settings
 from worker.device.model import measured_model
 from worker.device.runner import Runner
-from worker.process.child import make_runner
 from worker.process.main import prepare_environment
+from worker.process.start import make_runner
 from worker.product.auto import AutoChoices
 from worker.product.multiply import multiply
 
