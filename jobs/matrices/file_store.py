@@ -28,13 +28,14 @@ from jobs.matrices.file_source import FileSource, open_matrix
 from jobs.matrices.index import Claim, Elements, MatrixIndex
 from jobs.matrices.indexed_store import ElementSource, IndexedMatrixStore, IndexedWriter, check_id, is_address
 from jobs.matrices.interface import MatrixWriter, Place, StoredMatrix
-from jobs.matrices.slot_format import MIN_SLOT_BYTES, slot_length
+from jobs.matrices.new_slots import NewSlots
+from jobs.matrices.slot_format import MIN_SLOT_BYTES, SLOT_PART, slot_length
 from jobs.matrices.slot_memory import SlotMemories, SlotMemory
 from jobs.matrices.slots import Slot, Slots
 from jobs.models import new_id
 from kernels.model.numerics import DTypeName
 
-PART, SLOT_PART = ".part", ".slot"
+PART = ".part"
 _OURS = re.compile(
     r"w_[0-9a-f]{32}\.(part|slot)|[a-z]{1,8}_[0-9a-f]{32}(_[0-9]{1,9})?|[0-9a-f]{64}\.w_[0-9a-f]{32}"
 )  # names we give
@@ -65,6 +66,7 @@ class FileMatrixStore(IndexedMatrixStore):
             free_bytes = min(index.bounds.all_bytes // 2, tmpfs_bytes(self.directory) // 4)
         self.slots = Slots(self.directory, free_bytes)
         self._memories = SlotMemories(free_bytes if keeps_maps else 0)
+        self._new_slots = NewSlots(self.directory, self._memories)
         self._unchecked: list[str] = []  # file names not yet held against the books, of the last reading
         self._next_reading = 0.0
 
@@ -107,6 +109,11 @@ class FileMatrixStore(IndexedMatrixStore):
         had_any = self.slots.free_bytes > 0
         self.slots.trim(0)
         return had_any
+
+    def new_memories(self) -> Iterator[SlotMemory]:
+        if self.slots.max_free_bytes:
+            with translated_disk():
+                yield from self._new_slots.look()
 
     @contextmanager
     def place(self, dtype: DTypeName, shape: tuple[int, ...]) -> Iterator[Place | None]:

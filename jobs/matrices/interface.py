@@ -159,6 +159,10 @@ class MatrixStore(ABC):
         give. It reserves no room: `create` does."""
         yield None
 
+    def new_memories(self) -> Iterator[SlotMemory]:
+        """Slots that came up since the last look, already mapped. For one thread."""
+        return iter(())
+
     @abstractmethod
     def info(self, matrix_id: str, *, owner: str) -> MatrixInfo:
         """Raises MatrixNotFound; also where the owner has no claim to it."""

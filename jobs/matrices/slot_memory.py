@@ -96,6 +96,7 @@ class SlotMemories:
         self._lock = threading.Lock()
         self._kept: OrderedDict[tuple[int, int], SlotMemory] = OrderedDict()
         self._unlooked: list[tuple[int, int]] = []  # of those kept, at this round
+        self._being_mapped: dict[tuple[int, int], threading.Lock] = {}
         self.kept_bytes = 0
 
     def of(self, fd: int) -> SlotMemory:
@@ -103,17 +104,36 @@ class SlotMemories:
         status = os.fstat(fd)
         key = status.st_dev, status.st_ino  # the map keeps the inode, so no other gets its number
         with self._lock:
-            memory = self._kept.get(key)
-        if memory is None:
-            memory = SlotMemory(fd, status.st_size)  # which takes long
-        with self._lock:
-            memory = self._take(key) or memory
-            self._kept[key] = memory
-            self.kept_bytes += memory.bytes
-            self._forget_gone()
-            while len(self._kept) > MAX_KEPT or self.kept_bytes > self._max_bytes:
-                self._take(next(iter(self._kept)))
+            being_mapped = self._being_mapped.setdefault(key, threading.Lock())
+        with being_mapped:  # takes long, and others go on meanwhile
+            with self._lock:
+                memory = self._kept.get(key)
+            try:
+                memory = memory or SlotMemory(fd, status.st_size)
+            finally:
+                with self._lock:
+                    self._being_mapped.pop(key, None)
+                    if memory is not None:
+                        self._keep(key, memory)
         return memory
+
+    def has_room(self, size: int) -> bool:
+        """Whether another map could be kept and none be given up for it."""
+        with self._lock:
+            return len(self._kept) < MAX_KEPT and self.kept_bytes + size <= self._max_bytes
+
+    def forget_gone(self) -> None:
+        """Gives up maps of slots that were removed: their memory is free once nothing maps them. A few at a time."""
+        with self._lock:
+            self._forget_gone()
+
+    def _keep(self, key: tuple[int, int], memory: SlotMemory) -> None:
+        self._take(key)
+        self._kept[key] = memory
+        self.kept_bytes += memory.bytes
+        self._forget_gone()
+        while len(self._kept) > MAX_KEPT or self.kept_bytes > self._max_bytes:
+            self._take(next(iter(self._kept)))
 
     def _take(self, key: tuple[int, int]) -> SlotMemory | None:
         """Out of those kept."""

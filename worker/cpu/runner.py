@@ -17,6 +17,7 @@ from jobs.fleet.workers import Telemetry
 from jobs.formats.elements import Array
 from jobs.matrices.digest import as_bytes, digest_of, part_count, part_digests
 from jobs.matrices.interface import MatrixWriter, Place
+from jobs.matrices.slot_memory import SlotMemory
 from jobs.models import Measured
 from jobs.settings import Settings
 from kernels.model.numerics import Problem
@@ -53,6 +54,9 @@ class CpuRunner(Runner):
     def _use_threads(self, count: int) -> None:
         for library in self._blas:
             library.set_num_threads(count)
+
+    def expect(self, memory: SlotMemory) -> None:
+        """It is mapped, which is all."""
 
     def compile_ahead(self, products: Iterable[tuple[Choice, Problem]]) -> None:
         """BLAS is compiled."""

@@ -17,6 +17,7 @@ from jobs.benchmarks.spec import DataSpec
 from jobs.errors import OutOfDeviceMemory
 from jobs.fleet.workers import Telemetry
 from jobs.matrices.interface import Place
+from jobs.matrices.slot_memory import SlotMemory
 from jobs.settings import Settings
 from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import Problem
@@ -83,6 +84,9 @@ class CudaRunner(Runner):
 
     def telemetry(self) -> Telemetry:
         return self._telemetry.read()
+
+    def expect(self, memory: SlotMemory) -> None:
+        self._page_locks.lock(memory)
 
     def compile_ahead(self, products: Iterable[tuple[Choice, Problem]]) -> None:
         asked = {program for choice, problem in products for program in self._programs(choice, problem)}

@@ -186,6 +186,10 @@ class Runner(ABC):
         """
 
     @abstractmethod
+    def expect(self, memory: SlotMemory) -> None:
+        """Operands are likely to come from there. For any thread."""
+
+    @abstractmethod
     def telemetry(self) -> Telemetry:
         """The device's state now. For use by any thread."""
 

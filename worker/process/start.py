@@ -19,6 +19,7 @@ from worker.device.retry import retry_until
 from worker.device.runner import Runner
 from worker.process.child import WORK_TIMEOUT_S, Child
 from worker.process.lease import EXIT_NOT_READY
+from worker.process.slots_ahead import SlotsAhead
 
 NOT_READY_PAUSE_S = 5.0  # a child that is not ready waits before it ends, so that its successors do not spin
 
@@ -39,10 +40,13 @@ def start(settings: Settings) -> Child:
     try:
         client = connect(settings)
         ledger, store = make_ledger(settings, client), make_matrix_store(settings, client, keeps_maps=True)
-        child = Child(settings, make_runner(settings), ledger, store)
+        runner = make_runner(settings)
+        child = Child(settings, runner, ledger, store)
         child.prove_ready()
         retry_until(child.heartbeat.start, timeout_s=WORK_TIMEOUT_S / 2)
         child.spare_time.start()
+        if runner.device.device_class == "gpu":  # a CPU reads and writes matrices where they are
+            SlotsAhead(store, runner).start()
         settle_memory()
     except Exception as error:
         _give_up(error)
