@@ -73,6 +73,27 @@ class OperandCache(Generic[C]):
         self.bytes = 0
 
 
+class NewestProduct(Generic[C]):
+    """The memory of the last product, until the next one is made. It costs nothing: that one then takes the same
+    memory."""
+
+    def __init__(self, cache: OperandCache[C]) -> None:
+        self._cache = cache
+        self._held: tuple[str, C, int] | None = None
+
+    def hold(self, matrix_id: str, copy: C, digest: int) -> None:
+        """A product that is right, and is stored with that digest."""
+        self._held = matrix_id, copy, digest
+
+    def keep(self, matrix_id: str) -> None:
+        """Among the operands, if it is still held."""
+        if self._held is not None and self._held[0] == matrix_id:
+            self._cache.keep(*self._held)
+
+    def let_go(self) -> None:
+        self._held = None
+
+
 class Copies(Generic[C]):
     """The copies that one product was computed from: kept for other jobs once it is known to be right, not before."""
 

@@ -30,7 +30,7 @@ from worker.device.bench import Bench
 
 
 class HostOperand:
-    """An operand as it is stored. `id` is its content address, where a device may keep it for the next job.
+    """An operand as it is stored. `id` names its contents, where a device may keep it for the next job.
 
     `digest` is that of the bytes that were sent (`jobs/matrices/digest.py`); None where no one sent any.
     """
@@ -118,6 +118,11 @@ class Product(ABC):
         """Something is wrong, so no copy of the operands on the device is used again."""
 
     @abstractmethod
+    def offer(self, matrix_id: str) -> None:
+        """The product passed its check, and its bytes are stored under that id: a device may hold its own copy until
+        the next product, in case jobs wait for it (`Runner.keep_product`)."""
+
+    @abstractmethod
     def chunks(self) -> Iterator[memoryview]:
         """Its bytes in stored order. Each piece is good until the next is asked for; to be read once, wholly."""
 
@@ -169,6 +174,10 @@ class Runner(ABC):
     ) -> AbstractContextManager[Product]:
         """The product, as long as the context lasts. `place` is where it is to be stored; the device may compute it
         there. Raises OutOfDeviceMemory, KernelUnavailable, DeviceFault."""
+
+    @abstractmethod
+    def keep_product(self, matrix_id: str) -> None:
+        """Jobs wait for that product: a device that still holds it keeps it as an operand."""
 
     @abstractmethod
     def telemetry(self) -> Telemetry:
