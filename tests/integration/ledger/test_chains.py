@@ -148,6 +148,16 @@ def test_room_for_it_is_charged_at_submit(bench: Bench) -> None:
     assert refused.value.field == "a"
 
 
+def test_what_is_charged_is_what_came(bench: Bench) -> None:
+    first = submit(bench, matrices=SMALL).job_id
+    submit(bench, first)
+    succeed(bench, first, PRODUCT[:100])
+    bench.ledger.delete(first)
+    with pytest.raises(StoreFull):
+        submit(bench, matrices=JobMatrices(product_bytes=2901))
+    submit(bench, matrices=JobMatrices(product_bytes=2900))
+
+
 def test_those_that_waited_for_one_product_go_together(bench: Bench) -> None:
     first = submit(bench, matrices=SMALL).job_id
     seconds = [submit(bench, first, batch="one") for _ in range(3)]

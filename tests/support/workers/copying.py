@@ -15,7 +15,7 @@ from kernels.model.numerics import Problem
 from kernels.selection.choose import Choice
 from worker.cpu.blas import multiply
 from worker.cpu.runner import CpuProduct, CpuRunner
-from worker.cuda.operand_cache import Copies, OperandCache
+from worker.cuda.operand_cache import Copies, NewestProduct, OperandCache
 from worker.device.runner import HostOperand, Product
 
 
@@ -73,6 +73,7 @@ class CopyingRunner(CpuRunner):
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         self.cache: OperandCache[HostCopy] = OperandCache(1 << 20)
+        self.newest = NewestProduct(self.cache)
         self.uploads = 0
         self.upload: Callable[[Array], Array] = np.array
 
@@ -80,13 +81,20 @@ class CopyingRunner(CpuRunner):
     def compute(
         self, problem: Problem, choice: Choice, a: HostOperand, b: HostOperand, place: Place | None = None
     ) -> Iterator[Product]:
+        for operand in (a, b):
+            if operand.id is not None:
+                self.newest.keep(operand.id)
+        self.newest.let_go()
         copies = [self._copy(operand) for operand in (a, b)]
         c = multiply(problem, copies[0].elements, copies[1].elements)
         sent = [
             HostOperand(copy.elements, operand.id, operand.expected_digest)
             for operand, copy in zip((a, b), copies, strict=True)
         ]
-        yield _CopiedProduct(problem, sent[0], sent[1], c, Copies(self.cache, sent, copies))
+        yield _CopiedProduct(problem, sent[0], sent[1], c, Copies(self.cache, sent, copies), self.newest)
+
+    def keep_product(self, matrix_id: str) -> None:
+        self.newest.keep(matrix_id)
 
     def _copy(self, operand: HostOperand) -> HostCopy:
         kept = None if operand.id is None else self.cache.get(operand.id)
@@ -98,12 +106,23 @@ class CopyingRunner(CpuRunner):
 
 
 class _CopiedProduct(CpuProduct):
-    def __init__(self, problem: Problem, a: HostOperand, b: HostOperand, c: Array, copies: Copies[HostCopy]) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        a: HostOperand,
+        b: HostOperand,
+        c: Array,
+        copies: Copies[HostCopy],
+        newest: NewestProduct[HostCopy],
+    ) -> None:
         super().__init__(problem, a, b, c, kernel_ms=1.0)
-        self._copies = copies
+        self._copies, self._newest = copies, newest
 
     def keep_operands(self) -> None:
         self._copies.keep()
 
     def drop_operands(self) -> None:
         self._copies.drop()
+
+    def offer(self, matrix_id: str) -> None:
+        self._newest.hold(matrix_id, HostCopy(self._c, _Layout(self._c.nbytes)), self.digest)
