@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from worker.cuda.operand_cache import Copies, OperandCache
+from worker.cuda.operand_cache import Copies, NewestProduct, OperandCache
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,3 +61,19 @@ def test_copies_count_only_once_they_are_kept_and_are_dropped_together() -> None
     assert cache.get("a") is not None and cache.digest("a") == 1 and cache.bytes == 30
     Copies(cache, (Operand("a"), Operand("b")), (of_size(20), of_size(10))).drop()
     assert cache.get("a") is None and cache.get("b") is None and cache.bytes == 0
+
+
+def test_the_newest_product_is_kept_where_it_is_asked_for_in_time() -> None:
+    cache: OperandCache[Copy] = OperandCache(100)
+    newest = NewestProduct(cache)
+    first, second = of_size(10), of_size(20)
+    newest.keep("c_1")
+    newest.hold("c_1", first, 5)
+    newest.keep("c_2")
+    assert cache.bytes == 0
+    newest.keep("c_1")
+    assert cache.get("c_1") is first and cache.digest("c_1") == 5
+    newest.hold("c_2", second, 6)
+    newest.let_go()
+    newest.keep("c_2")
+    assert cache.get("c_2") is None and cache.bytes == 10
