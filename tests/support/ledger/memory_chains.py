@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -44,7 +45,7 @@ class Source:
 
 
 @dataclass
-class Chains:
+class Chains(ABC):
     """The part of the table that is about them. All dependents are settled at once, however many there are."""
 
     rows: dict[str, JobRow] = field(default_factory=dict, kw_only=True)  # in order of creation
@@ -52,11 +53,11 @@ class Chains:
         default_factory=lambda: defaultdict(RecordMatrices), kw_only=True
     )
 
-    def finish(self, row: JobRow, state: JobState, **more: Any) -> bool:
-        raise NotImplementedError
+    @abstractmethod
+    def finish(self, row: JobRow, state: JobState, **more: Any) -> bool: ...
 
-    def enqueue(self, row: JobRow, **more: Any) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def enqueue(self, row: JobRow, **more: Any) -> None: ...
 
     def read_sources(self, named: Mapping[str, str], owner: str) -> list[Source]:
         """Raises OperandMissing, OperandFailed."""
