@@ -76,7 +76,7 @@ def test_a_product_becomes_an_operand_where_it_lies(
         digest = product.digest
         stored = np.frombuffer(gathered(product.chunks()), STORAGE_DTYPES[dtype]).reshape(m, n)
         product.offer("c_first")
-    runner.keep_product("c_first")
+    runner.product_ended("c_first", awaited=True)
     small = m * n + n * 350 + m * 350 <= HOST_CHECK_ELEMENTS
     first = HostOperand(stored, "c_first", digest) if small else StoredOperand((m, n), refused, "c_first")
     with runner.compute(second, choice(runner, "cublas", second), first, HostOperand(c, "c" * 64)) as product:
@@ -93,7 +93,7 @@ def test_a_product_in_groups_is_no_operand(runner: CudaRunner, rng: np.random.Ge
     a, b = operands(problem, rng)
     with runner.compute(problem, choice(runner, "cublas", problem), HostOperand(a), HostOperand(b)) as product:
         product.offer("c_bytes")
-    runner.keep_product("c_bytes")
+    runner.product_ended("c_bytes", awaited=True)
     assert runner.cache.get("c_bytes") is None
 
 

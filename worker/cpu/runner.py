@@ -68,7 +68,7 @@ class CpuRunner(Runner):
         kernel_ms = (time.perf_counter() - started) * 1e3
         yield CpuProduct(problem, a, b, c, kernel_ms=kernel_ms, place=place)
 
-    def keep_product(self, matrix_id: str) -> None:
+    def product_ended(self, matrix_id: str, *, awaited: bool) -> None:
         """It lies in the store, which is mapped."""
 
     def telemetry(self) -> Telemetry:

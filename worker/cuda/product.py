@@ -24,7 +24,7 @@ from worker.cuda.check.read_back import digests_read_back
 from worker.cuda.check.sketch import NO_DIGESTS, digestible
 from worker.cuda.compile import Compiler
 from worker.cuda.memory import DeviceMatrix, Staging, StopWatch, download
-from worker.cuda.operand_cache import Copies, NewestProduct
+from worker.cuda.operand_cache import Copies, OfferedProducts
 from worker.cuda.pitch import operand_layout
 from worker.device.runner import HostOperand, Product, gathered, host_operands, verify_on_host
 
@@ -51,12 +51,12 @@ class CudaProduct(Product):
         operands: tuple[HostOperand, HostOperand],
         copies: Copies[DeviceMatrix],
         c: DeviceMatrix,
-        newest: NewestProduct[DeviceMatrix],
+        offered: OfferedProducts[DeviceMatrix],
     ) -> None:
         self._operands = operands
         self._copies = copies
         self._c = c
-        self._newest = newest
+        self._offered = offered
         self._as_operand = operand_layout(problem.product_dtype, problem.product_shape)
 
     def keep_operands(self) -> None:
@@ -68,7 +68,7 @@ class CudaProduct(Product):
     def offer(self, matrix_id: str) -> None:
         """Where its rows lie as an operand's do."""
         if self._c.layout == self._as_operand:
-            self._newest.hold(matrix_id, self._c, self.digest)
+            self._offered.offer(matrix_id, self._c, self.digest)
 
     @property
     def measured(self) -> Measured:
@@ -84,11 +84,11 @@ class ProductBroughtBack(CudaProduct):
         operands: tuple[HostOperand, HostOperand],
         copies: Copies[DeviceMatrix],
         c: DeviceMatrix,
-        newest: NewestProduct[DeviceMatrix],
+        offered: OfferedProducts[DeviceMatrix],
         staging: Staging,
         times: Times,
     ) -> None:
-        super().__init__(problem, operands, copies, c, newest)
+        super().__init__(problem, operands, copies, c, offered)
         self._times = times
         self._bytes = gathered(staging.download(c, times.back))
         self._digest = digest_of(self._bytes)
@@ -118,13 +118,13 @@ class ProductOnDevice(CudaProduct):
         operands: tuple[HostOperand, HostOperand],
         copies: Copies[DeviceMatrix],
         matrices: tuple[DeviceMatrix, DeviceMatrix, DeviceMatrix],
-        newest: NewestProduct[DeviceMatrix],
+        offered: OfferedProducts[DeviceMatrix],
         staging: Staging,
         compiler: Compiler,
         place: Place | None,
     ) -> None:
         """`place`, whose memory is registered with CUDA, is where the product is to be stored."""
-        super().__init__(problem, operands, copies, matrices[2], newest)
+        super().__init__(problem, operands, copies, matrices[2], offered)
         self._staging = staging
         self._compiler = compiler
         self._place = place

@@ -33,7 +33,7 @@ from worker.cuda.device.kernel_clock import KernelClock
 from worker.cuda.device.telemetry import GpuTelemetry
 from worker.cuda.launch import PreparedKernels
 from worker.cuda.memory import DeviceMatrix, Staging, StopWatch, allocate, upload
-from worker.cuda.operand_cache import Copies, NewestProduct, OperandCache
+from worker.cuda.operand_cache import Copies, OfferedProducts, OperandCache
 from worker.cuda.page_locks import PageLocks
 from worker.cuda.pitch import operand_layout, product_layout
 from worker.cuda.product import ProductBroughtBack, ProductOnDevice, Times
@@ -64,7 +64,7 @@ class CudaRunner(Runner):
             self._page_locks = PageLocks(cupy.cuda.runtime)
             kept_bytes = int(settings.device_cache_share * cupy.cuda.runtime.memGetInfo()[1])
             self.cache: OperandCache[DeviceMatrix] = OperandCache(kept_bytes)
-            self._newest = NewestProduct(self.cache)
+            self._offered = OfferedProducts(self.cache)
             self._telemetry = GpuTelemetry(self.device.uuid)
 
     def telemetry(self) -> Telemetry:
@@ -97,8 +97,8 @@ class CudaRunner(Runner):
                 product = self._compute(problem, choice, a, b, place)
             yield product
 
-    def keep_product(self, matrix_id: str) -> None:
-        self._newest.keep(matrix_id)
+    def product_ended(self, matrix_id: str, *, awaited: bool) -> None:
+        self._offered.ended(matrix_id, awaited=awaited)
 
     @contextmanager
     def bench(self, problem: Problem, data: DataSpec, *, alone: bool = True) -> Iterator[Bench]:
@@ -142,10 +142,7 @@ class CudaRunner(Runner):
     def _compute(
         self, problem: Problem, choice: Choice, a: HostOperand, b: HostOperand, place: Place | None
     ) -> Product:
-        for operand in (a, b):
-            if operand.id is not None:
-                self._newest.keep(operand.id)
-        self._newest.let_go()
+        self._offered.next_product((a, b))
         self._admit(problem, (a, b))
         copying = StopWatch()
         on_a = self._on_device(problem, a, copying)
@@ -160,9 +157,9 @@ class CudaRunner(Runner):
         elements = problem.batch * problem.m * problem.n + prod(a.shape) + prod(b.shape)
         if elements <= HOST_CHECK_ELEMENTS:
             times = Times(self._multiplied_ms(problem, choice, matrices), copying)
-            return ProductBroughtBack(problem, (a, b), copies, on_c, self._newest, self._staging, times)
+            return ProductBroughtBack(problem, (a, b), copies, on_c, self._offered, self._staging, times)
         to = place if place is not None and self._page_locks.lock(place.memory) else None
-        more = self._newest, self._staging, self.compiler, to
+        more = self._offered, self._staging, self.compiler, to
         product = ProductOnDevice(problem, (a, b), copies, matrices, *more)
         kernel_ms = self._multiplied_ms(problem, choice, matrices, meanwhile=product.prepare_check)
         product.computed(Times(kernel_ms, copying))
@@ -214,7 +211,7 @@ class CudaRunner(Runner):
 
     def _free_all(self) -> None:
         self.cache.clear()
-        self._newest.let_go()
+        self._offered.clear()
         cupy.get_default_memory_pool().free_all_blocks()
 
 

@@ -120,7 +120,7 @@ class Product(ABC):
     @abstractmethod
     def offer(self, matrix_id: str) -> None:
         """The product passed its check, and its bytes are stored under that id: a device may hold its own copy until
-        the next product, in case jobs wait for it (`Runner.keep_product`)."""
+        `Runner.product_ended`."""
 
     @abstractmethod
     def chunks(self) -> Iterator[memoryview]:
@@ -176,8 +176,9 @@ class Runner(ABC):
         there. Raises OutOfDeviceMemory, KernelUnavailable, DeviceFault."""
 
     @abstractmethod
-    def keep_product(self, matrix_id: str) -> None:
-        """Jobs wait for that product: a device that still holds it keeps it as an operand."""
+    def product_ended(self, matrix_id: str, *, awaited: bool) -> None:
+        """The end of the job of a stored product is recorded. `awaited`: others wait for it, so a device that still
+        holds it keeps it as an operand. For any thread."""
 
     @abstractmethod
     def telemetry(self) -> Telemetry:

@@ -190,8 +190,9 @@ class Child:
     def _clear_up(self, claimed: Claimed, success: Success, *, taken: Taken) -> None:
         """What is stored and of no more use: the operands that came with the job or, where it was called off or is
         another attempt's by now, the product. A product that others wait for is kept on the device."""
-        if taken is Taken.AWAITED and success.product is None:
-            self._runner.keep_product(product_id(claimed.job.id, claimed.attempt))
+        if success.product is None:
+            product = product_id(claimed.job.id, claimed.attempt)
+            self._runner.product_ended(product, awaited=taken is Taken.AWAITED)
         if taken:
             self._drop_inline_operands(claimed)
         elif claimed.job.record.kind == "matmul" and success.product is None:

@@ -15,7 +15,7 @@ from kernels.model.numerics import Problem
 from kernels.selection.choose import Choice
 from worker.cpu.blas import multiply
 from worker.cpu.runner import CpuProduct, CpuRunner
-from worker.cuda.operand_cache import Copies, NewestProduct, OperandCache
+from worker.cuda.operand_cache import Copies, OfferedProducts, OperandCache
 from worker.device.runner import HostOperand, Product
 
 
@@ -73,7 +73,7 @@ class CopyingRunner(CpuRunner):
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         self.cache: OperandCache[HostCopy] = OperandCache(1 << 20)
-        self.newest = NewestProduct(self.cache)
+        self.offered = OfferedProducts(self.cache)
         self.uploads = 0
         self.upload: Callable[[Array], Array] = np.array
 
@@ -81,20 +81,17 @@ class CopyingRunner(CpuRunner):
     def compute(
         self, problem: Problem, choice: Choice, a: HostOperand, b: HostOperand, place: Place | None = None
     ) -> Iterator[Product]:
-        for operand in (a, b):
-            if operand.id is not None:
-                self.newest.keep(operand.id)
-        self.newest.let_go()
+        self.offered.next_product((a, b))
         copies = [self._copy(operand) for operand in (a, b)]
         c = multiply(problem, copies[0].elements, copies[1].elements)
         sent = [
             HostOperand(copy.elements, operand.id, operand.expected_digest)
             for operand, copy in zip((a, b), copies, strict=True)
         ]
-        yield _CopiedProduct(problem, sent[0], sent[1], c, Copies(self.cache, sent, copies), self.newest)
+        yield _CopiedProduct(problem, sent[0], sent[1], c, Copies(self.cache, sent, copies), self.offered)
 
-    def keep_product(self, matrix_id: str) -> None:
-        self.newest.keep(matrix_id)
+    def product_ended(self, matrix_id: str, *, awaited: bool) -> None:
+        self.offered.ended(matrix_id, awaited=awaited)
 
     def _copy(self, operand: HostOperand) -> HostCopy:
         kept = None if operand.id is None else self.cache.get(operand.id)
@@ -113,10 +110,10 @@ class _CopiedProduct(CpuProduct):
         b: HostOperand,
         c: Array,
         copies: Copies[HostCopy],
-        newest: NewestProduct[HostCopy],
+        offered: OfferedProducts[HostCopy],
     ) -> None:
         super().__init__(problem, a, b, c, kernel_ms=1.0)
-        self._copies, self._newest = copies, newest
+        self._copies, self._offered = copies, offered
 
     def keep_operands(self) -> None:
         self._copies.keep()
@@ -125,4 +122,4 @@ class _CopiedProduct(CpuProduct):
         self._copies.drop()
 
     def offer(self, matrix_id: str) -> None:
-        self._newest.hold(matrix_id, HostCopy(self._c, _Layout(self._c.nbytes)), self.digest)
+        self._offered.offer(matrix_id, HostCopy(self._c, _Layout(self._c.nbytes)), self.digest)

@@ -115,7 +115,7 @@ class Way:
         sent = numbers((problem.m, problem.k), problem.dtype), numbers((problem.k, problem.n), problem.dtype, 1)
         a, b = (self._operand(array, problem) for array in sent)
         first = self._computed(problem, a, b)
-        self._runner.keep_product(first.id)
+        self._runner.product_ended(first.id, awaited=True)
         calls.clear()
         second = self._computed(problem, self._opened(first), b)
         expected = multiply(problem, multiply(problem, *sent), sent[1])
@@ -168,7 +168,7 @@ class Way:
 def main() -> None:
     runtime = install()
     from worker.cuda.memory import Staging
-    from worker.cuda.operand_cache import NewestProduct, OperandCache
+    from worker.cuda.operand_cache import OfferedProducts, OperandCache
     from worker.cuda.page_locks import PageLocks
     from worker.cuda.runner import CudaRunner
 
@@ -176,7 +176,7 @@ def main() -> None:
         def __init__(self) -> None:
             self.compiler, self._staging = Compiler(), Staging()  # type: ignore[assignment]  # as one
             self.cache = OperandCache(1 << 30)
-            self._newest = NewestProduct(self.cache)
+            self._offered = OfferedProducts(self.cache)
             self._page_locks = PageLocks(runtime)
 
         def _admit(self, *_: Any) -> None:
