@@ -224,6 +224,12 @@ class OperandDamaged(JobFailed):
     retryable = True
 
 
+class OperandFailed(JobFailed):
+    """An operand is the product of a job that did not succeed; retry that job, then this one."""
+
+    type = "operand_failed"
+
+
 class OutOfDeviceMemory(JobFailed):
     """The product does not fit in the device's free memory; make it smaller or try again later."""
 

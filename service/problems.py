@@ -119,6 +119,7 @@ STATUS: Mapping[type[MatmulError], int] = {
     errors.NoWorkerForDevice: 409,
     errors.IdempotencyKeyInUse: 409,
     errors.OperandMissing: 409,
+    errors.OperandFailed: 409,
     errors.KernelUnavailable: 409,
     errors.StaleAttempt: 409,
     JobCancelled: 409,

@@ -6,12 +6,13 @@ import base64
 import binascii
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import cast
 
 from jobs.benchmarks.spec import BenchmarkSpec
 from jobs.errors import InvalidRequest, JobFailed
+from jobs.ledger.chains import sources_of, with_products
 from jobs.ledger.interface import JobMessage
 from jobs.models import (
     BenchmarkOutcome,
@@ -71,6 +72,8 @@ class JobRow:
     in_record: str = ""  # the operands there
     held: int = 0  # bytes that it is charged for matrices in its record
     product_bytes: int = 0  # room in the record for its product; 0: the product goes to the store
+    attempts: dict[str, int] = field(default_factory=dict)  # of other jobs, whose products are the operands a and b
+    waits: bool = False  # for such a product
 
     def message(self) -> JobMessage:
         return JobMessage(self.id, self.attempt, self.queue, self.number, self.timeout_us / 1e6)
@@ -101,7 +104,7 @@ class JobRow:
             finished_at=None if self.finished_us is None else _instant(self.finished_us),
             queue_position=queue_position,
             progress=self._progress(),
-            request=self.request,
+            request=self._request(),
             kernel=outcome and outcome.kernel,
             config=outcome and outcome.config,
             why=outcome and outcome.why,
@@ -115,7 +118,18 @@ class JobRow:
             error=self.error,
         )
 
+    def _request(self) -> MatmulRequest | BenchmarkSpec:
+        if self.attempts and isinstance(self.request, MatmulRequest):
+            return with_products(self.request, self.attempts, self.in_record)
+        return self.request
+
+    def missing(self) -> dict[str, str]:
+        """By operand, the job whose product is not there yet."""
+        return {name: job for name, job in sources_of(self.request).items() if name not in self.attempts}
+
     def _progress(self) -> Progress:
+        if self.waits:
+            return Progress(done=0, total=1, current=f"waits for {' and '.join(sorted({*self.missing().values()}))}")
         if self.state is JobState.SUCCEEDED:
             return Progress(done=self.progress.total, total=self.progress.total)
         return self.progress
@@ -165,6 +179,8 @@ def row_from_hash(flat: Sequence[bytes]) -> JobRow:
         in_record=fields["in_record"].decode(),
         held=int(fields.get("held", 0)),
         product_bytes=int(fields["product_bytes"]),
+        attempts={name: int(fields[f"{name}_attempt"]) for name in "ab" if f"{name}_attempt" in fields},
+        waits="waits" in fields,
     )
 
 

@@ -22,6 +22,7 @@ from jobs.errors import (
     TimeLimitExceeded,
     WorkerLost,
 )
+from jobs.ledger.chains import Taken, sources_of, unmet_error
 from jobs.ledger.codec import (
     LOST_LIMIT,
     SCAN_LIMIT,
@@ -46,7 +47,7 @@ from jobs.ledger.interface import (
     Requeued,
     Success,
 )
-from jobs.ledger.replies import claimed_job, job_of, refuse, row_and_job, submitted
+from jobs.ledger.replies import claimed_job, job_of, redriven, refuse, submitted
 from jobs.matrices.index import Bounds
 from jobs.models import Job, JobError, JobEvent, NewJob, Outcome, Progress
 from jobs.redis.client import translated
@@ -97,10 +98,10 @@ class RedisLedger(Ledger):
         matrices = (held.a or b"", held.b or b"", held.product_bytes, microseconds(held.ttl_s))
         room = (self._bounds.all_bytes, self._bounds.owner_bytes)
         limits = (max_queued, max_queued_per_owner)
-        reply = self._run(
-            "submit", *about, *limits, *binding, *matrices, *room, job.batch, job.reply_to, *self._messages
-        )
-        return submitted(reply, self._bounds)
+        sources = sources_of(job.request)
+        chain = sources.get("a", ""), sources.get("b", ""), unmet_error() if sources else ""
+        last = (job.batch, job.reply_to, *chain, *self._messages)
+        return submitted(self._run("submit", *about, *limits, *binding, *matrices, *room, *last), self._bounds)
 
     def hold_key(self, owner: str, key: str, *, holder: str, hold_s: float) -> str | None:
         reply = self._run("hold_key", _digest(owner, key), holder, max(1, round(hold_s * 1000)))
@@ -157,11 +158,7 @@ class RedisLedger(Ledger):
                 refuse(outcome.decode(), "cancelled")
 
     def redrive(self, job_id: str, *, owner: str | None = None) -> tuple[Job, JobMessage]:
-        reply = self._run_on("redrive", job_id, owner or "", *self._messages)
-        if reply[0] != b"redriven":
-            refuse(reply[0].decode(), "retried")
-        row, job = row_and_job(reply)
-        return job, row.message()
+        return redriven(self._run_on("redrive", job_id, owner or "", unmet_error(), *self._messages))
 
     def delete(self, job_id: str, *, owner: str | None = None) -> Job:
         reply = self._run_on("delete", job_id, owner or "")
@@ -239,7 +236,7 @@ class RedisLedger(Ledger):
         flat: list[str | bytes] = [part for finding in findings.items() for part in finding]
         return bool(self._run_on("keep_findings", job_id, attempt, *about, *flat))
 
-    def succeed_all(self, done: Sequence[Success]) -> Sequence[bool]:
+    def succeed_all(self, done: Sequence[Success]) -> Sequence[Taken]:
         flat: list[str | bytes | int] = []
         for each in done:
             if not _JOB_ID.fullmatch(each.job_id):
@@ -247,7 +244,7 @@ class RedisLedger(Ledger):
             kernel = each.outcome.kernel if isinstance(each.outcome, Outcome) else ""
             about = (each.outcome.model_dump_json(), kernel, each.outcome.device, each.product or b"")
             flat += [each.job_id, each.attempt, *about]
-        return [bool(taken) for taken in self._run("succeed", *flat)]
+        return [Taken(taken) for taken in self._run("succeed", *flat)]
 
     def fail(self, job_id: str, attempt: int, error: JobError, *, max_attempts: int = 1) -> Requeued | None:
         about = error.model_dump_json(), error.type, max_attempts
@@ -272,6 +269,9 @@ class RedisLedger(Ledger):
         lost, late = job_error(WorkerLost), job_error(TimeLimitExceeded)
         errors = (lost.model_dump_json(), lost.type, late.model_dump_json(), late.type)
         return self._taken(self._run_on("take_back", job_id, attempt, max_attempts, *errors, *self._messages))
+
+    def settle_dependents(self) -> int:
+        return int(self._run("settle"))
 
     def expire(self, *, job_ttl_s: int, limit: int = 100) -> Sequence[Job]:
         return [job_of(reply) for reply in self._run("expire", microseconds(job_ttl_s), limit)]

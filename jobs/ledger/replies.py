@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from jobs.errors import IdempotencyKeyReused, JobNotFound, QueueFull, QuotaExceeded, WrongState
+from jobs.errors import IdempotencyKeyReused, JobNotFound, OperandMissing, QueueFull, QuotaExceeded, WrongState
+from jobs.ledger.chains import operand_failed
 from jobs.ledger.codec import JobRow, row_from_hash
 from jobs.ledger.interface import Claimed, JobMessage
 from jobs.matrices.index import Bounds, no_room
@@ -43,8 +44,31 @@ def submitted(reply: Sequence[Any], bounds: Bounds) -> tuple[Job, JobMessage | N
             raise QueueFull
         case b"full" | b"owner_full" as whose:
             raise no_room(whose, reply[1], reply[2], bounds)
-        case _:
+        case b"quota_exceeded":
             raise QuotaExceeded
+        case _:
+            refuse_operand(reply)
+
+
+def redriven(reply: Sequence[Any]) -> tuple[Job, JobMessage]:
+    """As `Ledger.redrive`."""
+    match reply[0]:
+        case b"redriven":
+            row, job = row_and_job(reply)
+            return job, row.message()
+        case b"operand_missing" | b"operand_failed":
+            refuse_operand(reply)
+        case outcome:
+            refuse(outcome.decode(), "retried")
+
+
+def refuse_operand(reply: Sequence[Any]) -> NoReturn:
+    """The product of another job will not be there. Raises OperandMissing, OperandFailed."""
+    outcome, field, *about = (part.decode() for part in reply)
+    if outcome == "operand_missing":
+        raise OperandMissing(field=field)
+    job_id, end = about
+    raise operand_failed(job_id, end, field=field)
 
 
 def refuse(outcome: str, verb: str) -> NoReturn:

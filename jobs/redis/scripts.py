@@ -14,6 +14,7 @@ import redis
 from jobs.redis.client import translated
 
 LOCK_SCRIPTS = Path(__file__).parent / "lua"
+COMMON = "common*.lua"  # put in front of every script of the folder, in the order of their names
 SERVER_CLOCK = "redis.call('TIME')"  # the one clock that all processes share
 
 # In front of every script. Lua would write 1.79e+15; Redis must see every digit. Times are microseconds.
@@ -34,10 +35,10 @@ end
 @lru_cache
 def _sources(clock: str, folder: Path) -> dict[str, str]:
     """Script name → source: its `#!lua` line, what all have, what its folder has, its own part."""
-    common = _PRELUDE.replace("{clock}", clock) + (folder / "common.lua").read_text()
+    common = _PRELUDE.replace("{clock}", clock) + "\n".join(path.read_text() for path in sorted(folder.glob(COMMON)))
     sources = {}
     for path in folder.glob("*.lua"):
-        if path.name != "common.lua":
+        if not path.match(COMMON):
             shebang, own = path.read_text().split("\n", 1)
             sources[path.stem] = f"{shebang}\n{common}\n{own}"
     return sources

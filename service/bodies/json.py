@@ -1,4 +1,5 @@
-"""application/json: `{"a": M, "b": M, …options}`; M is nested lists, `{"matrix": id}` or `{"random": {…}}`."""
+"""application/json: `{"a": M, "b": M, …options}`; M is nested lists, `{"matrix": id}`, `{"job": id}` or
+`{"random": {…}}`."""
 
 from __future__ import annotations
 

@@ -68,6 +68,16 @@ class MatrixRef(Strict):
     )
 
 
+class JobRef(Strict):
+    """The product of a job, which may still be queued or running."""
+
+    job: str = Field(
+        description="Id of a product's job. The product is computed once that job has succeeded; if it does not, "
+        "this job fails as `operand_failed`.",
+        examples=["job_0123456789abcdef0123456789abcdef"],
+    )
+
+
 class RandomOperand(Strict):
     """A matrix made from a seed, by the worker: nothing is sent."""
 

@@ -86,6 +86,9 @@ class CpuRunner(Runner):
             kernel_ms = (time.perf_counter() - started) * 1e3
             yield CpuProduct(problem, a, b, c, kernel_ms=kernel_ms, place=place, turn=turn)
 
+    def product_ended(self, matrix_id: str, *, awaited: bool) -> None:
+        """It lies in the store, which is mapped."""
+
     def telemetry(self) -> Telemetry:
         return Telemetry()
 
@@ -151,6 +154,9 @@ class CpuProduct(Product):
         """They lie in the store, mapped: there are no copies."""
 
     def drop_operands(self) -> None:
+        """As above."""
+
+    def offer(self, matrix_id: str) -> None:
         """As above."""
 
     def chunks(self) -> Iterator[memoryview]:

@@ -32,6 +32,7 @@ class Operand(Protocol):
 
 
 C = TypeVar("C", bound=Copy)
+MAX_OFFERED = 16  # more than are ever under way
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,48 @@ class OperandCache(Generic[C]):
         with self._lock:
             self._kept.clear()
             self.bytes = 0
+
+
+class OfferedProducts(Generic[C]):
+    """The products' own memory: of each until its job's end is recorded; of the newest until the next product is made,
+    which then takes the same memory. Those that jobs wait for go to the operands. For any threads."""
+
+    def __init__(self, cache: OperandCache[C]) -> None:
+        self._cache = cache
+        self._lock = Lock()
+        self._offered: OrderedDict[str, tuple[C, int]] = OrderedDict()
+        self._newest: tuple[str, C, int] | None = None
+
+    def offer(self, matrix_id: str, copy: C, digest: int) -> None:
+        """A product that is right, and is stored with that digest."""
+        with self._lock:
+            self._offered[matrix_id] = copy, digest
+            if len(self._offered) > MAX_OFFERED:  # their ends could not be recorded
+                self._offered.popitem(last=False)
+
+    def ended(self, matrix_id: str, *, awaited: bool) -> None:
+        """The end of its job is recorded."""
+        with self._lock:
+            if (held := self._offered.pop(matrix_id, None)) is not None:
+                if awaited:
+                    self._cache.keep(matrix_id, *held)
+                else:
+                    self._newest = matrix_id, *held
+
+    def next_product(self, operands: Sequence[Operand]) -> None:
+        """Is about to be made, of these. A job may come for a product before that is known to be awaited."""
+        with self._lock:
+            held = [(name, *about) for name, about in self._offered.items()]
+            held += [self._newest] if self._newest is not None else []
+            self._newest = None
+            for name, copy, digest in held:
+                if any(operand.id == name for operand in operands):
+                    self._cache.keep(name, copy, digest)
+
+    def clear(self) -> None:
+        with self._lock:
+            self._offered.clear()
+            self._newest = None
 
 
 class Copies(Generic[C]):

@@ -36,7 +36,7 @@ from worker.cuda.device.kernel_clock import KernelClock
 from worker.cuda.device.telemetry import GpuTelemetry
 from worker.cuda.launch import PreparedKernels
 from worker.cuda.memory import DeviceMatrix, Staging, StopWatch, allocate, upload
-from worker.cuda.operand_cache import Copies, OperandCache
+from worker.cuda.operand_cache import Copies, OfferedProducts, OperandCache
 from worker.cuda.page_locks import PageLocks
 from worker.cuda.pitch import operand_layout, product_layout
 from worker.cuda.product import ProductBroughtBack, ProductOnDevice, Times
@@ -80,6 +80,7 @@ class CudaRunner(Runner):
             self.max_bytes_under_way = device_bytes // 8
             kept_bytes = int(settings.device_cache_share * device_bytes)
             self.cache: OperandCache[DeviceMatrix] = OperandCache(kept_bytes)
+            self._offered = OfferedProducts(self.cache)
             self._telemetry = GpuTelemetry(self.device.uuid)
 
     def telemetry(self) -> Telemetry:
@@ -121,6 +122,9 @@ class CudaRunner(Runner):
                 self._free_all()
                 product = self._compute(problem, choice, a, b, place, turn)
             yield product
+
+    def product_ended(self, matrix_id: str, *, awaited: bool) -> None:
+        self._offered.ended(matrix_id, awaited=awaited)
 
     @contextmanager
     def bench(self, problem: Problem, data: DataSpec, *, alone: bool = True) -> Iterator[Bench]:
@@ -164,6 +168,7 @@ class CudaRunner(Runner):
     def _compute(
         self, problem: Problem, choice: Choice, a: HostOperand, b: HostOperand, place: Place | None, turn: Turn
     ) -> Product:
+        self._offered.next_product((a, b))
         self._admit(problem, (a, b))
         copying = StopWatch()
         on_a = self._on_device(problem, a, copying)
@@ -180,9 +185,10 @@ class CudaRunner(Runner):
         if elements <= HOST_CHECK_ELEMENTS:
             turn.begin()
             times = Times(self._multiplied_ms(problem, choice, matrices), copying)
-            return ProductBroughtBack(problem, (a, b), copies, on_c, staging, times, turn)
+            return ProductBroughtBack(problem, (a, b), copies, on_c, self._offered, staging, times, turn)
         to = place if place is not None and self._page_locks.lock(place.memory) else None
-        product = ProductOnDevice(problem, (a, b), copies, matrices, staging, self.compiler, to, turn)
+        more = self._offered, staging, self.compiler, to, turn
+        product = ProductOnDevice(problem, (a, b), copies, matrices, *more)
         copying.wait()  # others may have the cores until the operands are there
         turn.begin()
         kernel_ms = self._multiplied_ms(problem, choice, matrices, meanwhile=product.prepare_check)
@@ -235,6 +241,7 @@ class CudaRunner(Runner):
 
     def _free_all(self) -> None:
         self.cache.clear()
+        self._offered.clear()
         cupy.get_default_memory_pool().free_all_blocks()
 
 

@@ -31,7 +31,7 @@ from worker.device.turns import Turn, go_on
 
 
 class HostOperand:
-    """An operand as it is stored. `id` is its content address, where a device may keep it for the next job.
+    """An operand as it is stored. `id` names its contents, where a device may keep it for the next job.
 
     `digest` is that of the bytes that were sent (`jobs/matrices/digest.py`); None where no one sent any.
     """
@@ -121,6 +121,11 @@ class Product(ABC):
         """Something is wrong, so no copy of the operands on the device is used again."""
 
     @abstractmethod
+    def offer(self, matrix_id: str) -> None:
+        """The product passed its check, and its bytes are stored under that id: a device may hold its own copy until
+        `Runner.product_ended`."""
+
+    @abstractmethod
     def chunks(self) -> Iterator[memoryview]:
         """Its bytes in stored order. Each piece is good until the next is asked for; to be read once, wholly."""
 
@@ -188,6 +193,11 @@ class Runner(ABC):
     @abstractmethod
     def expect(self, memory: SlotMemory) -> None:
         """Operands are likely to come from there. For any thread."""
+
+    @abstractmethod
+    def product_ended(self, matrix_id: str, *, awaited: bool) -> None:
+        """The end of the job of a stored product is recorded. `awaited`: others wait for it, so a device that still
+        holds it keeps it as an operand. For any thread."""
 
     @abstractmethod
     def telemetry(self) -> Telemetry:

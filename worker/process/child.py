@@ -27,6 +27,7 @@ from jobs.errors import (
 )
 from jobs.fleet.measured import MeasuredShapes
 from jobs.fleet.registry import WorkerRegistry
+from jobs.ledger.chains import Taken
 from jobs.ledger.interface import Claimed, Ledger, Success
 from jobs.matrices.interface import MatrixStore
 from jobs.models import BenchmarkOutcome, JobError, MatmulRequest, product_id
@@ -195,16 +196,19 @@ class Child:
                 self.heartbeat.verified_products += end.outcome.verification.passed is True
             self._clear_up(claimed, success, taken=was_taken)
         first = ends[0][1]
-        about = {"jobs": len(ends), "job": ends[0][0].job.id, "taken": sum(taken)}
+        about = {"jobs": len(ends), "job": ends[0][0].job.id, "taken": sum(map(bool, taken))}
         if isinstance(first, Multiplied):
             kernel_ms = round(first.outcome.measured.kernel_ms, 3)
             log.info("multiplied", **about, kernel=first.outcome.kernel, kernel_ms=kernel_ms)
         else:
             log.info("measured", **about, measurements=first.summary.measurements)
 
-    def _clear_up(self, claimed: Claimed, success: Success, *, taken: bool) -> None:
+    def _clear_up(self, claimed: Claimed, success: Success, *, taken: Taken) -> None:
         """What is stored and of no more use: the operands that came with the job or, where it was called off or is
-        another attempt's by now, the product."""
+        another attempt's by now, the product. A product that others wait for is kept on the device."""
+        if success.product is None:
+            product = product_id(claimed.job.id, claimed.attempt)
+            self._runner.product_ended(product, awaited=taken is Taken.AWAITED)
         if taken:
             self._drop_inline_operands(claimed)
         elif claimed.job.record.kind == "matmul" and success.product is None:

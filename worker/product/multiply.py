@@ -27,7 +27,16 @@ from jobs.matrices.indexed_store import is_address
 from jobs.matrices.interface import MatrixStore, Place, StoredMatrix
 from jobs.matrices.packed import PackedMatrix, pack
 from jobs.matrices.random import generate
-from jobs.models import MatmulRequest, Measured, OperandRef, Outcome, ProductInfo, Verification, product_id
+from jobs.models import (
+    MatmulRequest,
+    Measured,
+    OperandRef,
+    Outcome,
+    ProductInfo,
+    Verification,
+    job_of_product,
+    product_id,
+)
 from kernels.model.kernel import ConfigError
 from kernels.model.numerics import ACCURACY_RANGE, Problem, gflops
 from kernels.selection.choose import Choice, NoKernelError, choose, choose_again
@@ -80,6 +89,8 @@ def multiply(
                 packed = _packed(product) if job.product_in_record else None
                 if packed is None:
                     _store(claimed, problem, product, store, place, product_ttl_s)
+                    if verification.passed:
+                        product.offer(product_id(job.id, claimed.attempt))
             measured = product.measured
     except MemoryError:
         raise OutOfDeviceMemory("The product does not fit in the worker's memory; make it smaller.") from None
@@ -137,7 +148,12 @@ def _operand(ref: OperandRef, packed: PackedMatrix | None, store: MatrixStore) -
             except MatrixNotFound as error:
                 raise OperandMissing from error
 
-        yield StoredOperand(ref.shape, opened, matrix if is_address(matrix) else None)
+        yield StoredOperand(ref.shape, opened, matrix if _names_contents(matrix) else None)
+
+
+def _names_contents(matrix_id: str) -> bool:
+    """A content address does; and a product's id, for no attempt that succeeded stores another."""
+    return is_address(matrix_id) or job_of_product(matrix_id) is not None
 
 
 def verified(

@@ -16,6 +16,8 @@
 --   dead, dead:<owner>    zset    jobs that used up their attempts, by their end
 --   idem:<digest>         hash    the job bound to an Idempotency-Key, and the request's fingerprint
 --   hold:<digest>         string  who works under that key now
+--   job:<id>:dependents   zset    jobs that wait for its product, in order of creation: see common_chains.lua
+--   unsettled             zset    ended jobs that still have such, by the time of the last step that saw to some
 --   answers:<service>     channel a job that succeeded, whole, for the service process whose caller waits for it
 --   changes               channel "<id> <version> <state>" at every change
 -- A script is one step in Redis and in its append-only file: after a crash all of a change is there, or none of it.
@@ -53,7 +55,7 @@ end
 
 local CONTROL = {
   'state', 'attempt', 'version', 'owner', 'seq', 'queue', 'runs', 'timeout', 'started', 'seen', 'number', 'first',
-  'queued', 'idem', 'held', 'ttl', 'batch', 'reply_to',
+  'queued', 'idem', 'held', 'ttl', 'batch', 'reply_to', 'waits', 'dependents',
 }
 
 -- A job's control fields, as strings; nil where there is no such job.
@@ -193,7 +195,12 @@ local function drop_matrices(job)
   hold(job, 0)
 end
 
+local settle_dependents, stop_waiting -- in common_chains.lua
+
 local function finish(job, state, at, more, fields)
+  if job.waits then
+    stop_waiting(job)
+  end
   if tonumber(job.held or 0) > 0 then
     redis.call('ZADD', prefix .. 'packed', int(at + job.ttl), job.id)
   end
@@ -207,6 +214,9 @@ local function finish(job, state, at, more, fields)
   redis.call('COPY', events, events .. ':copy')
   redis.call('RENAME', events .. ':copy', events)
   redis.call('EXPIRE', events, EVENTS_TTL_S)
+  if job.dependents then
+    settle_dependents(job, at)
+  end
 end
 
 -- A running job with a run left goes back into its queue. Without one it fails, and is a dead letter if `dead`.

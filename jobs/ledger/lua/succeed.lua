@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- running → succeeded, for each (id, attempt, outcome, kernel, device, product): 1, or 0 where the attempt does not own
--- the job. A worker whose first try timed out on the way back asks again: the same attempt gets the same answer.
+-- running → succeeded, for each (id, attempt, outcome, kernel, device, product): 1, 2 where jobs waited for its product,
+-- or 0 where the attempt does not own the job. A worker whose first try timed out on the way back asks again: the same attempt gets the same answer.
 local function succeed(id, attempt, outcome, kernel, device, product)
   local job = read(id)
   if job and job.state == 'succeeded' and job.attempt == attempt then
@@ -21,7 +21,7 @@ local function succeed(id, attempt, outcome, kernel, device, product)
     job.answer = product
   end
   finish(job, 'succeeded', now(), '', fields)
-  return 1
+  return job.dependents and 2 or 1
 end
 
 local taken = {}

@@ -148,6 +148,7 @@ RETRY: Piece = {
             errors.JobNotFound,
             errors.WrongState,
             errors.OperandMissing,
+            errors.OperandFailed,
             errors.IdempotencyKeyInUse,
             errors.IdempotencyKeyReused,
             edge.InvalidHeader,

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from jobs.errors import MatrixNotFound, StoreFull, StoreUnavailable
+from jobs.ledger.chains import Taken
 from jobs.ledger.interface import Success
 from jobs.ledger.redis import RedisLedger
 from jobs.matrices.factory import bounds_of
@@ -33,7 +34,7 @@ class Meanwhile(RedisLedger):
 
     happens: Callable[[RedisLedger, str], object]
 
-    def succeed_all(self, done: Sequence[Success]) -> Sequence[bool]:
+    def succeed_all(self, done: Sequence[Success]) -> Sequence[Taken]:
         for each in done:
             self.happens(self, each.job_id)
         return super().succeed_all(done)

@@ -13,6 +13,7 @@ from jobs.errors import (
     WorkerLost,
     WrongState,
 )
+from jobs.ledger.chains import Taken
 from jobs.ledger.codec import LOST_LIMIT, SCAN_LIMIT, JobRow, cursor_after, cursor_seq, event_place, job_error
 from jobs.ledger.interface import (
     HARD_LIMIT_MARGIN_S,
@@ -70,8 +71,7 @@ class MemoryLedger(MemoryKeys):
                 raise QueueFull
             if sum(row.owner == job.owner for row in waiting) >= max_queued_per_owner:
                 raise QuotaExceeded
-            self._table.check_room(job, self._bounds)
-            row = self._table.record(job)
+            row = self._table.record(job, self._bounds)
             if idempotency:
                 until = row.created_us + self._idempotency_ttl_us
                 self._table.bindings[job.owner, idempotency.key] = Binding(job.id, idempotency.fingerprint, until)
@@ -117,10 +117,7 @@ class MemoryLedger(MemoryKeys):
             row = self._table.owned(job_id, owner)
             if row.state not in REDRIVABLE:
                 raise WrongState(f"The job is {row.state}, so it cannot be retried.")
-            self._table.dead.pop(job_id, None)
-            row.finished_us, row.error = None, None
-            row.attempt, row.runs = row.attempt + 1, 0
-            self._table.enqueue(row)
+            self._table.redrive(row)
             return self._table.job(row), row.message()
 
     def delete(self, job_id: str, *, owner: str | None = None) -> Job:
@@ -172,7 +169,7 @@ class MemoryLedger(MemoryKeys):
         with self._lock:
             if (row := self._table.rows.get(job_id)) is None or row.attempt != attempt:
                 return []
-            if row.state is not JobState.QUEUED:
+            if row.state is not JobState.QUEUED or row.waits:
                 return self._claimed_again(row, worker)
             self._table.started[row.queue] = max(self._table.started[row.queue], (row.first, row.queued_us))
             others = self._table.batch_of(row)[: max_jobs - 1]
@@ -227,20 +224,19 @@ class MemoryLedger(MemoryKeys):
             self._table.announce(row, "progress", progress=progress.model_dump(), found=dict(news))
             return True
 
-    def succeed_all(self, done: Sequence[Success]) -> Sequence[bool]:
+    def succeed_all(self, done: Sequence[Success]) -> Sequence[Taken]:
         with self._lock:
             return [self._succeed(each) for each in done]
 
-    def _succeed(self, done: Success) -> bool:
+    def _succeed(self, done: Success) -> Taken:
         known = self._table.rows.get(done.job_id)
         if known and known.state is JobState.SUCCEEDED and known.attempt == done.attempt:
-            return True
+            return Taken.YES
         if (row := self._table.running(done.job_id, done.attempt)) is None:
-            return False
+            return Taken.NO
         row.outcome = done.outcome
         self._table.matrices[done.job_id].end(done.product)
-        self._table.finish(row, JobState.SUCCEEDED)
-        return True
+        return Taken.AWAITED if self._table.finish(row, JobState.SUCCEEDED) else Taken.YES
 
     def fail(self, job_id: str, attempt: int, error: JobError, *, max_attempts: int = 1) -> Requeued | None:
         with self._lock:
@@ -266,7 +262,7 @@ class MemoryLedger(MemoryKeys):
     def republish(self, message: JobMessage) -> JobMessage | None:
         with self._lock:
             row = self._table.rows.get(message.job_id)
-            if row is None or row.state is not JobState.QUEUED or row.message() != message:
+            if row is None or row.state is not JobState.QUEUED or row.waits or row.message() != message:
                 return None
             row.number, row.published_us = self._table.next_number(row.queue), self._clock()
             return row.message()
@@ -286,6 +282,9 @@ class MemoryLedger(MemoryKeys):
             if row.seen_us > row.started_us + row.timeout_us:
                 return self._table.retry_or_fail(row, job_error(TimeLimitExceeded), 0, dead=False)
             return self._table.retry_or_fail(row, job_error(WorkerLost), max_attempts, dead=True)
+
+    def settle_dependents(self) -> int:
+        return 0  # all were, with the job that they waited for
 
     def expire(self, *, job_ttl_s: int, limit: int = 100) -> Sequence[Job]:
         with self._lock:

@@ -15,7 +15,7 @@ from kernels.model.numerics import Problem
 from kernels.selection.choose import Choice
 from worker.cpu.blas import multiply
 from worker.cpu.runner import CpuProduct, CpuRunner
-from worker.cuda.operand_cache import Copies, OperandCache
+from worker.cuda.operand_cache import Copies, OfferedProducts, OperandCache
 from worker.device.runner import HostOperand, Product
 from worker.device.turns import Turn, go_on
 
@@ -81,6 +81,7 @@ class CopyingRunner(CpuRunner):
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         self.cache: OperandCache[HostCopy] = OperandCache(1 << 20)
+        self.offered = OfferedProducts(self.cache)
         self.uploads = 0
         self.upload: Callable[[Array], Array] = np.array
 
@@ -95,6 +96,7 @@ class CopyingRunner(CpuRunner):
         *,
         wanted: Callable[[], None] = go_on,
     ) -> Iterator[Product]:
+        self.offered.next_product((a, b))
         copies = [self._copy(operand) for operand in (a, b)]
         turn = self._turns.next(wanted)
         c = multiply(problem, copies[0].elements, copies[1].elements)
@@ -102,7 +104,11 @@ class CopyingRunner(CpuRunner):
             HostOperand(copy.elements, operand.id, operand.expected_digest)
             for operand, copy in zip((a, b), copies, strict=True)
         ]
-        yield _CopiedProduct(problem, sent[0], sent[1], c, Copies(self.cache, sent, copies), turn)
+        made = Copies(self.cache, sent, copies)
+        yield _CopiedProduct(problem, sent[0], sent[1], c, made, self.offered, turn)
+
+    def product_ended(self, matrix_id: str, *, awaited: bool) -> None:
+        self.offered.ended(matrix_id, awaited=awaited)
 
     def _copy(self, operand: HostOperand) -> HostCopy:
         kept = None if operand.id is None else self.cache.get(operand.id)
@@ -115,13 +121,23 @@ class CopyingRunner(CpuRunner):
 
 class _CopiedProduct(CpuProduct):
     def __init__(
-        self, problem: Problem, a: HostOperand, b: HostOperand, c: Array, copies: Copies[HostCopy], turn: Turn
+        self,
+        problem: Problem,
+        a: HostOperand,
+        b: HostOperand,
+        c: Array,
+        copies: Copies[HostCopy],
+        offered: OfferedProducts[HostCopy],
+        turn: Turn,
     ) -> None:
         super().__init__(problem, a, b, c, kernel_ms=1.0, turn=turn)
-        self._copies = copies
+        self._copies, self._offered = copies, offered
 
     def keep_operands(self) -> None:
         self._copies.keep()
 
     def drop_operands(self) -> None:
         self._copies.drop()
+
+    def offer(self, matrix_id: str) -> None:
+        self._offered.offer(matrix_id, HostCopy(self._c, _Layout(self._c.nbytes)), self.digest)

@@ -32,6 +32,7 @@ CASES: dict[str, dict[str, Any]] = {
     "square": {"problem": SQUARE, "square": True},
     "square again": {"problem": SQUARE, "square": True},
     "small product": {"problem": SMALL_PRODUCT},
+    "chain": {"problem": SQUARE, "chain": True},
     "not registered": {"problem": LARGER, "faults": ["register"]},
 }
 STORED = ["down by way of a buffer", "down by DMA", "up by DMA", "down by way of a buffer"]
@@ -83,6 +84,11 @@ def test_a_matrix_times_itself_is_opened_once_or_not_at_all(played: dict[str, Pl
     assert played["square"].outcome == played["square again"].outcome == "right"
     assert played["square"].calls.count("open") == 1 and played["square"].calls.count("up by DMA") == 2  # and read back
     assert "open" not in played["square again"].calls
+
+
+def test_a_product_that_a_job_waits_for_is_not_copied_to_the_device_again(played: dict[str, Played]) -> None:
+    assert played["chain"].outcome == "right"
+    assert played["chain"].calls == ["register", *STORED]  # a slot for the second product, beside the first
 
 
 def test_a_product_that_is_damaged_on_its_way_into_the_store_is_refused(played: dict[str, Played]) -> None:
