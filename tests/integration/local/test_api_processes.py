@@ -1,0 +1,172 @@
+"""Several API processes on one address: all work, one that dies is missed by no one, and none is left at the end."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import httpx
+import numpy as np
+import psutil
+import pytest
+
+from jobs.models import new_id
+from tests.support.local import Local, alive, eventually
+from tools.played.api import http_client, npy
+from tools.stack import Stack
+
+PROCESSES = 2
+CLIENTS, PRODUCTS = 6, 12  # of each
+PATIENCE_S = 30.0
+COUNT = re.compile(r'^matmul_http_requests_total{.*route="/v1/matmul".*} (\S+)$', re.MULTILINE)
+
+
+def members_of(keeper: subprocess.Popen[Any] | None) -> list[psutil.Process]:
+    """The API processes that a process keeps running, oldest first."""
+    assert keeper is not None
+    found = alive(psutil.Process(keeper.pid).children())
+    return [each for each in found if "service.server.member" in each.cmdline()]
+
+
+def connections_of(process: psutil.Process, port: int) -> int:
+    return sum(each.laddr.port == port and each.status == "ESTABLISHED" for each in process.net_connections("tcp"))
+
+
+def multiply(client: httpx.Client, a: np.ndarray, b: np.ndarray) -> None:
+    """Asks until it is answered, as a client would whose connection broke; under one key, so that it is one job."""
+    files = {"a": ("a", npy(a), "application/x-npy"), "b": ("b", npy(b), "application/x-npy")}
+    headers = {"accept": "application/octet-stream", "idempotency-key": new_id("key")}
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            reply = client.post("/v1/matmul", files=files, headers=headers)
+            if reply.status_code != 409:  # else the request whose connection broke is still at it
+                break
+        except httpx.TransportError:
+            assert time.monotonic() < deadline
+    assert reply.status_code == 200, reply.text
+    np.testing.assert_array_equal(np.frombuffer(reply.content, np.int32).reshape(a.shape[0], b.shape[1]), a @ b)
+
+
+def one_client(url: str, seed: int, half_way: Event, go_on: Event) -> None:
+    random = np.random.default_rng(seed)
+    with http_client(url) as client:
+        for index in range(PRODUCTS):
+            if index == PRODUCTS // 2:
+                half_way.set()
+                go_on.wait(PATIENCE_S)
+            shape = (9 + seed, 9 + seed)
+            a, b = (random.integers(-9, 9, shape, dtype=np.int8) for _ in range(2))
+            multiply(client, a.astype(np.int32), b.astype(np.int32))
+
+
+def products_while(url: str, fault: Callable[[], None]) -> None:
+    """All clients' products; in the middle of each one's, `fault`."""
+    half_way, go_on = [Event() for _ in range(CLIENTS)], Event()
+    with ThreadPoolExecutor(CLIENTS) as pool:
+        done = [pool.submit(one_client, url, seed, half_way[seed], go_on) for seed in range(CLIENTS)]
+        for event in half_way:
+            event.wait(PATIENCE_S)
+        fault()
+        go_on.set()
+        for each in done:
+            each.result()
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    directory = tmp_path_factory.mktemp("processes")
+    settings = {"cpu_threads": "1", "api_processes": str(PROCESSES), "unix_socket": str(directory / "api.sock")}
+    with Stack(directory, settings=settings) as running:
+        yield running
+
+
+@pytest.fixture
+def stack(shared: Stack) -> Stack:
+    """With all of its API processes, whatever the test before did to them."""
+    assert shared.api is not None
+    if shared.api.poll() is not None:
+        shared.start_api()
+    eventually(lambda: len(members_of(shared.api)) == PROCESSES)
+    shared.wait_until_ready()
+    return shared
+
+
+def unix_socket_of(stack: Stack) -> str:
+    return stack.environment["MATMUL_UNIX_SOCKET"]
+
+
+def test_one_that_is_killed_is_missed_by_no_one(stack: Stack) -> None:
+    before = members_of(stack.api)
+    assert len(before) == PROCESSES
+
+    def kill_one() -> None:
+        assert all(connections_of(each, stack.api_port) for each in before)
+        before[0].kill()
+
+    products_while(stack.url, kill_one)
+    assert alive(before) == before[1:]
+    eventually(lambda: len(members_of(stack.api)) == PROCESSES)
+
+
+def test_what_they_count_is_added_up_and_never_falls(stack: Stack) -> None:
+    def counted() -> float:
+        with http_client(stack.url) as client:
+            return sum(map(float, COUNT.findall(client.get("/metrics").text)))
+
+    before = counted()
+    products_while(stack.url, lambda: None)
+    assert {counted() for _ in range(4)} == {before + CLIENTS * PRODUCTS}
+    for each in members_of(stack.api):
+        each.kill()
+        eventually(lambda: len(members_of(stack.api)) == PROCESSES)
+    assert {counted() for _ in range(4)} == {before + CLIENTS * PRODUCTS}
+
+
+def test_they_answer_on_a_unix_socket_too(stack: Stack) -> None:
+    transport = httpx.HTTPTransport(uds=unix_socket_of(stack))
+    with httpx.Client(transport=transport, base_url="http://localhost") as client:
+        multiply(client, np.eye(3, dtype=np.int32), np.eye(3, dtype=np.int32))
+        assert client.get("/livez", headers={"host": "elsewhere"}).status_code == 403
+
+
+def test_asked_to_stop_they_send_what_is_under_way_and_all_end(stack: Stack) -> None:
+    assert stack.api is not None
+    family = psutil.Process(stack.api.pid).children(recursive=True)
+    random = {"random": {"shape": [700, 700], "seed": 1}}
+    with ThreadPoolExecutor(4) as pool, http_client(stack.url) as client:
+        asked = [pool.submit(client.post, "/v1/matmul", json={"a": random, "b": random}) for _ in range(4)]
+        eventually(lambda: client.get("/v1/jobs").json()["jobs"])
+        stack.api.terminate()
+        assert {each.result().status_code for each in asked} <= {200, 202}
+    assert stack.api.wait(30) == 0
+    assert not alive(family)
+    assert not Path(unix_socket_of(stack)).exists()
+    with pytest.raises(httpx.ConnectError), http_client(stack.url) as client:
+        client.get("/livez")
+
+
+def test_they_do_not_outlive_who_keeps_them(stack: Stack) -> None:
+    assert stack.api is not None
+    family = psutil.Process(stack.api.pid).children(recursive=True)
+    stack.api.kill()
+    eventually(lambda: not alive(family))
+
+
+def test_make_run_keeps_them_too(tmp_path: Path) -> None:
+    with Local(tmp_path, api_processes=str(PROCESSES)) as local:
+        first, second = members_of(local.process)
+        first.kill()
+        products_while(local.url, lambda: None)
+        assert alive([second])
+        eventually(lambda: len(members_of(local.process)) == PROCESSES)
+        assert "api-1    | ended unexpectedly" in local.output
+        family = local.family()
+        assert local.interrupt() == 0, local.output
+        assert not alive(family)
