@@ -25,14 +25,14 @@ from jobs.settings import Settings
 from service.changes import ChangeHub
 from service.live_workers import LiveWorkers
 from service.metrics import HttpMetrics
+from service.process_share import Share
 from service.render_cache import Renders
-from service.share import Share
 from service.shared import Shared
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-MAX_THREADS, LEAST_THREADS = 64, 16  # over all API processes, and of each
+MAX_THREADS, MIN_THREADS = 64, 16  # over all API processes, and of each
 BREAK_S = 0.25
 
 
@@ -95,7 +95,7 @@ def make_context(settings: Settings, metrics: HttpMetrics, share: Share) -> Cont
         hub=ChangeHub(settings),
         workers=LiveWorkers(registry.live),
         metrics=metrics,
-        threads=CapacityLimiter(share.of(MAX_THREADS, least=LEAST_THREADS)),
+        threads=CapacityLimiter(share.of(MAX_THREADS, minimum=MIN_THREADS)),
         renders=Renders(share),
     )
 

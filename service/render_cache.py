@@ -12,11 +12,11 @@ import anyio.to_thread
 from anyio import CapacityLimiter
 
 from analysis.results import Results
-from service.share import Share
+from service.process_share import Share
 
 T = TypeVar("T")
 KEPT_RESULTS = 4  # over all API processes, as the bodies
-KEPT_BODIES, LEAST_BODIES = 24, 4
+KEPT_BODIES, MIN_BODIES = 24, 4
 LARGEST_BYTES = 8 << 20  # of a body that is kept
 
 
@@ -47,7 +47,7 @@ class Renders:
 
     def __init__(self, share: Share) -> None:
         self._one_at_a_time = CapacityLimiter(1)
-        self._bodies: Recent[bytes] = Recent(share.of(KEPT_BODIES, least=LEAST_BODIES))
+        self._bodies: Recent[bytes] = Recent(share.of(KEPT_BODIES, minimum=MIN_BODIES))
         self._results: Recent[Results] = Recent(share.of(KEPT_RESULTS))
 
     async def body(self, key: Hashable, make: Callable[[], bytes]) -> bytes:

@@ -10,19 +10,19 @@ from pathlib import Path
 
 from jobs.settings import Settings
 from service.local.supervisor import ChildProcess
+from service.process_share import Share
 from service.server.accepting import make_counts_file
 from service.server.addresses import Addresses, bind
 from service.server.member import command
-from service.share import Share
 
-CORES_EACH, MOST_PROCESSES = 4, 8
+CORES_EACH, MAX_PROCESSES = 4, 8
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1"}  # an API process multiplies nothing; its threads would only take memory
 
 
 def process_count(settings: Settings) -> int:
     """As set, or as the cores that this process may use suggest."""
     cores = len(os.sched_getaffinity(0))
-    return settings.api_processes or min(max(1, cores // CORES_EACH), MOST_PROCESSES)
+    return settings.api_processes or min(max(1, cores // CORES_EACH), MAX_PROCESSES)
 
 
 class ApiProcesses:

@@ -17,7 +17,7 @@ import structlog
 
 COUNT_BYTES = 8
 NONE_ACCEPTED = 2**64 - 1  # of a process that does not accept
-PATIENCE_S = 0.005  # for a process that has fewer connections, and may be busy or gone
+YIELD_S = 0.005  # for a process that has fewer connections, and may be busy or gone
 START_TOGETHER_S, START_LOOK_S = 5.0, 0.01
 EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 EXHAUSTED_S = 1.0
@@ -117,7 +117,7 @@ class Acceptor:
         while True:
             await _until_readable(listening)
             if self._counts.suffices:
-                await asyncio.sleep(PATIENCE_S)
+                await asyncio.sleep(YIELD_S)
             try:
                 connection, _ = listening.accept()
             except OSError as error:

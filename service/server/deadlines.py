@@ -19,8 +19,8 @@ from service.problems import (
     TooManyConnections,
     problem_response,
 )
+from service.process_share import ALONE, Share
 from service.server.large_bodies import LargeBodyProtocol
-from service.share import ALONE, Share
 
 MAX_HEAD_BYTES = 64 << 10  # request line and headers
 MAX_HEADERS = 200

@@ -12,10 +12,10 @@ from fastapi import FastAPI
 from jobs.matrices.factory import make_matrix_store
 from jobs.settings import Settings
 from service.app import create_app
+from service.process_share import ALONE, Share
 from service.server.accepting import Acceptor, ConnectionCounts, OpenConnections
 from service.server.addresses import Addresses
 from service.server.deadlines import protocol_class
-from service.share import ALONE, Share
 
 KEEP_ALIVE_S = 30  # how long a connection may idle between requests
 SHUTDOWN_S = 10  # for answers under way

@@ -14,9 +14,9 @@ class Share:
     processes: int
     metrics: Path | None
 
-    def of(self, total: int, *, least: int = 1) -> int:
-        """This process's part of a bound, rounded down, and `least` at least."""
-        return max(least, total // self.processes)
+    def of(self, total: int, *, minimum: int = 1) -> int:
+        """This process's part of a bound, rounded down, and `minimum` at least."""
+        return max(minimum, total // self.processes)
 
 
 ALONE = Share(0, 1, None)
