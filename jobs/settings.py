@@ -34,7 +34,10 @@ class Settings(BaseSettings):
         0o600, description="Who may connect to it, in octal: `600` this user, `660` its group too, `666` anyone here."
     )
     api_processes: int = Field(
-        0, ge=0, le=64, description="Processes that answer HTTP; 0: one for every four cores, at least 1 and at most 8."
+        0,
+        ge=0,
+        le=64,
+        description="Processes that answer HTTP; 0: 1 on up to 4 cores, else one for every 2, 8 at most.",
     )
     allowed_hosts: tuple[str, ...] = Field(
         (),

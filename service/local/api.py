@@ -15,14 +15,14 @@ from service.server.accepting import make_counts_file
 from service.server.addresses import Addresses, bind
 from service.server.member import command
 
-CORES_EACH, MAX_PROCESSES = 4, 8
+ONE_UP_TO_CORES, CORES_EACH, MAX_PROCESSES = 4, 2, 8
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1"}  # an API process multiplies nothing; its threads would only take memory
 
 
 def process_count(settings: Settings) -> int:
     """As set, or as the cores that this process may use suggest."""
     cores = len(os.sched_getaffinity(0))
-    return settings.api_processes or min(max(1, cores // CORES_EACH), MAX_PROCESSES)
+    return settings.api_processes or (1 if cores <= ONE_UP_TO_CORES else min(cores // CORES_EACH, MAX_PROCESSES))
 
 
 class ApiProcesses:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -53,29 +53,46 @@ def multiply(client: httpx.Client, a: np.ndarray, b: np.ndarray) -> None:
     np.testing.assert_array_equal(np.frombuffer(reply.content, np.int32).reshape(a.shape[0], b.shape[1]), a @ b)
 
 
-def one_client(url: str, seed: int, half_way: Event, go_on: Event) -> None:
+def one_client(client: httpx.Client, seed: int, half_way: Event, go_on: Event) -> None:
     random = np.random.default_rng(seed)
-    with http_client(url) as client:
-        for index in range(PRODUCTS):
-            if index == PRODUCTS // 2:
-                half_way.set()
-                go_on.wait(TIMEOUT_S)
-            shape = (9 + seed, 9 + seed)
-            a, b = (random.integers(-9, 9, shape, dtype=np.int8) for _ in range(2))
-            multiply(client, a.astype(np.int32), b.astype(np.int32))
+    for index in range(PRODUCTS):
+        if index == PRODUCTS // 2:
+            half_way.set()
+            go_on.wait(TIMEOUT_S)
+        a, b = (random.integers(-9, 9, (9 + seed, 9 + seed), dtype=np.int32) for _ in range(2))
+        multiply(client, a, b)
 
 
-def products_while(url: str, fault: Callable[[], None]) -> None:
+def products_while(clients: Sequence[httpx.Client], fault: Callable[[], None]) -> None:
     """All clients' products; in the middle of each one's, `fault`."""
-    half_way, go_on = [Event() for _ in range(CLIENTS)], Event()
-    with ThreadPoolExecutor(CLIENTS) as pool:
-        done = [pool.submit(one_client, url, seed, half_way[seed], go_on) for seed in range(CLIENTS)]
+    half_way, go_on = [Event() for _ in clients], Event()
+    with ThreadPoolExecutor(len(clients)) as pool:
+        done = [
+            pool.submit(one_client, client, seed, event, go_on)
+            for seed, (client, event) in enumerate(zip(clients, half_way, strict=True))
+        ]
         for event in half_way:
             event.wait(TIMEOUT_S)
         fault()
         go_on.set()
         for each in done:
             each.result()
+
+
+@contextmanager
+def clients_of(url: str, members: Sequence[psutil.Process]) -> Iterator[list[httpx.Client]]:
+    """CLIENTS with a connection each, and more where that takes them to reach every process."""
+    port, clients = httpx.URL(url).port, list[httpx.Client]()
+    assert port is not None
+    with ExitStack() as stack:
+
+        def all_reached() -> bool:
+            clients.append(stack.enter_context(http_client(url)))
+            clients[-1].get("/livez")
+            return len(clients) >= CLIENTS and all(connections_of(each, port) for each in members)
+
+        eventually(all_reached)
+        yield clients
 
 
 @pytest.fixture(scope="module")
@@ -101,16 +118,14 @@ def unix_socket_of(stack: Stack) -> str:
     return stack.environment["MATMUL_UNIX_SOCKET"]
 
 
-def test_one_that_is_killed_is_missed_by_no_one(stack: Stack) -> None:
+@pytest.mark.parametrize("end", [psutil.Process.kill, psutil.Process.terminate], ids=["killed", "stopped"])
+def test_one_that_ends_is_missed_by_no_one(stack: Stack, end: Callable[[psutil.Process], None]) -> None:
     before = members_of(stack.api)
     assert len(before) == PROCESSES
 
-    def kill_one() -> None:
-        assert all(connections_of(each, stack.api_port) for each in before)
-        before[0].kill()
-
-    products_while(stack.url, kill_one)
-    assert alive(before) == before[1:]
+    with clients_of(stack.url, before) as clients:
+        products_while(clients, lambda: end(before[0]))
+    eventually(lambda: alive(before) == before[1:])
     eventually(lambda: len(members_of(stack.api)) == PROCESSES)
 
 
@@ -120,12 +135,14 @@ def test_what_they_count_is_added_up_and_never_falls(stack: Stack) -> None:
             return sum(map(float, COUNT.findall(client.get("/metrics").text)))
 
     before = counted()
-    products_while(stack.url, lambda: None)
-    assert {counted() for _ in range(4)} == {before + CLIENTS * PRODUCTS}
+    with clients_of(stack.url, members_of(stack.api)) as clients:
+        products_while(clients, lambda: None)
+    after = before + len(clients) * PRODUCTS
+    assert {counted() for _ in range(4)} == {after}
     for each in members_of(stack.api):
         each.kill()
         eventually(lambda: len(members_of(stack.api)) == PROCESSES)
-    assert {counted() for _ in range(4)} == {before + CLIENTS * PRODUCTS}
+    assert {counted() for _ in range(4)} == {after}
 
 
 def test_they_answer_on_a_unix_socket_too(stack: Stack) -> None:
@@ -161,8 +178,8 @@ def test_they_do_not_outlive_who_keeps_them(stack: Stack) -> None:
 def test_make_run_keeps_them_too(tmp_path: Path) -> None:
     with Local(tmp_path, api_processes=str(PROCESSES)) as local:
         first, second = members_of(local.process)
-        first.kill()
-        products_while(local.url, lambda: None)
+        with clients_of(local.url, [first, second]) as clients:
+            products_while(clients, first.kill)
         assert alive([second])
         eventually(lambda: len(members_of(local.process)) == PROCESSES)
         assert "api-1    | ended unexpectedly" in local.output
