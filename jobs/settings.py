@@ -5,13 +5,14 @@ from __future__ import annotations
 import tempfile
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, SecretStr, model_validator
+from pydantic import BeforeValidator, Field, SecretStr, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 HOUR_S, DAY_S = 3600, 86_400
+FileMode = Annotated[int, BeforeValidator(lambda value: int(value, 8) if isinstance(value, str) else value)]
 AutoMeasures = Literal["idle", "asked", "off"]
 
 
@@ -26,6 +27,18 @@ class Settings(BaseSettings):
     # --- the API ---
     host: str = Field("127.0.0.1", description="Address the API binds.")
     port: int = Field(8000, ge=0, le=65535, description="Port the API binds.")
+    unix_socket: Path | None = Field(
+        None, description="Path of a Unix socket that the API answers on as well, under the same rules for API keys."
+    )
+    unix_socket_mode: FileMode = Field(
+        0o600, description="Who may connect to it, in octal: `600` this user, `660` its group too, `666` anyone here."
+    )
+    api_processes: int = Field(
+        0,
+        ge=0,
+        le=64,
+        description="Processes that answer HTTP; 0: 1 on up to 4 cores, else one for every 2, 8 at most.",
+    )
     allowed_hosts: tuple[str, ...] = Field(
         (),
         description="Host headers answered, a JSON list. Empty: loopback names where keys are off, else any.",

@@ -25,13 +25,14 @@ from jobs.settings import Settings
 from service.changes import ChangeHub
 from service.live_workers import LiveWorkers
 from service.metrics import HttpMetrics
+from service.process_share import Share
 from service.render_cache import Renders
 from service.shared import Shared
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-MAX_THREADS = 64
+MAX_THREADS, MIN_THREADS = 64, 16  # over all API processes, and of each
 BREAK_S = 0.25
 
 
@@ -64,10 +65,10 @@ class Context:
     hub: ChangeHub
     workers: LiveWorkers
     metrics: HttpMetrics
-    threads: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(MAX_THREADS))
+    threads: CapacityLimiter
+    renders: Renders
     breaker: Breaker = field(default_factory=Breaker)
     events: Shared[Sequence[JobEvent]] = field(default_factory=Shared)  # questions for a job's events, under way
-    renders: Renders = field(default_factory=Renders)
 
     @property
     def staging_dir(self) -> Path | None:
@@ -81,7 +82,7 @@ class Context:
         )
 
 
-def make_context(settings: Settings, metrics: HttpMetrics) -> Context:
+def make_context(settings: Settings, metrics: HttpMetrics, share: Share) -> Context:
     """Needs a running event loop. Connects to nothing yet. Raises InvalidSettings."""
     client = connect(settings)
     registry = WorkerRegistry(client, prefix=settings.key_prefix)
@@ -94,6 +95,8 @@ def make_context(settings: Settings, metrics: HttpMetrics) -> Context:
         hub=ChangeHub(settings),
         workers=LiveWorkers(registry.live),
         metrics=metrics,
+        threads=CapacityLimiter(share.of(MAX_THREADS, minimum=MIN_THREADS)),
+        renders=Renders(share),
     )
 
 

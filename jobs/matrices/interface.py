@@ -9,7 +9,6 @@ once, used in many products) or a name that the service gives (inline operands `
 
 from __future__ import annotations
 
-import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -21,6 +20,7 @@ import numpy as np
 
 from jobs.errors import MatrixDamaged
 from jobs.formats.elements import STORAGE_DTYPES, Array, matrix_bytes
+from jobs.matrices.content_hash import ContentHash
 from jobs.matrices.digest import (
     PART_DIGEST_BYTES,
     as_bytes,
@@ -36,9 +36,9 @@ from kernels.model.numerics import DTypeName
 READ_CHUNK_BYTES = 4 << 20
 
 
-def content_hasher(dtype: DTypeName, shape: tuple[int, ...]) -> hashlib._Hash:
+def content_hasher(dtype: DTypeName, shape: tuple[int, ...]) -> ContentHash:
     """A sha256 that has seen `<dtype>:<d0>x<d1>\\n`; feed it the elements and its hex digest is the matrix's id."""
-    return hashlib.sha256(f"{dtype}:{'x'.join(map(str, shape))}\n".encode())
+    return ContentHash(f"{dtype}:{'x'.join(map(str, shape))}\n".encode())
 
 
 @dataclass(frozen=True, slots=True)

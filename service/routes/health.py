@@ -39,4 +39,4 @@ def _figures(context: Context) -> bytes:
     """What was counted here, then what the ledger says now. Raises StoreUnavailable."""
     of_ledger = CollectorRegistry()
     of_ledger.register(LedgerCollector(context))
-    return generate_latest(context.metrics.registry) + generate_latest(of_ledger)
+    return context.metrics.text() + generate_latest(of_ledger)

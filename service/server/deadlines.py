@@ -19,6 +19,7 @@ from service.problems import (
     TooManyConnections,
     problem_response,
 )
+from service.process_share import ALONE, Share
 from service.server.large_bodies import LargeBodyProtocol
 
 MAX_HEAD_BYTES = 64 << 10  # request line and headers
@@ -26,13 +27,14 @@ MAX_HEADERS = 200
 MIN_BYTES = 1 << 10  # of a body within one receive timeout; a slower one is not waited for
 FREE_CHUNKS, CHUNK_MEAN_BYTES = 16_384, 512  # chunks of a body, beyond which their mean size must not be smaller
 DISCARD_BYTES = 16 << 20  # of a body that was answered before its end; more is cut off
-MAX_CONNECTIONS = 4096
+MAX_CONNECTIONS = 4096  # over all API processes
 
 
 class LimitedProtocol(LargeBodyProtocol):
     """uvicorn's httptools protocol with limits."""
 
     receive_timeout_s: ClassVar[float]  # see `protocol_class`
+    max_connections: ClassVar[int]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -47,7 +49,7 @@ class LimitedProtocol(LargeBodyProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._look_again_in(self.receive_timeout_s)
-        if len(self.connections) > MAX_CONNECTIONS:
+        if len(self.connections) > self.max_connections:
             self._refuse(TooManyConnections())
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -184,6 +186,7 @@ def _raw_response(error: MatmulError) -> bytes:
     return STATUS_LINE[response.status_code] + b"\r\n".join([*headers, b"", bytes(response.body)])
 
 
-def protocol_class(settings: Settings) -> type[asyncio.Protocol]:
+def protocol_class(settings: Settings, share: Share = ALONE) -> type[asyncio.Protocol]:
     """What uvicorn's `http` setting takes."""
-    return type("Protocol", (LimitedProtocol,), {"receive_timeout_s": settings.receive_timeout_s})
+    limits = {"receive_timeout_s": settings.receive_timeout_s, "max_connections": share.of(MAX_CONNECTIONS)}
+    return type("Protocol", (LimitedProtocol,), limits)
