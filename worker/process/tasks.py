@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import Any
 
 import structlog
+from billiard import pool
 from celery import shared_task, signals
 from celery.exceptions import SoftTimeLimitExceeded
 
@@ -37,6 +38,9 @@ def _set_up_logging(**_: Any) -> None:
 
 @signals.worker_process_init.connect  # type: ignore[untyped-decorator]
 def _start(**_: Any) -> None:
+    # When the worker stops, the parent no longer reads what became of messages, and the child would wait 30 s for it.
+    # Nothing depends on that: what became of jobs is in the ledger.
+    pool.GUARANTEE_MESSAGE_CONSUMPTION_RETRY_LIMIT = 1
     _child.append(start(get_settings()))
 
 
