@@ -1,7 +1,7 @@
 """CUDA sources compile for every device they are meant for, without a GPU; what they refuse, they refuse in words.
 
-Every config of every kernel: test_kernel_resources.py. Transpositions, warnings, and what runs around a kernel are on record, too:
-tests/support/kernels/compiled.py.
+Every config of every kernel: test_kernel_resources.py. Transpositions, warnings, and what runs around a kernel are on
+record, too: tests/support/kernels/compiled.py.
 """
 
 from __future__ import annotations
