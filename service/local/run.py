@@ -125,6 +125,12 @@ def stages(redis: EmbeddedServer | None, gpus: int, environment: Mapping[str, st
     return [{"valkey": redis} if redis else {}, workers, api]
 
 
+def compiling_ahead(gpus: int, environment: Mapping[str, str]) -> ServicePart | None:
+    """What fills the cache of kernels beside the service (docs/decisions/0024-compiled-ahead.md)."""
+    command = [sys.executable, "-m", "worker.cuda.ahead"]
+    return ChildProcess("kernels", command, environment) if gpus else None
+
+
 def serve(settings: Settings) -> int:
     """Runs until a signal; the exit status. Raises CannotStartError, EmbeddedServerError."""
     state = settings.state_dir.absolute()
@@ -136,7 +142,8 @@ def serve(settings: Settings) -> int:
         gpus = gpu_count()
         environment = child_environment(store_dir(settings, state, gpus), port, redis, key)
         parts = stages(redis, gpus, environment)
-        supervisor = Supervisor(parts, stop_timeout_s=STOP_TIMEOUT_S)
+        ahead = compiling_ahead(gpus, environment)
+        supervisor = Supervisor(parts, stop_timeout_s=STOP_TIMEOUT_S, once=ahead)
         print(f"Starting {', '.join(name for stage in parts for name in stage)}", flush=True)
         api = ServiceClient(url_of(settings.host, port), key.value if key else None)
         announcer = Announcer(api, state, workers=len(parts[1]), shows_key=key is not None and key.is_for_callers)
