@@ -27,7 +27,7 @@ run: env-run ## start everything on this machine: embedded Valkey, workers, API 
 worker: env-run ## one more worker, of the service at MATMUL_REDIS_URL: make worker DEVICE=gpu:0
 	@exec $(BIN)/python -m worker --device $(DEVICE)
 
-test: env-dev ## every test but those of tests/gpu, on a real Valkey and real workers; ARGS go to pytest
+test: env-dev ## every test that needs no GPU, on a real Valkey and real workers; ARGS go to pytest
 	$(BIN)/pytest --numprocesses 2 --ignore tests/gpu $(ARGS)
 
 # With PYTHON=python3 that Python is used as it is: for a GPU machine that brings its own CuPy and no package index.
