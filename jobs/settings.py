@@ -135,6 +135,9 @@ class Settings(BaseSettings):
     kernel_cache_dir: Path = Field(
         Path.home() / ".cache" / "matmul-service" / "kernels", description="Compiled kernels are kept here."
     )
+    compiled_kernels_dir: Path | None = Field(
+        None, description="Kernels that were compiled before, as in the worker image; only read."
+    )
     auto_measures: AutoMeasures = Field(
         "idle",
         description="When GPU workers measure a few kernels at shapes that `auto` is asked for and no table has: "

@@ -111,6 +111,12 @@ def metrics_dir(state: Path) -> Path:
     return made
 
 
+def compiling_ahead(gpus: int, environment: Mapping[str, str]) -> ServicePart | None:
+    """What fills the cache of kernels beside the service (docs/decisions/0024-compiled-ahead.md)."""
+    command = [sys.executable, "-m", "worker.cuda.ahead"]
+    return ChildProcess("kernels", command, environment) if gpus else None
+
+
 def serve(settings: Settings) -> int:
     """Runs until a signal; the exit status. Raises CannotStartError, EmbeddedServerError, InvalidSettings."""
     state = settings.state_dir.absolute()
@@ -122,7 +128,8 @@ def serve(settings: Settings) -> int:
         gpus = gpu_count()
         environment = child_environment(store_dir(settings, state, gpus), api.port, redis, key)
         parts = stages(redis, gpus, api, environment)
-        supervisor = Supervisor(parts, stop_timeout_s=STOP_TIMEOUT_S)
+        ahead = compiling_ahead(gpus, environment)
+        supervisor = Supervisor(parts, stop_timeout_s=STOP_TIMEOUT_S, once=ahead)
         print(f"Starting {', '.join(name for stage in parts for name in stage)}", flush=True)
         client = ServiceClient(url_of(settings.host, api.port), key.value if key else None)
         announcer = Announcer(client, state, workers=len(parts[1]), shows_key=key is not None and key.is_for_callers)

@@ -115,8 +115,8 @@ class _Kept:
         self.part.start()
         self.started_at, self.due_at = time.monotonic(), None
 
-    def look_after(self, now: float) -> bool:
-        """Starts it again when it died and its delay is over; whether it was started."""
+    def look_after(self, now: float) -> None:
+        """Starts it again when it died and its delay is over."""
         if self.part.running:
             if now - self.started_at > STEADY_S:
                 self.delay_s = FIRST_DELAY_S
@@ -125,48 +125,67 @@ class _Kept:
             self.say(self.name, f"ended unexpectedly; starting again in {self.delay_s:g} s")
             self.due_at, self.delay_s = now + self.delay_s, min(2 * self.delay_s, MAX_DELAY_S)
         elif now >= self.due_at:
-            return self._restart()
-        return False
+            self._restart()
 
-    def _restart(self) -> bool:
+    def _restart(self) -> None:
         try:
             self.start()
         except (OSError, RuntimeError) as error:
             self.say(self.name, str(error))
             self.due_at = None
-            return False
-        return True
 
 
 class Supervisor:
-    """Stages start in order and stop in reverse; the parts of a stage, by name, stop at the same time."""
+    """Stages start in order and stop in reverse; the parts of a stage, by name, stop at the same time. `once` starts
+    after all stages and may end by itself; it is ended first, without waiting for it."""
 
-    def __init__(self, stages: Sequence[Mapping[str, ServicePart]], *, stop_timeout_s: float, say: Say = say) -> None:
+    def __init__(
+        self,
+        stages: Sequence[Mapping[str, ServicePart]],
+        *,
+        stop_timeout_s: float,
+        once: ServicePart | None = None,
+        say: Say = say,
+    ) -> None:
         self._stages = [[_Kept(name, part, say) for name, part in stage.items()] for stage in stages]
+        self._once = once
         self._stop_timeout_s = stop_timeout_s
         self._guard = Guard()
+        self._watched: list[int] = []
 
     def _all(self) -> Iterator[_Kept]:
         return (kept for stage in self._stages for kept in stage)
 
     def _groups(self) -> list[int]:
-        return [kept.part.pid for kept in self._all() if kept.part.running]
+        parts = [*(kept.part for kept in self._all()), *([self._once] if self._once else ())]
+        return [part.pid for part in parts if part.running]
+
+    def _watch(self) -> None:
+        groups = self._groups()
+        if groups != self._watched or not self._guard.running:
+            self._guard.watch(groups)
+            self._watched = groups
 
     def start(self) -> None:
         """Raises what a part's start raises."""
         for kept in self._all():
             kept.start()
-            self._guard.watch(self._groups())
+            self._watch()
+        if self._once is not None:
+            self._once.start()
+            self._watch()
 
     def tick(self) -> None:
         """To be called often: starts again what died."""
         now = time.monotonic()
-        changes = [kept.look_after(now) for kept in self._all()]
-        if any(changes) or not self._guard.running:
-            self._guard.watch(self._groups())
+        for kept in self._all():
+            kept.look_after(now)
+        self._watch()
 
     def stop(self) -> None:
         """The last stage first. What does not end within the timeout is killed; no process is left."""
+        if self._once is not None:
+            self._once.stop(0)
         for stage in reversed(self._stages):
             with ThreadPoolExecutor() as pool:
                 list(pool.map(lambda kept: kept.part.stop(self._stop_timeout_s), stage))

@@ -70,7 +70,7 @@ class CudaRunner(Runner):
         with device_faults():
             index = int(settings.device.partition(":")[2] or 0)
             self.device = cuda_info(index)
-            self.compiler = Compiler(settings.kernel_cache_dir)
+            self.compiler = Compiler(settings.kernel_cache_dir, settings.compiled_kernels_dir)
             self._prepared = PreparedKernels(self.compiler)
             self._cublas = Cublas(self.compiler)
             self._clock = KernelClock(self.compiler)

@@ -74,11 +74,11 @@ def queue_length(n: int, max_length: int) -> int:
 def steps(run: Run, environment: dict[str, str]) -> None:
     """The worker's steps in a process of their own, with what a caller waited for the same product."""
     command = [sys.executable, "-m", "benchmarks.measure.path.steps", "--device", run.device]
-    given = "".join(f"{json.dumps(one.record)}\n" for one in run.squares.values())
+    given = "".join(f"{json.dumps(square.record)}\n" for square in run.squares.values())
     done = subprocess.run(command, env=environment, input=given, stdout=subprocess.PIPE, text=True, check=True)
     answers = done.stdout.splitlines()[-len(run.squares) :]
-    for (n, one), answer in zip(run.squares.items(), answers, strict=True):
-        run.rows.add("steps", n=n, caller_ms=one.caller_ms, queue_ms=one.queue_ms, **json.loads(answer))
+    for (n, square), answer in zip(run.squares.items(), answers, strict=True):
+        run.rows.add("steps", n=n, caller_ms=square.caller_ms, queue_ms=square.queue_ms, **json.loads(answer))
 
 
 def measure(run: Run, stack: Stack, asked: argparse.Namespace) -> None:
@@ -118,7 +118,7 @@ def running(devices: tuple[str, ...], api_processes: int) -> Iterator[tuple[Stac
 
 def main(arguments: Sequence[str] | None = None) -> None:
     asked = parsed(arguments)
-    about: dict[str, Any] = {"load_before": [round(one, 2) for one in os.getloadavg()], "store": str(store_folder())}
+    about: dict[str, Any] = {"load_before": [round(load, 2) for load in os.getloadavg()], "store": str(store_folder())}
     api_processes = process_count(Settings(api_processes=asked.api_processes))
     about |= {"processes": asked.processes, "api_processes": api_processes, "environment": dated_environment(*PACKAGES)}
     budget, library = Budget(asked.budget_s), "numpy" if asked.device == "cpu" else "cupy"

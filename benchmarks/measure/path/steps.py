@@ -96,10 +96,10 @@ def medians(records: Iterator[JobRecord], settings: Settings) -> Iterator[dict[s
         model = measured_model(runner.device)
         choices.learn(MeasuredShapes(client, prefix=settings.key_prefix, model=model).all())
 
-    def one(record: JobRecord) -> dict[str, float]:
+    def sample(record: JobRecord) -> dict[str, float]:
         again = record.model_copy(update={"id": new_id("job")})
         job = Job(record=again, owner=ANONYMOUS, queue="", version=1, timeout_s=settings.job_timeout_s)
-        found = steps.of(
+        times = steps.of(
             lambda: multiply(
                 Claimed(job, attempt=1),
                 store,
@@ -113,10 +113,10 @@ def medians(records: Iterator[JobRecord], settings: Settings) -> Iterator[dict[s
         store.delete(product_id(job.id, job.record.attempt), owner=ANONYMOUS)
         if (met := choices.next_met()) is not None:  # as between the jobs of a worker
             choices.settle(met[0])
-        return found
+        return times
 
     for record in records:
-        samples = [one(record) for _ in range(WARM_UPS + SAMPLES)][WARM_UPS:]
+        samples = [sample(record) for _ in range(WARM_UPS + SAMPLES)][WARM_UPS:]
         yield {name: median(sample[name] for sample in samples) for name in samples[0]}
 
 
@@ -125,8 +125,8 @@ def main() -> None:
     parser.add_argument("--device", required=True)
     device: str = parser.parse_args().device
     prepare_environment(device)
-    for found in medians((JobRecord.model_validate_json(line) for line in sys.stdin), Settings()):
-        print(compact(found), flush=True)
+    for typical in medians((JobRecord.model_validate_json(line) for line in sys.stdin), Settings()):
+        print(compact(typical), flush=True)
 
 
 if __name__ == "__main__":
