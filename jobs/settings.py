@@ -44,6 +44,9 @@ class Settings(BaseSettings):
     max_json_bytes: int = Field(8 * MIB, ge=1, description="Largest JSON request body.")
     max_json_elements: int = Field(1 << 20, ge=1, description="Largest product carried in a JSON reply, in elements.")
     receive_timeout_s: float = Field(20.0, gt=0, description="How long a client may send nothing inside a request.")
+    send_timeout_s: float = Field(
+        20.0, gt=0, description="How long a client may take next to nothing of a reply before it is cut off."
+    )
     max_wait_s: float = Field(120.0, gt=0, description="Longest `Prefer: wait`.")
     default_wait_s: float = Field(
         30.0, gt=0, description="How long a product is waited for when `Prefer` says nothing."

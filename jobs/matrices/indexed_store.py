@@ -61,6 +61,10 @@ class ElementSource(ABC):
     def read(self, start: int, stop: int) -> bytes:
         """Exactly these bytes of the elements. Raises MatrixNotFound where they are gone."""
 
+    def digests(self, first: int, after: int) -> Array:
+        """Of these parts, uint64."""
+        return self.parts[first:after]
+
 
 class IndexedMatrixStore(MatrixStore):
     """Matrices of at most `max_matrix_bytes`, their books in `index`."""
@@ -84,22 +88,22 @@ class IndexedMatrixStore(MatrixStore):
     def _source(self, matrix_id: str, size: int) -> AbstractContextManager[ElementSource]:
         """A matrix of `size` bytes to be read. Raises MatrixNotFound, also where another size is found."""
 
-    def chunks(self, matrix_id: str, size: int, start: int = 0, stop: int | None = None) -> Iterator[memoryview]:
-        pieces = self._pieces(check_id(matrix_id), size, start, size if stop is None else min(stop, size))
+    def chunks(
+        self, matrix_id: str, size: int, start: int = 0, stop: int | None = None, *, grows: bool = False
+    ) -> Iterator[memoryview]:
+        pieces = self._pieces(check_id(matrix_id), size, start, size if stop is None else min(stop, size), grows)
         return chain([next(pieces)], pieces)
 
-    def _pieces(self, matrix_id: str, size: int, start: int, stop: int) -> Iterator[memoryview]:
+    def _pieces(self, matrix_id: str, size: int, start: int, stop: int, grows: bool) -> Iterator[memoryview]:
         """Never none: an empty range gives one empty piece. Whole parts are read, compared, and cut to the range."""
         with self._source(matrix_id, size) as source:
             if start >= stop:
                 yield memoryview(b"")
                 return
-            end = part_of(stop - 1, size) + 1
-            for first in range(part_of(start, size), end, READ_PARTS):
-                after = min(first + READ_PARTS, end)
+            for first, after in _spans(part_of(start, size), part_of(stop - 1, size) + 1, grows=grows):
                 begin = part_begin(first, size)
                 piece = memoryview(source.read(begin, part_begin(after, size)))
-                check_parts(piece, source.parts[first:after])
+                check_parts(piece, source.digests(first, after))
                 yield piece[max(0, start - begin) : stop - begin]
 
     def create(
@@ -144,6 +148,16 @@ class IndexedMatrixStore(MatrixStore):
         for orphan in orphans:
             self.remove(orphan)
         return count + self._sweep_leftovers(limit)
+
+
+def _spans(first: int, end: int, *, grows: bool) -> Iterator[tuple[int, int]]:
+    """The parts from `first` to `end`, READ_PARTS at a time, or where it grows an eighth of what went before."""
+    at = first
+    while at < end:
+        edge = at + READ_PARTS - (at - first) % READ_PARTS
+        after = min(end, edge, at + max(1, (at - first) // 8)) if grows else min(end, edge)
+        yield at, after
+        at = after
 
 
 class IndexedWriter(MatrixWriter):

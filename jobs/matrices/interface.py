@@ -172,8 +172,12 @@ class MatrixStore(ABC):
         """Gives the owner's claim up; the last one takes the elements along. Raises MatrixNotFound."""
 
     @abstractmethod
-    def chunks(self, matrix_id: str, size: int, start: int = 0, stop: int | None = None) -> Iterator[memoryview]:
-        """The bytes from `start` to `stop` of a matrix of `size` bytes, in pieces of about READ_CHUNK_BYTES.
+    def chunks(
+        self, matrix_id: str, size: int, start: int = 0, stop: int | None = None, *, grows: bool = False
+    ) -> Iterator[memoryview]:
+        """The bytes from `start` to `stop` of a matrix of `size` bytes, in pieces of about READ_CHUNK_BYTES. With
+        `grows` the first are small, and each has at most an eighth of what came before: for readers who may not come
+        back for more.
 
         Each piece was held against its digests. The first one is read at once, so that this raises MatrixNotFound
         (also where another size is found) and MatrixDamaged; damage further on is raised in place of the piece.
