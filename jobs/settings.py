@@ -28,7 +28,8 @@ class Settings(BaseSettings):
     port: int = Field(8000, ge=0, le=65535, description="Port the API binds.")
     allowed_hosts: tuple[str, ...] = Field(
         (),
-        description="Host headers answered, a JSON list. Empty: loopback names where keys are off, else any.",
+        description="Host headers answered, a JSON list: `name` on every port, `name:port` on one. Empty: loopback "
+        "names where keys are off, else any.",
     )
     auth: Literal["auto", "on", "off"] = Field(
         "auto",
@@ -40,6 +41,12 @@ class Settings(BaseSettings):
     api_keys: SecretStr | None = Field(None, description="The same lines in the environment, separated by spaces.")
     api_key_pepper_file: Path | None = Field(None, description="File with the secret that keys are hashed with.")
     api_key_pepper: SecretStr | None = Field(None, description="The pepper itself, where a file is not wanted.")
+    behind_tls: bool = Field(
+        False,
+        description="Whether browsers come through a proxy that speaks TLS: cookies are then `Secure` and `__Host-`, "
+        "and browsers are told to come by HTTPS only.",
+    )
+    session_ttl_s: int = Field(12 * HOUR_S, ge=60, description="How long a sign-in on the pages lasts.")
     max_body_bytes: int = Field(4 * GIB, ge=1, description="Largest request body, binary.")
     max_json_bytes: int = Field(8 * MIB, ge=1, description="Largest JSON request body.")
     max_json_elements: int = Field(1 << 20, ge=1, description="Largest product carried in a JSON reply, in elements.")

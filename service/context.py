@@ -26,6 +26,7 @@ from service.changes import ChangeHub
 from service.live_workers import LiveWorkers
 from service.metrics import HttpMetrics
 from service.render_cache import Renders
+from service.sessions import Sessions
 from service.shared import Shared
 
 P = ParamSpec("P")
@@ -64,6 +65,7 @@ class Context:
     hub: ChangeHub
     workers: LiveWorkers
     metrics: HttpMetrics
+    sessions: Sessions
     threads: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(MAX_THREADS))
     breaker: Breaker = field(default_factory=Breaker)
     events: Shared[Sequence[JobEvent]] = field(default_factory=Shared)  # questions for a job's events, under way
@@ -94,6 +96,7 @@ def make_context(settings: Settings, metrics: HttpMetrics) -> Context:
         hub=ChangeHub(settings),
         workers=LiveWorkers(registry.live),
         metrics=metrics,
+        sessions=Sessions(client, settings),
     )
 
 

@@ -26,7 +26,7 @@ from service.context import Context, context_of, owner_of
 from service.dashboard.benchmarks.axes import PARAMETERS, SCALES, axes_of, with_axis
 from service.dashboard.benchmarks.fields import SETS, Typed, document, typed, typed_spec
 from service.dashboard.render import page
-from service.http.security import check_same_site
+from service.http.origins import check_origin
 from service.problems import STATUS
 
 FORM = "application/x-www-form-urlencoded"
@@ -88,7 +88,7 @@ async def benchmarks() -> Response:
 @router.post(ALL)
 async def start(request: Request) -> Response:
     """What the API's POST does, then to the job's page."""
-    check_same_site(request.headers)
+    check_origin(request.headers)
     context, form = context_of(request), typed(await _pairs(request))
     try:
         body = orjson.dumps(document(form))

@@ -25,7 +25,8 @@ from service.dashboard.jobs.list import LIST
 from service.dashboard.multiply.clone import clone_of
 from service.dashboard.multiply.preview import Preview, ServerAddress, preview
 from service.dashboard.render import page
-from service.http.security import check_same_site, keys_are_on
+from service.http.origins import check_origin
+from service.http.security import keys_are_on
 
 router = APIRouter(prefix=LIST, include_in_schema=False)
 
@@ -107,7 +108,7 @@ def _times(record: JobRecord) -> Sequence[BarPart]:
 
 @router.post("/{job_id}/cancel")
 async def cancel(request: Request, job_id: str) -> Response:
-    check_same_site(request.headers)
+    check_origin(request.headers)
     context = context_of(request)
     await context.call(context.ledger.cancel, job_id, owner=owner_of(request))
     return RedirectResponse(f"{LIST}/{job_id}", 303)
@@ -115,7 +116,7 @@ async def cancel(request: Request, job_id: str) -> Response:
 
 @router.post("/{job_id}/retry")
 async def retry_job(request: Request, job_id: str) -> Response:
-    check_same_site(request.headers)
+    check_origin(request.headers)
     context = context_of(request)
     await context.call(retry, context, owner_of(request), job_id)
     return RedirectResponse(f"{LIST}/{job_id}", 303)
