@@ -22,6 +22,7 @@ from jobs.models import JobEvent
 from jobs.queue import make_ledger
 from jobs.redis.client import connect
 from jobs.settings import Settings
+from service.bodies.memory import BodyMemory
 from service.changes import ChangeHub
 from service.live_workers import LiveWorkers
 from service.metrics import HttpMetrics
@@ -33,6 +34,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 MAX_THREADS = 64
+MAX_PLANS = 1  # more at once would not be faster, and everyone else slower
 BREAK_S = 0.25
 
 
@@ -69,6 +71,8 @@ class Context:
     threads: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(MAX_THREADS))
     breaker: Breaker = field(default_factory=Breaker)
     events: Shared[Sequence[JobEvent]] = field(default_factory=Shared)  # questions for a job's events, under way
+    bodies: BodyMemory = field(default_factory=BodyMemory)
+    plans: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(MAX_PLANS))  # benchmarks being expanded
     renders: Renders = field(default_factory=Renders)
 
     @property

@@ -51,7 +51,7 @@ async def _submit(request: Request, context: Context, job_id: str, key: str | No
     if media_type not in ACCEPTED_TYPES:
         raise unsupported(media_type, ACCEPTED_TYPES)
     limit_bytes = settings.max_json_bytes if media_type == JSON else settings.max_body_bytes
-    body = Body(request.scope, request.receive, limit_bytes=limit_bytes)
+    body = Body(request.scope, request.receive, limit_bytes=limit_bytes, memory=context.bodies)
     uploads = UploadSet(
         context.store,
         lambda: UploadOwner(owner, settings.product_ttl_s, name=new_id("op")),

@@ -74,7 +74,8 @@ async def new_benchmark(request: Request) -> Response:
         if "count" not in query and "add" not in query:
             return await _form(request, form)
         asked = document(form)
-        estimated = await context.call(dry_run, context, orjson.dumps(asked))
+        async with context.plans:
+            estimated = await context.call(dry_run, context, orjson.dumps(asked))
     except MatmulError as error:
         return await _form(request, form, error=error, is_draft=is_draft)
     return await _form(request, form, estimated=estimated, curl=_curl(request, asked))
@@ -92,7 +93,8 @@ async def start(request: Request) -> Response:
     context, form = context_of(request), typed(await _pairs(request))
     try:
         body = orjson.dumps(document(form))
-        receipt = await context.call(submit, context, owner_of(request), None, body)
+        async with context.plans:
+            receipt = await context.call(submit, context, owner_of(request), None, body)
     except MatmulError as error:
         return await _form(request, form, error=error)
     return RedirectResponse(f"/ui/jobs/{receipt.job.id}", 303)

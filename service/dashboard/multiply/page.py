@@ -57,7 +57,7 @@ async def multiply(request: Request) -> Response:
         raise unsupported(media_type, (MULTIPART,))
     context, owner = context_of(request), owner_of(request)
     settings = context.settings
-    body = Body(request.scope, request.receive, limit_bytes=settings.max_body_bytes)
+    body = Body(request.scope, request.receive, limit_bytes=settings.max_body_bytes, memory=context.bodies)
     uploads = UploadSet(
         context.store,
         lambda: UploadOwner(owner, settings.product_ttl_s, name=new_id("op")),
