@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar, cast
 
 import anyio.to_thread
 import redis
@@ -22,7 +23,7 @@ from jobs.models import JobEvent
 from jobs.queue import make_ledger
 from jobs.redis.client import connect
 from jobs.settings import Settings
-from service.bodies.memory import BodyMemory
+from service.body_memory import BodyMemory
 from service.changes import ChangeHub
 from service.live_workers import LiveWorkers
 from service.metrics import HttpMetrics
@@ -39,7 +40,8 @@ BREAK_S = 0.25
 
 
 class Breaker:
-    """Right after the store did not answer one request, others are not made to wait for it as well."""
+    """Right after Redis did not answer one request, others are not made to wait for it as well. A disk that fails does
+    so at once, and says nothing of Redis."""
 
     def __init__(self) -> None:
         self._closed_again_at = 0.0
@@ -50,8 +52,9 @@ class Breaker:
             raise StoreUnavailable
         try:
             return work()
-        except StoreUnavailable:
-            self._closed_again_at = time.monotonic() + BREAK_S
+        except StoreUnavailable as error:
+            if error.resource == "redis":
+                self._closed_again_at = time.monotonic() + BREAK_S
             raise
 
 
@@ -70,6 +73,7 @@ class Context:
     sessions: Sessions
     threads: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(MAX_THREADS))
     breaker: Breaker = field(default_factory=Breaker)
+    tasks: set[asyncio.Future[None]] = field(default_factory=set)  # what goes on after its reply
     events: Shared[Sequence[JobEvent]] = field(default_factory=Shared)  # questions for a job's events, under way
     bodies: BodyMemory = field(default_factory=BodyMemory)
     plans: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(MAX_PLANS))  # benchmarks being expanded
@@ -79,6 +83,16 @@ class Context:
     def staging_dir(self) -> Path | None:
         """Scratch directory for transposing uploads; None uses the system's temporary directory."""
         return self.settings.store_dir if self.settings.store == "file" else None
+
+    def in_background(self, work: Coroutine[Any, Any, None]) -> None:
+        """Has `work` done after the reply; the service's stop ends it."""
+        task = asyncio.ensure_future(work)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+    async def call_anyway(self, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """As `call`, also while the breaker is open."""
+        return await anyio.to_thread.run_sync(lambda: work(*args, **kwargs), limiter=self.threads)
 
     async def call(self, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Runs blocking work in a worker thread, to its end."""

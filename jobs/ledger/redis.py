@@ -46,7 +46,8 @@ from jobs.ledger.interface import (
     Requeued,
     Success,
 )
-from jobs.ledger.replies import claimed_job, job_of, refuse, row_and_job, submitted
+from jobs.ledger.limits import NO_LIMITS, Limits
+from jobs.ledger.replies import claimed_job, job_of, redriven, refuse, submitted
 from jobs.matrices.index import Bounds
 from jobs.models import Job, JobError, JobEvent, NewJob, Outcome, Progress
 from jobs.redis.client import translated
@@ -89,10 +90,8 @@ class RedisLedger(Ledger):
         self, job: NewJob, *, max_queued: int, max_queued_per_owner: int, idempotency: IdempotencyKey | None = None
     ) -> tuple[Job, JobMessage | None]:
         request, timeout = job.request.model_dump_json(), microseconds(job.timeout_s)
-        digest = _digest(job.owner, idempotency.key) if idempotency else ""
-        fingerprint = idempotency.fingerprint if idempotency else ""
         about = (job.id, job.owner, job.kind, job.queue, timeout, request, job.label)
-        binding = (digest, fingerprint, self._idempotency_ttl_ms)
+        binding = self._binding(job.owner, idempotency)
         held = job.matrices
         matrices = (held.a or b"", held.b or b"", held.product_bytes, microseconds(held.ttl_s))
         room = (self._bounds.all_bytes, self._bounds.owner_bytes)
@@ -156,12 +155,11 @@ class RedisLedger(Ledger):
             case outcome:
                 refuse(outcome.decode(), "cancelled")
 
-    def redrive(self, job_id: str, *, owner: str | None = None) -> tuple[Job, JobMessage]:
-        reply = self._run_on("redrive", job_id, owner or "", *self._messages)
-        if reply[0] != b"redriven":
-            refuse(reply[0].decode(), "retried")
-        row, job = row_and_job(reply)
-        return job, row.message()
+    def redrive(
+        self, job_id: str, *, owner: str | None = None, limits: Limits = NO_LIMITS, key: IdempotencyKey | None = None
+    ) -> tuple[Job, JobMessage | None]:
+        about = (owner or "", *limits, *self._binding(owner or "", key))
+        return redriven(self._run_on("redrive", job_id, *about, *self._messages))
 
     def delete(self, job_id: str, *, owner: str | None = None) -> Job:
         reply = self._run_on("delete", job_id, owner or "")
@@ -280,6 +278,12 @@ class RedisLedger(Ledger):
         return int(self._run("expire_matrices", limit))
 
     # ---- inside ----
+    def _binding(self, owner: str, idempotency: IdempotencyKey | None) -> tuple[str, str, int]:
+        """What scripts that bind a key are given; empty strings for none."""
+        if idempotency is None:
+            return "", "", self._idempotency_ttl_ms
+        return _digest(owner, idempotency.key), idempotency.fingerprint, self._idempotency_ttl_ms
+
     def _run_on(self, script: str, job_id: str, *args: str | bytes | int) -> Any:
         """Runs a script on one job. Raises JobNotFound for what cannot be a job's id."""
         if not _JOB_ID.fullmatch(job_id):

@@ -47,6 +47,24 @@ def submitted(reply: Sequence[Any], bounds: Bounds) -> tuple[Job, JobMessage | N
             raise QuotaExceeded
 
 
+def redriven(reply: Sequence[Any]) -> tuple[Job, JobMessage | None]:
+    """As `Ledger.redrive`."""
+    match reply[0]:
+        case b"redriven":
+            row, job = row_and_job(reply)
+            return job, row.message()
+        case b"bound":
+            return job_of(reply), None
+        case b"reused":
+            raise IdempotencyKeyReused
+        case b"queue_full":
+            raise QueueFull
+        case b"quota_exceeded":
+            raise QuotaExceeded
+        case outcome:
+            refuse(outcome.decode(), "retried")
+
+
 def refuse(outcome: str, verb: str) -> NoReturn:
     if outcome == "not_found":
         raise JobNotFound

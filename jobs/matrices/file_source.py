@@ -52,10 +52,9 @@ class FileSource(ElementSource):
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def mapped(self, memories: SlotMemories) -> tuple[Array, SlotMemory | None]:
-        """The elements, uint8, read-only, and the slot's memory. The array outlives this object."""
+        """The elements, uint8, read-only, and the slot's memory. The array outlives this object. Raises OSError."""
         if self._is_slot:
-            with translated_disk():
-                memory = memories.of(self.file.fd)
+            memory = memories.of(self.file.fd)
             return memory.array(self.file, self._size, writable=False), memory
         flags = mmap.MAP_SHARED | POPULATE
         raw = mmap.mmap(self.file.fd, self._size, flags=flags, prot=mmap.PROT_READ) if self._size else b""
@@ -63,10 +62,9 @@ class FileSource(ElementSource):
 
 
 def open_matrix(path: Path, size: int) -> FileSource:
-    """Raises MatrixNotFound, also where the file is not one of a matrix of `size` bytes."""
+    """Raises MatrixNotFound, also where the file is not one of a matrix of `size` bytes; OSError."""
     while True:
-        with translated_disk():
-            file = open_file(path, os.O_RDWR)
+        file = open_file(path, os.O_RDWR)
         if file is None:
             raise MatrixNotFound
         length = os.fstat(file.fd).st_size

@@ -204,6 +204,10 @@ class MatrixStore(ABC):
     def check_room(self, need_bytes: int, *, owner: str) -> None:
         """Raises StoreFull if that many more bytes would not fit now."""
 
+    def check_ready(self) -> None:
+        """Raises StoreUnavailable where no matrix could be stored now. Redis is asked by others."""
+        return
+
     @abstractmethod
     def sweep(self, *, limit: int = 100) -> int:
         """Removes matrices whose time is up, and writers' leftovers; how many."""

@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
+from jobs.disk import UNUSABLE
 from jobs.errors import StoreUnavailable
 from jobs.matrices.file_lock import EXCLUSIVE, SHARED, LockedFile, open_file, open_locked
 from jobs.matrices.slot_format import TRAILER_BYTES, is_slot_length, slot_length, trailer
@@ -49,7 +50,7 @@ class Slot:
         """
         os.pwrite(self.file.fd, trailer(size), self.length - TRAILER_BYTES)
         if not self.file.lock(SHARED):
-            raise StoreUnavailable("A matrix lost the place it was written to; send it again.")
+            raise StoreUnavailable("A matrix lost the place it was written to; send it again.", resource="disk")
         os.rename(self.path, path)
 
     def drop(self) -> None:
@@ -66,7 +67,10 @@ class Slots:
     def __init__(self, directory: Path, max_free_bytes: int) -> None:
         self._free = directory / FREE
         self.max_free_bytes = max_free_bytes
-        if max_free_bytes:
+        self.make_directory()
+
+    def make_directory(self) -> None:
+        if self.max_free_bytes:
             self._free.mkdir(mode=0o700, exist_ok=True)
 
     def take(self, size: int, path: Path) -> Slot | None:
@@ -96,7 +100,7 @@ class Slots:
         """A new slot under the name `path`, with all its memory: writing to a map of it never finds the disk full."""
         file = open_file(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
         if file is None or not file.lock(EXCLUSIVE):
-            raise StoreUnavailable("The directory that matrices are kept in cannot be used.")
+            raise StoreUnavailable(UNUSABLE, resource="disk")
         length = slot_length(size)
         try:
             os.posix_fallocate(file.fd, 0, length)

@@ -8,7 +8,7 @@ from starlette.datastructures import Headers
 from starlette.types import Receive, Scope
 
 from jobs.errors import MalformedBody
-from service.bodies.memory import BodyMemory
+from service.body_memory import BodyMemory
 from service.problems import PayloadTooLarge, UnsupportedMediaType
 
 BATCH_BYTES = 4 << 20  # what one trip to a worker thread carries of a large body

@@ -21,7 +21,7 @@ from service.context import Context, context_of, owner_of
 from service.dashboard.jobs.list import LIST, Action, Wanted, with_query
 from service.dashboard.render import page
 from service.http.origins import check_origin
-from service.submit.product import check_operands
+from service.submit.redrive import redrive
 
 FORM_BYTES = 64 << 10
 MAX_PICKED = 200
@@ -144,15 +144,9 @@ def _changed(context: Context, owner: str, job: Job, action: Action) -> bool:
         if action == "cancel":
             context.ledger.cancel(job.id, owner=owner)
         else:
-            retry(context, owner, job.id)
+            redrive(context, job.id, owner)
     except StoreUnavailable:
         raise
     except MatmulError:
         return False
     return True
-
-
-def retry(context: Context, owner: str, job_id: str) -> None:
-    """Raises JobNotFound, WrongState, OperandMissing."""
-    check_operands(context, context.ledger.get(job_id, owner=owner))
-    context.ledger.redrive(job_id, owner=owner)

@@ -19,7 +19,6 @@ from service.context import Context, context_of, owner_of
 from service.dashboard.charts.bars import BarPart, parts_of
 from service.dashboard.charts.product_map import ProductMap, map_of
 from service.dashboard.charts.telemetry import held_down, in_order, strips_of
-from service.dashboard.jobs.bulk import retry
 from service.dashboard.jobs.life import life_of, steps_of, troubles_of
 from service.dashboard.jobs.list import LIST
 from service.dashboard.multiply.clone import clone_of
@@ -27,6 +26,7 @@ from service.dashboard.multiply.preview import Preview, ServerAddress, preview
 from service.dashboard.render import page
 from service.http.origins import check_origin
 from service.http.security import keys_are_on
+from service.submit.redrive import redrive
 
 router = APIRouter(prefix=LIST, include_in_schema=False)
 
@@ -118,5 +118,5 @@ async def cancel(request: Request, job_id: str) -> Response:
 async def retry_job(request: Request, job_id: str) -> Response:
     check_origin(request.headers)
     context = context_of(request)
-    await context.call(retry, context, owner_of(request), job_id)
+    await context.call(redrive, context, job_id, owner_of(request))
     return RedirectResponse(f"{LIST}/{job_id}", 303)

@@ -27,6 +27,7 @@ from jobs.ledger.interface import (
     Requeued,
     Success,
 )
+from jobs.ledger.limits import NO_LIMITS, Limits
 from jobs.matrices.index import Bounds
 from jobs.matrices.packed import PackedMatrix
 from jobs.models import Job, JobError, JobEvent, NewJob, Progress
@@ -65,11 +66,7 @@ class MemoryLedger(MemoryKeys):
                 return self._table.job(self._table.rows[job.id]), None
             if idempotency and (first := self.bound_job(job.owner, idempotency)):
                 return self._table.job(self._table.rows[first]), None
-            waiting = [row for row in self._table.rows.values() if row.state is JobState.QUEUED]
-            if len(waiting) >= max_queued:
-                raise QueueFull
-            if sum(row.owner == job.owner for row in waiting) >= max_queued_per_owner:
-                raise QuotaExceeded
+            self._check_queue(job.owner, max_queued, max_queued_per_owner)
             self._table.check_room(job, self._bounds)
             row = self._table.record(job)
             if idempotency:
@@ -112,16 +109,30 @@ class MemoryLedger(MemoryKeys):
             self._table.finish(row, JobState.CANCELLED)
             return self._table.job(row), "cancelled"
 
-    def redrive(self, job_id: str, *, owner: str | None = None) -> tuple[Job, JobMessage]:
+    def redrive(
+        self, job_id: str, *, owner: str | None = None, limits: Limits = NO_LIMITS, key: IdempotencyKey | None = None
+    ) -> tuple[Job, JobMessage | None]:
         with self._lock:
             row = self._table.owned(job_id, owner)
+            if key and self.bound_job(owner or "", key):
+                return self._table.job(row), None
             if row.state not in REDRIVABLE:
                 raise WrongState(f"The job is {row.state}, so it cannot be retried.")
+            self._check_queue(row.owner, *limits)
+            if key:
+                self.bind_key(owner or "", key, job_id)
             self._table.dead.pop(job_id, None)
             row.finished_us, row.error = None, None
             row.attempt, row.runs = row.attempt + 1, 0
             self._table.enqueue(row)
             return self._table.job(row), row.message()
+
+    def _check_queue(self, owner: str, max_queued: int, max_queued_per_owner: int) -> None:
+        waiting = [row for row in self._table.rows.values() if row.state is JobState.QUEUED]
+        if len(waiting) >= max_queued:
+            raise QueueFull
+        if sum(row.owner == owner for row in waiting) >= max_queued_per_owner:
+            raise QuotaExceeded
 
     def delete(self, job_id: str, *, owner: str | None = None) -> Job:
         with self._lock:
