@@ -95,7 +95,12 @@ class Settings(BaseSettings):
         description="Directory of the `file` store, shared by API and workers of this service, and by nothing else.",
     )
     store_bytes: int = Field(16 * GIB, ge=1, description="Most bytes of matrices kept, all together.")
-    store_bytes_per_key: int = Field(16 * GIB, ge=1, description="Most bytes of matrices kept for one API key.")
+    store_bytes_per_key: int | None = Field(
+        None,
+        ge=1,
+        description="Most bytes of matrices kept for one API key. Unset: a quarter of MATMUL_STORE_BYTES, at least "
+        "1 GiB; as much as there is where keys are off.",
+    )
     record_matrix_bytes: int = Field(
         16 * KIB,
         ge=0,

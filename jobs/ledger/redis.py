@@ -94,12 +94,12 @@ class RedisLedger(Ledger):
         binding = self._binding(job.owner, idempotency)
         held = job.matrices
         matrices = (held.a or b"", held.b or b"", held.product_bytes, microseconds(held.ttl_s))
-        room = (self._bounds.all_bytes, self._bounds.owner_bytes)
+        room = (self._bounds.all_bytes, self._bounds.of(job.owner))
         limits = (max_queued, max_queued_per_owner)
         reply = self._run(
             "submit", *about, *limits, *binding, *matrices, *room, job.batch, job.reply_to, *self._messages
         )
-        return submitted(reply, self._bounds)
+        return submitted(reply, self._bounds, job.owner)
 
     def hold_key(self, owner: str, key: str, *, holder: str, hold_s: float) -> str | None:
         reply = self._run("hold_key", _digest(owner, key), holder, max(1, round(hold_s * 1000)))

@@ -29,7 +29,7 @@ def claimed_job(reply: Sequence[Any]) -> Claimed:
     return Claimed(job, job.record.attempt, a, b)
 
 
-def submitted(reply: Sequence[Any], bounds: Bounds) -> tuple[Job, JobMessage | None]:
+def submitted(reply: Sequence[Any], bounds: Bounds, owner: str) -> tuple[Job, JobMessage | None]:
     """As `Ledger.submit`."""
     match reply[0]:
         case b"recorded":
@@ -42,7 +42,7 @@ def submitted(reply: Sequence[Any], bounds: Bounds) -> tuple[Job, JobMessage | N
         case b"queue_full":
             raise QueueFull
         case b"full" | b"owner_full" as whose:
-            raise no_room(whose, reply[1], reply[2], bounds)
+            raise no_room(whose, reply[1], reply[2], bounds, owner)
         case _:
             raise QuotaExceeded
 

@@ -105,8 +105,9 @@ class FileMatrixStore(IndexedMatrixStore):
             self.slots.free(self.path(orphan.data))
 
     # ---- slots ----
-    def slot(self, size: int) -> Slot | None:
-        """A slot for `size` bytes; None for a matrix that is to have a plain file. Raises StoreFull."""
+    def slot(self, size: int, *, is_whole: bool = True) -> Slot | None:
+        """A slot for `size` bytes; None for a matrix that is to have a plain file. Without `is_whole` a new one gets
+        memory as it is written to. Raises StoreFull."""
         if size < MIN_SLOT_BYTES or not self.slots.max_free_bytes:
             return None
         path = self.path(new_id("w") + SLOT_PART)
@@ -114,13 +115,17 @@ class FileMatrixStore(IndexedMatrixStore):
             slot = self.slots.take(size, path)
             if slot is not None:
                 return slot
-            self._respect_bound(slot_length(size))
+            self._respect_bound(slot_length(size) if is_whole else 0)
             try:
-                return self.slots.make(size, path)
+                return self.slots.make(size, path, is_whole=is_whole)
             except OSError as error:
                 if error.errno != errno.ENOSPC or not self.make_room():
                     raise
-            return self.slots.make(size, path)
+            return self.slots.make(size, path, is_whole=is_whole)
+
+    def room_taken(self) -> None:
+        with translated_disk():
+            self._respect_bound(0)
 
     def _respect_bound(self, need_bytes: int) -> None:
         """Free slots are within the bound on all bytes, too: removes what would pass it with so many more."""
@@ -240,7 +245,7 @@ class _FileWriter(IndexedWriter):
             self._file = self._files.in_directory(self._made)
 
     def _made(self) -> Slot | PlainFile:
-        slot = self._files.slot(self._claim.bytes)
+        slot = self._files.slot(self._claim.bytes, is_whole=self._claim.charged is None)
         if slot is not None:
             return slot
         with translated_disk():

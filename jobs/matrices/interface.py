@@ -147,11 +147,13 @@ class MatrixStore(ABC):
         name: str | None = None,
         expected_id: str | None = None,
         place: Place | None = None,
+        comes_slowly: bool = False,
     ) -> MatrixWriter:
         """Reserves room and opens a writer. With `name` that is the id and nothing is hashed; without, the contents
         give it, and `expected_id` (of a PUT) must be what they give. Contents stored already are stored once more only
         in the books: each owner has a claim and a time of its own. `place`, of a named matrix of that type and shape,
-        is where it is written."""
+        is where it is written. With `comes_slowly` there must be room for all of it now, but room is taken as the
+        elements come: whoever promises much and sends little keeps it from no one."""
 
     @contextmanager
     def place(self, dtype: DTypeName, shape: tuple[int, ...]) -> Iterator[Place | None]:

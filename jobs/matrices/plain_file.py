@@ -19,18 +19,18 @@ class PlainFile:
         file = open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         if file is None:
             raise FileNotFoundError(path)
-        self._file = file
+        self.file = file
         self.fd = file.fd
         file.lock(EXCLUSIVE)
 
     def publish(self, path: Path, size: int) -> None:
         """Makes it the matrix of that name; `size` bytes of elements and their digests have been written."""
         os.rename(self._path, path)
-        self._file.close()
+        self.file.close()
 
     def drop(self) -> None:
         self._path.unlink(missing_ok=True)
-        self._file.close()
+        self.file.close()
 
 
 def remove_left(path: Path) -> bool:
