@@ -197,7 +197,11 @@ class FileMatrixStore(IndexedMatrixStore):
         old = [name for name in names if self._is_old(name)]
         kept = self.index.data_names([name.partition(".")[0] for name in old]) if old else []
         leftovers = [name for name, data in zip(old, kept, strict=True) if name != data]
-        return sum(self._remove_leftover(name) for name in leftovers)
+        removed = sum(self._remove_leftover(name) for name in leftovers)
+        if removed:  # slots of dead writers are free now, and so within the bound
+            with translated_disk():
+                self._respect_bound(0)
+        return removed
 
     def _remove_leftover(self, name: str) -> bool:
         with translated_disk():

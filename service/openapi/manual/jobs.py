@@ -148,6 +148,8 @@ RETRY: Piece = {
             errors.JobNotFound,
             errors.WrongState,
             errors.OperandMissing,
+            errors.QuotaExceeded,
+            errors.QueueFull,
             errors.IdempotencyKeyInUse,
             errors.IdempotencyKeyReused,
             edge.InvalidHeader,
