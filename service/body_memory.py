@@ -11,7 +11,7 @@ from service.problems import TooManyBodies
 
 MUCH_BYTES = 128 << 20  # waiting for their readers: from here on, each batch is handed on as soon as it comes
 KEPT_BYTES = 128 << 20  # of JSON, which is kept until it is whole
-PARSED_BYTES = 16 << 20  # of JSON at once: what comes of a body may take 25 times its length
+PARSED_BYTES = 8 << 20  # of JSON at once: what comes of a body may take 25 times its length
 FREE_BYTES = 64 << 10  # a body up to this length waits for no one
 
 

@@ -67,16 +67,16 @@ def _shapes(spec: BenchmarkSpec) -> Iterator[tuple[int, int, int, int]]:
                 yield item, item, item, 1
 
 
-def expand(spec: BenchmarkSpec, device: DeviceInfo, *, most: int | None = None) -> tuple[Case, ...]:
+def expand(spec: BenchmarkSpec, device: DeviceInfo, *, limit: int | None = None) -> tuple[Case, ...]:
     """The cases of a sweep, those that cannot run there with the reason.
 
     Raises InvalidRequest, InvalidConfig where nothing of what a named kernel was asked for can be done anywhere, and
-    BenchmarkTooLarge as soon as there are more than `most`, or so many more that are named again and again.
+    BenchmarkTooLarge as soon as there are more than `limit`, or so many more that are named again and again.
     """
     found: dict[str, Case] = {}
     for number, case in enumerate(case for problem in problems(spec) for case in _of_problem(spec, problem, device)):
         found.setdefault(case.id, case)
-        if most is not None and (len(found) > most or number >= MAX_NAMED * (most + 1)):
+        if limit is not None and (len(found) > limit or number >= MAX_NAMED * (limit + 1)):
             raise BenchmarkTooLarge
     if not found:
         raise InvalidRequest("No kernel that runs there takes these element types.", field="kernels")

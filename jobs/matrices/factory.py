@@ -12,7 +12,7 @@ from jobs.redis.client import connect
 from jobs.settings import GIB, Settings
 
 KEYS_TO_FILL = 4  # so many keys at least have to be used up before a large store is full
-LEAST_OF_KEY = GIB
+MIN_KEY_BYTES = GIB
 
 
 def bounds_of(settings: Settings) -> Bounds:
@@ -20,7 +20,7 @@ def bounds_of(settings: Settings) -> Bounds:
     who may have all of it."""
     if settings.store_bytes_per_key is not None:
         return Bounds(settings.store_bytes, settings.store_bytes_per_key)
-    of_key = max(settings.store_bytes // KEYS_TO_FILL, LEAST_OF_KEY)
+    of_key = max(settings.store_bytes // KEYS_TO_FILL, MIN_KEY_BYTES)
     return Bounds(settings.store_bytes, of_key, anonymous_bytes=settings.store_bytes)
 
 

@@ -104,7 +104,7 @@ def bounded(spec: BenchmarkSpec, device: DeviceInfo, settings: Settings) -> Benc
         raise _too_large(f"up to {count} measurements (cases times rounds), {min_s} s or more", str(limit))
     check_named(spec)
     try:
-        found = plan(spec, device, most_cases=EXPANDED * limit // spec.timing.rounds)
+        found = plan(spec, device, max_cases=EXPANDED * limit // spec.timing.rounds)
     except BenchmarkTooLarge:
         raise _too_large(f"more than {EXPANDED * limit} measurements (cases times rounds)", str(limit)) from None
     if found.measurements > limit:

@@ -20,8 +20,8 @@ from jobs.formats.safetensors import safetensors_header
 from jobs.matrices.packed import PackedMatrix
 from kernels.model.numerics import DTypeName
 from service.context import Context
-from service.damage import damage_reported
 from service.http.conditions import none_match, range_applies
+from service.http.damage import damage_reported
 from service.http.negotiation import NPY, OCTETS, SAFETENSORS
 from service.http.ranges import parse_range
 

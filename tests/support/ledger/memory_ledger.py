@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from jobs.errors import (
-    QueueFull,
-    QuotaExceeded,
     TimeLimitExceeded,
     WorkerLost,
     WrongState,
@@ -35,7 +33,7 @@ from jobs.redis.clock import microseconds
 from jobs.settings import DAY_S
 from jobs.states import REDRIVABLE, JobState
 from tests.support.ledger.memory_keys import MemoryKeys
-from tests.support.ledger.memory_table import Binding, matches
+from tests.support.ledger.memory_table import matches
 
 UNBOUNDED = Bounds(1 << 60, 1 << 60)
 
@@ -66,12 +64,11 @@ class MemoryLedger(MemoryKeys):
                 return self._table.job(self._table.rows[job.id]), None
             if idempotency and (first := self.bound_job(job.owner, idempotency)):
                 return self._table.job(self._table.rows[first]), None
-            self._check_queue(job.owner, max_queued, max_queued_per_owner)
+            self._table.check_queue(job.owner, max_queued, max_queued_per_owner)
             self._table.check_room(job, self._bounds)
             row = self._table.record(job)
             if idempotency:
-                until = row.created_us + self._idempotency_ttl_us
-                self._table.bindings[job.owner, idempotency.key] = Binding(job.id, idempotency.fingerprint, until)
+                self.bind_key(job.owner, idempotency, job.id)
             return self._table.job(row), row.message()
 
     def get(self, job_id: str, *, owner: str | None = None, with_product: bool = False) -> Job:
@@ -118,21 +115,13 @@ class MemoryLedger(MemoryKeys):
                 return self._table.job(row), None
             if row.state not in REDRIVABLE:
                 raise WrongState(f"The job is {row.state}, so it cannot be retried.")
-            self._check_queue(row.owner, *limits)
+            self._table.check_queue(row.owner, *limits)
             if key:
                 self.bind_key(owner or "", key, job_id)
             self._table.dead.pop(job_id, None)
-            row.finished_us, row.error = None, None
-            row.attempt, row.runs = row.attempt + 1, 0
+            row.finished_us, row.error, row.attempt, row.runs = None, None, row.attempt + 1, 0
             self._table.enqueue(row)
             return self._table.job(row), row.message()
-
-    def _check_queue(self, owner: str, max_queued: int, max_queued_per_owner: int) -> None:
-        waiting = [row for row in self._table.rows.values() if row.state is JobState.QUEUED]
-        if len(waiting) >= max_queued:
-            raise QueueFull
-        if sum(row.owner == owner for row in waiting) >= max_queued_per_owner:
-            raise QuotaExceeded
 
     def delete(self, job_id: str, *, owner: str | None = None) -> Job:
         with self._lock:

@@ -132,9 +132,9 @@ def test_an_unknown_one_is_refused(name: object) -> None:
 def test_a_spec_is_expanded_no_further_than_asked() -> None:
     spec = BenchmarkSpec.model_validate({"kernels": ["cpu_blas"], "baseline": "none", "shapes": list(range(1, 101))})
     device = DeviceInfo(name="A CPU", device_class="cpu")
-    assert len(expand(spec, device, most=100)) == 100
+    assert len(expand(spec, device, limit=100)) == 100
     with pytest.raises(BenchmarkTooLarge):
-        expand(spec, device, most=99)
+        expand(spec, device, limit=99)
 
 
 def test_nor_is_one_that_names_the_same_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,5 +149,5 @@ def test_nor_is_one_that_names_the_same_again_and_again(monkeypatch: pytest.Monk
     monkeypatch.setattr("jobs.benchmarks.cases._of_problem", of_problem)
     spec = BenchmarkSpec.model_validate({"kernels": ["cpu_blas"], "baseline": "none", "shapes": [1]})
     with pytest.raises(BenchmarkTooLarge):
-        expand(spec, DeviceInfo(name="A CPU", device_class="cpu"), most=10)
+        expand(spec, DeviceInfo(name="A CPU", device_class="cpu"), limit=10)
     assert made < 100
