@@ -82,7 +82,8 @@ class Gate:
         if (origin := headers.get("origin")) is not None and origin != "null" and origin_of(origin) is None:
             raise Forbidden("This Origin is no web page's; leave the header out.", field="Origin")
         if self._wall is not None:
-            self._wall.check(scope["method"], headers)
+            is_form = scope["path"].startswith(PAGES)  # these ask by themselves, and answer with a page
+            self._wall.check("GET" if is_form else scope["method"], headers)
         if self._keys is None:
             self._check_address(scope["server"])
             return ANONYMOUS
