@@ -4,7 +4,7 @@ says what to do. HTTP statuses are not here: one table at the service's edge (`s
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 
 class MatmulError(Exception):
@@ -181,6 +181,10 @@ class StoreUnavailable(MatmulError):
 
     type = "store_unavailable"
     retry_after_s = 1
+
+    def __init__(self, detail: str | None = None, *, resource: Literal["redis", "disk"] = "redis") -> None:
+        super().__init__(detail)
+        self.resource = resource  # which part of the store: the other may serve
 
 
 class NoWorkers(MatmulError):

@@ -20,7 +20,7 @@ from kombu.serialization import dumps
 from jobs.ledger.interface import MessageFormat
 from jobs.ledger.redis import RedisLedger
 from jobs.matrices.factory import bounds_of
-from jobs.redis.client import translated
+from jobs.redis.client import keepalive_options, translated
 from jobs.settings import Settings
 
 RUN_TASK = "matmul.run"  # args: job id, attempt
@@ -88,7 +88,7 @@ def _connections(settings: Settings) -> dict[str, Any]:
             # Half-open connections end: a worker does not wait for a Redis that moved away without a word.
             "socket_timeout": 30,
             "socket_connect_timeout": 2,
-            "socket_keepalive": True,
+            **keepalive_options(settings),
             "health_check_interval": 25,
         },
         "broker_connection_timeout": settings.redis_timeout_s,

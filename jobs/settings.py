@@ -41,7 +41,8 @@ class Settings(BaseSettings):
     )
     allowed_hosts: tuple[str, ...] = Field(
         (),
-        description="Host headers answered, a JSON list. Empty: loopback names where keys are off, else any.",
+        description="Host headers answered, a JSON list: `name` on every port, `name:port` on one. Empty: loopback "
+        "names where keys are off, else any.",
     )
     auth: Literal["auto", "on", "off"] = Field(
         "auto",
@@ -53,10 +54,19 @@ class Settings(BaseSettings):
     api_keys: SecretStr | None = Field(None, description="The same lines in the environment, separated by spaces.")
     api_key_pepper_file: Path | None = Field(None, description="File with the secret that keys are hashed with.")
     api_key_pepper: SecretStr | None = Field(None, description="The pepper itself, where a file is not wanted.")
+    behind_tls: bool = Field(
+        False,
+        description="Whether browsers come through a proxy that speaks TLS: cookies are then `Secure` and `__Host-`, "
+        "and browsers are told to come by HTTPS only.",
+    )
+    session_ttl_s: int = Field(12 * HOUR_S, ge=60, description="How long a sign-in on the pages lasts.")
     max_body_bytes: int = Field(4 * GIB, ge=1, description="Largest request body, binary.")
     max_json_bytes: int = Field(8 * MIB, ge=1, description="Largest JSON request body.")
     max_json_elements: int = Field(1 << 20, ge=1, description="Largest product carried in a JSON reply, in elements.")
     receive_timeout_s: float = Field(20.0, gt=0, description="How long a client may send nothing inside a request.")
+    send_timeout_s: float = Field(
+        20.0, gt=0, description="How long a client may take next to nothing of a reply before it is cut off."
+    )
     max_wait_s: float = Field(120.0, gt=0, description="Longest `Prefer: wait`.")
     default_wait_s: float = Field(
         30.0, gt=0, description="How long a product is waited for when `Prefer` says nothing."
@@ -98,7 +108,12 @@ class Settings(BaseSettings):
         description="Directory of the `file` store, shared by API and workers of this service, and by nothing else.",
     )
     store_bytes: int = Field(16 * GIB, ge=1, description="Most bytes of matrices kept, all together.")
-    store_bytes_per_key: int = Field(16 * GIB, ge=1, description="Most bytes of matrices kept for one API key.")
+    store_bytes_per_key: int | None = Field(
+        None,
+        ge=1,
+        description="Most bytes of matrices kept for one API key. Unset: a quarter of MATMUL_STORE_BYTES, at least "
+        "1 GiB; as much as there is where keys are off.",
+    )
     record_matrix_bytes: int = Field(
         16 * KIB,
         ge=0,

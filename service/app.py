@@ -62,7 +62,7 @@ def create_app(settings: Settings | None = None, share: Share = ALONE) -> FastAP
         openapi_url=None,
         redirect_slashes=False,
         middleware=[
-            Middleware(Envelope, metrics=metrics),
+            Middleware(Envelope, metrics=metrics, behind_tls=settings.behind_tls),
             Middleware(Gate, settings=settings, keys=key_ring(settings)),
         ],
         exception_handlers={

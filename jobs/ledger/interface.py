@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from jobs.ledger.chains import Taken
+from jobs.ledger.limits import NO_LIMITS, Limits
 from jobs.matrices.packed import PackedMatrix
 from jobs.models import BenchmarkOutcome, Job, JobError, JobEvent, NewJob, Outcome, Progress
 from jobs.states import JobState
@@ -165,10 +166,14 @@ class Ledger(ABC):
         """
 
     @abstractmethod
-    def redrive(self, job_id: str, *, owner: str | None = None) -> tuple[Job, JobMessage]:
+    def redrive(
+        self, job_id: str, *, owner: str | None = None, limits: Limits = NO_LIMITS, key: IdempotencyKey | None = None
+    ) -> tuple[Job, JobMessage | None]:
         """Queues a failed or cancelled job again, with a fresh count of attempts, and sends its message as `submit`.
+        Where `key` was used for this before, the job stays as it is, and there is no message.
 
-        Raises JobNotFound, WrongState, OperandFailed, OperandMissing."""
+        Raises JobNotFound, WrongState, QueueFull, QuotaExceeded, IdempotencyKeyReused, OperandFailed,
+        OperandMissing."""
 
     @abstractmethod
     def delete(self, job_id: str, *, owner: str | None = None) -> Job:

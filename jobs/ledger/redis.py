@@ -47,6 +47,7 @@ from jobs.ledger.interface import (
     Requeued,
     Success,
 )
+from jobs.ledger.limits import NO_LIMITS, Limits
 from jobs.ledger.replies import claimed_job, job_of, redriven, refuse, submitted
 from jobs.matrices.index import Bounds
 from jobs.models import Job, JobError, JobEvent, NewJob, Outcome, Progress
@@ -90,18 +91,17 @@ class RedisLedger(Ledger):
         self, job: NewJob, *, max_queued: int, max_queued_per_owner: int, idempotency: IdempotencyKey | None = None
     ) -> tuple[Job, JobMessage | None]:
         request, timeout = job.request.model_dump_json(), microseconds(job.timeout_s)
-        digest = _digest(job.owner, idempotency.key) if idempotency else ""
-        fingerprint = idempotency.fingerprint if idempotency else ""
         about = (job.id, job.owner, job.kind, job.queue, timeout, request, job.label)
-        binding = (digest, fingerprint, self._idempotency_ttl_ms)
+        binding = self._binding(job.owner, idempotency)
         held = job.matrices
         matrices = (held.a or b"", held.b or b"", held.product_bytes, microseconds(held.ttl_s))
-        room = (self._bounds.all_bytes, self._bounds.owner_bytes)
+        room = (self._bounds.all_bytes, self._bounds.of(job.owner))
         limits = (max_queued, max_queued_per_owner)
         sources = sources_of(job.request)
         chain = sources.get("a", ""), sources.get("b", ""), unmet_error() if sources else ""
         last = (job.batch, job.reply_to, *chain, *self._messages)
-        return submitted(self._run("submit", *about, *limits, *binding, *matrices, *room, *last), self._bounds)
+        reply = self._run("submit", *about, *limits, *binding, *matrices, *room, *last)
+        return submitted(reply, self._bounds, job.owner)
 
     def hold_key(self, owner: str, key: str, *, holder: str, hold_s: float) -> str | None:
         reply = self._run("hold_key", _digest(owner, key), holder, max(1, round(hold_s * 1000)))
@@ -157,8 +157,11 @@ class RedisLedger(Ledger):
             case outcome:
                 refuse(outcome.decode(), "cancelled")
 
-    def redrive(self, job_id: str, *, owner: str | None = None) -> tuple[Job, JobMessage]:
-        return redriven(self._run_on("redrive", job_id, owner or "", unmet_error(), *self._messages))
+    def redrive(
+        self, job_id: str, *, owner: str | None = None, limits: Limits = NO_LIMITS, key: IdempotencyKey | None = None
+    ) -> tuple[Job, JobMessage | None]:
+        about = (owner or "", *limits, *self._binding(owner or "", key), unmet_error())
+        return redriven(self._run_on("redrive", job_id, *about, *self._messages))
 
     def delete(self, job_id: str, *, owner: str | None = None) -> Job:
         reply = self._run_on("delete", job_id, owner or "")
@@ -280,6 +283,12 @@ class RedisLedger(Ledger):
         return int(self._run("expire_matrices", limit))
 
     # ---- inside ----
+    def _binding(self, owner: str, idempotency: IdempotencyKey | None) -> tuple[str, str, int]:
+        """What scripts that bind a key are given; empty strings for none."""
+        if idempotency is None:
+            return "", "", self._idempotency_ttl_ms
+        return _digest(owner, idempotency.key), idempotency.fingerprint, self._idempotency_ttl_ms
+
     def _run_on(self, script: str, job_id: str, *args: str | bytes | int) -> Any:
         """Runs a script on one job. Raises JobNotFound for what cannot be a job's id."""
         if not _JOB_ID.fullmatch(job_id):

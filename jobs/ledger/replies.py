@@ -30,7 +30,7 @@ def claimed_job(reply: Sequence[Any]) -> Claimed:
     return Claimed(job, job.record.attempt, a, b)
 
 
-def submitted(reply: Sequence[Any], bounds: Bounds) -> tuple[Job, JobMessage | None]:
+def submitted(reply: Sequence[Any], bounds: Bounds, owner: str) -> tuple[Job, JobMessage | None]:
     """As `Ledger.submit`."""
     match reply[0]:
         case b"recorded":
@@ -43,23 +43,11 @@ def submitted(reply: Sequence[Any], bounds: Bounds) -> tuple[Job, JobMessage | N
         case b"queue_full":
             raise QueueFull
         case b"full" | b"owner_full" as whose:
-            raise no_room(whose, reply[1], reply[2], bounds)
+            raise no_room(whose, reply[1], reply[2], bounds, owner)
         case b"quota_exceeded":
             raise QuotaExceeded
         case _:
             refuse_operand(reply)
-
-
-def redriven(reply: Sequence[Any]) -> tuple[Job, JobMessage]:
-    """As `Ledger.redrive`."""
-    match reply[0]:
-        case b"redriven":
-            row, job = row_and_job(reply)
-            return job, row.message()
-        case b"operand_missing" | b"operand_failed":
-            refuse_operand(reply)
-        case outcome:
-            refuse(outcome.decode(), "retried")
 
 
 def refuse_operand(reply: Sequence[Any]) -> NoReturn:
@@ -69,6 +57,26 @@ def refuse_operand(reply: Sequence[Any]) -> NoReturn:
         raise OperandMissing(field=field)
     job_id, end = about
     raise operand_failed(job_id, end, field=field)
+
+
+def redriven(reply: Sequence[Any]) -> tuple[Job, JobMessage | None]:
+    """As `Ledger.redrive`."""
+    match reply[0]:
+        case b"redriven":
+            row, job = row_and_job(reply)
+            return job, row.message()
+        case b"bound":
+            return job_of(reply), None
+        case b"reused":
+            raise IdempotencyKeyReused
+        case b"queue_full":
+            raise QueueFull
+        case b"quota_exceeded":
+            raise QuotaExceeded
+        case b"operand_missing" | b"operand_failed":
+            refuse_operand(reply)
+        case outcome:
+            refuse(outcome.decode(), "retried")
 
 
 def refuse(outcome: str, verb: str) -> NoReturn:

@@ -147,11 +147,13 @@ class MatrixStore(ABC):
         name: str | None = None,
         expected_id: str | None = None,
         place: Place | None = None,
+        comes_slowly: bool = False,
     ) -> MatrixWriter:
         """Reserves room and opens a writer. With `name` that is the id and nothing is hashed; without, the contents
         give it, and `expected_id` (of a PUT) must be what they give. Contents stored already are stored once more only
         in the books: each owner has a claim and a time of its own. `place`, of a named matrix of that type and shape,
-        is where it is written."""
+        is where it is written. With `comes_slowly` there must be room for all of it now, but room is taken as the
+        elements come: whoever promises much and sends little keeps it from no one."""
 
     @contextmanager
     def place(self, dtype: DTypeName, shape: tuple[int, ...]) -> Iterator[Place | None]:
@@ -176,8 +178,12 @@ class MatrixStore(ABC):
         """Gives the owner's claim up; the last one takes the elements along. Raises MatrixNotFound."""
 
     @abstractmethod
-    def chunks(self, matrix_id: str, size: int, start: int = 0, stop: int | None = None) -> Iterator[memoryview]:
-        """The bytes from `start` to `stop` of a matrix of `size` bytes, in pieces of about READ_CHUNK_BYTES.
+    def chunks(
+        self, matrix_id: str, size: int, start: int = 0, stop: int | None = None, *, grows: bool = False
+    ) -> Iterator[memoryview]:
+        """The bytes from `start` to `stop` of a matrix of `size` bytes, in pieces of about READ_CHUNK_BYTES. With
+        `grows` the first are small, and each has at most an eighth of what came before: for readers who may not come
+        back for more.
 
         Each piece was held against its digests. The first one is read at once, so that this raises MatrixNotFound
         (also where another size is found) and MatrixDamaged; damage further on is raised in place of the piece.
@@ -203,6 +209,10 @@ class MatrixStore(ABC):
     @abstractmethod
     def check_room(self, need_bytes: int, *, owner: str) -> None:
         """Raises StoreFull if that many more bytes would not fit now."""
+
+    def check_ready(self) -> None:
+        """Raises StoreUnavailable where no matrix could be stored now. Redis is asked by others."""
+        return
 
     @abstractmethod
     def sweep(self, *, limit: int = 100) -> int:

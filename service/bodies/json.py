@@ -12,6 +12,8 @@ from service.bodies.reader import OPERANDS, MatmulInput, OpenUpload, Operand, Re
 
 
 class JsonReader(Reader[MatmulInput]):
+    keeps = True
+
     def __init__(self, open_upload: OpenUpload) -> None:
         self._open = open_upload
         self._pieces: list[bytes] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from jobs.errors import InvalidRequest, MalformedBody
 from jobs.formats.elements import Array
@@ -36,6 +36,8 @@ class MatmulInput:
 
 class Reader(ABC, Generic[T]):
     """Feed it the body, then `finish`. Raises InvalidRequest and its kin."""
+
+    keeps: ClassVar[bool] = False  # whether it holds the body until `finish`
 
     @abstractmethod
     def feed(self, data: bytes) -> None: ...

@@ -21,14 +21,23 @@ R = TypeVar("R")
 
 
 async def receive(context: Context, body: Body, reader: Reader[T], uploads: UploadSet, conclude: Callable[[T], R]) -> R:
-    """What `conclude`, in a worker thread, makes of what was read. Where anything fails, nothing stays stored."""
+    """What `conclude`, in a worker thread, makes of what was read. Where anything fails, nothing stays stored.
+
+    Raises TooManyBodies, and what the reader and `conclude` raise.
+    """
     writing: asyncio.Task[None] | None = None
     batches = body.batches()
+    kept_bytes = 0
     try:
         while True:
             batch = await _next_batch(batches, writing)
+            if reader.keeps:
+                size = sum(map(len, batch))
+                context.bodies.keep(size)
+                kept_bytes += size
             if body.ended:
-                return await context.call(_finish, reader, batch, uploads, conclude)
+                async with context.bodies.parsing(kept_bytes):
+                    return await context.call(_finish, reader, batch, uploads, conclude)
             writing = asyncio.create_task(context.call(_feed, reader, batch))
     except BaseException:
         if writing is not None:
@@ -38,6 +47,7 @@ async def receive(context: Context, body: Body, reader: Reader[T], uploads: Uplo
             await anyio.to_thread.run_sync(uploads.abort)
         raise
     finally:
+        context.bodies.let_go(kept_bytes)
         reader.close()
 
 

@@ -61,6 +61,7 @@ class Upload:
             ttl_s=to.ttl_s,
             name=to.name,
             expected_id=to.expected_id,
+            comes_slowly=True,
         )
 
     def write(self, data: bytes | bytearray | memoryview) -> None:

@@ -12,7 +12,6 @@ from threadpoolctl import ThreadpoolController
 
 from jobs.benchmarks.records import Ceiling
 from jobs.benchmarks.spec import DataSpec
-from jobs.errors import OutOfDeviceMemory
 from jobs.fleet.workers import Telemetry
 from jobs.formats.elements import Array
 from jobs.matrices.digest import as_bytes, digest_of, part_count, part_digests
@@ -27,6 +26,7 @@ from worker.cpu.blas import multiply
 from worker.cpu.ceilings import cpu_ceilings
 from worker.cpu.device import available_bytes, cpu_info, usable_cores
 from worker.cpu.environment import host_environment
+from worker.cpu.room import check_room
 from worker.device.bench import Bench
 from worker.device.runner import HostOperand, Product, Runner, host_operands, verify_on_host
 from worker.device.turns import Turn, Turns, go_on
@@ -34,8 +34,6 @@ from worker.device.turns import Turn, Turns, go_on
 # Products of fewer operations take one thread: waking others costs more than they save, and keeps cores from the
 # API and Redis beside this worker. About 360×360×360.
 ONE_THREAD_FLOPS = 100e6
-LOOKED_AT_BYTES = 16 << 20  # a smaller product is not worth the question how much memory is free
-SPARE_BYTES = 256 << 20  # left free beside a product: blocks of it in other types, the check, the process itself
 
 
 class CpuRunner(Runner):
@@ -79,7 +77,7 @@ class CpuRunner(Runner):
         with self._turns.next(wanted) as turn:
             turn.begin()
             if place is None:
-                _admit(problem)
+                check_room(problem.product_bytes, "The product needs")
             self._use_threads(self._threads if problem.flops >= ONE_THREAD_FLOPS else 1)
             started = time.perf_counter()
             c = multiply(problem, *elements, None if place is None else place.elements)
@@ -94,7 +92,7 @@ class CpuRunner(Runner):
 
     @contextmanager
     def bench(self, problem: Problem, data: DataSpec, *, alone: bool = True) -> Iterator[Bench]:
-        _admit(problem, operands=True)
+        check_room(problem.product_bytes + problem.operand_bytes, "The product needs")
         self._use_threads(self._threads if problem.flops >= ONE_THREAD_FLOPS else 1)
         yield CpuBench(problem, data)
 
@@ -104,21 +102,6 @@ class CpuRunner(Runner):
     def ceilings(self) -> Iterator[Ceiling]:
         self._use_threads(self._threads)
         return cpu_ceilings(self._threads)
-
-
-def _admit(problem: Problem, *, operands: bool = False) -> None:
-    """Raises OutOfDeviceMemory for a product that memory has no room for: the system would end the process instead.
-
-    `operands` are counted where they are to be made too.
-    """
-    need = problem.product_bytes + (problem.operand_bytes if operands else 0)
-    if need < LOOKED_AT_BYTES:
-        return
-    need, free = need + SPARE_BYTES, available_bytes()
-    if free is not None and need > free:
-        raise OutOfDeviceMemory(
-            f"The product needs {need} bytes of memory, of which {free} are free; make it smaller or try later."
-        )
 
 
 class CpuProduct(Product):

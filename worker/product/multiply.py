@@ -21,6 +21,7 @@ from jobs.errors import (
     StoreFull,
     VerificationFailed,
 )
+from jobs.formats.elements import matrix_bytes
 from jobs.ledger.interface import Claimed
 from jobs.matrices.digest import digest_of
 from jobs.matrices.indexed_store import is_address
@@ -41,6 +42,7 @@ from kernels.model.kernel import ConfigError
 from kernels.model.numerics import ACCURACY_RANGE, Problem, gflops
 from kernels.selection.choose import Choice, NoKernelError, choose, choose_again
 from worker.check.verify import NOT_CHECKED, check
+from worker.cpu.room import check_room
 from worker.device.runner import HostOperand, Product, Runner, StoredOperand, gathered
 from worker.product.auto import AutoChoices
 
@@ -131,6 +133,7 @@ def choose_kernel(claimed: Claimed, problem: Problem, runner: Runner, auto: Auto
 @contextmanager
 def _operand(ref: OperandRef, packed: PackedMatrix | None, store: MatrixStore) -> Iterator[HostOperand]:
     if ref.random is not None:
+        check_room(matrix_bytes(ref.dtype, ref.shape), "A random operand needs")  # before it is made
         elements = generate(ref.random, ref.dtype)
         yield HostOperand(elements, digest=digest_of(elements))
         return

@@ -149,6 +149,8 @@ RETRY: Piece = {
             errors.WrongState,
             errors.OperandMissing,
             errors.OperandFailed,
+            errors.QuotaExceeded,
+            errors.QueueFull,
             errors.IdempotencyKeyInUse,
             errors.IdempotencyKeyReused,
             edge.InvalidHeader,

@@ -130,6 +130,7 @@ SUBMIT_ERRORS = (
     errors.QuotaExceeded,
     errors.QueueFull,
     errors.StoreFull,
+    edge.TooManyBodies,
     errors.NoWorkers,
 )
 JOB_ERRORS = (

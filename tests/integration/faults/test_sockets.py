@@ -31,7 +31,7 @@ POST = b"POST /v1/matmul HTTP/1.1\r\nHost: localhost\r\nContent-Type: applicatio
 def api(valkey: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
     """One that does not wait long for its clients."""
     directory = tmp_path_factory.mktemp("sockets")
-    limits = {"receive_timeout_s": TIMEOUT_S, "max_body_bytes": 1 << 20}
+    limits = {"receive_timeout_s": TIMEOUT_S, "send_timeout_s": TIMEOUT_S, "max_body_bytes": 1 << 20}
     with running_api(valkey, f"{new_id('sockets')}:", directory, **limits) as running:
         yield running
 

@@ -224,13 +224,15 @@ def test_dependents_are_redriven_by_their_owner(bench: Bench) -> None:
         bench.ledger.redrive(second)
     bench.ledger.redrive(first)
     _, message = bench.ledger.redrive(second)
+    assert message is not None
     assert bench.ledger.get(second).record.progress.current == f"waits for {first}"
     assert not bench.claim(message)
     assert succeed(bench, first) is Taken.AWAITED
     assert operand(bench, second) == product_id(first, 2)
     assert bench.claim(message)
     bench.ledger.cancel(second)
-    assert bench.claim(bench.ledger.redrive(second)[1])  # its operand is known by now
+    _, again = bench.ledger.redrive(second)
+    assert again is not None and bench.claim(again), "its operand is known by now"
 
 
 def test_a_redrive_without_its_room_is_refused(bench: Bench) -> None:

@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from jobs.errors import (
-    QueueFull,
-    QuotaExceeded,
     TimeLimitExceeded,
     WorkerLost,
     WrongState,
@@ -28,6 +26,7 @@ from jobs.ledger.interface import (
     Requeued,
     Success,
 )
+from jobs.ledger.limits import NO_LIMITS, Limits
 from jobs.matrices.index import Bounds
 from jobs.matrices.packed import PackedMatrix
 from jobs.models import Job, JobError, JobEvent, NewJob, Progress
@@ -35,7 +34,7 @@ from jobs.redis.clock import microseconds
 from jobs.settings import DAY_S
 from jobs.states import REDRIVABLE, JobState
 from tests.support.ledger.memory_keys import MemoryKeys
-from tests.support.ledger.memory_table import Binding, matches
+from tests.support.ledger.memory_table import matches
 
 UNBOUNDED = Bounds(1 << 60, 1 << 60)
 
@@ -66,15 +65,10 @@ class MemoryLedger(MemoryKeys):
                 return self._table.job(self._table.rows[job.id]), None
             if idempotency and (first := self.bound_job(job.owner, idempotency)):
                 return self._table.job(self._table.rows[first]), None
-            waiting = [row for row in self._table.rows.values() if row.state is JobState.QUEUED]
-            if len(waiting) >= max_queued:
-                raise QueueFull
-            if sum(row.owner == job.owner for row in waiting) >= max_queued_per_owner:
-                raise QuotaExceeded
+            self._table.check_queue(job.owner, max_queued, max_queued_per_owner)
             row = self._table.record(job, self._bounds)
             if idempotency:
-                until = row.created_us + self._idempotency_ttl_us
-                self._table.bindings[job.owner, idempotency.key] = Binding(job.id, idempotency.fingerprint, until)
+                self.bind_key(job.owner, idempotency, job.id)
             return self._table.job(row), row.message()
 
     def get(self, job_id: str, *, owner: str | None = None, with_product: bool = False) -> Job:
@@ -112,12 +106,19 @@ class MemoryLedger(MemoryKeys):
             self._table.finish(row, JobState.CANCELLED)
             return self._table.job(row), "cancelled"
 
-    def redrive(self, job_id: str, *, owner: str | None = None) -> tuple[Job, JobMessage]:
+    def redrive(
+        self, job_id: str, *, owner: str | None = None, limits: Limits = NO_LIMITS, key: IdempotencyKey | None = None
+    ) -> tuple[Job, JobMessage | None]:
         with self._lock:
             row = self._table.owned(job_id, owner)
+            if key and self.bound_job(owner or "", key):
+                return self._table.job(row), None
             if row.state not in REDRIVABLE:
                 raise WrongState(f"The job is {row.state}, so it cannot be retried.")
+            self._table.check_queue(row.owner, *limits)
             self._table.redrive(row)
+            if key:
+                self.bind_key(owner or "", key, job_id)
             return self._table.job(row), row.message()
 
     def delete(self, job_id: str, *, owner: str | None = None) -> Job:

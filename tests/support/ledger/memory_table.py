@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from jobs.errors import JobNotFound, OperandMissing
+from jobs.errors import JobNotFound, OperandMissing, QueueFull, QuotaExceeded
 from jobs.ledger.chains import sources_of
 from jobs.ledger.codec import EVENTS_KEPT, EVENTS_TTL_S, NO_PROGRESS, JobRow
 from jobs.ledger.interface import JobFilter, QueueDepth, Requeued
@@ -161,6 +161,14 @@ class JobTable(Chains):
 
     def held_bytes(self, owner: str | None = None) -> int:
         return sum(self.matrices[row.id].charged for row in self.rows.values() if owner in (None, row.owner))
+
+    def check_queue(self, owner: str, max_queued: int, max_queued_per_owner: int) -> None:
+        """Raises QueueFull, QuotaExceeded."""
+        waiting = [row for row in self.rows.values() if row.state is JobState.QUEUED]
+        if len(waiting) >= max_queued:
+            raise QueueFull
+        if sum(row.owner == owner for row in waiting) >= max_queued_per_owner:
+            raise QuotaExceeded
 
     def _check_room(self, owner: str, need: int, bounds: Bounds) -> None:
         kept, by_owner = self.held_bytes(), self.held_bytes(owner)
