@@ -56,11 +56,11 @@ class BenchmarkPlan:
     estimate_s: float
 
 
-def plan(spec: BenchmarkSpec, device: DeviceInfo) -> BenchmarkPlan:
-    """Raises InvalidRequest, InvalidConfig as `expand` does."""
+def plan(spec: BenchmarkSpec, device: DeviceInfo, *, max_cases: int | None = None) -> BenchmarkPlan:
+    """Raises InvalidRequest, InvalidConfig, BenchmarkTooLarge as `expand` does."""
     if spec.kind == "ceilings":
         return BenchmarkPlan(0, 0, 0, 0.0, CEILINGS_S[device.device_class])
-    cases = expand(spec, device)
+    cases = expand(spec, device, limit=max_cases)
     measured = [case for case in cases if case.skip is None]
     rounds, halving_rounds = spec.timing.rounds, {case.id: _halving_rounds(case, spec) for case in cases}
     seconds = sum(rounds * case_s(case, spec, device) for case in measured)

@@ -29,18 +29,18 @@ __all__ = ["CaseResult", "Results", "collect", "from_json", "measurements", "to_
 def collect(record: JobRecord, findings: Mapping[str, bytes]) -> Results:
     """Of a benchmark's job in any state; `findings` as the ledger keeps them."""
     assert isinstance(record.request, BenchmarkSpec)
-    found = read_findings(findings)
-    last = found.attempts[-1] if found.attempts else None
+    known = read_findings(findings)
+    last = known.attempts[-1] if known.attempts else None
     results = Results(
         job=_head(record, record.request),
-        complete=_missing(record, found) is None,
+        complete=_missing(record, known) is None,
         spec=record.request,
         device=dict(last.device) if last else {},
         environment=dict(last.environment) if last else {},
-        attempts=found.attempts,
-        warnings=_warnings(record, found),
-        records=_pooled_cases(record.request, found),
-        ceilings=found.ceilings,
+        attempts=known.attempts,
+        warnings=_warnings(record, known),
+        records=_pooled_cases(record.request, known),
+        ceilings=known.ceilings,
     )
     return results.model_copy(update={"records": _judged(results)})
 
@@ -72,29 +72,29 @@ def _head(record: JobRecord, spec: BenchmarkSpec) -> JobHead:
     )
 
 
-def _missing(record: JobRecord, found: Findings) -> str | None:
+def _missing(record: JobRecord, findings: Findings) -> str | None:
     """Why the results are not whole; None where they are."""
     if record.state is not JobState.SUCCEEDED:
         done = f"after {record.progress.done} of {record.progress.total} steps"
         why = f": {record.error.detail}" if record.error else "."
         return f"The job is {record.state}, {done}{why} What was measured by then stands here."
-    cases = len({one.case for one in found.records} | {one.name for one in found.ceilings})
+    cases = len({finding.case for finding in findings.records} | {ceiling.name for ceiling in findings.ceilings})
     if record.benchmark is not None and cases < record.benchmark.cases:
         return f"Of {record.benchmark.cases} cases {cases} are still kept."
     return None
 
 
-def _warnings(record: JobRecord, found: Findings) -> tuple[str, ...]:
-    missing = _missing(record, found)
+def _warnings(record: JobRecord, findings: Findings) -> tuple[str, ...]:
+    missing = _missing(record, findings)
     return ((missing,) if missing else ()) + (record.benchmark.warnings if record.benchmark else ())
 
 
-def _pooled_cases(spec: BenchmarkSpec, found: Findings) -> tuple[CaseResult, ...]:
+def _pooled_cases(spec: BenchmarkSpec, findings: Findings) -> tuple[CaseResult, ...]:
     by_case: dict[str, list[CaseRecord]] = {}
-    for record in found.records:
+    for record in findings.records:
         by_case.setdefault(record.case, []).append(record)
-    in_round = {(record.round, record.case): record for record in found.records}
-    results = (_pooled_case(_final(rounds, spec), in_round, found) for rounds in by_case.values())
+    in_round = {(record.round, record.case): record for record in findings.records}
+    results = (_pooled_case(_final(rounds, spec), in_round, findings) for rounds in by_case.values())
     return tuple(sorted(results, key=_order(spec)))
 
 
@@ -118,19 +118,19 @@ def _order(spec: BenchmarkSpec) -> Any:
 
 
 def _pooled_case(
-    rounds: Sequence[CaseRecord], in_round: Mapping[tuple[int, str], CaseRecord], found: Findings
+    rounds: Sequence[CaseRecord], in_round: Mapping[tuple[int, str], CaseRecord], findings: Findings
 ) -> CaseResult:
-    one = CaseResult.model_validate(pooled(rounds, found.samples))
+    case = CaseResult.model_validate(pooled(rounds, findings.samples))
     of_baseline = [(record, in_round.get((record.round, record.baseline or ""))) for record in rounds]
     ratios = [_ratio(record, base) for record, base in of_baseline]
     figures = tuple(_round(record, ratio) for record, ratio in zip(rounds, ratios, strict=True))
-    known = [ratio for ratio in ratios if ratio is not None] if one.status == "ok" else []
-    times = one.time_us
-    return one.model_copy(
+    known = [ratio for ratio in ratios if ratio is not None] if case.status == "ok" else []
+    times = case.time_us
+    return case.model_copy(
         update={
             "rounds": figures,
-            "gflops_lo": one.flops / (times.q3 * 1e3) if times else None,
-            "gflops_hi": one.flops / (times.q1 * 1e3) if times else None,
+            "gflops_lo": case.flops / (times.q3 * 1e3) if times else None,
+            "gflops_hi": case.flops / (times.q1 * 1e3) if times else None,
             "fraction_of_baseline": _together(known),
         }
     )
@@ -174,10 +174,12 @@ def _round(record: CaseRecord, ratio: Ratio | None) -> RoundFigures:
 
 def _judged(results: Results) -> tuple[CaseResult, ...]:
     """With what follows from other cases and from the device."""
-    found = measurements(results)
-    over_naive = speed_ups(found, "naive")
-    together = zip(results.records, found, over_naive, strict=True)
-    return tuple(one.model_copy(update=dict(_derived(one, at, ratio))) for one, at, ratio in together)
+    measured = measurements(results)
+    over_naive = speed_ups(measured, "naive")
+    together = zip(results.records, measured, over_naive, strict=True)
+    return tuple(
+        result.model_copy(update=dict(_derived(result, measurement, ratio))) for result, measurement, ratio in together
+    )
 
 
 def _derived(result: CaseResult, at: Measurement, over_naive: float | None) -> Iterator[tuple[str, Any]]:
@@ -227,7 +229,7 @@ def _measurement(result: CaseResult, device: Device) -> Measurement:
         q1_ms=times.q1 / 1e3 if times else None,
         q3_ms=times.q3 / 1e3 if times else None,
         slowest_ms=times.max / 1e3 if times else None,
-        round_ms=tuple(one.kernel_ms for one in result.rounds if one.kernel_ms),
+        round_ms=tuple(each.kernel_ms for each in result.rounds if each.kernel_ms),
         h2d_ms=copies.h2d_ms if copies else None,
         d2h_ms=copies.d2h_ms if copies else None,
         registers=launch.registers,

@@ -32,6 +32,15 @@ COPY service service
 # What only builds is taken out again: pip goes last, by its own hand.
 RUN /opt/matmul/bin/pip install --no-cache-dir --no-deps --no-build-isolation . \
     && /opt/matmul/bin/pip uninstall --yes hatchling editables setuptools pip
+# What kernels are compiled for, so that no worker has to: any of sm_75 to sm_121, or nothing. A CPU worker has none.
+ARG ARCHITECTURES="sm_80 sm_86 sm_89 sm_90 sm_100 sm_120"
+# Only these kernels, by name; without any, all, and what the check of products takes.
+ARG KERNELS=""
+RUN mkdir /opt/matmul/kernels \
+    && if [ "${CONSTRAINTS}" != run ] && [ -n "${ARCHITECTURES}" ]; then \
+        /opt/matmul/bin/python -m worker.cuda.ahead --directory /opt/matmul/kernels ${ARCHITECTURES} \
+            ${KERNELS:+--kernels ${KERNELS}}; fi \
+    && chmod -R a+rX /opt/matmul/kernels
 
 FROM python
 LABEL org.opencontainers.image.title="matmul-worker" \
@@ -48,6 +57,7 @@ ENV PATH=/opt/matmul/bin:/usr/bin:/bin \
     NVIDIA_DRIVER_CAPABILITIES=compute,utility \
     MATMUL_STORE_DIR=/var/lib/matmul/matrices \
     MATMUL_KERNEL_CACHE_DIR=/var/cache/matmul/kernels \
+    MATMUL_COMPILED_KERNELS_DIR=/opt/matmul/kernels \
     CUPY_CACHE_DIR=/var/cache/matmul/cupy \
     CUDA_CACHE_PATH=/var/cache/matmul/driver \
     MATMUL_LOG_FORMAT=json

@@ -11,6 +11,7 @@ from pathlib import Path
 from jobs.errors import StoreFull, StoreUnavailable
 
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+UNUSABLE = "The directory that matrices are kept in cannot be used; try again, or tell whoever runs the service."
 MOUNTS = Path("/proc/self/mounts")
 
 
@@ -22,7 +23,7 @@ def translated_disk() -> Iterator[None]:
     except OSError as error:
         if error.errno in _NO_ROOM:
             raise StoreFull("The disk that matrices are kept on is full; delete some or try again later.") from error
-        raise StoreUnavailable("The directory that matrices are kept in cannot be used.") from error
+        raise StoreUnavailable(UNUSABLE, resource="disk") from error
 
 
 def write_all(fd: int, data: bytes | bytearray | memoryview, make_room: Callable[[], bool] = lambda: False) -> None:

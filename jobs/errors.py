@@ -4,7 +4,7 @@ says what to do. HTTP statuses are not here: one table at the service's edge (`s
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 
 class MatmulError(Exception):
@@ -182,6 +182,10 @@ class StoreUnavailable(MatmulError):
     type = "store_unavailable"
     retry_after_s = 1
 
+    def __init__(self, detail: str | None = None, *, resource: Literal["redis", "disk"] = "redis") -> None:
+        super().__init__(detail)
+        self.resource = resource  # which part of the store: the other may serve
+
 
 class NoWorkers(MatmulError):
     """No worker is running; try again in a moment."""
@@ -222,6 +226,12 @@ class OperandDamaged(JobFailed):
 
     type = "operand_damaged"
     retryable = True
+
+
+class OperandFailed(JobFailed):
+    """An operand is the product of a job that did not succeed; retry that job, then this one."""
+
+    type = "operand_failed"
 
 
 class OutOfDeviceMemory(JobFailed):

@@ -75,13 +75,16 @@ class RandomSpec(Strict):
 class OperandRef(Strict):
     """An operand as the job record names it: where its elements are, and what they are."""
 
-    source: Literal["matrix", "inline", "random"] = Field(
+    source: Literal["matrix", "inline", "random", "job"] = Field(
         description="`matrix`: stored by id. `inline`: came with the request, kept until the job ends. "
-        "`random`: made from a seed."
+        "`random`: made from a seed. `job`: the product of another job."
     )
     matrix: str | None = Field(
-        None, description="Id of the stored matrix; null for a random one, and for a small one in the job's record."
+        None,
+        description="Id of the stored matrix; null for a random one, for a small one in the job's record, and for a "
+        "product that is not there yet.",
     )
+    job: str | None = Field(None, description="Id of the job whose product it is; null otherwise.")
     random: RandomSpec | None = Field(None, description="How a random operand is made; null otherwise.")
     dtype: DTypeName = Field(description="Element type.")
     shape: tuple[int, ...] = Field(description="Shape before any transposition.")
@@ -112,7 +115,7 @@ class Progress(Strict):
 
     done: int = Field(description="Steps done.", examples=[1])
     total: int = Field(description="Steps in all.", examples=[1])
-    current: str | None = Field(None, description="What is being done now.")
+    current: str | None = Field(None, description="What is being done now, or which job's product it waits for.")
     eta_s: float | None = Field(None, description="Seconds to go, where that can be told; else null.")
 
 
@@ -173,7 +176,9 @@ class JobRecord(Strict):
     created_at: datetime = Field(description="When it was accepted (UTC).")
     started_at: datetime | None = Field(None, description="When a worker last claimed it; null before.")
     finished_at: datetime | None = Field(None, description="When it reached its end; null before.")
-    queue_position: int | None = Field(None, description="1 for the next to run; null once it runs.", examples=[1])
+    queue_position: int | None = Field(
+        None, description="1 for the next to run; null once it runs, and while it waits for an operand.", examples=[1]
+    )
     progress: Progress = Field(description="How far it is.")
     request: MatmulRequest | BenchmarkSpec = Field(description="What was asked.")
     kernel: str | None = Field(

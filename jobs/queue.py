@@ -21,12 +21,13 @@ from kombu.serialization import dumps
 from jobs.ledger.interface import MessageFormat
 from jobs.ledger.redis import RedisLedger
 from jobs.matrices.factory import bounds_of
-from jobs.redis.client import translated
+from jobs.redis.client import keepalive_options, translated
 from jobs.settings import Settings
 
 RUN_TASK = "matmul.run"  # args: job id, attempt
 PLACES = ("job", "attempt", "name", "hard", "soft", "name", "job", "name", "queue", "name", "number")
 QUEUES = ("gpu", "cpu")  # one for each device class; benchmarks have one for each model: `bench_queue`
+BENCH_PREFIX = "bench-"
 RECONNECT_S = 0.5
 _PLACE = re.compile(r"@([a-z]+)@")
 
@@ -90,7 +91,7 @@ def _connections(settings: Settings) -> dict[str, Any]:
             # Half-open connections end: a worker does not wait for a Redis that moved away without a word.
             "socket_timeout": 30,
             "socket_connect_timeout": 2,
-            "socket_keepalive": True,
+            **keepalive_options(settings),
             "health_check_interval": 25,
         },
         "broker_connection_timeout": settings.redis_timeout_s,
@@ -140,7 +141,11 @@ def _tasks() -> dict[str, Any]:
 
 def bench_queue(device_name: str) -> str:
     """Where benchmarks for devices of that model wait: a resumed one must not go on on another model."""
-    return "bench-" + re.sub(r"[^a-z0-9]+", "-", device_name.lower()).strip("-")
+    return BENCH_PREFIX + re.sub(r"[^a-z0-9]+", "-", device_name.lower()).strip("-")
+
+
+def is_bench_queue(queue: str) -> bool:
+    return queue.startswith(BENCH_PREFIX)
 
 
 def broker_prefix(settings: Settings) -> str:

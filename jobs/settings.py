@@ -5,13 +5,14 @@ from __future__ import annotations
 import tempfile
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, SecretStr, model_validator
+from pydantic import BeforeValidator, Field, SecretStr, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 HOUR_S, DAY_S = 3600, 86_400
+FileMode = Annotated[int, BeforeValidator(lambda value: int(value, 8) if isinstance(value, str) else value)]
 AutoMeasures = Literal["idle", "asked", "off"]
 
 
@@ -26,9 +27,22 @@ class Settings(BaseSettings):
     # --- the API ---
     host: str = Field("127.0.0.1", description="Address the API binds.")
     port: int = Field(8000, ge=0, le=65535, description="Port the API binds.")
+    unix_socket: Path | None = Field(
+        None, description="Path of a Unix socket that the API answers on as well, under the same rules for API keys."
+    )
+    unix_socket_mode: FileMode = Field(
+        0o600, description="Who may connect to it, in octal: `600` this user, `660` its group too, `666` anyone here."
+    )
+    api_processes: int = Field(
+        0,
+        ge=0,
+        le=64,
+        description="Processes that answer HTTP; 0: 1 on up to 4 cores, else one for every 2, 8 at most.",
+    )
     allowed_hosts: tuple[str, ...] = Field(
         (),
-        description="Host headers answered, a JSON list. Empty: loopback names where keys are off, else any.",
+        description="Host headers answered, a JSON list: `name` on every port, `name:port` on one. Empty: loopback "
+        "names where keys are off, else any.",
     )
     auth: Literal["auto", "on", "off"] = Field(
         "auto",
@@ -40,10 +54,19 @@ class Settings(BaseSettings):
     api_keys: SecretStr | None = Field(None, description="The same lines in the environment, separated by spaces.")
     api_key_pepper_file: Path | None = Field(None, description="File with the secret that keys are hashed with.")
     api_key_pepper: SecretStr | None = Field(None, description="The pepper itself, where a file is not wanted.")
+    behind_tls: bool = Field(
+        False,
+        description="Whether browsers come through a proxy that speaks TLS: cookies are then `Secure` and `__Host-`, "
+        "and browsers are told to come by HTTPS only.",
+    )
+    session_ttl_s: int = Field(12 * HOUR_S, ge=60, description="How long a sign-in on the pages lasts.")
     max_body_bytes: int = Field(4 * GIB, ge=1, description="Largest request body, binary.")
     max_json_bytes: int = Field(8 * MIB, ge=1, description="Largest JSON request body.")
     max_json_elements: int = Field(1 << 20, ge=1, description="Largest product carried in a JSON reply, in elements.")
     receive_timeout_s: float = Field(20.0, gt=0, description="How long a client may send nothing inside a request.")
+    send_timeout_s: float = Field(
+        20.0, gt=0, description="How long a client may take next to nothing of a reply before it is cut off."
+    )
     max_wait_s: float = Field(120.0, gt=0, description="Longest `Prefer: wait`.")
     default_wait_s: float = Field(
         30.0, gt=0, description="How long a product is waited for when `Prefer` says nothing."
@@ -85,7 +108,12 @@ class Settings(BaseSettings):
         description="Directory of the `file` store, shared by API and workers of this service, and by nothing else.",
     )
     store_bytes: int = Field(16 * GIB, ge=1, description="Most bytes of matrices kept, all together.")
-    store_bytes_per_key: int = Field(16 * GIB, ge=1, description="Most bytes of matrices kept for one API key.")
+    store_bytes_per_key: int | None = Field(
+        None,
+        ge=1,
+        description="Most bytes of matrices kept for one API key. Unset: a quarter of MATMUL_STORE_BYTES, at least "
+        "1 GiB; as much as there is where keys are off.",
+    )
     record_matrix_bytes: int = Field(
         16 * KIB,
         ge=0,
@@ -96,6 +124,13 @@ class Settings(BaseSettings):
         64,
         ge=1,
         description="Most small jobs of one kind that a worker computes in one launch; 1: each alone.",
+    )
+    jobs_under_way: int | None = Field(
+        None,
+        ge=1,
+        le=16,
+        description="Most products that a worker has under way at once: one is computed while others are copied. "
+        "Unset: 4 on a GPU, 1 on a CPU.",
     )
     store_free_bytes: int | None = Field(
         None,
@@ -114,6 +149,9 @@ class Settings(BaseSettings):
     cpu_threads: int = Field(0, ge=0, description="BLAS threads of the CPU worker; 0: all cores.")
     kernel_cache_dir: Path = Field(
         Path.home() / ".cache" / "matmul-service" / "kernels", description="Compiled kernels are kept here."
+    )
+    compiled_kernels_dir: Path | None = Field(
+        None, description="Kernels that were compiled before, as in the worker image; only read."
     )
     auto_measures: AutoMeasures = Field(
         "idle",

@@ -115,6 +115,8 @@ class Sweeper:
     def _sweep(self) -> Swept:
         """What brings jobs back comes first: clearing away must not hold it up."""
         recovered = self._take_back_expired()
+        while self._ledger.settle_dependents():
+            pass  # others get their turn in between
         republished = self._republish_lost()
         if self._clock() < self._housekeeping_at_s:
             return Swept(republished, recovered)

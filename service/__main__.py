@@ -1,33 +1,60 @@
-"""`python -m service`: the API in one process. It ends on SIGTERM or SIGINT, once answers under way are sent."""
+"""`python -m service`: the API. It ends on SIGTERM or SIGINT, once answers under way are sent.
+
+One process answers by itself; of several, this one only keeps the others running.
+"""
 
 from __future__ import annotations
 
-import resource
+import os
 import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Event
 
+import structlog
 from pydantic import ValidationError
 
 from jobs.errors import InvalidSettings
 from jobs.logs import configure_logs
-from jobs.settings import get_settings
-from service.server.main import make_server
+from jobs.matrices.factory import make_matrix_store
+from jobs.settings import Settings, get_settings
+from service.http.security import key_ring
+from service.local.api import ApiProcesses, process_count
+from service.local.supervisor import Supervisor
+from service.server.addresses import bind
+from service.server.main import SHUTDOWN_S, serve
+
+STOP_TIMEOUT_S = SHUTDOWN_S + 5.0
 
 
-def _allow_connections() -> None:
-    """As many open files as the system lets this process have: each connection is one."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+def keep_serving(settings: Settings) -> None:
+    """By several processes, until a signal. Raises InvalidSettings."""
+    key_ring(settings)  # what is wrong with the settings is said once, here
+    make_matrix_store(settings)
+    log = structlog.get_logger()
+    with TemporaryDirectory(prefix="matmul-metrics-") as metrics:
+        api = ApiProcesses(settings, Path(metrics))
+        parts = api.parts(os.environ, names_lines=False)
+        supervisor = Supervisor(
+            [parts], stop_timeout_s=STOP_TIMEOUT_S, say=lambda name, line: log.error(line, part=name)
+        )
+        try:
+            supervisor.run(Event())
+        finally:
+            api.close()
+            supervisor.stop()
 
 
 def main() -> None:
     try:
         settings = get_settings()
         configure_logs(settings)
-        server = make_server(settings)
+        if process_count(settings) > 1:
+            keep_serving(settings)
+        else:
+            serve(settings, bind(settings))
     except (InvalidSettings, ValidationError, OSError) as error:
         sys.exit(f"matmul-service cannot start: {error}")
-    _allow_connections()
-    server.run()
 
 
 if __name__ == "__main__":

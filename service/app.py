@@ -26,6 +26,7 @@ from service.envelope import Envelope
 from service.http.security import Gate, key_ring
 from service.metrics import HttpMetrics
 from service.openapi.document import make_document
+from service.process_share import ALONE, Share
 from service.routes import benchmarks, catalogue, events, health, jobs, matmul, matrices, pages, published
 
 SWEEPER_STOP_S = 5.0
@@ -47,21 +48,21 @@ def _version() -> str:
         return "0+unknown"
 
 
-def create_app(settings: Settings | None = None) -> FastAPI:
+def create_app(settings: Settings | None = None, share: Share = ALONE) -> FastAPI:
     """Raises InvalidSettings for settings that are not safe or not complete."""
     settings = settings or get_settings()
-    metrics = HttpMetrics()
+    metrics = HttpMetrics(share)
     app = MatmulApi(
         title="matmul-service",
         version=_version(),
         default_response_class=Response,  # routes make their responses themselves
-        lifespan=_lifespan(settings, metrics),
+        lifespan=_lifespan(settings, metrics, share),
         docs_url=None,  # FastAPI's pages load scripts from elsewhere
         redoc_url=None,
         openapi_url=None,
         redirect_slashes=False,
         middleware=[
-            Middleware(Envelope, metrics=metrics),
+            Middleware(Envelope, metrics=metrics, behind_tls=settings.behind_tls),
             Middleware(Gate, settings=settings, keys=key_ring(settings)),
         ],
         exception_handlers={
@@ -99,10 +100,12 @@ def sweeping(context: Context) -> Iterator[None]:
         thread.join(SWEEPER_STOP_S)
 
 
-def _lifespan(settings: Settings, metrics: HttpMetrics) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
+def _lifespan(
+    settings: Settings, metrics: HttpMetrics, share: Share
+) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        context = app.state.context = make_context(settings, metrics)
+        context = app.state.context = make_context(settings, metrics, share)
         listening = asyncio.create_task(context.hub.run())
         try:
             with sweeping(context):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar, cast
 
 import anyio.to_thread
 import redis
@@ -24,21 +25,26 @@ from jobs.queue import make_ledger
 from jobs.redis.client import connect
 from jobs.redis.line import ScriptLine
 from jobs.settings import Settings
+from service.body_memory import BodyMemory
 from service.changes import ChangeHub
 from service.live_workers import LiveWorkers
 from service.metrics import HttpMetrics
+from service.process_share import Share
 from service.render_cache import Renders
+from service.sessions import Sessions
 from service.shared import Shared
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-MAX_THREADS = 64
+MAX_THREADS, MIN_THREADS = 64, 16  # over all API processes, and of each
+MAX_PLANS = 1  # more at once would not be faster, and everyone else slower
 BREAK_S = 0.25
 
 
 class Breaker:
-    """Right after the store did not answer one request, others are not made to wait for it as well."""
+    """Right after Redis did not answer one request, others are not made to wait for it as well. A disk that fails does
+    so at once, and says nothing of Redis."""
 
     def __init__(self) -> None:
         self._closed_again_at = 0.0
@@ -55,8 +61,9 @@ class Breaker:
             raise StoreUnavailable
         try:
             yield
-        except StoreUnavailable:
-            self._closed_again_at = time.monotonic() + BREAK_S
+        except StoreUnavailable as error:
+            if error.resource == "redis":
+                self._closed_again_at = time.monotonic() + BREAK_S
             raise
 
 
@@ -73,15 +80,29 @@ class Context:
     hub: ChangeHub
     workers: LiveWorkers
     metrics: HttpMetrics
-    threads: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(MAX_THREADS))
+    sessions: Sessions
+    threads: CapacityLimiter
+    renders: Renders
     breaker: Breaker = field(default_factory=Breaker)
+    tasks: set[asyncio.Future[None]] = field(default_factory=set)  # what goes on after its reply
     events: Shared[Sequence[JobEvent]] = field(default_factory=Shared)  # questions for a job's events, under way
-    renders: Renders = field(default_factory=Renders)
+    bodies: BodyMemory = field(default_factory=BodyMemory)
+    plans: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(MAX_PLANS))  # benchmarks being expanded
 
     @property
     def staging_dir(self) -> Path | None:
         """Scratch directory for transposing uploads; None uses the system's temporary directory."""
         return self.settings.store_dir if self.settings.store == "file" else None
+
+    def in_background(self, work: Coroutine[Any, Any, None]) -> None:
+        """Has `work` done after the reply; the service's stop ends it."""
+        task = asyncio.ensure_future(work)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+    async def call_anyway(self, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """As `call`, also while the breaker is open."""
+        return await anyio.to_thread.run_sync(lambda: work(*args, **kwargs), limiter=self.threads)
 
     async def call(self, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Runs blocking work in a worker thread, to its end."""
@@ -90,7 +111,7 @@ class Context:
         )
 
 
-def make_context(settings: Settings, metrics: HttpMetrics) -> Context:
+def make_context(settings: Settings, metrics: HttpMetrics, share: Share) -> Context:
     """Needs a running event loop. Connects to nothing yet. Raises InvalidSettings."""
     client = connect(settings)
     registry = WorkerRegistry(client, prefix=settings.key_prefix)
@@ -105,6 +126,9 @@ def make_context(settings: Settings, metrics: HttpMetrics) -> Context:
         hub=ChangeHub(settings),
         workers=LiveWorkers(registry.live),
         metrics=metrics,
+        sessions=Sessions(client, settings),
+        threads=CapacityLimiter(share.of(MAX_THREADS, minimum=MIN_THREADS)),
+        renders=Renders(share),
     )
 
 

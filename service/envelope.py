@@ -25,6 +25,7 @@ SECURITY_HEADERS = [
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
 ]
+HTTPS_ONLY = (b"strict-transport-security", b"max-age=31536000")
 
 log = structlog.get_logger()
 
@@ -32,15 +33,16 @@ log = structlog.get_logger()
 class Envelope:
     """ASGI middleware, the outermost of ours."""
 
-    def __init__(self, app: ASGIApp, metrics: HttpMetrics) -> None:
+    def __init__(self, app: ASGIApp, metrics: HttpMetrics, *, behind_tls: bool) -> None:
         self._app = app
         self._metrics = metrics
+        self._headers = [*SECURITY_HEADERS, *([HTTPS_ONLY] if behind_tls else [])]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        exchange = _Exchange(scope, send)
+        exchange = _Exchange(scope, send, self._headers)
         started = time.perf_counter()
         try:
             await self._app(exchange.scope, receive, exchange.send)
@@ -55,7 +57,8 @@ class Envelope:
 class _Exchange:
     """One request and its response."""
 
-    def __init__(self, scope: Scope, send: Send) -> None:
+    def __init__(self, scope: Scope, send: Send, security: list[tuple[bytes, bytes]]) -> None:
+        self._security = security
         asked = Headers(scope=scope).get("x-request-id", "")
         self.request_id = asked if REQUEST_ID.fullmatch(asked) else random_hex(8)
         self.status = 0  # until the response starts
@@ -75,7 +78,7 @@ class _Exchange:
     def _headers(self, headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
         """What a response says for itself stays."""
         given = {name for name, _ in headers}
-        ours = [header for header in SECURITY_HEADERS if header[0] not in given]
+        ours = [header for header in self._security if header[0] not in given]
         return [*headers, (b"x-request-id", self.request_id.encode()), *ours]
 
     async def fail(self, error: Exception, receive: Receive) -> None:

@@ -110,15 +110,23 @@ class KeyRing:
             if self._stamp() != self._file_stamp:
                 self._keys = self._read()
 
-    def owner_of(self, key: str) -> str:
-        """The key's id, which owns what is made with it. Raises Unauthenticated."""
+    def find(self, key_id: str) -> KnownKey | None:
+        """What is known of the key with that id; None for one that was revoked."""
+        return self._keys.get(key_id)
+
+    def known(self, key: str) -> KnownKey:
+        """The key, whose id owns what is made with it. Raises Unauthenticated."""
         prefix, _, rest = key.partition("_")
-        known = self._keys.get(rest.partition("_")[0])
-        expected = known.digest if known else "0" * 64  # so that an unknown id takes as long as a wrong secret
+        found = self._keys.get(rest.partition("_")[0])
+        expected = found.digest if found else "0" * 64  # so that an unknown id takes as long as a wrong secret
         right = hmac.compare_digest(digest_of(key, self._pepper), expected)
-        if prefix != PREFIX or known is None or not right:
+        if prefix != PREFIX or found is None or not right:
             raise Unauthenticated("This API key is not known here; it may have been revoked.")
-        return known.id
+        return found
+
+    def owner_of(self, key: str) -> str:
+        """The id of the key, which owns what is made with it. Raises Unauthenticated."""
+        return self.known(key).id
 
 
 def main(arguments: list[str] | None = None) -> int:

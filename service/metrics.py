@@ -1,9 +1,18 @@
-"""What this process counts of its HTTP exchanges for /metrics, in Prometheus' text format."""
+"""What is counted of HTTP exchanges for /metrics, in Prometheus' text format. Several API processes each count in files
+of their own, in a directory that they share; whoever is asked adds them up. A process that takes a dead one's place
+goes on counting in its files, so no figure ever falls.
+"""
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
+import os
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest, values
+from prometheus_client.multiprocess import MultiProcessCollector
 from starlette.types import Scope
+
+from service.process_share import Share
 
 LATENCY_BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 120.0)
 
@@ -11,7 +20,10 @@ LATENCY_BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.
 class HttpMetrics:
     """Requests and their latency, by route; stored matrices that were found damaged."""
 
-    def __init__(self) -> None:
+    def __init__(self, share: Share) -> None:
+        if share.metrics is not None:
+            _count_in_files(share.metrics, share.index)
+        self._directory = share.metrics
         self.registry = CollectorRegistry()
         labels = ("method", "route", "status")
         self._requests = Counter("matmul_http_requests", "Requests answered.", labels, registry=self.registry)
@@ -34,3 +46,17 @@ class HttpMetrics:
         route = getattr(scope.get("route"), "path", "unknown")
         self._requests.labels(scope["method"], route, str(status)).inc()
         self._seconds.labels(scope["method"], route).observe(seconds)
+
+    def text(self) -> bytes:
+        """The figures of all API processes."""
+        if self._directory is None:
+            return generate_latest(self.registry)
+        of_all = CollectorRegistry()
+        MultiProcessCollector(of_all, str(self._directory))  # type: ignore[no-untyped-call]
+        return generate_latest(of_all)
+
+
+def _count_in_files(directory: Path, index: int) -> None:
+    """For all metrics that this process makes from now on."""
+    os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(directory)  # prometheus_client has no other way to be told
+    values.ValueClass = values.MultiProcessValue(lambda: index)  # type: ignore[no-untyped-call]

@@ -94,6 +94,13 @@ class TooManyConnections(EdgeError):
     retry_after_s = 1
 
 
+class TooManyBodies(EdgeError):
+    """This server holds as much JSON as it has memory for; try again in a moment, or send .npy or safetensors."""
+
+    type = "too_many_bodies"
+    retry_after_s = 1
+
+
 class JobCancelled(MatmulError):
     """The job was cancelled, so no product will come."""
 
@@ -119,6 +126,7 @@ STATUS: Mapping[type[MatmulError], int] = {
     errors.NoWorkerForDevice: 409,
     errors.IdempotencyKeyInUse: 409,
     errors.OperandMissing: 409,
+    errors.OperandFailed: 409,
     errors.KernelUnavailable: 409,
     errors.StaleAttempt: 409,
     JobCancelled: 409,
@@ -149,6 +157,7 @@ STATUS: Mapping[type[MatmulError], int] = {
     errors.InvalidSettings: 500,
     errors.ExtraMissing: 501,
     TooManyConnections: 503,
+    TooManyBodies: 503,
     errors.QueueFull: 503,
     errors.StoreFull: 503,
     errors.StoreUnavailable: 503,

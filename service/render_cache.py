@@ -12,10 +12,11 @@ import anyio.to_thread
 from anyio import CapacityLimiter
 
 from analysis.results import Results
+from service.process_share import Share
 
 T = TypeVar("T")
-KEPT_RESULTS = 4
-KEPT_BODIES = 24
+KEPT_RESULTS = 4  # over all API processes, as the bodies
+KEPT_BODIES, MIN_BODIES = 24, 4
 LARGEST_BYTES = 8 << 20  # of a body that is kept
 
 
@@ -44,10 +45,10 @@ class Recent(Generic[T]):
 class Renders:
     """Needs a running event loop to be made."""
 
-    def __init__(self) -> None:
+    def __init__(self, share: Share) -> None:
         self._one_at_a_time = CapacityLimiter(1)
-        self._bodies: Recent[bytes] = Recent(KEPT_BODIES)
-        self._results: Recent[Results] = Recent(KEPT_RESULTS)
+        self._bodies: Recent[bytes] = Recent(share.of(KEPT_BODIES, minimum=MIN_BODIES))
+        self._results: Recent[Results] = Recent(share.of(KEPT_RESULTS))
 
     async def body(self, key: Hashable, make: Callable[[], bytes]) -> bytes:
         """What `make` gives, in a worker thread of its own, or gave for this key before. Raises what it raises."""

@@ -42,7 +42,8 @@ class Compiled:
 
 
 @cache
-def _library() -> ctypes.CDLL:
+def library() -> ctypes.CDLL:
+    """The compiler itself: NVRTC's functions in C."""
     found = [path for path in files(WHEEL) or () if path.name.startswith("libnvrtc.so")]
     assert found, f"the wheel {WHEEL} holds no libnvrtc.so"
     return ctypes.CDLL(str(found[0].locate()))
@@ -57,30 +58,30 @@ def compiler() -> str:
 def architectures() -> frozenset[str]:
     """Those that this NVRTC compiles for, as in `sm_90`."""
     count = ctypes.c_int()
-    _check(_library().nvrtcGetNumSupportedArchs(ctypes.byref(count)))
+    _check(library().nvrtcGetNumSupportedArchs(ctypes.byref(count)))
     found = (ctypes.c_int * count.value)()
-    _check(_library().nvrtcGetSupportedArchs(found))
+    _check(library().nvrtcGetSupportedArchs(found))
     return frozenset(f"sm_{number}" for number in found)
 
 
 def compile_program(program: Program, arch: str) -> Compiled:
     """For an `sm_…`. Raises CompileError."""
-    library, handle, included = _library(), ctypes.c_void_p(), program.headers
+    functions, handle, included = library(), ctypes.c_void_p(), program.headers
     names = (ctypes.c_char_p * len(included))(*(name.encode() for name in included))
     texts = (ctypes.c_char_p * len(included))(*(text.encode() for text in included.values()))
     source, name = program.source.encode(), program.path.name.encode()
-    _check(library.nvrtcCreateProgram(ctypes.byref(handle), source, name, len(included), texts, names))
+    _check(functions.nvrtcCreateProgram(ctypes.byref(handle), source, name, len(included), texts, names))
     try:
         options = [
             option.encode() for option in (*program.options, f"-arch={program.arch(arch)}", "--ptxas-options=-v")
         ]
-        status = library.nvrtcCompileProgram(handle, len(options), (ctypes.c_char_p * len(options))(*options))
-        log = _bytes(library.nvrtcGetProgramLog, handle).rstrip(b"\0").decode(errors="replace")
+        status = functions.nvrtcCompileProgram(handle, len(options), (ctypes.c_char_p * len(options))(*options))
+        log = _bytes(functions.nvrtcGetProgramLog, handle).rstrip(b"\0").decode(errors="replace")
         if status:
             raise CompileError(f"{program.path.name} {options}: {log}")
-        return _compiled(_bytes(library.nvrtcGetCUBIN, handle), log, program.path.stem)
+        return _compiled(_bytes(functions.nvrtcGetCUBIN, handle), log, program.path.stem)
     finally:
-        library.nvrtcDestroyProgram(ctypes.byref(handle))
+        functions.nvrtcDestroyProgram(ctypes.byref(handle))
 
 
 def compile_all(asked: Iterable[tuple[Program, str]]) -> list[Compiled]:
@@ -108,7 +109,7 @@ def _compiled(binary: bytes, log: str, name: str) -> Compiled:
 
 def _bytes(get: ctypes._NamedFuncPointer, handle: ctypes.c_void_p) -> bytes:
     size = ctypes.c_size_t()
-    _check(_library()[f"{get.__name__}Size"](handle, ctypes.byref(size)))
+    _check(library()[f"{get.__name__}Size"](handle, ctypes.byref(size)))
     buffer = ctypes.create_string_buffer(size.value)
     _check(get(handle, buffer))
     return buffer.raw

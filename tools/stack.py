@@ -20,7 +20,10 @@ START_TIMEOUT_S = 60.0
 
 
 class Stack:
-    """Starts on entry and leaves no process behind. `settings` are MATMUL_* names without the prefix, in lower case."""
+    """Starts on entry and leaves no process behind. `settings` are MATMUL_* names without the prefix, in lower case.
+
+    One process answers HTTP unless they say otherwise, so that `api` is the process itself.
+    """
 
     def __init__(
         self, directory: Path, *, devices: tuple[str, ...] = ("cpu",), settings: dict[str, str] | None = None
@@ -44,6 +47,7 @@ class Stack:
             "store_dir": str(self._directory / "matrices"),
             "kernel_cache_dir": str(self._directory / "kernels"),
             "port": str(self.api_port),
+            "api_processes": "1",
         } | self._settings
         return os.environ | {f"MATMUL_{name.upper()}": value for name, value in own.items()}
 

@@ -27,23 +27,23 @@ def ceilings(results: Results) -> Iterator[Block]:
     yield Heading(2, "Roofs as measured")
     rows = tuple(
         (
-            one.name,
-            figure(one.value),
-            one.unit,
-            figure(one.theoretical),
-            percent(one.value / one.theoretical if one.value and one.theoretical else None),
-            figure(one.sm_clock_mhz),
-            one.reason or one.note or UNKNOWN,
+            ceiling.name,
+            figure(ceiling.value),
+            ceiling.unit,
+            figure(ceiling.theoretical),
+            percent(ceiling.value / ceiling.theoretical if ceiling.value and ceiling.theoretical else None),
+            figure(ceiling.sm_clock_mhz),
+            ceiling.reason or ceiling.note or UNKNOWN,
         )
-        for one in results.ceilings
+        for ceiling in results.ceilings
     )
     head = ("roof", "measured", "unit", "theoretical", "share", "SM clock, MHz", "how, or why not")
     yield Table("Roofs of the device", head, rows, words=True)
 
 
 def roofline(pairs: Sequence[Pair]) -> Iterator[Block]:
-    found = [one for _, one in pairs]
-    largest = [curve.points[-1] for curve in curves(found)]
+    measurements = [measurement for _, measurement in pairs]
+    largest = [curve.points[-1] for curve in curves(measurements)]
     arithmetic = list(_arithmetic(largest))
     if not arithmetic:
         return
@@ -56,15 +56,15 @@ def roofline(pairs: Sequence[Pair]) -> Iterator[Block]:
     yield Table(
         "The largest size of each kernel. I: operations a byte, if each matrix moves once, and by what its tiles read",
         ("kernel", "GFLOPS", "I, moved once", "roof, GFLOPS", "share of it", "limit", "I, tiles"),
-        tuple(_roofline_row(one) for one in largest),
+        tuple(_roofline_row(measurement) for measurement in largest),
     )
     yield plot("roofline")
 
 
-def _arithmetic(found: Sequence[Measurement]) -> Iterator[str]:
+def _arithmetic(measurements: Sequence[Measurement]) -> Iterator[str]:
     """A sentence for each roof, with its figures."""
-    for units in dict.fromkeys(map(units_of, found)):
-        device = next(one.device for one in found if units_of(one) == units)
+    for units in dict.fromkeys(map(units_of, measurements)):
+        device = next(measurement.device for measurement in measurements if units_of(measurement) == units)
         for roofs in (theoretical_roofs(device, units), measured_roofs(device, units)):
             if units is not None and roofs.ridge is not None:
                 yield _ridge(roofs, units)
@@ -78,13 +78,13 @@ def _ridge(roofs: Roofs, units: DTypeName) -> str:
     )
 
 
-def _roofline_row(one: Measurement) -> tuple[str, ...]:
-    measured = measured_roofs(one.device, units_of(one))
-    roofs = measured if measured.ridge else theoretical_roofs(one.device, units_of(one))
-    least, tiles = point(one, roofs, "compulsory"), point(one, roofs, "tile")
+def _roofline_row(measurement: Measurement) -> tuple[str, ...]:
+    measured = measured_roofs(measurement.device, units_of(measurement))
+    roofs = measured if measured.ridge else theoretical_roofs(measurement.device, units_of(measurement))
+    least, tiles = point(measurement, roofs, "compulsory"), point(measurement, roofs, "tile")
     return (
-        f"{one.label}, {one.dtype}, {shape(one)}",
-        figure(one.gflops),
+        f"{measurement.label}, {measurement.dtype}, {shape(measurement)}",
+        figure(measurement.gflops),
         figure(least.intensity if least else None),
         figure(least.attainable if least else None),
         percent(least.fraction if least else None),
@@ -94,14 +94,14 @@ def _roofline_row(one: Measurement) -> tuple[str, ...]:
 
 
 def copies(pairs: Sequence[Pair]) -> Iterator[Block]:
-    found = [one for _, one in pairs]
-    if not breakdowns(found):
+    measurements = [measurement for _, measurement in pairs]
+    if not breakdowns(measurements):
         return
     yield Heading(2, "Copies against kernel")
-    yield _copy_table("Copy in, kernel and copy out, one after the other", found)
+    yield _copy_table("Copy in, kernel and copy out, one after the other", measurements)
     ordinary = [
-        replace(one, h2d_ms=copied.h2d_ms, d2h_ms=copied.d2h_ms)
-        for result, one in pairs
+        replace(measurement, h2d_ms=copied.h2d_ms, d2h_ms=copied.d2h_ms)
+        for result, measurement in pairs
         if (copied := result.copies_pageable)
     ]
     if breakdowns(ordinary):
@@ -109,12 +109,16 @@ def copies(pairs: Sequence[Pair]) -> Iterator[Block]:
             "The same, from and to ordinary memory, which the driver copies by way of page-locked", ordinary
         )
     yield Items(
-        tuple(f"{_named(curve)}: {even.sentence}" for curve in curves(found) if (even := break_even(curve)) is not None)
+        tuple(
+            f"{_named(curve)}: {even.sentence}"
+            for curve in curves(measurements)
+            if (even := break_even(curve)) is not None
+        )
     )
     yield plot("breakdown")
 
 
-def _copy_table(caption: str, found: Sequence[Measurement]) -> Table:
+def _copy_table(caption: str, measurements: Sequence[Measurement]) -> Table:
     rows = tuple(
         (
             f"{split.measurement.label}, {split.measurement.dtype}, {shape(split.measurement)}",
@@ -125,7 +129,7 @@ def _copy_table(caption: str, found: Sequence[Measurement]) -> Table:
             figure(split.h2d_gb_s),
             figure(split.d2h_gb_s),
         )
-        for split in split_times(found)
+        for split in split_times(measurements)
     )
     head = ("kernel", "in, ms", "kernel, ms", "out, ms", "whole, ms", "kernel's share")
     speeds = ("GFLOPS, kernel", "GFLOPS, whole", "in, GB/s", "out, GB/s")
@@ -137,7 +141,9 @@ def _named(curve: Curve) -> str:
 
 
 def dips(pairs: Sequence[Pair]) -> Iterator[Block]:
-    square = [one for _, one in pairs if one.is_square]  # others differ in form, not only in size
+    square = [
+        measurement for _, measurement in pairs if measurement.is_square
+    ]  # others differ in form, not only in size
     sentences = [sentence for curve in curves(square) for sentence in _dips_of(curve)]
     if sentences:
         yield Heading(2, "Dips, peaks and falls")
@@ -166,7 +172,7 @@ def noise(results: Results, pairs: Sequence[Pair]) -> Iterator[Block]:
     noisy = sorted((pair for pair in best(pairs) if pair[0].rel_iqr), key=lambda pair: -(pair[0].rel_iqr or 0))
     rows = tuple(
         (
-            f"{one.label}, {one.dtype}, {shape(one)}",
+            f"{measurement.label}, {measurement.dtype}, {shape(measurement)}",
             percent(result.rel_iqr),
             str(result.samples),
             str(result.discarded),
@@ -174,7 +180,7 @@ def noise(results: Results, pairs: Sequence[Pair]) -> Iterator[Block]:
             ", ".join(figure(each.kernel_ms) for each in result.rounds),
             ", ".join(figure(each.sm_clock_mhz) for each in result.rounds),
         )
-        for result, one in noisy[:NOISIEST]
+        for result, measurement in noisy[:NOISIEST]
     )
     if rows:
         head = ("kernel", "spread", "samples", "dropped", "stopped", "ms by round", "MHz by round")

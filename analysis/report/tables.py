@@ -39,20 +39,26 @@ def ladder_place(label: str) -> tuple[int, str]:
 def best(pairs: Sequence[Pair]) -> list[Pair]:
     """Each kernel at its fastest config for each shape and element type."""
     by_measurement = {id(measurement): (result, measurement) for result, measurement in pairs}
-    found = curves([measurement for _, measurement in pairs])
-    return [by_measurement[id(point)] for curve in found for point in curve.points]
+    fastest = curves([measurement for _, measurement in pairs])
+    return [by_measurement[id(point)] for curve in fastest for point in curve.points]
 
 
 def headline(pairs: Sequence[Pair]) -> Text | None:
     """The fastest that was right, of each element type; of the project's own kernels where some were measured."""
     sentences = []
-    for dtype in dict.fromkeys(one.dtype for _, one in pairs if usable(one)):
+    for dtype in dict.fromkeys(measurement.dtype for _, measurement in pairs if usable(measurement)):
         mine = [pair for pair in pairs if pair[1].dtype == dtype]
-        own = [(result, one) for result, one in mine if usable(one) and not is_library(one.kernel)]
-        result, one = max(own or mine, key=lambda pair: speed(pair[1]))
+        own = [
+            (result, measurement)
+            for result, measurement in mine
+            if usable(measurement) and not is_library(measurement.kernel)
+        ]
+        result, measurement = max(own or mine, key=lambda pair: speed(pair[1]))
         ratio = result.fraction_of_baseline
         share = f", {percent(ratio.value)} of the baseline" if ratio and result.case != result.baseline else ""
-        sentences.append(f"{dtype}: {one.label} at {shape(one)} with {figure(one.gflops)} GFLOPS{share}")
+        sentences.append(
+            f"{dtype}: {measurement.label} at {shape(measurement)} with {figure(measurement.gflops)} GFLOPS{share}"
+        )
     return Text("Fastest: " + "; ".join(sentences) + ".") if sentences else None
 
 
@@ -63,37 +69,48 @@ def speeds(pairs: Sequence[Pair]) -> Iterator[Block]:
         return
     yield Heading(2, "Results")
     yield Text("Each kernel at its fastest tile config for the shape. N stands for m = n = k.")
-    for dtype in dict.fromkeys(one.dtype for _, one in chosen):
+    for dtype in dict.fromkeys(measurement.dtype for _, measurement in chosen):
         mine = [pair for pair in chosen if pair[1].dtype == dtype]
         yield Heading(3, dtype)
-        yield _table(mine, "Speed, GFLOPS", lambda result, one: figure(one.gflops))
-        yield _table(mine, "Kernel time, median, ms", lambda result, one: figure(one.kernel_ms))
+        yield _table(mine, "Speed, GFLOPS", lambda result, measurement: figure(measurement.gflops))
+        yield _table(mine, "Kernel time, median, ms", lambda result, measurement: figure(measurement.kernel_ms))
         yield from _against_others(mine)
     yield from map(plot, ("gflops", "time", "speedup", "fraction-of-baseline"))
 
 
 def _against_others(mine: Sequence[Pair]) -> Iterator[Block]:
-    if any(result.speedup_vs_naive is not None for result, _ in mine) and len({one.label for _, one in mine}) > 1:
-        yield _table(mine, "Speed-up over naive, kernel alone", lambda result, one: times(result.speedup_vs_naive))
+    if (
+        any(result.speedup_vs_naive is not None for result, _ in mine)
+        and len({measurement.label for _, measurement in mine}) > 1
+    ):
+        yield _table(
+            mine, "Speed-up over naive, kernel alone", lambda result, measurement: times(result.speedup_vs_naive)
+        )
         if any((with_copies := _with_copies(mine)).values()):
             caption = "Speed-up over naive, with copies in and out"
-            yield _table(mine, caption, lambda result, one: times(with_copies[result.case]))
+            yield _table(mine, caption, lambda result, measurement: times(with_copies[result.case]))
     if held := [
-        (result, one) for result, one in mine if result.fraction_of_baseline and result.case != result.baseline
+        (result, measurement)
+        for result, measurement in mine
+        if result.fraction_of_baseline and result.case != result.baseline
     ]:
         caption = "Speed over the baseline's of the same round, with the interval that the samples leave open"
-        yield _table(held, caption, lambda result, one: _ratio(result.fraction_of_baseline))
+        yield _table(held, caption, lambda result, measurement: _ratio(result.fraction_of_baseline))
 
 
 def _with_copies(mine: Sequence[Pair]) -> dict[str, float | None]:
     """Time of the naive kernel with its copies over the case's, by case."""
-    totals = {result.case: split.total_ms for result, one in mine if (split := breakdown(one))}
-    naive = {(one.m, one.n, one.k): totals.get(result.case) for result, one in mine if one.kernel == "naive"}
+    totals = {result.case: split.total_ms for result, measurement in mine if (split := breakdown(measurement))}
+    naive = {
+        (measurement.m, measurement.n, measurement.k): totals.get(result.case)
+        for result, measurement in mine
+        if measurement.kernel == "naive"
+    }
     return {
         result.case: over / total
-        if (total := totals.get(result.case)) and (over := naive.get((one.m, one.n, one.k)))
+        if (total := totals.get(result.case)) and (over := naive.get((measurement.m, measurement.n, measurement.k)))
         else None
-        for result, one in mine
+        for result, measurement in mine
     }
 
 
@@ -104,28 +121,28 @@ def _ratio(ratio: Ratio | None) -> str:
 
 
 def _table(mine: Sequence[Pair], caption: str, cell: Callable[[CaseResult, Measurement], str]) -> Table:
-    kernels = sorted({one.label for _, one in mine}, key=ladder_place)
-    shapes = list(dict.fromkeys(shape(one) for _, one in sorted(mine, key=lambda pair: pair[1].size)))
-    cells = {(one.label, shape(one)): cell(result, one) for result, one in mine}
+    kernels = sorted({measurement.label for _, measurement in mine}, key=ladder_place)
+    shapes = list(dict.fromkeys(shape(measurement) for _, measurement in sorted(mine, key=lambda pair: pair[1].size)))
+    cells = {(measurement.label, shape(measurement)): cell(result, measurement) for result, measurement in mine}
     return grid(caption, "N", shapes, kernels, {(size, label): text for (label, size), text in cells.items()})
 
 
 def tile_configs(pairs: Sequence[Pair]) -> Iterator[Block]:
     """The best config of each kernel for each shape where several were measured, and why."""
-    found = [one for one in best_configs(measurement for _, measurement in pairs) if one.second is not None]
-    if not found:
+    choices = [choice for choice in best_configs(measurement for _, measurement in pairs) if choice.second is not None]
+    if not choices:
         return
     yield Heading(2, "Tile configs")
     rows = tuple(
         (
-            f"{one.measurement.label}, {one.measurement.dtype}, {shape(one.measurement)}",
-            config(one.measurement.config.items()),
-            figure(one.measurement.gflops),
-            config(one.second.config.items()) if one.second else UNKNOWN,
-            times(one.ratio),
-            " ".join(one.reasons) or "Nothing that is known of them tells the two apart.",
+            f"{choice.measurement.label}, {choice.measurement.dtype}, {shape(choice.measurement)}",
+            config(choice.measurement.config.items()),
+            figure(choice.measurement.gflops),
+            config(choice.second.config.items()) if choice.second else UNKNOWN,
+            times(choice.ratio),
+            " ".join(choice.reasons) or "Nothing that is known of them tells the two apart.",
         )
-        for one in found
+        for choice in choices
     )
     head = ("kernel and shape", "fastest config", "GFLOPS", "second", "over it", "what the fastest has over the second")
     yield Table("The fastest config of each kernel for each shape", head, rows[:MAX_ROWS], words=True)
@@ -167,12 +184,17 @@ def _checked(group: Sequence[CaseResult]) -> tuple[str, ...]:
 
 
 def failures(pairs: Sequence[Pair]) -> Iterator[Block]:
-    without = [(result, one) for result, one in pairs if result.status != "ok"]
+    without = [(result, measurement) for result, measurement in pairs if result.status != "ok"]
     if not without:
         return
     yield Heading(2, "Cases without figures")
     rows = tuple(
-        (f"{one.label}, {one.dtype}, {shape(one)}", config(one.config.items()), result.status, result.reason or UNKNOWN)
-        for result, one in without[:MAX_ROWS]
+        (
+            f"{measurement.label}, {measurement.dtype}, {shape(measurement)}",
+            config(measurement.config.items()),
+            result.status,
+            result.reason or UNKNOWN,
+        )
+        for result, measurement in without[:MAX_ROWS]
     )
     yield Table(f"{len(without)} of {len(pairs)} cases", ("case", "config", "status", "reason"), rows, words=True)

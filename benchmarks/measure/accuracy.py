@@ -31,7 +31,7 @@ from kernels.model.numerics import AccuracyName, DTypeName, Problem
 from kernels.selection.choose import choose
 from worker.cpu.environment import dated_environment
 from worker.device.runner import HostOperand, Runner, gathered
-from worker.process.child import make_runner
+from worker.process.start import make_runner
 
 SIZES = (2048, 4096, 8192)
 EMULATED = ("fp32_emulated", *(f"fp32_emulated:min_products={min_products}" for min_products in (7, 8, 10)))
@@ -92,12 +92,12 @@ def on_device(runner: Runner, matrix: Array) -> Any:
 
 def errors_of(runner: Runner, kernels: Sequence[str], pair: Pair) -> dict[str, Errors]:
     """By kernel as it was named."""
-    reference, found = Float64Reference(*(on_device(runner, each) for each in pair)), {}
+    reference, errors = Float64Reference(*(on_device(runner, each) for each in pair)), {}
     for text in kernels:
         name, config = named(text)
         bound = element_bound(accuracy_of(name), DTYPE, len(pair[0]))
-        found[text] = reference.errors(on_device(runner, product(runner, name, config, pair)), bound)
-    return found
+        errors[text] = reference.errors(on_device(runner, product(runner, name, config, pair)), bound)
+    return errors
 
 
 def kinds_at(size: int, asked: Sequence[str] | None) -> Sequence[str]:
@@ -112,8 +112,10 @@ def measured(
     for size in sizes:
         for kind in kinds_at(size, kinds):
             pair = square(kind, size, np.random.default_rng([seed, size, numbers[kind]]))
-            found = {text: asdict(one) for text, one in errors_of(runner, kernels, pair).items()}
-            by_measure = {field: {text: one[name] for text, one in found.items()} for name, field in FIELDS.items()}
+            by_kernel = {text: asdict(errors) for text, errors in errors_of(runner, kernels, pair).items()}
+            by_measure = {
+                field: {text: errors[name] for text, errors in by_kernel.items()} for name, field in FIELDS.items()
+            }
             yield {"operands": kind, "n": size, **by_measure}
 
 

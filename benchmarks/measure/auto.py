@@ -3,12 +3,12 @@
     python -m benchmarks.measure.auto --out benchmarks/results/h200_auto/2026-11-22-1902485404.jsonl
     python -m benchmarks.measure.auto --rivals-only --shapes 400 --out benchmarks/results/h200_auto/learnt.jsonl
 
-Shapes are drawn afresh in each run, by a seed that the file keeps. The file is written anew every few seconds: `auto`,
-what its tables take; `others`, its rivals; `served`, what the service took for a second product of each shape, since a
-worker measures a few kernels between jobs where its tables know nothing; and what of that was not measured yet.
---rivals-only leaves out what `auto` takes: a sample for its tables to learn from. With --kernels besides, only these
-are measured beside the library: again, at the shapes of an earlier run by its --seed, once they have changed. With
---but, what a run that was cut off had measured is left out.
+Each run draws its shapes by a seed that the file keeps. The file is written anew every few seconds. `auto` is what the
+tables take, and `others` are its rivals. `served` is what the service took for a second product of each shape: where
+the tables know nothing, a worker measures a few kernels between jobs. The file also says what of that is not measured
+yet. --rivals-only leaves out what `auto` takes; the result is a sample for the tables to learn from. With --kernels
+only these kernels are measured beside the library. Use it with the --seed of an earlier run after they have changed.
+--but leaves out what an earlier run had measured before it was cut off.
 """
 
 from __future__ import annotations
@@ -18,20 +18,19 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from secrets import randbelow
 from typing import Any
 
 import httpx
 
 from analysis.result_models import Results
 from benchmarks.kernel_targets import MORE_EXACT
-from benchmarks.measure.auto_sample import MAX_SIZE, Shape, draw, not_measured
+from benchmarks.measure.auto_sample import Shape, draw, not_measured, parser_of
 from benchmarks.measure.kernels import Kept, look
 from benchmarks.measure.presets import ENDED, POLL_S, run, service
 from benchmarks.recorded import read
 from kernels.catalog import BY_NAME, CATALOG
 from kernels.model.kernel import CudaKernel, DeviceClass
-from kernels.model.numerics import DTYPE_NAMES, DTypeName
+from kernels.model.numerics import DTypeName
 
 SHAPES = 200
 MEASURED_S = 0.3  # in which a worker measures a shape, kernels compiled or not
@@ -49,13 +48,14 @@ TIMING = {"rounds": 1, "warmup_ms": 20.0, "min_samples": 5, "max_samples": 20, "
 
 
 def rivals(dtype: DTypeName, device_class: DeviceClass) -> list[str]:
-    """Kernels that multiply the type to its own accuracy: ours without the first rungs of the ladder, on a CPU BLAS."""
-    found = [kernel.name for kernel in CATALOG if kernel.device_class == device_class and kernel.takes(dtype)]
-    return [name for name in found if name not in SLOW and (device_class == "cpu" or ours(name))]
+    """Kernels that multiply the type to its own accuracy. On a GPU these are ours, without the ladder's first rungs; on
+    a CPU it is BLAS."""
+    takers = [kernel.name for kernel in CATALOG if kernel.device_class == device_class and kernel.takes(dtype)]
+    return [name for name in takers if name not in SLOW and (device_class == "cpu" or ours(name))]
 
 
 def with_configs(name: str) -> dict[str, Any]:
-    """With its default config, and those that are more exact."""
+    """The kernel in its default config and, if it has more exact ones, in those too."""
     return {"kernel": name, "configs": [{}, *MORE_EXACT[name]] if name in MORE_EXACT else "default"}
 
 
@@ -66,21 +66,14 @@ def ours(name: str) -> bool:
 def benchmark_kernels(
     dtype: DTypeName, device_class: DeviceClass, *, rivals_only: bool, kernels: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Kernels of each benchmark, by its name; of the rivals all, or these."""
+    """The kernels of each benchmark, by the benchmark's name. `kernels` selects rivals; without it all are measured."""
     others = {"others": [with_configs(name) for name in kernels or rivals(dtype, device_class)]}
     return others if rivals_only else {"auto": "best", **others}
 
 
 def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--url")
-    parser.add_argument("--device", default="gpu:0")
-    parser.add_argument("--dtype", default="float32", choices=DTYPE_NAMES)
-    parser.add_argument("--shapes", type=int, default=SHAPES)
+    parser = parser_of(__doc__, shapes=SHAPES)
     parser.add_argument("--but", type=Path, help="without the shapes whose rivals this file has")
-    parser.add_argument("--most", type=int, default=MAX_SIZE, help="the largest size")
-    parser.add_argument("--seed", type=int, default=randbelow(2**31))
     parser.add_argument("--rivals-only", action="store_true", help="without what auto takes")
     parser.add_argument("--kernels", nargs="+", default=(), help="with --rivals-only: only these of the rivals")
     parser.add_argument("--budget-s", type=float, default=480.0, help="what is not done by then is cancelled")
@@ -122,7 +115,7 @@ def ended(client: httpx.Client, location: str) -> dict[str, Any]:
 def had(path: Path) -> frozenset[Shape]:
     """Rows, columns and depth of the products whose rivals a run measured."""
     records = read(path)["others"]["records"]
-    return frozenset((one["m"], one["n"], one["k"]) for one in records)
+    return frozenset((record["m"], record["n"], record["k"]) for record in records)
 
 
 def device_class_of(asked: argparse.Namespace) -> DeviceClass:

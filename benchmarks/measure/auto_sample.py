@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import exp, log
+from pathlib import Path
 from random import Random
+from secrets import randbelow
 from typing import Any
 
 from analysis.result_models import CaseResult, Results
 from benchmarks.exactness import is_as_exact, over_library
+from kernels.model.numerics import DTYPE_NAMES
 
 MIN_SIZE, MAX_SIZE = 32, 12_288  # of m, n and k
 ODD_SHARE = 3  # one in so many shapes is odd in all its sizes; the others are even
 
 Shape = tuple[int, int, int]
+
+
+def parser_of(description: str | None, *, shapes: int, max_size: int = MAX_SIZE) -> ArgumentParser:
+    """The arguments of every run over drawn shapes, with the run's own defaults."""
+    parser = ArgumentParser(description=description, formatter_class=RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--url", help="of a running service; without it one is started")
+    parser.add_argument("--device", default="gpu:0")
+    parser.add_argument("--dtype", default="float32", choices=DTYPE_NAMES)
+    parser.add_argument("--shapes", type=int, default=shapes, help="how many are drawn")
+    parser.add_argument("--most", type=int, default=max_size, help="the largest size")
+    parser.add_argument("--seed", type=int, default=randbelow(2**31))
+    return parser
 
 
 def draw(count: int, seed: int, max_size: int = MAX_SIZE) -> tuple[Shape, ...]:

@@ -28,7 +28,7 @@ from worker.check.elements import narrow
 from worker.check.verify import check
 from worker.cpu.environment import dated_environment
 from worker.device.runner import HostOperand, Runner
-from worker.process.child import make_runner
+from worker.process.start import make_runner
 
 SIZES = (1024, 2048, 4096, 8192)
 DTYPES_MEASURED: tuple[DTypeName, ...] = ("float32", "float64", "bfloat16", "int8")

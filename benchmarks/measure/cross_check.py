@@ -63,8 +63,8 @@ def nvbench_us(actions: dict[str, Callable[[], None]]) -> dict[str, list[float]]
         path = Path(directory) / "result.json"
         samples = ("--stopping-criterion", "sample-count", "--target-samples", str(ROUNDS * SAMPLES))
         nvbench.run_all_benchmarks(["cross_check", "--jsonbin", str(path), *samples])
-        found = BenchmarkResult.from_json(str(path))
-        return {name: [1e6 * float(seconds) for seconds in found[name][0].samples] for name in actions}
+        results = BenchmarkResult.from_json(str(path))
+        return {name: [1e6 * float(seconds) for seconds in results[name][0].samples] for name in actions}
 
 
 def action(runner: CudaRunner, bench: Bench, case: Case) -> Callable[[], None]:
@@ -121,7 +121,7 @@ def zeros_and_normal(runner: CudaRunner) -> dict[str, Any]:
         for distribution in ("normal", "zeros"):
             with runner.bench(case.problem, DataSpec(distribution=distribution)) as bench:
                 times[distribution] += ours_us(bench, case, SAMPLES)
-    tflops = {name: case.problem.flops / statistics.median(found) / 1e6 for name, found in times.items()}
+    tflops = {name: case.problem.flops / statistics.median(samples) / 1e6 for name, samples in times.items()}
     return {"kernel": case.kernel, "dtype": "bfloat16", "n": ZEROS_N, "tflops": tflops}
 
 

@@ -56,7 +56,7 @@ def relative_error(product: Array, a: Array, b: Array) -> float:
     return float(np.linalg.norm(product[rows].astype(np.float64) - reference) / np.linalg.norm(reference))
 
 
-def one(url: str, directory: Path, kernel: str, dtype: str, a: Array, b: Array) -> dict[str, Any]:
+def measured(url: str, directory: Path, kernel: str, dtype: str, a: Array, b: Array) -> dict[str, Any]:
     """Posts two .npy files, takes the product back as .npy, and fetches the job's record."""
     product_path, headers_path = directory / "c.npy", directory / "headers"
     options = json.dumps({"kernel": kernel})
@@ -89,7 +89,7 @@ def measure(url: str, directory: Path) -> list[dict[str, Any]]:
         np.save(directory / "a.npy", a)
         np.save(directory / "b.npy", b)
         for kernel, *_ in group:
-            results.append(one(url, directory, kernel, dtype, a, b))
+            results.append(measured(url, directory, kernel, dtype, a, b))
             show(kernel, dtype, shape, results[-1])
     return results
 

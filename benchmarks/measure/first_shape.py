@@ -2,9 +2,10 @@
 
     python -m benchmarks.measure.first_shape --out benchmarks/results/h200_first_shape.json
 
-Shapes are drawn afresh, by a seed that the record keeps. Each is asked for four times in a row, with `auto`, of random
-operands; the time is the job's own, from its claim to its end. The median of the last three is what a product of that
-shape takes. --settle-s first leaves the worker alone so long, in which a fresh one compiles.
+Shapes are drawn by a seed that the record keeps. Each is multiplied four times in a row by `auto`, with random
+operands. A product's time is that of its job, from the claim to the end. The first is compared with the median of the
+other three. With --settle-s the worker is idle for that time before the first product; a fresh worker then compiles its
+kernels.
 """
 
 from __future__ import annotations
@@ -12,33 +13,24 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from secrets import randbelow
 from statistics import median
 from typing import Any
 
 import httpx
 
 from benchmarks.measure.auto import ended, random_operand
-from benchmarks.measure.auto_sample import Shape, draw
+from benchmarks.measure.auto_sample import Shape, draw, parser_of
 from benchmarks.measure.presets import service
 from benchmarks.recorded import write_rows
-from kernels.model.numerics import DTYPE_NAMES, DTypeName
+from kernels.model.numerics import DTypeName
 
 SHAPES, MAX_SIZE, AGAIN = 100, 4096, 3
 MUST_MEDIAN_MS, MUST_WORST_MS = 5.0, 50.0
 
 
 def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--url")
-    parser.add_argument("--device", default="gpu:0")
-    parser.add_argument("--dtype", default="float32", choices=DTYPE_NAMES)
-    parser.add_argument("--shapes", type=int, default=SHAPES)
-    parser.add_argument("--most", type=int, default=MAX_SIZE, help="the largest size")
-    parser.add_argument("--seed", type=int, default=randbelow(2**31))
-    parser.add_argument("--settle-s", type=float, default=0.0)
+    parser = parser_of(__doc__, shapes=SHAPES, max_size=MAX_SIZE)
+    parser.add_argument("--settle-s", type=float, default=0.0, help="for which the worker is first left idle")
     return parser.parse_args(arguments)
 
 

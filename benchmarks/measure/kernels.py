@@ -37,11 +37,11 @@ class Kept:
         self._path, self._brief = path, brief
         self._found: dict[str, Any] = dict(about or {})
 
-    def keep(self, name: str, found: Mapping[str, Any]) -> None:
+    def keep(self, name: str, results: Mapping[str, Any]) -> None:
         """Also of a benchmark under way, once it has a case."""
-        if not found["records"]:
+        if not results["records"]:
             return
-        self._found[name] = found
+        self._found[name] = results
         write(self._path, self._found, brief=self._brief)
 
 

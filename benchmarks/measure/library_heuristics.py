@@ -53,8 +53,8 @@ class Heuristics(CublasLt):
         shapes = ((at.b, n, k), (at.a, k, m), (at.c, n, m))
         matrices = tuple(self._layout(arithmetic, *shape) for shape in shapes)
         workspace = cupy.cuda.alloc(WORKSPACE_BYTES)
-        found = self._proposed(description, matrices)
-        return [self._put(arithmetic, description, matrices, each, workspace) for each in found]
+        proposed = self._proposed(description, matrices)
+        return [self._put(arithmetic, description, matrices, each, workspace) for each in proposed]
 
     def _layout(self, arithmetic: Arithmetic, matrix: DeviceMatrix, rows: int, columns: int) -> Any:
         layout = ctypes.c_void_p()

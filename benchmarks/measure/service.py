@@ -160,7 +160,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
     out: Path = parser.parse_args().out
-    with TemporaryDirectory() as directory, Stack(Path(directory), devices=("cpu",)) as stack:
+    with TemporaryDirectory() as directory, Stack(Path(directory), settings={"api_processes": "0"}) as stack:
         record = measure(stack)
     path = out / f"service_{datetime.now(UTC):%Y-%m-%d}.json"
     out.mkdir(parents=True, exist_ok=True)

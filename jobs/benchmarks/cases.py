@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from jobs.benchmarks.spec import BenchmarkSpec, ConfigGrid, Configs, KernelAxis, Rectangles, Shape, SizeRange
-from jobs.errors import InvalidConfig, InvalidRequest
+from jobs.errors import BenchmarkTooLarge, InvalidConfig, InvalidRequest
 from jobs.fleet.workers import DeviceInfo
 from kernels.catalog import BY_NAME, CATALOG
 from kernels.model.kernel import NO_CONFIG, ConfigError, CudaKernel, DeviceTraits, Kernel, TileConfig
@@ -17,6 +17,7 @@ from kernels.model.numerics import DTYPES, AccuracyName, DTypeName, Problem
 from kernels.selection.choose import NoKernelError, choose
 
 SPARE_BYTES = 1 << 30  # of a device's memory left free beside operands and product: flush buffer, contexts, workspace
+MAX_NAMED = 4  # times that a spec may name each of its cases, on average; a baseline is named by each case beside it
 LIBRARY_OF_ACCURACY: dict[AccuracyName, str] = {"tf32": "cublas_tf32", "bf16": "cublas_bf16", "fp16": "cublas_fp16"}
 
 
@@ -66,15 +67,17 @@ def _shapes(spec: BenchmarkSpec) -> Iterator[tuple[int, int, int, int]]:
                 yield item, item, item, 1
 
 
-def expand(spec: BenchmarkSpec, device: DeviceInfo) -> tuple[Case, ...]:
+def expand(spec: BenchmarkSpec, device: DeviceInfo, *, limit: int | None = None) -> tuple[Case, ...]:
     """The cases of a sweep, those that cannot run there with the reason.
 
-    Raises InvalidRequest, InvalidConfig where nothing of what a named kernel was asked for can be done anywhere.
+    Raises InvalidRequest, InvalidConfig where nothing of what a named kernel was asked for can be done anywhere, and
+    BenchmarkTooLarge as soon as there are more than `limit`, or so many more that are named again and again.
     """
     found: dict[str, Case] = {}
-    for problem in problems(spec):
-        for case in _of_problem(spec, problem, device):
-            found.setdefault(case.id, case)
+    for number, case in enumerate(case for problem in problems(spec) for case in _of_problem(spec, problem, device)):
+        found.setdefault(case.id, case)
+        if limit is not None and (len(found) > limit or number >= MAX_NAMED * (limit + 1)):
+            raise BenchmarkTooLarge
     if not found:
         raise InvalidRequest("No kernel that runs there takes these element types.", field="kernels")
     return tuple(found.values())

@@ -6,12 +6,13 @@ import base64
 import binascii
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import cast
 
 from jobs.benchmarks.spec import BenchmarkSpec
 from jobs.errors import InvalidRequest, JobFailed
+from jobs.ledger.chains import sources_of, with_products
 from jobs.ledger.interface import JobMessage
 from jobs.models import (
     BenchmarkOutcome,
@@ -73,6 +74,8 @@ class JobRow:
     in_record: str = ""  # the operands there
     held: int = 0  # bytes that it is charged for matrices in its record
     product_bytes: int = 0  # room in the record for its product; 0: the product goes to the store
+    attempts: dict[str, int] = field(default_factory=dict)  # of other jobs, whose products are the operands a and b
+    waits: bool = False  # for such a product
 
     def message(self) -> JobMessage:
         return JobMessage(self.id, self.attempt, self.queue, self.number, self.timeout_us / 1e6)
@@ -103,7 +106,7 @@ class JobRow:
             finished_at=None if self.finished_us is None else _instant(self.finished_us),
             queue_position=queue_position,
             progress=self._progress(),
-            request=self.request,
+            request=self._request(),
             kernel=outcome and outcome.kernel,
             config=outcome and outcome.config,
             why=outcome and outcome.why,
@@ -117,7 +120,18 @@ class JobRow:
             error=self.error,
         )
 
+    def _request(self) -> MatmulRequest | BenchmarkSpec:
+        if self.attempts and isinstance(self.request, MatmulRequest):
+            return with_products(self.request, self.attempts, self.in_record)
+        return self.request
+
+    def missing(self) -> dict[str, str]:
+        """By operand, the job whose product is not there yet."""
+        return {name: job for name, job in sources_of(self.request).items() if name not in self.attempts}
+
     def _progress(self) -> Progress:
+        if self.waits:
+            return Progress(done=0, total=1, current=f"waits for {' and '.join(sorted({*self.missing().values()}))}")
         if self.state is JobState.SUCCEEDED:
             return Progress(done=self.progress.total, total=self.progress.total)
         return self.progress
@@ -165,6 +179,7 @@ def new_row(job: NewJob, *, seq: int, created_us: int, number: int) -> JobRow:
 READ = (
     *("id", "state", "attempt", "version", "owner", "seq", "queue", "runs", "timeout", "queued", "started", "number"),
     *("first", "held", "ttl", "in_record", "product_bytes", "batch", "reply_to", "kind", "created", "request"),
+    *("a_attempt", "b_attempt", "waits", "dependents"),
 )
 
 
@@ -212,6 +227,8 @@ def _row(fields: Mapping[str, bytes]) -> JobRow:
         in_record=fields["in_record"].decode(),
         held=int(fields.get("held", 0)),
         product_bytes=int(fields["product_bytes"]),
+        attempts={name: int(fields[f"{name}_attempt"]) for name in "ab" if f"{name}_attempt" in fields},
+        waits=fields.get("waits") == b"1",
     )
 
 
@@ -220,18 +237,22 @@ class JobEnd:
     """What the end of a product's job changed, as told to the service process whose caller waits for it."""
 
     job_id: str
-    head: Sequence[str]  # state, attempt, version, and times: queued, started ('' where it never was), finished
+    # state, attempt, version; times: queued, started ('' where it never was), finished; and of each operand the attempt
+    # that made it, '' where it is no job's product
+    head: Sequence[str]
     outcome: bytes  # JSON, as is the error; empty for none
     error: bytes
     product: bytes  # what of it is in the record
 
     def of(self, job: NewJob, recorded: Job) -> Job:
         """That job as it is now. `recorded`: as it was when it was recorded."""
-        state, attempt, version, queued, started, finished = self.head
+        state, attempt, version, queued, started, finished, *products = self.head
         created_us = round((recorded.record.created_at - _EPOCH) / timedelta(microseconds=1))
         row = new_row(job, seq=0, created_us=created_us, number=0)
         row.state, row.attempt, row.version = JobState(state), int(attempt), int(version)
         row.queued_us, row.started_us, row.finished_us = int(queued), int(started or 0) or None, int(finished)
+        row.in_record = recorded.operands_in_record
+        row.attempts = {name: int(made) for name, made in zip("ab", products, strict=True) if made}
         row.outcome = Outcome.model_validate_json(self.outcome) if self.outcome else None
         row.error = JobError.model_validate_json(self.error) if self.error else None
         return row.job(None).model_copy(update={"packed_product": self.product or None})

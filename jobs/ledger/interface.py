@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from jobs.ledger.chains import Taken
+from jobs.ledger.limits import NO_LIMITS, Limits
 from jobs.matrices.packed import PackedMatrix
 from jobs.models import ANONYMOUS, BenchmarkOutcome, Job, JobError, JobEvent, NewJob, Outcome, Progress
 from jobs.states import JobState
@@ -25,7 +27,7 @@ MAY_SWAP = 128
 
 @dataclass(frozen=True, slots=True)
 class JobMessage:
-    """The Celery message of a queued job. `number` rises per queue with each message sent."""
+    """The Celery message of a queued job. `number` rises per queue with each message sent; 0: it is not sent yet."""
 
     job_id: str
     attempt: int
@@ -120,11 +122,13 @@ class Ledger(ABC):
         self, job: NewJob, *, max_queued: int, max_queued_per_owner: int, idempotency: IdempotencyKey | None = None
     ) -> tuple[Job, JobMessage | None]:
         """Records the job as queued, attempt 1, sends its message and binds the Idempotency-Key to it, in one step.
+        A job whose operands are the products of others is sent once these have succeeded, and fails if one does not.
 
         Where the key is bound already, or the job's id known, that job comes back with no message (nothing is
         recorded). A key is bound until its time is up or its job is deleted or expires.
         Raises QueueFull, QuotaExceeded, IdempotencyKeyReused (bound with another fingerprint), StoreFull where the
-        matrices in its record, and those stored for it, find no room.
+        matrices in its record, and those stored for it, find no room, OperandFailed, OperandMissing (job or product of
+        an operand).
         """
 
     @abstractmethod
@@ -165,10 +169,14 @@ class Ledger(ABC):
         """
 
     @abstractmethod
-    def redrive(self, job_id: str, *, owner: str | None = None) -> tuple[Job, JobMessage]:
-        """Queues a failed or cancelled job again, with a fresh count of attempts, and sends its message.
+    def redrive(
+        self, job_id: str, *, owner: str | None = None, limits: Limits = NO_LIMITS, key: IdempotencyKey | None = None
+    ) -> tuple[Job, JobMessage | None]:
+        """Queues a failed or cancelled job again, with a fresh count of attempts, and sends its message as `submit`.
+        Where `key` was used for this before, the job stays as it is, and there is no message.
 
-        Raises JobNotFound, WrongState."""
+        Raises JobNotFound, WrongState, QueueFull, QuotaExceeded, IdempotencyKeyReused, OperandFailed,
+        OperandMissing."""
 
     @abstractmethod
     def delete(self, job_id: str, *, owner: str | None = None) -> Job:
@@ -237,19 +245,19 @@ class Ledger(ABC):
         """
 
     @abstractmethod
-    def succeed_all(self, done: Sequence[Success]) -> Sequence[bool]:
+    def succeed_all(self, done: Sequence[Success]) -> Sequence[Taken]:
         """running → succeeded, each by itself. The operands in their records go, the products there come. Of operands
         that were stored for one job the claims go; who calls this removes their elements from the store.
 
-        False where the attempt no longer owns the job (its product must be thrown away). Asked again by the attempt
-        that succeeded it says True again: the first answer may have been lost on its way.
+        Taken.NO where the attempt no longer owns the job (its product must be thrown away). Asked again by the attempt
+        that succeeded it says YES: the first answer may have been lost on its way.
         """
 
     def succeed(
         self, job_id: str, attempt: int, outcome: Outcome | BenchmarkOutcome, product: bytes | None = None
     ) -> bool:
         """The same for one job."""
-        return self.succeed_all([Success(job_id, attempt, outcome, product)])[0]
+        return bool(self.succeed_all([Success(job_id, attempt, outcome, product)])[0])
 
     @abstractmethod
     def fail(self, job_id: str, attempt: int, error: JobError, *, max_attempts: int = 1) -> Requeued | None:
@@ -285,6 +293,10 @@ class Ledger(ABC):
         `time_limit_exceeded` where its time was up, `worker_lost` (and a dead letter) where `max_attempts` runs were
         made. None where the lease was renewed or the job moved on.
         """
+
+    @abstractmethod
+    def settle_dependents(self) -> int:
+        """Sees to jobs that waited for ended ones and were too many for the step that ended these; to how many."""
 
     @abstractmethod
     def expire(self, *, job_ttl_s: int, limit: int = 100) -> Sequence[Job]:

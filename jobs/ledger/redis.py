@@ -21,6 +21,7 @@ from jobs.errors import (
     TimeLimitExceeded,
     WorkerLost,
 )
+from jobs.ledger.chains import Taken, unmet_error
 from jobs.ledger.codec import (
     LOST_LIMIT,
     SCAN_LIMIT,
@@ -45,7 +46,8 @@ from jobs.ledger.interface import (
     Requeued,
     Success,
 )
-from jobs.ledger.replies import claimed_job, counts_of, event_of, job_of, refuse, row_and_job, submitted
+from jobs.ledger.limits import NO_LIMITS, Limits
+from jobs.ledger.replies import claimed_job, counts_of, event_of, job_of, redriven, refuse, submitted
 from jobs.ledger.submission import key_digest, submission
 from jobs.matrices.index import LUA_DIR as MATRICES_LUA_DIR
 from jobs.matrices.index import Bounds
@@ -86,7 +88,7 @@ class RedisLedger(Ledger):
     def submit(
         self, job: NewJob, *, max_queued: int, max_queued_per_owner: int, idempotency: IdempotencyKey | None = None
     ) -> tuple[Job, JobMessage | None]:
-        limits = max_queued, max_queued_per_owner
+        limits = Limits(max_queued, max_queued_per_owner)
         reply = self._run("submit", *self._submission(job, limits, idempotency))
         return submitted(reply, job, self._bounds)
 
@@ -94,16 +96,13 @@ class RedisLedger(Ledger):
         self, line: ScriptLine, job: NewJob, *, max_queued: int, max_queued_per_owner: int
     ) -> tuple[Job, JobMessage | None]:
         """The same from an event loop, without an Idempotency-Key."""
-        reply = await line.run("submit", *self._submission(job, (max_queued, max_queued_per_owner), None))
+        reply = await line.run("submit", *self._submission(job, Limits(max_queued, max_queued_per_owner), None))
         return submitted(reply, job, self._bounds)
 
     def _submission(
-        self, job: NewJob, limits: tuple[int, int], idempotency: IdempotencyKey | None
+        self, job: NewJob, limits: Limits, idempotency: IdempotencyKey | None
     ) -> Sequence[str | bytes | int]:
-        binding = ("", "", self._idempotency_ttl_ms)
-        if idempotency is not None:
-            binding = (key_digest(job.owner, idempotency.key), idempotency.fingerprint, self._idempotency_ttl_ms)
-        return (*submission(job, limits, binding, self._bounds), *self._messages)
+        return (*submission(job, limits, self._binding(job.owner, idempotency), self._bounds), *self._messages)
 
     def hold_key(self, owner: str, key: str, *, holder: str, hold_s: float) -> str | None:
         reply = self._run("hold_key", key_digest(owner, key), holder, max(1, round(hold_s * 1000)))
@@ -159,12 +158,11 @@ class RedisLedger(Ledger):
             case outcome:
                 refuse(outcome.decode(), "cancelled")
 
-    def redrive(self, job_id: str, *, owner: str | None = None) -> tuple[Job, JobMessage]:
-        reply = self._run_on("redrive", job_id, owner or "", *self._messages)
-        if reply[0] != b"redriven":
-            refuse(reply[0].decode(), "retried")
-        row, job = row_and_job(reply)
-        return job, row.message()
+    def redrive(
+        self, job_id: str, *, owner: str | None = None, limits: Limits = NO_LIMITS, key: IdempotencyKey | None = None
+    ) -> tuple[Job, JobMessage | None]:
+        about = (owner or "", *limits, *self._binding(owner or "", key), unmet_error())
+        return redriven(self._run_on("redrive", job_id, *about, *self._messages))
 
     def delete(self, job_id: str, *, owner: str | None = None) -> Job:
         reply = self._run_on("delete", job_id, owner or "")
@@ -239,7 +237,7 @@ class RedisLedger(Ledger):
         flat: list[str | bytes] = [part for finding in findings.items() for part in finding]
         return bool(self._run_on("keep_findings", job_id, attempt, *about, *flat))
 
-    def succeed_all(self, done: Sequence[Success]) -> Sequence[bool]:
+    def succeed_all(self, done: Sequence[Success]) -> Sequence[Taken]:
         flat: list[str | bytes | int] = []
         for each in done:
             if not _JOB_ID.fullmatch(each.job_id):
@@ -253,7 +251,7 @@ class RedisLedger(Ledger):
                 " ".join(each.stored),
             )
             flat += [each.job_id, each.attempt, *about]
-        return [bool(taken) for taken in self._run("succeed", *flat)]
+        return [Taken(taken) for taken in self._run("succeed", *flat)]
 
     def fail(self, job_id: str, attempt: int, error: JobError, *, max_attempts: int = 1) -> Requeued | None:
         about = error.model_dump_json(), error.type, max_attempts
@@ -279,6 +277,9 @@ class RedisLedger(Ledger):
         errors = (lost.model_dump_json(), lost.type, late.model_dump_json(), late.type)
         return self._taken(self._run_on("take_back", job_id, attempt, max_attempts, *errors, *self._messages))
 
+    def settle_dependents(self) -> int:
+        return int(self._run("settle"))
+
     def expire(self, *, job_ttl_s: int, limit: int = 100) -> Sequence[Job]:
         return [job_of(reply) for reply in self._run("expire", microseconds(job_ttl_s), limit)]
 
@@ -286,6 +287,12 @@ class RedisLedger(Ledger):
         return int(self._run("expire_matrices", limit))
 
     # ---- inside ----
+    def _binding(self, owner: str, idempotency: IdempotencyKey | None) -> tuple[str, str, int]:
+        """What scripts that bind a key are given; empty strings for none."""
+        if idempotency is None:
+            return "", "", self._idempotency_ttl_ms
+        return key_digest(owner, idempotency.key), idempotency.fingerprint, self._idempotency_ttl_ms
+
     def _run_on(self, script: str, job_id: str, *args: str | bytes | int) -> Any:
         """Runs a script on one job. Raises JobNotFound for what cannot be a job's id."""
         if not _JOB_ID.fullmatch(job_id):

@@ -6,7 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
-from jobs.errors import IdempotencyKeyReused, JobNotFound, QueueFull, QuotaExceeded, WrongState
+from jobs.errors import IdempotencyKeyReused, JobNotFound, OperandMissing, QueueFull, QuotaExceeded, WrongState
+from jobs.ledger.chains import operand_failed
 from jobs.ledger.codec import JobRow, claimed_row, new_row, row_from_hash
 from jobs.ledger.interface import Claimed, JobMessage
 from jobs.matrices.index import Bounds, no_room
@@ -40,6 +41,9 @@ def submitted(reply: Sequence[Any], job: NewJob, bounds: Bounds) -> tuple[Job, J
             seq, created_us, number, place = map(int, reply[1:])
             row = new_row(job, seq=seq, created_us=created_us, number=number)
             return row.job(place + 1), row.message()
+        case b"chained":
+            row, recorded = row_and_job(reply)
+            return recorded, row.message()
         case b"bound":
             return job_of(reply), None
         case b"reused":
@@ -47,9 +51,40 @@ def submitted(reply: Sequence[Any], job: NewJob, bounds: Bounds) -> tuple[Job, J
         case b"queue_full":
             raise QueueFull
         case b"full" | b"owner_full" as whose:
-            raise no_room(whose, reply[1], reply[2], bounds)
-        case _:
+            raise no_room(whose, reply[1], reply[2], bounds, job.owner)
+        case b"quota_exceeded":
             raise QuotaExceeded
+        case _:
+            refuse_operand(reply)
+
+
+def refuse_operand(reply: Sequence[Any]) -> NoReturn:
+    """The product of another job will not be there. Raises OperandMissing, OperandFailed."""
+    outcome, field, *about = (part.decode() for part in reply)
+    if outcome == "operand_missing":
+        raise OperandMissing(field=field)
+    job_id, end = about
+    raise operand_failed(job_id, end, field=field)
+
+
+def redriven(reply: Sequence[Any]) -> tuple[Job, JobMessage | None]:
+    """As `Ledger.redrive`."""
+    match reply[0]:
+        case b"redriven":
+            row, job = row_and_job(reply)
+            return job, row.message()
+        case b"bound":
+            return job_of(reply), None
+        case b"reused":
+            raise IdempotencyKeyReused
+        case b"queue_full":
+            raise QueueFull
+        case b"quota_exceeded":
+            raise QuotaExceeded
+        case b"operand_missing" | b"operand_failed":
+            refuse_operand(reply)
+        case outcome:
+            refuse(outcome.decode(), "retried")
 
 
 def event_of(entry: Sequence[Any]) -> JobEvent:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 
 from jobs.formats.elements import matrix_bytes
+from jobs.ledger.chains import sources_of, unmet_error
+from jobs.ledger.limits import Limits
 from jobs.matrices.index import Bounds
 from jobs.models import NewJob
 from jobs.redis.clock import microseconds
@@ -16,17 +18,19 @@ def key_digest(owner: str, key: str) -> str:
 
 
 def submission(
-    job: NewJob, limits: tuple[int, int], binding: tuple[str, str, int], bounds: Bounds
+    job: NewJob, limits: Limits, binding: tuple[str, str, int], bounds: Bounds
 ) -> tuple[str | bytes | int, ...]:
-    """The script's arguments, but for the message. `limits`: of jobs that wait, of all and of one owner; `binding`: the
-    digest of the Idempotency-Key ('' for none), the request's fingerprint, and for how many ms they stay bound."""
+    """The script's arguments, but for the message. `binding`: the digest of the Idempotency-Key ('' for none),
+    the request's fingerprint, and for how many ms they stay bound."""
     about = (job.id, job.owner, job.kind, job.queue, microseconds(job.timeout_s), job.request.model_dump_json())
     held = job.matrices
     matrices = (held.a or b"", held.b or b"", held.product_bytes, microseconds(held.ttl_s))
-    room = (bounds.all_bytes, bounds.owner_bytes)
+    room = (bounds.all_bytes, bounds.of(job.owner))
+    sources = sources_of(job.request)
+    chain = (sources.get("a", ""), sources.get("b", ""), unmet_error() if sources else "")
     return (
         *(*about, job.label, *limits, *binding, *matrices, *room),
-        *(job.batch, job.reply_to, *_stored(job)),
+        *(job.batch, job.reply_to, *chain, *_stored(job)),
     )
 
 

@@ -9,12 +9,19 @@ from jobs.matrices.index import Bounds, MatrixIndex
 from jobs.matrices.interface import MatrixStore
 from jobs.matrices.redis_store import CHUNK_BYTES, RedisMatrixStore
 from jobs.redis.client import connect
-from jobs.settings import Settings
+from jobs.settings import GIB, Settings
+
+KEYS_TO_FILL = 4  # so many keys at least have to be used up before a large store is full
+MIN_KEY_BYTES = GIB
 
 
 def bounds_of(settings: Settings) -> Bounds:
-    """The most bytes of matrices kept, in the store and in the records of jobs together."""
-    return Bounds(settings.store_bytes, settings.store_bytes_per_key)
+    """The most bytes of matrices kept, in the store and in the records of jobs together. An open server has one owner,
+    who may have all of it."""
+    if settings.store_bytes_per_key is not None:
+        return Bounds(settings.store_bytes, settings.store_bytes_per_key)
+    of_key = max(settings.store_bytes // KEYS_TO_FILL, MIN_KEY_BYTES)
+    return Bounds(settings.store_bytes, of_key, anonymous_bytes=settings.store_bytes)
 
 
 def make_matrix_store(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from jobs.disk import translated_disk
 from jobs.errors import MatrixNotFound
 from jobs.formats.elements import Array
+from jobs.matrices.digest import PART_DIGEST_BYTES
 from jobs.matrices.file_lock import SHARED, LockedFile, open_file
 from jobs.matrices.indexed_store import ElementSource
 from jobs.matrices.interface import parts_bytes
@@ -27,7 +29,15 @@ class FileSource(ElementSource):
         self.file = file
         self._size = size
         self._is_slot = is_slot
-        self.parts = np.frombuffer(self.read(size, size + parts_bytes(size)), "<u8")
+
+    @cached_property
+    def parts(self) -> Array:  # type: ignore[override]  # read when it is asked for
+        return np.frombuffer(self.read(self._size, self._size + parts_bytes(self._size)), "<u8")
+
+    def digests(self, first: int, after: int) -> Array:
+        """Only these are read: all of a large matrix's take megabytes."""
+        begin = self._size + first * PART_DIGEST_BYTES
+        return np.frombuffer(self.read(begin, begin + (after - first) * PART_DIGEST_BYTES), "<u8")
 
     def read(self, start: int, stop: int) -> bytes:
         """One `pread` gives at most 2 GiB, and no more than the file has."""
@@ -42,10 +52,9 @@ class FileSource(ElementSource):
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def mapped(self, memories: SlotMemories) -> tuple[Array, SlotMemory | None]:
-        """The elements, uint8, read-only, and the slot's memory. The array outlives this object."""
+        """The elements, uint8, read-only, and the slot's memory. The array outlives this object. Raises OSError."""
         if self._is_slot:
-            with translated_disk():
-                memory = memories.of(self.file.fd)
+            memory = memories.of(self.file.fd)
             return memory.array(self.file, self._size, writable=False), memory
         flags = mmap.MAP_SHARED | POPULATE
         raw = mmap.mmap(self.file.fd, self._size, flags=flags, prot=mmap.PROT_READ) if self._size else b""
@@ -53,10 +62,9 @@ class FileSource(ElementSource):
 
 
 def open_matrix(path: Path, size: int) -> FileSource:
-    """Raises MatrixNotFound, also where the file is not one of a matrix of `size` bytes."""
+    """Raises MatrixNotFound, also where the file is not one of a matrix of `size` bytes; OSError."""
     while True:
-        with translated_disk():
-            file = open_file(path, os.O_RDWR)
+        file = open_file(path, os.O_RDWR)
         if file is None:
             raise MatrixNotFound
         length = os.fstat(file.fd).st_size

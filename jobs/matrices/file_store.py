@@ -14,27 +14,30 @@ from __future__ import annotations
 import errno
 import os
 import re
-import stat
 import time
-import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TypeVar
 
-from jobs.disk import tmpfs_bytes, translated_disk, write_all
-from jobs.errors import InvalidSettings
+from jobs.disk import UNUSABLE, tmpfs_bytes, translated_disk, write_all
+from jobs.errors import InvalidSettings, StoreUnavailable
 from jobs.formats.elements import STORAGE_DTYPES, Array, matrix_bytes
 from jobs.matrices.file_source import FileSource, open_matrix
 from jobs.matrices.index import Claim, Elements, MatrixIndex
 from jobs.matrices.indexed_store import ElementSource, IndexedMatrixStore, IndexedWriter, check_id, is_address
 from jobs.matrices.interface import MatrixWriter, Place, StoredMatrix
-from jobs.matrices.slot_format import MIN_SLOT_BYTES, slot_length
+from jobs.matrices.new_slots import NewSlots
+from jobs.matrices.plain_file import PlainFile, make_private, remove_left
+from jobs.matrices.slot_format import MIN_SLOT_BYTES, SLOT_PART, slot_length
 from jobs.matrices.slot_memory import SlotMemories, SlotMemory
 from jobs.matrices.slots import Slot, Slots
 from jobs.models import new_id
 from kernels.model.numerics import DTypeName
 
-PART, SLOT_PART = ".part", ".slot"
+F = TypeVar("F")
+
+PART = ".part"
 _OURS = re.compile(
     r"w_[0-9a-f]{32}\.(part|slot)|[a-z]{1,8}_[0-9a-f]{32}(_[0-9]{1,9})?|[0-9a-f]{64}\.w_[0-9a-f]{32}"
 )  # names we give
@@ -60,16 +63,41 @@ class FileMatrixStore(IndexedMatrixStore):
     ) -> None:
         super().__init__(index, max_matrix_bytes)
         self.directory = directory.absolute()
-        _make_private(self.directory)
+        make_private(self.directory)
         if free_bytes is None:
             free_bytes = min(index.bounds.all_bytes // 2, tmpfs_bytes(self.directory) // 4)
         self.slots = Slots(self.directory, free_bytes)
         self._memories = SlotMemories(free_bytes if keeps_maps else 0)
+        self._new_slots = NewSlots(self.directory, self._memories)
         self._unchecked: list[str] = []  # file names not yet held against the books, of the last reading
         self._next_reading = 0.0
 
     def path(self, data: str) -> Path:
         return self.directory / data
+
+    def check_ready(self) -> None:
+        self._make_again()
+        with translated_disk():
+            PlainFile(self.path(new_id("w") + PART)).drop()
+
+    def _make_again(self) -> None:
+        """Whatever cleans directories may have taken this one, with all that was in it."""
+        try:
+            make_private(self.directory)
+        except InvalidSettings as error:
+            raise StoreUnavailable(UNUSABLE, resource="disk") from error
+        with translated_disk():
+            self.slots.make_directory()
+
+    def in_directory(self, make: Callable[[], F]) -> F:
+        """What `make` gives. Where the directory is gone it is made again, for the next try. Raises StoreFull,
+        StoreUnavailable."""
+        try:
+            return make()
+        except StoreUnavailable as error:
+            if isinstance(error.__cause__, FileNotFoundError):
+                self._make_again()
+            raise
 
     def _writer(self, claim: Claim, expected_id: str | None, place: Place | None) -> MatrixWriter:
         return _FileWriter(self, claim, expected_id, place)
@@ -79,8 +107,9 @@ class FileMatrixStore(IndexedMatrixStore):
             self.slots.free(self.path(orphan.data))
 
     # ---- slots ----
-    def slot(self, size: int) -> Slot | None:
-        """A slot for `size` bytes; None for a matrix that is to have a plain file. Raises StoreFull."""
+    def slot(self, size: int, *, is_whole: bool = True) -> Slot | None:
+        """A slot for `size` bytes; None for a matrix that is to have a plain file. Without `is_whole` a new one gets
+        memory as it is written to. Raises StoreFull."""
         if size < MIN_SLOT_BYTES or not self.slots.max_free_bytes:
             return None
         path = self.path(new_id("w") + SLOT_PART)
@@ -88,13 +117,17 @@ class FileMatrixStore(IndexedMatrixStore):
             slot = self.slots.take(size, path)
             if slot is not None:
                 return slot
-            self._respect_bound(slot_length(size))
+            self._respect_bound(slot_length(size) if is_whole else 0)
             try:
-                return self.slots.make(size, path)
+                return self.slots.make(size, path, is_whole=is_whole)
             except OSError as error:
                 if error.errno != errno.ENOSPC or not self.make_room():
                     raise
-            return self.slots.make(size, path)
+            return self.slots.make(size, path, is_whole=is_whole)
+
+    def room_taken(self) -> None:
+        with translated_disk():
+            self._respect_bound(0)
 
     def _respect_bound(self, need_bytes: int) -> None:
         """Free slots are within the bound on all bytes, too: removes what would pass it with so many more."""
@@ -108,10 +141,15 @@ class FileMatrixStore(IndexedMatrixStore):
         self.slots.trim(0)
         return had_any
 
+    def new_memories(self) -> Iterator[SlotMemory]:
+        if self.slots.max_free_bytes:
+            with translated_disk():
+                yield from self._new_slots.look()
+
     @contextmanager
     def place(self, dtype: DTypeName, shape: tuple[int, ...]) -> Iterator[Place | None]:
         size = matrix_bytes(dtype, shape)
-        slot = self.slot(size) if size <= self._max_matrix_bytes else None
+        slot = self.in_directory(lambda: self.slot(size)) if size <= self._max_matrix_bytes else None
         if slot is None:
             yield None
             return
@@ -132,7 +170,8 @@ class FileMatrixStore(IndexedMatrixStore):
         return self.index.elements(matrix_id).data if is_address(check_id(matrix_id)) else matrix_id
 
     def _opened(self, matrix_id: str, size: int) -> FileSource:
-        return open_matrix(self.path(self._data_name(matrix_id)), size)
+        with translated_disk():
+            return open_matrix(self.path(self._data_name(matrix_id)), size)
 
     @contextmanager
     def _source(self, matrix_id: str, size: int) -> Iterator[ElementSource]:
@@ -145,7 +184,8 @@ class FileMatrixStore(IndexedMatrixStore):
     @contextmanager
     def open(self, matrix_id: str, dtype: DTypeName, shape: tuple[int, ...]) -> Iterator[StoredMatrix]:
         source = self._opened(matrix_id, matrix_bytes(dtype, shape))
-        raw, memory = source.mapped(self._memories)
+        with translated_disk():
+            raw, memory = source.mapped(self._memories)
         stored = StoredMatrix(raw.view(STORAGE_DTYPES[dtype]).reshape(shape), source.parts, memory)
         del source, raw  # the elements alone keep the file open and locked
         yield stored
@@ -154,6 +194,7 @@ class FileMatrixStore(IndexedMatrixStore):
     def _sweep_leftovers(self, limit: int) -> int:
         """Reads the directory through every LOOK_ROUND_S, and looks at `limit` of its files at a time."""
         if not self._unchecked and time.monotonic() >= self._next_reading:
+            self._make_again()
             with translated_disk():
                 self._unchecked = [name for name in os.listdir(self.directory) if _OURS.fullmatch(name)]
                 self.slots.trim()
@@ -163,12 +204,18 @@ class FileMatrixStore(IndexedMatrixStore):
         old = [name for name in names if self._is_old(name)]
         kept = self.index.data_names([name.partition(".")[0] for name in old]) if old else []
         leftovers = [name for name, data in zip(old, kept, strict=True) if name != data]
-        return sum(self._remove_leftover(name) for name in leftovers)
+        removed = sum(self._remove_leftover(name) for name in leftovers)
+        if removed:  # slots of dead writers are free now, and so within the bound
+            with translated_disk():
+                self._respect_bound(0)
+        return removed
 
     def _remove_leftover(self, name: str) -> bool:
         with translated_disk():
             if name.endswith(SLOT_PART):
                 return self.slots.reclaim(self.path(name))
+            if name.endswith(PART):
+                return remove_left(self.path(name))
             self.slots.free(self.path(name))
         return True
 
@@ -192,41 +239,28 @@ class _SlotPlace(Place):
         return slot
 
 
-class _PlainFile:
-    """A file in the hands of its writer, beside `Slot`: one matrix uses it, and no other. All methods raise OSError."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self.fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        self._close = weakref.finalize(self, os.close, self.fd)  # once, whatever fails
-
-    def publish(self, path: Path, size: int) -> None:
-        """Makes it the matrix of that name; `size` bytes of elements and their digests have been written."""
-        self._close()
-        os.rename(self._path, path)
-
-    def drop(self) -> None:
-        self._path.unlink(missing_ok=True)
-        self._close()
-
-
 class _FileWriter(IndexedWriter):
     def __init__(self, store: FileMatrixStore, claim: Claim, expected_id: str | None, place: Place | None) -> None:
         self._files = store
         self._random = new_id("w")
         self._place = place
-        self._file: Slot | _PlainFile | None = None  # None before it is there, and once it has been published
+        self._file: Slot | PlainFile | None = None  # None before it is there, and once it has been published
         super().__init__(store, claim, expected_id)
 
     def _begin(self) -> None:
         if isinstance(self._place, _SlotPlace):
             self._file = self._place.given()
-            os.utime(self._file.fd)  # a device that is writing to it when this process dies is done before the sweep
-        else:
-            self._file = self._files.slot(self._claim.bytes)
-        if self._file is None:
             with translated_disk():
-                self._file = _PlainFile(self._files.path(self._random + PART))
+                os.utime(self._file.fd)  # a device that writes to it when this process dies is done before the sweep
+        else:
+            self._file = self._files.in_directory(self._made)
+
+    def _made(self) -> Slot | PlainFile:
+        slot = self._files.slot(self._claim.bytes, is_whole=self._claim.charged is None)
+        if slot is not None:
+            return slot
+        with translated_disk():
+            return PlainFile(self._files.path(self._random + PART))
 
     def _put(self, view: memoryview) -> None:
         assert self._file is not None, "nothing comes after the last byte"
@@ -254,17 +288,3 @@ class _FileWriter(IndexedWriter):
         if file is not None:
             with suppress(OSError):
                 file.drop()
-
-
-def _make_private(directory: Path) -> None:
-    """The default lies in a directory that everyone may write to, so another user may have been there first."""
-    try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        status = os.lstat(directory)
-    except OSError as error:
-        raise InvalidSettings(f"MATMUL_STORE_DIR: {directory} cannot be made: {error.strerror}.") from error
-    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o077:
-        raise InvalidSettings(
-            f"MATMUL_STORE_DIR: {directory} must be a directory of this user that no other may enter (mode 700); "
-            "change it, or name one that is not there yet."
-        )

@@ -16,6 +16,7 @@ import redis
 from jobs.errors import InvalidRequest, MatrixNotFound, StoreFull, StoreUnavailable
 from jobs.formats.elements import matrix_bytes
 from jobs.matrices.interface import MatrixInfo
+from jobs.models import ANONYMOUS
 from jobs.redis.client import translated
 from jobs.redis.scripts import RedisScripts
 from kernels.model.numerics import DTypeName
@@ -30,6 +31,11 @@ class Bounds:
 
     all_bytes: int
     owner_bytes: int
+    anonymous_bytes: int | None = None  # of the one owner of an open server; None for as much as any
+
+    def of(self, owner: str) -> int:
+        """The most bytes of an owner."""
+        return self.anonymous_bytes if owner == ANONYMOUS and self.anonymous_bytes is not None else self.owner_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +57,7 @@ class Claim:
     owner: str
     ttl_s: float
     later: bool = False  # it is made with the job that the matrix is for
+    charged: int | None = None  # bytes of room, where not for all of it at once
     upload: str = ""  # the id whose claim reserved the room for these elements: it is given up for this one
 
     @property
@@ -79,21 +86,29 @@ class MatrixIndex:
         where the same contents are there already. Raises StoreFull past a bound, before anything is written.
         """
         shape = "x".join(map(str, claim.shape))
+        charged = claim.bytes if claim.charged is None else claim.charged
         reply = self._scripts.run(
             "claim",
-            *(claim.id, claim.owner, claim.dtype, shape, claim.bytes, int(claim.ttl_s * US), claim.data, claim.upload),
-            *(self._chunk_bytes, self.bounds.all_bytes, self.bounds.owner_bytes),
+            *(claim.id, claim.owner, claim.dtype, shape, charged, int(claim.ttl_s * US), claim.data, claim.upload),
+            *(self._chunk_bytes, self.bounds.all_bytes, self.bounds.of(claim.owner)),
         )
         if reply[0] != b"ok":
-            raise self._refusal(reply, claim)
+            raise self._refusal(reply, claim, charged)
         made, ends, data = reply[1:]
         info = MatrixInfo(claim.id, claim.dtype, claim.shape, int(made) / US, int(ends) / US)
         return info, data.decode()
 
-    def _refusal(self, reply: Sequence[bytes | int], claim: Claim) -> Exception:
+    def grow(self, claim: Claim, more_bytes: int) -> None:
+        """Charges the claim so much more. Raises StoreFull past a bound, StoreUnavailable where the claim has ended."""
+        bounds = (self.bounds.all_bytes, self.bounds.of(claim.owner))
+        reply = self._scripts.run("grow", claim.id, claim.owner, more_bytes, *bounds)
+        if reply[0] != b"ok":
+            raise self._refusal(reply, claim, more_bytes)
+
+    def _refusal(self, reply: Sequence[bytes | int], claim: Claim, need_bytes: int) -> Exception:
         match reply:
             case [b"full" | b"owner_full" as outcome, int(kept)]:
-                return no_room(outcome, claim.bytes, kept, self.bounds)
+                return no_room(outcome, need_bytes, kept, self.bounds, claim.owner)
             case [b"taken", *_]:
                 return InvalidRequest(f"{claim.id} is another matrix already, of another shape or element type.")
         return StoreUnavailable("The uploaded elements were lost before the last of them came; upload them again.")
@@ -156,15 +171,15 @@ class MatrixIndex:
         kept = self._client.hmget(f"{self._prefix}matrices:bytes", ["all", f"of:{owner}"])
         kept_all, kept_owner = (int(value or 0) for value in cast(list[bytes | None], kept))
         if kept_all + need_bytes > self.bounds.all_bytes:
-            raise no_room(b"full", need_bytes, kept_all, self.bounds)
-        if kept_owner + need_bytes > self.bounds.owner_bytes:
-            raise no_room(b"owner_full", need_bytes, kept_owner, self.bounds)
+            raise no_room(b"full", need_bytes, kept_all, self.bounds, owner)
+        if kept_owner + need_bytes > self.bounds.of(owner):
+            raise no_room(b"owner_full", need_bytes, kept_owner, self.bounds, owner)
 
 
-def no_room(outcome: bytes, need_bytes: int, kept_bytes: int, bounds: Bounds) -> StoreFull:
+def no_room(outcome: bytes, need_bytes: int, kept_bytes: int, bounds: Bounds, owner: str = "") -> StoreFull:
     """What a script's refusal means: `full` for the bound on all, `owner_full` for that on one owner."""
     of_all = outcome == b"full"
-    whose, max_bytes = ("The store", bounds.all_bytes) if of_all else ("This API key", bounds.owner_bytes)
+    whose, max_bytes = ("The store", bounds.all_bytes) if of_all else ("This API key", bounds.of(owner))
     return StoreFull(
         f"{whose} has no room for {need_bytes} more bytes: {kept_bytes} of {max_bytes} are used; delete matrices that "
         "are no longer needed, or try again later."

@@ -36,6 +36,7 @@ from kernels.model.numerics import DTypeName
 READ_PARTS = READ_CHUNK_BYTES // PART  # read at a time
 UPLOAD_LEASE_S = 3600.0  # how long the room of a writer that died stays reserved
 LEASED_FROM_BYTES = 1 << 20  # a smaller named matrix is claimed for its full time at once, which saves a round trip
+STEP_BYTES = 16 << 20  # room that is taken at a time for what comes slowly
 UPLOAD = "up_"  # ids of uploads begin so; they are known to no one
 _ADDRESS = re.compile(r"[0-9a-f]{64}")
 _NAME = re.compile(r"(?!up_)[a-z]{1,8}_[0-9a-f]{32}(_[0-9]{1,9})?")
@@ -62,6 +63,10 @@ class ElementSource(ABC):
     def read(self, start: int, stop: int) -> bytes:
         """Exactly these bytes of the elements. Raises MatrixNotFound where they are gone."""
 
+    def digests(self, first: int, after: int) -> Array:
+        """Of these parts, uint64."""
+        return self.parts[first:after]
+
 
 class IndexedMatrixStore(MatrixStore):
     """Matrices of at most `max_matrix_bytes`, their books in `index`."""
@@ -81,26 +86,31 @@ class IndexedMatrixStore(MatrixStore):
     def _sweep_leftovers(self, limit: int) -> int:
         """Removes what writers and removers that died left behind; how many."""
 
+    def room_taken(self) -> None:
+        """More bytes are charged than before: whatever a store keeps beside may have to give way. Raises
+        StoreUnavailable."""
+        return
+
     @abstractmethod
     def _source(self, matrix_id: str, size: int) -> AbstractContextManager[ElementSource]:
         """A matrix of `size` bytes to be read. Raises MatrixNotFound, also where another size is found."""
 
-    def chunks(self, matrix_id: str, size: int, start: int = 0, stop: int | None = None) -> Iterator[memoryview]:
-        pieces = self._pieces(check_id(matrix_id), size, start, size if stop is None else min(stop, size))
+    def chunks(
+        self, matrix_id: str, size: int, start: int = 0, stop: int | None = None, *, grows: bool = False
+    ) -> Iterator[memoryview]:
+        pieces = self._pieces(check_id(matrix_id), size, start, size if stop is None else min(stop, size), grows)
         return chain([next(pieces)], pieces)
 
-    def _pieces(self, matrix_id: str, size: int, start: int, stop: int) -> Iterator[memoryview]:
+    def _pieces(self, matrix_id: str, size: int, start: int, stop: int, grows: bool) -> Iterator[memoryview]:
         """Never none: an empty range gives one empty piece. Whole parts are read, compared, and cut to the range."""
         with self._source(matrix_id, size) as source:
             if start >= stop:
                 yield memoryview(b"")
                 return
-            end = part_of(stop - 1, size) + 1
-            for first in range(part_of(start, size), end, READ_PARTS):
-                after = min(first + READ_PARTS, end)
+            for first, after in _spans(part_of(start, size), part_of(stop - 1, size) + 1, grows=grows):
                 begin = part_begin(first, size)
                 piece = memoryview(source.read(begin, part_begin(after, size)))
-                check_parts(piece, source.parts[first:after])
+                check_parts(piece, source.digests(first, after))
                 yield piece[max(0, start - begin) : stop - begin]
 
     def create(
@@ -114,6 +124,7 @@ class IndexedMatrixStore(MatrixStore):
         expected_id: str | None = None,
         place: Place | None = None,
         claimed_later: bool = False,
+        comes_slowly: bool = False,
     ) -> MatrixWriter:
         """Raises BodyTooLarge for a matrix over the size limit, InvalidRequest for an `expected_id` that is none."""
         if expected_id is not None and not is_address(expected_id):
@@ -122,6 +133,9 @@ class IndexedMatrixStore(MatrixStore):
         claim = Claim(matrix_id, matrix_id, dtype, shape, owner, ttl_s, later=claimed_later)
         if claim.bytes > self._max_matrix_bytes:
             raise BodyTooLarge(f"The matrix has {claim.bytes} bytes; {self._max_matrix_bytes} are the most taken here.")
+        if comes_slowly and claim.bytes > STEP_BYTES:
+            self.check_room(claim.bytes, owner=owner)
+            claim = replace(claim, charged=STEP_BYTES)
         return self._writer(claim, expected_id, place)
 
     def info(self, matrix_id: str, *, owner: str) -> MatrixInfo:
@@ -151,6 +165,16 @@ class IndexedMatrixStore(MatrixStore):
         return count + self._sweep_leftovers(limit)
 
 
+def _spans(first: int, end: int, *, grows: bool) -> Iterator[tuple[int, int]]:
+    """The parts from `first` to `end`, READ_PARTS at a time, or where it grows an eighth of what went before."""
+    at = first
+    while at < end:
+        edge = at + READ_PARTS - (at - first) % READ_PARTS
+        after = min(end, edge, at + max(1, (at - first) // 8)) if grows else min(end, edge)
+        yield at, after
+        at = after
+
+
 class IndexedWriter(MatrixWriter):
     """Counts the bytes, takes their digests, hashes them where the contents give the id, and keeps the books.
 
@@ -165,6 +189,7 @@ class IndexedWriter(MatrixWriter):
         self._hasher = content_hasher(claim.dtype, claim.shape) if claim.id.startswith(UPLOAD) else None
         self._expected_id = expected_id
         self._missing_bytes = claim.bytes
+        self._charged_bytes = claim.bytes if claim.charged is None else claim.charged
         self._data = claim.data  # what the elements are kept under
         self._is_leased = not claim.later and (self._hasher is not None or claim.bytes > LEASED_FROM_BYTES)
         self._info = self._reserve()
@@ -218,10 +243,20 @@ class IndexedWriter(MatrixWriter):
         if view.nbytes > self._missing_bytes:
             raise InvalidMatrix(f"More bytes came than the {self._claim.bytes} that the matrix's shape has.")
         self._missing_bytes -= view.nbytes
+        if self._claim.bytes - self._missing_bytes > self._charged_bytes:
+            self._take_room()
         self._digest.update(view)
         if self._hasher is not None:
             self._hasher.update(view)
         self._put(view)
+
+    def _take_room(self) -> None:
+        """For what came, and a step beyond. Raises StoreFull, StoreUnavailable."""
+        came = self._claim.bytes - self._missing_bytes
+        charged = min(self._claim.bytes, came + STEP_BYTES)
+        self._store.index.grow(self._claim, charged - self._charged_bytes)
+        self._charged_bytes = charged
+        self._store.room_taken()
 
     def fill(self, parts: bytes) -> None:
         self._missing_bytes = 0
@@ -237,7 +272,9 @@ class IndexedWriter(MatrixWriter):
     def commit(self) -> MatrixInfo:
         if self._missing_bytes:
             raise InvalidMatrix(f"{self._missing_bytes} bytes of the matrix are missing.")
-        claim = self._claim if self._hasher is None else self._addressed(self._hasher.hexdigest())
+        claim = replace(self._claim, charged=None)
+        if self._hasher is not None:
+            claim = self._addressed(claim, self._hasher.hexdigest())
         self._data = self._settle(claim.id, self._parts())
         claim = replace(claim, data=self._data)
         if self._is_leased:
@@ -247,11 +284,11 @@ class IndexedWriter(MatrixWriter):
         self._is_open = False
         return self._info
 
-    def _addressed(self, digest: str) -> Claim:
+    def _addressed(self, claim: Claim, digest: str) -> Claim:
         """The claim on the contents, in place of the upload's."""
         if self._expected_id not in (None, digest):
             raise DigestMismatch(f"The contents have the id {digest}, not {self._expected_id}.")
-        return replace(self._claim, id=digest, upload=self._claim.id)
+        return replace(claim, id=digest, upload=claim.id)
 
     def abort(self) -> None:
         if not self._is_open:

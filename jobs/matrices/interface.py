@@ -9,7 +9,6 @@ once, used in many products) or a name that the service gives (inline operands `
 
 from __future__ import annotations
 
-import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -21,6 +20,7 @@ import numpy as np
 
 from jobs.errors import MatrixDamaged
 from jobs.formats.elements import STORAGE_DTYPES, Array, matrix_bytes
+from jobs.matrices.content_hash import ContentHash
 from jobs.matrices.digest import (
     PART_DIGEST_BYTES,
     as_bytes,
@@ -36,9 +36,9 @@ from kernels.model.numerics import DTypeName
 READ_CHUNK_BYTES = 4 << 20
 
 
-def content_hasher(dtype: DTypeName, shape: tuple[int, ...]) -> hashlib._Hash:
+def content_hasher(dtype: DTypeName, shape: tuple[int, ...]) -> ContentHash:
     """A sha256 that has seen `<dtype>:<d0>x<d1>\\n`; feed it the elements and its hex digest is the matrix's id."""
-    return hashlib.sha256(f"{dtype}:{'x'.join(map(str, shape))}\n".encode())
+    return ContentHash(f"{dtype}:{'x'.join(map(str, shape))}\n".encode())
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,18 +148,25 @@ class MatrixStore(ABC):
         expected_id: str | None = None,
         place: Place | None = None,
         claimed_later: bool = False,
+        comes_slowly: bool = False,
     ) -> MatrixWriter:
         """Reserves room and opens a writer. With `name` that is the id and nothing is hashed; without, the contents
         give it, and `expected_id` (of a PUT) must be what they give. Contents stored already are stored once more only
         in the books: each owner has a claim and a time of its own. `place`, of a named matrix of that type and shape,
         is where it is written. `claimed_later`, of a named one: no room is reserved, for its claim is made when its
-        job is recorded; until then it is a leftover that `sweep` may remove, some minutes on."""
+        job is recorded; until then it is a leftover that `sweep` may remove, some minutes on. With `comes_slowly` there
+        must be room for all of it now, but room is taken as the elements come: whoever promises much and sends little
+        keeps it from no one."""
 
     @contextmanager
     def place(self, dtype: DTypeName, shape: tuple[int, ...]) -> Iterator[Place | None]:
         """A place for a matrix, to be handed to `create` while the context lasts; None where the store has none to
         give. It reserves no room: `create` does."""
         yield None
+
+    def new_memories(self) -> Iterator[SlotMemory]:
+        """Slots that came up since the last look, already mapped. For one thread."""
+        return iter(())
 
     @abstractmethod
     def info(self, matrix_id: str, *, owner: str) -> MatrixInfo:
@@ -178,8 +185,12 @@ class MatrixStore(ABC):
         """Gives the owner's claim up; the last one takes the elements along. Raises MatrixNotFound."""
 
     @abstractmethod
-    def chunks(self, matrix_id: str, size: int, start: int = 0, stop: int | None = None) -> Iterator[memoryview]:
-        """The bytes from `start` to `stop` of a matrix of `size` bytes, in pieces of about READ_CHUNK_BYTES.
+    def chunks(
+        self, matrix_id: str, size: int, start: int = 0, stop: int | None = None, *, grows: bool = False
+    ) -> Iterator[memoryview]:
+        """The bytes from `start` to `stop` of a matrix of `size` bytes, in pieces of about READ_CHUNK_BYTES. With
+        `grows` the first are small, and each has at most an eighth of what came before: for readers who may not come
+        back for more.
 
         Each piece was held against its digests. The first one is read at once, so that this raises MatrixNotFound
         (also where another size is found) and MatrixDamaged; damage further on is raised in place of the piece.
@@ -205,6 +216,10 @@ class MatrixStore(ABC):
     @abstractmethod
     def check_room(self, need_bytes: int, *, owner: str) -> None:
         """Raises StoreFull if that many more bytes would not fit now."""
+
+    def check_ready(self) -> None:
+        """Raises StoreUnavailable where no matrix could be stored now. Redis is asked by others."""
+        return
 
     @abstractmethod
     def sweep(self, *, limit: int = 100) -> int:

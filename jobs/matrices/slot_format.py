@@ -12,6 +12,7 @@ from xxhash import xxh3_64_intdigest
 
 from jobs.matrices.interface import parts_bytes
 
+SLOT_PART = ".slot"  # how the name of a slot that is being written ends
 MIN_SLOT_BYTES = 256 << 10  # a smaller matrix is cheaper in a file of its own
 STEPS = 8  # lengths to an octave, so at most an eighth of a slot is unused
 PAGE_BYTES = 4096

@@ -23,6 +23,7 @@ from jobs.matrices.file_lock import LockedFile
 MADV_POPULATE_WRITE = 23  # of Linux, since 5.14
 POPULATED_BYTES, MAX_POPULATING = 8 << 20, 8  # at least so much for each thread; one clears some 3 GB a second
 MAX_KEPT = 512  # maps kept that nothing uses: each takes two file descriptors
+LOOKED_AT = 16  # maps, each time one is asked for: whether their files are gone
 
 
 class SlotMemory:
@@ -94,23 +95,56 @@ class SlotMemories:
         self._max_bytes = max_bytes
         self._lock = threading.Lock()
         self._kept: OrderedDict[tuple[int, int], SlotMemory] = OrderedDict()
+        self._unlooked: list[tuple[int, int]] = []  # of those kept, at this round
+        self._being_mapped: dict[tuple[int, int], threading.Lock] = {}
+        self.kept_bytes = 0
 
     def of(self, fd: int) -> SlotMemory:
         """The memory of the slot that `fd` is open on. Raises OSError."""
         status = os.fstat(fd)
         key = status.st_dev, status.st_ino  # the map keeps the inode, so no other gets its number
         with self._lock:
-            memory = self._kept.pop(key, None) or SlotMemory(fd, status.st_size)
-            self._kept[key] = memory
-            self._forget_gone()
-            while len(self._kept) > MAX_KEPT or self.kept_bytes > self._max_bytes:
-                self._kept.popitem(last=False)
+            being_mapped = self._being_mapped.setdefault(key, threading.Lock())
+        with being_mapped:  # takes long, and others go on meanwhile
+            with self._lock:
+                memory = self._kept.get(key)
+            try:
+                memory = memory or SlotMemory(fd, status.st_size)
+            finally:
+                with self._lock:
+                    self._being_mapped.pop(key, None)
+                    if memory is not None:
+                        self._keep(key, memory)
         return memory
 
-    @property
-    def kept_bytes(self) -> int:
-        return sum(memory.bytes for memory in self._kept.values())
+    def has_room(self, size: int) -> bool:
+        """Whether another map could be kept and none be given up for it."""
+        with self._lock:
+            return len(self._kept) < MAX_KEPT and self.kept_bytes + size <= self._max_bytes
+
+    def forget_gone(self) -> None:
+        """Gives up maps of slots that were removed: their memory is free once nothing maps them. A few at a time."""
+        with self._lock:
+            self._forget_gone()
+
+    def _keep(self, key: tuple[int, int], memory: SlotMemory) -> None:
+        self._take(key)
+        self._kept[key] = memory
+        self.kept_bytes += memory.bytes
+        self._forget_gone()
+        while len(self._kept) > MAX_KEPT or self.kept_bytes > self._max_bytes:
+            self._take(next(iter(self._kept)))
+
+    def _take(self, key: tuple[int, int]) -> SlotMemory | None:
+        """Out of those kept."""
+        if (memory := self._kept.pop(key, None)) is not None:
+            self.kept_bytes -= memory.bytes
+        return memory
 
     def _forget_gone(self) -> None:
-        for key in [key for key, memory in self._kept.items() if memory.is_gone]:
-            del self._kept[key]
+        """All are looked at in turn: a question to the system each."""
+        self._unlooked = self._unlooked or list(self._kept)
+        keys, self._unlooked = self._unlooked[:LOOKED_AT], self._unlooked[LOOKED_AT:]
+        for key in keys:
+            if (memory := self._kept.get(key)) is not None and memory.is_gone:
+                self._take(key)

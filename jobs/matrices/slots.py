@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
+from jobs.disk import UNUSABLE
 from jobs.errors import StoreUnavailable
 from jobs.matrices.file_lock import EXCLUSIVE, SHARED, LockedFile, open_file, open_locked
 from jobs.matrices.slot_format import TRAILER_BYTES, is_slot_length, slot_length, trailer
@@ -32,8 +33,9 @@ class _Free(NamedTuple):
 class Slot:
     """A slot in the hands of its writer: locked exclusively, under a name that no reader asks for."""
 
-    def __init__(self, slots: Slots, file: LockedFile, path: Path, length: int) -> None:
+    def __init__(self, slots: Slots, file: LockedFile, path: Path, length: int, *, is_whole: bool = True) -> None:
         self._slots = slots
+        self._is_whole = is_whole  # whether it has all its memory already
         self.file = file
         self.path = path
         self.length = length
@@ -47,9 +49,11 @@ class Slot:
 
         Its lock becomes a shared one first: a reader that meets an exclusive one takes the matrix for deleted.
         """
+        if not self._is_whole:
+            os.posix_fallocate(self.file.fd, 0, self.length)
         os.pwrite(self.file.fd, trailer(size), self.length - TRAILER_BYTES)
         if not self.file.lock(SHARED):
-            raise StoreUnavailable("A matrix lost the place it was written to; send it again.")
+            raise StoreUnavailable("A matrix lost the place it was written to; send it again.", resource="disk")
         os.rename(self.path, path)
 
     def drop(self) -> None:
@@ -66,14 +70,17 @@ class Slots:
     def __init__(self, directory: Path, max_free_bytes: int) -> None:
         self._free = directory / FREE
         self.max_free_bytes = max_free_bytes
-        if max_free_bytes:
+        self.make_directory()
+
+    def make_directory(self) -> None:
+        if self.max_free_bytes:
             self._free.mkdir(mode=0o700, exist_ok=True)
 
     def take(self, size: int, path: Path) -> Slot | None:
         """A free slot for `size` bytes, the one given back last, renamed to `path`; None where there is none."""
         length = slot_length(size)
-        for free in reversed(self._all_free()):
-            if free.length != length or (file := open_locked(self._free / free.name, EXCLUSIVE)) is None:
+        for free in reversed(self._all_free(length)):
+            if (file := open_locked(self._free / free.name, EXCLUSIVE)) is None:
                 continue
             if self._claimed(file, free, path):
                 return Slot(self, file, path, length)
@@ -92,19 +99,23 @@ class Slots:
             return False
         return True
 
-    def make(self, size: int, path: Path) -> Slot:
-        """A new slot under the name `path`, with all its memory: writing to a map of it never finds the disk full."""
+    def make(self, size: int, path: Path, *, is_whole: bool = True) -> Slot:
+        """A new slot under the name `path`, with all its memory: writing to a map of it never finds the disk full.
+        Without `is_whole` it gets memory as it is written to, and what is left once it is published."""
         file = open_file(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
         if file is None or not file.lock(EXCLUSIVE):
-            raise StoreUnavailable("The directory that matrices are kept in cannot be used.")
+            raise StoreUnavailable(UNUSABLE, resource="disk")
         length = slot_length(size)
         try:
-            os.posix_fallocate(file.fd, 0, length)
+            if is_whole:
+                os.posix_fallocate(file.fd, 0, length)
+            else:
+                os.ftruncate(file.fd, length)
         except BaseException:
             path.unlink(missing_ok=True)
             file.close()
             raise
-        return Slot(self, file, path, length)
+        return Slot(self, file, path, length, is_whole=is_whole)
 
     def put_back(self, slot: Slot) -> None:
         """As `Slot.drop`."""
@@ -153,12 +164,15 @@ class Slots:
     def free_bytes(self) -> int:
         return sum(free.length for free in self._all_free())
 
-    def _all_free(self) -> list[_Free]:
-        """In the order in which they were given back."""
+    def _all_free(self, length: int | None = None) -> list[_Free]:
+        """Those of one length or all, in the order in which they were given back."""
         try:
             names = os.listdir(self._free)
         except FileNotFoundError:
             return []
+        if length is not None:
+            begin = f"{length}."
+            names = [name for name in names if name.startswith(begin)]
         matches = [match for name in names if (match := _NAME.fullmatch(name))]
         return sorted((_Free(int(m[1]), int(m[2], 16), m[0]) for m in matches), key=lambda free: free.since_ns)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -21,9 +22,23 @@ NOT_NOW = ("LOADING", "MASTERDOWN", "READONLY", "MISCONF", "NOREPLICAS", "BUSY",
 REDIS_FULL = "The job store has no memory left; try again when some jobs have ended."
 
 
+# A connection whose other end vanished without a word, as behind a NAT that forgot it or on a host that moved: the
+# system asks after 2 s of silence and each second from then on, and gives it up 5 s after it was last heard.
+_SILENCE = {"TCP_KEEPIDLE": 2, "TCP_KEEPINTVL": 1, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 5000}
+
+
+def keepalive_options(settings: Settings) -> dict[str, Any]:
+    """For connections over TCP, as redis-py and kombu name them; a Unix socket cannot die like that."""
+    if settings.redis_url.get_secret_value().startswith("unix://"):
+        return {}
+    options = {getattr(socket, name): value for name, value in _SILENCE.items() if hasattr(socket, name)}
+    return {"socket_keepalive": True, "socket_keepalive_options": options}
+
+
 def _options(settings: Settings, timeout_s: float | None) -> dict[str, Any]:
     timeout = settings.redis_timeout_s if timeout_s is None else timeout_s
     return {
+        **keepalive_options(settings),
         "socket_timeout": timeout,
         "socket_connect_timeout": timeout,
         "decode_responses": False,

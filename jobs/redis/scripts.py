@@ -17,7 +17,8 @@ import redis
 from jobs.redis.client import translated
 
 LOCK_SCRIPTS = Path(__file__).parent / "lua"
-_NAME = re.compile(r"[A-Za-z_]+")
+_WORD = re.compile(r"\w+")
+_COMMON = "common*.lua"  # what every script of a folder may use
 SERVER_CLOCK = "redis.call('TIME')"  # the one clock that all processes share
 
 # In front of every script. Lua would write 1.79e+15; Redis must see every digit, and `%d` is the quickest way to them.
@@ -39,11 +40,11 @@ end
 @lru_cache
 def _sources(clock: str, folder: Path, after: Path | None) -> dict[str, str]:
     """Script name → source: its `#!lua` line, what it uses of what all have and what its folder has, its own part."""
-    commons = [path / "common.lua" for path in (after, folder) if path is not None]
+    commons = [*([after / "common.lua"] if after else []), *sorted(folder.glob(_COMMON))]
     pieces = [piece for text in (_PRELUDE, *(path.read_text() for path in commons)) for piece in _pieces(text)]
     sources = {}
     for path in folder.glob("*.lua"):
-        if path.name != "common.lua":
+        if not path.match(_COMMON):
             shebang, own = path.read_text().split("\n", 1)
             used = _used(pieces, own)
             sources[path.stem] = "\n".join([shebang, *used, own]).replace("{clock}", clock)
@@ -53,21 +54,24 @@ def _sources(clock: str, folder: Path, after: Path | None) -> dict[str, str]:
 def _pieces(text: str) -> list[str]:
     """What stands at the left margin, each with what is indented below it, without comments."""
     lines = [line for line in text.splitlines() if line and not line.startswith("--")]
-    starts = [i for i, line in enumerate(lines) if line.startswith("local ")]
+    starts = [i for i, line in enumerate(lines) if line[0].isalpha() and line != "end"]
     return ["\n".join(lines[i:j]) for i, j in pairwise([*starts, len(lines)])]
+
+
+def _names(piece: str) -> set[str]:
+    """What it declares, or defines of what was declared before."""
+    head = piece.removeprefix("local function ").removeprefix("local ")
+    return set(_WORD.findall(re.split(r"[(=]|--", head, maxsplit=1)[0]))
 
 
 def _used(pieces: Sequence[str], own: str) -> list[str]:
     """Those that the script needs, in their order. A script makes all its functions anew each time it runs."""
+    wanted = set(_WORD.findall(own))
     used: list[str] = []
-    text = own
-    for piece in reversed(pieces):
-        head = piece.removeprefix("local function ").removeprefix("local ")
-        names = _NAME.findall(re.split(r"[(=]", head, maxsplit=1)[0])
-        if any(re.search(rf"\b{name}\b", text) for name in names):
-            used.insert(0, piece)
-            text += piece
-    return used
+    while more := [piece for piece in pieces if piece not in used and not wanted.isdisjoint(_names(piece))]:
+        used += more
+        wanted.update(word for piece in more for word in _WORD.findall(piece))
+    return [piece for piece in pieces if piece in used]
 
 
 class RedisScripts:

@@ -24,6 +24,7 @@ from service.context import Context
 from service.submit.job import Receipt, replayed, submit_job
 
 COUNTED_OUT = 20  # times the limit: a spec that may come to more is refused without expanding it
+EXPANDED = 2  # times the limit: a spec that comes to more is not counted to its end
 MIN_CASE_S = 0.1  # for the sentence that refuses it
 
 
@@ -102,7 +103,10 @@ def bounded(spec: BenchmarkSpec, device: DeviceInfo, settings: Settings) -> Benc
         min_s = f"{min(most, COUNTLESS) * MIN_CASE_S:.0f}"
         raise _too_large(f"up to {count} measurements (cases times rounds), {min_s} s or more", str(limit))
     check_named(spec)
-    found = plan(spec, device)
+    try:
+        found = plan(spec, device, max_cases=EXPANDED * limit // spec.timing.rounds)
+    except BenchmarkTooLarge:
+        raise _too_large(f"more than {EXPANDED * limit} measurements (cases times rounds)", str(limit)) from None
     if found.measurements > limit:
         size = f"{found.measurements} measurements (cases times rounds), about {found.estimate_s:.0f} s"
         raise _too_large(size, str(limit))

@@ -8,6 +8,7 @@ from starlette.datastructures import Headers
 from starlette.types import Receive, Scope
 
 from jobs.errors import MalformedBody
+from service.body_memory import BodyMemory
 from service.problems import PayloadTooLarge, UnsupportedMediaType
 
 BATCH_BYTES = 4 << 20  # what one trip to a worker thread carries of a large body
@@ -24,8 +25,9 @@ class ClientGone(Exception):
 class Body:
     """Raises PayloadTooLarge as soon as the length is declared, or as soon as the byte past the limit arrives."""
 
-    def __init__(self, scope: Scope, receive: Receive, *, limit_bytes: int) -> None:
+    def __init__(self, scope: Scope, receive: Receive, *, limit_bytes: int, memory: BodyMemory | None = None) -> None:
         headers = Headers(scope=scope)
+        self._memory = memory or BodyMemory()  # a body that is short by its limit is counted nowhere else
         self._receive = receive
         self._limit_bytes = limit_bytes
         self._seen_bytes = 0
@@ -66,10 +68,14 @@ class Body:
         enough_bytes = SMALL_BYTES if is_small else FIRST_BYTES
         while not self._ended:
             batch, size = [], 0
-            while size < enough_bytes and not self._ended:
-                if piece := await self._next_piece():
-                    batch.append(piece)
-                    size += len(piece)
+            try:
+                while size < enough_bytes and not self._ended and not (size and self._memory.is_scarce):
+                    if piece := await self._next_piece():
+                        batch.append(piece)
+                        size += len(piece)
+                        self._memory.waiting_bytes += len(piece)
+            finally:
+                self._memory.waiting_bytes -= size
             enough_bytes = BATCH_BYTES
             yield batch
 

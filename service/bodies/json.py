@@ -1,4 +1,5 @@
-"""application/json: `{"a": M, "b": M, …options}`; M is nested lists, `{"matrix": id}` or `{"random": {…}}`."""
+"""application/json: `{"a": M, "b": M, …options}`; M is nested lists, `{"matrix": id}`, `{"job": id}` or
+`{"random": {…}}`."""
 
 from __future__ import annotations
 
@@ -11,6 +12,8 @@ from service.bodies.reader import OPERANDS, MatmulInput, OpenUpload, Operand, Re
 
 
 class JsonReader(Reader[MatmulInput]):
+    keeps = True
+
     def __init__(self, open_upload: OpenUpload) -> None:
         self._open = open_upload
         self._pieces: list[bytes] = []

@@ -1,6 +1,6 @@
 """multipart/form-data: parts `a` and `b` as .npy and a JSON part `options`, in any order.
 
-An operand may stand in `options` instead, as `{"matrix": id}` or `{"random": {…}}`.
+An operand may stand in `options` instead, as `{"matrix": id}`, `{"job": id}` or `{"random": {…}}`.
 """
 
 from __future__ import annotations

@@ -63,6 +63,8 @@ class FileReader(Reader[Upload]):
 class JsonMatrixReader(Reader[Upload]):
     """`{"random": {…}}` or `{"data": [[…]], "dtype": …}`."""
 
+    keeps = True
+
     def __init__(self, open_upload: OpenUpload) -> None:
         self._open = open_upload
         self._pieces: list[bytes] = []

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field, ValidationError, WithJsonSchema
 from pydantic_core import ErrorDetails
 
 from jobs.base import Strict
-from jobs.errors import InvalidRequest, MatmulError, UnknownKernel, UnsupportedDType
+from jobs.errors import InvalidRequest, MalformedBody, MatmulError, UnknownKernel, UnsupportedDType
 from jobs.models import KernelChoice, RandomSpec, VerifyName
 from kernels.model.numerics import AccuracyName, DTypeName
 
@@ -68,6 +68,16 @@ class MatrixRef(Strict):
     )
 
 
+class JobRef(Strict):
+    """The product of a job, which may still be queued or running."""
+
+    job: str = Field(
+        description="Id of a product's job. The product is computed once that job has succeeded; if it does not, "
+        "this job fails as `operand_failed`.",
+        examples=["job_0123456789abcdef0123456789abcdef"],
+    )
+
+
 class RandomOperand(Strict):
     """A matrix made from a seed, by the worker: nothing is sent."""
 
@@ -78,9 +88,22 @@ def parse_model(model: type[M], value: Any, at: str = "", *, kinds: frozenset[st
     """`value`, a part of a JSON document, as a `model`. `at` is where it stood, for the sentence; `kinds` are the names
     that pydantic has for the alternatives of the model's unions, which no document holds.
 
-    Raises InvalidRequest, UnknownKernel, UnsupportedDType.
+    Raises MalformedBody, InvalidRequest, UnknownKernel, UnsupportedDType.
     """
-    return parse_model_json(model, orjson.dumps(value), at, kinds=kinds)
+    return parse_model_json(model, encoded(value, at), at, kinds=kinds)
+
+
+def encoded(value: Any, at: str = "") -> bytes:
+    """`value`, out of a JSON document, as JSON again. Raises MalformedBody where it cannot be: the parser takes
+    deeper lists, larger integers and halves of characters than can be written."""
+    try:
+        return orjson.dumps(value)
+    except TypeError:
+        raise MalformedBody(
+            f"{at or 'The body'} is nested too deeply, or has an integer past 64 bits or half a character (a lone "
+            "surrogate); leave it out.",
+            field=at or None,
+        ) from None
 
 
 def parse_model_json(model: type[M], text: bytes, at: str = "", *, kinds: frozenset[str] = frozenset()) -> M:

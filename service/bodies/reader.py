@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from jobs.errors import InvalidRequest, MalformedBody
 from jobs.formats.elements import Array
@@ -13,14 +13,14 @@ from jobs.formats.parser import MatrixHeader
 from jobs.models import RandomSpec
 from kernels.model.numerics import DTypeName
 from service.bodies.nested_lists import loads
-from service.bodies.options import MatmulOptions, MatrixRef, RandomOperand, parse_model
+from service.bodies.options import JobRef, MatmulOptions, MatrixRef, RandomOperand, parse_model
 from service.bodies.uploads import Upload
 from service.problems import UnsupportedMediaType
 
 T = TypeVar("T")
 OPERANDS = ("a", "b")
 
-Operand = Upload | MatrixRef | RandomSpec
+Operand = Upload | MatrixRef | JobRef | RandomSpec
 OpenUpload = Callable[[MatrixHeader], Upload]
 Check = Callable[[MatmulOptions, Operand, Operand], None]  # raises where a product cannot be, whatever the elements
 
@@ -36,6 +36,8 @@ class MatmulInput:
 
 class Reader(ABC, Generic[T]):
     """Feed it the body, then `finish`. Raises InvalidRequest and its kin."""
+
+    keeps: ClassVar[bool] = False  # whether it holds the body until `finish`
 
     @abstractmethod
     def feed(self, data: bytes) -> None: ...
@@ -73,14 +75,17 @@ def json_object(body: bytes) -> dict[str, Any]:
     return document
 
 
-def reference(value: Any, name: str) -> MatrixRef | RandomSpec:
-    """An operand that comes without its elements: a stored matrix, or a seed."""
+def reference(value: Any, name: str) -> MatrixRef | JobRef | RandomSpec:
+    """An operand that comes without its elements: a stored matrix, a job's product, or a seed."""
     if isinstance(value, dict) and "matrix" in value:
         return parse_model(MatrixRef, value, name)
+    if isinstance(value, dict) and "job" in value:
+        return parse_model(JobRef, value, name)
     if isinstance(value, dict) and "random" in value:
         return parse_model(RandomOperand, value, name).random
     raise InvalidRequest(
-        f'{name} must be a list of rows of numbers, {{"matrix": "<id>"}} or {{"random": {{…}}}}.', field=name
+        f'{name} must be a list of rows of numbers, {{"matrix": "<id>"}}, {{"job": "<id>"}} or {{"random": {{…}}}}.',
+        field=name,
     )
 
 

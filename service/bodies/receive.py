@@ -32,9 +32,12 @@ async def receive(
 ) -> R:
     """What `conclude`, in a worker thread, makes of what was read. Where anything fails, nothing stays stored.
 
-    `at_once`, where given, is asked first about a body of a few KiB, without a thread; None is no answer."""
+    `at_once`, where given, is asked first about a body of a few KiB, without a thread; None is no answer.
+    Raises TooManyBodies, and what the reader, `conclude` and `at_once` raise.
+    """
     writing: asyncio.Task[None] | None = None
     batches = body.batches()
+    kept_bytes = 0
     try:
         while True:
             batch = await _next_batch(batches, writing)
@@ -43,8 +46,13 @@ async def receive(
                 read = reader.finish()
                 concluded = await at_once(read)
                 return concluded if concluded is not None else await context.call(_conclude, read, uploads, conclude)
+            if reader.keeps:
+                size = sum(map(len, batch))
+                context.bodies.keep(size)
+                kept_bytes += size
             if body.ended:
-                return await context.call(_finish, reader, batch, uploads, conclude)
+                async with context.bodies.parsing(kept_bytes):
+                    return await context.call(_finish, reader, batch, uploads, conclude)
             writing = asyncio.create_task(context.call(_feed, reader, batch))
     except BaseException:
         if writing is not None:
@@ -54,6 +62,7 @@ async def receive(
             await anyio.to_thread.run_sync(uploads.abort)
         raise
     finally:
+        context.bodies.let_go(kept_bytes)
         reader.close()
 
 

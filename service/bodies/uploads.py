@@ -62,6 +62,7 @@ class Upload:
             name=to.name,
             expected_id=to.expected_id,
             claimed_later=claimed_later,
+            comes_slowly=True,
         )
 
     def write(self, data: bytes | bytearray | memoryview) -> None:

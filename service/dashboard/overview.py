@@ -6,20 +6,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from fastapi import APIRouter, Form, Query, Request, Response
+from fastapi import APIRouter, Query, Request, Response
+from starlette.responses import RedirectResponse
 
 from jobs.errors import Unauthenticated
 from jobs.fleet.workers import WorkerInfo
 from jobs.ledger.interface import JobFilter, QueueDepth
 from jobs.models import JobRecord
 from jobs.states import JobState
+from service.bodies.form import read_form
 from service.context import Context, context_of, owner_of
 from service.dashboard.render import page
 from service.dashboard.session import own_path, signed_in, signed_out
-from service.http.security import FRONT, SIGN_IN, check_same_site, key_ring
-from service.keys import KeyRing
+from service.http.origins import check_origin
+from service.http.security import FRONT, SIGN_IN, key_ring
+from service.sessions import cookie_name
 
 LAST_JOBS = 10
+FORM_BYTES = 4 << 10  # of the sign-in, which anyone may send
 
 router = APIRouter(include_in_schema=False)
 
@@ -80,24 +84,29 @@ async def sign_in_form(
 
 
 @router.post(SIGN_IN)
-async def sign_in(
-    request: Request,
-    key: Annotated[str, Form(max_length=200)],
-    wanted: Annotated[str, Form(alias="next", max_length=2000)] = FRONT,
-) -> Response:
+async def sign_in(request: Request) -> Response:
     """Where keys are off there is nothing to sign in to."""
-    check_same_site(request.headers)
+    check_origin(request.headers)
     context = context_of(request)
+    form = await read_form(request, limit_bytes=FORM_BYTES)
+    key, wanted = (form.get(name, [""])[0] for name in ("key", "next"))
     try:
-        ring: KeyRing | None = await context.call(key_ring, context.settings)
-        if ring is not None:
-            ring.owner_of(key)
+        session = await context.call(_new_session, context, key)
     except Unauthenticated as error:
         return _form(request, wanted, error.detail, 401)
-    return signed_in(request, key, wanted)
+    return RedirectResponse(own_path(wanted), 303) if session is None else signed_in(context.settings, session, wanted)
+
+
+def _new_session(context: Context, key: str) -> str | None:
+    """None where keys are off. Raises Unauthenticated, StoreUnavailable."""
+    ring = key_ring(context.settings)
+    return None if ring is None else context.sessions.begin(ring.known(key))
 
 
 @router.post("/ui/sign-out")
 async def sign_out(request: Request) -> Response:
-    check_same_site(request.headers)
-    return signed_out()
+    check_origin(request.headers)
+    context = context_of(request)
+    if session := request.cookies.get(cookie_name(context.settings)):
+        await context.call(context.sessions.end, session)
+    return signed_out(context.settings)

@@ -23,6 +23,8 @@ POLICY = (
 HEADERS = {
     "content-security-policy": POLICY,
     "cache-control": "no-store",
+    "cross-origin-opener-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
     "referrer-policy": "same-origin",  # with no-referrer a form's Origin is "null", which is refused
 }
 # What the navigation shows: address, words.

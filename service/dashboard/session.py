@@ -1,15 +1,14 @@
-"""Sign-in: a cookie that stands for an API key, and the form that sets it."""
+"""The cookie of a sign-in, and where the form leads."""
 
 from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from service.http.security import COOKIE, SIGN_IN
-
-LIFETIME_S = 30 * 86_400
+from jobs.settings import Settings
+from service.http.security import SIGN_IN
+from service.sessions import cookie_name
 
 
 def own_path(wanted: str) -> str:
@@ -19,21 +18,21 @@ def own_path(wanted: str) -> str:
     return wanted if is_ours else "/"
 
 
-def signed_in(request: Request, key: str, wanted: str) -> Response:
+def signed_in(settings: Settings, session: str, wanted: str) -> Response:
     """Sets the cookie and goes on."""
     reply = RedirectResponse(own_path(wanted), 303)
     reply.set_cookie(
-        COOKIE,
-        key,
-        max_age=LIFETIME_S,
+        cookie_name(settings),
+        session,
+        max_age=settings.session_ttl_s,
         httponly=True,
         samesite="strict",
-        secure=request.url.scheme == "https",
+        secure=settings.behind_tls,
     )
     return reply
 
 
-def signed_out() -> Response:
+def signed_out(settings: Settings) -> Response:
     reply = RedirectResponse(SIGN_IN, 303)
-    reply.delete_cookie(COOKIE, httponly=True, samesite="strict")
+    reply.delete_cookie(cookie_name(settings), httponly=True, samesite="strict", secure=settings.behind_tls)
     return reply

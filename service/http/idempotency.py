@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import secrets
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
@@ -17,6 +18,7 @@ from service.context import Context, context_of, owner_of
 from service.problems import InvalidHeader
 
 HOLD_S = 6.0  # how long a key stays taken after the process that held it died
+RELEASE_S = 0.25  # how often it is tried to let go of one while Redis does not answer
 MAX_LENGTH = 255
 
 
@@ -46,8 +48,46 @@ async def holding_key(request: Request) -> AsyncIterator[str | None]:
         yield key
     finally:
         renewal.cancel()
-        with suppress(StoreUnavailable):  # the hold then ends by itself
-            await context.call(context.ledger.release_key, owner, key, holder=holder)
+        if not await _is_released(context, owner, key, holder):
+            context.in_background(_release_later(context, owner, key, holder))
+
+
+async def _is_released(context: Context, owner: str, key: str, holder: str) -> bool:
+    """The breaker is passed by: what the caller does next depends on it."""
+    try:
+        await context.call_anyway(context.ledger.release_key, owner, key, holder=holder)
+    except StoreUnavailable:
+        return False
+    return True
+
+
+async def _release_later(context: Context, owner: str, key: str, holder: str) -> None:
+    """As soon as Redis is there again, or until the hold has ended by itself."""
+    until = time.monotonic() + HOLD_S
+    while time.monotonic() < until:
+        await asyncio.sleep(RELEASE_S)
+        if await _is_released(context, owner, key, holder):
+            return
+
+
+async def _renew(context: Context, owner: str, key: str, holder: str) -> None:
+    while True:
+        await asyncio.sleep(HOLD_S / 3)
+        with suppress(StoreUnavailable, IdempotencyKeyInUse):
+            await context.call(context.ledger.hold_key, owner, key, holder=holder, hold_s=HOLD_S)
+
+
+def bound_as(request: Request, key: str | None, contents: str = "") -> IdempotencyKey | None:
+    """The key with what stands for the request. `contents` stands for its body."""
+    if key is None:
+        return None
+    what = f"{request.method} {request.url.path} {contents}"
+    return IdempotencyKey(key, hashlib.sha256(what.encode()).hexdigest())
+
+
+def as_replay(reply: Response) -> Response:
+    reply.headers["idempotent-replayed"] = "true"
+    return reply
 
 
 def once(
@@ -59,25 +99,15 @@ def once(
 ) -> Response:
     """`act`, unless the same request with this key was answered before: then `again`. For worker threads.
 
-    `act` also returns what it was about, a job's or matrix's id, and `again` takes that. `contents` stands for the
-    body. Raises IdempotencyKeyReused.
+    `act` must be harmless where it is done twice: the key is bound afterwards. It also returns what it was about, a
+    job's or matrix's id, and `again` takes that. `contents` stands for the body. Raises IdempotencyKeyReused.
     """
-    if key is None:
+    bound = bound_as(request, key, contents)
+    if bound is None:
         return act()[0]
     ledger, owner = context_of(request).ledger, owner_of(request)
-    what = f"{request.method} {request.url.path} {contents}"
-    bound = IdempotencyKey(key, hashlib.sha256(what.encode()).hexdigest())
     if (subject := ledger.bound_job(owner, bound)) is not None:
-        reply = again(subject)
-        reply.headers["idempotent-replayed"] = "true"
-        return reply
+        return as_replay(again(subject))
     reply, subject = act()
     ledger.bind_key(owner, bound, subject)
     return reply
-
-
-async def _renew(context: Context, owner: str, key: str, holder: str) -> None:
-    while True:
-        await asyncio.sleep(HOLD_S / 3)
-        with suppress(StoreUnavailable, IdempotencyKeyInUse):
-            await context.call(context.ledger.hold_key, owner, key, holder=holder, hold_s=HOLD_S)

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import chain, islice
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -21,12 +20,13 @@ from jobs.formats.safetensors import safetensors_header
 from jobs.matrices.packed import PackedMatrix
 from kernels.model.numerics import DTypeName
 from service.context import Context
-from service.damage import damage_reported
 from service.http.conditions import none_match, range_applies
+from service.http.damage import damage_reported
 from service.http.negotiation import NPY, OCTETS, SAFETENSORS
 from service.http.ranges import parse_range
 
 WHOLE_BYTES = 1 << 20  # a representation up to this size is sent in one piece
+CHECKED_BYTES = 4 << 20  # of a larger one, that are held against their digests before the answer begins
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,13 @@ class StoredElements:
             if self.packed is not None:
                 yield self.packed.verified()[start:stop]
             else:
-                yield from context.store.chunks(self.id, matrix_bytes(self.dtype, self.shape), start, stop)
+                yield from context.store.chunks(self.id, matrix_bytes(self.dtype, self.shape), start, stop, grows=True)
+
+    def check(self, context: Context, start: int, stop: int) -> None:
+        """Reads what comes first, and keeps nothing of it. Raises MatrixNotFound, MatrixDamaged."""
+        if self.packed is None and start < stop:
+            for _ in self.chunks(context, start, min(stop, start + CHECKED_BYTES)):
+                pass
 
     def load(self, context: Context) -> Array:
         """All of it in memory. Raises MatrixNotFound, MatrixDamaged."""
@@ -76,6 +82,10 @@ class Representation:
     def headers(self) -> dict[str, str]:
         shape = ",".join(map(str, self.matrix.shape))
         return {"x-matmul-dtype": self.matrix.dtype, "x-matmul-shape": shape}
+
+    def check(self, context: Context, start: int, stop: int) -> None:
+        """Whether the first of those elements can be sent. Raises MatrixNotFound, MatrixDamaged."""
+        self.matrix.check(context, max(0, start - len(self.head)), stop - len(self.head))
 
     def pieces(self, context: Context, start: int, stop: int) -> Iterator[bytes | memoryview]:
         """The bytes from `start` to `stop`. Raises MatrixNotFound, MatrixDamaged."""
@@ -142,5 +152,5 @@ def send(context: Context, shown: Representation, asked: Conditions, headers: Ma
     pieces = iter(()) if asked.is_head else shown.pieces(context, start, stop)
     if asked.is_head or stop - start <= WHOLE_BYTES:
         return Response(b"".join(pieces), status, all_headers, shown.media_type)
-    first = list(islice(pieces, 2))  # read now, so that a missing or damaged matrix is still a proper answer
-    return _PiecewiseResponse(chain(first, pieces), status, all_headers, shown.media_type)
+    shown.check(context, start, stop)  # now, so that a missing or damaged matrix is still a proper answer
+    return _PiecewiseResponse(pieces, status, all_headers, shown.media_type)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ipaddress
 import time
-from urllib.parse import quote, urlsplit
+from typing import cast
+from urllib.parse import quote
 
 from starlette.datastructures import Headers
 from starlette.requests import cookie_parser
@@ -14,12 +15,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from jobs.errors import Forbidden, InvalidSettings, MatmulError, Unauthenticated
 from jobs.models import ANONYMOUS
 from jobs.settings import Settings
+from service.context import Context
+from service.http.origins import LOOPBACK_NAMES, HostWall, check_origin, origin_of
 from service.keys import KeyRing
 from service.problems import problem_response
+from service.sessions import cookie_name
 
-LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 SIGN_IN = "/ui/sign-in"
-COOKIE = "matmul_key"  # stands for an API key in a browser
 OPEN_PATHS = frozenset({"/livez", "/readyz", "/openapi.json", "/docs", SIGN_IN})  # these say nothing of anyone's work
 OPEN_PREFIXES = ("/problems/", "/ui/static/")
 FRONT, PAGES = "/", "/ui/"
@@ -59,7 +61,9 @@ class Gate:
     def __init__(self, app: ASGIApp, settings: Settings, keys: KeyRing | None) -> None:
         self._app = app
         self._keys = keys
-        self._hosts = frozenset(settings.allowed_hosts or (() if self._keys else LOOPBACK_NAMES))
+        hosts = settings.allowed_hosts or (() if self._keys else LOOPBACK_NAMES)
+        self._wall = HostWall(hosts) if hosts else None
+        self._cookie = cookie_name(settings)
         self._reload_at = 0.0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -67,54 +71,54 @@ class Gate:
             await self._app(scope, receive, send)
             return
         try:
-            scope["state"]["owner"] = self._admit(scope, Headers(scope=scope))
+            scope["state"]["owner"] = await self._admit(scope, Headers(scope=scope))
         except MatmulError as error:
             await _refusal(error, scope)(scope, receive, send)
             return
         await self._app(scope, receive, send)
 
-    def _admit(self, scope: Scope, headers: Headers) -> str:
-        """The owner of what this request makes. Raises Unauthenticated, Forbidden."""
-        if self._hosts:
-            self._check_host(headers)
+    async def _admit(self, scope: Scope, headers: Headers) -> str:
+        """The owner of what this request makes. Raises Unauthenticated, Forbidden, StoreUnavailable."""
+        if (origin := headers.get("origin")) is not None and origin != "null" and origin_of(origin) is None:
+            raise Forbidden("This Origin is no web page's; leave the header out.", field="Origin")
+        if self._wall is not None:
+            is_form = scope["path"].startswith(PAGES)  # these ask by themselves, and answer with a page
+            self._wall.check("GET" if is_form else scope["method"], headers)
         if self._keys is None:
             self._check_address(scope["server"])
             return ANONYMOUS
         if scope["path"] in OPEN_PATHS or scope["path"].startswith(OPEN_PREFIXES):
             return ANONYMOUS
         try:
-            return self._authenticate(self._keys, scope, headers)
+            return await self._authenticate(self._keys, scope, headers)
         except Unauthenticated:
             if scope["path"] != FRONT:
                 raise
             scope["state"]["is_stranger"] = True  # the front page asks who is there
             return ANONYMOUS
 
-    def _check_host(self, headers: Headers) -> None:
-        """Against web pages whose name was made to point here, and pages elsewhere that post here."""
-        if _host_name(headers.get("host", "")) not in self._hosts:
-            raise Forbidden("This server does not answer to that Host; see MATMUL_ALLOWED_HOSTS.", field="Host")
-        origin = headers.get("origin")
-        if origin is not None and _host_name(urlsplit(origin).netloc) not in self._hosts:
-            raise Forbidden("This server does not answer requests from that Origin.", field="Origin")
-
     def _check_address(self, server: tuple[str, int | None] | None) -> None:
         """The second wall: whatever the settings say, an open server answers on loopback and unix sockets only."""
         if server is not None and server[1] is not None and not is_loopback(server[0]):
             raise Forbidden("This server has no API keys, so it answers on loopback addresses only.")
 
-    def _authenticate(self, keys: KeyRing, scope: Scope, headers: Headers) -> str:
+    async def _authenticate(self, keys: KeyRing, scope: Scope, headers: Headers) -> str:
         if time.monotonic() > self._reload_at:
             keys.reload()
             self._reload_at = time.monotonic() + KEYS_RELOAD_S
         scheme, _, credentials = headers.get("authorization", "").partition(" ")
         key = credentials.strip() if scheme.lower() == "bearer" else headers.get("x-api-key")
-        if not key and (key := _cookie(headers)):
-            check_same_site(headers)
-            scope["state"]["signed_in"] = True
-        if not key:
+        if key:
+            return keys.owner_of(key)
+        if (session := cookie_parser(headers.get("cookie", "")).get(self._cookie)) is None:
             raise Unauthenticated
-        return keys.owner_of(key)
+        check_origin(headers)  # a cookie comes along whoever made the browser ask
+        context = cast(Context, scope["app"].state.context)
+        owner = await context.call(context.sessions.owner_of, session, keys)
+        if owner is None:
+            raise Unauthenticated("This sign-in has ended; sign in again.")
+        scope["state"]["signed_in"] = True
+        return owner
 
 
 def _refusal(error: MatmulError, scope: Scope) -> ASGIApp:
@@ -123,23 +127,3 @@ def _refusal(error: MatmulError, scope: Scope) -> ASGIApp:
         query = f"?{scope['query_string'].decode('latin-1')}" if scope["query_string"] else ""
         return RedirectResponse(f"{SIGN_IN}?next={quote(scope['path'] + query, safe='')}", 303)
     return problem_response(error, scope)
-
-
-def _cookie(headers: Headers) -> str | None:
-    """The API key that a browser was given at the sign-in."""
-    return cookie_parser(headers.get("cookie", "")).get(COOKIE)
-
-
-def check_same_site(headers: Headers) -> None:
-    """A cookie comes along whoever made the browser ask; only this server's own pages may. Raises Forbidden."""
-    site, origin = headers.get("sec-fetch-site"), headers.get("origin")
-    elsewhere = origin is not None and urlsplit(origin).netloc.lower() != headers.get("host", "").lower()
-    if elsewhere or site not in (None, "none", "same-origin"):
-        raise Forbidden("This server does not answer requests that another site's page makes.", field="Origin")
-
-
-def _host_name(netloc: str) -> str:
-    """A Host header without its port, in lower case; an IPv6 address without its brackets."""
-    if netloc.startswith("["):
-        return netloc[1:].partition("]")[0].lower()
-    return netloc.partition(":")[0].lower()

@@ -10,30 +10,26 @@ import hashlib
 import importlib.util
 import os
 import shutil
-import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from threading import Event, Thread
-from types import FrameType
 from typing import IO
 
 from pydantic import ValidationError
 
 from jobs.disk import tmpfs_bytes
 from jobs.errors import InvalidSettings
-from jobs.redis.embedded import EmbeddedServer, EmbeddedServerError, free_port
+from jobs.redis.embedded import EmbeddedServer, EmbeddedServerError
 from jobs.settings import Settings
+from service.local.api import ApiProcesses
 from service.local.first_product import Announcer, ServiceClient
 from service.local.keys import LocalKey, local_key
 from service.local.supervisor import ChildProcess, ServicePart, Supervisor
 
 SHARED_MEMORY = Path("/dev/shm")
-TICK_S = 0.1
 STOP_TIMEOUT_S = 30.0  # a worker may finish the product it is at
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class CannotStartError(RuntimeError):
@@ -50,23 +46,6 @@ def gpu_count() -> int:
         listed = subprocess.run([smi, "-L"], capture_output=True, text=True, timeout=60, check=False)
         return listed.stdout.count("GPU ") if listed.returncode == 0 else 0
     return len(list(Path("/dev").glob("nvidia[0-9]*")))
-
-
-def take_port(settings: Settings) -> int:
-    """The port to bind: the one set, or a free one for 0."""
-    if settings.port == 0:
-        return free_port()
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    with socket.socket(family) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((settings.host, settings.port))
-        except OSError as error:
-            raise CannotStartError(
-                f"{settings.host} port {settings.port} cannot be used ({error.strerror}); "
-                f"stop what uses it, or choose another: MATMUL_PORT={settings.port + 1} make run"
-            ) from None
-    return settings.port
 
 
 def url_of(host: str, port: int) -> str:
@@ -114,53 +93,58 @@ def child_environment(matrices: Path, port: int, redis: EmbeddedServer | None, k
     }
 
 
-def stages(redis: EmbeddedServer | None, gpus: int, environment: Mapping[str, str]) -> list[dict[str, ServicePart]]:
+def stages(
+    redis: EmbeddedServer | None, gpus: int, api: ApiProcesses, environment: Mapping[str, str]
+) -> list[Mapping[str, ServicePart]]:
     """In the order of starting. A caller's own Redis is not ours to start."""
     devices = [*(f"gpu:{index}" for index in range(gpus)), "cpu"]
-    python = [sys.executable, "-m"]
-    workers: dict[str, ServicePart] = {
-        device: ChildProcess(device, [*python, "worker", "--device", device], environment) for device in devices
-    }
-    api: dict[str, ServicePart] = {"api": ChildProcess("api", [*python, "service"], environment)}
-    return [{"valkey": redis} if redis else {}, workers, api]
+    worker = [sys.executable, "-m", "worker", "--device"]
+    workers = {device: ChildProcess(device, [*worker, device], environment) for device in devices}
+    return [{"valkey": redis} if redis else {}, workers, api.parts(environment, names_lines=True)]
+
+
+def metrics_dir(state: Path) -> Path:
+    """Empty: what is counted for /metrics begins anew at each start."""
+    made = state / "metrics"
+    shutil.rmtree(made, ignore_errors=True)
+    made.mkdir()
+    return made
+
+
+def compiling_ahead(gpus: int, environment: Mapping[str, str]) -> ServicePart | None:
+    """What fills the cache of kernels beside the service (docs/decisions/0024-compiled-ahead.md)."""
+    command = [sys.executable, "-m", "worker.cuda.ahead"]
+    return ChildProcess("kernels", command, environment) if gpus else None
 
 
 def serve(settings: Settings) -> int:
-    """Runs until a signal; the exit status. Raises CannotStartError, EmbeddedServerError."""
+    """Runs until a signal; the exit status. Raises CannotStartError, EmbeddedServerError, InvalidSettings."""
     state = settings.state_dir.absolute()
     with lock(state):
-        port = take_port(settings)
         key = local_key(settings, state)
+        api = ApiProcesses(settings, metrics_dir(state))
         has_own_redis = settings.model_fields_set & {"redis_url", "redis_url_file"}
         redis = None if has_own_redis else EmbeddedServer(state / "valkey")
         gpus = gpu_count()
-        environment = child_environment(store_dir(settings, state, gpus), port, redis, key)
-        parts = stages(redis, gpus, environment)
-        supervisor = Supervisor(parts, stop_timeout_s=STOP_TIMEOUT_S)
+        environment = child_environment(store_dir(settings, state, gpus), api.port, redis, key)
+        parts = stages(redis, gpus, api, environment)
+        ahead = compiling_ahead(gpus, environment)
+        supervisor = Supervisor(parts, stop_timeout_s=STOP_TIMEOUT_S, once=ahead)
         print(f"Starting {', '.join(name for stage in parts for name in stage)}", flush=True)
-        api = ServiceClient(url_of(settings.host, port), key.value if key else None)
-        announcer = Announcer(api, state, workers=len(parts[1]), shows_key=key is not None and key.is_for_callers)
-        return supervise(supervisor, announcer)
+        client = ServiceClient(url_of(settings.host, api.port), key.value if key else None)
+        announcer = Announcer(client, state, workers=len(parts[1]), shows_key=key is not None and key.is_for_callers)
+        return supervise(supervisor, api, announcer)
 
 
-def supervise(supervisor: Supervisor, announcer: Announcer) -> int:
+def supervise(supervisor: Supervisor, api: ApiProcesses, announcer: Announcer) -> int:
     """Keeps everything running until a signal, or until the first product fails; then stops it."""
     asked = Event()
-
-    def on_signal(_number: int, _frame: FrameType | None) -> None:
-        if asked.is_set():
-            supervisor.kill()
-        asked.set()
-
-    for number in SIGNALS:
-        signal.signal(number, on_signal)
+    Thread(target=announcer.run, args=(asked,), daemon=True).start()
     try:
-        supervisor.start()
-        Thread(target=announcer.run, args=(asked,), daemon=True).start()
-        while not asked.wait(TICK_S):
-            supervisor.tick()
+        supervisor.run(asked)
     finally:
         print("Stopping: the API, then the workers, then Valkey. Ctrl-C again kills them.", flush=True)
+        api.close()
         supervisor.stop()
     return 1 if announcer.failed else 0
 

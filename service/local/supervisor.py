@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from threading import Thread
+from threading import Event, Thread
+from types import FrameType
 from typing import IO, Protocol
 
 from service.local.guard import Guard, kill_groups
 
 FIRST_DELAY_S, MAX_DELAY_S = 0.5, 15.0  # before a part that died starts again; doubles with each death in a row
 STEADY_S = 30.0  # a part that ran this long is taken to be well again
+TICK_S = 0.1
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+Say = Callable[[str, str], None]  # takes the name of a part, and a line about it
 
 
 class ServicePart(Protocol):
@@ -37,10 +43,22 @@ def say(name: str, line: str) -> None:
 
 
 class ChildProcess:
-    """A process in a session of its own, so that the terminal's Ctrl-C reaches only the launcher."""
+    """A process in a session of its own, so that the terminal's Ctrl-C reaches only the launcher.
 
-    def __init__(self, name: str, command: Sequence[str], environment: Mapping[str, str]) -> None:
+    `inherited` are descriptors that stay open in it. With `names_lines` what it prints comes out behind its name.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        *,
+        inherited: Sequence[int] = (),
+        names_lines: bool = True,
+    ) -> None:
         self._name, self._command, self._environment = name, command, environment
+        self._inherited, self._names_lines = inherited, names_lines
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -57,12 +75,13 @@ class ChildProcess:
             self._command,
             env=dict(self._environment),
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
+            stdout=subprocess.PIPE if self._names_lines else None,
+            stderr=subprocess.STDOUT if self._names_lines else None,
+            pass_fds=self._inherited,
             start_new_session=True,
         )
-        assert self._process.stdout is not None
-        Thread(target=self._relay, args=(self._process.stdout,), daemon=True).start()
+        if self._process.stdout is not None:
+            Thread(target=self._relay, args=(self._process.stdout,), daemon=True).start()
 
     def _relay(self, lines: IO[bytes]) -> None:
         with lines:
@@ -87,6 +106,7 @@ class _Kept:
 
     name: str
     part: ServicePart
+    say: Say
     started_at: float = 0.0
     delay_s: float = FIRST_DELAY_S
     due_at: float | None = None
@@ -95,58 +115,77 @@ class _Kept:
         self.part.start()
         self.started_at, self.due_at = time.monotonic(), None
 
-    def look_after(self, now: float) -> bool:
-        """Starts it again when it died and its delay is over; whether it was started."""
+    def look_after(self, now: float) -> None:
+        """Starts it again when it died and its delay is over."""
         if self.part.running:
             if now - self.started_at > STEADY_S:
                 self.delay_s = FIRST_DELAY_S
         elif self.due_at is None:
             self.part.stop(0)  # its own children would go on without it
-            say(self.name, f"ended unexpectedly; starting again in {self.delay_s:g} s")
+            self.say(self.name, f"ended unexpectedly; starting again in {self.delay_s:g} s")
             self.due_at, self.delay_s = now + self.delay_s, min(2 * self.delay_s, MAX_DELAY_S)
         elif now >= self.due_at:
-            return self._restart()
-        return False
+            self._restart()
 
-    def _restart(self) -> bool:
+    def _restart(self) -> None:
         try:
             self.start()
         except (OSError, RuntimeError) as error:
-            say(self.name, str(error))
+            self.say(self.name, str(error))
             self.due_at = None
-            return False
-        return True
 
 
 class Supervisor:
-    """Stages start in order and stop in reverse; the parts of a stage, by name, stop at the same time."""
+    """Stages start in order and stop in reverse; the parts of a stage, by name, stop at the same time. `once` starts
+    after all stages and may end by itself; it is ended first, without waiting for it."""
 
-    def __init__(self, stages: Sequence[Mapping[str, ServicePart]], *, stop_timeout_s: float) -> None:
-        self._stages = [[_Kept(name, part) for name, part in stage.items()] for stage in stages]
+    def __init__(
+        self,
+        stages: Sequence[Mapping[str, ServicePart]],
+        *,
+        stop_timeout_s: float,
+        once: ServicePart | None = None,
+        say: Say = say,
+    ) -> None:
+        self._stages = [[_Kept(name, part, say) for name, part in stage.items()] for stage in stages]
+        self._once = once
         self._stop_timeout_s = stop_timeout_s
         self._guard = Guard()
+        self._watched: list[int] = []
 
     def _all(self) -> Iterator[_Kept]:
         return (kept for stage in self._stages for kept in stage)
 
     def _groups(self) -> list[int]:
-        return [kept.part.pid for kept in self._all() if kept.part.running]
+        parts = [*(kept.part for kept in self._all()), *([self._once] if self._once else ())]
+        return [part.pid for part in parts if part.running]
+
+    def _watch(self) -> None:
+        groups = self._groups()
+        if groups != self._watched or not self._guard.running:
+            self._guard.watch(groups)
+            self._watched = groups
 
     def start(self) -> None:
         """Raises what a part's start raises."""
         for kept in self._all():
             kept.start()
-            self._guard.watch(self._groups())
+            self._watch()
+        if self._once is not None:
+            self._once.start()
+            self._watch()
 
     def tick(self) -> None:
         """To be called often: starts again what died."""
         now = time.monotonic()
-        changes = [kept.look_after(now) for kept in self._all()]
-        if any(changes) or not self._guard.running:
-            self._guard.watch(self._groups())
+        for kept in self._all():
+            kept.look_after(now)
+        self._watch()
 
     def stop(self) -> None:
         """The last stage first. What does not end within the timeout is killed; no process is left."""
+        if self._once is not None:
+            self._once.stop(0)
         for stage in reversed(self._stages):
             with ThreadPoolExecutor() as pool:
                 list(pool.map(lambda kept: kept.part.stop(self._stop_timeout_s), stage))
@@ -155,3 +194,18 @@ class Supervisor:
     def kill(self) -> None:
         """SIGKILL to everything at once; a `stop` under way then returns."""
         kill_groups(self._groups())
+
+    def run(self, stop: Event) -> None:
+        """Starts everything and keeps it running until `stop` is set, or one of SIGNALS comes. A second signal kills
+        what a `stop` under way waits for. For the main thread."""
+
+        def on_signal(_number: int, _frame: FrameType | None) -> None:
+            if stop.is_set():
+                self.kill()
+            stop.set()
+
+        for number in SIGNALS:
+            signal.signal(number, on_signal)
+        self.start()
+        while not stop.wait(TICK_S):
+            self.tick()

@@ -64,10 +64,14 @@ async def list_presets(request: Request) -> Response:
 async def submit_benchmark(request: Request, query: Annotated[NewBenchmarkQuery, Query()]) -> Response:
     context = context_of(request)
     if query.dry_run:
-        told = await context.call(dry_run, context, await _body(request))
+        body = await _body(request)
+        async with context.plans:
+            told = await context.call(dry_run, context, body)
         return Response(told.model_dump_json(), 200, {"cache-control": "no-store"}, JSON)
     async with holding_key(request) as key:
-        receipt = await context.call(submit, context, owner_of(request), key, await _body(request))
+        body = await _body(request)
+        async with context.plans:
+            receipt = await context.call(submit, context, owner_of(request), key, body)
     extra = {"idempotent-replayed": "true"} if receipt.replayed else {}
     return pending_reply(receipt.job.record, extra)
 

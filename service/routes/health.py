@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import orjson
 from fastapi import APIRouter, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
 from jobs.errors import NoWorkers
+from jobs.fleet.workers import WorkerInfo
 from service.context import Context, context_of
 from service.http.negotiation import JSON
 from service.ledger_metrics import LedgerCollector
@@ -23,10 +26,16 @@ async def live() -> Response:
 @router.get("/readyz", **manual.READYZ)
 async def ready(request: Request) -> Response:
     context = context_of(request)
-    workers = await context.call(context.registry.live)
+    workers = await context.call(_checked, context)
     if not workers:
         raise NoWorkers
     return Response(orjson.dumps({"status": "ok", "workers": len(workers)}), media_type=JSON)
+
+
+def _checked(context: Context) -> Sequence[WorkerInfo]:
+    """The live workers. Raises StoreUnavailable, also where no matrix could be stored."""
+    context.store.check_ready()
+    return context.registry.live()
 
 
 @router.get("/metrics", **manual.METRICS)
@@ -39,4 +48,4 @@ def _figures(context: Context) -> bytes:
     """What was counted here, then what the ledger says now. Raises StoreUnavailable."""
     of_ledger = CollectorRegistry()
     of_ledger.register(LedgerCollector(context))
-    return generate_latest(context.metrics.registry) + generate_latest(of_ledger)
+    return context.metrics.text() + generate_latest(of_ledger)

@@ -19,12 +19,12 @@ from jobs.models import Job, JobKind, JobRecord, KernelChoice, product_id
 from jobs.states import JobState
 from service.context import Context, context_of, owner_of
 from service.http.conditions import none_match
-from service.http.idempotency import holding_key, once
+from service.http.idempotency import as_replay, bound_as, holding_key, once
 from service.http.negotiation import FILE_OFFERS, JSON
 from service.http.representations import Conditions
 from service.http.waiting import applied, first_reply, wait_of
 from service.openapi.manual import jobs as manual
-from service.submit.product import check_operands
+from service.submit.redrive import redrive
 from service.submit.replies import job_location, pending_reply, product_reply, product_type, record_json
 
 router = APIRouter(prefix="/v1/jobs")
@@ -142,16 +142,10 @@ def _cancelled_reply(job: Job, status: int) -> Response:
 async def retry_job(request: Request, job_id: manual.JobId) -> Response:
     context, owner = context_of(request), owner_of(request)
 
-    def retry() -> tuple[Response, str]:
-        check_operands(context, context.ledger.get(job_id, owner=owner))
-        job, _ = context.ledger.redrive(job_id, owner=owner)
-        return pending_reply(job.record), job_id
-
-    def again(first: str) -> Response:
-        return pending_reply(context.ledger.get(first, owner=owner).record)
-
     async with holding_key(request) as key:
-        return await context.call(once, request, key, "", retry, again)
+        job, is_replay = await context.call(redrive, context, job_id, owner, bound_as(request, key))
+    reply = pending_reply(job.record)
+    return as_replay(reply) if is_replay else reply
 
 
 @router.delete("/{job_id}", **manual.DELETE)

@@ -8,6 +8,7 @@ from jobs.ledger.codec import JobEnd
 from jobs.models import new_id
 from service.bodies.body import Body
 from service.bodies.json import JsonReader
+from service.bodies.leaving import unless_gone
 from service.bodies.matmul_multipart import MULTIPART, MultipartReader
 from service.bodies.reader import MatmulInput, Reader, media_type_of, unsupported
 from service.bodies.receive import receive
@@ -40,9 +41,9 @@ async def multiply(request: Request) -> Response:
         with context.hub.watch(job_id, answers_only=True) as watch:
             receipt = await _submit(request, context, job_id, key, wait)
             if not receipt.replayed:
-                return await _answer(request, context, receipt, watch, wait)
+                return await _answer(request, context, receipt, watch, wait, key)
         with context.hub.watch(receipt.job.id, ends_only=True) as watch:
-            return await _answer(request, context, receipt, watch, wait)
+            return await _answer(request, context, receipt, watch, wait, key)
 
 
 async def _submit(request: Request, context: Context, job_id: str, key: str | None, wait: Wait) -> Receipt:
@@ -52,7 +53,7 @@ async def _submit(request: Request, context: Context, job_id: str, key: str | No
     if media_type not in ACCEPTED_TYPES:
         raise unsupported(media_type, ACCEPTED_TYPES)
     limit_bytes = settings.max_json_bytes if media_type == JSON else settings.max_body_bytes
-    body = Body(request.scope, request.receive, limit_bytes=limit_bytes)
+    body = Body(request.scope, request.receive, limit_bytes=limit_bytes, memory=context.bodies)
     uploads = UploadSet(
         context.store,
         lambda: UploadOwner(owner, settings.product_ttl_s, name=new_id("op")),
@@ -80,8 +81,10 @@ def _reader(
     )
 
 
-async def _answer(request: Request, context: Context, receipt: Receipt, watch: Watch, wait: Wait) -> Response:
-    """The product, or 202 where it is not there in time."""
+async def _answer(
+    request: Request, context: Context, receipt: Receipt, watch: Watch, wait: Wait, key: str | None
+) -> Response:
+    """The product, or 202 where it is not there in time. Raises ClientGone where the client left with its key."""
     job_id, owner = receipt.job.id, owner_of(request)
     extra = applied(wait) | ({"idempotent-replayed": "true"} if receipt.replayed else {})
 
@@ -97,5 +100,6 @@ async def _answer(request: Request, context: Context, receipt: Receipt, watch: W
 
     reply = await context.call(look) if receipt.replayed else None  # it may have ended before anyone watched
     if reply is None:
-        reply = await first_reply(context, watch, wait.seconds, look, answered)
+        waiting = first_reply(context, watch, wait.seconds, look, answered)
+        reply = await (waiting if key is None else unless_gone(request, waiting))
     return pending_reply(receipt.job.record, extra) if reply is None else reply

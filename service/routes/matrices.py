@@ -47,7 +47,7 @@ async def _upload(request: Request, expected_id: str | None, key: str | None) ->
     if media_type not in ACCEPTED_TYPES:
         raise unsupported(media_type, ACCEPTED_TYPES)
     limit_bytes = settings.max_json_bytes if media_type == JSON else settings.max_body_bytes
-    body = Body(request.scope, request.receive, limit_bytes=limit_bytes)
+    body = Body(request.scope, request.receive, limit_bytes=limit_bytes, memory=context.bodies)
     uploads = UploadSet(
         context.store,
         lambda: UploadOwner(owner, ttl_s, expected_id=expected_id),

@@ -11,7 +11,9 @@ from typing import Any, ClassVar, Literal
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from jobs.errors import MalformedBody, MatmulError
+from jobs.matrices.indexed_store import UPLOAD_LEASE_S
 from jobs.settings import Settings
+from service.envelope import SECURITY_HEADERS
 from service.problems import (
     HeadersTooLarge,
     MalformedRequest,
@@ -19,20 +21,23 @@ from service.problems import (
     TooManyConnections,
     problem_response,
 )
+from service.process_share import ALONE, Share
 from service.server.large_bodies import LargeBodyProtocol
+from service.server.sending import Unsent
 
 MAX_HEAD_BYTES = 64 << 10  # request line and headers
 MAX_HEADERS = 200
-MIN_BYTES = 1 << 10  # of a body within one receive timeout; a slower one is not waited for
+MIN_BYTES = 1 << 10  # of a body within one receive timeout; more where its length says that it would take too long
 FREE_CHUNKS, CHUNK_MEAN_BYTES = 16_384, 512  # chunks of a body, beyond which their mean size must not be smaller
 DISCARD_BYTES = 16 << 20  # of a body that was answered before its end; more is cut off
-MAX_CONNECTIONS = 4096
+MAX_CONNECTIONS = 4096  # over all API processes
 
 
 class LimitedProtocol(LargeBodyProtocol):
     """uvicorn's httptools protocol with limits."""
 
     receive_timeout_s: ClassVar[float]  # see `protocol_class`
+    max_connections: ClassVar[int]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -40,6 +45,7 @@ class LimitedProtocol(LargeBodyProtocol):
         self._stage_at = self._heard_at = self._window_at = self.loop.time()  # when it began; the last bytes came; …
         self._window_bytes = 0  # … bytes are counted since
         self._head_bytes = self._body_bytes = self._chunks = self._discarded_bytes = 0
+        self._min_bytes = MIN_BYTES  # of this body, within one receive timeout
         self._refusal: MatmulError | None = None
         self._timer: asyncio.TimerHandle | None = None
 
@@ -47,7 +53,7 @@ class LimitedProtocol(LargeBodyProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._look_again_in(self.receive_timeout_s)
-        if len(self.connections) > MAX_CONNECTIONS:
+        if len(self.connections) > self.max_connections:
             self._refuse(TooManyConnections())
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -67,6 +73,8 @@ class LimitedProtocol(LargeBodyProtocol):
     # ---- what the parser calls; an error raised here reaches `send_400_response` ----
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        if self._is_replayed:
+            return
         self._stage, self._stage_at = "head", self._heard_at
         self._head_bytes = 0
         if self._timer is None:
@@ -78,7 +86,8 @@ class LimitedProtocol(LargeBodyProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         super().on_header(name, value)
-        self._count_head(len(name) + len(value))
+        if not self._is_replayed:
+            self._count_head(len(name) + len(value))
 
     def _count_head(self, size: int) -> None:
         """On top of what `data_received` counts: a whole head may come in one piece, with a body behind it."""
@@ -88,7 +97,10 @@ class LimitedProtocol(LargeBodyProtocol):
 
     def on_headers_complete(self) -> None:
         super().on_headers_complete()
+        if self._is_replayed:
+            return
         self._stage, self._window_at = "body", self._heard_at
+        self._min_bytes = max(MIN_BYTES, int(self.declared_bytes * self.receive_timeout_s / UPLOAD_LEASE_S))
         self._window_bytes = self._body_bytes = self._chunks = self._discarded_bytes = 0
 
     def on_chunk_header(self) -> None:
@@ -106,7 +118,7 @@ class LimitedProtocol(LargeBodyProtocol):
 
     def on_message_complete(self) -> None:
         super().on_message_complete()
-        if self._left_bytes:
+        if self._left_bytes or self._chunks_follow:
             return
         self._stage = "idle"
         if self.cycle.response_complete and not self.transport.is_closing():
@@ -120,20 +132,29 @@ class LimitedProtocol(LargeBodyProtocol):
         self._timer = self.loop.call_later(seconds, self._look)
 
     def _look(self) -> None:
+        """Ends what takes too long, and says when to look again. A connection that idles between requests has a timer
+        of uvicorn's, and one that is closed has nothing to wait for once all is sent."""
         self._timer = None
-        left_s = self._patience_s()
-        if self.transport.is_closing() or left_s is None:
+        now = self.loop.time()
+        sending_left_s = self.sending_left_s(now)
+        if sending_left_s == 0:
+            self.transport.abort()  # `close` would wait until all is sent
             return
-        if left_s > 0:
-            self._look_again_in(left_s)
-        elif self._stage == "idle":
+        coming_left_s = None if self.transport.is_closing() or self._last_words else self._patience_s(now)
+        if coming_left_s is not None and coming_left_s <= 0:
+            self._give_up()
+        lefts = [left_s for left_s in (sending_left_s, coming_left_s) if left_s is not None and left_s > 0]
+        if lefts or self.is_answering or self.transport.get_write_buffer_size():
+            self._look_again_in(min(lefts, default=min(self.receive_timeout_s, self.send_timeout_s)))
+
+    def _give_up(self) -> None:
+        if self._stage == "idle":
             self.transport.close()
         else:
-            self._refuse(RequestTimedOut(f"The request's {self._stage} did not arrive in time."))
+            self._refuse(RequestTimedOut(f"The request's {self._stage} did not arrive in time; send it again."))
 
-    def _patience_s(self) -> float | None:
+    def _patience_s(self, now: float) -> float | None:
         """How much longer to wait for the client; None where it is not the client's turn."""
-        now = self.loop.time()
         if self._stage == "body":
             return self._body_patience_s(now)
         if self._stage == "head" or self.cycle is None:
@@ -144,7 +165,7 @@ class LimitedProtocol(LargeBodyProtocol):
         if self.flow.read_paused:  # it is this side that does not read
             self._heard_at = self._window_at = now
         elif now - self._window_at >= self.receive_timeout_s:
-            if self._window_bytes < MIN_BYTES:
+            if self._window_bytes < self._min_bytes:
                 return 0.0
             self._window_at, self._window_bytes = now, 0
         return min(self._heard_at, self._window_at) + self.receive_timeout_s - now
@@ -158,16 +179,9 @@ class LimitedProtocol(LargeBodyProtocol):
         self._refuse(self._refusal or MalformedRequest())
 
     def _refuse(self, error: MatmulError) -> None:
-        """Answers, unless another answer is under way, and closes the connection."""
-        if self.transport.is_closing():
-            return
-        is_answering = self.cycle is not None and not self.cycle.response_complete
-        if is_answering:
-            self.cycle.disconnected = True  # the application stops reading, and its answer goes nowhere
-            self.cycle.message_event.set()
-        if not is_answering or (self._stage == "body" and not self.cycle.response_started):
-            self.transport.write(_raw_response(error))
-        self.transport.close()
+        """Answers in the place of the request that is coming in, and closes the connection."""
+        if not self.transport.is_closing() and self._last_words is None:
+            self.end_with(_raw_response(error), self.cycle if self._stage == "body" else None)
 
 
 def _head_too_large() -> HeadersTooLarge:
@@ -178,12 +192,18 @@ def _head_too_large() -> HeadersTooLarge:
 
 def _raw_response(error: MatmulError) -> bytes:
     """The problem document as bytes on the wire: no application is there to send it."""
-    scope = {"path": "/", "state": {"request_id": secrets.token_hex(8)}}
-    response = problem_response(error, scope, {"connection": "close"})
-    headers = [name + b": " + value for name, value in response.raw_headers]
+    scope: dict[str, Any] = {"path": "/", "state": {"request_id": secrets.token_hex(8)}}
+    response = problem_response(error, scope, {"connection": "close", "x-request-id": scope["state"]["request_id"]})
+    headers = [name + b": " + value for name, value in [*response.raw_headers, *SECURITY_HEADERS]]
     return STATUS_LINE[response.status_code] + b"\r\n".join([*headers, b"", bytes(response.body)])
 
 
-def protocol_class(settings: Settings) -> type[asyncio.Protocol]:
+def protocol_class(settings: Settings, share: Share = ALONE) -> type[asyncio.Protocol]:
     """What uvicorn's `http` setting takes."""
-    return type("Protocol", (LimitedProtocol,), {"receive_timeout_s": settings.receive_timeout_s})
+    limits = {
+        "receive_timeout_s": settings.receive_timeout_s,
+        "send_timeout_s": settings.send_timeout_s,
+        "max_connections": share.of(MAX_CONNECTIONS),
+        "unsent": Unsent(),
+    }
+    return type("Protocol", (LimitedProtocol,), limits)

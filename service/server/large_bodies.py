@@ -7,49 +7,83 @@ from __future__ import annotations
 from typing import Any
 
 import httptools
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from service.server.sending import SendingProtocol
 
 LARGE_BYTES = 1 << 20  # a smaller body stays with the parser
+CHUNKED_HEAD = b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
-class LargeBodyProtocol(HttpToolsProtocol):
+class LargeBodyProtocol(SendingProtocol):
     """Once a head is parsed its body, of declared length, may pass here; a fresh parser reads what follows it."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._left_bytes = 0  # of a body that passes here; 0 where the parser is at work
+        self._chunks_follow = False  # a chunked body comes that the parser stopped before
+        self._is_replayed = False  # the head that the parser reads is not the client's
 
     def data_received(self, data: bytes) -> None:
         self._unset_keepalive_if_required()
-        if self._left_bytes:
-            self._pass(data)
-            return
+        rest: bytes | None = data
+        while rest and self._last_words is None and not self.transport.is_closing():
+            rest = self._pass(rest) if self._left_bytes else self._parse(rest)
+
+    def _parse(self, data: bytes) -> bytes | None:
+        """What the parser left of it."""
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:  # no other protocol is spoken here: on with HTTP
-            self._read_on(data[upgrade.args[0] :])
+            self._take_new_parser()
+            return data[upgrade.args[0] :]
         except httptools.HttpParserError as error:
             self.send_400_response(str(error))
+        return None
 
-    def _pass(self, data: bytes) -> None:
+    def _pass(self, data: bytes) -> bytes | None:
+        """What follows the body."""
         piece = data if len(data) <= self._left_bytes else data[: self._left_bytes]
         self.on_body(piece)
-        if not self._left_bytes:
-            self.on_message_complete()
-            self._read_on(data[len(piece) :])
+        if self._left_bytes:
+            return None
+        self.on_message_complete()
+        self._take_new_parser()
+        return data[len(piece) :]
 
-    def _read_on(self, data: bytes) -> None:
-        """With a parser that knows nothing of what came before."""
+    def _take_new_parser(self) -> None:
+        """One that knows nothing of what came before, but that chunks follow, where they do."""
         self.parser = httptools.HttpRequestParser(self)
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn has it
-        if data:
-            self.data_received(data)
+        if self._chunks_follow:
+            self._chunks_follow, self._is_replayed = False, True
+            self.parser.feed_data(CHUNKED_HEAD)
+            self._is_replayed = False
+
+    def on_message_begin(self) -> None:
+        if not self._is_replayed:
+            super().on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        if not self._is_replayed:
+            super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if not self._is_replayed:
+            super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
+        if self._is_replayed:
+            return
         super().on_headers_complete()
-        lengths = [int(value) for name, value in self.headers if name == b"content-length"]  # the parser checked it
-        length = lengths[0] if lengths else 0
-        self._left_bytes = length if length >= LARGE_BYTES or self.parser.should_upgrade() else 0
+        length = self.declared_bytes
+        is_upgrade = self.parser.should_upgrade()
+        self._left_bytes = length if length >= LARGE_BYTES or is_upgrade else 0
+        self._chunks_follow = is_upgrade and any(name == b"transfer-encoding" for name, _ in self.headers)
+
+    @property
+    def declared_bytes(self) -> int:
+        """The request's Content-Length, which the parser checked; 0 without one."""
+        return next((int(value) for name, value in self.headers if name == b"content-length"), 0)
 
     def on_body(self, body: bytes) -> None:
         self._left_bytes -= min(self._left_bytes, len(body))
@@ -59,5 +93,7 @@ class LargeBodyProtocol(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        if not self._left_bytes:  # else it is the parser, which takes an Upgrade for the end
+        if (
+            not self._left_bytes and not self._chunks_follow
+        ):  # else it is the parser, which takes an Upgrade for the end
             super().on_message_complete()

@@ -1,7 +1,9 @@
-"""The HTTP server: uvicorn in one process, with our limits, on the address that the settings name."""
+"""The HTTP server: uvicorn with our limits, in one process of as many as answer on the same sockets."""
 
 from __future__ import annotations
 
+import asyncio
+import resource
 import socket
 
 import uvicorn
@@ -10,34 +12,56 @@ from fastapi import FastAPI
 from jobs.matrices.factory import make_matrix_store
 from jobs.settings import Settings
 from service.app import create_app
+from service.process_share import ALONE, Share
+from service.server.accepting import Acceptor, ConnectionCounts, OpenConnections
+from service.server.addresses import Addresses
 from service.server.deadlines import protocol_class
 
 KEEP_ALIVE_S = 30  # how long a connection may idle between requests
 SHUTDOWN_S = 10  # for answers under way
-BACKLOG = 2048
 
 
 class Server(uvicorn.Server):
-    """Sends those who wait for a job home first, so that stopping does not wait for them."""
+    """Answers on these addresses. When it stops, it sends those who wait for a job home first: stopping does not wait
+    for them."""
 
-    def __init__(self, config: uvicorn.Config, app: FastAPI) -> None:
+    def __init__(self, config: uvicorn.Config, app: FastAPI, addresses: Addresses, counts: ConnectionCounts) -> None:
         super().__init__(config)
-        self._app = app
+        self._app, self._addresses, self._counts = app, addresses, counts
+        self._acceptor: Acceptor | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets=[])  # all but listening, which uvicorn would leave to the first who looks
+        self.server_state.connections = OpenConnections(self._counts)
+        await self._counts.all_there()
+        self._acceptor = Acceptor(self._addresses.sockets, self._counts, self._make_protocol)
+
+    @property
+    def listening(self) -> bool:
+        return self._acceptor is not None
+
+    def _make_protocol(self) -> asyncio.Protocol:
+        return self.config.http_protocol_class(  # type: ignore[call-arg]
+            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        if self._acceptor is not None:
+            await self._acceptor.close()
+        self._addresses.close()
         self._app.state.context.hub.close()
-        await super().shutdown(sockets)
+        await super().shutdown()
 
 
-def make_server(settings: Settings) -> Server:
+def make_server(
+    settings: Settings, addresses: Addresses, counts: ConnectionCounts | None = None, share: Share = ALONE
+) -> Server:
     """Raises InvalidSettings."""
     make_matrix_store(settings)  # what is wrong with its place is one sentence here, and a traceback once uvicorn runs
-    app = create_app(settings)
+    app = create_app(settings, share)
     config = uvicorn.Config(
         app,
-        host=settings.host,
-        port=settings.port,
-        http=protocol_class(settings),
+        http=protocol_class(settings, share),
         loop="uvloop",
         ws="none",
         lifespan="on",
@@ -45,8 +69,25 @@ def make_server(settings: Settings) -> Server:
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        backlog=BACKLOG,
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=SHUTDOWN_S,
     )
-    return Server(config, app)
+    return Server(config, app, addresses, counts or ConnectionCounts.alone())
+
+
+def _allow_connections() -> None:
+    """As many open files as the system lets this process have: each connection is one."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def serve(
+    settings: Settings, addresses: Addresses, counts: ConnectionCounts | None = None, share: Share = ALONE
+) -> None:
+    """Until SIGTERM or SIGINT, and then until the answers under way are sent. Raises InvalidSettings."""
+    try:
+        server = make_server(settings, addresses, counts, share)
+        _allow_connections()
+        server.run()
+    finally:
+        addresses.close()

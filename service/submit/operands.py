@@ -6,13 +6,15 @@ import hashlib
 
 import orjson
 
-from jobs.errors import InvalidMatrix, MatmulError, MatrixNotFound
+from jobs.errors import InvalidMatrix, InvalidRequest, MatmulError, MatrixNotFound, ProductExpired
 from jobs.formats.elements import matrix_bytes
+from jobs.ledger.chains import ENDS, operand_failed
 from jobs.matrices.interface import MatrixInfo
 from jobs.matrices.packed import PackedMatrix
 from jobs.matrices.random import check_random
-from jobs.models import OperandRef, RandomSpec
-from service.bodies.options import MatmulOptions, MatrixRef
+from jobs.models import Job, MatmulRequest, OperandRef, RandomSpec, product_id
+from jobs.states import JobState
+from service.bodies.options import JobRef, MatmulOptions, MatrixRef
 from service.bodies.reader import MatmulInput, Operand
 from service.bodies.uploads import Upload
 from service.context import Context
@@ -28,9 +30,10 @@ class OperandResolver:
         self._settings = context.settings
         self._owner = owner
         self._known: dict[str, tuple[MatrixInfo, PackedMatrix | None]] = {}
+        self._jobs: dict[str, Job] = {}
 
     def plan(self, options: MatmulOptions, a: Operand, b: Operand) -> ProductPlan:
-        """Raises InvalidRequest and its kin, MatrixNotFound."""
+        """Raises InvalidRequest and its kin, MatrixNotFound, JobNotFound, ProductExpired, OperandFailed."""
         types = [self._type_of(operand, name, options) for operand, name in ((a, "a"), (b, "b"))]
         return make_plan(options, *types, max_product_bytes=self._settings.max_matrix_bytes)
 
@@ -48,6 +51,9 @@ class OperandResolver:
                 case MatrixRef():
                     info, _ = self._stored(operand.matrix)
                     return OperandType(info.dtype, info.shape)
+                case JobRef():
+                    problem = self._request_of(self._job(operand.job)).problem
+                    return OperandType(problem.product_dtype, problem.product_shape)
         except MatmulError as error:
             error.field = error.field or name
             raise
@@ -75,12 +81,44 @@ class OperandResolver:
                 self._known[matrix_id] = product_in_record(self._context, matrix_id, owner=owner)
         return self._known[matrix_id]
 
+    def _job(self, job_id: str) -> Job:
+        """A job whose product there is, or may come. A stored product is kept for its full time again."""
+        if job_id not in self._jobs:
+            job = self._context.ledger.get(job_id, owner=self._owner)
+            self._request_of(job)
+            state = job.record.state
+            if state in ENDS:
+                raise operand_failed(job_id, ENDS[state])
+            if state is JobState.SUCCEEDED:
+                self._check_product(job)
+            self._jobs[job_id] = job
+        return self._jobs[job_id]
+
+    def _request_of(self, job: Job) -> MatmulRequest:
+        if not isinstance(job.record.request, MatmulRequest):
+            raise InvalidRequest(f"{job.id} is a benchmark, which has no product; name the job of a product.")
+        return job.record.request
+
+    def _check_product(self, job: Job) -> None:
+        """Raises ProductExpired."""
+        try:
+            if not job.product_in_record:
+                self._stored(product_id(job.id, job.record.attempt))
+            elif not job.matrices_kept:
+                raise MatrixNotFound
+        except MatrixNotFound:
+            raise ProductExpired from None
+
     def pack(self, operand: Operand) -> bytes | None:
         """A small one, for the job's record; None for one that is elsewhere."""
         if isinstance(operand, Upload) and operand.bytes <= self._settings.record_matrix_bytes:
             return operand.pack()
         packed = self._stored(operand.matrix)[1] if isinstance(operand, MatrixRef) else None
         return None if packed is None else packed.packed
+
+    def comes_in_record(self, operand: Operand) -> bool:
+        """Whether the ledger puts it there: the small product of another job."""
+        return isinstance(operand, JobRef) and self._job(operand.job).product_in_record
 
     def refer(self, operand: Operand, name: str, options: MatmulOptions, *, in_record: bool) -> OperandRef:
         """How the job record names it; `in_record`: it travels there."""
@@ -94,6 +132,8 @@ class OperandResolver:
                 return OperandRef(source="random", random=spec, dtype=kind.dtype, shape=kind.shape)
             case MatrixRef():
                 return OperandRef(source="matrix", matrix=operand.matrix, dtype=kind.dtype, shape=kind.shape)
+            case JobRef():
+                return OperandRef(source="job", job=operand.job, dtype=kind.dtype, shape=kind.shape)
 
 
 def fingerprint(what: str, asked: MatmulInput) -> str:

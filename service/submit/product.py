@@ -102,7 +102,7 @@ class Submitter:
             request=request,
             matrices=matrices,
             reply_to=self.context.hub.name if self.waits else "",
-            batch=batch_of(request, matrices, timeout_s),
+            batch=batch_of(request, timeout_s) if self._is_small(asked, matrices) else "",
         )
 
     def _matrices(self, asked: MatmulInput, plan: ProductPlan) -> JobMatrices:
@@ -118,6 +118,12 @@ class Submitter:
             if isinstance(operand, Upload) and packed is None and operand.waits
         )
         return JobMatrices(a=a, b=b, product_bytes=room, ttl_s=settings.product_ttl_s, stored=stored)
+
+    def _is_small(self, asked: MatmulInput, matrices: JobMatrices) -> bool:
+        """Whether operands and product travel in the record."""
+        operands = ((asked.a, matrices.a), (asked.b, matrices.b))
+        there = all(packed is not None or self.operands.comes_in_record(operand) for operand, packed in operands)
+        return there and matrices.product_bytes > 0
 
     def _stored(self, new: NewJob, asked: MatmulInput, key: IdempotencyKey | None) -> Receipt:
         claimed: list[str] = []
@@ -142,10 +148,11 @@ class Submitter:
         return submit_job(self.context, new, key, store=store, drop=drop)
 
 
-def batch_of(request: MatmulRequest, matrices: JobMatrices, timeout_s: float) -> str:
-    """What jobs have in common that one launch may compute: shapes, types and options, all matrices in the record."""
+def batch_of(request: MatmulRequest, timeout_s: float) -> str:
+    """What jobs with all matrices in their records have in common if one launch may compute them: shapes, types and
+    options. Empty where it may not."""
     a, b = request.a, request.b
-    if matrices.a is None or matrices.b is None or not matrices.product_bytes or len(a.shape) + len(b.shape) != 4:
+    if len(a.shape) + len(b.shape) != 4:
         return ""
     rest = orjson.dumps([request.model_dump(exclude={"a", "b"}), timeout_s], option=orjson.OPT_SORT_KEYS)
     shapes = "*".join("x".join(map(str, ref.shape)) for ref in (a, b))

@@ -30,11 +30,13 @@ from tools.stack import Stack
 
 pytestmark = pytest.mark.chaos
 
-JOBS = 5000
+JOBS = 2500
 CONTROL_JOBS = 400
 CLIENTS = 6
 FAULT_EVERY_S = 1.5
 SEED = random.SystemRandom().randrange(2**32)
+# Dealt in a random order, all of them before any comes again.
+FAULTS = ("worker",) * 4 + ("child", "api", "redis") * 2 + ("frozen redis",)
 END = ("succeeded", "failed", "cancelled")
 
 
@@ -92,8 +94,7 @@ def submit(run: Run, numbers: range) -> None:
         run.accepted[number] = reply["job"]["id"]
 
 
-def one_fault(run: Run, rng: random.Random) -> None:
-    kind = rng.choices(("worker", "child", "api", "redis", "frozen redis"), weights=(4, 2, 2, 2, 1))[0]
+def fault(run: Run, kind: str, rng: random.Random) -> None:
     run.faults.append(kind)
     if kind == "worker":
         run.stack.restart_worker(rng.randrange(len(run.stack.workers)))
@@ -118,21 +119,25 @@ def kill_child(worker_pid: int) -> None:
                     os.kill(int(pid), signal.SIGKILL)
 
 
-def torment(run: Run, seed: int) -> None:
+def torment(run: Run, seed: int, at_least: frozenset[str]) -> None:
+    """While jobs are submitted, and until there was a fault of these kinds."""
     rng = random.Random(seed)
     while run.submitting.is_set():
-        time.sleep(rng.uniform(0.5, 1.5) * FAULT_EVERY_S)
-        one_fault(run, rng)
+        for kind in rng.sample(FAULTS, len(FAULTS)):
+            time.sleep(rng.uniform(0.5, 1.5) * FAULT_EVERY_S)
+            if not run.submitting.is_set() and at_least <= set(run.faults):
+                return
+            fault(run, kind, rng)
 
 
-def drive(run: Run, jobs: int, seed: int) -> None:
+def drive(run: Run, jobs: int, seed: int, at_least: frozenset[str] = frozenset()) -> None:
     run.submitting.set()
     step = -(-jobs // CLIENTS)
     clients = [
         threading.Thread(target=submit, args=(run, range(start, min(start + step, jobs))))
         for start in range(0, jobs, step)
     ]
-    tormentor = threading.Thread(target=torment, args=(run, seed))
+    tormentor = threading.Thread(target=torment, args=(run, seed, at_least))
     for thread in (*clients, tormentor):
         thread.start()
     for thread in clients:
@@ -210,7 +215,7 @@ def test_the_control_loses_jobs_without_the_sweeper(tmp_path: Path) -> None:
 def test_no_job_is_lost_wrong_or_done_twice(tmp_path: Path) -> None:
     with Stack(tmp_path, devices=("cpu", "cpu")) as stack:
         run = Run(stack)
-        drive(run, JOBS, SEED)
+        drive(run, JOBS, SEED, at_least=frozenset(FAULTS))
         jobs = settled(run, deadline_s=120)
         print(f"seed {SEED}: {len(run.faults)} faults: {run.faults}")
         lost = [job for job in run.accepted.values() if job not in jobs or jobs[job]["state"] not in END]

@@ -91,7 +91,7 @@ def lost(stack: Stack, directory: Path) -> list[str]:
 
 
 def test_no_bytes_are_another_s_and_no_memory_is_lost(tmp_path: Path) -> None:
-    settings = {"store_free_bytes": str(FREE_BYTES)}
+    settings = {"store_free_bytes": str(FREE_BYTES), "jobs_under_way": "3"}
     directory = tmp_path / "matrices"
     with Stack(tmp_path, devices=("cpu", "cpu"), settings=settings) as stack:
         run = Run(stack)

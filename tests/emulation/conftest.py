@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
+from shutil import rmtree
 
 import pytest
 
@@ -19,5 +20,7 @@ def pool() -> Iterator[Executor]:
 
 
 @pytest.fixture(scope="session")
-def emulator(pool: Executor, tmp_path_factory: pytest.TempPathFactory) -> Emulator:
-    return Emulator(tmp_path_factory.mktemp("emulated"), pool)
+def emulator(pool: Executor, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulator]:
+    directory = tmp_path_factory.mktemp("emulated")
+    yield Emulator(directory, pool)
+    rmtree(directory)

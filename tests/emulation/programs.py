@@ -6,10 +6,11 @@ import itertools
 import os
 import shutil
 import subprocess
-from concurrent.futures import Executor
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from threading import Lock
 
 import pytest
 
@@ -51,16 +52,29 @@ class Compiled:
 
 
 class Emulator:
-    """Compiles the launcher once, and a library for each kernel that is asked for."""
+    """Compiles the launcher once, and a library for each kernel that is asked for, once each. For any thread."""
 
     def __init__(self, directory: Path, pool: Executor) -> None:
         self.directory = directory
         self.numbers = itertools.count()
+        self.lock = Lock()
+        self.compiled: dict[tuple[Program, str], Future[Compiled]] = {}
         self.objects = [pool.submit(self._compile, name) for name in LAUNCHER]
         self.launcher = pool.submit(self._link)
 
     def compile(self, program: Program, symbol: str) -> Compiled:
         """A library around `symbol` of the program's source. Raises AssertionError with the compiler's own words."""
+        own: Future[Compiled] = Future()
+        with self.lock:
+            shared = self.compiled.setdefault((program, symbol), own)
+        if shared is own:
+            try:
+                own.set_result(self._compile_library(program, symbol))
+            except BaseException as error:
+                own.set_exception(error)
+        return shared.result()
+
+    def _compile_library(self, program: Program, symbol: str) -> Compiled:
         library = self.directory / f"{symbol}-{next(self.numbers)}.so"
         macros = [option for option in program.options if option.startswith("-D")]
         instructions = (name for name in ("wmma", "dmma", "hopper", "hopper_mma") if f"{name}.cuh" in program.headers)

@@ -27,7 +27,6 @@ def multiply(variant: Variant, emulator: Emulator) -> None:
     runs = after_passes(variant.kernel, variant.config, todo, runs, partial(emulator.compile, variant.program))
     for case, (found,) in zip(todo, execute(compiled, runs), strict=True):
         np.testing.assert_array_equal(found, product(case.problem, case.data), f"{variant}: {case}")
-    compiled.library.unlink()
 
 
 @pytest.fixture(scope="module")
@@ -68,4 +67,4 @@ def test_the_sample_covers_a_kernel(kernel: CudaKernel) -> None:
         own = [variant for variant in sample if variant.dtype == dtype]
         for operand in (0, 1):
             assert {variant.transposes[operand] for variant in own} == {False, True}
-        assert {tuple(config.items()) for config in defaults_of(kernel, dtype)} <= {variant.settings for variant in own}
+        assert {tuple(config.items()) for config in defaults_of(kernel, dtype)} <= {each.settings for each in sample}

@@ -12,9 +12,11 @@ from kernels.model.numerics import DTypeName, Problem
 from kernels.selection.defaults import default_configs, main_dtype
 from worker.cuda.sources import Program, kernel_program
 
+Settings = tuple[tuple[str, int], ...]  # a config that can be looked up by
+
 TRANSPOSES = ((False, False), (True, True), (False, True), (True, False))  # each two next to each other differ in both
 EXTENT = 2048  # of a product that has many blocks in every config
-SPREAD_CONFIGS = 5  # beside the defaults and the one of most blocks
+SPREAD_CONFIGS = 4  # beside the defaults and the one of most blocks
 
 
 @dataclass(frozen=True)
@@ -22,7 +24,7 @@ class Variant:
     """One compiled kernel."""
 
     name: str
-    settings: tuple[tuple[str, int], ...]
+    settings: Settings
     dtype: DTypeName
     transposes: tuple[bool, bool]
 
@@ -60,23 +62,31 @@ def variants() -> list[Variant]:
 
 def variants_of(kernel: CudaKernel) -> Iterator[Variant]:
     """The main element type in all its defaults, the most blocks and configs from all over the space; every other in
-    its defaults and one config more. Transpositions go in turn, so each type has each operand both ways."""
+    those of its defaults that no type before it has, or in one of them, and in one config more. Transpositions go in
+    turn, so each type has each operand both ways."""
     others = [dtype for dtype in kernel.dtypes if dtype != main_dtype(kernel)]
-    configs = [*defaults_of(kernel, main_dtype(kernel)), *_spread(kernel, main_dtype(kernel))]
+    defaults = _distinct(defaults_of(kernel, main_dtype(kernel)))
+    configs = [*defaults, *_distinct(_spread(kernel, main_dtype(kernel)))]
     yield from _in_turn(kernel, configs, main_dtype(kernel), first=0, at_least=len(TRANSPOSES))
+    covered = set(defaults)
     for index, dtype in enumerate(others):
-        spread = _spread(kernel, dtype)
-        configs = [*defaults_of(kernel, dtype), spread[index % len(spread)]]
-        yield from _in_turn(kernel, configs, dtype, first=2 * index, at_least=2)
+        own, spread = _distinct(defaults_of(kernel, dtype)), _distinct(_spread(kernel, dtype))
+        chosen = [config for config in own if config not in covered] or [own[index % len(own)]]
+        yield from _in_turn(kernel, [*chosen, spread[index % len(spread)]], dtype, first=2 * index, at_least=2)
+        covered |= set(chosen)
 
 
 def _in_turn(
-    kernel: CudaKernel, configs: list[TileConfig], dtype: DTypeName, *, first: int, at_least: int
+    kernel: CudaKernel, configs: list[Settings], dtype: DTypeName, *, first: int, at_least: int
 ) -> Iterator[Variant]:
-    distinct = list(dict.fromkeys(tuple(_whole(config).items()) for config in configs))
+    distinct = list(dict.fromkeys(configs))
     for index in range(max(at_least, len(distinct))):
         transposes = TRANSPOSES[(first + index) % len(TRANSPOSES)]
         yield Variant(kernel.name, distinct[index % len(distinct)], dtype, transposes)
+
+
+def _distinct(configs: list[TileConfig]) -> list[Settings]:
+    return list(dict.fromkeys(tuple(_whole(config).items()) for config in configs))
 
 
 def _whole(config: TileConfig) -> TileConfig:

@@ -135,7 +135,9 @@ def test_a_kept_copy_that_changed_is_found_at_its_next_use(runner: CudaRunner, r
     naive = choice(runner, "naive", LARGE)
     with runner.compute(LARGE, naive, *sent(a, b)) as product:
         product.keep_operands()
-    flip_on_device(runner.cache.get(IDS[0]), 4)
+    kept = runner.cache.get(IDS[0])
+    assert kept is not None
+    flip_on_device(kept.copy, 4)
     with runner.compute(LARGE, naive, *sent(a, b)) as product, pytest.raises(OperandDamaged):
         product.verify_operands()
 
@@ -147,4 +149,4 @@ def test_one_copy_serves_a_matrix_times_itself(runner: CudaRunner, rng: np.rando
     with runner.compute(problem, choice(runner, "naive", problem), twice, twice) as product:
         product.verify_operands()
         product.keep_operands()
-    assert runner.cache.bytes == runner.cache.get(IDS[0]).layout.bytes  # type: ignore[union-attr]  # it is kept
+    assert runner.cache.bytes == runner.cache.get(IDS[0]).copy.layout.bytes  # type: ignore[union-attr]  # it is kept

@@ -10,16 +10,19 @@ import numpy as np
 import pytest
 
 from jobs.errors import KernelUnavailable, OutOfDeviceMemory
-from jobs.formats.elements import Array
+from jobs.formats.elements import STORAGE_DTYPES, Array
+from jobs.matrices.interface import StoredMatrix
 from kernels.catalog import BY_NAME, CATALOG
 from kernels.model.kernel import CudaKernel
-from kernels.model.numerics import Problem
+from kernels.model.numerics import DTYPES, DTypeName, Problem
 from tests.gpu.products import choice, multiply
 from tests.support.kernels.products import assert_right, operands
 from worker.check.verify import check
 from worker.cuda.sources import Program, kernel_program
-from worker.device.runner import HostOperand, Product
+from worker.device.runner import HostOperand, Product, StoredOperand, gathered
 from worker.process.readiness import prove
+
+HOST_CHECK_ELEMENTS = 3 << 16  # as in worker/cuda/runner.py
 
 if TYPE_CHECKING:
     from worker.cuda.runner import CudaRunner
@@ -53,6 +56,45 @@ def test_an_operand_with_an_address_is_copied_once(runner: CudaRunner, rng: np.r
     assert check.passed
     _, _, inline = multiply(runner, "cublas", problem, a, b, rng)
     assert inline.h2d_ms > 0
+
+
+def refused() -> StoredMatrix:
+    raise AssertionError("the operand was opened")
+
+
+@pytest.mark.parametrize(("m", "n"), [(448, 512), (450, 433), (40, 50)])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+def test_a_product_becomes_an_operand_where_it_lies(
+    runner: CudaRunner, rng: np.random.Generator, dtype: DTypeName, m: int, n: int
+) -> None:
+    """Of any layout. Small ones are opened for the check on the host, but not copied to the device."""
+    problem, second = Problem(m, n, 300, dtype), Problem(m, 350, n, dtype)
+    (a, b), (_, c) = operands(problem, rng), operands(second, rng)
+    with runner.compute(problem, choice(runner, "cublas", problem), HostOperand(a), HostOperand(b)) as product:
+        assert check(problem, DTYPES[dtype].accuracy, product.matrices, rng).passed
+        product.verify_operands()
+        digest = product.digest
+        stored = np.frombuffer(gathered(product.chunks()), STORAGE_DTYPES[dtype]).reshape(m, n)
+        product.offer("c_first")
+    runner.product_ended("c_first", awaited=True)
+    small = m * n + n * 350 + m * 350 <= HOST_CHECK_ELEMENTS
+    first = HostOperand(stored, "c_first", digest) if small else StoredOperand((m, n), refused, "c_first")
+    with runner.compute(second, choice(runner, "cublas", second), first, HostOperand(c, "c" * 64)) as product:
+        assert check(second, DTYPES[dtype].accuracy, product.matrices, rng).passed
+        product.verify_operands()
+        chained = np.frombuffer(gathered(product.chunks()), STORAGE_DTYPES[dtype]).reshape(m, 350)
+    again, _, _ = multiply(runner, "cublas", second, stored, c, rng)
+    np.testing.assert_array_equal(chained, again)
+
+
+def test_a_product_in_groups_is_no_operand(runner: CudaRunner, rng: np.random.Generator) -> None:
+    """Its rows lie otherwise."""
+    problem = Problem(301, 333, 310, "int8")
+    a, b = operands(problem, rng)
+    with runner.compute(problem, choice(runner, "cublas", problem), HostOperand(a), HostOperand(b)) as product:
+        product.offer("c_bytes")
+    runner.product_ended("c_bytes", awaited=True)
+    assert runner.cache.get("c_bytes") is None
 
 
 def test_kept_operands_stay_within_their_bound(

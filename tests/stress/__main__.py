@@ -28,7 +28,7 @@ from tests.stress.proof import wrong
 from tests.stress.shares import run_shares, shares
 from worker.cpu.environment import dated_environment
 from worker.device.runner import Runner
-from worker.process.child import make_runner
+from worker.process.start import make_runner
 
 MAX_FAILURES = 10
 TOLD_EVERY = 1000

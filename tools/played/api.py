@@ -29,6 +29,7 @@ from jobs.redis.client import connect
 from jobs.redis.embedded import EmbeddedServer, free_port
 from jobs.settings import Settings
 from kernels.model.numerics import DTypeName
+from service.server.addresses import bind
 from service.server.main import make_server
 from tools.played.elements import dtype_name
 
@@ -130,11 +131,11 @@ def running_api(server: EmbeddedServer, key_prefix: str, directory: Path, **sett
         store=make_matrix_store(asked, client),
         registry=registry,
     )
-    http_server = make_server(asked)
+    http_server = make_server(asked, bind(asked))
     thread = Thread(target=http_server.run)
     thread.start()
     try:
-        until(lambda: http_server.started or not thread.is_alive(), START_TIMEOUT_S)
+        until(lambda: http_server.listening or not thread.is_alive(), START_TIMEOUT_S)
         assert thread.is_alive(), "the server did not start"
         yield api
     finally:

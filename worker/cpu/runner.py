@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,11 +12,11 @@ from threadpoolctl import ThreadpoolController
 
 from jobs.benchmarks.records import Ceiling
 from jobs.benchmarks.spec import DataSpec
-from jobs.errors import OutOfDeviceMemory
 from jobs.fleet.workers import Telemetry
 from jobs.formats.elements import Array
 from jobs.matrices.digest import as_bytes, digest_of, part_count, part_digests
 from jobs.matrices.interface import MatrixWriter, Place
+from jobs.matrices.slot_memory import SlotMemory
 from jobs.models import Measured
 from jobs.settings import Settings
 from kernels.model.numerics import Problem
@@ -26,28 +26,35 @@ from worker.cpu.blas import multiply
 from worker.cpu.ceilings import cpu_ceilings
 from worker.cpu.device import available_bytes, cpu_info, usable_cores
 from worker.cpu.environment import host_environment
+from worker.cpu.room import check_room
 from worker.device.bench import Bench
 from worker.device.runner import HostOperand, Product, Runner, host_operands, verify_on_host
+from worker.device.turns import Turn, Turns, go_on
 
 # Products of fewer operations take one thread: waking others costs more than they save, and keeps cores from the
 # API and Redis beside this worker. About 360×360×360.
 ONE_THREAD_FLOPS = 100e6
-LOOKED_AT_BYTES = 16 << 20  # a smaller product is not worth the question how much memory is free
-SPARE_BYTES = 256 << 20  # left free beside a product: blocks of it in other types, the check, the process itself
 
 
 class CpuRunner(Runner):
     """`cpu_blas` in this process."""
+
+    jobs_under_way = 1  # one that is computed has all cores
 
     def __init__(self, settings: Settings) -> None:
         self._threads = settings.cpu_threads or usable_cores()
         self._blas = ThreadpoolController().select(user_api="blas").lib_controllers
         self._use_threads(self._threads)
         self.device = cpu_info(self._threads)
+        self._turns = Turns()
+        self.max_bytes_under_way = (available_bytes() or 0) // 8
 
     def _use_threads(self, count: int) -> None:
         for library in self._blas:
             library.set_num_threads(count)
+
+    def expect(self, memory: SlotMemory) -> None:
+        """It is mapped, which is all."""
 
     def compile_ahead(self, products: Iterable[tuple[Choice, Problem]]) -> None:
         """BLAS is compiled."""
@@ -57,23 +64,35 @@ class CpuRunner(Runner):
 
     @contextmanager
     def compute(
-        self, problem: Problem, choice: Choice, a: HostOperand, b: HostOperand, place: Place | None = None
+        self,
+        problem: Problem,
+        choice: Choice,
+        a: HostOperand,
+        b: HostOperand,
+        place: Place | None = None,
+        *,
+        wanted: Callable[[], None] = go_on,
     ) -> Iterator[Product]:
-        if place is None:
-            _admit(problem)
-        self._use_threads(self._threads if problem.flops >= ONE_THREAD_FLOPS else 1)
         elements = a.elements, b.elements
-        started = time.perf_counter()
-        c = multiply(problem, *elements, None if place is None else place.elements)
-        kernel_ms = (time.perf_counter() - started) * 1e3
-        yield CpuProduct(problem, a, b, c, kernel_ms=kernel_ms, place=place)
+        with self._turns.next(wanted) as turn:
+            turn.begin()
+            if place is None:
+                check_room(problem.product_bytes, "The product needs")
+            self._use_threads(self._threads if problem.flops >= ONE_THREAD_FLOPS else 1)
+            started = time.perf_counter()
+            c = multiply(problem, *elements, None if place is None else place.elements)
+            kernel_ms = (time.perf_counter() - started) * 1e3
+            yield CpuProduct(problem, a, b, c, kernel_ms=kernel_ms, place=place, turn=turn)
+
+    def product_ended(self, matrix_id: str, *, awaited: bool) -> None:
+        """It lies in the store, which is mapped."""
 
     def telemetry(self) -> Telemetry:
         return Telemetry()
 
     @contextmanager
     def bench(self, problem: Problem, data: DataSpec, *, alone: bool = True) -> Iterator[Bench]:
-        _admit(problem, operands=True)
+        check_room(problem.product_bytes + problem.operand_bytes, "The product needs")
         self._use_threads(self._threads if problem.flops >= ONE_THREAD_FLOPS else 1)
         yield CpuBench(problem, data)
 
@@ -83,21 +102,6 @@ class CpuRunner(Runner):
     def ceilings(self) -> Iterator[Ceiling]:
         self._use_threads(self._threads)
         return cpu_ceilings(self._threads)
-
-
-def _admit(problem: Problem, *, operands: bool = False) -> None:
-    """Raises OutOfDeviceMemory for a product that memory has no room for: the system would end the process instead.
-
-    `operands` are counted where they are to be made too.
-    """
-    need = problem.product_bytes + (problem.operand_bytes if operands else 0)
-    if need < LOOKED_AT_BYTES:
-        return
-    need, free = need + SPARE_BYTES, available_bytes()
-    if free is not None and need > free:
-        raise OutOfDeviceMemory(
-            f"The product needs {need} bytes of memory, of which {free} are free; make it smaller or try later."
-        )
 
 
 class CpuProduct(Product):
@@ -112,7 +116,9 @@ class CpuProduct(Product):
         *,
         kernel_ms: float,
         place: Place | None = None,
+        turn: Turn,
     ) -> None:
+        self.turn = turn
         self._operands = a, b
         self._c = c
         self._place = place
@@ -131,6 +137,9 @@ class CpuProduct(Product):
         """They lie in the store, mapped: there are no copies."""
 
     def drop_operands(self) -> None:
+        """As above."""
+
+    def offer(self, matrix_id: str) -> None:
         """As above."""
 
     def chunks(self) -> Iterator[memoryview]:

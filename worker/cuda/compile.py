@@ -9,7 +9,9 @@ from __future__ import annotations
 import os
 import tempfile
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import cupy
@@ -22,44 +24,81 @@ from worker.cuda.sources import Program
 log = structlog.get_logger(__name__)
 
 
-class Compiler:
-    """For the current device. Functions are kept for the life of the process, binaries in `directory`."""
+@dataclass(frozen=True, slots=True)
+class KernelFiles:
+    """Compiled programs on disk, each under its key: `directory` is ours to write, `shipped` came with an image."""
 
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
-        with suppress(OSError):  # then each kernel says that it could not be kept
-            self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._arch = _arch(str(cupy.cuda.Device().compute_capability))
-        self._version = ".".join(map(str, nvrtc.getVersion()))
+    directory: Path
+    arch: str  # `sm_…`, or `compute_…` for PTX
+    shipped: Path | None = None
+
+    def find(self, program: Program) -> Path | None:
+        """Our own goes first: it is in place of a shipped one that could not be used."""
+        name = self._name(program)
+        places = (place / name for place in (self.directory, self.shipped) if place is not None)
+        return next((path for path in places if path.exists()), None)
+
+    def read(self, program: Program) -> bytes | None:
+        path = self.find(program)
+        with suppress(OSError):
+            return path.read_bytes() if path is not None else None
+        return None
+
+    def keep(self, program: Program, binary: bytes) -> bool:
+        """Written whole or not at all: another worker may read it now."""
+        path = self.directory / self._name(program)
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with tempfile.NamedTemporaryFile(dir=self.directory, delete=False) as file:
+                file.write(binary)
+            os.replace(file.name, path)
+            return True
+        except OSError as error:
+            log.warning("a compiled kernel could not be kept", path=str(path), reason=str(error))
+            return False
+
+    def _name(self, program: Program) -> str:
+        return f"{program.key(self.arch, compiler_version())}.cubin"
+
+
+class Compiler:
+    """For the current device. Functions are kept for the life of the process, binaries in `directory`. What is in
+    `shipped` is not compiled."""
+
+    def __init__(self, directory: Path, shipped: Path | None = None) -> None:
+        arch = arch_for(int(cupy.cuda.Device().compute_capability))
+        self._files = KernelFiles(directory, arch, shipped)
+        self._loading = Lock()
         self._modules: dict[Program, Any] = {}
         self._unkept: dict[Program, bytes] = {}  # binaries that the disk did not take
         self._known: set[Program] = set()  # that are compiled, here or on disk
 
     def function(self, program: Program, name: str) -> Any:
         """The `extern "C"` function `name`. Raises KernelUnavailable where the source does not compile."""
-        module = self._modules.get(program)
-        if module is None:
-            module = self._modules[program] = self._module(program)
+        with self._loading:
+            module = self._modules.get(program)
+            if module is None:
+                module = self._modules[program] = self._module(program)
         return module.get_function(name)
 
     def _module(self, program: Program) -> Any:
         try:
             return _loaded(self.binary(program))
         except cupy.cuda.driver.CUDADriverError as error:
-            path = self._path(program)
+            path = self._files.find(program)
             log.warning("a kept kernel could not be used and is compiled again", path=str(path), reason=str(error))
-            path.unlink(missing_ok=True)
-            return _loaded(self.binary(program))
+            return _loaded(self._compiled(program))
 
     def binary(self, program: Program) -> bytes:
         """Kept from before, or compiled now. Several threads may ask at once. Raises KernelUnavailable."""
         if (unkept := self._unkept.get(program)) is not None:
             return unkept
-        path = self._path(program)
-        with suppress(OSError):
-            return path.read_bytes()
-        binary = compile_program(program, self._arch)
-        if not _is_kept(path, binary):
+        kept = self._files.read(program)
+        return self._compiled(program) if kept is None else kept
+
+    def _compiled(self, program: Program) -> bytes:
+        binary = compile_program(program, self._files.arch)
+        if not self._files.keep(program, binary):
             self._unkept[program] = binary
         return binary
 
@@ -67,13 +106,10 @@ class Compiler:
         """Whether it need not be compiled any more. For any thread; what was kept and is gone is compiled again."""
         if program in self._known:
             return True
-        if program not in self._modules and program not in self._unkept and not self._path(program).exists():
+        if program not in self._modules and program not in self._unkept and self._files.find(program) is None:
             return False
         self._known.add(program)
         return True
-
-    def _path(self, program: Program) -> Path:
-        return self._directory / f"{program.key(self._arch, self._version)}.cubin"
 
 
 def compile_program(program: Program, arch: str) -> bytes:
@@ -91,26 +127,21 @@ def compile_program(program: Program, arch: str) -> bytes:
     return binary
 
 
-def _arch(compute_capability: str) -> str:
-    """The device's own, or, for one newer than this NVRTC, PTX of the newest that the driver can take further."""
+def arch_for(compute_capability: int) -> str:
+    """The device's own (90 is `sm_90`), or, for one newer than this NVRTC, PTX of the newest that the driver can take
+    further."""
     known = nvrtc.getSupportedArchs()
-    wanted = int(compute_capability)
-    return f"sm_{wanted}" if wanted in known else f"compute_{max(arch for arch in known if arch <= wanted)}"
+    if compute_capability in known:
+        return f"sm_{compute_capability}"
+    return f"compute_{max(arch for arch in known if arch <= compute_capability)}"
+
+
+def compiler_version() -> str:
+    """As in `13.4`. Kernels are found under it, whatever the driver's version and CuPy's are."""
+    return ".".join(map(str, nvrtc.getVersion()))
 
 
 def _loaded(binary: bytes) -> Any:
     module = cupy.cuda.Module()
     module.load(binary)
     return module
-
-
-def _is_kept(path: Path, binary: bytes) -> bool:
-    """Writes it, whole or not at all: another worker may read it now."""
-    try:
-        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-            file.write(binary)
-        os.replace(file.name, path)
-        return True
-    except OSError as error:
-        log.warning("a compiled kernel could not be kept", path=str(path), reason=str(error))
-        return False

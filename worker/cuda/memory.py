@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from jobs.formats.elements import Array
 from worker.cuda.pitch import Layout, Piece
 
 STAGING_BYTES = 8 << 20  # of each of the two pinned buffers that a product passes through
+DOWNLOADED_BYTES = 16 << 20  # of a piece that may be read back when it has arrived
 WHOLE = 1 << 62  # an operand is copied in as few pieces as its layout allows
 
 
@@ -42,10 +43,14 @@ class StopWatch:
     def __exit__(self, *_: object) -> None:
         self._spans[-1][1].record()
 
-    def total_ms(self) -> float:
-        """Waits for the last span to end."""
+    def wait(self) -> None:
+        """Until all spans have ended."""
         for _, end in self._spans:
             end.synchronize()
+
+    def total_ms(self) -> float:
+        """Waits for the last span to end."""
+        self.wait()
         return float(sum(cupy.cuda.get_elapsed_time(start, end) for start, end in self._spans))
 
 
@@ -65,13 +70,15 @@ def upload(elements: Array, matrix: DeviceMatrix) -> None:
             _copy(matrix.address + piece.device_offset, elements.ctypes.data + piece.host_offset, matrix, piece, kind)
 
 
-def download(matrix: DeviceMatrix, address: int, watch: StopWatch) -> None:
-    """Starts the copy of the matrix, in stored order, to host memory that is registered with CUDA."""
+def download(matrix: DeviceMatrix, address: int, watch: StopWatch, arrives: Callable[[int], None]) -> None:
+    """Starts the copy of the matrix, in stored order, to host memory that is registered with CUDA. `arrives` is told
+    how many bytes of it the stream has by now, several times."""
     kind = cupy.cuda.runtime.memcpyDeviceToHost
     with watch:
-        for piece in matrix.layout.pieces(WHOLE):
+        for piece in matrix.layout.pieces(DOWNLOADED_BYTES):
             if piece.bytes:
                 _copy(address + piece.host_offset, matrix.address + piece.device_offset, matrix, piece, kind)
+                arrives(piece.host_offset + piece.bytes)
 
 
 def _copy(to: int, source: int, matrix: DeviceMatrix, piece: Piece, kind: int) -> None:
@@ -87,9 +94,11 @@ def _copy(to: int, source: int, matrix: DeviceMatrix, piece: Piece, kind: int) -
 
 
 class Staging:
-    """Two pinned buffers: while one is read by the caller, the next piece is copied into the other."""
+    """Two pinned buffers: while one is read by the caller, the next piece is copied into the other. And a second stream
+    for copies in the other direction."""
 
     def __init__(self) -> None:
+        self.second_stream = cupy.cuda.Stream(non_blocking=True)
         self._buffers = [np.frombuffer(cupy.cuda.alloc_pinned_memory(STAGING_BYTES), np.uint8) for _ in range(2)]
 
     def download(self, matrix: DeviceMatrix, watch: StopWatch) -> Iterator[memoryview]:

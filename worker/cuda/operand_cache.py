@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from dataclasses import dataclass
+from threading import Lock
 from typing import Generic, Protocol, TypeVar
 
 
@@ -30,47 +32,98 @@ class Operand(Protocol):
 
 
 C = TypeVar("C", bound=Copy)
+MAX_OFFERED = 16  # more than are ever under way
+
+
+@dataclass(frozen=True, slots=True)
+class Kept(Generic[C]):
+    """A copy, and the digest of the bytes that were sent."""
+
+    copy: C
+    digest: int
 
 
 class OperandCache(Generic[C]):
-    """Recently used operands by content address, at most `limit_bytes` of them, and the digests they must have."""
+    """Recently used operands by content address, at most `limit_bytes` of them. For any threads."""
 
     def __init__(self, limit_bytes: int) -> None:
         self._limit_bytes = limit_bytes
-        self._kept: OrderedDict[str, tuple[C, int]] = OrderedDict()
+        self._lock = Lock()
+        self._kept: OrderedDict[str, Kept[C]] = OrderedDict()
         self.bytes = 0
 
-    def get(self, matrix_id: str) -> C | None:
-        kept = self._kept.get(matrix_id)
-        if kept is None:
-            return None
-        self._kept.move_to_end(matrix_id)
-        return kept[0]
-
-    def digest(self, matrix_id: str) -> int:
-        """Of the bytes that were sent, for one that is kept."""
-        return self._kept[matrix_id][1]
+    def get(self, matrix_id: str) -> Kept[C] | None:
+        with self._lock:
+            kept = self._kept.get(matrix_id)
+            if kept is not None:
+                self._kept.move_to_end(matrix_id)
+            return kept
 
     def keep(self, matrix_id: str, copy: C, digest: int) -> None:
         """Makes room by forgetting those not used for longest; one that alone is too large is not kept."""
         size = copy.layout.bytes
-        if size > self._limit_bytes or matrix_id in self._kept:
-            return
-        while self.bytes + size > self._limit_bytes:
-            _, (oldest, _) = self._kept.popitem(last=False)
-            self.bytes -= oldest.layout.bytes
-        self._kept[matrix_id] = copy, digest
-        self.bytes += size
+        with self._lock:
+            if size > self._limit_bytes or matrix_id in self._kept:
+                return
+            while self.bytes + size > self._limit_bytes:
+                _, oldest = self._kept.popitem(last=False)
+                self.bytes -= oldest.copy.layout.bytes
+            self._kept[matrix_id] = Kept(copy, digest)
+            self.bytes += size
 
     def drop(self, matrix_id: str) -> None:
         """Forgets one that is not to be trusted. Harmless where it is not kept."""
-        kept = self._kept.pop(matrix_id, None)
-        if kept is not None:
-            self.bytes -= kept[0].layout.bytes
+        with self._lock:
+            kept = self._kept.pop(matrix_id, None)
+            if kept is not None:
+                self.bytes -= kept.copy.layout.bytes
 
     def clear(self) -> None:
-        self._kept.clear()
-        self.bytes = 0
+        with self._lock:
+            self._kept.clear()
+            self.bytes = 0
+
+
+class OfferedProducts(Generic[C]):
+    """The products' own memory: of each until its job's end is recorded; of the newest until the next product is made,
+    which then takes the same memory. Those that jobs wait for go to the operands. For any threads."""
+
+    def __init__(self, cache: OperandCache[C]) -> None:
+        self._cache = cache
+        self._lock = Lock()
+        self._offered: OrderedDict[str, tuple[C, int]] = OrderedDict()
+        self._newest: tuple[str, C, int] | None = None
+
+    def offer(self, matrix_id: str, copy: C, digest: int) -> None:
+        """A product that is right, and is stored with that digest."""
+        with self._lock:
+            self._offered[matrix_id] = copy, digest
+            if len(self._offered) > MAX_OFFERED:  # their ends could not be recorded
+                self._offered.popitem(last=False)
+
+    def ended(self, matrix_id: str, *, awaited: bool) -> None:
+        """The end of its job is recorded."""
+        with self._lock:
+            if (held := self._offered.pop(matrix_id, None)) is not None:
+                if awaited:
+                    self._cache.keep(matrix_id, *held)
+                else:
+                    self._newest = matrix_id, *held
+
+    def next_product(self, operands: Sequence[Operand]) -> None:
+        """Is about to be made, of these. A job may come for a product before that is known to be awaited."""
+        with self._lock:
+            held = [(name, *about) for name, about in self._offered.items()]
+            held += [self._newest] if self._newest is not None else []
+            self._newest = None
+            for name, copy, digest in held:
+                if any(operand.id == name for operand in operands):
+                    self._cache.keep(name, copy, digest)
+
+    def clear(self) -> None:
+        with self._lock:
+            self._offered.clear()
+            self._newest = None
 
 
 class Copies(Generic[C]):

@@ -5,6 +5,7 @@ Registering takes longer than such a copy, so it is done once.
 from __future__ import annotations
 
 from functools import partial
+from threading import RLock
 from typing import Protocol
 
 import structlog
@@ -28,10 +29,11 @@ class Registrar(Protocol):
 
 
 class PageLocks:
-    """A slot stays registered until its memory is unmapped, which is the store's to decide."""
+    """A slot stays registered until its memory is unmapped, which is the store's to decide. For any threads."""
 
     def __init__(self, runtime: Registrar) -> None:
         self._runtime = runtime
+        self._lock = RLock()  # freeing one slot's map may come in the middle of another's
         self._locked: set[int] = set()
         self._has_complained = False
 
@@ -39,8 +41,10 @@ class PageLocks:
         """Whether it is registered now. Where the system refuses, copies still work, by way of the driver's buffers."""
         if memory is None:
             return False
-        if memory.address in self._locked:
-            return True
+        with self._lock:
+            return memory.address in self._locked or self._registered(memory)
+
+    def _registered(self, memory: SlotMemory) -> bool:
         try:
             self._runtime.hostRegister(memory.address, memory.bytes, DEFAULT)
         except self._runtime.CUDARuntimeError as error:
@@ -55,5 +59,6 @@ class PageLocks:
         return True
 
     def _unlock(self, address: int) -> None:
-        self._locked.discard(address)
-        self._runtime.hostUnregister(address)
+        with self._lock:
+            self._locked.discard(address)
+            self._runtime.hostUnregister(address)

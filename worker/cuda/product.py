@@ -20,12 +20,14 @@ from worker.cuda.check.checked import DeviceProduct
 from worker.cuda.check.digest_plan import stored_bytes
 from worker.cuda.check.matrix import MatrixOnDevice
 from worker.cuda.check.product_digests import ProductDigests
-from worker.cuda.check.read_back import digests_read_back
+from worker.cuda.check.read_back import ReadBack
 from worker.cuda.check.sketch import NO_DIGESTS, digestible
 from worker.cuda.compile import Compiler
 from worker.cuda.memory import DeviceMatrix, Staging, StopWatch, download
-from worker.cuda.operand_cache import Copies
+from worker.cuda.operand_cache import Copies, OfferedProducts
+from worker.cuda.pitch import operand_layout
 from worker.device.runner import HostOperand, Product, gathered, host_operands, verify_on_host
+from worker.device.turns import Turn
 
 
 class Times:
@@ -44,15 +46,32 @@ class CudaProduct(Product):
 
     _times: Times
 
-    def __init__(self, operands: tuple[HostOperand, HostOperand], copies: Copies[DeviceMatrix]) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        operands: tuple[HostOperand, HostOperand],
+        copies: Copies[DeviceMatrix],
+        c: DeviceMatrix,
+        offered: OfferedProducts[DeviceMatrix],
+        turn: Turn,
+    ) -> None:
+        self.turn = turn
         self._operands = operands
         self._copies = copies
+        self._c = c
+        self._offered = offered
+        self._as_operand = operand_layout(problem.product_dtype, problem.product_shape)
 
     def keep_operands(self) -> None:
         self._copies.keep()
 
     def drop_operands(self) -> None:
         self._copies.drop()
+
+    def offer(self, matrix_id: str) -> None:
+        """Where its rows lie as an operand's do."""
+        if self._c.layout == self._as_operand:
+            self._offered.offer(matrix_id, self._c, self.digest)
 
     @property
     def measured(self) -> Measured:
@@ -68,10 +87,12 @@ class ProductBroughtBack(CudaProduct):
         operands: tuple[HostOperand, HostOperand],
         copies: Copies[DeviceMatrix],
         c: DeviceMatrix,
+        offered: OfferedProducts[DeviceMatrix],
         staging: Staging,
         times: Times,
+        turn: Turn,
     ) -> None:
-        super().__init__(operands, copies)
+        super().__init__(problem, operands, copies, c, offered, turn)
         self._times = times
         self._bytes = gathered(staging.download(c, times.back))
         self._digest = digest_of(self._bytes)
@@ -101,13 +122,14 @@ class ProductOnDevice(CudaProduct):
         operands: tuple[HostOperand, HostOperand],
         copies: Copies[DeviceMatrix],
         matrices: tuple[DeviceMatrix, DeviceMatrix, DeviceMatrix],
+        offered: OfferedProducts[DeviceMatrix],
         staging: Staging,
         compiler: Compiler,
         place: Place | None,
+        turn: Turn,
     ) -> None:
         """`place`, whose memory is registered with CUDA, is where the product is to be stored."""
-        super().__init__(operands, copies)
-        self._c = matrices[2]
+        super().__init__(problem, operands, copies, matrices[2], offered, turn)
         self._staging = staging
         self._compiler = compiler
         self._place = place
@@ -148,12 +170,14 @@ class ProductOnDevice(CudaProduct):
         if self._place is None:
             super().store(writer)
             return
-        address = self._place.memory.address
+        address, size = self._place.memory.address, stored_bytes(self._c.layout)
         try:
-            download(self._c, address, self._times.back)
-            parts = digests_read_back(self._compiler, address, stored_bytes(self._c.layout))
+            back = ReadBack(self._compiler, address, size, self._staging.second_stream)
+            download(self._c, address, self._times.back, back.arrives)
+            parts = back.parts()
         finally:
-            cupy.cuda.get_current_stream().synchronize()  # nothing may still be written when the slot is given back
+            for stream in (cupy.cuda.get_current_stream(), self._staging.second_stream):
+                stream.synchronize()  # nothing may still be written or read when the slot is given back
         writer.fill(parts)
 
 

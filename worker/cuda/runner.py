@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from math import prod
+from threading import local
 from typing import Any
 
 import cupy
@@ -16,6 +17,7 @@ from jobs.benchmarks.spec import DataSpec
 from jobs.errors import OutOfDeviceMemory
 from jobs.fleet.workers import Telemetry
 from jobs.matrices.interface import Place
+from jobs.matrices.slot_memory import SlotMemory
 from jobs.settings import Settings
 from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import Problem
@@ -25,6 +27,7 @@ from worker.cuda.bench.bench import CudaBench
 from worker.cuda.bench.ceilings import CoreRoofs
 from worker.cuda.bench.environment import cuda_environment
 from worker.cuda.bench.library_ceilings import LibraryRoofs
+from worker.cuda.check.read_back import read_back_bytes
 from worker.cuda.compile import Compiler
 from worker.cuda.cublas import Cublas
 from worker.cuda.device.faults import device_faults
@@ -33,7 +36,7 @@ from worker.cuda.device.kernel_clock import KernelClock
 from worker.cuda.device.telemetry import GpuTelemetry
 from worker.cuda.launch import PreparedKernels
 from worker.cuda.memory import DeviceMatrix, Staging, StopWatch, allocate, upload
-from worker.cuda.operand_cache import Copies, OperandCache
+from worker.cuda.operand_cache import Copies, OfferedProducts, OperandCache
 from worker.cuda.page_locks import PageLocks
 from worker.cuda.pitch import operand_layout, product_layout
 from worker.cuda.product import ProductBroughtBack, ProductOnDevice, Times
@@ -41,6 +44,7 @@ from worker.cuda.programs import programs_of
 from worker.cuda.sources import Program
 from worker.device.bench import Bench
 from worker.device.runner import HostOperand, Product, Runner
+from worker.device.turns import Turn, Turns, go_on
 
 # Below so many elements in all three matrices the check is quicker on the CPU than a launch and copies are.
 HOST_CHECK_ELEMENTS = 3 << 16
@@ -49,25 +53,41 @@ SPARE_BYTES = 192 << 20  # left free beside the matrices: cuBLAS's workspace, th
 log = structlog.get_logger(__name__)
 
 
+class _OfThread(local):
+    """What each thread has of its own."""
+
+    def __init__(self) -> None:
+        self.stream = cupy.cuda.Stream(non_blocking=True)  # waits for no other
+        self.staging = Staging()
+
+
 class CudaRunner(Runner):
     """The GPU that CUDA_VISIBLE_DEVICES leaves to this process."""
+
+    jobs_under_way = 4  # one on its way there, one computed, two on their way back
 
     def __init__(self, settings: Settings) -> None:
         with device_faults():
             index = int(settings.device.partition(":")[2] or 0)
             self.device = cuda_info(index)
-            self.compiler = Compiler(settings.kernel_cache_dir)
+            self.compiler = Compiler(settings.kernel_cache_dir, settings.compiled_kernels_dir)
             self._prepared = PreparedKernels(self.compiler)
             self._cublas = Cublas(self.compiler)
             self._clock = KernelClock(self.compiler)
-            self._staging = Staging()
+            self._turns, self._of_thread = Turns(), _OfThread()
             self._page_locks = PageLocks(cupy.cuda.runtime)
-            kept_bytes = int(settings.device_cache_share * cupy.cuda.runtime.memGetInfo()[1])
+            device_bytes = cupy.cuda.runtime.memGetInfo()[1]
+            self.max_bytes_under_way = device_bytes // 8
+            kept_bytes = int(settings.device_cache_share * device_bytes)
             self.cache: OperandCache[DeviceMatrix] = OperandCache(kept_bytes)
+            self._offered = OfferedProducts(self.cache)
             self._telemetry = GpuTelemetry(self.device.uuid)
 
     def telemetry(self) -> Telemetry:
         return self._telemetry.read()
+
+    def expect(self, memory: SlotMemory) -> None:
+        self._page_locks.lock(memory)
 
     def compile_ahead(self, products: Iterable[tuple[Choice, Problem]]) -> None:
         asked = {program for choice, problem in products for program in self._programs(choice, problem)}
@@ -86,15 +106,25 @@ class CudaRunner(Runner):
 
     @contextmanager
     def compute(
-        self, problem: Problem, choice: Choice, a: HostOperand, b: HostOperand, place: Place | None = None
+        self,
+        problem: Problem,
+        choice: Choice,
+        a: HostOperand,
+        b: HostOperand,
+        place: Place | None = None,
+        *,
+        wanted: Callable[[], None] = go_on,
     ) -> Iterator[Product]:
-        with device_faults():
-            product = self._computed_if_it_fits(problem, choice, a, b, place)
+        with device_faults(), self._of_thread.stream, self._turns.next(wanted) as turn:
+            product = self._computed_if_it_fits(problem, choice, a, b, place, turn)
             if product is None:
                 log.warning("the device's memory was full; kept operands are dropped and the product tried again")
                 self._free_all()
-                product = self._compute(problem, choice, a, b, place)
+                product = self._compute(problem, choice, a, b, place, turn)
             yield product
+
+    def product_ended(self, matrix_id: str, *, awaited: bool) -> None:
+        self._offered.ended(matrix_id, awaited=awaited)
 
     @contextmanager
     def bench(self, problem: Problem, data: DataSpec, *, alone: bool = True) -> Iterator[Bench]:
@@ -127,17 +157,18 @@ class CudaRunner(Runner):
             cupy.get_default_pinned_memory_pool().free_all_blocks()
 
     def _computed_if_it_fits(
-        self, problem: Problem, choice: Choice, a: HostOperand, b: HostOperand, place: Place | None
+        self, problem: Problem, choice: Choice, a: HostOperand, b: HostOperand, place: Place | None, turn: Turn
     ) -> Product | None:
         """None where memory ran out. The error is let go here: it would hold on to what was allocated before it."""
         try:
-            return self._compute(problem, choice, a, b, place)
+            return self._compute(problem, choice, a, b, place, turn)
         except cupy.cuda.memory.OutOfMemoryError:
             return None
 
     def _compute(
-        self, problem: Problem, choice: Choice, a: HostOperand, b: HostOperand, place: Place | None
+        self, problem: Problem, choice: Choice, a: HostOperand, b: HostOperand, place: Place | None, turn: Turn
     ) -> Product:
+        self._offered.next_product((a, b))
         self._admit(problem, (a, b))
         copying = StopWatch()
         on_a = self._on_device(problem, a, copying)
@@ -149,12 +180,17 @@ class CudaRunner(Runner):
         on_c = allocate(product_layout(problem))
         matrices = on_a, on_b, on_c
         copies = Copies(self.cache, (a, b), (on_a, on_b))
+        staging = self._of_thread.staging
         elements = problem.batch * problem.m * problem.n + prod(a.shape) + prod(b.shape)
         if elements <= HOST_CHECK_ELEMENTS:
+            turn.begin()
             times = Times(self._multiplied_ms(problem, choice, matrices), copying)
-            return ProductBroughtBack(problem, (a, b), copies, on_c, self._staging, times)
+            return ProductBroughtBack(problem, (a, b), copies, on_c, self._offered, staging, times, turn)
         to = place if place is not None and self._page_locks.lock(place.memory) else None
-        product = ProductOnDevice(problem, (a, b), copies, matrices, self._staging, self.compiler, to)
+        more = self._offered, staging, self.compiler, to, turn
+        product = ProductOnDevice(problem, (a, b), copies, matrices, *more)
+        copying.wait()  # others may have the cores until the operands are there
+        turn.begin()
         kernel_ms = self._multiplied_ms(problem, choice, matrices, meanwhile=product.prepare_check)
         product.computed(Times(kernel_ms, copying))
         return product
@@ -179,8 +215,8 @@ class CudaRunner(Runner):
     def _on_device(self, problem: Problem, operand: HostOperand, copying: StopWatch) -> DeviceMatrix:
         """The operand's copy on the device: kept from an earlier job, or made now."""
         if operand.id is not None and (kept := self.cache.get(operand.id)) is not None:
-            operand.known_digest(self.cache.digest(operand.id))
-            return kept
+            operand.known_digest(kept.digest)
+            return kept.copy
         matrix = allocate(operand_layout(problem.dtype, operand.shape))
         self._page_locks.lock(operand.memory)
         with copying:
@@ -189,15 +225,15 @@ class CudaRunner(Runner):
 
     def _admit(self, problem: Problem, operands: tuple[HostOperand, HostOperand]) -> None:
         """Raises OutOfDeviceMemory, before anything is allocated, for what cannot fit."""
-        need = product_layout(problem).bytes + SPARE_BYTES
+        of_product = product_layout(problem).bytes + read_back_bytes(problem.product_bytes) + SPARE_BYTES
+        need = of_product
         for operand in operands:
             if operand.id is None or self.cache.get(operand.id) is None:
                 need += operand_layout(problem.dtype, operand.shape).bytes
         if need <= _free_bytes():
             return
         self._free_all()
-        need = product_layout(problem).bytes + SPARE_BYTES
-        need += sum(operand_layout(problem.dtype, operand.shape).bytes for operand in operands)
+        need = of_product + sum(operand_layout(problem.dtype, operand.shape).bytes for operand in operands)
         if need > (free := _free_bytes()):
             raise OutOfDeviceMemory(
                 f"The product needs {need} bytes on the device, which has {free} free; make it smaller or try later."
@@ -205,6 +241,7 @@ class CudaRunner(Runner):
 
     def _free_all(self) -> None:
         self.cache.clear()
+        self._offered.clear()
         cupy.get_default_memory_pool().free_all_blocks()
 
 

@@ -27,10 +27,11 @@ from worker.check.checked import Checkable, HostProduct
 from worker.check.elements import core
 from worker.check.host_matrix import HostMatrix
 from worker.device.bench import Bench
+from worker.device.turns import Turn, go_on
 
 
 class HostOperand:
-    """An operand as it is stored. `id` is its content address, where a device may keep it for the next job.
+    """An operand as it is stored. `id` names its contents, where a device may keep it for the next job.
 
     `digest` is that of the bytes that were sent (`jobs/matrices/digest.py`); None where no one sent any.
     """
@@ -93,9 +94,11 @@ class StoredOperand(HostOperand):
 
 
 class Product(ABC):
-    """A product on its device, with its operands still at hand for the check."""
+    """A product on its device, with its operands still at hand for the check. Until its `turn` ends, no other product
+    has the device's cores."""
 
     matrices: Checkable
+    turn: Turn
 
     @property
     @abstractmethod
@@ -116,6 +119,11 @@ class Product(ABC):
     @abstractmethod
     def drop_operands(self) -> None:
         """Something is wrong, so no copy of the operands on the device is used again."""
+
+    @abstractmethod
+    def offer(self, matrix_id: str) -> None:
+        """The product passed its check, and its bytes are stored under that id: a device may hold its own copy until
+        `Runner.product_ended`."""
 
     @abstractmethod
     def chunks(self) -> Iterator[memoryview]:
@@ -142,9 +150,11 @@ def gathered(chunks: Iterator[memoryview]) -> bytearray:
 
 
 class Runner(ABC):
-    """One device. For use by one thread."""
+    """One device. Several threads may have products computed; all else is for one thread, while there are none."""
 
     device: DeviceInfo
+    max_bytes_under_way: int  # of the matrices of products that are under way at once
+    jobs_under_way: int  # how many of those it is worth having
 
     @property
     def kernels(self) -> tuple[str, ...]:
@@ -165,10 +175,29 @@ class Runner(ABC):
 
     @abstractmethod
     def compute(
-        self, problem: Problem, choice: Choice, a: HostOperand, b: HostOperand, place: Place | None = None
+        self,
+        problem: Problem,
+        choice: Choice,
+        a: HostOperand,
+        b: HostOperand,
+        place: Place | None = None,
+        *,
+        wanted: Callable[[], None] = go_on,
     ) -> AbstractContextManager[Product]:
         """The product, as long as the context lasts. `place` is where it is to be stored; the device may compute it
-        there. Raises OutOfDeviceMemory, KernelUnavailable, DeviceFault."""
+        there. `wanted` is called while the product waits for others; what it raises ends the wait.
+
+        Raises OutOfDeviceMemory, KernelUnavailable, DeviceFault.
+        """
+
+    @abstractmethod
+    def expect(self, memory: SlotMemory) -> None:
+        """Operands are likely to come from there. For any thread."""
+
+    @abstractmethod
+    def product_ended(self, matrix_id: str, *, awaited: bool) -> None:
+        """The end of the job of a stored product is recorded. `awaited`: others wait for it, so a device that still
+        holds it keeps it as an operand. For any thread."""
 
     @abstractmethod
     def telemetry(self) -> Telemetry:

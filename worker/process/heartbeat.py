@@ -7,7 +7,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, date, datetime
-from threading import Event, Thread
+from threading import Event, Lock, Thread
 
 import structlog
 
@@ -45,7 +45,8 @@ class Heartbeat:
         self._runner = runner
         self._settings = settings
         self._started_at = datetime.now(UTC)
-        self._job: str | None = None
+        self._jobs: tuple[str, ...] = ()  # under way, in the order in which they began
+        self._lock = Lock()
         self._stopped = Event()
         self._bench_queue = consumed_bench_queue(runner.device.name)
         self.verified_products = 0
@@ -65,11 +66,13 @@ class Heartbeat:
     @contextmanager
     def busy(self, job_id: str) -> Iterator[None]:
         """Beats say so until the context ends."""
-        self._job = job_id
+        with self._lock:
+            self._jobs = (*self._jobs, job_id)
         try:
             yield
         finally:
-            self._job = None
+            with self._lock:
+                self._jobs = tuple(each for each in self._jobs if each != job_id)
 
     def _run(self) -> None:
         pause_s = min(BEAT_S, self._settings.worker_ttl_s / 5)
@@ -83,7 +86,7 @@ class Heartbeat:
         self._registry.beat(self._info(), self._settings.worker_ttl_s)
 
     def _info(self) -> WorkerInfo:
-        job, now = self._job, datetime.now(UTC)
+        job, now = next(iter(self._jobs), None), datetime.now(UTC)
         return WorkerInfo(
             id=self.worker_id,
             state="busy" if job else "ready",

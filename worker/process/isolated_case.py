@@ -14,7 +14,7 @@ from jobs.settings import get_settings
 from worker.benchmark.case_run import CaseRun, Result
 from worker.benchmark.in_process import InProcess
 from worker.benchmark.isolated import CASE_RUN, RESULT
-from worker.process.child import make_runner
+from worker.process.start import make_runner
 
 EXIT_LEFT_ALONE = 68
 

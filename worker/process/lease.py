@@ -1,7 +1,8 @@
-"""The hold of a child on its job: renewed while it runs, given up when the ledger says so, ended when time is up.
+"""The hold of a child on its jobs: renewed while they run, given up when the ledger says so, ended when time is up.
 
 A product in BLAS or on a GPU cannot be interrupted, so a child that must stop and does not is ended: Celery starts a
-new one. A Redis that is away ends nothing. Only the ledger's answer, or the job's own time limit, does.
+new one. Other jobs that it has under way are handed back first, and run again alone. A Redis that is away ends nothing.
+Only the ledger's answer, or a job's own time limit, does.
 """
 
 from __future__ import annotations
@@ -15,14 +16,15 @@ from threading import Condition, Thread
 
 import structlog
 
-from jobs.errors import MatmulError, StaleAttempt, TimeLimitExceeded
+from jobs.errors import MatmulError, StaleAttempt, TimeLimitExceeded, WorkerLost
 from jobs.ledger.interface import Claimed, Ledger
 from jobs.models import JobError
 from jobs.settings import Settings
 from worker.device.retry import retry_until
 
 GRACE_S = 0.2  # what a job that was called off has, to stop by itself
-LAST_WORDS_S = 2.0  # how long the end of a job over its time is told to a Redis that does not answer
+GRACE_BESIDE_OTHERS_S = 0.8  # the same, where ending it would end other jobs
+LAST_WORDS_S = 2.0  # how long the end of a job is told to a Redis that does not answer
 EXIT_CALLED_OFF, EXIT_TIME_UP, EXIT_FAULT, EXIT_NOT_READY = 64, 65, 66, 67
 
 log = structlog.get_logger(__name__)
@@ -41,59 +43,86 @@ class _Held:
     lost_at: float | None = None  # when the ledger said that it is not ours any more
 
 
+class Hold:
+    """The jobs of one launch."""
+
+    def __init__(self, claimed: Sequence[Claimed], heartbeat_s: float) -> None:
+        now = time.monotonic()
+        self.held = [_Held(each, now + each.job.timeout_s, now + heartbeat_s) for each in claimed]
+
+    @property
+    def ours(self) -> list[_Held]:
+        return [each for each in self.held if each.lost_at is None]
+
+    def check(self, claimed: Claimed | None = None) -> None:
+        """Raises StaleAttempt where this job, or any of those held, is known to be lost."""
+        if any(held.lost_at is not None and claimed in (None, held.claimed) for held in self.held):
+            raise StaleAttempt
+
+    def next_at(self, grace_s: float) -> float:
+        """When something is due. A launch goes on as long as one of its jobs is ours."""
+        times = [min(each.renew_at, each.ends_at) for each in self.ours]
+        return min(times) if times else max(each.lost_at or 0.0 for each in self.held) + grace_s
+
+
 class LeaseKeeper:
-    """One thread for all jobs of the child: those of one launch together, one launch after the other. `end` ends the
-    process; tests pass their own."""
+    """One thread for all jobs of the child. `end` ends the process; tests pass their own."""
 
     def __init__(self, ledger: Ledger, settings: Settings, *, end: Callable[[int], None] = end_process) -> None:
         self._ledger = ledger
         self._settings = settings
         self._end = end
-        self._held: Sequence[_Held] = ()
+        self._holds: list[Hold] = []  # replaced, never changed
         self._changed = Condition()
         Thread(target=self._run, name="lease", daemon=True).start()
 
     @contextmanager
-    def hold(self, claimed: Sequence[Claimed]) -> Iterator[None]:
-        """Keeps the leases as long as the context lasts."""
-        now = time.monotonic()
-        renew_at = now + self._settings.heartbeat_s
+    def hold(self, claimed: Sequence[Claimed]) -> Iterator[Hold]:
+        """Keeps the leases of a launch's jobs as long as the context lasts."""
+        hold = Hold(claimed, self._settings.heartbeat_s)
         with self._changed:
-            self._held = [_Held(each, now + each.job.timeout_s, renew_at) for each in claimed]
+            self._holds = [*self._holds, hold]
             self._changed.notify()
         try:
-            yield
+            yield hold
         finally:
             with self._changed:
-                self._held = ()
+                self._holds = [each for each in self._holds if each is not hold]
 
-    def check(self, claimed: Claimed | None = None) -> None:
-        """Raises StaleAttempt where this job, or any of those held, is known to be lost."""
-        if any(held.lost_at is not None and claimed in (None, held.claimed) for held in self._held):
-            raise StaleAttempt
+    def end_child(self, code: int, reason: str) -> None:
+        """Ends the process. Jobs that are held are handed back before: they did nothing wrong."""
+        with self._changed:
+            ours = [held for hold in self._holds for held in hold.ours]
+        log.warning(f"this process ends: {reason}", jobs_handed_back=len(ours))
+        lost = JobError(type=WorkerLost.type, detail="The worker that ran the job had to end for another job's sake.")
+        for held in ours:
+            self._tell(held, lost, max_attempts=self._settings.max_attempts)
+        self._end(code)
 
     def _run(self) -> None:
         while True:
             with self._changed:
-                held = self._held
-                if not held:
+                holds = self._holds
+                if not holds:
                     self._changed.wait()
                     continue
-                self._changed.wait(max(0.0, _next(held) - time.monotonic()))
-                if self._held is not held:
+                grace_s = _grace_s(holds)
+                self._changed.wait(max(0.0, min(hold.next_at(grace_s) for hold in holds) - time.monotonic()))
+                if self._holds is not holds:
                     continue
-            self._attend(held)
+            for hold in holds:
+                self._attend(hold, grace_s)
 
-    def _attend(self, held: Sequence[_Held]) -> None:
+    def _attend(self, hold: Hold, grace_s: float) -> None:
         """What is due for these jobs now."""
         now = time.monotonic()
-        ours = [each for each in held if each.lost_at is None]
-        if not ours and now >= _next(held):
-            self._end_child(held, EXIT_CALLED_OFF, "its job was called off")
+        ours = hold.ours
+        if not ours and now >= hold.next_at(grace_s):
+            self._end_for(hold, EXIT_CALLED_OFF, "its job was called off")
         if over := [each for each in ours if now >= each.ends_at]:
             for each in over:
                 self._tell_time_is_up(each)
-            self._end_child(held, EXIT_TIME_UP, "its job ran out of time")
+            self._end_for(hold, EXIT_TIME_UP, "its job ran out of time")
         for each in ours:
             if now >= each.renew_at:
                 each.renew_at = now + self._settings.heartbeat_s
@@ -108,23 +137,30 @@ class LeaseKeeper:
             log.warning("the lease could not be renewed; trying again", job=claimed.job.id, reason=error.type)
 
     def _tell_time_is_up(self, held: _Held) -> None:
-        job = held.claimed.job
-        detail = f"The job ran longer than its time limit of {job.timeout_s:g} s; make it smaller or allow it more."
-        error = JobError(type=TimeLimitExceeded.type, detail=detail)
+        timeout_s = held.claimed.job.timeout_s
+        detail = f"The job ran longer than its time limit of {timeout_s:g} s; make it smaller or allow it more."
+        self._tell(held, JobError(type=TimeLimitExceeded.type, detail=detail), max_attempts=1)
+
+    def _tell(self, held: _Held, error: JobError, *, max_attempts: int) -> None:
+        """The ledger, of the attempt's end."""
+        job, attempt = held.claimed.job, held.claimed.attempt
+        held.lost_at = time.monotonic()
         try:
-            retry_until(lambda: self._ledger.fail(job.id, held.claimed.attempt, error), timeout_s=LAST_WORDS_S)
+            retry_until(
+                lambda: self._ledger.fail(job.id, attempt, error, max_attempts=max_attempts), timeout_s=LAST_WORDS_S
+            )
         except MatmulError:
-            log.warning("the end of a job over its time could not be recorded; the sweeper will", job=job.id)
+            log.warning("the end of an attempt could not be recorded; the sweeper will", job=job.id)
 
-    def _end_child(self, held: Sequence[_Held], code: int, reason: str) -> None:
+    def _end_for(self, hold: Hold, code: int, reason: str) -> None:
+        """Not where the launch came to its end by itself meanwhile."""
         with self._changed:
-            if self._held is held:  # not while the next job runs
-                log.warning(f"this process ends: {reason}", job=held[0].claimed.job.id)
-                self._end(code)
-                self._held = ()
+            if hold not in self._holds:
+                return
+        self.end_child(code, reason)
+        with self._changed:
+            self._holds = []
 
 
-def _next(held: Sequence[_Held]) -> float:
-    """When something is due. A launch goes on as long as one of its jobs is ours."""
-    ours = [min(each.renew_at, each.ends_at) for each in held if each.lost_at is None]
-    return min(ours) if ours else max(each.lost_at or 0.0 for each in held) + GRACE_S
+def _grace_s(holds: Sequence[Hold]) -> float:
+    return GRACE_S if len(holds) == 1 else GRACE_BESIDE_OTHERS_S

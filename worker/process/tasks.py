@@ -5,20 +5,30 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
+import structlog
+from billiard import pool
 from celery import shared_task, signals
+from celery.exceptions import SoftTimeLimitExceeded
 
 from jobs.errors import MatmulError
 from jobs.logs import configure_logs
-from jobs.queue import RUN_TASK
+from jobs.queue import RUN_TASK, is_bench_queue
 from jobs.settings import get_settings
-from worker.process.child import Child, start
+from worker.process.child import Child
+from worker.process.start import start
+
+log = structlog.get_logger(__name__)
 
 _child: list[Child] = []  # this process's, once it has started; none in the parent
 
 
-@shared_task(name=RUN_TASK, ignore_result=True)  # type: ignore[untyped-decorator]  # Celery has no types
-def run(job_id: str, attempt: int) -> None:
-    _child[0].run(job_id, attempt)
+@shared_task(name=RUN_TASK, ignore_result=True, bind=True)  # type: ignore[untyped-decorator]  # Celery has no types
+def run(task: Any, job_id: str, attempt: int) -> None:
+    queue: str = task.request.delivery_info["routing_key"]
+    try:
+        _child[0].run(job_id, attempt, alone=is_bench_queue(queue))
+    except SoftTimeLimitExceeded:
+        log.info("the time of a message ran out; if its job was not claimed, the sweeper sends it again", job=job_id)
 
 
 @signals.setup_logging.connect  # type: ignore[untyped-decorator]
@@ -28,12 +38,16 @@ def _set_up_logging(**_: Any) -> None:
 
 @signals.worker_process_init.connect  # type: ignore[untyped-decorator]
 def _start(**_: Any) -> None:
+    # When the worker stops, the parent no longer reads what became of messages, and the child would wait 30 s for it.
+    # Nothing depends on that: what became of jobs is in the ledger.
+    pool.GUARANTEE_MESSAGE_CONSUMPTION_RETRY_LIMIT = 1
     _child.append(start(get_settings()))
 
 
 @signals.worker_process_shutdown.connect  # type: ignore[untyped-decorator]
 def _stop(**_: Any) -> None:
     for child in _child:
+        child.wait_until_idle()
         child.spare_time.stop()
         with suppress(MatmulError):  # its time on the register runs out by itself
             child.heartbeat.stop()

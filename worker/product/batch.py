@@ -39,7 +39,7 @@ def multiply_batch(
     packed_a, packed_b = [_there(job.a) for job in jobs], [_there(job.b) for job in jobs]
     a, b = _stacked(request.a, packed_a), _stacked(request.b, packed_b)
     try:
-        with runner.compute(problem, choice, a, b) as product:
+        with runner.compute(problem, choice, a, b, wanted=check_ownership) as product:
             check_ownership()
             verification = verified(request, problem, choice, product, rng)
             _compare(a, packed_a)

@@ -21,17 +21,28 @@ from jobs.errors import (
     StoreFull,
     VerificationFailed,
 )
+from jobs.formats.elements import matrix_bytes
 from jobs.ledger.interface import Claimed
 from jobs.matrices.digest import digest_of
 from jobs.matrices.indexed_store import is_address
 from jobs.matrices.interface import MatrixStore, Place, StoredMatrix
 from jobs.matrices.packed import PackedMatrix, pack
 from jobs.matrices.random import generate
-from jobs.models import MatmulRequest, Measured, OperandRef, Outcome, ProductInfo, Verification, product_id
+from jobs.models import (
+    MatmulRequest,
+    Measured,
+    OperandRef,
+    Outcome,
+    ProductInfo,
+    Verification,
+    job_of_product,
+    product_id,
+)
 from kernels.model.kernel import ConfigError
 from kernels.model.numerics import ACCURACY_RANGE, Problem, gflops
 from kernels.selection.choose import Choice, NoKernelError, choose, choose_again
 from worker.check.verify import NOT_CHECKED, check
+from worker.cpu.room import check_room
 from worker.device.runner import HostOperand, Product, Runner, StoredOperand, gathered
 from worker.product.auto import AutoChoices
 
@@ -71,7 +82,7 @@ def multiply(
             _operand(request.a, claimed.a, store) as a,
             _operand(request.b, claimed.b, store) as b,
             _place(claimed, problem, store) as place,
-            runner.compute(problem, choice, a, b, place) as product,
+            runner.compute(problem, choice, a, b, place, wanted=check_ownership) as product,
         ):
             check_ownership()
             with _copies_dropped_on_damage(product):
@@ -80,6 +91,8 @@ def multiply(
                 packed = _packed(product) if job.product_in_record else None
                 if packed is None:
                     _store(claimed, problem, product, store, place, product_ttl_s)
+                    if verification.passed:
+                        product.offer(product_id(job.id, claimed.attempt))
             measured = product.measured
     except MemoryError:
         raise OutOfDeviceMemory("The product does not fit in the worker's memory; make it smaller.") from None
@@ -120,6 +133,7 @@ def choose_kernel(claimed: Claimed, problem: Problem, runner: Runner, auto: Auto
 @contextmanager
 def _operand(ref: OperandRef, packed: PackedMatrix | None, store: MatrixStore) -> Iterator[HostOperand]:
     if ref.random is not None:
+        check_room(matrix_bytes(ref.dtype, ref.shape), "A random operand needs")  # before it is made
         elements = generate(ref.random, ref.dtype)
         yield HostOperand(elements, digest=digest_of(elements))
         return
@@ -137,7 +151,12 @@ def _operand(ref: OperandRef, packed: PackedMatrix | None, store: MatrixStore) -
             except MatrixNotFound as error:
                 raise OperandMissing from error
 
-        yield StoredOperand(ref.shape, opened, matrix if is_address(matrix) else None)
+        yield StoredOperand(ref.shape, opened, matrix if _names_contents(matrix) else None)
+
+
+def _names_contents(matrix_id: str) -> bool:
+    """A content address does; and a product's id, for no attempt that succeeded stores another."""
+    return is_address(matrix_id) or job_of_product(matrix_id) is not None
 
 
 def verified(
@@ -146,9 +165,11 @@ def verified(
     """The operands' digests come after the check: what changed while it read them is seen too."""
     if request.verify == "off":
         product.verify_operands()
+        product.turn.end()
         return NOT_CHECKED
     verification = check(problem, choice.kernel.accuracy[problem.dtype], product.matrices, rng)
     product.verify_operands()
+    product.turn.end()
     if not verification.passed:
         raise _failed_check(choice, problem, product, verification)
     product.keep_operands()

@@ -135,8 +135,8 @@ def rate(request: Request, *, clients: int, seconds: float, processes: int = 1) 
     begin = spawn.Barrier(processes)
     shares = [clients // processes + (number < clients % processes) for number in range(processes)]
     with ProcessPoolExecutor(processes, mp_context=spawn, initializer=_begins.append, initargs=(begin,)) as pool:
-        rates = [one.result() for one in [pool.submit(_rate_of, request, share, seconds) for share in shares]]
-    return Rate(sum(one.replies for one in rates), max(one.seconds for one in rates))
+        rates = [pending.result() for pending in [pool.submit(_rate_of, request, share, seconds) for share in shares]]
+    return Rate(sum(rate.replies for rate in rates), max(rate.seconds for rate in rates))
 
 
 _begins: list[Barrier] = []  # of this process, where it is one of several

@@ -29,6 +29,8 @@ from benchmarks.measure.path.caller import ServiceCaller
 from benchmarks.measure.path.lines import Run
 from benchmarks.measure.path.rows import Budget, Rows, run_in_time
 from benchmarks.measure.peers import servers
+from jobs.settings import Settings
+from service.local.api import process_count
 from tools.stack import Stack
 from worker.cpu.environment import dated_environment
 
@@ -50,6 +52,9 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--clients", type=int, default=64)
     parser.add_argument("--client-s", type=float, default=CLIENT_SECONDS, help="seconds of a round with many clients")
     parser.add_argument("--processes", type=int, default=min(8, max(1, (os.cpu_count() or 1) // 2)), help="of clients")
+    parser.add_argument(
+        "--api-processes", type=int, default=0, help="that answer; 0: as many as the service would start"
+    )
     parser.add_argument("--shapes", type=int, default=SHAPES, help="that are seen first")
     parser.add_argument("--batch", type=int, default=100_000)
     return parser.parse_args(arguments)
@@ -69,11 +74,11 @@ def queue_length(n: int, max_length: int) -> int:
 def steps(run: Run, environment: dict[str, str]) -> None:
     """The worker's steps in a process of their own, with what a caller waited for the same product."""
     command = [sys.executable, "-m", "benchmarks.measure.path.steps", "--device", run.device]
-    given = "".join(f"{json.dumps(one.record)}\n" for one in run.squares.values())
+    given = "".join(f"{json.dumps(square.record)}\n" for square in run.squares.values())
     done = subprocess.run(command, env=environment, input=given, stdout=subprocess.PIPE, text=True, check=True)
     answers = done.stdout.splitlines()[-len(run.squares) :]
-    for (n, one), answer in zip(run.squares.items(), answers, strict=True):
-        run.rows.add("steps", n=n, caller_ms=one.caller_ms, queue_ms=one.queue_ms, **json.loads(answer))
+    for (n, square), answer in zip(run.squares.items(), answers, strict=True):
+        run.rows.add("steps", n=n, caller_ms=square.caller_ms, queue_ms=square.queue_ms, **json.loads(answer))
 
 
 def measure(run: Run, stack: Stack, asked: argparse.Namespace) -> None:
@@ -93,7 +98,7 @@ def measure(run: Run, stack: Stack, asked: argparse.Namespace) -> None:
 
 
 @contextmanager
-def running(devices: tuple[str, ...]) -> Iterator[tuple[Stack, ServiceCaller]]:
+def running(devices: tuple[str, ...], api_processes: int) -> Iterator[tuple[Stack, ServiceCaller]]:
     """A service whose matrices are in memory, and whose JSON replies have no product."""
     with (
         TemporaryDirectory() as name,
@@ -102,6 +107,7 @@ def running(devices: tuple[str, ...]) -> Iterator[tuple[Stack, ServiceCaller]]:
     ):
         room = str(min(MAX_STORE_BYTES, shutil.disk_usage(store).free * 4 // 5))
         settings = {"store_dir": store, "store_bytes": room, "store_bytes_per_key": room, "max_json_elements": "1"}
+        settings["api_processes"] = str(api_processes)
         stack = exits.enter_context(Stack(Path(name), devices=devices, settings=settings))
         try:
             yield stack, exits.enter_context(ServiceCaller(stack.api_port))
@@ -112,15 +118,16 @@ def running(devices: tuple[str, ...]) -> Iterator[tuple[Stack, ServiceCaller]]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     asked = parsed(arguments)
-    about: dict[str, Any] = {"load_before": [round(one, 2) for one in os.getloadavg()], "store": str(store_folder())}
-    about |= {"processes": asked.processes, "environment": dated_environment(*PACKAGES)}
+    about: dict[str, Any] = {"load_before": [round(load, 2) for load in os.getloadavg()], "store": str(store_folder())}
+    api_processes = process_count(Settings(api_processes=asked.api_processes))
+    about |= {"processes": asked.processes, "api_processes": api_processes, "environment": dated_environment(*PACKAGES)}
     budget, library = Budget(asked.budget_s), "numpy" if asked.device == "cpu" else "cupy"
     with servers.stopped_on_request(), TemporaryDirectory() as name, servers.minimal(Path(name), library) as port:
-        with running((asked.device,)) as (stack, service):
+        with running((asked.device,), api_processes) as (stack, service):
             rows = Rows(asked.out, about | {"device": service.device_name()})
             measure(Run(service, port, asked.device, rows, budget), stack, asked)
         if asked.second_device:
-            with running((asked.device, asked.second_device)) as (_, service):
+            with running((asked.device, asked.second_device), api_processes) as (_, service):
                 run = Run(service, port, asked.device, rows, budget)
                 for n in asked.sizes[1:]:
                     lines.queued(run, n, queue_length(n, asked.queued), 0.05, "two workers")

@@ -62,8 +62,8 @@ class ServiceCaller:
         return Timed((time.perf_counter() - begun) * 1e3, reply.headers["location"])
 
     def record(self, location: str) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(bytes(self._sent(self._bare("GET", location), 200).body))
-        return found
+        record: dict[str, Any] = json.loads(bytes(self._sent(self._bare("GET", location), 200).body))
+        return record
 
     def download(self, location: str) -> float:
         """Gigabytes a second of a job's product."""
@@ -83,9 +83,9 @@ class ServiceCaller:
             replies = load.burst(whole)
             seconds = time.perf_counter() - begun
         for reply in replies:
-            found = _LOCATION.search(reply)
-            assert found is not None, reply[:500]
-            self.delete(found[1].decode())
+            location = _LOCATION.search(reply)
+            assert location is not None, reply[:500]
+            self.delete(location[1].decode())
         return count / seconds
 
     def device_name(self) -> str:

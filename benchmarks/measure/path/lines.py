@@ -59,13 +59,13 @@ def square(run: Run, n: int, share: float) -> None:
     jobs: dict[str, list[dict[str, Any]]] = {"stored": [], "inline": []}
 
     def timed(name: str, request: Request) -> Callable[[], float]:
-        def one() -> float:
-            found = run.service.timed(request)
-            jobs[name].append(run.service.record(found.location))
-            run.service.delete(found.location)
-            return found.ms
+        def sample() -> float:
+            answer = run.service.timed(request)
+            jobs[name].append(run.service.record(answer.location))
+            run.service.delete(answer.location)
+            return answer.ms
 
-        return one
+        return sample
 
     with Connection(HOST, run.minimal_port) as connection:
         actions = {
@@ -75,8 +75,8 @@ def square(run: Run, n: int, share: float) -> None:
             "fresh": bare.fresh_ms,
             "resident": bare.resident_ms,
         }
-        found = by_turns(actions, MAX_SAMPLES, run.budget.ends_at(share))
-    typical, samples = medians(found), len(found["stored"])
+        times = by_turns(actions, MAX_SAMPLES, run.budget.ends_at(share))
+    typical, samples = medians(times), len(times["stored"])
     queue_ms, last = median(job["timing"]["queue_ms"] for job in jobs["stored"]), jobs["stored"][-1]
     run.squares[n] = Square(last, typical["stored"], queue_ms)
     run.rows.add(
@@ -97,8 +97,8 @@ def queued(run: Run, n: int, count: int, share: float, line: str = "queued") -> 
         "service": lambda: run.service.burst_per_s(request, count),
         "bare": lambda: bare.resident_per_s(count),
     }
-    found = by_turns(actions, BURSTS, run.budget.ends_at(share))
-    run.rows.add(line, n=n, **medians(found), count=count, samples=len(found["service"]))
+    rates = by_turns(actions, BURSTS, run.budget.ends_at(share))
+    run.rows.add(line, n=n, **medians(rates), count=count, samples=len(rates["service"]))
 
 
 def many_clients(run: Run, clients: int, processes: int, seconds: float) -> None:
@@ -108,11 +108,11 @@ def many_clients(run: Run, clients: int, processes: int, seconds: float) -> None
         "service": run.service.inline(normal((n, n), 1), normal((n, n), 2)),
         "minimal": minimal_request(run.minimal_port, n),
     }
-    found: dict[str, list[float]] = {name: [] for name in requests}
+    rates: dict[str, list[float]] = {name: [] for name in requests}
     for _ in range(CLIENT_ROUNDS):
         for name, request in requests.items():
-            found[name].append(rate(request, clients=clients, seconds=seconds, processes=processes).per_s)
-    run.rows.add("clients", n=n, **medians(found), count=clients, samples=CLIENT_ROUNDS)
+            rates[name].append(rate(request, clients=clients, seconds=seconds, processes=processes).per_s)
+    run.rows.add("clients", n=n, **medians(rates), count=clients, samples=CLIENT_ROUNDS)
 
 
 def batch(run: Run, count: int) -> None:
@@ -122,9 +122,9 @@ def batch(run: Run, count: int) -> None:
     pairs = [[run.service.upload(normal(shape, 10 + 2 * pair + which))[0] for which in range(2)] for pair in range(3)]
     times = []
     for a, b in pairs:
-        found = run.service.timed(run.service.stored(a, b))
-        run.service.delete(found.location)
-        times.append(found.ms)
+        answer = run.service.timed(run.service.stored(a, b))
+        run.service.delete(answer.location)
+        times.append(answer.ms)
     bare = bare_path(run.device, normal(shape, 1), normal(shape, 2))
     bare_ms = median(bare.fresh_ms() for _ in range(TRANSFERS))
     # The first has `auto` and compiling in it.
@@ -150,7 +150,7 @@ def new_shapes(run: Run, count: int, share: float) -> None:
         m, n, k = (int(size) for size in np.exp(rng.uniform(np.log(MIN_SHAPE), np.log(MAX_SHAPE), 3)))
         request = run.service.inline(normal((m, k), m), normal((k, n), n), JSON)
         first, *others = (run.service.timed(request) for _ in range(REPEATS))
-        for one in (first, *others):
-            run.service.delete(one.location)
+        for answer in (first, *others):
+            run.service.delete(answer.location)
         over_ms.append(first.ms - median(other.ms for other in others))
     run.rows.add("new shape", service=median(over_ms), worst=max(over_ms), samples=len(over_ms))

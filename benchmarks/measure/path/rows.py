@@ -22,7 +22,9 @@ class Rows:
 
     def add(self, line: str, **fields: Any) -> None:
         """One line of the record; what was not measured is left out."""
-        self._rows.append({"line": line} | {name: rounded(one) for name, one in fields.items() if one is not None})
+        self._rows.append(
+            {"line": line} | {name: rounded(value) for name, value in fields.items() if value is not None}
+        )
         print(compact(self._rows[-1]), flush=True)
         write_rows(self._path, self._about, self._rows)
 
@@ -59,14 +61,14 @@ def by_turns(actions: Mapping[str, Callable[[], float]], count: int, ends_at: fl
     """What each returns, in rounds of all: so many, or as many as there is time for, but some."""
     for action in list(actions.values()) * WARM_UPS:
         action()
-    found: dict[str, list[float]] = {name: [] for name in actions}
+    samples: dict[str, list[float]] = {name: [] for name in actions}
     for done in range(count):
         if done >= MIN_SAMPLES and time.monotonic() > ends_at:
             break
         for name, action in actions.items():
-            found[name].append(action())
-    return found
+            samples[name].append(action())
+    return samples
 
 
-def medians(found: Mapping[str, list[float]]) -> dict[str, float]:
-    return {name: median(values) for name, values in found.items()}
+def medians(samples: Mapping[str, list[float]]) -> dict[str, float]:
+    return {name: median(values) for name, values in samples.items()}

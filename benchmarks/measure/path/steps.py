@@ -27,8 +27,8 @@ from jobs.redis.client import connect
 from jobs.settings import Settings
 from worker.device.model import measured_model
 from worker.device.runner import Runner
-from worker.process.child import make_runner
 from worker.process.main import prepare_environment
+from worker.process.start import make_runner
 from worker.product.auto import AutoChoices
 from worker.product.multiply import multiply
 
@@ -59,8 +59,8 @@ class Steps:
 
     def _computed(self, manage: Callable[..., AbstractContextManager[Any]]) -> Callable[..., Any]:
         @contextmanager
-        def computed(*given: Any) -> Iterator[Any]:
-            with manage(*given) as product:
+        def computed(*given: Any, **named: Any) -> Iterator[Any]:
+            with manage(*given, **named) as product:
                 self._ready_at = time.perf_counter()
                 yield product
 
@@ -90,16 +90,16 @@ class Steps:
 
 
 def medians(records: Iterator[JobRecord], settings: Settings) -> Iterator[dict[str, float]]:
-    store, runner = make_matrix_store(settings), make_runner(settings)
+    store, runner = make_matrix_store(settings, keeps_maps=True), make_runner(settings)
     steps, choices, rng = Steps(store, runner), AutoChoices(runner), np.random.default_rng()
     with connect(settings) as client:
         model = measured_model(runner.device)
         choices.learn(MeasuredShapes(client, prefix=settings.key_prefix, model=model).all())
 
-    def one(record: JobRecord) -> dict[str, float]:
+    def sample(record: JobRecord) -> dict[str, float]:
         again = record.model_copy(update={"id": new_id("job")})
         job = Job(record=again, owner=ANONYMOUS, queue="", version=1, timeout_s=settings.job_timeout_s)
-        found = steps.of(
+        times = steps.of(
             lambda: multiply(
                 Claimed(job, attempt=1),
                 store,
@@ -113,10 +113,10 @@ def medians(records: Iterator[JobRecord], settings: Settings) -> Iterator[dict[s
         store.delete(product_id(job.id, job.record.attempt), owner=ANONYMOUS)
         if (met := choices.next_met()) is not None:  # as between the jobs of a worker
             choices.settle(met[0])
-        return found
+        return times
 
     for record in records:
-        samples = [one(record) for _ in range(WARM_UPS + SAMPLES)][WARM_UPS:]
+        samples = [sample(record) for _ in range(WARM_UPS + SAMPLES)][WARM_UPS:]
         yield {name: median(sample[name] for sample in samples) for name in samples[0]}
 
 
@@ -125,8 +125,8 @@ def main() -> None:
     parser.add_argument("--device", required=True)
     device: str = parser.parse_args().device
     prepare_environment(device)
-    for found in medians((JobRecord.model_validate_json(line) for line in sys.stdin), Settings()):
-        print(compact(found), flush=True)
+    for typical in medians((JobRecord.model_validate_json(line) for line in sys.stdin), Settings()):
+        print(compact(typical), flush=True)
 
 
 if __name__ == "__main__":

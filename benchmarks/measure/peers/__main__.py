@@ -67,25 +67,25 @@ def started(exits: ExitStack, directory: Path, stack: Stack, python: Path | None
 
 def one_client(callers: Mapping[str, Caller], n: int, rounds: int) -> Iterator[dict[str, Any]]:
     """Milliseconds of a product: each round's median."""
-    found: dict[str, list[float]] = {name: [] for name in callers}
+    latencies: dict[str, list[float]] = {name: [] for name in callers}
     for caller in callers.values():
         caller.latencies_ms(n, max(ONE_CLIENT[n] // 2, 2))  # warm-up
     for _ in range(rounds):
         for name in random.sample(list(callers), len(callers)):
-            found[name].append(median(callers[name].latencies_ms(n, ONE_CLIENT[n])))
-    for name, values in found.items():
+            latencies[name].append(median(callers[name].latencies_ms(n, ONE_CLIENT[n])))
+    for name, values in latencies.items():
         yield {"clients": 1, "n": n, "server": name, "rounds": [round(value, 4) for value in values]}
 
 
 def many_clients(callers: Mapping[str, Caller], n: int, rounds: int, seconds: float) -> Iterator[dict[str, Any]]:
     """Products a second, round by round."""
-    found: dict[str, list[float]] = {name: [] for name in callers}
+    rates: dict[str, list[float]] = {name: [] for name in callers}
     for caller in callers.values():
         caller.products_per_s(n, CLIENTS, seconds / 3)  # warm-up
     for _ in range(rounds):
         for name in random.sample(list(callers), len(callers)):
-            found[name].append(callers[name].products_per_s(n, CLIENTS, seconds))
-    for name, values in found.items():
+            rates[name].append(callers[name].products_per_s(n, CLIENTS, seconds))
+    for name, values in rates.items():
         yield {"clients": CLIENTS, "n": n, "server": name, "rounds": [round(value, 2) for value in values]}
 
 
@@ -116,13 +116,13 @@ def shown(rows: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     asked = parsed(arguments)
-    load = [round(one, 2) for one in os.getloadavg()]
+    load = [round(load, 2) for load in os.getloadavg()]
     about: dict[str, Any] = {"load_before": load, "niceness": os.nice(0), "threads": asked.threads}
     versions = servers.pytriton_versions(asked.pytriton)
     if versions is None:
         print(servers.HOW_TO_GET_PYTRITON, flush=True)
     os.environ["OPENBLAS_NUM_THREADS"] = str(asked.threads)  # for all that is started below
-    settings = {"cpu_threads": str(asked.threads)}
+    settings = {"cpu_threads": str(asked.threads), "api_processes": "0"}
     with servers.stopped_on_request(), TemporaryDirectory() as name, ExitStack() as exits:
         stack = exits.enter_context(Stack(Path(name), settings=settings))
         callers = started(exits, Path(name), stack, asked.pytriton if versions else None)

@@ -112,12 +112,12 @@ class TritonCaller(Caller):
         return json.loads(answer)
 
     def latencies_ms(self, n: int, count: int) -> list[float]:
-        found: list[float] = self._asked(n=n, count=count)
-        return found
+        latencies: list[float] = self._asked(n=n, count=count)
+        return latencies
 
     def products_per_s(self, n: int, clients: int, seconds: float) -> float:
-        found: float = self._asked(n=n, clients=clients, seconds=seconds)
-        return found
+        rate: float = self._asked(n=n, clients=clients, seconds=seconds)
+        return rate
 
 
 @contextmanager

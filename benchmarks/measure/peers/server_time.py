@@ -62,7 +62,7 @@ def _us_per_call(client: redis.Redis, name: str) -> float:
 
 def _sent(client: redis.Redis, work: Callable[[], object]) -> tuple[Counter[str], float]:
     """Commands by name that came while `work` went on, without those inside scripts, and how many seconds it did."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     with client.monitor() as monitor, ThreadPoolExecutor(1) as thread:  # type: ignore[no-untyped-call]
         begun = time.monotonic()
         done = thread.submit(work)
@@ -70,6 +70,6 @@ def _sent(client: redis.Redis, work: Callable[[], object]) -> tuple[Counter[str]
         for command in monitor.listen():
             if END in command["command"]:
                 break
-            found[command["command"].split(" ", 1)[0].lower()] += command["client_type"] != "lua"
+            counts[command["command"].split(" ", 1)[0].lower()] += command["client_type"] != "lua"
         done.result()
-        return found, time.monotonic() - begun
+        return counts, time.monotonic() - begun

@@ -48,7 +48,7 @@ WHAT = {
     "first job, worst": "the same, worst shape",
 }
 HOW = (
-    "Float32 products of the kernel that `auto` takes, by way of one API process and one worker on the same host; "
+    "Float32 products of the kernel that `auto` takes, by way of {api_processes} and one worker on the same host; "
     "medians. Bare path: cuBLAS through CuPy in one process, with copies from and to page-locked memory: of fresh "
     "operands beside `.npy both ways` and the batch, of resident operands beside stored references. Minimal peer: "
     "`benchmarks/peers/minimal.py`, twenty lines of FastAPI and CuPy with raw bytes in and out, no queue, no check, no "
@@ -65,7 +65,7 @@ def path(name: str, paths: Sequence[Path], where: str) -> Iterator[str]:
     """A section. `where` is of the newest record, and `name` the picture's, without its suffix."""
     first, newest = first_and_newest(paths)
     yield f"## The way of a product on an {newest['device']}"
-    yield HOW
+    yield HOW.format(api_processes=_api_processes(newest))
     yield f"{where} By `make bench-path`; load average before: {newest['load_before'][0]:g}."
     yield _lines(first, newest)
     steps = [row for row in newest["rows"] if row["line"] == "steps"]
@@ -73,6 +73,12 @@ def path(name: str, paths: Sequence[Path], where: str) -> Iterator[str]:
         yield STEPS_HOW
         yield f"![Where a product's time goes](images/{name}.svg)"
         yield table(("N", *STEPS, "all"), [_step_row(row) for row in steps]).rstrip()
+
+
+def _api_processes(record: dict[str, Any]) -> str:
+    """Records of the time when there was one only do not say."""
+    count = record.get("api_processes", 1)
+    return "one API process" if count == 1 else f"{count} API processes"
 
 
 def _step_row(row: Row) -> tuple[str, ...]:

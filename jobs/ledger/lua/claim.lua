@@ -31,7 +31,7 @@ if is_its_own(job) and job.attempt == attempt then
     end
   end
   return claimed
-elseif not job or job.state ~= 'queued' or job.attempt ~= attempt then
+elseif not job or job.state ~= 'queued' or job.attempt ~= attempt or job.waits then
   return {}
 end
 local at, started = now(), 'started:' .. job.queue

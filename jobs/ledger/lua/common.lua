@@ -18,6 +18,8 @@
 --   dead, dead:<owner>    zset    jobs that used up their attempts, by their end
 --   idem:<digest>         hash    the job bound to an Idempotency-Key, and the request's fingerprint
 --   hold:<digest>         string  who works under that key now
+--   job:<id>:dependents   zset    jobs that wait for its product, in order of creation: see common_chains.lua
+--   unsettled             zset    ended jobs that still have such, by the time of the last step that saw to some
 --   answers:<service>     channel jobs that ended, whole, for the service process whose callers wait for them
 --   changes               channel "<id> <version> <state>" of every change, a line each
 -- A script is one step in Redis and in its append-only file: after a crash all of a change is there, or none of it.
@@ -148,6 +150,7 @@ end
 local READ = {
   'id', 'state', 'attempt', 'version', 'owner', 'seq', 'queue', 'runs', 'timeout', 'queued', 'started', 'number',
   'first', 'held', 'ttl', 'in_record', 'product_bytes', 'batch', 'reply_to', 'kind', 'created', 'request',
+  'a_attempt', 'b_attempt', 'waits', 'dependents',
 }
 
 -- Those fields, as strings, and all under `values`; nil where there is no such job. Written out, for a table that grows
@@ -161,6 +164,7 @@ local function read(id)
     values = v, id = v[1], state = v[2], attempt = v[3], version = v[4], owner = v[5], seq = v[6], queue = v[7],
     runs = v[8], timeout = v[9], queued = v[10], started = v[11], number = v[12], first = v[13], held = v[14],
     ttl = v[15], in_record = v[16], product_bytes = v[17], batch = v[18], reply_to = v[19],
+    a_attempt = v[23], b_attempt = v[24], waits = v[25] == '1', has_waited = v[25] == '0', dependents = v[26],
   }
 end
 
@@ -203,10 +207,11 @@ local function told(job, state, version, more)
   return string.format('{"state":"%s","attempt":%s,"version":%s%s}', state, job.attempt, version, more)
 end
 
--- Whether its record tells all its events: queued, running and ended once, or less.
+-- Whether its record tells all its events: queued, running and ended once, or less. One that waited for a product was
+-- queued twice.
 local function is_plain(job)
   local version = tonumber(job.version)
-  return job.attempt == '1' and (version < 3 or version == 3 and ENDED[job.state] == true)
+  return job.attempt == '1' and not job.has_waited and (version < 3 or version == 3 and ENDED[job.state] == true)
 end
 
 -- The events of such a job, each with its id and in the form of XRANGE; none of another.
@@ -259,9 +264,9 @@ local function is_new(job)
 end
 
 -- ---- its states ----
--- Every change of state goes through here. `more` is as for `announce`; further arguments are names and values to write.
-local function enter(job, state, more, ...)
-  local id, old = job.id, job.state
+-- Changes what is listed and counted of a job by its state.
+local function move(job, old, state)
+  local id = job.id
   if old == 'running' then
     write('ZREM', leases, id)
   elseif old then
@@ -278,6 +283,13 @@ local function enter(job, state, more, ...)
   end
   count(COUNTED[old], -1)
   count(COUNTED[state], 1)
+end
+
+-- Every change of state goes through here. `more` is as for `announce`; further arguments are names and values to write.
+local function enter(job, state, more, ...)
+  if job.state ~= state then -- else it waited for a product, and comes into its queue now
+    move(job, job.state, state)
+  end
   job.state, job.version = state, int(job.version + 1)
   set(job, 'state', state, 'version', job.version, ...)
   if not is_new(job) then
@@ -337,17 +349,23 @@ end
 -- knows the rest. Each string comes after its length.
 local function answer(job, finished, end_of)
   local head = table.concat(
-    {job.id, job.state, job.attempt, job.version, job.queued, job.started or '', finished}, ' '
+    {job.id, job.state, job.attempt, job.version, job.queued, job.started or '', finished, job.a_attempt or '',
+      job.b_attempt or ''}, ' '
   )
   local outcome, error, product = end_of.outcome or '', end_of.error or '', end_of.product or ''
   publish('answers:' .. job.reply_to,
     struct.pack('<I4c0I4c0I4c0I4c0', #head, head, #outcome, outcome, #error, error, #product, product))
 end
 
+local settle_dependents, stop_waiting -- in common_chains.lua
+
 -- `end_of` has the `outcome` or the `error`, and what of the `product` is in the record. Further arguments are names and
 -- values to write.
 local function finish(job, state, at, more, end_of, ...)
   at = int(at)
+  if job.waits then
+    stop_waiting(job)
+  end
   if tonumber(job.held or 0) > 0 then
     write('ZADD', prefix .. 'packed', int(at + job.ttl), job.id)
   end
@@ -362,6 +380,9 @@ local function finish(job, state, at, more, end_of, ...)
     redis.call('COPY', events, events .. ':copy')
     redis.call('RENAME', events .. ':copy', events)
     redis.call('EXPIRE', events, EVENTS_TTL_S)
+  end
+  if job.dependents then
+    settle_dependents(job, at)
   end
 end
 

@@ -1,10 +1,41 @@
 #!lua
--- failed | cancelled → queued, with a fresh count of runs. Refused while Redis is out of memory.
-local job = read_owned(ARGV[2], ARGV[3])
+-- failed | cancelled → queued, with a fresh count of runs, and binds the request's Idempotency-Key. Refused while Redis
+-- is out of memory, and where as many jobs wait as may.
+local id, owner = ARGV[2], ARGV[3]
+local max_queued, max_queued_per_owner = tonumber(ARGV[4]), tonumber(ARGV[5])
+local digest, fingerprint, bound_ms, unmet = unpack(ARGV, 6, 9)
+local job = read_owned(id, owner)
 if not job then
   return {'not_found'}
-elseif job.state ~= 'failed' and job.state ~= 'cancelled' then
+end
+local bound = prefix .. 'idem:' .. digest
+if digest ~= '' then
+  local first, its_fingerprint = unpack(redis.call('HMGET', bound, 'job', 'fingerprint'))
+  if first and its_fingerprint ~= fingerprint then
+    return {'reused'}
+  elseif first then
+    return reply('bound', job.id)
+  end
+end
+if job.state ~= 'failed' and job.state ~= 'cancelled' then
   return {job.state}
+elseif read_counts('waiting', 'number:' .. job.queue).waiting >= max_queued then
+  return {'queue_full'}
+elseif redis.call('ZCARD', state_key('queued', job.owner)) >= max_queued_per_owner then
+  return {'quota_exceeded'}
+end
+local sources, refusal = read_sources(missing_products(id), job.owner)
+if refusal then
+  return refusal
+end
+for _, each in ipairs(sources) do
+  if each.room > 0 and tonumber(job.held or 0) == 0 then -- the room for it was given up
+    return {'operand_missing', each.name}
+  end
+end
+if digest ~= '' then
+  redis.call('HSET', bound, 'job', job.id, 'fingerprint', fingerprint)
+  redis.call('PEXPIRE', bound, bound_ms)
 end
 for _, key in ipairs(per_owner(job, 'dead')) do
   write('ZREM', key, job.id)
@@ -14,6 +45,9 @@ write('ZREM', prefix .. 'packed', job.id)
 write('HDEL', job_key(job.id), 'progress', 'error', 'error_type', 'finished')
 redis.call('PERSIST', events_key(job.id))
 job.attempt, job.runs = int(job.attempt + 1), '0'
-enqueue(job, int(now()), '')
+local at = int(now())
+if not wait_for_products(job, sources, at, unmet) then
+  enqueue(job, at, '')
+end
 carry_out()
 return reply('redriven', job.id)

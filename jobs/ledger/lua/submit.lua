@@ -1,12 +1,14 @@
 #!lua
--- Records a job as queued, sends its message and binds its Idempotency-Key. Refused while Redis is out of memory.
+-- Records a job as queued, sends its message, or will once its operands are there, and binds its Idempotency-Key.
+-- Refused while Redis is out of memory.
 local id, owner, kind, queue, timeout, request, asked = unpack(ARGV, 2, 8)
 local max_queued, max_queued_per_owner = tonumber(ARGV[9]), tonumber(ARGV[10])
 local digest, fingerprint, bound_ms = unpack(ARGV, 11, 13)
 local a, b, product_bytes, ttl, most, most_of_owner = unpack(ARGV, 14, 19)
 local batch, reply_to = unpack(ARGV, 20, 21)
-local stored_bytes, stored_ttl = ARGV[22], ARGV[23]
-local STORED = 24 -- from here on id, element type, shape and bytes of each operand that is stored for this job
+local a_job, b_job, unmet = unpack(ARGV, 22, 24)
+local stored_bytes, stored_ttl = ARGV[25], ARGV[26]
+local STORED = 27 -- from here on id, element type, shape and bytes of each operand that is stored for this job
 local held = #a + #b + product_bytes
 
 if redis.call('EXISTS', job_key(id)) == 1 then
@@ -26,6 +28,15 @@ if read_counts('seq', 'waiting', 'number:' .. queue).waiting >= max_queued then
 elseif redis.call('ZCARD', state_key('queued', owner)) >= max_queued_per_owner then
   return {'quota_exceeded'}
 end
+local sources, in_record = {}, (a ~= '' and 'a' or '') .. (b ~= '' and 'b' or '')
+if unmet ~= '' then
+  local refusal
+  sources, refusal = read_sources({a = a_job, b = b_job}, owner)
+  if refusal then
+    return refusal
+  end
+  held, in_record = with_products(sources, held, in_record)
+end
 local refused = charge_within(owner, held + stored_bytes, tonumber(most), tonumber(most_of_owner))
 if refused then
   return refused
@@ -34,11 +45,11 @@ end
 local at, seq = int(now()), int(known.seq + 1)
 count('seq', 1)
 local job = {
-  id = id, owner = owner, queue = queue, timeout = timeout, seq = seq, attempt = '1', runs = '0', version = 0,
+  id = id, owner = owner, queue = queue, timeout = timeout, seq = seq, attempt = '1', runs = '0', version = 0, held = held,
 }
 set(job, 'id', id, 'owner', owner, 'kind', kind, 'queue', queue, 'timeout', timeout, 'request', request, 'asked', asked,
   'seq', seq, 'created', at, 'ttl', ttl, 'product_bytes', product_bytes, 'held', held,
-  'in_record', (a ~= '' and 'a' or '') .. (b ~= '' and 'b' or ''))
+  'in_record', in_record)
 for field, matrix in pairs({a = a, b = b}) do
   if matrix ~= '' then
     write('HSET', matrices_key(id), field, matrix)
@@ -61,6 +72,13 @@ for i = STORED, #ARGV - 2, 4 do
   new_matrix(matrix, owner, dtype, shape, bytes, matrix, at, at + stored_ttl)
 end
 write('ZADD', state_key('all', owner), seq, id)
+if unmet ~= '' then
+  if not wait_for_products(job, sources, at, unmet) then
+    enqueue(job, at, '')
+  end
+  carry_out()
+  return reply('chained', id)
+end
 enqueue(job, at, '')
 carry_out()
 return {'recorded', seq, at, job.number, redis.call('ZCARD', queued_key(queue)) - 1}

@@ -1,6 +1,7 @@
 #!lua flags=allow-oom
--- running → succeeded, for each (id, attempt, outcome, kernel, device, product, stored): 1, or 0 where the attempt does
--- not own the job. A worker whose first try timed out on the way back asks again: the same attempt gets the same answer.
+-- running → succeeded, for each (id, attempt, outcome, kernel, device, product, stored): 1, 2 where jobs waited for its
+-- product, or 0 where the attempt does not own the job. A worker whose first try timed out on the way back asks again: the
+-- attempt that succeeded gets 1.
 local at = now()
 
 -- `stored`: ids of the operands that were stored for this job alone.
@@ -29,7 +30,7 @@ local function succeed(id, attempt, outcome, kernel, device, product, stored)
     set(job, 'kernel', kernel)
   end
   finish(job, 'succeeded', at, '', {outcome = outcome, product = product})
-  return 1
+  return job.dependents and 2 or 1
 end
 
 local taken = {}

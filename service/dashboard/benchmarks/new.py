@@ -26,7 +26,7 @@ from service.context import Context, context_of, owner_of
 from service.dashboard.benchmarks.axes import PARAMETERS, SCALES, axes_of, with_axis
 from service.dashboard.benchmarks.fields import SETS, Typed, document, typed, typed_spec
 from service.dashboard.render import page
-from service.http.security import check_same_site
+from service.http.origins import check_origin
 from service.problems import STATUS
 
 FORM = "application/x-www-form-urlencoded"
@@ -74,7 +74,8 @@ async def new_benchmark(request: Request) -> Response:
         if "count" not in query and "add" not in query:
             return await _form(request, form)
         asked = document(form)
-        estimated = await context.call(dry_run, context, orjson.dumps(asked))
+        async with context.plans:
+            estimated = await context.call(dry_run, context, orjson.dumps(asked))
     except MatmulError as error:
         return await _form(request, form, error=error, is_draft=is_draft)
     return await _form(request, form, estimated=estimated, curl=_curl(request, asked))
@@ -88,11 +89,12 @@ async def benchmarks() -> Response:
 @router.post(ALL)
 async def start(request: Request) -> Response:
     """What the API's POST does, then to the job's page."""
-    check_same_site(request.headers)
+    check_origin(request.headers)
     context, form = context_of(request), typed(await _pairs(request))
     try:
         body = orjson.dumps(document(form))
-        receipt = await context.call(submit, context, owner_of(request), None, body)
+        async with context.plans:
+            receipt = await context.call(submit, context, owner_of(request), None, body)
     except MatmulError as error:
         return await _form(request, form, error=error)
     return RedirectResponse(f"/ui/jobs/{receipt.job.id}", 303)

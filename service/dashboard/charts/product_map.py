@@ -15,7 +15,7 @@ from jobs.formats.elements import Array
 from jobs.matrices.digest import PART, part_count
 from jobs.models import Job, ProductInfo, product_id
 from service.context import Context
-from service.damage import damage_reported
+from service.http.damage import damage_reported
 from service.submit.replies import product_elements
 
 CELLS = 24  # along each side, at most

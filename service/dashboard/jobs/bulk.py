@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Form, Query, Request, Response
-from pydantic import Field
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import Field, ValidationError
 from starlette.responses import RedirectResponse
 
 from jobs.errors import JobNotFound, MatmulError, StoreUnavailable
 from jobs.ledger.interface import JobFilter
 from jobs.models import Job
 from jobs.states import REDRIVABLE, JobState
+from service.bodies.form import read_form
+from service.bodies.options import options_error
 from service.context import Context, context_of, owner_of
 from service.dashboard.jobs.list import LIST, Action, Wanted, with_query
 from service.dashboard.render import page
-from service.http.security import check_same_site
-from service.submit.product import check_operands
+from service.http.origins import check_origin
+from service.submit.redrive import redrive
 
+FORM_BYTES = 64 << 10
 MAX_PICKED = 200
 MAX_AT_ONCE = 5_000  # takes some seconds
 LOOK_JOBS = 200
@@ -73,14 +76,24 @@ async def confirm(request: Request, many: Annotated[Many, Query()]) -> Response:
 
 
 @router.post("")
-async def act(request: Request, many: Annotated[Many, Form()]) -> Response:
+async def act(request: Request) -> Response:
     """Then back to the list, which tells what was done."""
-    check_same_site(request.headers)
+    check_origin(request.headers)
+    many = _many_of(await read_form(request, limit_bytes=FORM_BYTES))
     context = context_of(request)
     changed, left = await context.call(_done, context, owner_of(request), many)
     back = Wanted(**many.model_dump(include=set(Wanted.model_fields))).as_query()
     outcome = {"did": many.action, "changed": str(changed), "left": str(left)}
     return RedirectResponse(with_query(LIST, back | outcome), 303)
+
+
+def _many_of(form: Mapping[str, Sequence[str]]) -> Many:
+    """Raises InvalidRequest."""
+    values = {name: given if name == "job" else given[-1] for name, given in form.items()}
+    try:
+        return Many.model_validate(values)
+    except ValidationError as error:
+        raise options_error(error, Many, "") from None
 
 
 def _counted(context: Context, owner: str, many: Many) -> Counted:
@@ -131,15 +144,9 @@ def _changed(context: Context, owner: str, job: Job, action: Action) -> bool:
         if action == "cancel":
             context.ledger.cancel(job.id, owner=owner)
         else:
-            retry(context, owner, job.id)
+            redrive(context, job.id, owner)
     except StoreUnavailable:
         raise
     except MatmulError:
         return False
     return True
-
-
-def retry(context: Context, owner: str, job_id: str) -> None:
-    """Raises JobNotFound, WrongState, OperandMissing."""
-    check_operands(context, context.ledger.get(job_id, owner=owner))
-    context.ledger.redrive(job_id, owner=owner)

@@ -19,13 +19,14 @@ from service.context import Context, context_of, owner_of
 from service.dashboard.charts.bars import BarPart, parts_of
 from service.dashboard.charts.product_map import ProductMap, map_of
 from service.dashboard.charts.telemetry import held_down, in_order, strips_of
-from service.dashboard.jobs.bulk import retry
 from service.dashboard.jobs.life import life_of, steps_of, troubles_of
 from service.dashboard.jobs.list import LIST
 from service.dashboard.multiply.clone import clone_of
 from service.dashboard.multiply.preview import Preview, ServerAddress, preview
 from service.dashboard.render import page
-from service.http.security import check_same_site, keys_are_on
+from service.http.origins import check_origin
+from service.http.security import keys_are_on
+from service.submit.redrive import redrive
 
 router = APIRouter(prefix=LIST, include_in_schema=False)
 
@@ -107,7 +108,7 @@ def _times(record: JobRecord) -> Sequence[BarPart]:
 
 @router.post("/{job_id}/cancel")
 async def cancel(request: Request, job_id: str) -> Response:
-    check_same_site(request.headers)
+    check_origin(request.headers)
     context = context_of(request)
     await context.call(context.ledger.cancel, job_id, owner=owner_of(request))
     return RedirectResponse(f"{LIST}/{job_id}", 303)
@@ -115,7 +116,7 @@ async def cancel(request: Request, job_id: str) -> Response:
 
 @router.post("/{job_id}/retry")
 async def retry_job(request: Request, job_id: str) -> Response:
-    check_same_site(request.headers)
+    check_origin(request.headers)
     context = context_of(request)
-    await context.call(retry, context, owner_of(request), job_id)
+    await context.call(redrive, context, job_id, owner_of(request))
     return RedirectResponse(f"{LIST}/{job_id}", 303)

@@ -25,7 +25,8 @@ from service.dashboard.multiply.body import FormReader
 from service.dashboard.multiply.form import SOURCES, TYPED, MultiplyForm, form_of
 from service.dashboard.multiply.preview import ServerAddress, preview
 from service.dashboard.render import page
-from service.http.security import check_same_site, keys_are_on
+from service.http.origins import check_origin
+from service.http.security import keys_are_on
 from service.problems import STATUS
 from service.submit.job import Receipt
 from service.submit.operands import OperandResolver, fingerprint
@@ -50,13 +51,13 @@ async def form(request: Request) -> Response:
 @router.post("")
 async def multiply(request: Request) -> Response:
     """As POST /v1/matmul takes its bodies: in pieces, none of them whole in memory."""
-    check_same_site(request.headers)
+    check_origin(request.headers)
     media_type = media_type_of(request.headers.get("content-type"))
     if media_type != MULTIPART:
         raise unsupported(media_type, (MULTIPART,))
     context, owner = context_of(request), owner_of(request)
     settings = context.settings
-    body = Body(request.scope, request.receive, limit_bytes=settings.max_body_bytes)
+    body = Body(request.scope, request.receive, limit_bytes=settings.max_body_bytes, memory=context.bodies)
     uploads = UploadSet(
         context.store,
         lambda: UploadOwner(owner, settings.product_ttl_s, name=new_id("op")),

@@ -9,10 +9,11 @@ from jobs.base import Strict
 from jobs.models import JobRecord
 from service import problems as edge
 from service.bodies.matmul_multipart import MULTIPART
-from service.bodies.options import MatmulOptions, MatrixRef, Nested, RandomOperand
+from service.bodies.options import JobRef, MatmulOptions, MatrixRef, Nested, RandomOperand
 from service.http.negotiation import JSON, NPY, PRODUCT_OFFERS, SAFETENSORS
 from service.openapi.manual.parts import (
     IDEMPOTENCY_KEY,
+    JOB_ID,
     MATRIX_ID,
     PREFER,
     Piece,
@@ -28,11 +29,12 @@ from service.openapi.manual.parts import (
 class MatmulBody(MatmulOptions):
     """A product in JSON: the operands and how to multiply them."""
 
-    a: Nested | MatrixRef | RandomOperand = Field(
-        description="Operand A, m×k: rows of numbers (or a batch of such matrices), a stored matrix, or a random one.",
+    a: Nested | MatrixRef | JobRef | RandomOperand = Field(
+        description="Operand A, m×k: rows of numbers (or a batch of such matrices), a stored matrix, the product of "
+        "another job, or a random one.",
         examples=[[[1.0, 2.0], [3.0, 4.0]]],
     )
-    b: Nested | MatrixRef | RandomOperand = Field(
+    b: Nested | MatrixRef | JobRef | RandomOperand = Field(
         description="Operand B, k×n: as A.", examples=[[[5.0, 6.0], [7.0, 8.0]]]
     )
 
@@ -67,6 +69,7 @@ BODY: Piece = {
             "examples": {
                 "lists": {"value": {"a": [[1, 2], [3, 4]], "b": [[5, 6], [7, 8]]}},
                 "stored": {"value": {"a": {"matrix": MATRIX_ID}, "b": {"matrix": MATRIX_ID}, "transpose_b": True}},
+                "chain": {"value": {"a": {"job": JOB_ID}, "b": {"matrix": MATRIX_ID}}},
                 "random": {
                     "value": {
                         "a": {"random": {"shape": [256, 512], "seed": 1}},
@@ -110,6 +113,8 @@ SUBMIT_ERRORS = (
     errors.MalformedBody,
     edge.InvalidHeader,
     errors.MatrixNotFound,
+    errors.JobNotFound,
+    errors.ProductExpired,
     edge.NotAcceptable,
     errors.NoWorkerForKernel,
     errors.IdempotencyKeyInUse,
@@ -125,10 +130,12 @@ SUBMIT_ERRORS = (
     errors.QuotaExceeded,
     errors.QueueFull,
     errors.StoreFull,
+    edge.TooManyBodies,
     errors.NoWorkers,
 )
 JOB_ERRORS = (
     errors.OperandMissing,
+    errors.OperandFailed,
     errors.OperandOutOfRange,
     errors.KernelUnavailable,
     edge.JobCancelled,

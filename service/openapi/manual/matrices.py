@@ -80,6 +80,7 @@ UPLOAD_ERRORS = (
     errors.InvalidMatrix,
     errors.UnsupportedDType,
     errors.StoreFull,
+    edge.TooManyBodies,
 )
 STORED = {
     201: json_answer(MatrixView, "Stored.", "Location"),

@@ -134,7 +134,11 @@ def binary(types: Iterable[str]) -> Piece:
 
 def problems(*classes: type[MatmulError], needs_key: bool = True, reads_store: bool = True) -> dict[int | str, Piece]:
     """Responses for these errors, by status: every type of problem is listed."""
-    more = [*([Unauthenticated] if needs_key else []), *([StoreUnavailable] if reads_store else []), MatmulError]
+    more: list[type[MatmulError]] = [
+        *([Unauthenticated] if needs_key else []),
+        *([StoreUnavailable] if reads_store else []),
+        MatmulError,
+    ]
     by_status: dict[int | str, list[type[MatmulError]]] = {}
     for cls in dict.fromkeys((*classes, *more)):
         by_status.setdefault(STATUS[cls], []).append(cls)

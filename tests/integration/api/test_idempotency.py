@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import json
+import socket
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import numpy as np
 import pytest
 
+from jobs.errors import StoreUnavailable
 from jobs.ledger.interface import JobFilter
+from jobs.ledger.redis import RedisLedger
 from jobs.models import new_id
+from jobs.redis.embedded import EmbeddedServer
+from jobs.states import JobState
+from service.http.idempotency import HOLD_S
 from tests.integration.api.test_jobs import PRODUCT, SEEDED, fail, newer_than, newest, problem, submit
-from tools.played.api import Api, npy, until
+from tools.played.api import Api, npy, running_api, until
 
 
 def keyed(key: str, **more: str) -> dict[str, str]:
@@ -80,6 +88,60 @@ def test_while_the_first_runs_it_is_409(api: Api, quiet: httpx.Client) -> None:
         api.succeed(job_id, PRODUCT)
         assert first.result(10).json()["job"]["id"] == job_id
     until(lambda: quiet.post("/v1/matmul", json=SEEDED, headers=keyed(key)).status_code == 200)
+
+
+def test_a_client_that_left_frees_its_key(api: Api, quiet: httpx.Client) -> None:
+    """Its job is recorded, so whoever asks again gets that job, at once."""
+    key, last, body = new_id("key"), newest(api), json.dumps(SEEDED)
+    head = f"POST /v1/matmul HTTP/1.1\r\nHost: localhost\r\nIdempotency-Key: {key}\r\nPrefer: wait=60\r\n"
+    head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    parts = urlsplit(api.url)
+    with socket.create_connection((parts.hostname, parts.port)) as leaving:
+        leaving.sendall((head + body).encode())
+        job_id = newer_than(api, last)
+        problem(quiet.post("/v1/matmul", json=SEEDED, headers=keyed(key)), 409, "idempotency_key_in_use")
+    until(lambda: quiet.post("/v1/matmul", json=SEEDED, headers=keyed(key)).status_code == 202, HOLD_S / 2)
+    again = quiet.post("/v1/matmul", json=SEEDED, headers=keyed(key))
+    assert (again.json()["job"]["id"], again.headers["idempotent-replayed"]) == (job_id, "true")
+
+
+def test_a_retry_that_a_crash_cut_off_is_not_done_twice(
+    api: Api, quiet: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The job and its key change in one step, so nothing can come between."""
+    job_id, key = submit(quiet), new_id("key")
+    api.ledger.cancel(job_id)
+
+    def crash(*_: object) -> None:
+        raise StoreUnavailable
+
+    with monkeypatch.context() as patched:
+        patched.setattr(RedisLedger, "bind_key", crash)
+        assert quiet.post(f"/v1/jobs/{job_id}/retry", headers=keyed(key)).status_code == 202
+    fail(api, job_id)
+    again = quiet.post(f"/v1/jobs/{job_id}/retry", headers=keyed(key))
+    assert (again.status_code, again.headers["idempotent-replayed"]) == (202, "true")
+    assert (again.json()["job"]["state"], again.json()["job"]["attempt"]) == ("failed", 2)
+
+
+@pytest.mark.parametrize("path", ["retry", "many"])
+def test_retries_are_jobs_that_wait(valkey: EmbeddedServer, tmp_path: Path, path: str) -> None:
+    with (
+        running_api(valkey, f"{new_id('quota')}:", tmp_path, max_queued_jobs_per_key=3) as api,
+        api.client() as client,
+    ):
+        jobs = []
+        for _ in range(6):
+            jobs.append(submit(client))
+            api.ledger.cancel(jobs[-1])
+        if path == "retry":
+            statuses = [client.post(f"/v1/jobs/{job_id}/retry").status_code for job_id in jobs]
+            assert statuses == [202] * 3 + [429] * 3
+        else:
+            data = {"action": "retry", "scope": "all", "state": "cancelled"}
+            did = client.post("/ui/jobs/many", data=data).headers["location"]
+            assert "changed=3" in did and "left=3" in did
+        assert len(api.ledger.list(JobFilter(state=JobState.QUEUED), limit=10).jobs) == 3
 
 
 def test_parallel_requests_make_one_job(api: Api, quiet: httpx.Client) -> None:

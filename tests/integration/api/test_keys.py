@@ -56,6 +56,7 @@ def guarded(valkey: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory) ->
         "api_key_pepper": SecretStr(PEPPER),
         "max_queued_jobs_per_key": 3,
         "store_bytes_per_key": 1 << 20,
+        "unix_socket": directory / "api.sock",
     }
     with running_api(valkey, f"{new_id('keys')}:", directory, **settings) as api:
         yield Guarded(api, keys_file)
@@ -68,6 +69,13 @@ OPEN_PATHS = ["/", "/livez", "/readyz", "/docs", "/openapi.json", "/problems/sha
 def test_what_needs_no_key(guarded: Guarded, path: str) -> None:
     with guarded.api.client() as nobody:
         assert nobody.get(path).status_code == 200
+
+
+def test_a_unix_socket_asks_for_keys_too(guarded: Guarded) -> None:
+    path = guarded.api.settings.unix_socket
+    with httpx.Client(transport=httpx.HTTPTransport(uds=str(path)), base_url="http://localhost") as client:
+        assert client.get("/v1/jobs").status_code == 401
+        assert client.get("/v1/jobs", headers=bearer(OWNER.key)).status_code == 200
 
 
 CLOSED = [

@@ -21,7 +21,7 @@ from tests.integration.api.test_benchmark_results import done
 from tests.integration.api.test_jobs import PRODUCT, fail, submit
 from tools.played.api import Api, npy
 
-EXAMPLES = 60  # of each operation
+EXAMPLES = 40  # of each operation
 HEALTH = list(HealthCheck)
 CHECKS = [
     schemathesis.checks.not_a_server_error,

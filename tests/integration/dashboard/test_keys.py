@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import httpx
@@ -12,10 +12,11 @@ import pytest
 from pydantic import SecretStr
 
 from jobs.models import new_id
+from jobs.redis.client import connect
 from jobs.redis.embedded import EmbeddedServer
 from service.dashboard.session import own_path
-from service.http.security import COOKIE
-from service.keys import make_key
+from service.keys import KeyRing, KnownKey, make_key
+from service.sessions import COOKIE, Sessions
 from tests.support.http.pages import Page, get
 from tools.played.api import Api, running_api
 
@@ -69,17 +70,77 @@ def test_a_key_signs_in_and_out(guarded: Guarded) -> None:
 def test_the_cookie_is_out_of_reach(guarded: Guarded) -> None:
     with guarded.browser() as client:
         set_cookie = client.post("/ui/sign-in", data={"key": ALICE.key}).headers["set-cookie"]
-    assert set_cookie.startswith(f"{COOKIE}={ALICE.key};")
+    assert set_cookie.startswith(f"{COOKIE}=") and ALICE.key not in set_cookie
     assert {"HttpOnly", "Path=/", "SameSite=strict"} <= set(set_cookie.split("; "))
+    assert "Secure" not in set_cookie
+
+
+def test_redis_keeps_no_name_of_a_session(guarded: Guarded) -> None:
+    """Only its hash, and not for long."""
+    with guarded.browser(ALICE.key) as alice, connect(guarded.api.settings) as redis:
+        name = alice.cookies[COOKIE]
+        keys = [key.decode() for key in redis.scan_iter(f"{guarded.api.settings.key_prefix}session:*")]
+        assert keys and not [key for key in keys if name in key]
+        kept = [redis.get(key) for key in keys]
+        assert not [value for value in kept if name.encode() in value or ALICE.key.encode() in value]
+        assert all(0 < redis.ttl(key) <= guarded.api.settings.session_ttl_s for key in keys)
+
+
+def test_signing_out_ends_the_session_itself(guarded: Guarded) -> None:
+    """Whoever copied the cookie is out as well."""
+    with guarded.browser(ALICE.key) as alice, guarded.browser() as thief:
+        thief.cookies.set(COOKIE, alice.cookies[COOKIE])
+        assert thief.get("/v1/jobs").status_code == 200
+        alice.post("/ui/sign-out")
+        assert thief.get("/v1/jobs").status_code == 401
+        assert thief.get("/ui/jobs").status_code == 303
+
+
+def test_a_session_ends_with_its_key(guarded: Guarded) -> None:
+    """Also where the key's id is given to another key."""
+    ring = KeyRing(guarded.api.settings)
+    carol = make_key("carol", PEPPER.encode())
+    known = KnownKey("carol", carol.line.split(":")[1], "carol")
+    with connect(guarded.api.settings) as redis:
+        sessions = Sessions(redis, guarded.api.settings)
+        assert sessions.owner_of(sessions.begin(known), ring) is None
+        alice = ring.known(ALICE.key)
+        name = sessions.begin(alice)
+        assert sessions.owner_of(name, ring) == alice.id
+        other = sessions.begin(replace(alice, digest=known.digest))
+        assert sessions.owner_of(other, ring) is None
+        assert sessions.owner_of("x" * 100_000, ring) is None
+
+
+def test_behind_tls_the_cookie_is_bound_to_it(valkey: EmbeddedServer, tmp_path: Path) -> None:
+    keys = SecretStr(ALICE.line)
+    settings = {"auth": "on", "api_keys": keys, "api_key_pepper": SecretStr(PEPPER), "behind_tls": True}
+    with running_api(valkey, f"{new_id('tls')}:", tmp_path, **settings) as api, api.client() as client:
+        reply = client.post("/ui/sign-in", data={"key": ALICE.key})
+        cookie = reply.headers["set-cookie"]
+        assert cookie.startswith(f"__Host-{COOKIE}=") and "Domain" not in cookie
+        assert {"Secure", "HttpOnly", "Path=/", "SameSite=strict"} <= set(cookie.split("; "))
+        assert reply.headers["strict-transport-security"].startswith("max-age=")
+        name = cookie.partition(";")[0].partition("=")[2]
+        assert client.get("/v1/jobs", headers={"cookie": f"__Host-{COOKIE}={name}"}).status_code == 200
+        assert client.get("/v1/jobs", headers={"cookie": f"{COOKIE}={name}"}).status_code == 401
 
 
 def test_a_wrong_key_is_told_so(guarded: Guarded) -> None:
     with guarded.browser() as client:
         page = Page(client.post("/ui/sign-in", data={"key": ALICE.key + "x"}), 401)
         assert "not known here" in page.alerts[0] and ALICE.key not in page.html
-        client.cookies.set(COOKIE, "mm_nobody_nothing")
-        assert client.get("/ui/jobs").status_code == 303
-        assert client.get("/v1/jobs").status_code == 401
+        for wrong in ("mm_nobody_nothing", ALICE.key, "x" * 5000):
+            assert client.get("/ui/jobs", headers={"cookie": f"{COOKIE}={wrong}"}).status_code == 303
+            assert client.get("/v1/jobs", headers={"cookie": f"{COOKIE}={wrong}"}).status_code == 401
+
+
+def test_a_sign_in_is_short(guarded: Guarded) -> None:
+    """Anyone may send one, so nothing of it is kept that does not belong there."""
+    with guarded.browser() as client:
+        flood = {"key": "x" * 100_000}
+        assert client.post("/ui/sign-in", data=flood).status_code == 413
+        assert client.post("/ui/sign-in", files={"key": b"x" * 100_000}).status_code == 415
 
 
 def test_nobody_sees_another_s_jobs(guarded: Guarded) -> None:

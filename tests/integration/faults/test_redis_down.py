@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import time
@@ -15,9 +16,10 @@ import pytest
 
 from jobs.models import new_id
 from jobs.redis.embedded import EmbeddedServer
-from tests.integration.api.test_jobs import PRODUCT, SEEDED, newer_than, newest, problem, submit
+from service.http.idempotency import HOLD_S
+from tests.integration.api.test_jobs import ASYNC, PRODUCT, SEEDED, newer_than, newest, problem, submit
 from tests.support.servers import DURABLE
-from tools.played.api import FAKE_TTL_S, Api, npy, running_api, until, worker_info
+from tools.played.api import FAKE_TTL_S, JSON, Api, npy, running_api, until, worker_info
 
 WITHIN_S = 1.0
 SLACK_S = 0.5  # of a machine that does other things meanwhile
@@ -122,3 +124,21 @@ def test_full(own_valkey: EmbeddedServer, key_prefix: str, tmp_path: Path) -> No
             admin.config_set("maxmemory", 0)
         api.registry.beat(worker_info(), FAKE_TTL_S)
         assert client.post("/v1/matmul", files={"a": big, "b": big}, headers={"prefer": "respond-async"}).is_success
+
+
+def test_a_key_is_free_as_soon_as_redis_is_back(api: Api, own_valkey: EmbeddedServer) -> None:
+    """Though it could not be let go of while Redis did not answer."""
+    key = {"idempotency-key": new_id("key")}
+    with api.client() as client, ThreadPoolExecutor(1) as pool:
+        slow = pool.submit(client.post, "/v1/matmul", content=stopped_midway(own_valkey), headers=key | JSON)
+        problem(slow.result(10), 503, "store_unavailable")
+        os.kill(own_valkey.pid, signal.SIGCONT)
+        until(lambda: client.post("/v1/matmul", json=SEEDED, headers=key | ASYNC).status_code == 202, HOLD_S / 2)
+
+
+def stopped_midway(server: EmbeddedServer) -> Iterator[bytes]:
+    """A body that is sent while the server serves first, and then does not."""
+    yield b" "
+    time.sleep(0.2)  # its request has its key by then
+    os.kill(server.pid, signal.SIGSTOP)
+    yield json.dumps(SEEDED).encode()

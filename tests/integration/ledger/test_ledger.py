@@ -143,6 +143,7 @@ def test_a_redrive_starts_afresh(bench: Bench) -> None:
     assert bench.ledger.fail(message.job_id, 2, FAULT, max_attempts=2)
     assert bench.ledger.dead_letters() == [message.job_id]
     job, again = bench.ledger.redrive(message.job_id)
+    assert again is not None
     assert (job.record.state, job.record.attempt, again.attempt) == (JobState.QUEUED, 3, 3)
     assert (job.record.error, job.record.finished_at, job.record.queue_position) == (None, None, 1)
     assert bench.ledger.dead_letters() == []
@@ -194,6 +195,7 @@ def test_a_cancelled_job_can_be_redriven(bench: Bench) -> None:
     message = bench.submit()
     bench.ledger.cancel(message.job_id)
     job, again = bench.ledger.redrive(message.job_id)
+    assert again is not None
     assert job.record.state is JobState.QUEUED
     assert not bench.claim(message)  # its first message is still about
     assert bench.claim(again)

@@ -16,30 +16,23 @@ from jobs.models import Job, JobMatrices, Progress, new_id
 from jobs.redis.embedded import EmbeddedServer
 from jobs.states import REDRIVABLE, TERMINAL, JobState
 from tests.support.ledger.ledgers import Bench, assert_books_agree, memory_bench, new_job, outcome, redis_bench
-
-OWNERS, QUEUES, KEYS = ("alice", "bob"), ("cpu", "gpu"), ("k1", "k2")
-FILTERS = [
-    JobFilter(owner="bob"),
-    JobFilter(owner="alice"),
-    JobFilter(owner="alice", state=JobState.QUEUED),
-    JobFilter(owner="bob", state=JobState.FAILED),
-    JobFilter(owner="bob", kernel="naive"),
-    JobFilter(q="cpu_blas", owner="alice"),
-]
-AT_RANDOM = 5
-pick = st.integers(0, AT_RANDOM)  # which of the apt jobs, counted from the newest; or any job at all
-stray = st.sampled_from([0, 0, 0, 0, -1, 1])  # attempts that are not the present one
-owners = st.sampled_from(OWNERS)
-anyone = st.sampled_from([None, None, *OWNERS])
-seconds = st.sampled_from([0.0, 0.5, 1.0, 3.0])
-
-in_record = st.builds(
-    JobMatrices,
-    a=st.sampled_from([None, b"\0" * 16, b"a" * 700]),
-    b=st.sampled_from([None, b"\1\xff\r\n" * 4]),
-    product_bytes=st.sampled_from([0, 300]),
-    ttl_s=st.sampled_from([0.5, 5.0]),
+from tests.support.ledger.lives import (
+    AT_RANDOM,
+    FILTERS,
+    KEYS,
+    OWNERS,
+    QUEUES,
+    anyone,
+    in_record,
+    owners,
+    pick,
+    seconds,
+    stray,
 )
+
+
+def is_waiting(job: Job) -> bool:
+    return job.record.state is JobState.QUEUED and job.record.queue_position is None
 
 
 class TwoLedgers(RuleBasedStateMachine):
@@ -98,6 +91,26 @@ class TwoLedgers(RuleBasedStateMachine):
     def submit(self, owner: str, queue: str, kernel: str, tight: bool, matrices: JobMatrices, batch: str) -> None:
         new = new_job(owner, kernel=kernel, queue=queue, timeout_s=4.0, matrices=matrices, batch=batch)
         self.both("submit", new, max_queued=4 if tight else 99, max_queued_per_owner=2 if tight else 99)
+        self.ids.append(new.id)
+
+    @rule(
+        which=pick,
+        second=pick,
+        both=st.booleans(),
+        owner=owners,
+        matrices=in_record,
+        batch=st.sampled_from(["", "one"]),
+    )
+    def submit_a_dependent(
+        self, which: int, second: int, both: bool, owner: str, matrices: JobMatrices, batch: str
+    ) -> None:
+        """Its operands are products of jobs that mostly have not ended, and mostly are its owner's."""
+        jobs = [self.aimed(each, 0, JobState.QUEUED, JobState.RUNNING)[0] for each in (which, second)]
+        known = {job.id: job.owner for job in self.memory.all_jobs(JobFilter(), limit=100)}
+        owner = known.get(jobs[0], owner) if which != AT_RANDOM else owner
+        matrices = matrices.model_copy(update={"a": None, "b": None if both else matrices.b})
+        new = new_job(owner, timeout_s=4.0, matrices=matrices, batch=batch, a=jobs[0], b=jobs[1] if both else None)
+        self.both("submit", new, max_queued=99, max_queued_per_owner=99)
         self.ids.append(new.id)
 
     @rule(owner=owners, key=st.sampled_from(KEYS), fingerprint=st.sampled_from(["f", "f", "g"]))
@@ -248,8 +261,13 @@ class TwoLedgers(RuleBasedStateMachine):
 
     @invariant()
     def no_job_is_without_a_way_on(self) -> None:
-        """A queued job is where lost messages are looked for, a running one where leases are: neither is ever stuck."""
-        stuck = {job.id for state in (JobState.QUEUED, JobState.RUNNING) for job in self._in(state)}
+        """A queued job is where lost messages are looked for, a running one where leases are, one that waits for others
+        waits for such: none is ever stuck."""
+        live = [job for state in (JobState.QUEUED, JobState.RUNNING) for job in self._in(state)]
+        for job in live:
+            waits_for = (job.record.progress.current or "").removeprefix("waits for ").split(" and ")
+            assert not is_waiting(job) or {*waits_for} <= {each.id for each in live}
+        stuck = {job.id for job in live if not is_waiting(job)}
         for bench in (self.memory, self.redis):
             far = bench.clock.now_us + 10**9
             bench.clock.advance(1000)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import time
 
 import pytest
@@ -10,7 +11,8 @@ import redis
 from pydantic import SecretStr
 
 from jobs.errors import StoreFull, StoreUnavailable
-from jobs.redis.client import connect, connect_async, translated
+from jobs.queue import make_celery
+from jobs.redis.client import connect, connect_async, keepalive_options, translated
 from jobs.redis.embedded import EmbeddedServer
 from jobs.settings import Settings
 from tests.support.ledger.ledgers import settings_for
@@ -78,3 +80,22 @@ def test_asyncio_has_the_same(valkey: EmbeddedServer) -> None:
             return await client.get("t:async")
 
     assert asyncio.run(set_and_get()) == b"value"
+
+
+def test_a_server_that_vanished_is_noticed_in_five_seconds(valkey: EmbeddedServer) -> None:
+    """By the system, which asks after it: a host that moved away says nothing."""
+    settings = settings_for(valkey, "t:")
+    with connect(settings) as client:
+        connection = client.connection_pool.get_connection()
+        opened = connection._sock
+        assert opened.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+        idle, step, count = (
+            opened.getsockopt(socket.IPPROTO_TCP, option)
+            for option in (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
+        )
+        assert idle + step * count <= 5
+        assert opened.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) <= 5000
+        client.connection_pool.release(connection)
+    options = make_celery(settings).conf.broker_transport_options
+    assert options["socket_keepalive_options"] == keepalive_options(settings)["socket_keepalive_options"]
+    assert keepalive_options(settings.model_copy(update={"redis_url": SecretStr("unix:///tmp/x")})) == {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jobs.errors import MatrixNotFound, StoreFull
+from jobs.ledger.chains import Taken
 from jobs.ledger.interface import Success
 from jobs.matrices.index import MatrixIndex
 from jobs.models import ANONYMOUS, JobMatrices, NewJob, StoredOperand, new_id
@@ -29,7 +30,7 @@ def test_their_claims_come_and_go_with_the_job(valkey: EmbeddedServer, key_prefi
         assert round(info.expires_at - info.created_at, 3) == 60.0
         ledger.claim(job.id, 1, worker="w", lease_s=6)
         done = Success(job.id, 1, outcome(), stored=[operand.id for operand in job.matrices.stored])
-        assert ledger.succeed_all([done, done]) == [True, True]
+        assert ledger.succeed_all([done, done]) == [Taken.YES, Taken.YES]
         assert index.used_bytes(None) == index.used_bytes(ANONYMOUS) == 0
         with pytest.raises(MatrixNotFound):
             index.find(a.id, ANONYMOUS)

@@ -81,6 +81,19 @@ def floor(valkey: EmbeddedServer, key_prefix: str) -> Iterator[Floor]:
 
 
 # ---- messages ----
+def test_jobs_that_wait_for_one_are_all_settled_by_one_sweep(floor: Floor) -> None:
+    """However many they are; a job that only waits has lost no message."""
+    first = floor.submit()
+    for _ in range(200):
+        floor.bench.ledger.submit(new_job(a=first.job_id), max_queued=999, max_queued_per_owner=999)
+    sweeper = floor.sweeper()
+    assert floor.sweeps(sweeper, 10) == NOTHING and floor.waiting() == 1
+    assert floor.bench.claim(first) and floor.bench.succeed(first)
+    assert floor.waiting() == 1 + 64
+    floor.sweeps(sweeper, floor.settings.sweep_s)
+    assert floor.waiting() == 1 + 200
+
+
 def test_what_merely_waits_is_left_alone(floor: Floor) -> None:
     waiting = [floor.submit() for _ in range(3)]
     sweeper = floor.sweeper()

@@ -11,7 +11,12 @@ import numpy as np
 import pytest
 
 from jobs.errors import BodyTooLarge, MatrixNotFound, StoreFull, StoreUnavailable
+from jobs.matrices.factory import bounds_of
+from jobs.matrices.indexed_store import STEP_BYTES
+from jobs.matrices.interface import MatrixWriter
+from jobs.models import ANONYMOUS
 from jobs.redis.embedded import EmbeddedServer
+from jobs.settings import Settings
 from tests.support.servers import DURABLE
 from tests.support.stores import LARGE, MakeStores, StoreBench, fresh_name, nothing_is_left, numbers
 
@@ -45,6 +50,65 @@ def test_the_bound_on_one_owners_bytes(make_stores: MakeStores) -> None:
     stores.store.check_room(36, owner="ada")
     assert stores.store.used_bytes(owner="ada") == 64
     assert len(stores.kept()) == 2
+
+
+def test_one_key_does_not_fill_the_store() -> None:
+    """A share of it, where nothing is said; an open server has one owner."""
+    bounds = bounds_of(Settings())
+    assert bounds.of("ada") == bounds.all_bytes // 4
+    assert bounds.of(ANONYMOUS) == bounds.all_bytes
+    said = bounds_of(Settings(store_bytes_per_key=100))
+    assert said.of("ada") == said.of(ANONYMOUS) == 100
+
+
+SLOW = (STEP_BYTES // 256, 200)  # of float32: a little over three steps
+
+
+def test_room_is_taken_as_elements_come(make_stores: MakeStores) -> None:
+    """Whoever promises much and sends little keeps no one else out."""
+    size = SLOW[0] * SLOW[1] * 4
+    stores = make_stores(store_bytes=size + STEP_BYTES)
+    whole = numbers(SLOW)
+    for name in (None, fresh_name()):
+        writers = [create_slow(stores, name and fresh_name()) for _ in range(2)]
+        for writer in writers:
+            writer.write(bytes(70_000))
+        assert stores.store.used_bytes() == stores.store.used_bytes(owner="ada") == 2 * STEP_BYTES
+        for writer in writers:
+            writer.abort()
+        assert stores.store.used_bytes() == 0
+        with create_slow(stores, name) as writer:
+            writer.write(whole.tobytes())
+            info = writer.commit()
+        assert stores.store.used_bytes() == stores.store.used_bytes(owner="ada") == size
+        np.testing.assert_array_equal(stores.get(info), whole)
+        stores.store.delete(info.id, owner="ada")
+        assert stores.store.used_bytes() == 0 and not stores.kept()
+
+
+def create_slow(stores: StoreBench, name: str | None) -> MatrixWriter:
+    return stores.store.create("float32", SLOW, owner="ada", ttl_s=60, name=name, comes_slowly=True)
+
+
+@pytest.mark.parametrize("bound", ["store_bytes", "store_bytes_per_key"])
+def test_what_could_never_fit_is_refused_at_once(make_stores: MakeStores, bound: str) -> None:
+    size = SLOW[0] * SLOW[1] * 4
+    stores = make_stores(**{bound: size - 1})
+    with pytest.raises(StoreFull, match=f"no room for {size} more bytes"):
+        create_slow(stores, None)
+    assert stores.store.used_bytes() == 0
+
+
+def test_room_that_others_took_meanwhile_is_missed_when_it_is_needed(make_stores: MakeStores) -> None:
+    size = SLOW[0] * SLOW[1] * 4
+    stores = make_stores(store_bytes=size + STEP_BYTES)
+    first, second = create_slow(stores, None), create_slow(stores, fresh_name())
+    first.write(bytes(size))
+    with pytest.raises(StoreFull, match="The store has no room"):
+        second.write(bytes(size))
+    second.abort()
+    first.commit()
+    assert stores.store.used_bytes() == size
 
 
 def test_the_bounds_hold_while_many_write(make_stores: MakeStores) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
+import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from jobs.errors import InvalidSettings, StoreFull, StoreUnavailable
+from jobs.errors import InvalidSettings, MatrixNotFound, StoreFull, StoreUnavailable
+from jobs.matrices.factory import make_matrix_store
 from jobs.matrices.file_store import LEFTOVER_AGE_S
 from jobs.redis.embedded import EmbeddedServer
 from tests.support.stores import StoreBench, fresh_name, make_bench, numbers
@@ -100,6 +103,80 @@ def test_a_directory_that_is_gone_is_said(bench: StoreBench) -> None:
     with pytest.raises(StoreUnavailable, match="directory"):
         bench.put(numbers((3, 3)), name=fresh_name())
     assert bench.store.used_bytes() == 0
+
+
+def test_a_directory_that_is_gone_is_made_again(bench: StoreBench) -> None:
+    """By the next who looks: a probe, the sweep, or the one that found it gone, for whoever comes after it."""
+    directory = bench.settings.store_dir
+    gone = bench.put(numbers((2, 2)), name=fresh_name())
+    looks = (bench.store.check_ready, bench.store.sweep, lambda: failing_put(bench))
+    for look in looks:
+        shutil.rmtree(directory)
+        look()
+        assert stat.S_IMODE(directory.stat().st_mode) == 0o700
+        info = bench.put(numbers((3, 3)), name=fresh_name())
+        np.testing.assert_array_equal(bench.get(info), numbers((3, 3)))
+    with pytest.raises(MatrixNotFound):
+        bench.get(gone)
+
+
+def failing_put(bench: StoreBench) -> None:
+    with pytest.raises(StoreUnavailable):
+        bench.put(numbers((3, 3)), name=fresh_name())
+
+
+def test_a_directory_that_cannot_be_made_again_is_said(bench: StoreBench) -> None:
+    """As the disk's fault, whatever is asked: Redis serves."""
+    directory = bench.settings.store_dir
+    info = bench.put(numbers((3, 3)), name=fresh_name())
+    shutil.rmtree(directory)
+    directory.write_text("a file")
+    asks = (
+        bench.store.check_ready,
+        lambda: bench.get(info),
+        lambda: next(bench.store.chunks(info.id, info.bytes)),
+        lambda: bench.put(numbers((3, 3)), name=fresh_name()),
+        bench.store.sweep,
+    )
+    for ask in asks:
+        with pytest.raises(StoreUnavailable) as raised:
+            ask()
+        assert raised.value.resource == "disk"
+
+
+@pytest.mark.parametrize("error", [errno.ENOMEM, errno.EMFILE, errno.EIO, errno.EACCES])
+@pytest.mark.parametrize("call", ["os.open", "os.fstat", "os.pread", "mmap.mmap"])
+def test_what_the_system_refuses_is_translated(
+    bench: StoreBench, monkeypatch: pytest.MonkeyPatch, call: str, error: int
+) -> None:
+    info = bench.put(numbers((300, 300)), name=fresh_name())
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(error, os.strerror(error))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(call, refuse)
+        with pytest.raises(StoreUnavailable) as raised:
+            bench.get(info)
+    assert raised.value.resource == "disk"
+    np.testing.assert_array_equal(bench.get(info), numbers((300, 300)))
+
+
+def test_a_living_writer_s_file_is_no_leftover(bench: StoreBench) -> None:
+    """Though the clock was set forward by years; once its writer is gone it is one."""
+    store = bench.store
+    with store.create("float32", (3, 3), owner="ada", ttl_s=60) as writer:
+        writer.write(bytes(12))
+        (name,) = bench.kept()
+        os.utime(bench.settings.store_dir / name, times=(0, 0))
+        assert store.sweep() == 0
+        writer.write(bytes(24))
+        info = writer.commit()
+    assert bench.get(info).sum() == 0
+    (bench.settings.store_dir / name).write_bytes(b"x")
+    os.utime(bench.settings.store_dir / name, times=(0, 0))
+    fresh = make_matrix_store(bench.settings, bench.client)
+    assert fresh.sweep() == 1
 
 
 def test_a_reader_keeps_what_is_deleted_under_it(bench: StoreBench) -> None:

@@ -21,7 +21,7 @@ from worker.check.verify import check
 from worker.cpu.runner import CpuRunner
 from worker.device.runner import Runner
 from worker.process.child import Child
-from worker.process.lease import EXIT_FAULT
+from worker.process.lease import EXIT_FAULT, LeaseKeeper
 
 RNG = np.random.default_rng(5)
 
@@ -45,6 +45,7 @@ def run(bench: WorkerBench, *job_ids: str, runner: Runner | None = None) -> list
     child = Child(bench.settings, runner or CpuRunner(bench.settings), bench.ledger, bench.store)
     for job_id in job_ids:
         child.run(job_id, bench.ledger.get(job_id).record.attempt)
+        child.wait_until_idle()
     child.heartbeat.stop()
     return [bench.ledger.get(job_id).record for job_id in job_ids]
 
@@ -191,7 +192,7 @@ def test_an_operand_that_changes_during_the_check_reaches_no_one(
 def test_a_fault_of_the_launch(bench: WorkerBench, monkeypatch: pytest.MonkeyPatch, fault: type[JobFailed]) -> None:
     """After a fault of the device nothing more is tried on it: all go elsewhere. After any other, each by itself."""
     ended: list[int] = []
-    monkeypatch.setattr("worker.process.child.end_process", ended.append)
+    monkeypatch.setattr(LeaseKeeper, "end_child", lambda _, code, __: ended.append(code))
 
     def broken(*_: Any, **__: Any) -> None:
         raise fault

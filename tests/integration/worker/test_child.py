@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from jobs.errors import MatrixNotFound, StoreFull, StoreUnavailable
+from jobs.ledger.chains import Taken
 from jobs.ledger.interface import Success
 from jobs.ledger.redis import RedisLedger
 from jobs.matrices.factory import bounds_of
@@ -33,7 +34,7 @@ class Meanwhile(RedisLedger):
 
     happens: Callable[[RedisLedger, str], object]
 
-    def succeed_all(self, done: Sequence[Success]) -> Sequence[bool]:
+    def succeed_all(self, done: Sequence[Success]) -> Sequence[Taken]:
         for each in done:
             self.happens(self, each.job_id)
         return super().succeed_all(done)
@@ -48,6 +49,7 @@ def run(bench: WorkerBench, happens: Callable[[RedisLedger, str], object]) -> st
     child = Child(bench.settings, CpuRunner(bench.settings), ledger, bench.store)
     job_id = bench.submit(np.ones((2, 3), np.float32), np.ones((3, 4), np.float32))
     child.run(job_id, 1)
+    child.wait_until_idle()
     child.heartbeat.stop()
     return job_id
 

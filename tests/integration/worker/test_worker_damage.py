@@ -51,6 +51,7 @@ def attempts(bench: WorkerBench, runner: Runner, job_id: str) -> list[JobRecord]
     records: list[JobRecord] = []
     while not records or records[-1].state is JobState.QUEUED:
         child.run(job_id, len(records) + 1)
+        child.wait_until_idle()
         records.append(bench.ledger.get(job_id).record)
     child.heartbeat.stop()
     return records
@@ -189,7 +190,7 @@ def test_a_bit_that_flips_in_a_kept_copy_is_found_and_both_copies_dropped(
     assert attempts(bench, runner, submit(bench)[0])[-1].state is JobState.SUCCEEDED
     kept = runner.cache.get(ids[0])
     assert kept is not None
-    flip(kept.elements)
+    flip(kept.copy.elements)
     job_id, _ = submit(bench)
     runs = attempts(bench, runner, job_id)
     assert [run.state for run in runs] == [JobState.QUEUED, JobState.SUCCEEDED]

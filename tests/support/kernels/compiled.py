@@ -1,4 +1,5 @@
-"""What the compiler says of the kernels that tests ask about, for the H200, with every transposition.
+"""What the compiler says of the programs that tests ask about: kernels with every transposition, for the H200, and what
+runs around a kernel, for every architecture.
 
 It is on record by a key made of source, headers, options, architecture and compiler, as in kernels/resources/, which
 has every config, but neither transpositions nor warnings. A figure under a key came from compiling just that, so a
@@ -15,13 +16,23 @@ from functools import cache
 from pathlib import Path
 
 from kernels.catalog import BY_NAME, CATALOG
-from kernels.model.architectures import H200
+from kernels.model.architectures import ARCHITECTURES, H200
 from kernels.model.buckets import BucketName
 from kernels.model.kernel import NO_CONFIG, CudaKernel, TileConfig
-from kernels.model.numerics import DTypeName, Problem
+from kernels.model.numerics import DTYPE_NAMES, DTYPES, DTypeName, Problem
 from kernels.selection.defaults import example, main_dtype
 from tools.nvrtc import Compiled, compile_all, compiler
-from worker.cuda.sources import Program, kernel_program
+from worker.cuda.sources import (
+    TRANSPOSE_TILES,
+    Program,
+    copy_program,
+    digest_program,
+    direct_program,
+    gather_program,
+    kernel_program,
+    sketch_program,
+    transpose_program,
+)
 
 RECORD = Path(__file__).resolve().parents[2] / "unit" / "data" / "compiled.json"
 KEY_DIGITS = 16
@@ -116,8 +127,53 @@ def of_wmma(bucket: BucketName, transposes: tuple[bool, bool]) -> Program:
     return program(kernel, kernel.resolve_config(NO_CONFIG, example(bucket, dtype), H200.traits), dtype, transposes)
 
 
-def programs() -> Iterator[Program]:
-    """All of the above."""
+def of_the_check(arch: str) -> list[Program]:
+    """Its sketches and what reads elements back: on each architecture the main element type and one other, so that
+    every type and every way to lie has its turn."""
+    index = tuple(ARCHITECTURES).index(arch)
+    dtypes = _checked_on(index)
+    sketches = [sketch_program(dtype, transposes) for dtype, transposes in dtypes]
+    direct = [direct_program(dtype, transposes) for dtype, transposes in dtypes if not DTYPES[dtype].is_integer]
+    return [*sketches, *direct, gather_program(DTYPE_NAMES[index]), digest_program()]
+
+
+def _checked_on(index: int) -> list[tuple[DTypeName, tuple[bool, bool]]]:
+    both = {"float32": TRANSPOSES[index % 4], DTYPE_NAMES[index]: TRANSPOSES[-1 - index % 4]}
+    return [(dtype, transposes) for dtype, transposes in both.items()]
+
+
+def of_transposition() -> list[Program]:
+    return [transpose_program(itemsize) for itemsize in TRANSPOSE_TILES]
+
+
+def behind_others() -> list[tuple[Program, Program]]:
+    """Kernels that stand behind another one, as they are and with a gate."""
+    found = []
+    for kernel in KERNELS:
+        if kernel.fallback is not None:
+            behind, problem = kernel.fallback.kernel, Problem(1, 1, 1, kernel.dtypes[0])
+            for default in behind.defaults:
+                plain, gated = (kernel_program(behind, default.config, problem, gated=gate) for gate in (False, True))
+                found.append((plain, gated))
+    return found
+
+
+def of_a_gate() -> list[Program]:
+    """What a kernel behind another one may need before it."""
+    return [transpose_program(4, gated=True), copy_program()]
+
+
+def programs() -> Iterator[tuple[Program, str]]:
+    """All of the above, each with its architecture."""
+    yield from ((program, H200.name) for program in _of_kernels())
+    yield from ((sketch_program("float32", transposes), H200.name) for transposes in TRANSPOSES)
+    yield from ((program, H200.name) for pair in behind_others() for program in pair)
+    yield from ((program, H200.name) for program in of_a_gate())
+    for arch in ARCHITECTURES:
+        yield from ((program, arch) for program in (*of_the_check(arch), *of_transposition()))
+
+
+def _of_kernels() -> Iterator[Program]:
     for kernel in KERNELS:
         yield from of_every_type(kernel)
         for dtype in {main_dtype(kernel), kernel.dtypes[-1]}:
@@ -133,8 +189,8 @@ def programs() -> Iterator[Program]:
         yield from (of_wmma(bucket, transposes) for bucket in WMMA_BUCKETS)
 
 
-def key_of(asked: Program) -> str:
-    return asked.key(H200.name, compiler())[:KEY_DIGITS]
+def key_of(asked: Program, arch: str = H200.name) -> str:
+    return asked.key(arch, compiler())[:KEY_DIGITS]
 
 
 @cache
@@ -142,18 +198,22 @@ def recorded() -> dict[str, Figures]:
     return {key: Figures(*figures) for key, figures in json.loads(RECORD.read_text("utf-8"))["records"].items()}
 
 
-def figures_of(asked: Iterable[Program]) -> list[Figures]:
+def figures_of(asked: Iterable[Program], arch: str = H200.name) -> list[Figures]:
     """Those on record and, of programs that have none, those from compiling them now. Raises CompileError."""
-    by_key = [(key_of(each), each) for each in asked]
+    return _figures_of((each, arch) for each in asked)
+
+
+def _figures_of(asked: Iterable[tuple[Program, str]]) -> list[Figures]:
+    by_key = [(key_of(*each), each) for each in asked]
     missing = {key: each for key, each in by_key if key not in recorded()}
     known = recorded() | dict(zip(missing, compile_now(missing.values()), strict=True))
     return [known[key] for key, _ in by_key]
 
 
-def compile_now(asked: Iterable[Program]) -> list[Figures]:
-    """Raises CompileError, and AssertionError for a binary without the kernel's own function."""
+def compile_now(asked: Iterable[tuple[Program, str]]) -> list[Figures]:
+    """Raises CompileError, and AssertionError for a binary without the program's own function."""
     asked = list(asked)
-    return [_figures(each, one) for each, one in zip(asked, compile_all((p, H200.name) for p in asked), strict=True)]
+    return [_figures(each, found) for (each, _), found in zip(asked, compile_all(asked), strict=True)]
 
 
 def _figures(asked: Program, compiled: Compiled) -> Figures:
@@ -162,8 +222,8 @@ def _figures(asked: Program, compiled: Compiled) -> Figures:
 
 
 def main() -> None:
-    asked = {key_of(each): each for each in programs()}
-    found = dict(zip(asked, figures_of(asked.values()), strict=True))
+    asked = {key_of(*each): each for each in programs()}
+    found = dict(zip(asked, _figures_of(asked.values()), strict=True))
     records = ",\n".join(f'"{key}": {json.dumps(astuple(found[key]))}' for key in sorted(found))
     columns = json.dumps([field.name for field in fields(Figures)])
     RECORD.write_text(f'{{"columns": {columns}, "records": {{\n{records}\n}}}}\n', "utf-8")

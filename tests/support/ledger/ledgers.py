@@ -142,10 +142,12 @@ def new_job(
     queue: str = "cpu",
     matrices: JobMatrices | None = None,
     batch: str = "",
+    a: str | None = None,
+    b: str | None = None,
 ) -> NewJob:
-    spec = RandomSpec(shape=(8, 8), dtype="float32")
-    operand = OperandRef(source="random", random=spec, dtype="float32", shape=(8, 8))
-    request = MatmulRequest(a=operand, b=operand, kernel=kernel, accuracy="fp32")
+    """`a` and `b`: jobs whose products are the operands; random ones where there are none."""
+    operands = (operand_of(a), operand_of(b))
+    request = MatmulRequest(a=operands[0], b=operands[1], kernel=kernel, accuracy="fp32")
     return NewJob(
         id=new_id("job"),
         owner=owner,
@@ -155,6 +157,13 @@ def new_job(
         matrices=matrices or JobMatrices(),
         batch=batch,
     )
+
+
+def operand_of(job_id: str | None) -> OperandRef:
+    if job_id is not None:
+        return OperandRef(source="job", job=job_id, dtype="float32", shape=(8, 8))
+    spec = RandomSpec(shape=(8, 8), dtype="float32")
+    return OperandRef(source="random", random=spec, dtype="float32", shape=(8, 8))
 
 
 def outcome(kernel: str = "cpu_blas", device: str = "A CPU") -> Outcome:
@@ -209,6 +218,12 @@ def assert_books_agree(client: redis.Redis, prefix: str) -> int:
         assert int(counts.get(name, 0)) == len(expected(state)), name
     assert members("finished") == expected(*(state.value for state in TERMINAL))
     assert members("dead") <= expected("failed")
+    waiting = {id for id in jobs if jobs[id].get("waits") == "1"}
+    assert waiting <= expected("queued")
     for queue in {job["queue"] for job in jobs.values()}:
-        assert members(f"queued:{queue}") == {id for id in expected("queued") if jobs[id]["queue"] == queue}
+        assert members(f"queued:{queue}") == {id for id in expected("queued") - waiting if jobs[id]["queue"] == queue}
+    awaited = {(jobs[id][f"{n}_job"], id) for id in waiting for n in "ab" if f"{n}_job" in jobs[id]}
+    awaited -= {(jobs[id][f"{n}_job"], id) for id in waiting for n in "ab" if f"{n}_attempt" in jobs[id]}
+    assert awaited == {(id, each) for id in jobs for each in members(f"job:{id}:dependents")}
+    assert {id for id, _ in awaited} <= expected("queued", "running") and not members("unsettled")
     return len(jobs)

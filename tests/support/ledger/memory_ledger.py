@@ -7,12 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from jobs.errors import (
-    QueueFull,
-    QuotaExceeded,
     TimeLimitExceeded,
     WorkerLost,
     WrongState,
 )
+from jobs.ledger.chains import Taken
 from jobs.ledger.codec import LOST_LIMIT, SCAN_LIMIT, JobRow, cursor_after, cursor_seq, event_place, job_error
 from jobs.ledger.interface import (
     HARD_LIMIT_MARGIN_S,
@@ -27,6 +26,7 @@ from jobs.ledger.interface import (
     Requeued,
     Success,
 )
+from jobs.ledger.limits import NO_LIMITS, Limits
 from jobs.matrices.index import Bounds
 from jobs.matrices.packed import PackedMatrix
 from jobs.models import Job, JobError, JobEvent, NewJob, Progress
@@ -34,7 +34,7 @@ from jobs.redis.clock import microseconds
 from jobs.settings import DAY_S
 from jobs.states import REDRIVABLE, JobState
 from tests.support.ledger.memory_keys import MemoryKeys
-from tests.support.ledger.memory_table import Binding, matches
+from tests.support.ledger.memory_table import matches
 
 UNBOUNDED = Bounds(1 << 60, 1 << 60)
 
@@ -65,16 +65,10 @@ class MemoryLedger(MemoryKeys):
                 return self._table.job(self._table.rows[job.id]), None
             if idempotency and (first := self.bound_job(job.owner, idempotency)):
                 return self._table.job(self._table.rows[first]), None
-            waiting = [row for row in self._table.rows.values() if row.state is JobState.QUEUED]
-            if len(waiting) >= max_queued:
-                raise QueueFull
-            if sum(row.owner == job.owner for row in waiting) >= max_queued_per_owner:
-                raise QuotaExceeded
-            self._table.check_room(job, self._bounds)
-            row = self._table.record(job)
+            self._table.check_queue(job.owner, max_queued, max_queued_per_owner)
+            row = self._table.record(job, self._bounds)
             if idempotency:
-                until = row.created_us + self._idempotency_ttl_us
-                self._table.bindings[job.owner, idempotency.key] = Binding(job.id, idempotency.fingerprint, until)
+                self.bind_key(job.owner, idempotency, job.id)
             return self._table.job(row), row.message()
 
     def get(self, job_id: str, *, owner: str | None = None, with_product: bool = False) -> Job:
@@ -112,15 +106,19 @@ class MemoryLedger(MemoryKeys):
             self._table.finish(row, JobState.CANCELLED)
             return self._table.job(row), "cancelled"
 
-    def redrive(self, job_id: str, *, owner: str | None = None) -> tuple[Job, JobMessage]:
+    def redrive(
+        self, job_id: str, *, owner: str | None = None, limits: Limits = NO_LIMITS, key: IdempotencyKey | None = None
+    ) -> tuple[Job, JobMessage | None]:
         with self._lock:
             row = self._table.owned(job_id, owner)
+            if key and self.bound_job(owner or "", key):
+                return self._table.job(row), None
             if row.state not in REDRIVABLE:
                 raise WrongState(f"The job is {row.state}, so it cannot be retried.")
-            self._table.dead.pop(job_id, None)
-            row.finished_us, row.error = None, None
-            row.attempt, row.runs = row.attempt + 1, 0
-            self._table.enqueue(row)
+            self._table.check_queue(row.owner, *limits)
+            self._table.redrive(row)
+            if key:
+                self.bind_key(owner or "", key, job_id)
             return self._table.job(row), row.message()
 
     def delete(self, job_id: str, *, owner: str | None = None) -> Job:
@@ -172,7 +170,7 @@ class MemoryLedger(MemoryKeys):
         with self._lock:
             if (row := self._table.rows.get(job_id)) is None or row.attempt != attempt:
                 return []
-            if row.state is not JobState.QUEUED:
+            if row.state is not JobState.QUEUED or row.waits:
                 return self._claimed_again(row, worker)
             self._table.started[row.queue] = max(self._table.started[row.queue], (row.first, row.queued_us))
             others = self._table.batch_of(row)[: max_jobs - 1]
@@ -227,20 +225,19 @@ class MemoryLedger(MemoryKeys):
             self._table.announce(row, "progress", progress=progress.model_dump(), found=dict(news))
             return True
 
-    def succeed_all(self, done: Sequence[Success]) -> Sequence[bool]:
+    def succeed_all(self, done: Sequence[Success]) -> Sequence[Taken]:
         with self._lock:
             return [self._succeed(each) for each in done]
 
-    def _succeed(self, done: Success) -> bool:
+    def _succeed(self, done: Success) -> Taken:
         known = self._table.rows.get(done.job_id)
         if known and known.state is JobState.SUCCEEDED and known.attempt == done.attempt:
-            return True
+            return Taken.YES
         if (row := self._table.running(done.job_id, done.attempt)) is None:
-            return False
+            return Taken.NO
         row.outcome = done.outcome
         self._table.matrices[done.job_id].end(done.product)
-        self._table.finish(row, JobState.SUCCEEDED)
-        return True
+        return Taken.AWAITED if self._table.finish(row, JobState.SUCCEEDED) else Taken.YES
 
     def fail(self, job_id: str, attempt: int, error: JobError, *, max_attempts: int = 1) -> Requeued | None:
         with self._lock:
@@ -266,7 +263,7 @@ class MemoryLedger(MemoryKeys):
     def republish(self, message: JobMessage) -> JobMessage | None:
         with self._lock:
             row = self._table.rows.get(message.job_id)
-            if row is None or row.state is not JobState.QUEUED or row.message() != message:
+            if row is None or row.state is not JobState.QUEUED or row.waits or row.message() != message:
                 return None
             row.number, row.published_us = self._table.next_number(row.queue), self._clock()
             return row.message()
@@ -286,6 +283,9 @@ class MemoryLedger(MemoryKeys):
             if row.seen_us > row.started_us + row.timeout_us:
                 return self._table.retry_or_fail(row, job_error(TimeLimitExceeded), 0, dead=False)
             return self._table.retry_or_fail(row, job_error(WorkerLost), max_attempts, dead=True)
+
+    def settle_dependents(self) -> int:
+        return 0  # all were, with the job that they waited for
 
     def expire(self, *, job_ttl_s: int, limit: int = 100) -> Sequence[Job]:
         with self._lock:

@@ -7,13 +7,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from jobs.errors import JobNotFound
+from jobs.errors import JobNotFound, OperandMissing, QueueFull, QuotaExceeded
+from jobs.ledger.chains import sources_of
 from jobs.ledger.codec import EVENTS_KEPT, EVENTS_TTL_S, NO_PROGRESS, JobRow
 from jobs.ledger.interface import JobFilter, QueueDepth, Requeued
 from jobs.matrices.index import Bounds, no_room
 from jobs.models import Job, JobError, JobEvent, NewJob, Outcome, label_of
 from jobs.redis.clock import microseconds
 from jobs.states import JobState
+from tests.support.ledger.memory_chains import Chains, RecordMatrices, Source
 
 BATCH_NEAR = 1024  # as in lua/claim.lua
 
@@ -40,37 +42,15 @@ class EventLog:
         self.kept.append(JobEvent(id="{}-{}".format(*self.last), event=event, data=data))
 
 
-@dataclass(slots=True)
-class RecordMatrices:
-    """Matrices in a job's record, and what it is charged for them."""
-
-    ttl_us: int = 0
-    a: bytes | None = None
-    b: bytes | None = None
-    product: bytes | None = None
-    charged: int = 0
-    until_us: int | None = None  # when they go; None while the job has not ended, or where there are none
-
-    def end(self, product: bytes | None) -> None:
-        self.a = self.b = None
-        self.product, self.charged = product, len(product or b"")
-
-    def drop(self) -> None:
-        self.a = self.b = self.product = self.until_us = None
-        self.charged = 0
-
-
 @dataclass
-class JobTable:
+class JobTable(Chains):
     """All jobs. `clock` gives microseconds since the epoch."""
 
     clock: Callable[[], int]
-    rows: dict[str, JobRow] = field(default_factory=dict)  # in order of creation
     leases: dict[str, int] = field(default_factory=dict)  # job id → end of its lease, µs
     claims: dict[str, tuple[str, tuple[str, ...]]] = field(default_factory=dict)  # worker, others
     dead: dict[str, int] = field(default_factory=dict)  # job id → when it was given up, µs
     logs: defaultdict[str, EventLog] = field(default_factory=lambda: defaultdict(EventLog))
-    matrices: defaultdict[str, RecordMatrices] = field(default_factory=lambda: defaultdict(RecordMatrices))
     numbers: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))  # queue → last message
     started: defaultdict[str, tuple[int, int]] = field(  # queue → the highest number of a job started, and when sent
         default_factory=lambda: defaultdict(lambda: (0, 0))
@@ -95,7 +75,7 @@ class JobTable:
     def waiting(self, queue: str) -> list[JobRow]:
         """Queued jobs in the order of their messages."""
         rows = (row for row in self.rows.values() if row.state is JobState.QUEUED and row.queue == queue)
-        return sorted(rows, key=lambda row: row.number)
+        return sorted((row for row in rows if not row.waits), key=lambda row: row.number)
 
     def depth(self, queue: str) -> QueueDepth:
         waiting = self.waiting(queue)
@@ -110,7 +90,8 @@ class JobTable:
 
     def job(self, row: JobRow) -> Job:
         row.held = self.matrices[row.id].charged
-        return row.job(self.waiting(row.queue).index(row) + 1 if row.state is JobState.QUEUED else None)
+        is_in_queue = row.state is JobState.QUEUED and not row.waits
+        return row.job(self.waiting(row.queue).index(row) + 1 if is_in_queue else None)
 
     def events(self, job_id: str) -> list[JobEvent]:
         row = self.rows.get(job_id)
@@ -123,7 +104,12 @@ class JobTable:
         return bound if bound and bound.until_us > self.clock() else None
 
     # ---- changing ----
-    def record(self, job: NewJob) -> JobRow:
+    def record(self, job: NewJob, bounds: Bounds) -> JobRow:
+        """Raises StoreFull where the matrices in its record find no room, OperandMissing, OperandFailed."""
+        sources = self.read_sources(sources_of(job.request), job.owner)
+        held = job.matrices
+        charged = len(held.a or b"") + len(held.b or b"") + held.product_bytes + sum(each.room for each in sources)
+        self._check_room(job.owner, charged, bounds)
         now = self.clock()
         self.last_seq += 1
         row = JobRow(
@@ -144,15 +130,30 @@ class JobTable:
             published_us=now,
             queued_us=now,
             batch=job.batch or None,
-            in_record="".join(name for name in "ab" if getattr(job.matrices, name)),
+            in_record="".join(sorted({n for n in "ab" if getattr(held, n)} | {s.name for s in sources if s.room})),
             product_bytes=job.matrices.product_bytes,
         )
-        held = job.matrices
-        charged = len(held.a or b"") + len(held.b or b"") + held.product_bytes
         self.matrices[job.id] = RecordMatrices(microseconds(held.ttl_s), held.a, held.b, charged=charged)
         self.rows[job.id] = row
-        self.enqueue(row)
+        self._queue(row, sources)
         return row
+
+    def redrive(self, row: JobRow) -> None:
+        """Raises OperandMissing, OperandFailed."""
+        sources = self.read_sources(row.missing(), row.owner)
+        for each in sources:
+            if each.room and not self.matrices[row.id].charged:
+                raise OperandMissing(field=each.name)
+        self.dead.pop(row.id, None)
+        row.finished_us, row.error = None, None
+        row.attempt, row.runs = row.attempt + 1, 0
+        self._queue(row, sources)
+
+    def _queue(self, row: JobRow, sources: list[Source]) -> None:
+        if self.wait_for_products(row, sources):
+            self.enter_queue(row, 0)
+        else:
+            self.enqueue(row)
 
     def next_number(self, queue: str) -> int:
         self.numbers[queue] += 1
@@ -161,10 +162,16 @@ class JobTable:
     def held_bytes(self, owner: str | None = None) -> int:
         return sum(self.matrices[row.id].charged for row in self.rows.values() if owner in (None, row.owner))
 
-    def check_room(self, job: NewJob, bounds: Bounds) -> None:
-        """Raises StoreFull where the matrices in its record find no room."""
-        need = len(job.matrices.a or b"") + len(job.matrices.b or b"") + job.matrices.product_bytes
-        kept, by_owner = self.held_bytes(), self.held_bytes(job.owner)
+    def check_queue(self, owner: str, max_queued: int, max_queued_per_owner: int) -> None:
+        """Raises QueueFull, QuotaExceeded."""
+        waiting = [row for row in self.rows.values() if row.state is JobState.QUEUED]
+        if len(waiting) >= max_queued:
+            raise QueueFull
+        if sum(row.owner == owner for row in waiting) >= max_queued_per_owner:
+            raise QuotaExceeded
+
+    def _check_room(self, owner: str, need: int, bounds: Bounds) -> None:
+        kept, by_owner = self.held_bytes(), self.held_bytes(owner)
         if need and kept + need > bounds.all_bytes:
             raise no_room(b"full", need, kept, bounds)
         if need and by_owner + need > bounds.owner_bytes:
@@ -179,8 +186,12 @@ class JobTable:
         return len(due)
 
     def enqueue(self, row: JobRow, **more: Any) -> None:
+        self.enter_queue(row, self.next_number(row.queue), **more)
+
+    def enter_queue(self, row: JobRow, number: int, **more: Any) -> None:
+        """With the number of its message, 0 before that is sent."""
         self.matrices[row.id].until_us = None
-        row.number = row.first = self.next_number(row.queue)
+        row.number = row.first = number
         row.published_us = row.queued_us = self.clock()
         row.progress = NO_PROGRESS
         self.enter(row, JobState.QUEUED, **more)
@@ -196,12 +207,15 @@ class JobTable:
         data = {"state": row.state.value, "attempt": row.attempt, "version": row.version, **more}
         self.logs[row.id].add(self.clock(), event, data)
 
-    def finish(self, row: JobRow, state: JobState, **more: Any) -> None:
+    def finish(self, row: JobRow, state: JobState, **more: Any) -> bool:
+        """Whether others waited for it."""
         self.leases.pop(row.id, None)
+        row.waits = False
         row.finished_us = self.clock()
         if (held := self.matrices[row.id]).charged:
             held.until_us = self.clock() + held.ttl_us
         self.enter(row, state, **more)
+        return self.settle_dependents(row)
 
     def retry_or_fail(self, row: JobRow, error: JobError, max_attempts: int, *, dead: bool) -> Requeued:
         """Back into its queue if a run is left; else failed, and a dead letter if `dead`."""

@@ -15,8 +15,9 @@ from kernels.model.numerics import Problem
 from kernels.selection.choose import Choice
 from worker.cpu.blas import multiply
 from worker.cpu.runner import CpuProduct, CpuRunner
-from worker.cuda.operand_cache import Copies, OperandCache
+from worker.cuda.operand_cache import Copies, OfferedProducts, OperandCache
 from worker.device.runner import HostOperand, Product
+from worker.device.turns import Turn, go_on
 
 
 def flip(array: Array, *, position: int = 0) -> None:
@@ -39,9 +40,16 @@ class FaultyRunner(CpuRunner):
 
     @contextmanager
     def compute(
-        self, problem: Problem, choice: Choice, a: HostOperand, b: HostOperand, place: Place | None = None
+        self,
+        problem: Problem,
+        choice: Choice,
+        a: HostOperand,
+        b: HostOperand,
+        place: Place | None = None,
+        *,
+        wanted: Callable[[], None] = go_on,
     ) -> Iterator[Product]:
-        with super().compute(problem, choice, a, b, place) as product:
+        with super().compute(problem, choice, a, b, place, wanted=wanted) as product:
             assert isinstance(product, CpuProduct)
             c, store = product._c, product.store
             self._after_product(c)
@@ -73,37 +81,63 @@ class CopyingRunner(CpuRunner):
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         self.cache: OperandCache[HostCopy] = OperandCache(1 << 20)
+        self.offered = OfferedProducts(self.cache)
         self.uploads = 0
         self.upload: Callable[[Array], Array] = np.array
 
     @contextmanager
     def compute(
-        self, problem: Problem, choice: Choice, a: HostOperand, b: HostOperand, place: Place | None = None
+        self,
+        problem: Problem,
+        choice: Choice,
+        a: HostOperand,
+        b: HostOperand,
+        place: Place | None = None,
+        *,
+        wanted: Callable[[], None] = go_on,
     ) -> Iterator[Product]:
+        self.offered.next_product((a, b))
         copies = [self._copy(operand) for operand in (a, b)]
+        turn = self._turns.next(wanted)
         c = multiply(problem, copies[0].elements, copies[1].elements)
         sent = [
             HostOperand(copy.elements, operand.id, operand.expected_digest)
             for operand, copy in zip((a, b), copies, strict=True)
         ]
-        yield _CopiedProduct(problem, sent[0], sent[1], c, Copies(self.cache, sent, copies))
+        made = Copies(self.cache, sent, copies)
+        yield _CopiedProduct(problem, sent[0], sent[1], c, made, self.offered, turn)
+
+    def product_ended(self, matrix_id: str, *, awaited: bool) -> None:
+        self.offered.ended(matrix_id, awaited=awaited)
 
     def _copy(self, operand: HostOperand) -> HostCopy:
         kept = None if operand.id is None else self.cache.get(operand.id)
-        if kept is not None and operand.id is not None:
-            operand.known_digest(self.cache.digest(operand.id))
-            return kept
+        if kept is not None:
+            operand.known_digest(kept.digest)
+            return kept.copy
         self.uploads += 1
         return HostCopy(self.upload(operand.elements), _Layout(operand.elements.nbytes))
 
 
 class _CopiedProduct(CpuProduct):
-    def __init__(self, problem: Problem, a: HostOperand, b: HostOperand, c: Array, copies: Copies[HostCopy]) -> None:
-        super().__init__(problem, a, b, c, kernel_ms=1.0)
-        self._copies = copies
+    def __init__(
+        self,
+        problem: Problem,
+        a: HostOperand,
+        b: HostOperand,
+        c: Array,
+        copies: Copies[HostCopy],
+        offered: OfferedProducts[HostCopy],
+        turn: Turn,
+    ) -> None:
+        super().__init__(problem, a, b, c, kernel_ms=1.0, turn=turn)
+        self._copies, self._offered = copies, offered
 
     def keep_operands(self) -> None:
         self._copies.keep()
 
     def drop_operands(self) -> None:
         self._copies.drop()
+
+    def offer(self, matrix_id: str) -> None:
+        self._offered.offer(matrix_id, HostCopy(self._c, _Layout(self._c.nbytes)), self.digest)

@@ -27,6 +27,7 @@ from kernels.model.numerics import Problem
 from tests.support.stores import StoreBench, fresh_name, make_bench, numbers
 from worker.cpu.blas import multiply
 from worker.device.runner import StoredOperand
+from worker.device.turns import Turns
 
 calls: list[str] = []
 faults: dict[str, bool] = {}  # "download": the next one flips a bit; "register": it is refused
@@ -110,6 +111,18 @@ class Way:
         self._bench, self._runner = bench, runner
         self._uploaded: dict[tuple[Any, ...], MatrixInfo] = {}
 
+    def chain(self, problem: Problem) -> str:
+        """A·B, for which a job waits, and that times B; what is asked for by the second is told."""
+        sent = numbers((problem.m, problem.k), problem.dtype), numbers((problem.k, problem.n), problem.dtype, 1)
+        a, b = (self._operand(array, problem) for array in sent)
+        first = self._computed(problem, a, b)
+        self._runner.product_ended(first.id, awaited=True)
+        calls.clear()
+        second = self._computed(problem, self._opened(first), b)
+        expected = multiply(problem, multiply(problem, *sent), sent[1])
+        np.testing.assert_array_equal(self._bench.get(second), expected)
+        return "right"
+
     def product(self, problem: Problem, *, is_square: bool) -> str:
         """`is_square`: of a matrix with itself."""
         seed = 0 if is_square else 1
@@ -124,7 +137,8 @@ class Way:
     def _computed(self, problem: Problem, a: StoredOperand, b: StoredOperand) -> MatrixInfo:
         store, shape, dtype = self._bench.store, problem.product_shape, problem.product_dtype
         with store.place(dtype, shape) as place:
-            product = self._runner._compute(problem, None, a, b, place)
+            turn = Turns().next()
+            product = self._runner._compute(problem, None, a, b, place, turn)
             product.verify_operands()
             product.keep_operands()
             name = fresh_name()
@@ -132,14 +146,18 @@ class Way:
                 product.store(writer)
                 if writer.digest != product.digest:
                     raise VerificationFailed
-                return writer.commit()
+                info = writer.commit()
+            product.offer(name)
+            return info
 
     def _operand(self, array: Array, problem: Problem) -> StoredOperand:
-        """It says when it is opened."""
         key = (array.tobytes(), problem.dtype)
         if key not in self._uploaded:
             self._uploaded[key] = self._bench.put(array)
-        info = self._uploaded[key]
+        return self._opened(self._uploaded[key])
+
+    def _opened(self, info: MatrixInfo) -> StoredOperand:
+        """It says when it is opened."""
 
         def opened() -> StoredMatrix:
             calls.append("open")
@@ -151,15 +169,16 @@ class Way:
 
 def main() -> None:
     runtime = install()
-    from worker.cuda.memory import Staging
-    from worker.cuda.operand_cache import OperandCache
+    from worker.cuda.check import read_back
+    from worker.cuda.operand_cache import OfferedProducts, OperandCache
     from worker.cuda.page_locks import PageLocks
-    from worker.cuda.runner import CudaRunner
+    from worker.cuda.runner import CudaRunner, _OfThread
 
     class PlayedRunner(CudaRunner):
         def __init__(self) -> None:
-            self.compiler, self._staging = Compiler(), Staging()  # type: ignore[assignment]  # as one
+            self.compiler, self._of_thread = Compiler(), _OfThread()  # type: ignore[assignment]  # as one
             self.cache = OperandCache(1 << 30)
+            self._offered = OfferedProducts(self.cache)
             self._page_locks = PageLocks(runtime)
 
         def _admit(self, *_: Any) -> None:
@@ -171,6 +190,7 @@ def main() -> None:
             arrays[2][:] = multiply(problem, arrays[0], arrays[1])
             return 1.0
 
+    read_back.PARTS = 2048  # pieces that a test has room for
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     url, prefix, directory = sys.argv[1:]
     way = Way(make_bench("slots", url, prefix, Path(directory)), PlayedRunner())
@@ -178,7 +198,9 @@ def main() -> None:
         case = json.loads(line)
         faults.update(dict.fromkeys(case.get("faults", ()), True))
         try:
-            outcome = way.product(Problem(**case["problem"]), is_square=case.get("square", False))
+            problem = Problem(**case["problem"])
+            chained = case.get("chain", False)
+            outcome = way.chain(problem) if chained else way.product(problem, is_square=case.get("square", False))
         except MatmulError as error:
             outcome = type(error).__name__
         faults.clear()

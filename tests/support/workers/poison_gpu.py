@@ -8,12 +8,12 @@ from typing import Any
 from jobs.settings import Settings
 from tests.support.workers.poison import FAULTS
 from worker.device.runner import Runner
-from worker.process import child, tasks
+from worker.process import start, tasks
 
 __all__ = ["tasks"]
 
 NOWHERE = 64
-_make_runner = child.make_runner
+_make_runner = start.make_runner
 
 
 def make_poisoned(settings: Settings) -> Runner:
@@ -33,4 +33,4 @@ def make_poisoned(settings: Settings) -> Runner:
     return _make_runner(settings)
 
 
-child.make_runner = make_poisoned
+start.make_runner = make_poisoned

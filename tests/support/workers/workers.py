@@ -240,7 +240,7 @@ def _in_record(job: NewJob, request: MatmulRequest, a: Array | OperandRef, b: Ar
     assert isinstance(a, np.ndarray) and isinstance(b, np.ndarray)
     room = request.problem.product_bytes + DIGEST_BYTES
     matrices = JobMatrices(a=pack(a.tobytes()), b=pack(b.tobytes()), product_bytes=room, ttl_s=60.0)
-    batch = batch_of(request, matrices, job.timeout_s)
+    batch = batch_of(request, job.timeout_s)
     return job.model_copy(update={"matrices": matrices, "batch": batch})
 
 

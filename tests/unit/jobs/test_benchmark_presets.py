@@ -10,9 +10,10 @@ from analysis.estimate import plan
 from jobs.benchmarks.cases import Case, check_named, expand
 from jobs.benchmarks.presets import PRESETS, find_preset
 from jobs.benchmarks.spec import BenchmarkSpec
-from jobs.errors import UnknownPreset
+from jobs.errors import BenchmarkTooLarge, UnknownPreset
 from jobs.fleet.workers import DeviceInfo
 from jobs.settings import Settings
+from kernels.model.numerics import Problem
 from kernels.published import PUBLISHED
 from kernels.published_records import PublishedRecord
 from service.bodies.options import parse_model
@@ -126,3 +127,27 @@ def test_overrides_replace_fields_and_parts_of_objects() -> None:
 def test_an_unknown_one_is_refused(name: object) -> None:
     with pytest.raises(UnknownPreset, match="there are: quick, grade"):
         find_preset(name)
+
+
+def test_a_spec_is_expanded_no_further_than_asked() -> None:
+    spec = BenchmarkSpec.model_validate({"kernels": ["cpu_blas"], "baseline": "none", "shapes": list(range(1, 101))})
+    device = DeviceInfo(name="A CPU", device_class="cpu")
+    assert len(expand(spec, device, limit=100)) == 100
+    with pytest.raises(BenchmarkTooLarge):
+        expand(spec, device, limit=99)
+
+
+def test_nor_is_one_that_names_the_same_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = 0
+
+    def of_problem(*_: object) -> Iterator[Case]:
+        nonlocal made
+        while True:
+            made += 1
+            yield Case("cpu_blas", {}, Problem(m=1, n=1, k=1, dtype="float32"))
+
+    monkeypatch.setattr("jobs.benchmarks.cases._of_problem", of_problem)
+    spec = BenchmarkSpec.model_validate({"kernels": ["cpu_blas"], "baseline": "none", "shapes": [1]})
+    with pytest.raises(BenchmarkTooLarge):
+        expand(spec, DeviceInfo(name="A CPU", device_class="cpu"), limit=10)
+    assert made < 100

@@ -1,7 +1,7 @@
 """CUDA sources compile for every device they are meant for, without a GPU; what they refuse, they refuse in words.
 
-Every config of every kernel: test_kernel_resources.py. Transpositions and warnings are on record, too:
-tests/support/kernels/compiled.py.
+Every config of every kernel: test_kernel_resources.py. Transpositions, warnings, and what runs around a kernel are on
+record, too: tests/support/kernels/compiled.py.
 """
 
 from __future__ import annotations
@@ -14,22 +14,20 @@ import pytest
 from kernels.catalog import BY_NAME
 from kernels.model.architectures import ARCHITECTURES
 from kernels.model.kernel import CudaKernel, TileConfig
-from kernels.model.numerics import DTYPE_NAMES, DTYPES, DTypeName, Problem
+from kernels.model.numerics import DTypeName, Problem
 from kernels.model.sources import SOURCE_DIR, source_files
-from tests.support.kernels.compiled import KERNELS, TRANSPOSES, figures_of, of_every_type
-from tools.nvrtc import CompileError, architectures, compile_all, compile_program
-from worker.cuda.sources import (
-    TRANSPOSE_THREADS,
-    TRANSPOSE_TILES,
-    Program,
-    copy_program,
-    digest_program,
-    direct_program,
-    gather_program,
-    kernel_program,
-    sketch_program,
-    transpose_program,
+from tests.support.kernels.compiled import (
+    KERNELS,
+    TRANSPOSES,
+    behind_others,
+    figures_of,
+    of_a_gate,
+    of_every_type,
+    of_the_check,
+    of_transposition,
 )
+from tools.nvrtc import CompileError, architectures, compile_program
+from worker.cuda.sources import SKETCH_SOURCE, TRANSPOSE_THREADS, Program, kernel_program, sketch_program
 
 ARCHS = tuple(ARCHITECTURES)
 
@@ -50,49 +48,36 @@ def test_this_compiler_knows_every_architecture() -> None:
 
 @pytest.mark.parametrize("arch", ARCHS)
 def test_the_check_of_a_product_compiles(arch: str) -> None:
-    """Each element type for some architectures, and every way to lie; the main type without registers on the stack."""
-    index = ARCHS.index(arch)
-    dtypes = {"float32": TRANSPOSES[index % 4], DTYPE_NAMES[index]: TRANSPOSES[-1 - index % 4]}
-    compiled = compile_all((sketch_program(dtype, transposes), arch) for dtype, transposes in dtypes.items())
-    for each in compiled:
-        assert b"sketch" in each.binary
-        assert each.static_shared_bytes <= 48 << 10
-        assert not each.warnings
-    others = [gather_program(DTYPE_NAMES[index]), digest_program()]
-    others += [direct_program(dtype, how) for dtype, how in dtypes.items() if not DTYPES[dtype].is_integer]
-    for each in compile_all((one, arch) for one in others):
-        assert each.local_bytes <= 48 and not each.warnings
+    """The sketches within a block's shared memory; what reads elements back with few registers on the stack."""
+    for asked, figures in zip(of_the_check(arch), figures_of(of_the_check(arch), arch), strict=True):
+        assert not figures.warnings
+        assert figures.static_shared_bytes <= 48 << 10
+        assert figures.local_bytes <= 48 or asked.path == SKETCH_SOURCE
 
 
 @pytest.mark.parametrize("transposes", TRANSPOSES)
 def test_a_sketch_on_tensor_cores_leaves_room_for_two_blocks(transposes: tuple[bool, bool]) -> None:
-    compiled = compile_program(sketch_program("float32", transposes), "sm_90")
-    assert compiled.registers <= 128 and compiled.local_bytes <= 16
-    assert 2 * compiled.static_shared_bytes <= ARCHITECTURES["sm_90"].shared_bytes
+    (figures,) = figures_of([sketch_program("float32", transposes)])
+    assert figures.registers <= 128 and figures.local_bytes <= 16
+    assert 2 * figures.static_shared_bytes <= ARCHITECTURES["sm_90"].shared_bytes
 
 
 @pytest.mark.parametrize("arch", ARCHS)
 def test_the_transposition_compiles_and_leaves_room_for_four_blocks(arch: str) -> None:
     """At four chunks of 16 bytes a thread, two where elements have 2: 64 or 32 KiB on their way on a multiprocessor."""
-    for itemsize in TRANSPOSE_TILES:
-        compiled = compile_program(transpose_program(itemsize), arch)
-        assert b"transpose" in compiled.binary and compiled.local_bytes == 0
-        assert compiled.registers * TRANSPOSE_THREADS <= 65_536 // 4
+    for figures in figures_of(of_transposition(), arch):
+        assert figures.local_bytes == 0
+        assert figures.registers * TRANSPOSE_THREADS <= 65_536 // 4
 
 
 def test_a_gated_kernel_takes_no_more_than_without_a_gate() -> None:
-    """What stands behind another kernel, and what it may need before."""
-    for kernel in KERNELS:
-        if kernel.fallback is None:
-            continue
-        behind, problem = kernel.fallback.kernel, Problem(1, 1, 1, kernel.dtypes[0])
-        for default in behind.defaults:
-            plain, gated = (kernel_program(behind, default.config, problem, gated=gated) for gated in (False, True))
-            own, held_back = compile_all([(plain, "sm_90"), (gated, "sm_90")])
-            assert held_back.registers <= own.registers
-            assert held_back.spill_load_bytes <= own.spill_load_bytes
-    for program_ in (transpose_program(4, gated=True), copy_program()):
-        assert compile_program(program_, "sm_90").local_bytes == 0
+    """What stands behind another kernel, and what it may need before: nothing of them is on the stack."""
+    assert behind_others()
+    for plain, gated in behind_others():
+        own, held_back = figures_of([plain, gated])
+        assert held_back.registers <= own.registers
+        assert held_back.local_bytes == 0
+    assert [figures.local_bytes for figures in figures_of(of_a_gate())] == [0, 0]
 
 
 def test_every_source_is_in_the_catalogue_and_every_entry_has_its_source() -> None:

@@ -35,7 +35,7 @@ from tools.kernels.resources import (
 )
 from tools.nvrtc import compile_all
 
-SAMPLE = 2  # of each kernel: one config, element type and architecture each
+SAMPLE = 1  # of each kernel: one config, element type and architecture
 EACH = pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
 
 

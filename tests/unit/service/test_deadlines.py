@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -11,8 +12,10 @@ import pytest
 from uvicorn import Config
 from uvicorn.server import ServerState
 
+from jobs.matrices.indexed_store import UPLOAD_LEASE_S
 from jobs.settings import Settings
 from service.server.deadlines import MIN_BYTES, LimitedProtocol, protocol_class
+from service.server.sending import MIN_SEND_BYTES_S, Unsent
 
 TIMEOUT_S = 10.0
 BODY_BYTES = 30_000
@@ -42,13 +45,23 @@ class Wire(asyncio.Transport):
     def __init__(self) -> None:
         super().__init__()
         self.written = b""
-        self.is_closed = False
+        self.is_closed = self.is_aborted = False
+        self.unsent_bytes = 0  # what the client has not taken
 
     def write(self, data: Any) -> None:
         self.written += bytes(data)
 
     def close(self) -> None:
         self.is_closed = True
+
+    def abort(self) -> None:
+        self.is_closed = self.is_aborted = True
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        pass
+
+    def get_write_buffer_size(self) -> int:
+        return self.unsent_bytes
 
     def is_closing(self) -> bool:
         return self.is_closed
@@ -68,7 +81,7 @@ class Connection:
         self.received_bytes: int | None = None
         config = Config(self._application, interface="asgi3", lifespan="off")
         config.load()
-        protocol = protocol_class(Settings(receive_timeout_s=TIMEOUT_S))
+        protocol = protocol_class(Settings(receive_timeout_s=TIMEOUT_S, send_timeout_s=TIMEOUT_S))
         assert issubclass(protocol, LimitedProtocol)
         self.protocol = protocol(config=config, server_state=ServerState(), app_state={}, _loop=loop)
         self.protocol.connection_made(self.wire)
@@ -86,6 +99,18 @@ class Connection:
     def send(self, data: bytes) -> None:
         self.protocol.data_received(data)
         self.loop.move(0.0)
+
+    def stall(self, size: int) -> None:
+        """The client stops reading while so much is unsent."""
+        self.wire.unsent_bytes = size
+        self.protocol.pause_writing()
+
+    def take_all(self) -> None:
+        self.wire.unsent_bytes = 0
+        self.protocol.resume_writing()
+
+
+GET = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 @contextmanager
@@ -131,3 +156,85 @@ def test_a_trickle_is_not_waited_for() -> None:
             connection.loop.move(TIMEOUT_S / 10)
             connection.send(b"x" * (MIN_BYTES // 20))
         assert connection.wire.written.startswith(b"HTTP/1.1 408")
+
+
+def test_a_large_body_must_come_within_the_time_that_its_room_is_kept() -> None:
+    """So much in each timeout, though a small one may come more slowly."""
+    length = 1 << 30
+    due = int(length * TIMEOUT_S / UPLOAD_LEASE_S)
+    for sent, is_late in ((due // 2, True), (due * 2, False)):
+        with connected() as connection:
+            connection.send(HEAD.replace(b"%d" % BODY_BYTES, b"%d" % length))
+            for _ in range(20):
+                connection.loop.move(TIMEOUT_S / 10)
+                connection.send(b"x" * (sent // 10))
+            assert connection.wire.is_closing() == is_late
+
+
+def test_who_does_not_read_is_cut_off() -> None:
+    with connected() as connection:
+        connection.send(GET)
+        connection.stall(1 << 20)
+        connection.loop.move(TIMEOUT_S * 0.99)
+        assert not connection.wire.is_aborted
+        connection.loop.move(TIMEOUT_S * 0.02)
+        assert connection.wire.is_aborted
+
+
+@pytest.mark.parametrize("taken", [0.5, 1.5])
+def test_a_reply_must_go_at_a_least_rate(taken: float) -> None:
+    """It may take many timeouts; what counts is how much goes in each."""
+    with connected() as connection:
+        connection.send(GET)
+        connection.stall(1 << 24)
+        for _ in range(40):
+            connection.wire.unsent_bytes -= int(taken * MIN_SEND_BYTES_S * TIMEOUT_S / 10)
+            connection.loop.move(TIMEOUT_S / 10)
+        assert connection.wire.is_aborted == (taken < 1)
+
+
+def test_piece_by_piece_counts_as_much() -> None:
+    with connected() as connection:
+        connection.send(GET)
+        for _ in range(40):
+            connection.stall(int(1.5 * MIN_SEND_BYTES_S * TIMEOUT_S / 10))
+            connection.loop.move(TIMEOUT_S / 10)
+            connection.take_all()
+        assert not connection.wire.is_aborted
+
+
+def test_a_closed_connection_does_not_wait_for_its_last_bytes() -> None:
+    with connected() as connection:
+        connection.send(GET)
+        connection.stall(1 << 20)
+        connection.wire.close()
+        connection.loop.move(TIMEOUT_S * 1.01)
+        assert connection.wire.is_aborted
+
+
+def test_the_longest_wait_ends_where_too_much_is_unsent() -> None:
+    unsent = Unsent(max_bytes=100)
+    first, second, third = Wire(), Wire(), Wire()
+    unsent.add(first, 60)
+    unsent.add(second, 30)
+    unsent.remove(first)
+    unsent.add(first, 60)  # it took something, so the second has waited longer
+    unsent.add(third, 20)
+    assert (first.is_aborted, second.is_aborted, third.is_aborted) == (False, True, False)
+    assert unsent.bytes == 80
+
+
+BAD_CHUNK = b"POST /v1/matmul HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nZZ\r\n"
+
+
+@pytest.mark.parametrize("second", [BAD_CHUNK, b"\x00\r\n\r\n"], ids=["its chunks", "its head"])
+def test_an_error_answers_its_own_request(second: bytes) -> None:
+    """Not the one before it, which is still being answered."""
+    with connected() as connection:
+        connection.send(HEAD + b"x" * BODY_BYTES + second)
+        connection.send(b"more of it")
+        connection.loop.move(0.0)
+        answers = re.findall(rb"HTTP/1.1 (\d+)", connection.wire.written)
+        assert answers == [b"202", b"400"]
+        assert connection.wire.is_closing()
+        assert connection.received_bytes == BODY_BYTES

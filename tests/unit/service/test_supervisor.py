@@ -110,6 +110,28 @@ def test_restarts_slow_down(supervised: Supervised, capfd: pytest.CaptureFixture
     assert said == [f"one      | ended unexpectedly; starting again in {delay} s" for delay in ("0.5", "1")]
 
 
+@pytest.mark.parametrize(
+    ("code", "ends"),
+    [("import sys; open(sys.argv[1], 'a').write('x'); print('up', flush=True)", True), (STUBBORN, False)],
+)
+def test_what_runs_once_is_not_started_again_and_ends_with_the_rest(
+    code: str, ends: bool, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    runs = tmp_path / "runs"
+    once, lasting = python("once", code, str(runs)), python("one", "import time; time.sleep(60)")
+    supervisor = Supervisor([{"one": lasting}], stop_timeout_s=STOP_TIMEOUT_S, once=once)
+    supervisor.start()
+    assert wait_for_lines(capfd, 1) == ["once     | up"]
+    if ends:
+        eventually(lambda: not once.running)
+    for _ in range(3):
+        supervisor.tick()
+    assert [lasting.running, once.running] == [True, not ends]
+    supervisor.stop()
+    assert [lasting.running, once.running] == [False, False]
+    assert runs.exists() == ends and (not ends or runs.read_text() == "x")
+
+
 def test_stages_stop_in_reverse_order(
     supervised: Supervised, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
 
 from jobs.errors import OutOfDeviceMemory, StoreFull, StoreUnavailable
-from jobs.matrices.interface import Place
-from jobs.models import MatmulRequest, OperandRef
+from jobs.matrices.interface import MatrixStore, Place
+from jobs.models import MatmulRequest, OperandRef, RandomSpec
 from jobs.settings import Settings
 from kernels.model.numerics import DTYPE_NAMES, Problem
 from kernels.selection.choose import Choice, choose
 from worker.cpu import device as cpu_device
+from worker.cpu import room
 from worker.cpu.runner import CpuRunner
 from worker.device.retry import retry_until
 from worker.device.runner import HostOperand, Product
+from worker.device.turns import go_on
 from worker.process.main import main, prepare_environment
 from worker.process.readiness import NotReady, prove
+from worker.product import multiply
 
 RNG = np.random.default_rng(0)
 
@@ -39,9 +43,16 @@ class WrongInOneElement(CpuRunner):
 
     @contextmanager
     def compute(
-        self, problem: Problem, choice: Choice, a: HostOperand, b: HostOperand, place: Place | None = None
+        self,
+        problem: Problem,
+        choice: Choice,
+        a: HostOperand,
+        b: HostOperand,
+        place: Place | None = None,
+        *,
+        wanted: Callable[[], None] = go_on,
     ) -> Iterator[Product]:
-        with super().compute(problem, choice, a, b, place) as product:
+        with super().compute(problem, choice, a, b, place, wanted=wanted) as product:
             if problem.dtype == "int8" and problem.m > 100:
                 product._c[-1, -1] += 1  # type: ignore[attr-defined]  # it is in this process's memory
             yield product
@@ -60,6 +71,18 @@ def test_a_product_that_memory_has_no_room_for_is_refused_before_it_is_computed(
     with (
         pytest.raises(OutOfDeviceMemory, match="bytes of memory"),
         runner.compute(problem, choice, HostOperand(a), HostOperand(b)),
+    ):
+        pass
+
+
+def test_random_operands_are_made_only_where_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "available_bytes", lambda: 1)
+    monkeypatch.setattr(multiply, "generate", lambda *_: pytest.fail("it was made"))
+    spec = RandomSpec(shape=(4000, 4000), dtype="float32")
+    ref = OperandRef(source="random", random=spec, dtype="float32", shape=spec.shape)
+    with (
+        pytest.raises(OutOfDeviceMemory, match="A random operand needs"),
+        multiply._operand(ref, None, cast(MatrixStore, None)),
     ):
         pass
 

@@ -13,7 +13,7 @@ from jobs.settings import Settings
 from jobs.states import JobState
 from tests.support.ledger.ledgers import new_job
 from tests.support.ledger.memory_ledger import MemoryLedger
-from worker.process.lease import EXIT_CALLED_OFF, EXIT_TIME_UP, GRACE_S, LeaseKeeper
+from worker.process.lease import EXIT_CALLED_OFF, EXIT_TIME_UP, GRACE_BESIDE_OTHERS_S, GRACE_S, LeaseKeeper
 
 SETTINGS = Settings(heartbeat_s=0.05, lease_s=0.3)
 
@@ -47,20 +47,20 @@ class Bench:
 
 def test_a_lease_is_kept_as_long_as_its_job_runs() -> None:
     bench = Bench()
-    with bench.keeper.hold([bench.claimed]):
+    with bench.keeper.hold([bench.claimed]) as hold:
         assert bench.nothing_ends(3 * SETTINGS.lease_s)
         assert bench.ledger.expired_leases() == []
-        bench.keeper.check()
+        hold.check()
     time.sleep(1.5 * SETTINGS.lease_s)
     assert bench.ledger.expired_leases() == [(bench.claimed.job.id, 1)]
 
 
 def test_a_cancelled_job_may_stop_by_itself() -> None:
     bench = Bench()
-    with pytest.raises(StaleAttempt), bench.keeper.hold([bench.claimed]):
+    with pytest.raises(StaleAttempt), bench.keeper.hold([bench.claimed]) as hold:
         bench.ledger.cancel(bench.claimed.job.id)
         while True:
-            bench.keeper.check()
+            hold.check()
             time.sleep(0.005)
     assert bench.nothing_ends(2 * GRACE_S)
 
@@ -93,9 +93,9 @@ def test_a_store_that_is_away_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> N
 
     with monkeypatch.context() as patch:
         patch.setattr(bench.ledger, "renew", away)
-        with bench.keeper.hold([bench.claimed]):
+        with bench.keeper.hold([bench.claimed]) as hold:
             assert bench.nothing_ends(0.5)
-            bench.keeper.check()
+            hold.check()
             assert len(calls) > 3
             patch.undo()
             time.sleep(2 * SETTINGS.heartbeat_s)
@@ -108,7 +108,41 @@ def test_a_keeper_serves_one_job_after_the_other() -> None:
         bench.ledger.cancel(bench.claimed.job.id)
         time.sleep(2 * SETTINGS.heartbeat_s)
     bench.claimed = bench.claim()
-    with bench.keeper.hold([bench.claimed]):
+    with bench.keeper.hold([bench.claimed]) as hold:
         assert bench.nothing_ends(2 * GRACE_S), "the first job's end is none of the second's"
-        bench.keeper.check()
+        hold.check()
     assert bench.state is JobState.RUNNING
+
+
+def test_jobs_beside_one_that_must_end_are_handed_back_before_the_process_ends() -> None:
+    bench = Bench(timeout_s=0.3)
+    beside = bench.claim()
+    with bench.keeper.hold([beside]) as other, bench.keeper.hold([bench.claimed]):
+        assert bench.ends.get(timeout=5) == EXIT_TIME_UP
+        with pytest.raises(StaleAttempt):
+            other.check()
+    assert bench.state is JobState.FAILED
+    record = bench.ledger.get(beside.job.id).record
+    assert record.state is JobState.QUEUED and record.attempt == 2
+
+
+def test_a_cancelled_job_beside_others_has_longer_to_stop() -> None:
+    bench = Bench()
+    beside = bench.claim()
+    with bench.keeper.hold([beside]) as other:
+        with bench.keeper.hold([bench.claimed]) as hold:
+            bench.ledger.cancel(bench.claimed.job.id)
+            assert bench.nothing_ends(GRACE_S + 3 * SETTINGS.heartbeat_s)
+            with pytest.raises(StaleAttempt):
+                hold.check()
+        assert bench.nothing_ends(GRACE_BESIDE_OTHERS_S)
+        other.check()
+
+
+def test_a_cancelled_job_that_does_not_stop_ends_the_others_attempts_too() -> None:
+    bench = Bench()
+    beside = bench.claim()
+    with bench.keeper.hold([beside]), bench.keeper.hold([bench.claimed]):
+        bench.ledger.cancel(bench.claimed.job.id)
+        assert bench.ends.get(timeout=5) == EXIT_CALLED_OFF
+    assert bench.ledger.get(beside.job.id).record.state is JobState.QUEUED

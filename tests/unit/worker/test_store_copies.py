@@ -32,6 +32,7 @@ CASES: dict[str, dict[str, Any]] = {
     "square": {"problem": SQUARE, "square": True},
     "square again": {"problem": SQUARE, "square": True},
     "small product": {"problem": SMALL_PRODUCT},
+    "chain": {"problem": SQUARE, "chain": True},
     "not registered": {"problem": LARGER, "faults": ["register"]},
 }
 STORED = ["down by way of a buffer", "down by DMA", "up by DMA", "down by way of a buffer"]
@@ -66,7 +67,10 @@ def test_slots_are_copied_by_dma_both_ways(played: dict[str, Played], name: str)
 def test_a_large_product_is_read_back_in_pieces(played: dict[str, Played]) -> None:
     assert played["in pieces"].outcome == "right"
     calls = played["in pieces"].calls
-    assert calls.count("down by DMA") == 1 and calls.count("up by DMA") == 2 + 2  # operands, and pieces
+    copies = [call for call in calls if call.endswith("by DMA")]
+    assert copies[:2] == ["up by DMA"] * 2, "the operands"
+    # 36 MB come in pieces of 16 MiB; what came is read back before the next, and digested by 32 MiB.
+    assert copies[2:] == [*["down by DMA", "up by DMA"] * 3, "up by DMA"]
 
 
 def test_a_second_product_opens_nothing_and_registers_nothing(played: dict[str, Played]) -> None:
@@ -80,6 +84,11 @@ def test_a_matrix_times_itself_is_opened_once_or_not_at_all(played: dict[str, Pl
     assert played["square"].outcome == played["square again"].outcome == "right"
     assert played["square"].calls.count("open") == 1 and played["square"].calls.count("up by DMA") == 2  # and read back
     assert "open" not in played["square again"].calls
+
+
+def test_a_product_that_a_job_waits_for_is_not_copied_to_the_device_again(played: dict[str, Played]) -> None:
+    assert played["chain"].outcome == "right"
+    assert played["chain"].calls == ["register", *STORED]  # a slot for the second product, beside the first
 
 
 def test_a_product_that_is_damaged_on_its_way_into_the_store_is_refused(played: dict[str, Played]) -> None:

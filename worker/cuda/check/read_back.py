@@ -1,29 +1,64 @@
 """Digests of what lies in host memory that is registered with CUDA: it is copied to the device at the speed of the bus,
-and digested there. A CPU would take several times as long.
+and digested there. A CPU would take several times as long. What has arrived is read back while the rest is on its way:
+the bus is as fast in both directions at once.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import cupy
 
-from jobs.matrices.digest import PART, part_begin, part_count
-from worker.cuda.check.digest import launch_digests
+from jobs.matrices.digest import PART, part_begin, part_of
+from worker.cuda.check.digest import PendingDigests, launch_digests
 from worker.cuda.compile import Compiler
 from worker.cuda.memory import DeviceMatrix
 from worker.cuda.pitch import layout
 
-PARTS = 2048  # of 16 KiB: copied at a time
+# Of 16 KiB: digested at a time. Each time, the digests may have to wait for another product's kernel to end.
+PARTS = 1 << 15
 
 
-def digests_read_back(compiler: Compiler, address: int, size: int) -> bytes:
-    """Of the parts of `size` bytes, 8 bytes each, little-endian. `size` is at least MIN_DIGESTED_BYTES."""
-    runtime, stream = cupy.cuda.runtime, cupy.cuda.get_current_stream().ptr
-    count = part_count(size)
-    memory = cupy.cuda.alloc(min(size, (PARTS + 1) * PART))  # the last part may be twice as long
-    pending = []
-    for first in range(0, count, PARTS):
-        begin, end = part_begin(first, size), part_begin(min(first + PARTS, count), size)
-        runtime.memcpyAsync(memory.ptr, address + begin, end - begin, runtime.memcpyHostToDevice, stream)
-        line = layout("int8", (1, end - begin), in_groups=False, dense=True)
-        pending.append(launch_digests(compiler, [DeviceMatrix(line, memory)]))
-    return b"".join(parts.astype("<u8").tobytes() for each in pending for parts in each.result())
+def read_back_bytes(size: int) -> int:
+    """Memory of the device that it takes for so many bytes."""
+    return min(size, (PARTS + 1) * PART)  # the last part may be twice as long
+
+
+class ReadBack:
+    """Of `size` bytes at `address`, at least MIN_DIGESTED_BYTES, which copies on the current stream write in order.
+    `stream` is another one."""
+
+    def __init__(self, compiler: Compiler, address: int, size: int, stream: Any) -> None:
+        self._compiler, self._address, self._size, self._stream = compiler, address, size, stream
+        self._memory = cupy.cuda.alloc(read_back_bytes(size))
+        self._copied = self._digested = 0  # bytes
+        self._pending: list[PendingDigests] = []
+
+    def arrives(self, end: int) -> None:
+        """The copies of all bytes before `end` are on the current stream."""
+        written = cupy.cuda.Event(disable_timing=True)
+        written.record()
+        self._stream.wait_event(written)
+        with self._stream:
+            self._read(end if end == self._size else part_begin(part_of(end, self._size), self._size))
+
+    def parts(self) -> bytes:
+        """The digests of all parts, 8 bytes each, little-endian. All bytes must have arrived. Waits for the device."""
+        return b"".join(parts.astype("<u8").tobytes() for each in self._pending for parts in each.result())
+
+    def _read(self, end: int) -> None:
+        """Whole parts, up to `end`."""
+        runtime = cupy.cuda.runtime
+        while self._copied < end:
+            last = part_begin(part_of(self._digested, self._size) + PARTS, self._size)
+            size, offset = min(end, last) - self._copied, self._copied - self._digested
+            source, kind = self._address + self._copied, runtime.memcpyHostToDevice
+            runtime.memcpyAsync(self._memory.ptr + offset, source, size, kind, self._stream.ptr)
+            self._copied += size
+            if self._copied == last:
+                self._digest(last)
+
+    def _digest(self, end: int) -> None:
+        line = layout("int8", (1, end - self._digested), in_groups=False, dense=True)
+        self._pending.append(launch_digests(self._compiler, [DeviceMatrix(line, self._memory)]))
+        self._digested = end

@@ -55,6 +55,17 @@ def uuid_at(pci_bus_id: str) -> str | None:
     return _told(lambda: _uuid(pci_bus_id))
 
 
+def compute_capabilities() -> list[tuple[int, int]]:
+    """Of this machine's GPUs, each once, the oldest first; none where NVML is not there."""
+    return sorted(set(_told(_compute_capabilities) or ()))
+
+
+def _compute_capabilities() -> list[tuple[int, int]]:
+    pynvml.nvmlInit()
+    handles = map(pynvml.nvmlDeviceGetHandleByIndex, range(pynvml.nvmlDeviceGetCount()))
+    return [pynvml.nvmlDeviceGetCudaComputeCapability(handle) for handle in handles]
+
+
 def _driver_version() -> str:
     pynvml.nvmlInit()
     return str(pynvml.nvmlSystemGetDriverVersion())

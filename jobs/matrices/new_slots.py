@@ -1,0 +1,53 @@
+"""Slots that come up in a store's directory, mapped before they are asked for: while a matrix is still on its way into
+its slot, a worker can already map the slot, have its pages cleared and register it with its device.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from jobs.matrices.file_lock import open_file
+from jobs.matrices.slot_format import MIN_SLOT_BYTES, SLOT_PART, is_slot_length
+from jobs.matrices.slot_memory import SlotMemories, SlotMemory
+
+TICK_NS = 50_000_000  # more than the clock's that the system gives files their times by
+
+
+class NewSlots:
+    """Of one directory, for one thread. Maps that are kept are never given up for these."""
+
+    def __init__(self, directory: Path, memories: SlotMemories) -> None:
+        self._directory, self._memories = directory, memories
+        self._changed_ns = 0
+        self._seen: set[int] = set()  # inodes, of the last look
+
+    def look(self) -> Iterator[SlotMemory]:
+        """Each slot once; nothing where the directory is as it was. Raises OSError."""
+        self._memories.forget_gone()
+        changed_ns = os.stat(self._directory).st_mtime_ns
+        if changed_ns == self._changed_ns:
+            return
+        is_settled = time.time_ns() - changed_ns > TICK_NS  # two changes in one tick have one time
+        self._changed_ns = changed_ns if is_settled else 0
+        with os.scandir(self._directory) as entries:
+            found = {entry.inode(): entry.name for entry in entries if entry.is_file(follow_symlinks=False)}
+        new, self._seen = {inode: found[inode] for inode in found.keys() - self._seen}, set(found)
+        for inode, name in new.items():
+            yield from self._mapped(inode, name)
+
+    def _mapped(self, inode: int, name: str) -> Iterator[SlotMemory]:
+        """Nothing for a plain file, for one that is gone again, and where there is no room for its map."""
+        file = open_file(self._directory / name, os.O_RDWR)
+        if file is None:
+            return
+        status = os.fstat(file.fd)
+        is_slot = status.st_size >= MIN_SLOT_BYTES and is_slot_length(status.st_size)
+        if is_slot and status.st_blocks * 512 >= status.st_size:
+            if self._memories.has_room(status.st_size):
+                yield self._memories.of(file.fd)
+        elif name.endswith(SLOT_PART):  # its memory is still being allocated
+            self._seen.discard(inode)
+            self._changed_ns = 0

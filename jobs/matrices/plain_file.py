@@ -1,0 +1,58 @@
+"""A plain file while it is written, and the directory of the `file` store."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from jobs.errors import InvalidSettings
+from jobs.matrices.file_lock import EXCLUSIVE, open_file, open_locked
+
+
+class PlainFile:
+    """A file in the hands of its writer, beside `Slot`: one matrix uses it, and no other. It is locked until it is
+    published, so that no one takes it for a dead writer's, whatever the clock says. All methods raise OSError."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        file = open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        if file is None:
+            raise FileNotFoundError(path)
+        self.file = file
+        self.fd = file.fd
+        file.lock(EXCLUSIVE)
+
+    def publish(self, path: Path, size: int) -> None:
+        """Makes it the matrix of that name; `size` bytes of elements and their digests have been written."""
+        os.rename(self._path, path)
+        self.file.close()
+
+    def drop(self) -> None:
+        self._path.unlink(missing_ok=True)
+        self.file.close()
+
+
+def remove_left(path: Path) -> bool:
+    """Removes the file of a writer that died; False where it lives. Raises OSError."""
+    file = open_locked(path, EXCLUSIVE)
+    if file is None:
+        return False
+    path.unlink(missing_ok=True)
+    file.close()
+    return True
+
+
+def make_private(directory: Path) -> None:
+    """Makes it, or sees that it is this user's: the default lies where everyone may write, so another user may have
+    been there first. Raises InvalidSettings."""
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = os.lstat(directory)
+    except OSError as error:
+        raise InvalidSettings(f"MATMUL_STORE_DIR: {directory} cannot be made: {error.strerror}.") from error
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o077:
+        raise InvalidSettings(
+            f"MATMUL_STORE_DIR: {directory} must be a directory of this user that no other may enter (mode 700); "
+            "change it, or name one that is not there yet."
+        )

@@ -1,0 +1,26 @@
+"""The bodies of this server's own forms: short, URL-encoded, and never written to disk."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qs
+
+from starlette.requests import Request
+
+from jobs.errors import MalformedBody
+from service.bodies.body import Body
+from service.bodies.reader import media_type_of, unsupported
+
+URLENCODED = "application/x-www-form-urlencoded"
+MAX_FIELDS = 1000
+
+
+async def read_form(request: Request, *, limit_bytes: int) -> dict[str, list[str]]:
+    """Values by the name of their field. Raises UnsupportedMediaType, PayloadTooLarge, MalformedBody."""
+    media_type = media_type_of(request.headers.get("content-type"))
+    if media_type != URLENCODED:
+        raise unsupported(media_type, (URLENCODED,))
+    body = await Body(request.scope, request.receive, limit_bytes=limit_bytes).read()
+    try:
+        return parse_qs(body.decode("ascii"), keep_blank_values=True, max_num_fields=MAX_FIELDS, errors="strict")
+    except ValueError:  # not ASCII, not UTF-8 behind the %, or too many fields
+        raise MalformedBody("The form could not be read; open the page again and send it from there.") from None

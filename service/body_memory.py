@@ -1,0 +1,75 @@
+"""How many bytes of bodies lie in this process's memory, and how many of them are parsed at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from service.problems import TooManyBodies
+
+MUCH_BYTES = 128 << 20  # waiting for their readers: from here on, each batch is handed on as soon as it comes
+KEPT_BYTES = 128 << 20  # of JSON, which is kept until it is whole
+PARSED_BYTES = 8 << 20  # of JSON at once: what comes of a body may take 25 times its length
+FREE_BYTES = 64 << 10  # a body up to this length waits for no one
+
+
+class BodyMemory:
+    """Of all requests. For the event loop's thread alone."""
+
+    def __init__(self) -> None:
+        self.waiting_bytes = 0
+        self._kept_bytes = 0
+        self._parsed_bytes = 0
+        self._turns: deque[tuple[int, asyncio.Future[None]]] = deque()
+
+    @property
+    def is_scarce(self) -> bool:
+        return self.waiting_bytes > MUCH_BYTES
+
+    def keep(self, size: int) -> None:
+        """Raises TooManyBodies where there is no room for so many more."""
+        if size > FREE_BYTES and self._kept_bytes + size > KEPT_BYTES:
+            raise TooManyBodies
+        self._kept_bytes += size
+
+    def let_go(self, size: int) -> None:
+        self._kept_bytes -= size
+
+    @asynccontextmanager
+    async def parsing(self, size: int) -> AsyncIterator[None]:
+        """Waits until a body of that length may be parsed; those that came first go first."""
+        if size <= FREE_BYTES:
+            yield
+            return
+        await self._turn(size)
+        try:
+            yield
+        finally:
+            self._parsed_bytes -= size
+            self._call_next()
+
+    async def _turn(self, size: int) -> None:
+        turn = asyncio.get_running_loop().create_future()
+        self._turns.append((size, turn))
+        self._call_next()
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self._parsed_bytes -= size
+            else:
+                self._turns = deque(each for each in self._turns if each[1] is not turn)
+            self._call_next()
+            raise
+
+    def _call_next(self) -> None:
+        while self._turns:
+            size, turn = self._turns[0]
+            if self._parsed_bytes and self._parsed_bytes + size > PARSED_BYTES:
+                return
+            self._turns.popleft()
+            if not turn.cancelled():
+                self._parsed_bytes += size
+                turn.set_result(None)

@@ -1,0 +1,95 @@
+"""Which Host and which Origin a request may name: against pages elsewhere that post here, on another port too, and
+against web pages whose name was made to point here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from starlette.datastructures import Headers
+
+from jobs.errors import Forbidden
+
+LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
+SAFE_METHODS = frozenset({"GET", "HEAD"})
+DEFAULT_PORTS = {"http": 80, "https": 443}
+_PLACE = r"(\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(?::([0-9]{1,5}))?"
+_HOST = re.compile(_PLACE)
+_ORIGIN = re.compile(f"(https?)://{_PLACE}")
+
+OTHER_ORIGIN = "This server does not answer requests that another site's page makes; open its own pages."
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Name and port, None where it is not said: an IPv6 address has no brackets here."""
+
+    name: str
+    port: int | None
+
+    def with_default(self, port: int) -> Place:
+        return self if self.port is not None else Place(self.name, port)
+
+
+def place_of(host: str) -> Place | None:
+    """A Host header, or an entry of MATMUL_ALLOWED_HOSTS; None for what is none."""
+    bare = f"[{host}]" if host.count(":") > 1 and not host.startswith("[") else host
+    match = _HOST.fullmatch(bare.lower())
+    return _place(match[1], match[2]) if match else None
+
+
+def origin_of(origin: str) -> tuple[Place, int] | None:
+    """The place that an Origin header names, with its port, and its scheme's port; None for what is no web page's."""
+    match = _ORIGIN.fullmatch(origin.lower())
+    if match is None:
+        return None
+    default = DEFAULT_PORTS[match[1]]
+    return _place(match[2], match[3]).with_default(default), default
+
+
+def _place(name: str, port: str | None) -> Place:
+    return Place(name.strip("[]"), None if port is None else int(port))
+
+
+def check_origin(headers: Headers) -> None:
+    """For requests that a browser may have been made to send: whoever has its page open must be this server. Raises
+    Forbidden."""
+    if headers.get("sec-fetch-site") not in (None, "none", "same-origin"):
+        raise Forbidden(OTHER_ORIGIN, field="Sec-Fetch-Site")
+    origin, host = headers.get("origin"), place_of(headers.get("host", ""))
+    if origin is not None and not _is_same(origin_of(origin), host):
+        raise Forbidden(OTHER_ORIGIN, field="Origin")
+
+
+def _is_same(origin: tuple[Place, int] | None, host: Place | None) -> bool:
+    return origin is not None and host is not None and origin[0] == host.with_default(origin[1])
+
+
+class HostWall:
+    """Lets requests to some names through. An entry without a port stands for every port of that name."""
+
+    def __init__(self, allowed: Iterable[str]) -> None:
+        self._allowed = frozenset(place for text in allowed if (place := place_of(text)) is not None)
+
+    def check(self, method: str, headers: Headers) -> None:
+        """Raises Forbidden."""
+        host = place_of(headers.get("host", ""))
+        if host is None or not self._allowed & {host, Place(host.name, None)}:
+            raise Forbidden("This server does not answer to that Host; see MATMUL_ALLOWED_HOSTS.", field="Host")
+        origin = headers.get("origin")
+        if origin is not None:
+            named = origin_of(origin)
+            if not _is_same(named, host) and not self._is_named(named):
+                raise Forbidden("This server does not answer requests from that Origin.", field="Origin")
+        elif method not in SAFE_METHODS:
+            check_origin(headers)
+
+    def _is_named(self, origin: tuple[Place, int] | None) -> bool:
+        """Where a proxy changes Host, an Origin may be one of the names itself: with its port, or on the usual one."""
+        if origin is None:
+            return False
+        place, default = origin
+        is_usual = place.port == default and place.name not in LOOPBACK_NAMES
+        return place in self._allowed or (is_usual and Place(place.name, None) in self._allowed)

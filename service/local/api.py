@@ -1,0 +1,58 @@
+"""The API processes of one machine, as parts for a supervisor: they answer on the same addresses, and one that dies is
+started again in its place (docs/decisions/0023-api-processes.md).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from jobs.settings import Settings
+from service.local.supervisor import ChildProcess
+from service.process_share import Share
+from service.server.accepting import make_counts_file
+from service.server.addresses import Addresses, bind
+from service.server.member import command
+
+ONE_UP_TO_CORES, CORES_EACH, MAX_PROCESSES = 4, 2, 8
+ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1"}  # an API process multiplies nothing; its threads would only take memory
+
+
+def process_count(settings: Settings) -> int:
+    """As set, or as the cores that this process may use suggest."""
+    cores = len(os.sched_getaffinity(0))
+    return settings.api_processes or (1 if cores <= ONE_UP_TO_CORES else min(cores // CORES_EACH, MAX_PROCESSES))
+
+
+class ApiProcesses:
+    """Holds what they share. Raises InvalidSettings where an address cannot be used."""
+
+    def __init__(self, settings: Settings, metrics: Path) -> None:
+        self.count = process_count(settings)
+        self._addresses: Addresses = bind(settings)
+        self._counts = make_counts_file(self.count)
+        self._metrics = metrics
+
+    @property
+    def port(self) -> int:
+        return self._addresses.port
+
+    def parts(self, environment: Mapping[str, str], *, names_lines: bool) -> dict[str, ChildProcess]:
+        """By name. `names_lines`: what they print comes out behind their names."""
+        names = [f"api-{index + 1}" for index in range(self.count)] if self.count > 1 else ["api"]
+        return {name: self._part(name, index, environment, names_lines) for index, name in enumerate(names)}
+
+    def _part(self, name: str, index: int, environment: Mapping[str, str], names_lines: bool) -> ChildProcess:
+        share = Share(index, self.count, self._metrics)
+        return ChildProcess(
+            name,
+            command(self._addresses, self._counts, share),
+            ONE_THREAD | dict(environment),
+            inherited=[*(each.fileno() for each in self._addresses.sockets), self._counts],
+            names_lines=names_lines,
+        )
+
+    def close(self) -> None:
+        """Once they have stopped, or are about to: a connection is refused as soon as none of them listens."""
+        self._addresses.close()

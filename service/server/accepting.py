@@ -1,0 +1,156 @@
+"""How the API processes share listening sockets: all wait on the same ones, and who has the fewest connections open
+accepts the next. A connection that no one has accepted yet belongs to no process, so it survives the death of any.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import mmap
+import os
+import socket
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import structlog
+
+COUNT_BYTES = 8
+NONE_ACCEPTED = 2**64 - 1  # of a process that does not accept
+YIELD_S = 0.005  # for a process that has fewer connections, and may be busy or gone
+START_TOGETHER_S, START_LOOK_S = 5.0, 0.01
+EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+EXHAUSTED_S = 1.0
+BACKLOG = 2048
+
+log = structlog.get_logger()
+
+
+def make_counts_file(processes: int) -> int:
+    """A descriptor of the memory that `processes` processes count in, for them to inherit."""
+    made = os.memfd_create("matmul-connections")
+    os.write(made, b"\xff" * (COUNT_BYTES * processes))  # NONE_ACCEPTED for each
+    return made
+
+
+class ConnectionCounts:
+    """How many connections each API process has open. The others' counts are a hint: one that died leaves its last."""
+
+    def __init__(self, memory: memoryview, index: int) -> None:
+        self._counts = memory.cast("Q")
+        self._index = index
+        self._accepts = True
+
+    @classmethod
+    def alone(cls) -> ConnectionCounts:
+        return cls(memoryview(bytearray(COUNT_BYTES)), 0)
+
+    @classmethod
+    def inherited(cls, file: int, index: int) -> ConnectionCounts:
+        """Those of process `index`, in what `make_counts_file` made."""
+        return cls(memoryview(mmap.mmap(file, 0)), index)
+
+    def tell(self, connections: int) -> None:
+        if self._accepts:
+            self._counts[self._index] = connections
+
+    def leave(self) -> None:
+        """This process accepts no more, however few it has."""
+        self.tell(NONE_ACCEPTED)
+        self._accepts = False
+
+    async def all_there(self) -> None:
+        """Returns when no process is still starting, so that the first one does not get all connections that come then;
+        or after START_TOGETHER_S, as one may be unable to start."""
+        deadline = time.monotonic() + START_TOGETHER_S
+        while NONE_ACCEPTED in self._counts and time.monotonic() < deadline:
+            await asyncio.sleep(START_LOOK_S)
+
+    @property
+    def suffices(self) -> bool:
+        """Whether another process has so many fewer connections that it should have the next: one, or an eighth."""
+        least = min(self._counts)
+        return self._counts[self._index] > least + least // 8
+
+
+class OpenConnections(set[Any]):
+    """The protocols of open connections, as uvicorn keeps them; tells the other processes how many they are."""
+
+    def __init__(self, counts: ConnectionCounts) -> None:
+        super().__init__()
+        self._counts = counts
+        counts.tell(0)
+
+    def add(self, protocol: Any) -> None:
+        super().add(protocol)
+        self._counts.tell(len(self))
+
+    def discard(self, protocol: Any) -> None:
+        super().discard(protocol)
+        self._counts.tell(len(self))
+
+
+class Acceptor:
+    """Accepts connections on bound sockets, from the moment that it is made until `close`. Needs a running loop."""
+
+    def __init__(
+        self,
+        sockets: Sequence[socket.socket],
+        counts: ConnectionCounts,
+        make_protocol: Callable[[], asyncio.Protocol],
+    ) -> None:
+        self._counts = counts
+        self._make_protocol = make_protocol
+        for each in sockets:
+            each.setblocking(False)
+            each.listen(BACKLOG)
+        self._tasks = [asyncio.create_task(self._accept_all(each)) for each in sockets]
+
+    async def close(self) -> None:
+        """What is not accepted yet is left to the other processes."""
+        self._counts.leave()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.wait(self._tasks)
+
+    async def _accept_all(self, listening: socket.socket) -> None:
+        while True:
+            await _until_readable(listening)
+            if self._counts.suffices:
+                await asyncio.sleep(YIELD_S)
+            try:
+                connection, _ = listening.accept()
+            except OSError as error:
+                await _explain(error)
+            else:
+                await self._open(connection)
+
+    async def _open(self, connection: socket.socket) -> None:
+        """To its end, so that this connection is counted before the next one is accepted."""
+        connection.setblocking(False)
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(self._make_protocol, connection)
+        except OSError:  # the client has left
+            connection.close()
+
+
+async def _explain(error: OSError) -> None:
+    """That another process was first, or that the client has left, is nothing to speak of."""
+    if error.errno in EXHAUSTED:
+        log.error("no connection can be accepted", error=error.strerror)
+        await asyncio.sleep(EXHAUSTED_S)
+
+
+async def _until_readable(listening: socket.socket) -> None:
+    loop = asyncio.get_running_loop()
+    readable = loop.create_future()
+    loop.add_reader(listening, _set, readable)
+    try:
+        await readable
+    finally:
+        loop.remove_reader(listening)
+
+
+def _set(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)

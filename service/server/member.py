@@ -1,0 +1,53 @@
+"""`python -m service.server.member`: one of several API processes. Who starts it hands it what they share; see
+`service/local/api.py`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from jobs.errors import InvalidSettings
+from jobs.logs import configure_logs
+from jobs.settings import get_settings
+from service.process_share import Share
+from service.server.accepting import ConnectionCounts
+from service.server.addresses import Addresses
+from service.server.main import serve
+
+
+def command(addresses: Addresses, counts: int, share: Share) -> list[str]:
+    """What starts this process, once it inherits these descriptors."""
+    options = {
+        "listen": ",".join(str(each.fileno()) for each in addresses.sockets),
+        "counts": counts,
+        "index": share.index,
+        "processes": share.processes,
+        "metrics": share.metrics,
+    }
+    return [sys.executable, "-m", "service.server.member", *(f"--{name}={value}" for name, value in options.items())]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m service.server.member", description=__doc__)
+    parser.add_argument("--listen", required=True, help="descriptors of the bound sockets, separated by commas")
+    parser.add_argument("--counts", type=int, required=True, help="descriptor of the memory of connection counts")
+    parser.add_argument("--index", type=int, required=True, help="which of the processes this is, from 0")
+    parser.add_argument("--processes", type=int, required=True, help="how many there are")
+    parser.add_argument("--metrics", type=Path, required=True, help="directory of what they count for /metrics")
+    asked = parser.parse_args()
+    try:
+        settings = get_settings()
+        configure_logs(settings)
+        addresses = Addresses.inherited(map(int, asked.listen.split(",")))
+        counts = ConnectionCounts.inherited(asked.counts, asked.index)
+        serve(settings, addresses, counts, Share(asked.index, asked.processes, asked.metrics))
+    except (InvalidSettings, ValidationError, OSError) as error:
+        sys.exit(f"matmul-service cannot start: {error}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,27 @@
+"""A failed or cancelled job again, as its owner asks for it. For worker threads."""
+
+from __future__ import annotations
+
+from jobs.ledger.interface import IdempotencyKey
+from jobs.ledger.limits import Limits
+from jobs.models import Job
+from service.context import Context
+from service.submit.product import check_operands
+
+
+def redrive(context: Context, job_id: str, owner: str, idempotency: IdempotencyKey | None = None) -> tuple[Job, bool]:
+    """The job, and whether an earlier request with that key queued it.
+
+    Raises JobNotFound, WrongState, OperandMissing, QueueFull, QuotaExceeded, IdempotencyKeyReused.
+    """
+    job = context.ledger.get(job_id, owner=owner)
+    if idempotency is not None and context.ledger.bound_job(owner, idempotency) is not None:
+        return job, True
+    check_operands(context, job)
+    queued, message = context.ledger.redrive(
+        job_id,
+        owner=owner,
+        limits=Limits(context.settings.max_queued_jobs, context.settings.max_queued_jobs_per_key),
+        key=idempotency,
+    )
+    return queued, message is None

@@ -1,0 +1,133 @@
+"""How many jobs are under way at once, of how many bytes; and that the device's cores have one product at a time."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from queue import Queue
+
+import pytest
+
+from jobs.errors import StaleAttempt
+from worker.device.turns import Turns, go_on
+from worker.process.job_threads import JobThreads, Room
+
+TIMEOUT_S = 20.0
+
+
+class Held:
+    """Jobs that go on until they are let go, and how many began."""
+
+    def __init__(self) -> None:
+        self.began: Queue[int] = Queue()
+        self.go: dict[int, threading.Event] = {}
+
+    def job(self, number: int) -> Callable[[], None]:
+        self.go[number] = threading.Event()
+
+        def run() -> None:
+            self.began.put(number)
+            assert self.go[number].wait(TIMEOUT_S)
+
+        return run
+
+
+def in_thread(call: Callable[[], object]) -> threading.Event:
+    """Set once the call has returned."""
+    done = threading.Event()
+
+    def run() -> None:
+        call()
+        done.set()
+
+    threading.Thread(target=run, daemon=True).start()
+    return done
+
+
+def test_so_many_jobs_are_under_way_and_no_more() -> None:
+    threads, held = JobThreads(2), Held()
+    threads.start(held.job(1))
+    threads.wait_for_one()
+    threads.start(held.job(2))
+    assert {held.began.get(timeout=TIMEOUT_S) for _ in range(2)} == {1, 2}
+    room, idle = in_thread(threads.wait_for_one), in_thread(threads.wait_for_all)
+    assert not room.is_set()
+    held.go[1].set()
+    assert room.wait(TIMEOUT_S)
+    assert not idle.is_set()
+    held.go[2].set()
+    assert idle.wait(TIMEOUT_S)
+
+
+def test_a_job_that_breaks_off_leaves_its_thread_to_the_next() -> None:
+    threads, held = JobThreads(1), Held()
+
+    def broken() -> None:
+        raise ValueError
+
+    threads.start(broken)
+    threads.start(held.job(1))
+    assert held.began.get(timeout=TIMEOUT_S) == 1
+    held.go[1].set()
+    threads.wait_for_all()
+
+
+def test_matrices_under_way_have_a_bound_and_a_larger_job_goes_alone() -> None:
+    room, entered = Room(100), [threading.Event() for _ in range(3)]
+    release = [threading.Event() for _ in range(3)]
+
+    def use(number: int, size: int) -> None:
+        with room.taken(size, go_on):
+            entered[number].set()
+            assert release[number].wait(TIMEOUT_S)
+
+    with ThreadPoolExecutor(3) as pool:
+        pool.submit(use, 0, 60)
+        assert entered[0].wait(TIMEOUT_S)
+        pool.submit(use, 1, 1000)
+        pool.submit(use, 2, 30)
+        assert not entered[1].wait(0.2)
+        release[2].set()
+        release[0].set()
+        assert entered[1].wait(TIMEOUT_S)
+        release[1].set()
+    assert entered[2].is_set()
+
+
+def test_who_waits_for_room_or_cores_may_be_called_off() -> None:
+    room, turns = Room(100), Turns()
+
+    def called_off() -> None:
+        raise StaleAttempt
+
+    def waits_for_room() -> None:
+        with pytest.raises(StaleAttempt), room.taken(50, called_off):
+            pass
+
+    def waits_for_cores() -> None:
+        with pytest.raises(StaleAttempt), turns.next(called_off) as turn:
+            turn.begin()
+
+    with room.taken(80, go_on), turns.next() as turn:
+        turn.begin()
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(waits_for_room).result(TIMEOUT_S)
+            pool.submit(waits_for_cores).result(TIMEOUT_S)
+    with room.taken(50, called_off), turns.next(called_off) as turn:
+        turn.begin()
+
+
+def test_cores_are_free_once_a_turn_ends_however_it_ends() -> None:
+    turns = Turns()
+    with pytest.raises(ValueError), turns.next() as turn:  # this test's own
+        turn.begin()
+        turn.begin()
+        raise ValueError
+    with turns.next() as turn:
+        turn.begin()
+        turn.end()
+        turn.end()
+        with ThreadPoolExecutor(1) as pool, turns.next() as other:
+            pool.submit(other.begin).result(TIMEOUT_S)
+            pool.submit(other.end).result(TIMEOUT_S)

@@ -1,0 +1,83 @@
+"""Threads for jobs, so that several are under way: while one has the device's cores, another's operands are on their
+way there and a third one's product is on its way back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from threading import Condition
+
+import structlog
+
+from worker.device.turns import LOOK_EVERY_S, Turns
+
+log = structlog.get_logger(__name__)
+
+
+class JobThreads:
+    """At most `count` jobs at once. All methods are for one thread."""
+
+    def __init__(self, count: int) -> None:
+        self._free = self._count = count
+        self._pool = ThreadPoolExecutor(count, thread_name_prefix="job")
+        self._changed = Condition()
+
+    def start(self, run: Callable[[], None]) -> None:
+        """Has a thread run it, once one is free."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._free > 0)
+            self._free -= 1
+        self._pool.submit(self._run, run)
+
+    def wait_for_one(self) -> None:
+        """Until a thread is free."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._free > 0)
+
+    def wait_for_all(self) -> None:
+        """Until no job is under way."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._free == self._count)
+
+    def _run(self, run: Callable[[], None]) -> None:
+        try:
+            run()
+        except Exception:
+            log.exception("a job broke off; the sweeper will see to it")
+        finally:
+            with self._changed:
+                self._free += 1
+                self._changed.notify_all()
+
+
+class Room:
+    """At most `max_bytes` of matrices of jobs that are under way; a job that has more is under way alone. For any
+    threads, in the order in which they come."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._line = Turns()
+        self._changed = Condition()
+        self._taken: list[int] = []
+
+    @contextmanager
+    def taken(self, size: int, wanted: Callable[[], None]) -> Iterator[None]:
+        """Waits for `size` bytes, which are the job's as long as the context lasts. Raises what `wanted` does, which is
+        called meanwhile."""
+        with self._line.next(wanted) as turn:
+            turn.begin()
+            with self._changed:
+                while not self._changed.wait_for(lambda: self._has(size), timeout=LOOK_EVERY_S):
+                    wanted()
+                self._taken.append(size)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._taken.remove(size)
+                self._changed.notify_all()
+
+    def _has(self, size: int) -> bool:
+        return not self._taken or sum(self._taken) + size <= self._max_bytes

@@ -1,0 +1,60 @@
+"""Starts the child: its device, its ledger and its store; and ends the process where that fails."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import NoReturn
+
+import structlog
+
+from jobs.errors import MatmulError
+from jobs.matrices.factory import make_matrix_store
+from jobs.process import settle_memory
+from jobs.queue import make_ledger
+from jobs.redis.client import connect
+from jobs.settings import Settings
+from worker.cpu.runner import CpuRunner
+from worker.device.retry import retry_until
+from worker.device.runner import Runner
+from worker.process.child import WORK_TIMEOUT_S, Child
+from worker.process.lease import EXIT_NOT_READY
+from worker.process.slots_ahead import SlotsAhead
+
+NOT_READY_PAUSE_S = 5.0  # a child that is not ready waits before it ends, so that its successors do not spin
+
+log = structlog.get_logger(__name__)
+
+
+def make_runner(settings: Settings) -> Runner:
+    """For `settings.device`. CuPy is imported only where a GPU is asked for."""
+    if settings.device == "cpu":
+        return CpuRunner(settings)
+    from worker.cuda.runner import CudaRunner
+
+    return CudaRunner(settings)
+
+
+def start(settings: Settings) -> Child:
+    """The child, proved ready and beating; ends the process, after a pause, where that fails."""
+    try:
+        client = connect(settings)
+        ledger, store = make_ledger(settings, client), make_matrix_store(settings, client, keeps_maps=True)
+        runner = make_runner(settings)
+        child = Child(settings, runner, ledger, store)
+        child.prove_ready()
+        retry_until(child.heartbeat.start, timeout_s=WORK_TIMEOUT_S / 2)
+        child.spare_time.start()
+        if runner.device.device_class == "gpu":  # a CPU reads and writes matrices where they are
+            SlotsAhead(store, runner).start()
+        settle_memory()
+    except Exception as error:
+        _give_up(error)
+    return child
+
+
+def _give_up(error: Exception) -> NoReturn:
+    detail = error.detail if isinstance(error, MatmulError) else f"{type(error).__name__}: {error}"
+    log.error("this worker is not ready; it tries again with a new process", reason=detail, pause_s=NOT_READY_PAUSE_S)
+    time.sleep(NOT_READY_PAUSE_S)
+    os._exit(EXIT_NOT_READY)
