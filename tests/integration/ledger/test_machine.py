@@ -106,7 +106,7 @@ class TwoLedgers(RuleBasedStateMachine):
     ) -> None:
         """Its operands are products of jobs that mostly have not ended, and mostly are its owner's."""
         jobs = [self.aimed(each, 0, JobState.QUEUED, JobState.RUNNING)[0] for each in (which, second)]
-        known = {job.id: job.owner for job in self.memory.all_jobs(JobFilter(), limit=100)}
+        known = {job.id: job.owner for job in self.all_jobs()}
         owner = known.get(jobs[0], owner) if which != AT_RANDOM else owner
         matrices = matrices.model_copy(update={"a": None, "b": None if both else matrices.b})
         new = new_job(owner, timeout_s=4.0, matrices=matrices, batch=batch, a=jobs[0], b=jobs[1] if both else None)
