@@ -42,7 +42,9 @@ def text(document: Mapping[str, Any]) -> str:
 
 
 def _rows(records: Sequence[Mapping[str, Any]]) -> str:
-    return "[\n" + ",\n".join(map(compact, records)) + "\n]"
+    """What is not known is left out, as where it is read."""
+    known = ({name: value for name, value in record.items() if value is not None} for record in records)
+    return "[\n" + ",\n".join(map(compact, known)) + "\n]"
 
 
 def has_every_case(results: Results) -> bool:

@@ -26,7 +26,7 @@ from service.envelope import Envelope
 from service.http.security import Gate, key_ring
 from service.metrics import HttpMetrics
 from service.openapi.document import make_document
-from service.process_share import ALONE, Share
+from service.process.share import ALONE, Share
 from service.routes import benchmarks, catalogue, events, health, jobs, matmul, matrices, pages, published
 
 SWEEPER_STOP_S = 5.0

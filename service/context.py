@@ -25,12 +25,12 @@ from jobs.queue import make_ledger
 from jobs.redis.client import connect
 from jobs.redis.line import ScriptLine
 from jobs.settings import Settings
-from service.body_memory import BodyMemory
 from service.changes import ChangeHub
 from service.live_workers import LiveWorkers
 from service.metrics import HttpMetrics
-from service.process_share import Share
-from service.render_cache import Renders
+from service.process.body_memory import BodyMemory
+from service.process.render_cache import Renders
+from service.process.share import Share
 from service.sessions import Sessions
 from service.shared import Shared
 

@@ -8,8 +8,8 @@ from starlette.datastructures import Headers
 from starlette.types import Receive, Scope
 
 from jobs.errors import MalformedBody
-from service.body_memory import BodyMemory
 from service.problems import PayloadTooLarge, UnsupportedMediaType
+from service.process.body_memory import BodyMemory
 
 BATCH_BYTES = 4 << 20  # what one trip to a worker thread carries of a large body
 FIRST_BYTES = 64 << 10  # what the first trip carries

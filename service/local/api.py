@@ -10,7 +10,7 @@ from pathlib import Path
 
 from jobs.settings import Settings
 from service.local.supervisor import ChildProcess
-from service.process_share import Share
+from service.process.share import Share
 from service.server.accepting import make_counts_file
 from service.server.addresses import Addresses, bind
 from service.server.member import command

@@ -21,7 +21,7 @@ from service.problems import (
     TooManyConnections,
     problem_response,
 )
-from service.process_share import ALONE, Share
+from service.process.share import ALONE, Share
 from service.server.large_bodies import LargeBodyProtocol
 from service.server.sending import Unsent
 

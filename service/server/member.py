@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from jobs.errors import InvalidSettings
 from jobs.logs import configure_logs
 from jobs.settings import get_settings
-from service.process_share import Share
+from service.process.share import Share
 from service.server.accepting import ConnectionCounts
 from service.server.addresses import Addresses
 from service.server.main import serve

@@ -78,11 +78,14 @@ class LeaseKeeper:
 
     @contextmanager
     def hold(self, claimed: Sequence[Claimed]) -> Iterator[Hold]:
-        """Keeps the leases of a launch's jobs as long as the context lasts."""
-        hold = Hold(claimed, self._settings.heartbeat_s)
+        """Keeps the leases of a launch's jobs as long as the context lasts. The thread finds them in time by itself:
+        waking it takes longer than a small product."""
+        heartbeat_s = self._settings.heartbeat_s
+        hold = Hold(claimed, heartbeat_s)
         with self._changed:
             self._holds = [*self._holds, hold]
-            self._changed.notify()
+            if any(each.job.timeout_s < heartbeat_s for each in claimed):
+                self._changed.notify()
         try:
             yield hold
         finally:
@@ -102,16 +105,15 @@ class LeaseKeeper:
     def _run(self) -> None:
         while True:
             with self._changed:
+                self._changed.wait(self._idle_s(time.monotonic()))
                 holds = self._holds
-                if not holds:
-                    self._changed.wait()
-                    continue
-                grace_s = _grace_s(holds)
-                self._changed.wait(max(0.0, min(hold.next_at(grace_s) for hold in holds) - time.monotonic()))
-                if self._holds is not holds:
-                    continue
             for hold in holds:
-                self._attend(hold, grace_s)
+                self._attend(hold, _grace_s(holds))
+
+    def _idle_s(self, now: float) -> float:
+        """Until something is due. A lease that is held from now on is not renewed before the heartbeat's time."""
+        due = (hold.next_at(_grace_s(self._holds)) - now for hold in self._holds)
+        return max(0.0, min([self._settings.heartbeat_s, *due]))
 
     def _attend(self, hold: Hold, grace_s: float) -> None:
         """What is due for these jobs now."""

@@ -131,10 +131,13 @@ def test_a_product_that_is_damaged_on_its_way_is_noticed(
 
     places: list[Array] = []
 
-    def damaged(*arguments: Any) -> None:
-        download(*arguments)
-        cupy.cuda.get_current_stream().synchronize()
-        places[0].reshape(-1).view(np.uint8)[-1] ^= 1
+    def damaged(matrix: Any, address: int, watch: Any, arrives: Callable[[int], None]) -> None:
+        def changed(end: int) -> None:
+            cupy.cuda.get_current_stream().synchronize()
+            places[0].reshape(-1).view(np.uint8)[end - 1] ^= 1
+            arrives(end)
+
+        download(matrix, address, watch, changed)
 
     monkeypatch.setattr(cuda_product, "download", damaged)
     a, b = (stored(bench, bench.put(each)) for each in operands(LARGE, rng))

@@ -12,7 +12,7 @@ import anyio.to_thread
 from anyio import CapacityLimiter
 
 from analysis.results import Results
-from service.process_share import Share
+from service.process.share import Share
 
 T = TypeVar("T")
 KEPT_RESULTS = 4  # over all API processes, as the bodies
