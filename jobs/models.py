@@ -22,7 +22,6 @@ JobKind = Literal["matmul", "benchmark"]
 VerifyName = Literal["freivalds", "off"]
 Distribution = Literal["normal", "uniform", "integers"]
 
-
 _PRODUCT = re.compile(r"c_([0-9a-f]{32})_([0-9]{1,9})", re.ASCII)
 
 
@@ -35,9 +34,7 @@ def _known_kernel(name: str) -> str:
 
 
 KernelChoice = Annotated[
-    str,
-    AfterValidator(_known_kernel),
-    WithJsonSchema({"type": "string", "enum": ["auto", *KERNEL_NAMES]}),
+    str, AfterValidator(_known_kernel), WithJsonSchema({"type": "string", "enum": ["auto", *KERNEL_NAMES]})
 ]
 
 
@@ -56,8 +53,7 @@ def product_id(job_id: str, attempt: int) -> str:
 
 def job_of_product(matrix_id: str) -> tuple[str, int] | None:
     """Job and attempt that a product's id names; None for any other id."""
-    found = _PRODUCT.fullmatch(matrix_id)
-    return (f"job_{found[1]}", int(found[2])) if found else None
+    return (f"job_{found[1]}", int(found[2])) if (found := _PRODUCT.fullmatch(matrix_id)) else None
 
 
 class RandomSpec(Strict):

@@ -18,7 +18,7 @@ from kombu.connection import Connection
 from kombu.entity import Queue
 from kombu.serialization import dumps
 
-from jobs.ledger.interface import MessageFormat
+from jobs.ledger.messages import MessageFormat
 from jobs.ledger.redis import RedisLedger
 from jobs.matrices.factory import bounds_of
 from jobs.redis.client import keepalive_options, translated

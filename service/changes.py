@@ -16,7 +16,7 @@ import redis
 import structlog
 from redis.asyncio.client import PubSub
 
-from jobs.ledger.codec import JobEnd, ends_from_answers
+from jobs.ledger.ends import JobEnd, ends_from_answers
 from jobs.redis.client import connect_async
 from jobs.settings import Settings
 from jobs.states import TERMINAL

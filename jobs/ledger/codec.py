@@ -43,6 +43,11 @@ def _instant(us: int) -> datetime:
     return _EPOCH + timedelta(microseconds=us)
 
 
+def us_of(instant: datetime) -> int:
+    """Microseconds since the epoch."""
+    return round((instant - _EPOCH) / timedelta(microseconds=1))
+
+
 @dataclass(slots=True)
 class JobRow:
     """One job. Times are microseconds since the epoch, of the ledger's own clock."""
@@ -230,53 +235,6 @@ def _row(fields: Mapping[str, bytes]) -> JobRow:
         attempts={name: int(fields[f"{name}_attempt"]) for name in "ab" if f"{name}_attempt" in fields},
         waits=fields.get("waits") == b"1",
     )
-
-
-@dataclass(frozen=True, slots=True)
-class JobEnd:
-    """What the end of a product's job changed, as told to the service process whose caller waits for it."""
-
-    job_id: str
-    # state, attempt, version; times: queued, started ('' where it never was), finished; and of each operand the attempt
-    # that made it, '' where it is no job's product
-    head: Sequence[str]
-    outcome: bytes  # JSON, as is the error; empty for none
-    error: bytes
-    product: bytes  # what of it is in the record
-
-    def of(self, job: NewJob, recorded: Job) -> Job:
-        """That job as it is now. `recorded`: as it was when it was recorded."""
-        state, attempt, version, queued, started, finished, *products = self.head
-        created_us = round((recorded.record.created_at - _EPOCH) / timedelta(microseconds=1))
-        row = new_row(job, seq=0, created_us=created_us, number=0)
-        row.state, row.attempt, row.version = JobState(state), int(attempt), int(version)
-        row.queued_us, row.started_us, row.finished_us = int(queued), int(started or 0) or None, int(finished)
-        row.in_record = recorded.operands_in_record
-        row.attempts = {name: int(made) for name, made in zip("ab", products, strict=True) if made}
-        row.outcome = Outcome.model_validate_json(self.outcome) if self.outcome else None
-        row.error = JobError.model_validate_json(self.error) if self.error else None
-        return row.job(None).model_copy(update={"packed_product": self.product or None})
-
-
-def ends_from_answers(data: bytes) -> list[JobEnd]:
-    """Out of what `answer` in lua/common.lua publishes. Raises ValueError where it is something else."""
-    ends = []
-    parts = iter(_strings(data))
-    for head, outcome, error, product in zip(parts, parts, parts, parts, strict=True):
-        job_id, *rest = head.decode().split(" ")
-        ends.append(JobEnd(job_id, rest, outcome, error, product))
-    return ends
-
-
-def _strings(data: bytes) -> list[bytes]:
-    """What comes one after the other, each after its length."""
-    strings: list[bytes] = []
-    place = 0
-    while place < len(data):
-        begin = place + 4
-        place = begin + int.from_bytes(data[place:begin], "little")
-        strings.append(data[begin:place])
-    return strings
 
 
 def _optional_int(fields: Mapping[str, bytes], name: str) -> int | None:

@@ -37,14 +37,6 @@ class JobMessage:
 
 
 @dataclass(frozen=True, slots=True)
-class MessageFormat:
-    """How a message is put into the broker (`jobs.queue.message_format`)."""
-
-    lists: str  # what the names of the broker's lists begin with; the queue's name follows
-    template: str  # a message as Celery reads it, for `string.format` in lua/common.lua
-
-
-@dataclass(frozen=True, slots=True)
 class Claimed:
     """A job now held by a worker."""
 
@@ -126,9 +118,8 @@ class Ledger(ABC):
 
         Where the key is bound already, or the job's id known, that job comes back with no message (nothing is
         recorded). A key is bound until its time is up or its job is deleted or expires.
-        Raises QueueFull, QuotaExceeded, IdempotencyKeyReused (bound with another fingerprint), StoreFull where the
-        matrices in its record, and those stored for it, find no room, OperandFailed, OperandMissing (job or product of
-        an operand).
+        Raises QueueFull, QuotaExceeded, IdempotencyKeyReused (bound with another fingerprint), StoreFull (no
+        room for its matrices), OperandFailed, OperandMissing (job or product of an operand).
         """
 
     @abstractmethod

@@ -41,12 +41,12 @@ from jobs.ledger.interface import (
     JobMessage,
     JobPage,
     Ledger,
-    MessageFormat,
     QueueDepth,
     Requeued,
     Success,
 )
 from jobs.ledger.limits import NO_LIMITS, Limits
+from jobs.ledger.messages import MessageFormat
 from jobs.ledger.replies import claimed_job, counts_of, event_of, job_of, redriven, refuse, submitted
 from jobs.ledger.submission import key_digest, submission
 from jobs.matrices.index import LUA_DIR as MATRICES_LUA_DIR
@@ -242,14 +242,9 @@ class RedisLedger(Ledger):
         for each in done:
             if not _JOB_ID.fullmatch(each.job_id):
                 raise JobNotFound
-            kernel = each.outcome.kernel if isinstance(each.outcome, Outcome) else ""
-            about = (
-                each.outcome.model_dump_json(),
-                kernel,
-                each.outcome.device,
-                each.product or b"",
-                " ".join(each.stored),
-            )
+            outcome = each.outcome
+            kernel = outcome.kernel if isinstance(outcome, Outcome) else ""
+            about = (outcome.model_dump_json(), kernel, outcome.device, each.product or b"", " ".join(each.stored))
             flat += [each.job_id, each.attempt, *about]
         return [Taken(taken) for taken in self._run("succeed", *flat)]
 
@@ -289,9 +284,8 @@ class RedisLedger(Ledger):
     # ---- inside ----
     def _binding(self, owner: str, idempotency: IdempotencyKey | None) -> tuple[str, str, int]:
         """What scripts that bind a key are given; empty strings for none."""
-        if idempotency is None:
-            return "", "", self._idempotency_ttl_ms
-        return key_digest(owner, idempotency.key), idempotency.fingerprint, self._idempotency_ttl_ms
+        bound = (key_digest(owner, idempotency.key), idempotency.fingerprint) if idempotency else ("", "")
+        return *bound, self._idempotency_ttl_ms
 
     def _run_on(self, script: str, job_id: str, *args: str | bytes | int) -> Any:
         """Runs a script on one job. Raises JobNotFound for what cannot be a job's id."""

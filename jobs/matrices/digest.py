@@ -11,6 +11,7 @@ XXH3 is not cryptographic: the digest stands against faults, not against forgery
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,16 @@ def part_of(position: int, size: int) -> int:
 def part_begin(part: int, size: int) -> int:
     """Where a part begins; for the part after the last one, where the matrix ends."""
     return size if part >= part_count(size) else part * PART
+
+
+def spans(first: int, end: int, most: int, *, grows: bool) -> Iterator[tuple[int, int]]:
+    """The parts from `first` to `end`, `most` at a time, or where it grows an eighth of what went before."""
+    at = first
+    while at < end:
+        edge = at + most - (at - first) % most
+        after = min(end, edge, at + max(1, (at - first) // 8)) if grows else min(end, edge)
+        yield at, after
+        at = after
 
 
 class Digest:

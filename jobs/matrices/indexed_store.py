@@ -19,7 +19,7 @@ from xxhash import xxh3_64_intdigest
 
 from jobs.errors import BodyTooLarge, DigestMismatch, InvalidMatrix, InvalidRequest, MatrixNotFound, StoreUnavailable
 from jobs.formats.elements import Array, matrix_bytes
-from jobs.matrices.digest import PART, Digest, part_begin, part_of
+from jobs.matrices.digest import PART, Digest, part_begin, part_of, spans
 from jobs.matrices.index import Claim, Elements, MatrixIndex
 from jobs.matrices.interface import (
     READ_CHUNK_BYTES,
@@ -107,7 +107,7 @@ class IndexedMatrixStore(MatrixStore):
             if start >= stop:
                 yield memoryview(b"")
                 return
-            for first, after in _spans(part_of(start, size), part_of(stop - 1, size) + 1, grows=grows):
+            for first, after in spans(part_of(start, size), part_of(stop - 1, size) + 1, READ_PARTS, grows=grows):
                 begin = part_begin(first, size)
                 piece = memoryview(source.read(begin, part_begin(after, size)))
                 check_parts(piece, source.digests(first, after))
@@ -163,16 +163,6 @@ class IndexedMatrixStore(MatrixStore):
         for orphan in orphans:
             self.remove(orphan)
         return count + self._sweep_leftovers(limit)
-
-
-def _spans(first: int, end: int, *, grows: bool) -> Iterator[tuple[int, int]]:
-    """The parts from `first` to `end`, READ_PARTS at a time, or where it grows an eighth of what went before."""
-    at = first
-    while at < end:
-        edge = at + READ_PARTS - (at - first) % READ_PARTS
-        after = min(end, edge, at + max(1, (at - first) // 8)) if grows else min(end, edge)
-        yield at, after
-        at = after
 
 
 class IndexedWriter(MatrixWriter):

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from jobs.errors import StoreUnavailable
-from jobs.ledger.codec import JobEnd
+from jobs.ledger.ends import JobEnd
 from service.changes import Watch
 from service.context import Context, context_of
 from service.http.preferences import Wait, parse_wait

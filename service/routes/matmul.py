@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
-from jobs.ledger.codec import JobEnd
+from jobs.ledger.ends import JobEnd
 from jobs.models import new_id
 from service.bodies.body import Body
 from service.bodies.json import JsonReader

@@ -24,15 +24,12 @@ from tests.support.ledger.lives import (
     QUEUES,
     anyone,
     in_record,
+    is_waiting,
     owners,
     pick,
     seconds,
     stray,
 )
-
-
-def is_waiting(job: Job) -> bool:
-    return job.record.state is JobState.QUEUED and job.record.queue_position is None
 
 
 class TwoLedgers(RuleBasedStateMachine):
@@ -263,7 +260,7 @@ class TwoLedgers(RuleBasedStateMachine):
     def no_job_is_without_a_way_on(self) -> None:
         """A queued job is where lost messages are looked for, a running one where leases are, one that waits for others
         waits for such: none is ever stuck."""
-        live = [job for state in (JobState.QUEUED, JobState.RUNNING) for job in self._in(state)]
+        live = [job for state in (JobState.QUEUED, JobState.RUNNING) for job in self.all_jobs(state)]
         for job in live:
             waits_for = (job.record.progress.current or "").removeprefix("waits for ").split(" and ")
             assert not is_waiting(job) or {*waits_for} <= {each.id for each in live}
@@ -279,9 +276,6 @@ class TwoLedgers(RuleBasedStateMachine):
     def teardown(self) -> None:
         if self.redis.clock.client is not None:
             assert_books_agree(self.redis.clock.client, self.redis.clock.prefix)
-
-    def _in(self, state: JobState) -> list[Job]:
-        return self.all_jobs(state)
 
 
 def test_both_ledgers_live_the_same_lives(valkey: EmbeddedServer) -> None:

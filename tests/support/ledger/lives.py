@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from jobs.ledger.interface import JobFilter
-from jobs.models import JobMatrices
+from jobs.models import Job, JobMatrices
 from jobs.states import JobState
 
 OWNERS, QUEUES, KEYS = ("alice", "bob"), ("cpu", "gpu"), ("k1", "k2")
@@ -31,3 +31,8 @@ in_record = st.builds(
     product_bytes=st.sampled_from([0, 300]),
     ttl_s=st.sampled_from([0.5, 5.0]),
 )
+
+
+def is_waiting(job: Job) -> bool:
+    """Whether for another job's product."""
+    return job.record.state is JobState.QUEUED and job.record.queue_position is None
