@@ -115,12 +115,7 @@ class MatrixIndex:
 
     def find(self, matrix_id: str, owner: str) -> MatrixInfo:
         """The matrix as its owner sees it. Raises MatrixNotFound."""
-        reply = self._scripts.run("find", matrix_id, owner)
-        if not reply:
-            raise MatrixNotFound
-        dtype, shape, made, ends = (part.decode() for part in reply)
-        sizes = tuple(map(int, shape.split("x")))
-        return MatrixInfo(matrix_id, cast(DTypeName, dtype), sizes, int(made) / US, int(ends) / US)
+        return _found(matrix_id, self._scripts.run("find", matrix_id, owner))
 
     @translated()
     def elements(self, matrix_id: str) -> Elements:
@@ -138,10 +133,9 @@ class MatrixIndex:
                 pipeline.hget(self._key(matrix_id), "data")
             return [None if name is None else name.decode() for name in pipeline.execute()]
 
-    def touch(self, matrix_id: str, owner: str, ttl_s: float) -> None:
+    def touch(self, matrix_id: str, owner: str, ttl_s: float) -> MatrixInfo:
         """Puts the end of a claim off, never nearer. Raises MatrixNotFound."""
-        if not self._scripts.run("touch", matrix_id, owner, int(ttl_s * US), self._chunk_bytes):
-            raise MatrixNotFound
+        return _found(matrix_id, self._scripts.run("touch", matrix_id, owner, int(ttl_s * US), self._chunk_bytes))
 
     def release(self, matrix_id: str, owner: str, *, made_at: float | None = None) -> Elements | None:
         """Gives a claim up; what is to be removed where it was the last.
@@ -174,6 +168,15 @@ class MatrixIndex:
             raise no_room(b"full", need_bytes, kept_all, self.bounds, owner)
         if kept_owner + need_bytes > self.bounds.of(owner):
             raise no_room(b"owner_full", need_bytes, kept_owner, self.bounds, owner)
+
+
+def _found(matrix_id: str, reply: Sequence[bytes]) -> MatrixInfo:
+    """Raises MatrixNotFound where the reply is empty."""
+    if not reply:
+        raise MatrixNotFound
+    dtype, shape, made, ends = (part.decode() for part in reply)
+    sizes = tuple(map(int, shape.split("x")))
+    return MatrixInfo(matrix_id, cast(DTypeName, dtype), sizes, int(made) / US, int(ends) / US)
 
 
 def no_room(outcome: bytes, need_bytes: int, kept_bytes: int, bounds: Bounds, owner: str = "") -> StoreFull:

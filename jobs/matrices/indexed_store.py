@@ -141,8 +141,8 @@ class IndexedMatrixStore(MatrixStore):
     def info(self, matrix_id: str, *, owner: str) -> MatrixInfo:
         return self.index.find(check_id(matrix_id), owner)
 
-    def touch(self, matrix_id: str, *, owner: str, ttl_s: float) -> None:
-        self.index.touch(check_id(matrix_id), owner, ttl_s)
+    def touch(self, matrix_id: str, *, owner: str, ttl_s: float) -> MatrixInfo:
+        return self.index.touch(check_id(matrix_id), owner, ttl_s)
 
     def drop(self, matrix_id: str, dtype: DTypeName, shape: tuple[int, ...]) -> None:
         self.remove(Elements(check_id(matrix_id), matrix_bytes(dtype, shape)))

@@ -173,8 +173,8 @@ class MatrixStore(ABC):
         """Raises MatrixNotFound; also where the owner has no claim to it."""
 
     @abstractmethod
-    def touch(self, matrix_id: str, *, owner: str, ttl_s: float) -> None:
-        """Puts the end of its time off to `ttl_s` from now, never nearer. Raises MatrixNotFound."""
+    def touch(self, matrix_id: str, *, owner: str, ttl_s: float) -> MatrixInfo:
+        """Puts the end of its time off to `ttl_s` from now, never nearer; what it is. Raises MatrixNotFound."""
 
     @abstractmethod
     def drop(self, matrix_id: str, dtype: DTypeName, shape: tuple[int, ...]) -> None:

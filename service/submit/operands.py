@@ -75,8 +75,8 @@ class OperandResolver:
         if matrix_id not in self._known:
             store, owner = self._context.store, self._owner
             try:
-                store.touch(matrix_id, owner=owner, ttl_s=self._settings.matrix_ttl_s)
-                self._known[matrix_id] = store.info(matrix_id, owner=owner), None
+                info = store.touch(matrix_id, owner=owner, ttl_s=self._settings.matrix_ttl_s)
+                self._known[matrix_id] = info, None
             except MatrixNotFound:
                 self._known[matrix_id] = product_in_record(self._context, matrix_id, owner=owner)
         return self._known[matrix_id]
