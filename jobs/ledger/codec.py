@@ -188,10 +188,12 @@ READ = (
 )
 
 
-def claimed_row(values: Sequence[bytes | None], *, version: int, started_us: int) -> JobRow:
+def claimed_row(values: Sequence[bytes | None], *, version: int, started_us: int, progress: bytes | None) -> JobRow:
     """A job that a worker holds from now on, out of what was read of it before."""
     fields = {name: value for name, value in zip(READ, values, strict=True) if value is not None}
     fields |= {"state": b"running", "version": b"%d" % version, "started": b"%d" % started_us}
+    if progress is not None:
+        fields["progress"] = progress
     return _row(fields | {"published": fields["queued"]})
 
 

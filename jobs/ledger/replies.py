@@ -27,9 +27,11 @@ def job_of(reply: Sequence[Any]) -> Job:
 
 
 def claimed_job(reply: Sequence[Any]) -> Claimed:
-    """A job out of what lua/claim.lua replies of it: what it read, and the version, the start and operands."""
-    values, version, started, operands = reply
-    row = claimed_row(values, version=int(version), started_us=int(started))
+    """A job out of what lua/claim.lua replies of it: what it read, and the version, the start, operands, and how far
+    it is if it was claimed before."""
+    values, version, started, operands, *progress = reply
+    again = progress[0] if progress else None
+    row = claimed_row(values, version=int(version), started_us=int(started), progress=again)
     a, b = (None if packed is None else PackedMatrix(packed) for packed in operands)
     return Claimed(row.job(None), row.attempt, a, b)
 

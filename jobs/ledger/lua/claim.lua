@@ -5,10 +5,10 @@
 local id, attempt, worker, lease, max_jobs = unpack(ARGV, 2, 6)
 local NEAR = 1024 -- numbers, so that a message is not looked for far from the list's end
 
--- What was read, its start now, and the operands.
-local function claimed_one(job, started)
+-- What was read, its start now, the operands, and how far it is if it runs already.
+local function claimed_one(job, started, progress)
   local operands = job.in_record ~= '' and redis.call('HMGET', matrices_key(job.id), 'a', 'b') or {false, false}
-  return {job.values, job.version, started, operands}
+  return {job.values, job.version, started, operands, progress}
 end
 
 local function start(job, at, ends, others)
@@ -17,17 +17,21 @@ local function start(job, at, ends, others)
   return claimed_one(job, at)
 end
 
+local function claimed_again(job)
+  return claimed_one(job, job.started, redis.call('HGET', job_key(job.id), 'progress'))
+end
+
 local function is_its_own(job)
   return job and job.state == 'running' and redis.call('HGET', job_key(job.id), 'worker') == worker
 end
 
 local job = read(id)
 if is_its_own(job) and job.attempt == attempt then
-  local claimed = {claimed_one(job, job.started)}
+  local claimed = {claimed_again(job)}
   for other_id in string.gmatch(redis.call('HGET', job_key(id), 'others'), '%S+') do
     local other = read(other_id)
     if is_its_own(other) and other.attempt == '1' then
-      claimed[#claimed + 1] = claimed_one(other, other.started)
+      claimed[#claimed + 1] = claimed_again(other)
     end
   end
   return claimed

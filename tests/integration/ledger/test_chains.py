@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
 from jobs.errors import DeviceFault, OperandFailed, OperandMissing, StoreFull
 from jobs.ledger.chains import Taken
 from jobs.ledger.codec import job_error
-from jobs.ledger.interface import JobMessage, Success
-from jobs.models import JobMatrices, MatmulRequest, product_id
+from jobs.ledger.interface import Success
+from jobs.models import JobMatrices, product_id
 from jobs.redis.embedded import EmbeddedServer
 from jobs.states import JobState
-from tests.support.ledger.ledgers import Bench, assert_books_agree, new_job, outcome, redis_bench
-
-PRODUCT = b"p" * 300
-SMALL = JobMatrices(product_bytes=len(PRODUCT), ttl_s=60)
+from tests.support.ledger.chained import PRODUCT, SMALL, error, fail, messages, operand, submit, succeed
+from tests.support.ledger.ledgers import Bench, assert_books_agree, outcome, redis_bench
 
 
 @pytest.fixture(autouse=True)
@@ -25,44 +22,6 @@ def books(bench: Bench) -> Iterator[None]:
     yield
     if bench.clock.client is not None:
         assert_books_agree(bench.clock.client, bench.clock.prefix)
-
-
-def submit(bench: Bench, a: str | None = None, b: str | None = None, **options: Any) -> JobMessage:
-    _, message = bench.ledger.submit(new_job(a=a, b=b, **options), max_queued=999, max_queued_per_owner=999)
-    assert message is not None
-    return message
-
-
-def succeed(bench: Bench, job_id: str, product: bytes | None = None) -> Taken:
-    attempt = bench.ledger.get(job_id).record.attempt
-    assert bench.ledger.claim(job_id, attempt, worker="worker", lease_s=6)
-    return bench.ledger.succeed_all([Success(job_id, attempt, outcome(), product)])[0]
-
-
-def fail(bench: Bench, job_id: str) -> None:
-    attempt = bench.ledger.get(job_id).record.attempt
-    assert bench.ledger.claim(job_id, attempt, worker="worker", lease_s=6)
-    bench.ledger.fail(job_id, attempt, job_error(DeviceFault))
-
-
-def error(bench: Bench, job_id: str) -> tuple[str, str]:
-    found = bench.ledger.get(job_id).record.error
-    assert found is not None and bench.state(job_id) == "failed"
-    return found.type, found.detail
-
-
-def operand(bench: Bench, job_id: str, name: str = "a") -> str | None:
-    request = bench.ledger.get(job_id).record.request
-    assert isinstance(request, MatmulRequest)
-    return str(matrix) if (matrix := getattr(request, name).matrix) else None
-
-
-def messages(bench: Bench) -> int:
-    """In the broker's list; of the ledger in memory, jobs that have a place in the queue."""
-    if bench.clock.client is None:
-        return bench.ledger.depths(["cpu"])["cpu"].waiting
-    found: Any = bench.clock.client.llen(f"{bench.clock.prefix}broker:cpu")
-    return int(found)
 
 
 # ---- waiting ----
@@ -101,6 +60,41 @@ def test_two_products_are_both_waited_for(bench: Bench) -> None:
         product_id(one, 1),
         product_id(two, 1),
     )
+
+
+def test_two_that_succeed_in_one_step_are_both_waited_for(bench: Bench) -> None:
+    one, two = (submit(bench, matrices=SMALL, batch="one") for _ in range(2))
+    both, last = submit(bench, two.job_id, one.job_id), submit(bench, two.job_id)
+    claimed = bench.ledger.claim_batch(one.job_id, 1, worker="w", lease_s=6, max_jobs=9)
+    assert [each.job.id for each in claimed] == [one.job_id, two.job_id]
+    done = [Success(each.job_id, 1, outcome(), fill * 300) for each, fill in ((one, b"1"), (two, b"2"))]
+    assert bench.ledger.succeed_all(done) == [Taken.AWAITED, Taken.AWAITED]
+    found = bench.ledger.claim(both.job_id, 1, worker="w", lease_s=6)
+    assert found is not None and found.a is not None and found.b is not None
+    assert (found.a.packed, found.b.packed) == (b"2" * 300, b"1" * 300)
+    assert bench.claim(last)
+
+
+def test_one_that_fails_takes_along_what_waits_for_it_twice(bench: Bench) -> None:
+    first = submit(bench).job_id
+    second = submit(bench, first).job_id
+    third = submit(bench, first, second).job_id
+    bench.ledger.cancel(first)
+    for job_id in (second, third):
+        assert error(bench, job_id)[0] == "operand_failed" and bench.events(job_id) == ["queued", "failed"]
+    assert bench.ledger.counts()[JobState.FAILED] == 2 and bench.ledger.counts()[JobState.QUEUED] == 0
+
+
+def test_events_of_one_that_waited_and_never_ran(bench: Bench) -> None:
+    first = submit(bench).job_id
+    second = submit(bench, first).job_id
+    assert bench.events(second) == ["queued"]
+    succeed(bench, first)
+    assert bench.events(second) == ["queued", "queued"]
+    bench.ledger.cancel(second)
+    events = bench.ledger.events(second)
+    assert [event.event for event in events] == ["queued", "queued", "cancelled"]
+    assert [event.data["version"] for event in events] == [1, 2, 3] and bench.ledger.get(second).version == 3
 
 
 def test_a_product_that_is_there_is_not_waited_for(bench: Bench) -> None:

@@ -1,4 +1,4 @@
-"""A job's events, on both ledgers."""
+"""A job's events, on both ledgers; and what is told of its end to who waits for it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ import pytest
 
 from jobs.errors import DeviceFault, InvalidRequest, OperandMissing
 from jobs.ledger.codec import event_place, job_error
-from jobs.models import Progress
-from tests.support.ledger.ledgers import Bench
+from jobs.ledger.ends import ends_from_answers
+from jobs.models import JobMatrices, Progress
+from jobs.redis.embedded import EmbeddedServer
+from tests.support.ledger.chained import PRODUCT, SMALL, fail, submit, succeed
+from tests.support.ledger.ledgers import Bench, new_job, redis_bench
 
 FAULT = job_error(DeviceFault)
 MISSING = job_error(OperandMissing)
@@ -54,3 +57,31 @@ def test_events_resume_where_a_reader_left_off(bench: Bench) -> None:
     for wrong in ("", "x", "-1", "1-", "1-2-3", "99999999999999999999-0", "٣-٣"):
         with pytest.raises(InvalidRequest):
             bench.ledger.events(message.job_id, after=wrong)
+
+
+@pytest.mark.parametrize("first_fails", [False, True])
+@pytest.mark.parametrize("matrices", [SMALL, JobMatrices(ttl_s=60)], ids=["in the record", "stored"])
+def test_who_waits_for_a_dependent_is_told_what_its_record_says(
+    valkey: EmbeddedServer, key_prefix: str, matrices: JobMatrices, first_fails: bool
+) -> None:
+    with redis_bench(valkey, f"{key_prefix}told:") as bench:
+        assert bench.clock.client is not None
+        first = submit(bench, matrices=matrices).job_id
+        new = new_job(b=first, matrices=matrices).model_copy(update={"reply_to": "me"})
+        recorded, _ = bench.ledger.submit(new, max_queued=9, max_queued_per_owner=9)
+        with bench.clock.client.pubsub() as heard:  # type: ignore[no-untyped-call]
+            heard.subscribe(f"{bench.clock.prefix}answers:me")
+            heard.get_message(timeout=5)
+            bench.clock.advance(1)
+            product = PRODUCT if matrices.product_bytes else None
+            if first_fails:
+                fail(bench, first)
+            else:
+                succeed(bench, first, product)
+                bench.clock.advance(1)
+                succeed(bench, new.id, product)
+            message = heard.get_message(timeout=5)
+        assert message is not None
+        (end,) = ends_from_answers(message["data"])
+        told, kept = end.of(new, recorded), bench.ledger.get(new.id, with_product=True)
+        assert (told.record, told.version, told.packed_product) == (kept.record, kept.version, kept.packed_product)

@@ -275,3 +275,11 @@ def test_depths_say_how_many_wait_and_how_long(bench: Bench) -> None:
     assert bench.claim(first)
     assert bench.ledger.depths(["cpu"])["cpu"].oldest_age_s == 0.0
     assert bench.ledger.depths([]) == {}
+
+
+def test_a_claim_that_is_repeated_tells_how_far_the_job_is(bench: Bench) -> None:
+    message = bench.running()
+    step = Progress(done=1, total=2)
+    assert bench.ledger.progress(message.job_id, 1, step)
+    again = bench.ledger.claim(message.job_id, 1, worker="worker", lease_s=6)
+    assert again is not None and again.job.record.progress == step
