@@ -203,10 +203,11 @@ class Ledger(ABC):
     # ---- the worker's side ----
     @abstractmethod
     def claim_batch(
-        self, job_id: str, attempt: int, *, worker: str, lease_s: float, max_jobs: int
+        self, job_id: str, attempt: int, *, worker: str, lease_s: float, max_jobs: int, max_beside: int = 1
     ) -> Sequence[Claimed]:
         """queued → running, with up to `max_jobs` - 1 others that wait in the same queue and may be computed in one
-        launch (`NewJob.batch`), oldest first. Their messages are taken back. Only first attempts go together.
+        launch (`NewJob.batch`), oldest first; of jobs that may be under way beside each other (BESIDE), up to
+        `max_beside` - 1. Their messages are taken back. Only first attempts go together.
 
         None at all where the message is stale (no such job, another attempt, or not queued). Asked again by the worker
         that claimed it, whose first answer may have been lost on its way, it gives the same jobs, as far as they are

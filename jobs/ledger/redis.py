@@ -51,7 +51,7 @@ from jobs.ledger.replies import claimed_job, counts_of, event_of, job_of, redriv
 from jobs.ledger.submission import key_digest, submission
 from jobs.matrices.index import LUA_DIR as MATRICES_LUA_DIR
 from jobs.matrices.index import Bounds
-from jobs.models import Job, JobError, JobEvent, NewJob, Outcome, Progress
+from jobs.models import BESIDE, Job, JobError, JobEvent, NewJob, Outcome, Progress
 from jobs.redis.client import translated
 from jobs.redis.clock import microseconds
 from jobs.redis.line import ScriptLine
@@ -216,11 +216,11 @@ class RedisLedger(Ledger):
 
     # ---- the worker's side ----
     def claim_batch(
-        self, job_id: str, attempt: int, *, worker: str, lease_s: float, max_jobs: int
+        self, job_id: str, attempt: int, *, worker: str, lease_s: float, max_jobs: int, max_beside: int = 1
     ) -> Sequence[Claimed]:
         if not _JOB_ID.fullmatch(job_id):
             return []
-        about = (job_id, attempt, worker, microseconds(lease_s), max_jobs)
+        about = (job_id, attempt, worker, microseconds(lease_s), max_jobs, max_beside, BESIDE)
         return [claimed_job(reply) for reply in self._run("claim", *about, *self._messages)]
 
     def renew(self, job_id: str, attempt: int, *, lease_s: float) -> bool:

@@ -11,7 +11,7 @@ import orjson
 from jobs.errors import MatrixNotFound, OperandMissing, StoreUnavailable
 from jobs.ledger.interface import IdempotencyKey
 from jobs.matrices.packed import DIGEST_BYTES
-from jobs.models import Job, JobMatrices, MatmulRequest, NewJob, RandomSpec, StoredOperand
+from jobs.models import BESIDE, Job, JobMatrices, MatmulRequest, NewJob, RandomSpec, StoredOperand
 from jobs.states import REDRIVABLE
 from service.bodies.reader import MatmulInput, Operand
 from service.bodies.uploads import Upload
@@ -102,7 +102,7 @@ class Submitter:
             request=request,
             matrices=matrices,
             reply_to=self.context.hub.name if self.waits else "",
-            batch=batch_of(request, timeout_s) if self._is_small(asked, matrices) else "",
+            batch=batch_of(request, timeout_s) if self._is_small(asked, matrices) else BESIDE,
         )
 
     def _matrices(self, asked: MatmulInput, plan: ProductPlan) -> JobMatrices:

@@ -19,18 +19,14 @@ from jobs.errors import (
     DeviceFault,
     JobFailed,
     MatmulError,
-    MatrixNotFound,
     StaleAttempt,
-    StoreFull,
-    StoreUnavailable,
     TimeLimitExceeded,
 )
 from jobs.fleet.measured import MeasuredShapes
 from jobs.fleet.registry import WorkerRegistry
-from jobs.ledger.chains import Taken
-from jobs.ledger.interface import Claimed, Ledger, Success
+from jobs.ledger.interface import Claimed, Ledger
 from jobs.matrices.interface import MatrixStore
-from jobs.models import BenchmarkOutcome, JobError, MatmulRequest, StoredOperand, product_id
+from jobs.models import BenchmarkOutcome, MatmulRequest
 from jobs.redis.client import connect
 from jobs.settings import Settings
 from kernels.selection.ahead import warm_up
@@ -39,19 +35,17 @@ from worker.device.model import measured_model
 from worker.device.retry import retry_until
 from worker.device.runner import Runner
 from worker.process.device_loans import DeviceLoans
+from worker.process.ends import WORK_TIMEOUT_S, End, JobEnds
 from worker.process.heartbeat import Heartbeat
 from worker.process.job_threads import JobThreads, Room
-from worker.process.lease import EXIT_FAULT, Hold, LeaseKeeper
+from worker.process.lease import Hold, LeaseKeeper
 from worker.process.readiness import prove
 from worker.process.spare_time import SpareTime
 from worker.product.batch import multiply_batch
 from worker.product.multiply import Multiplied, multiply
 
 CLAIM_TIMEOUT_S = 5.0  # a message given up on is sent again by the sweeper
-WORK_TIMEOUT_S = 60.0  # for what is lost with the attempt: operands to be read, a product to be stored or recorded
 SMALL_BYTES = 1 << 20  # of operands
-
-End = Multiplied | BenchmarkOutcome | JobFailed
 
 log = structlog.get_logger(__name__)
 
@@ -65,6 +59,7 @@ class Child:
         self._ledger = ledger
         self._store = store
         self._loans = DeviceLoans()
+        self._under_way: set[str] = set()  # jobs; changed in one step of the interpreter
         self._jobs_under_way = settings.jobs_under_way or runner.jobs_under_way
         self._threads, self._room = JobThreads(self._jobs_under_way), Room(runner.max_bytes_under_way)
         self._lease = LeaseKeeper(ledger, settings)
@@ -75,6 +70,7 @@ class Child:
         mode = settings.auto_measures if runner.device.device_class == "gpu" else "off"
         self.spare_time = SpareTime(runner, shared, self._loans, mode)
         self.heartbeat = Heartbeat(self._registry, runner, settings)
+        self._ends = JobEnds(settings, ledger, store, runner, self.heartbeat, self._lease)
 
     def prove_ready(self) -> None:
         """Raises NotReady, DeviceFault, StoreUnavailable."""
@@ -87,10 +83,12 @@ class Child:
 
     # ---- jobs ----
     def run(self, job_id: str, attempt: int, *, alone: bool = False) -> None:
-        """Claims the job, and others that one launch may compute with it; computes them and records their ends. A
-        product that is stored is left to a thread: this returns once another job may begin. At once where the message
-        is stale. `alone`: no other job may be under way beside it. Nor may one beside a job that was tried before: a
-        job that ends the process takes no other along twice."""
+        """Claims the job, and others that one launch may compute with it or that free threads may; computes them and
+        records their ends. A product that is stored is left to a thread: this returns once another job may begin. At
+        once where the message is stale. `alone`: no other job may be under way beside it. Nor may one beside a job that
+        was tried before: a job that ends the process takes no other along twice."""
+        if job_id in self._under_way:  # it was taken with another; the ledger would take this for the same claim
+            return
         alone = alone or attempt > 1
         if alone:
             self._threads.wait_for_all()
@@ -98,12 +96,17 @@ class Child:
             claimed = retry_until(lambda: self._claim(job_id, attempt), timeout_s=CLAIM_TIMEOUT_S)
             if not claimed:
                 log.debug("a message came for a job that is not waiting", job=job_id, attempt=attempt)
-            elif alone or self._jobs_under_way == 1 or _is_small(claimed[0]):
-                self._work(claimed)
-            else:
-                self._threads.start(lambda: self._work_in_thread(claimed))
+            for launch in _launches(claimed):
+                self._begin(launch, alone=alone)
         with suppress(SoftTimeLimitExceeded):  # of a job in a thread: its lease ends it
             self._threads.wait_for_one()
+
+    def _begin(self, launch: Sequence[Claimed], *, alone: bool) -> None:
+        self._under_way |= {each.job.id for each in launch}
+        if alone or self._jobs_under_way == 1 or _is_small(launch[0]):
+            self._work(launch)
+        else:
+            self._threads.start(lambda: self._work_in_thread(launch))
 
     def wait_until_idle(self) -> None:
         """Until no job is under way."""
@@ -114,16 +117,27 @@ class Child:
             self._work(claimed)
 
     def _work(self, claimed: Sequence[Claimed]) -> None:
+        try:
+            self._worked(claimed)
+        finally:
+            self._under_way -= {each.job.id for each in claimed}
+
+    def _worked(self, claimed: Sequence[Claimed]) -> None:
         with self.heartbeat.busy(claimed[0].job.id):
             with self._lease.hold(claimed) as hold:
                 ends = self._together(claimed, hold) if len(claimed) > 1 else self._one_by_one(claimed, hold)
-            self._succeed([(job, end) for job, end in ends if not isinstance(end, JobFailed)])
-            self._fail([(job, end) for job, end in ends if isinstance(end, JobFailed)])
+            self._ends.record(ends)
 
     def _claim(self, job_id: str, attempt: int) -> Sequence[Claimed]:
         settings = self._settings
-        worker, max_jobs = self.heartbeat.worker_id, settings.max_batch
-        return self._ledger.claim_batch(job_id, attempt, worker=worker, lease_s=settings.lease_s, max_jobs=max_jobs)
+        return self._ledger.claim_batch(
+            job_id,
+            attempt,
+            worker=self.heartbeat.worker_id,
+            lease_s=settings.lease_s,
+            max_jobs=settings.max_batch,
+            max_beside=self._threads.free,
+        )
 
     def _together(self, claimed: Sequence[Claimed], hold: Hold) -> Sequence[tuple[Claimed, End]]:
         """One that is wrong falls out alone: each is then computed by itself."""
@@ -186,68 +200,6 @@ class Child:
             retry_until(lambda: self._registry.keep_roofs(self._runner.device), timeout_s=WORK_TIMEOUT_S)
         return outcome
 
-    def _succeed(self, ends: Sequence[tuple[Claimed, Multiplied | BenchmarkOutcome]]) -> None:
-        if not ends:
-            return
-        done = [_success(claimed, end) for claimed, end in ends]
-        taken = retry_until(lambda: self._ledger.succeed_all(done), timeout_s=WORK_TIMEOUT_S)
-        for (claimed, end), success, was_taken in zip(ends, done, taken, strict=True):
-            if isinstance(end, Multiplied):
-                self.heartbeat.verified_products += end.outcome.verification.passed is True
-            self._clear_up(claimed, success, taken=was_taken)
-        first = ends[0][1]
-        about = {"jobs": len(ends), "job": ends[0][0].job.id, "taken": sum(map(bool, taken))}
-        if isinstance(first, Multiplied):
-            kernel_ms = round(first.outcome.measured.kernel_ms, 3)
-            log.info("multiplied", **about, kernel=first.outcome.kernel, kernel_ms=kernel_ms)
-        else:
-            log.info("measured", **about, measurements=first.summary.measurements)
-
-    def _clear_up(self, claimed: Claimed, success: Success, *, taken: Taken) -> None:
-        """What is stored and of no more use: the operands that came with the job or, where it was called off or is
-        another attempt's by now, the product. A product that others wait for is kept on the device."""
-        if success.product is None:
-            product = product_id(claimed.job.id, claimed.attempt)
-            self._runner.product_ended(product, awaited=taken is Taken.AWAITED)
-        if taken:
-            self._drop_inline_operands(claimed)
-        elif claimed.job.record.kind == "matmul" and success.product is None:
-            self._delete(product_id(claimed.job.id, claimed.attempt), claimed.job.owner)
-
-    def _drop_inline_operands(self, claimed: Claimed) -> None:
-        """They came with the request and are of no more use. Their claims went with the job's success; what stays where
-        this fails is found by the sweep."""
-        for operand in _inline(claimed):
-            try:
-                self._store.drop(operand.id, operand.dtype, operand.shape)
-            except (StoreUnavailable, StoreFull) as error:
-                log.debug("an operand could not be removed", matrix=operand.id, reason=error.type)
-
-    def _delete(self, matrix_id: str, owner: str) -> None:
-        try:
-            self._store.delete(matrix_id, owner=owner)
-        except (MatrixNotFound, StoreUnavailable, StoreFull) as error:
-            log.debug("a matrix could not be deleted", matrix=matrix_id, reason=error.type)
-
-    def _fail(self, ends: Sequence[tuple[Claimed, JobFailed]]) -> None:
-        """Records why. What may go better elsewhere is queued again; a device that faulted takes this process along."""
-        for claimed, failure in ends:
-            self._record_failure(claimed, failure)
-        if any(isinstance(failure, DeviceFault) for _, failure in ends):
-            self._lease.end_child(EXIT_FAULT, "its device faulted")
-
-    def _record_failure(self, claimed: Claimed, failure: JobFailed) -> None:
-        job, error = claimed.job, JobError(type=failure.type, detail=failure.detail)
-        max_attempts = self._settings.max_attempts if failure.retryable else 1
-        log.warning("a job failed", job=job.id, attempt=claimed.attempt, error=failure.type, detail=failure.detail)
-        try:
-            retry_until(
-                lambda: self._ledger.fail(job.id, claimed.attempt, error, max_attempts=max_attempts),
-                timeout_s=WORK_TIMEOUT_S,
-            )
-        except (StoreUnavailable, StoreFull):
-            log.warning("the job store does not serve; the sweeper will see to the job", job=job.id)
-
 
 @contextmanager
 def _errors_named(claimed: Sequence[Claimed]) -> Iterator[None]:
@@ -263,20 +215,11 @@ def _errors_named(claimed: Sequence[Claimed]) -> Iterator[None]:
         raise JobFailed("The worker met an error it does not know; its log says more.") from error
 
 
-def _inline(claimed: Claimed) -> Sequence[StoredOperand]:
-    """The operands that came with the request and are in the store."""
-    return [
-        StoredOperand(id=operand.matrix, dtype=operand.dtype, shape=operand.shape)
-        for operand in claimed.job.record.operands
-        if operand.source == "inline" and operand.matrix is not None
-    ]
-
-
-def _success(claimed: Claimed, end: Multiplied | BenchmarkOutcome) -> Success:
-    if isinstance(end, Multiplied):
-        stored = [operand.id for operand in _inline(claimed)]
-        return Success(claimed.job.id, claimed.attempt, end.outcome, end.packed, stored)
-    return Success(claimed.job.id, claimed.attempt, end)
+def _launches(claimed: Sequence[Claimed]) -> Sequence[Sequence[Claimed]]:
+    """Jobs with all matrices in their records go together, others each by itself."""
+    if claimed and claimed[0].a is not None and claimed[0].b is not None and claimed[0].job.product_in_record:
+        return [claimed]
+    return [[each] for each in claimed]
 
 
 def _is_small(claimed: Claimed) -> bool:

@@ -63,6 +63,10 @@ class Heartbeat:
         self._stopped.set()
         self._registry.gone(self.worker_id)
 
+    def count_product(self, *, is_verified: bool) -> None:
+        with self._lock:
+            self.verified_products += is_verified
+
     @contextmanager
     def busy(self, job_id: str) -> Iterator[None]:
         """Beats say so until the context ends."""

@@ -24,6 +24,12 @@ class JobThreads:
         self._pool = ThreadPoolExecutor(count, thread_name_prefix="job")
         self._changed = Condition()
 
+    @property
+    def free(self) -> int:
+        """How many jobs could be started at once."""
+        with self._changed:
+            return self._free
+
     def start(self, run: Callable[[], None]) -> None:
         """Has a thread run it, once one is free."""
         with self._changed:

@@ -17,7 +17,8 @@ from jobs.settings import Settings
 from worker.cpu.runner import CpuRunner
 from worker.device.retry import retry_until
 from worker.device.runner import Runner
-from worker.process.child import WORK_TIMEOUT_S, Child
+from worker.process.child import Child
+from worker.process.ends import WORK_TIMEOUT_S
 from worker.process.lease import EXIT_NOT_READY
 from worker.process.slots_ahead import SlotsAhead
 

@@ -1,8 +1,9 @@
 #!lua flags=allow-oom
 -- queued → running, for the message of this very attempt; and for up to `max_jobs` - 1 other jobs that may be computed
--- in the same launch. Their messages are taken out of the broker's list. A worker whose first try timed out on the way
+-- in the same launch, or `max_beside` - 1 that may be under way beside it. Their messages are taken out of the broker's
+-- list. A worker whose first try timed out on the way
 -- back asks again: it gets the same jobs, as far as they are still its own.
-local id, attempt, worker, lease, max_jobs = unpack(ARGV, 2, 6)
+local id, attempt, worker, lease, max_jobs, max_beside, beside = unpack(ARGV, 2, 8)
 local NEAR = 1024 -- numbers, so that a message is not looked for far from the list's end
 
 -- What was read, its start now, the operands, and how far it is if it runs already.
@@ -45,6 +46,9 @@ if tonumber(job.first) > read_counts(started, 'waiting')[started] then
   write('HSET', counts, started, job.first, 'sent:' .. job.queue, job.queued)
 end
 local others = {}
+if job.batch == beside then
+  max_jobs = max_beside
+end
 if job.batch and job.attempt == '1' and tonumber(max_jobs) > 1 then
   local near = int(job.number + NEAR)
   for _, other_id in ipairs(redis.call('ZRANGEBYSCORE', batch_key(job), '-inf', near, 'LIMIT', 0, max_jobs)) do

@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from jobs.errors import DeviceFault, MatmulError, OperandMissing
 from jobs.ledger.codec import job_error
 from jobs.ledger.interface import IdempotencyKey, JobFilter, JobMessage
-from jobs.models import Job, JobMatrices, Progress, new_id
+from jobs.models import BESIDE, Job, JobMatrices, Progress, new_id
 from jobs.redis.embedded import EmbeddedServer
 from jobs.states import REDRIVABLE, TERMINAL, JobState
 from tests.support.ledger.ledgers import Bench, assert_books_agree, memory_bench, new_job, outcome, redis_bench
@@ -83,7 +83,7 @@ class TwoLedgers(RuleBasedStateMachine):
         kernel=st.sampled_from(["auto", "naive"]),
         tight=st.booleans(),
         matrices=in_record,
-        batch=st.sampled_from(["", "one", "two"]),
+        batch=st.sampled_from(["", "one", BESIDE]),
     )
     def submit(self, owner: str, queue: str, kernel: str, tight: bool, matrices: JobMatrices, batch: str) -> None:
         new = new_job(owner, kernel=kernel, queue=queue, timeout_s=4.0, matrices=matrices, batch=batch)
@@ -144,11 +144,11 @@ class TwoLedgers(RuleBasedStateMachine):
 
     # ---- the worker ----
     @precondition(lambda self: self.messages)
-    @rule(which=pick, lease_s=seconds, max_jobs=st.sampled_from([1, 2, 9]))
-    def a_message_arrives(self, which: int, lease_s: float, max_jobs: int) -> None:
+    @rule(which=pick, lease_s=seconds, max_jobs=st.sampled_from([1, 2, 9]), max_beside=st.integers(1, 3))
+    def a_message_arrives(self, which: int, lease_s: float, max_jobs: int, max_beside: int) -> None:
         message = self.messages[-1 - which % len(self.messages)]
         self.workers += 1
-        about = {"worker": f"w{self.workers}", "lease_s": lease_s, "max_jobs": max_jobs}
+        about = {"worker": f"w{self.workers}", "lease_s": lease_s, "max_jobs": max_jobs, "max_beside": max_beside}
         claimed = self.both("claim_batch", message.job_id, message.attempt, **about)
         for each in claimed:
             self.claims[each.job.id, each.attempt] += 1

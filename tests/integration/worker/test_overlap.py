@@ -100,6 +100,21 @@ def test_products_are_stored_while_others_are_computed(bench: WorkerBench) -> No
     assert runner.most_with_cores == 1
 
 
+def test_free_threads_take_jobs_that_wait(bench: WorkerBench) -> None:
+    """One message is enough for three; a fourth waits for its own."""
+    meeting = Barrier(3)
+    child = child_of(bench, Watched(bench, lambda: meeting.wait(TIMEOUT_S)))
+    ids = [bench.of_depth(depth) for depth in (3, 4, 5, 6)]
+    child.run(ids[1], 1)
+    child.wait_until_idle()
+    states = [bench.ledger.get(job_id).record.state for job_id in ids]
+    assert states == [*[JobState.SUCCEEDED] * 3, JobState.QUEUED]
+    for depth, job_id in enumerate(ids[:3], 3):
+        assert_right(bench, job_id, depth)
+    child.run(ids[0], 1)
+    assert bench.ledger.get(ids[0]).version == 3, "its message came late, and was taken out besides"
+
+
 def test_what_was_tried_before_is_under_way_alone(bench: WorkerBench, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = bench.of_depth(3), bench.of_depth(4)
     bench.ledger.claim(first, 1, worker="w", lease_s=1)

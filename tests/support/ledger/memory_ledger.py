@@ -29,7 +29,7 @@ from jobs.ledger.interface import (
 from jobs.ledger.limits import NO_LIMITS, Limits
 from jobs.matrices.index import Bounds
 from jobs.matrices.packed import PackedMatrix
-from jobs.models import Job, JobError, JobEvent, NewJob, Progress
+from jobs.models import BESIDE, Job, JobError, JobEvent, NewJob, Progress
 from jobs.redis.clock import microseconds
 from jobs.settings import DAY_S
 from jobs.states import REDRIVABLE, JobState
@@ -165,7 +165,7 @@ class MemoryLedger(MemoryKeys):
 
     # ---- the worker's side ----
     def claim_batch(
-        self, job_id: str, attempt: int, *, worker: str, lease_s: float, max_jobs: int
+        self, job_id: str, attempt: int, *, worker: str, lease_s: float, max_jobs: int, max_beside: int = 1
     ) -> Sequence[Claimed]:
         with self._lock:
             if (row := self._table.rows.get(job_id)) is None or row.attempt != attempt:
@@ -173,7 +173,7 @@ class MemoryLedger(MemoryKeys):
             if row.state is not JobState.QUEUED or row.waits:
                 return self._claimed_again(row, worker)
             self._table.started[row.queue] = max(self._table.started[row.queue], (row.first, row.queued_us))
-            others = self._table.batch_of(row)[: max_jobs - 1]
+            others = self._table.batch_of(row)[: (max_beside if row.batch == BESIDE else max_jobs) - 1]
             self._table.claims |= {each.id: (worker, ()) for each in others}
             self._table.claims[job_id] = worker, tuple(each.id for each in others)
             return [self._start(each, microseconds(lease_s)) for each in (row, *others)]

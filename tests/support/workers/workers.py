@@ -23,7 +23,7 @@ from jobs.formats.elements import Array
 from jobs.matrices.factory import make_matrix_store
 from jobs.matrices.interface import MatrixStore
 from jobs.matrices.packed import DIGEST_BYTES, PackedMatrix, pack
-from jobs.models import ANONYMOUS, Job, JobMatrices, MatmulRequest, NewJob, OperandRef, new_id, product_id
+from jobs.models import ANONYMOUS, BESIDE, Job, JobMatrices, MatmulRequest, NewJob, OperandRef, new_id, product_id
 from jobs.queue import make_ledger
 from jobs.redis.client import connect
 from jobs.redis.embedded import EmbeddedServer
@@ -176,7 +176,7 @@ class WorkerBench:
             refs = [x if isinstance(x, OperandRef) else self.operand(x, dtype, inline=inline) for x in (a, b)]
         request = MatmulRequest(a=refs[0], b=refs[1], accuracy=accuracy or DTYPES[dtype].accuracy, **options)
         queue = self.device.partition(":")[0]
-        job = NewJob(owner=ANONYMOUS, queue=queue, timeout_s=timeout_s, request=request)
+        job = NewJob(owner=ANONYMOUS, queue=queue, timeout_s=timeout_s, request=request, batch=BESIDE)
         if in_record:
             job = _in_record(job, request, a, b)
         self.ledger.submit(job, max_queued=1000, max_queued_per_owner=1000)

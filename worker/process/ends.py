@@ -1,0 +1,124 @@
+"""Records how jobs ended, and clears up after them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import structlog
+
+from jobs.errors import DeviceFault, JobFailed, MatrixNotFound, StoreFull, StoreUnavailable
+from jobs.ledger.chains import Taken
+from jobs.ledger.interface import Claimed, Ledger, Success
+from jobs.matrices.interface import MatrixStore
+from jobs.models import BenchmarkOutcome, JobError, StoredOperand, product_id
+from jobs.settings import Settings
+from worker.device.retry import retry_until
+from worker.device.runner import Runner
+from worker.process.heartbeat import Heartbeat
+from worker.process.lease import EXIT_FAULT, LeaseKeeper
+from worker.product.multiply import Multiplied
+
+WORK_TIMEOUT_S = 60.0  # for what is lost with the attempt: operands to be read, a product to be stored or recorded
+
+End = Multiplied | BenchmarkOutcome | JobFailed
+
+log = structlog.get_logger(__name__)
+
+
+class JobEnds:
+    """Of one child. For any threads."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        ledger: Ledger,
+        store: MatrixStore,
+        runner: Runner,
+        heartbeat: Heartbeat,
+        lease: LeaseKeeper,
+    ) -> None:
+        self._settings, self._ledger, self._store, self._runner = settings, ledger, store, runner
+        self._heartbeat, self._lease = heartbeat, lease
+
+    def record(self, ends: Sequence[tuple[Claimed, End]]) -> None:
+        """Of one launch. A device that faulted takes this process along. Raises StoreUnavailable, StoreFull."""
+        self._succeed([(job, end) for job, end in ends if not isinstance(end, JobFailed)])
+        self._fail([(job, end) for job, end in ends if isinstance(end, JobFailed)])
+
+    def _succeed(self, ends: Sequence[tuple[Claimed, Multiplied | BenchmarkOutcome]]) -> None:
+        if not ends:
+            return
+        done = [_success(claimed, end) for claimed, end in ends]
+        taken = retry_until(lambda: self._ledger.succeed_all(done), timeout_s=WORK_TIMEOUT_S)
+        for (claimed, end), success, was_taken in zip(ends, done, taken, strict=True):
+            if isinstance(end, Multiplied):
+                self._heartbeat.count_product(is_verified=end.outcome.verification.passed is True)
+            self._clear_up(claimed, success, taken=was_taken)
+        first = ends[0][1]
+        about = {"jobs": len(ends), "job": ends[0][0].job.id, "taken": sum(map(bool, taken))}
+        if isinstance(first, Multiplied):
+            kernel_ms = round(first.outcome.measured.kernel_ms, 3)
+            log.info("multiplied", **about, kernel=first.outcome.kernel, kernel_ms=kernel_ms)
+        else:
+            log.info("measured", **about, measurements=first.summary.measurements)
+
+    def _clear_up(self, claimed: Claimed, success: Success, *, taken: Taken) -> None:
+        """What is stored and of no more use: the operands that came with the job or, where it was called off or is
+        another attempt's by now, the product. A product that others wait for is kept on the device."""
+        if success.product is None:
+            product = product_id(claimed.job.id, claimed.attempt)
+            self._runner.product_ended(product, awaited=taken is Taken.AWAITED)
+        if taken:
+            self._drop_inline_operands(claimed)
+        elif claimed.job.record.kind == "matmul" and success.product is None:
+            self._delete(product_id(claimed.job.id, claimed.attempt), claimed.job.owner)
+
+    def _drop_inline_operands(self, claimed: Claimed) -> None:
+        """They came with the request and are of no more use. Their claims went with the job's success; what stays where
+        this fails is found by the sweep."""
+        for operand in _inline(claimed):
+            try:
+                self._store.drop(operand.id, operand.dtype, operand.shape)
+            except (StoreUnavailable, StoreFull) as error:
+                log.debug("an operand could not be removed", matrix=operand.id, reason=error.type)
+
+    def _delete(self, matrix_id: str, owner: str) -> None:
+        try:
+            self._store.delete(matrix_id, owner=owner)
+        except (MatrixNotFound, StoreUnavailable, StoreFull) as error:
+            log.debug("a matrix could not be deleted", matrix=matrix_id, reason=error.type)
+
+    def _fail(self, ends: Sequence[tuple[Claimed, JobFailed]]) -> None:
+        """Records why. What may go better elsewhere is queued again; a device that faulted takes this process along."""
+        for claimed, failure in ends:
+            self._record_failure(claimed, failure)
+        if any(isinstance(failure, DeviceFault) for _, failure in ends):
+            self._lease.end_child(EXIT_FAULT, "its device faulted")
+
+    def _record_failure(self, claimed: Claimed, failure: JobFailed) -> None:
+        job, error = claimed.job, JobError(type=failure.type, detail=failure.detail)
+        max_attempts = self._settings.max_attempts if failure.retryable else 1
+        log.warning("a job failed", job=job.id, attempt=claimed.attempt, error=failure.type, detail=failure.detail)
+        try:
+            retry_until(
+                lambda: self._ledger.fail(job.id, claimed.attempt, error, max_attempts=max_attempts),
+                timeout_s=WORK_TIMEOUT_S,
+            )
+        except (StoreUnavailable, StoreFull):
+            log.warning("the job store does not serve; the sweeper will see to the job", job=job.id)
+
+
+def _inline(claimed: Claimed) -> Sequence[StoredOperand]:
+    """The operands that came with the request and are in the store."""
+    return [
+        StoredOperand(id=operand.matrix, dtype=operand.dtype, shape=operand.shape)
+        for operand in claimed.job.record.operands
+        if operand.source == "inline" and operand.matrix is not None
+    ]
+
+
+def _success(claimed: Claimed, end: Multiplied | BenchmarkOutcome) -> Success:
+    if isinstance(end, Multiplied):
+        stored = [operand.id for operand in _inline(claimed)]
+        return Success(claimed.job.id, claimed.attempt, end.outcome, end.packed, stored)
+    return Success(claimed.job.id, claimed.attempt, end)
