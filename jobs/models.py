@@ -240,9 +240,6 @@ class JobMatrices(Strict):
     stored: tuple[StoredOperand, ...] = ()
 
 
-BESIDE = "beside"  # a `NewJob.batch`: of stored products, which a worker may have under way at the same time
-
-
 class NewJob(Strict):
     """What the service asks the ledger to record."""
 
@@ -254,8 +251,7 @@ class NewJob(Strict):
     request: MatmulRequest | BenchmarkSpec
     matrices: JobMatrices = JobMatrices()
     reply_to: str = ""  # the service process whose caller waits for it; it is sent a small product at once
-    # Jobs with the same one may be computed in one launch, but for BESIDE. Empty: alone.
-    batch: str = ""
+    batch: str = ""  # jobs with the same one may be computed in one launch, or beside each other; empty: alone
 
     @property
     def label(self) -> str:

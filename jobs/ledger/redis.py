@@ -48,10 +48,10 @@ from jobs.ledger.interface import (
 from jobs.ledger.limits import NO_LIMITS, Limits
 from jobs.ledger.messages import MessageFormat
 from jobs.ledger.replies import claimed_job, counts_of, event_of, job_of, redriven, refuse, submitted
-from jobs.ledger.submission import key_digest, submission
+from jobs.ledger.submission import BESIDE, key_digest, submission
 from jobs.matrices.index import LUA_DIR as MATRICES_LUA_DIR
 from jobs.matrices.index import Bounds
-from jobs.models import BESIDE, Job, JobError, JobEvent, NewJob, Outcome, Progress
+from jobs.models import Job, JobError, JobEvent, NewJob, Outcome, Progress
 from jobs.redis.client import translated
 from jobs.redis.clock import microseconds
 from jobs.redis.line import ScriptLine

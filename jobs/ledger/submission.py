@@ -11,6 +11,8 @@ from jobs.matrices.index import Bounds
 from jobs.models import NewJob
 from jobs.redis.clock import microseconds
 
+BESIDE = "beside"  # a `NewJob.batch`: of products that a worker may have under way at the same time
+
 
 def key_digest(owner: str, key: str) -> str:
     """What an Idempotency-Key is filed under: of fixed length, and another for each owner."""

@@ -38,11 +38,11 @@ def part_begin(part: int, size: int) -> int:
     return size if part >= part_count(size) else part * PART
 
 
-def spans(first: int, end: int, most: int, *, grows: bool) -> Iterator[tuple[int, int]]:
-    """The parts from `first` to `end`, `most` at a time, or where it grows an eighth of what went before."""
+def spans(first: int, end: int, count: int, *, grows: bool) -> Iterator[tuple[int, int]]:
+    """The parts from `first` to `end`, `count` at a time, or where it grows an eighth of what went before."""
     at = first
     while at < end:
-        edge = at + most - (at - first) % most
+        edge = at + count - (at - first) % count
         after = min(end, edge, at + max(1, (at - first) // 8)) if grows else min(end, edge)
         yield at, after
         at = after

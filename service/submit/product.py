@@ -10,8 +10,9 @@ import orjson
 
 from jobs.errors import MatrixNotFound, OperandMissing, StoreUnavailable
 from jobs.ledger.interface import IdempotencyKey
+from jobs.ledger.submission import BESIDE
 from jobs.matrices.packed import DIGEST_BYTES
-from jobs.models import BESIDE, Job, JobMatrices, MatmulRequest, NewJob, RandomSpec, StoredOperand
+from jobs.models import Job, JobMatrices, MatmulRequest, NewJob, RandomSpec, StoredOperand
 from jobs.states import REDRIVABLE
 from service.bodies.reader import MatmulInput, Operand
 from service.bodies.uploads import Upload

@@ -28,8 +28,8 @@ from worker.cpu.device import available_bytes, cpu_info, usable_cores
 from worker.cpu.environment import host_environment
 from worker.cpu.room import check_room
 from worker.device.bench import Bench
+from worker.device.cancellable_lock import CancellableLock, LockRequest, go_on
 from worker.device.runner import HostOperand, Product, Runner, host_operands, verify_on_host
-from worker.device.turns import Turn, Turns, go_on
 
 # Products of fewer operations take one thread: waking others costs more than they save, and keeps cores from the
 # API and Redis beside this worker. About 360×360×360.
@@ -46,7 +46,7 @@ class CpuRunner(Runner):
         self._blas = ThreadpoolController().select(user_api="blas").lib_controllers
         self._use_threads(self._threads)
         self.device = cpu_info(self._threads)
-        self._turns = Turns()
+        self._device_lock = CancellableLock()
         self.max_bytes_under_way = (available_bytes() or 0) // 8
 
     def _use_threads(self, count: int) -> None:
@@ -74,15 +74,15 @@ class CpuRunner(Runner):
         wanted: Callable[[], None] = go_on,
     ) -> Iterator[Product]:
         elements = a.elements, b.elements
-        with self._turns.next(wanted) as turn:
-            turn.begin()
+        with self._device_lock.request(wanted) as device_lock:
+            device_lock.acquire()
             if place is None:
                 check_room(problem.product_bytes, "The product needs")
             self._use_threads(self._threads if problem.flops >= ONE_THREAD_FLOPS else 1)
             started = time.perf_counter()
             c = multiply(problem, *elements, None if place is None else place.elements)
             kernel_ms = (time.perf_counter() - started) * 1e3
-            yield CpuProduct(problem, a, b, c, kernel_ms=kernel_ms, place=place, turn=turn)
+            yield CpuProduct(problem, a, b, c, kernel_ms=kernel_ms, place=place, device_lock=device_lock)
 
     def product_ended(self, matrix_id: str, *, awaited: bool) -> None:
         """It lies in the store, which is mapped."""
@@ -116,9 +116,9 @@ class CpuProduct(Product):
         *,
         kernel_ms: float,
         place: Place | None = None,
-        turn: Turn,
+        device_lock: LockRequest,
     ) -> None:
-        self.turn = turn
+        self.device_lock = device_lock
         self._operands = a, b
         self._c = c
         self._place = place

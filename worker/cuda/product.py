@@ -26,8 +26,8 @@ from worker.cuda.compile import Compiler
 from worker.cuda.memory import DeviceMatrix, Staging, StopWatch, download
 from worker.cuda.operand_cache import Copies, OfferedProducts
 from worker.cuda.pitch import operand_layout
+from worker.device.cancellable_lock import LockRequest
 from worker.device.runner import HostOperand, Product, gathered, host_operands, verify_on_host
-from worker.device.turns import Turn
 
 
 class Times:
@@ -53,9 +53,9 @@ class CudaProduct(Product):
         copies: Copies[DeviceMatrix],
         c: DeviceMatrix,
         offered: OfferedProducts[DeviceMatrix],
-        turn: Turn,
+        device_lock: LockRequest,
     ) -> None:
-        self.turn = turn
+        self.device_lock = device_lock
         self._operands = operands
         self._copies = copies
         self._c = c
@@ -90,9 +90,9 @@ class ProductBroughtBack(CudaProduct):
         offered: OfferedProducts[DeviceMatrix],
         staging: Staging,
         times: Times,
-        turn: Turn,
+        device_lock: LockRequest,
     ) -> None:
-        super().__init__(problem, operands, copies, c, offered, turn)
+        super().__init__(problem, operands, copies, c, offered, device_lock)
         self._times = times
         self._bytes = gathered(staging.download(c, times.back))
         self._digest = digest_of(self._bytes)
@@ -126,10 +126,10 @@ class ProductOnDevice(CudaProduct):
         staging: Staging,
         compiler: Compiler,
         place: Place | None,
-        turn: Turn,
+        device_lock: LockRequest,
     ) -> None:
         """`place`, whose memory is registered with CUDA, is where the product is to be stored."""
-        super().__init__(problem, operands, copies, matrices[2], offered, turn)
+        super().__init__(problem, operands, copies, matrices[2], offered, device_lock)
         self._staging = staging
         self._compiler = compiler
         self._place = place

@@ -43,8 +43,8 @@ from worker.cuda.product import ProductBroughtBack, ProductOnDevice, Times
 from worker.cuda.programs import programs_of
 from worker.cuda.sources import Program
 from worker.device.bench import Bench
+from worker.device.cancellable_lock import CancellableLock, LockRequest, go_on
 from worker.device.runner import HostOperand, Product, Runner
-from worker.device.turns import Turn, Turns, go_on
 
 # Below so many elements in all three matrices the check is quicker on the CPU than a launch and copies are.
 HOST_CHECK_ELEMENTS = 3 << 16
@@ -74,7 +74,7 @@ class CudaRunner(Runner):
             self._prepared = PreparedKernels(self.compiler)
             self._cublas = Cublas(self.compiler)
             self._clock = KernelClock(self.compiler)
-            self._turns, self._of_thread = Turns(), _OfThread()
+            self._device_lock, self._of_thread = CancellableLock(), _OfThread()
             self._page_locks = PageLocks(cupy.cuda.runtime)
             device_bytes = cupy.cuda.runtime.memGetInfo()[1]
             self.max_bytes_under_way = device_bytes // 8
@@ -115,12 +115,12 @@ class CudaRunner(Runner):
         *,
         wanted: Callable[[], None] = go_on,
     ) -> Iterator[Product]:
-        with device_faults(), self._of_thread.stream, self._turns.next(wanted) as turn:
-            product = self._computed_if_it_fits(problem, choice, a, b, place, turn)
+        with device_faults(), self._of_thread.stream, self._device_lock.request(wanted) as device_lock:
+            product = self._computed_if_it_fits(problem, choice, a, b, place, device_lock)
             if product is None:
                 log.warning("the device's memory was full; kept operands are dropped and the product tried again")
                 self._free_all()
-                product = self._compute(problem, choice, a, b, place, turn)
+                product = self._compute(problem, choice, a, b, place, device_lock)
             yield product
 
     def product_ended(self, matrix_id: str, *, awaited: bool) -> None:
@@ -157,16 +157,28 @@ class CudaRunner(Runner):
             cupy.get_default_pinned_memory_pool().free_all_blocks()
 
     def _computed_if_it_fits(
-        self, problem: Problem, choice: Choice, a: HostOperand, b: HostOperand, place: Place | None, turn: Turn
+        self,
+        problem: Problem,
+        choice: Choice,
+        a: HostOperand,
+        b: HostOperand,
+        place: Place | None,
+        device_lock: LockRequest,
     ) -> Product | None:
         """None where memory ran out. The error is let go here: it would hold on to what was allocated before it."""
         try:
-            return self._compute(problem, choice, a, b, place, turn)
+            return self._compute(problem, choice, a, b, place, device_lock)
         except cupy.cuda.memory.OutOfMemoryError:
             return None
 
     def _compute(
-        self, problem: Problem, choice: Choice, a: HostOperand, b: HostOperand, place: Place | None, turn: Turn
+        self,
+        problem: Problem,
+        choice: Choice,
+        a: HostOperand,
+        b: HostOperand,
+        place: Place | None,
+        device_lock: LockRequest,
     ) -> Product:
         self._offered.next_product((a, b))
         self._admit(problem, (a, b))
@@ -183,14 +195,14 @@ class CudaRunner(Runner):
         staging = self._of_thread.staging
         elements = problem.batch * problem.m * problem.n + prod(a.shape) + prod(b.shape)
         if elements <= HOST_CHECK_ELEMENTS:
-            turn.begin()
+            device_lock.acquire()
             times = Times(self._multiplied_ms(problem, choice, matrices), copying)
-            return ProductBroughtBack(problem, (a, b), copies, on_c, self._offered, staging, times, turn)
+            return ProductBroughtBack(problem, (a, b), copies, on_c, self._offered, staging, times, device_lock)
         to = place if place is not None and self._page_locks.lock(place.memory) else None
-        more = self._offered, staging, self.compiler, to, turn
+        more = self._offered, staging, self.compiler, to, device_lock
         product = ProductOnDevice(problem, (a, b), copies, matrices, *more)
         copying.wait()  # others may have the cores until the operands are there
-        turn.begin()
+        device_lock.acquire()
         kernel_ms = self._multiplied_ms(problem, choice, matrices, meanwhile=product.prepare_check)
         product.computed(Times(kernel_ms, copying))
         return product

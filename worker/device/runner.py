@@ -27,7 +27,7 @@ from worker.check.checked import Checkable, HostProduct
 from worker.check.elements import core
 from worker.check.host_matrix import HostMatrix
 from worker.device.bench import Bench
-from worker.device.turns import Turn, go_on
+from worker.device.cancellable_lock import LockRequest, go_on
 
 
 class HostOperand:
@@ -94,11 +94,11 @@ class StoredOperand(HostOperand):
 
 
 class Product(ABC):
-    """A product on its device, with its operands still at hand for the check. Until its `turn` ends, no other product
-    has the device's cores."""
+    """A product on its device, with its operands still at hand for the check. No other product has the device's
+    cores until `device_lock` is released."""
 
     matrices: Checkable
-    turn: Turn
+    device_lock: LockRequest
 
     @property
     @abstractmethod

@@ -203,7 +203,7 @@ class Child:
 
 @contextmanager
 def _errors_named(claimed: Sequence[Claimed]) -> Iterator[None]:
-    """Turns what no one foresaw into JobFailed."""
+    """CancellableLock what no one foresaw into JobFailed."""
     try:
         yield
     except SoftTimeLimitExceeded:

@@ -11,7 +11,7 @@ from threading import Condition
 
 import structlog
 
-from worker.device.turns import LOOK_EVERY_S, Turns
+from worker.device.cancellable_lock import LOOK_EVERY_S, CancellableLock
 
 log = structlog.get_logger(__name__)
 
@@ -64,7 +64,7 @@ class Room:
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
-        self._line = Turns()
+        self._line = CancellableLock()
         self._changed = Condition()
         self._taken: list[int] = []
 
@@ -72,8 +72,8 @@ class Room:
     def taken(self, size: int, wanted: Callable[[], None]) -> Iterator[None]:
         """Waits for `size` bytes, which are the job's as long as the context lasts. Raises what `wanted` does, which is
         called meanwhile."""
-        with self._line.next(wanted) as turn:
-            turn.begin()
+        with self._line.request(wanted) as device_lock:
+            device_lock.acquire()
             with self._changed:
                 while not self._changed.wait_for(lambda: self._has(size), timeout=LOOK_EVERY_S):
                     wanted()

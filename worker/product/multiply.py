@@ -165,11 +165,11 @@ def verified(
     """The operands' digests come after the check: what changed while it read them is seen too."""
     if request.verify == "off":
         product.verify_operands()
-        product.turn.end()
+        product.device_lock.release()
         return NOT_CHECKED
     verification = check(problem, choice.kernel.accuracy[problem.dtype], product.matrices, rng)
     product.verify_operands()
-    product.turn.end()
+    product.device_lock.release()
     if not verification.passed:
         raise _failed_check(choice, problem, product, verification)
     product.keep_operands()

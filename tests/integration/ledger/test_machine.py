@@ -12,7 +12,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from jobs.errors import DeviceFault, MatmulError, OperandMissing
 from jobs.ledger.codec import job_error
 from jobs.ledger.interface import IdempotencyKey, JobFilter, JobMessage
-from jobs.models import BESIDE, Job, JobMatrices, Progress, new_id
+from jobs.ledger.submission import BESIDE
+from jobs.models import Job, JobMatrices, Progress, new_id
 from jobs.redis.embedded import EmbeddedServer
 from jobs.states import REDRIVABLE, TERMINAL, JobState
 from tests.support.ledger.ledgers import Bench, assert_books_agree, memory_bench, new_job, outcome, redis_bench

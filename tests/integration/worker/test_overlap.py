@@ -22,8 +22,8 @@ from kernels.model.numerics import Problem
 from kernels.selection.choose import Choice
 from tests.support.workers.workers import WorkerBench, running_worker
 from worker.cpu.runner import CpuRunner
+from worker.device.cancellable_lock import go_on
 from worker.device.runner import HostOperand, Product
-from worker.device.turns import go_on
 from worker.process.child import Child
 from worker.process.lease import LeaseKeeper
 
@@ -63,7 +63,7 @@ class Watched(CpuRunner):
     ) -> Iterator[Product]:
         with super().compute(problem, choice, a, b, place, wanted=wanted) as product:
             self._count(1)
-            store, end = product.store, product.turn.end
+            store, end = product.store, product.device_lock.release
 
             def ended() -> None:
                 self._count(-1)
@@ -73,7 +73,7 @@ class Watched(CpuRunner):
                 self._when_stored()
                 store(writer)
 
-            product.store, product.turn.end = stored, ended  # type: ignore[method-assign]
+            product.store, product.device_lock.release = stored, ended  # type: ignore[method-assign]
             yield product
 
 

@@ -27,9 +27,10 @@ from jobs.ledger.interface import (
     Success,
 )
 from jobs.ledger.limits import NO_LIMITS, Limits
+from jobs.ledger.submission import BESIDE
 from jobs.matrices.index import Bounds
 from jobs.matrices.packed import PackedMatrix
-from jobs.models import BESIDE, Job, JobError, JobEvent, NewJob, Progress
+from jobs.models import Job, JobError, JobEvent, NewJob, Progress
 from jobs.redis.clock import microseconds
 from jobs.settings import DAY_S
 from jobs.states import REDRIVABLE, JobState

@@ -16,8 +16,8 @@ from kernels.selection.choose import Choice
 from worker.cpu.blas import multiply
 from worker.cpu.runner import CpuProduct, CpuRunner
 from worker.cuda.operand_cache import Copies, OfferedProducts, OperandCache
+from worker.device.cancellable_lock import LockRequest, go_on
 from worker.device.runner import HostOperand, Product
-from worker.device.turns import Turn, go_on
 
 
 def flip(array: Array, *, position: int = 0) -> None:
@@ -98,14 +98,14 @@ class CopyingRunner(CpuRunner):
     ) -> Iterator[Product]:
         self.offered.next_product((a, b))
         copies = [self._copy(operand) for operand in (a, b)]
-        turn = self._turns.next(wanted)
+        device_lock = self._device_lock.request(wanted)
         c = multiply(problem, copies[0].elements, copies[1].elements)
         sent = [
             HostOperand(copy.elements, operand.id, operand.expected_digest)
             for operand, copy in zip((a, b), copies, strict=True)
         ]
         made = Copies(self.cache, sent, copies)
-        yield _CopiedProduct(problem, sent[0], sent[1], c, made, self.offered, turn)
+        yield _CopiedProduct(problem, sent[0], sent[1], c, made, self.offered, device_lock)
 
     def product_ended(self, matrix_id: str, *, awaited: bool) -> None:
         self.offered.ended(matrix_id, awaited=awaited)
@@ -128,9 +128,9 @@ class _CopiedProduct(CpuProduct):
         c: Array,
         copies: Copies[HostCopy],
         offered: OfferedProducts[HostCopy],
-        turn: Turn,
+        device_lock: LockRequest,
     ) -> None:
-        super().__init__(problem, a, b, c, kernel_ms=1.0, turn=turn)
+        super().__init__(problem, a, b, c, kernel_ms=1.0, device_lock=device_lock)
         self._copies, self._offered = copies, offered
 
     def keep_operands(self) -> None:

@@ -26,8 +26,8 @@ from jobs.matrices.interface import MatrixInfo, StoredMatrix
 from kernels.model.numerics import Problem
 from tests.support.stores import StoreBench, fresh_name, make_bench, numbers
 from worker.cpu.blas import multiply
+from worker.device.cancellable_lock import CancellableLock
 from worker.device.runner import StoredOperand
-from worker.device.turns import Turns
 
 calls: list[str] = []
 faults: dict[str, bool] = {}  # "download": the next one flips a bit; "register": it is refused
@@ -137,8 +137,8 @@ class Way:
     def _computed(self, problem: Problem, a: StoredOperand, b: StoredOperand) -> MatrixInfo:
         store, shape, dtype = self._bench.store, problem.product_shape, problem.product_dtype
         with store.place(dtype, shape) as place:
-            turn = Turns().next()
-            product = self._runner._compute(problem, None, a, b, place, turn)
+            device_lock = CancellableLock().request()
+            product = self._runner._compute(problem, None, a, b, place, device_lock)
             product.verify_operands()
             product.keep_operands()
             name = fresh_name()

@@ -20,10 +20,11 @@ from jobs.benchmarks.spec import BenchmarkSpec
 from jobs.fleet.registry import WorkerRegistry
 from jobs.fleet.workers import WorkerInfo
 from jobs.formats.elements import Array
+from jobs.ledger.submission import BESIDE
 from jobs.matrices.factory import make_matrix_store
 from jobs.matrices.interface import MatrixStore
 from jobs.matrices.packed import DIGEST_BYTES, PackedMatrix, pack
-from jobs.models import ANONYMOUS, BESIDE, Job, JobMatrices, MatmulRequest, NewJob, OperandRef, new_id, product_id
+from jobs.models import ANONYMOUS, Job, JobMatrices, MatmulRequest, NewJob, OperandRef, new_id, product_id
 from jobs.queue import make_ledger
 from jobs.redis.client import connect
 from jobs.redis.embedded import EmbeddedServer

@@ -21,9 +21,9 @@ from kernels.selection.choose import Choice, choose
 from worker.cpu import device as cpu_device
 from worker.cpu import room
 from worker.cpu.runner import CpuRunner
+from worker.device.cancellable_lock import go_on
 from worker.device.retry import retry_until
 from worker.device.runner import HostOperand, Product
-from worker.device.turns import go_on
 from worker.process.main import main, prepare_environment
 from worker.process.readiness import NotReady, prove
 from worker.product import multiply

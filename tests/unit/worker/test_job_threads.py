@@ -10,7 +10,7 @@ from queue import Queue
 import pytest
 
 from jobs.errors import StaleAttempt
-from worker.device.turns import Turns, go_on
+from worker.device.cancellable_lock import CancellableLock, go_on
 from worker.process.job_threads import JobThreads, Room
 
 TIMEOUT_S = 20.0
@@ -96,7 +96,7 @@ def test_matrices_under_way_have_a_bound_and_a_larger_job_goes_alone() -> None:
 
 
 def test_who_waits_for_room_or_cores_may_be_called_off() -> None:
-    room, turns = Room(100), Turns()
+    room, lock = Room(100), CancellableLock()
 
     def called_off() -> None:
         raise StaleAttempt
@@ -106,28 +106,28 @@ def test_who_waits_for_room_or_cores_may_be_called_off() -> None:
             pass
 
     def waits_for_cores() -> None:
-        with pytest.raises(StaleAttempt), turns.next(called_off) as turn:
-            turn.begin()
+        with pytest.raises(StaleAttempt), lock.request(called_off) as device_lock:
+            device_lock.acquire()
 
-    with room.taken(80, go_on), turns.next() as turn:
-        turn.begin()
+    with room.taken(80, go_on), lock.request() as device_lock:
+        device_lock.acquire()
         with ThreadPoolExecutor(1) as pool:
             pool.submit(waits_for_room).result(TIMEOUT_S)
             pool.submit(waits_for_cores).result(TIMEOUT_S)
-    with room.taken(50, called_off), turns.next(called_off) as turn:
-        turn.begin()
+    with room.taken(50, called_off), lock.request(called_off) as device_lock:
+        device_lock.acquire()
 
 
 def test_cores_are_free_once_a_turn_ends_however_it_ends() -> None:
-    turns = Turns()
-    with pytest.raises(ValueError), turns.next() as turn:  # this test's own
-        turn.begin()
-        turn.begin()
+    lock = CancellableLock()
+    with pytest.raises(ValueError), lock.request() as device_lock:  # this test's own
+        device_lock.acquire()
+        device_lock.acquire()
         raise ValueError
-    with turns.next() as turn:
-        turn.begin()
-        turn.end()
-        turn.end()
-        with ThreadPoolExecutor(1) as pool, turns.next() as other:
-            pool.submit(other.begin).result(TIMEOUT_S)
-            pool.submit(other.end).result(TIMEOUT_S)
+    with lock.request() as device_lock:
+        device_lock.acquire()
+        device_lock.release()
+        device_lock.release()
+        with ThreadPoolExecutor(1) as pool, lock.request() as other:
+            pool.submit(other.acquire).result(TIMEOUT_S)
+            pool.submit(other.release).result(TIMEOUT_S)

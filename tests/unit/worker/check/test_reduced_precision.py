@@ -20,8 +20,8 @@ from tests.support.kernels.checks import checked
 from tests.support.kernels.products import operands
 from worker.cpu.blas import multiply
 from worker.cpu.runner import CpuProduct
+from worker.device.cancellable_lock import CancellableLock
 from worker.device.runner import HostOperand
-from worker.device.turns import Turns
 from worker.product.multiply import verified
 
 MODES = {"cublas_tf32": "tf32", "cublas_bf16": "bf16", "cublas_fp16": "fp16"}
@@ -141,7 +141,9 @@ def failure(name: str, a: Array, b: Array, c: Array) -> JobFailed:
     shape = OperandRef(source="inline", matrix="op", dtype="float32", shape=(0, 0))
     request = MatmulRequest(a=shape, b=shape, kernel=name, accuracy=BY_NAME[name].accuracy["float32"])
     choice = Choice(BY_NAME[name], NO_CONFIG, "it was asked for.")
-    product = CpuProduct(PROBLEM, HostOperand(a), HostOperand(b), c, kernel_ms=1.0, turn=Turns().next())
+    product = CpuProduct(
+        PROBLEM, HostOperand(a), HostOperand(b), c, kernel_ms=1.0, device_lock=CancellableLock().request()
+    )
     with pytest.raises(JobFailed) as failed:
         verified(request, PROBLEM, choice, product, np.random.default_rng(14))
     return failed.value

@@ -1,0 +1,54 @@
+"""A lock whose waiters can be called off. A device's cores are under one: for one product at a time, its kernel and its
+check, while other products are copied. So a kernel has the device to itself, and its time is its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import RLock
+from types import TracebackType
+from typing import Self
+
+LOOK_EVERY_S = 0.05  # whether what waits is still wanted
+
+
+def go_on() -> None:
+    """Still wanted."""
+
+
+class LockRequest:
+    """For use by one thread: acquired and released, or released with the context. Both may be called again."""
+
+    def __init__(self, lock: RLock, wanted: Callable[[], None]) -> None:
+        self._lock, self._wanted = lock, wanted
+        self._is_ours = False
+
+    def acquire(self) -> None:
+        """Waits for others. Raises what `wanted` does, which is called meanwhile."""
+        while not self._is_ours:
+            self._is_ours = self._lock.acquire(timeout=LOOK_EVERY_S)
+            if not self._is_ours:
+                self._wanted()
+
+    def release(self) -> None:
+        """The next one may have it."""
+        if self._is_ours:
+            self._is_ours = False
+            self._lock.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.release()
+
+
+class CancellableLock:
+    """For any threads."""
+
+    def __init__(self) -> None:
+        self._lock = RLock()  # a thread that has it may compute another product meanwhile
+
+    def request(self, wanted: Callable[[], None] = go_on) -> LockRequest:
+        """Not acquired yet."""
+        return LockRequest(self._lock, wanted)
