@@ -27,7 +27,6 @@ from jobs.ledger.interface import (
     Success,
 )
 from jobs.ledger.limits import NO_LIMITS, Limits
-from jobs.ledger.submission import BESIDE
 from jobs.matrices.index import Bounds
 from jobs.matrices.packed import PackedMatrix
 from jobs.models import Job, JobError, JobEvent, NewJob, Progress
@@ -174,9 +173,9 @@ class MemoryLedger(MemoryKeys):
             if row.state is not JobState.QUEUED or row.waits:
                 return self._claimed_again(row, worker)
             self._table.started[row.queue] = max(self._table.started[row.queue], (row.first, row.queued_us))
-            others = self._table.batch_of(row)[: (max_beside if row.batch == BESIDE else max_jobs) - 1]
+            others = self._table.batch_of(row, max_jobs, max_beside)
             self._table.claims |= {each.id: (worker, ()) for each in others}
-            self._table.claims[job_id] = worker, tuple(each.id for each in others)
+            self._table.claims[row.id] = worker, tuple(each.id for each in others)
             return [self._start(each, microseconds(lease_s)) for each in (row, *others)]
 
     def _claimed_again(self, row: JobRow, worker: str) -> Sequence[Claimed]:

@@ -11,6 +11,7 @@ from jobs.errors import JobNotFound, OperandMissing, QueueFull, QuotaExceeded
 from jobs.ledger.chains import sources_of
 from jobs.ledger.codec import EVENTS_KEPT, EVENTS_TTL_S, NO_PROGRESS, JobRow
 from jobs.ledger.interface import JobFilter, QueueDepth, Requeued
+from jobs.ledger.submission import BESIDE
 from jobs.matrices.index import Bounds, no_room
 from jobs.models import Job, JobError, JobEvent, NewJob, Outcome, label_of
 from jobs.redis.clock import microseconds
@@ -81,12 +82,13 @@ class JobTable(Chains):
         waiting = self.waiting(queue)
         return QueueDepth(len(waiting), (self.clock() - waiting[0].queued_us) / 1e6 if waiting else None)
 
-    def batch_of(self, row: JobRow) -> list[JobRow]:
-        """Others that may be computed in one launch with it, oldest first."""
+    def batch_of(self, row: JobRow, max_jobs: int, max_beside: int) -> list[JobRow]:
+        """Others that may be computed in one launch with it, or beside it, oldest first."""
         if row.batch is None or row.attempt > 1:
             return []
         near = [other for other in self.waiting(row.queue) if other.number <= row.number + BATCH_NEAR]
-        return [other for other in near if (other.batch, other.attempt) == (row.batch, 1) and other is not row]
+        others = [other for other in near if (other.batch, other.attempt) == (row.batch, 1) and other is not row]
+        return others[: (max_beside if row.batch == BESIDE else max_jobs) - 1]
 
     def job(self, row: JobRow) -> Job:
         row.held = self.matrices[row.id].charged
