@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from benchmarks.recorded import compact, files, is_results, read
 from jobs.benchmarks.cases import expand
 from jobs.fleet.workers import DeviceInfo
 from kernels.published import DIRECTORY, PUBLISHED
+from kernels.published_records import PublishedRecord
 
 RESULTS = Path(__file__).resolve().parent / "results"
 
@@ -42,9 +44,10 @@ def text(document: Mapping[str, Any]) -> str:
 
 
 def _rows(records: Sequence[Mapping[str, Any]]) -> str:
-    """What is not known is left out, as where it is read."""
-    known = ({name: value for name, value in record.items() if value is not None} for record in records)
-    return "[\n" + ",\n".join(map(compact, known)) + "\n]"
+    """What is as where nothing is said is left out."""
+    defaults = {field.name: field.default for field in fields(PublishedRecord)}
+    said = ({name: value for name, value in record.items() if value != defaults[name]} for record in records)
+    return "[\n" + ",\n".join(map(compact, said)) + "\n]"
 
 
 def has_every_case(results: Results) -> bool:
