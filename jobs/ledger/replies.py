@@ -15,6 +15,8 @@ from jobs.matrices.packed import PackedMatrix
 from jobs.models import Job, JobEvent, NewJob
 from jobs.states import JobState
 
+REFUSALS = {b"reused": IdempotencyKeyReused, b"queue_full": QueueFull, b"quota_exceeded": QuotaExceeded}
+
 
 def row_and_job(reply: Sequence[Any]) -> tuple[JobRow, Job]:
     """A job out of a script's reply: outcome, hash, place in the queue (from 0, or -1)."""
@@ -48,14 +50,10 @@ def submitted(reply: Sequence[Any], job: NewJob, bounds: Bounds) -> tuple[Job, J
             return recorded, row.message()
         case b"bound":
             return job_of(reply), None
-        case b"reused":
-            raise IdempotencyKeyReused
-        case b"queue_full":
-            raise QueueFull
+        case b"reused" | b"queue_full" | b"quota_exceeded" as refusal:
+            raise REFUSALS[refusal]
         case b"full" | b"owner_full" as whose:
             raise no_room(whose, reply[1], reply[2], bounds, job.owner)
-        case b"quota_exceeded":
-            raise QuotaExceeded
         case _:
             refuse_operand(reply)
 
@@ -77,12 +75,8 @@ def redriven(reply: Sequence[Any]) -> tuple[Job, JobMessage | None]:
             return job, row.message()
         case b"bound":
             return job_of(reply), None
-        case b"reused":
-            raise IdempotencyKeyReused
-        case b"queue_full":
-            raise QueueFull
-        case b"quota_exceeded":
-            raise QuotaExceeded
+        case b"reused" | b"queue_full" | b"quota_exceeded" as refusal:
+            raise REFUSALS[refusal]
         case b"operand_missing" | b"operand_failed":
             refuse_operand(reply)
         case outcome:

@@ -1,5 +1,5 @@
-"""Slots that come up in a store's directory, mapped before they are asked for: while a matrix is still on its way into
-its slot, a worker can already map the slot, have its pages cleared and register it with its device.
+"""Slots that come up in a store's directory, mapped before they are asked for: as soon as a slot has all its memory, a
+worker can map it and register it with its device.
 """
 
 from __future__ import annotations

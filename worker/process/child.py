@@ -59,7 +59,7 @@ class Child:
         self._ledger = ledger
         self._store = store
         self._loans = DeviceLoans()
-        self._under_way: set[str] = set()  # jobs; changed in one step of the interpreter
+        self._under_way: set[tuple[str, int]] = set()  # jobs and attempts; changed in one step of the interpreter
         self._jobs_under_way = settings.jobs_under_way or runner.jobs_under_way
         self._threads, self._room = JobThreads(self._jobs_under_way), Room(runner.max_bytes_under_way)
         self._lease = LeaseKeeper(ledger, settings)
@@ -87,7 +87,10 @@ class Child:
         records their ends. A product that is stored is left to a thread: this returns once another job may begin. At
         once where the message is stale. `alone`: no other job may be under way beside it. Nor may one beside a job that
         was tried before: a job that ends the process takes no other along twice."""
-        if job_id in self._under_way:  # it was taken with another; the ledger would take this for the same claim
+        if (
+            job_id,
+            attempt,
+        ) in self._under_way:  # it was taken with another; the ledger would take this for the same claim
             return
         alone = alone or attempt > 1
         if alone:
@@ -102,7 +105,7 @@ class Child:
             self._threads.wait_for_one()
 
     def _begin(self, launch: Sequence[Claimed], *, alone: bool) -> None:
-        self._under_way |= {each.job.id for each in launch}
+        self._under_way |= {(each.job.id, each.attempt) for each in launch}
         if alone or self._jobs_under_way == 1 or _is_small(launch[0]):
             self._work(launch)
         else:
@@ -120,7 +123,7 @@ class Child:
         try:
             self._worked(claimed)
         finally:
-            self._under_way -= {each.job.id for each in claimed}
+            self._under_way -= {(each.job.id, each.attempt) for each in claimed}
 
     def _worked(self, claimed: Sequence[Claimed]) -> None:
         with self.heartbeat.busy(claimed[0].job.id):

@@ -72,8 +72,8 @@ class Room:
     def taken(self, size: int, wanted: Callable[[], None]) -> Iterator[None]:
         """Waits for `size` bytes, which are the job's as long as the context lasts. Raises what `wanted` does, which is
         called meanwhile."""
-        with self._line.request(wanted) as device_lock:
-            device_lock.acquire()
+        with self._line.request(wanted) as place:
+            place.acquire()
             with self._changed:
                 while not self._changed.wait_for(lambda: self._has(size), timeout=LOOK_EVERY_S):
                     wanted()

@@ -1,5 +1,5 @@
-"""Has slots mapped and registered with the device as soon as they come up in the store's directory: while a matrix is
-received, and not when its first product waits for it.
+"""Has slots mapped and registered with the device as soon as they come up in the store's directory, and not when the
+first product of a matrix waits for it.
 """
 
 from __future__ import annotations

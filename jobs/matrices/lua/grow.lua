@@ -5,13 +5,9 @@ local more, most, most_of_owner = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber
 if not live_claim(id, owner, now()) then
   return {'lost'}
 end
-local used, used_by_owner = unpack(redis.call('HMGET', bytes_kept, 'all', 'of:' .. owner))
-if (used or 0) + more > most then
-  return {'full', tonumber(used or 0)}
-elseif (used_by_owner or 0) + more > most_of_owner then
-  return {'owner_full', tonumber(used_by_owner or 0)}
+local refused = charge_within(owner, more, most, most_of_owner)
+if refused then
+  return {refused[1], refused[3]}
 end
 redis.call('HINCRBY', matrix_key(id), 'bytes', int(more))
-charge('all', more)
-charge('of:' .. owner, more)
 return {'ok'}
