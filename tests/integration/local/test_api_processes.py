@@ -154,13 +154,18 @@ def test_they_answer_on_a_unix_socket_too(stack: Stack) -> None:
         assert client.get("/livez", headers={"host": "elsewhere"}).status_code == 403
 
 
+def job_ids(client: httpx.Client) -> set[str]:
+    return {job["id"] for job in client.get("/v1/jobs").json()["jobs"]}
+
+
 def test_asked_to_stop_they_send_what_is_under_way_and_all_end(stack: Stack) -> None:
     assert stack.api is not None
     family = psutil.Process(stack.api.pid).children(recursive=True)
     random = {"random": {"shape": [700, 700], "seed": 1}}
     with ThreadPoolExecutor(4) as pool, http_client(stack.url) as client:
+        before = job_ids(client)
         asked = [pool.submit(client.post, "/v1/matmul", json={"a": random, "b": random}) for _ in range(4)]
-        eventually(lambda: client.get("/v1/jobs").json()["jobs"])
+        eventually(lambda: len(job_ids(client) - before) == len(asked))  # a connection not accepted yet would be reset
         stack.api.terminate()
         assert {each.result().status_code for each in asked} <= {200, 202}
     assert stack.api.wait(30) == 0
