@@ -28,7 +28,7 @@ worker: env-run ## one more worker, of the service at MATMUL_REDIS_URL: make wor
 	@exec $(BIN)/python -m worker --device $(DEVICE)
 
 test: env-dev ## every test that needs no GPU, on a real Valkey and real workers; ARGS go to pytest
-	$(BIN)/pytest --numprocesses 2 --ignore tests/gpu $(ARGS)
+	$(BIN)/pytest --numprocesses 3 --ignore tests/gpu $(ARGS)
 
 # With PYTHON=python3 that Python is used as it is: for a GPU machine that brings its own CuPy and no package index.
 test-gpu: $(if $(PYTHON),,env-dev) ## the tests that need an NVIDIA GPU; without one they fail
