@@ -129,7 +129,7 @@ UNCONDITIONAL = Conditions()
 
 
 async def _in_turn(pieces: Iterator[bytes | memoryview], at_hand_bytes: int) -> AsyncIterator[bytes | memoryview]:
-    """The first ones are small and read at once: a thread for each would take longer. The others may wait for a disk."""
+    """The first are small and read at once: a thread for each would take longer. Others may wait for a disk."""
     sent_bytes = 0
     while sent_bytes < at_hand_bytes and (piece := next(pieces, None)) is not None:
         sent_bytes += len(piece)
