@@ -1,7 +1,7 @@
 # One target per intention; `make help` lists them. What a target needs is set up first: `.venv` is made from the
 # hash-locked constraints/ when it is missing or out of date.
 .DEFAULT_GOAL := help
-.PHONY: help run worker test test-gpu sanitize stress prove test-images check fix docs kernel-resources recorded constraints audit sizes bench-service bench-peers bench-path bench-dashboard bench-kernels bench-library bench-accuracy bench-auto bench-presets images tune clean env-run env-dev
+.PHONY: help run worker test test-gpu sanitize stress prove malformed test-images check fix docs kernel-resources recorded constraints audit sizes bench-service bench-peers bench-path bench-dashboard bench-kernels bench-library bench-accuracy bench-auto bench-presets images tune clean env-run env-dev
 
 BIN := .venv/bin
 ARGS ?=
@@ -42,6 +42,9 @@ stress: $(if $(PYTHON),,env-dev) ## random products by every kernel, every eleme
 
 prove: $(if $(PYTHON),,env-dev) ## faults of every kind, and clean products, for the check of products: ARGS="--out benchmarks/results/prove_cpu.json"
 	$(or $(PYTHON),$(BIN)/python) -m tests.campaign $(ARGS)
+
+malformed: env-dev ## requests that are wrong in every way that is thought of: ARGS="--requests 1000000 --out benchmarks/results/malformed.json"
+	$(BIN)/python -m tests.malformed $(ARGS)
 
 test-images: env-dev ## build both container images and multiply with them (root, Debian)
 	PATH="$(CURDIR)/$(BIN):$$PATH" bash docker/test-images
