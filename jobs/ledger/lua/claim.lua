@@ -50,20 +50,18 @@ if job.batch == beside then
   max_jobs = max_beside
 end
 if job.batch and job.attempt == '1' and tonumber(max_jobs) > 1 then
-  local near = int(job.number + NEAR)
-  for _, other_id in ipairs(redis.call('ZRANGEBYSCORE', batch_key(job), '-inf', near, 'LIMIT', 0, max_jobs)) do
-    if other_id ~= id and #others < max_jobs - 1 then
-      others[#others + 1] = other_id
-    end
-  end
+  others = companions(job, max_jobs - 1, int(math.abs(job.number) + NEAR))
 end
 local ends = int(at + lease)
 at = int(at)
 local claimed = {start(job, at, ends, table.concat(others, ' '))}
 for _, other_id in ipairs(others) do
   local other = read(other_id)
-  redis.call('LREM', LISTS .. other.queue, -1, message_of(other))
+  if tonumber(other.number) > 0 then
+    redis.call('LREM', LISTS .. other.queue, -1, message_of(other))
+  end
   claimed[#claimed + 1] = start(other, at, ends, '')
 end
+send_following(at)
 carry_out()
 return claimed

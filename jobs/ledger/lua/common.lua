@@ -7,7 +7,8 @@
 --   job:<id>:matrices     hash    matrices in its record, packed (jobs/matrices/packed.py): operands a and b, '' once it
 --                                 succeeded, and product c
 --   packed                zset    ended jobs with matrices in their record, by the time when these go
---   queued:<queue>        zset    queued jobs by publication number: the order their messages were sent in
+--   queued:<queue>        zset    queued jobs by publication number: the order their messages were sent in; those that
+--                                 were not sent yet come last (common_fairness.lua)
 --   batch:<queue>:<key>   zset    those of them that may be computed in one launch, by the same number
 --   leases                zset    running jobs by the end of their lease
 --   jobs:all:<owner>, and jobs:<state>:<owner> for all states but running  zset  jobs in order of creation, for listings
@@ -186,16 +187,21 @@ local function read_running(id, attempt)
   return nil
 end
 
+-- In common_fairness.lua.
+local place_of
+local wait_in_backlog
+local leave_window
+local PLACED = {state = true, queue = true, owner = true, number = true}
+
 -- What Python makes a record of: the outcome of the script, the hash, and the place in the queue (-1: in none).
 local function reply(outcome, id)
-  local flat = redis.call('HGETALL', job_key(id))
-  local place = nil
+  local flat, job = redis.call('HGETALL', job_key(id)), {}
   for i = 1, #flat, 2 do
-    if flat[i] == 'queue' then
-      place = redis.call('ZRANK', queued_key(flat[i + 1]), id)
+    if PLACED[flat[i]] then
+      job[flat[i]] = flat[i + 1]
     end
   end
-  return {outcome, flat, place or -1}
+  return {outcome, flat, job.state == 'queued' and place_of(job.queue, job.owner, job.number, id) or -1}
 end
 
 local function per_owner(job, name)
@@ -277,6 +283,7 @@ local function move(job, old, state)
     if job.batch then
       write('ZREM', batch_key(job), id)
     end
+    leave_window(job)
   end
   if state ~= 'running' then
     write('ZADD', state_key(state, job.owner), job.seq, id)
@@ -306,24 +313,28 @@ local function message_of(job)
   )
 end
 
+local function next_number(queue)
+  local field = 'number:' .. queue
+  local number = int((known[field] or read_counts(field)[field]) + (deltas[field] or 0) + 1)
+  count(field, 1)
+  return number
+end
+
 -- Gives a queued job its next number and sends its message. Both are one step, so the broker's list is in the order of
 -- the numbers.
 local function send(job)
-  local field = 'number:' .. job.queue
-  local number = int((known[field] or read_counts(field)[field]) + (deltas[field] or 0) + 1)
-  job.number = number
-  count(field, 1)
-  write('ZADD', queued_key(job.queue), number, job.id)
+  job.number = next_number(job.queue)
+  write('ZADD', queued_key(job.queue), job.number, job.id)
   redis.call('LPUSH', LISTS .. job.queue, message_of(job))
-  if job.batch and job.attempt == '1' then -- what failed once is tried again alone
-    write('ZADD', batch_key(job), number, job.id)
-  end
-  return number
+  return job.number
 end
 
 -- `first` is the number of the earliest message of this attempt: see claim.lua.
 local function enqueue(job, at, more)
-  local number = send(job)
+  local number = wait_in_backlog(job) or send(job)
+  if job.batch and job.attempt == '1' then -- what failed once is tried again alone
+    write('ZADD', batch_key(job), int(math.abs(number)), job.id)
+  end
   enter(job, 'queued', more, 'attempt', job.attempt, 'runs', job.runs, 'number', number, 'first', number,
     'published', at, 'queued', at)
 end

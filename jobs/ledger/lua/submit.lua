@@ -81,4 +81,4 @@ if unmet ~= '' then
 end
 enqueue(job, at, '')
 carry_out()
-return {'recorded', seq, at, job.number, redis.call('ZCARD', queued_key(queue)) - 1}
+return {'recorded', seq, at, job.number, place_of(queue, owner, job.number, id)}

@@ -104,6 +104,7 @@ class MemoryLedger(MemoryKeys):
             if row.state.is_terminal:
                 raise WrongState(f"The job is {row.state}, so it cannot be cancelled.")
             self._table.finish(row, JobState.CANCELLED)
+            self._table.send_following([row])
             return self._table.job(row), "cancelled"
 
     def redrive(
@@ -176,7 +177,9 @@ class MemoryLedger(MemoryKeys):
             others = self._table.batch_of(row, max_jobs, max_beside)
             self._table.claims |= {each.id: (worker, ()) for each in others}
             self._table.claims[row.id] = worker, tuple(each.id for each in others)
-            return [self._start(each, microseconds(lease_s)) for each in (row, *others)]
+            claimed = [self._start(each, microseconds(lease_s)) for each in (row, *others)]
+            self._table.send_following([row, *others])
+            return claimed
 
     def _claimed_again(self, row: JobRow, worker: str) -> Sequence[Claimed]:
         claims = self._table.claims
@@ -253,6 +256,7 @@ class MemoryLedger(MemoryKeys):
             suspects = [
                 row
                 for row in self._table.waiting(queue)
+                if row.number > 0
                 if broker_is_empty
                 or row.number < number - MAY_SWAP
                 or (row.number < number and row.published_us < sent_us - grace_us)
@@ -263,10 +267,14 @@ class MemoryLedger(MemoryKeys):
     def republish(self, message: JobMessage) -> JobMessage | None:
         with self._lock:
             row = self._table.rows.get(message.job_id)
-            if row is None or row.state is not JobState.QUEUED or row.waits or row.message() != message:
+            if row is None or row.state is not JobState.QUEUED or row.number <= 0 or row.message() != message:
                 return None
             row.number, row.published_us = self._table.next_number(row.queue), self._clock()
             return row.message()
+
+    def refill(self, workers: Mapping[str, int]) -> int:
+        with self._lock:
+            return self._table.refill(workers)
 
     def expired_leases(self, *, limit: int = 100) -> Sequence[tuple[str, int]]:
         with self._lock:

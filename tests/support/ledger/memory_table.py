@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +15,7 @@ from jobs.matrices.index import Bounds, no_room
 from jobs.models import Job, JobError, JobEvent, NewJob, Outcome, label_of
 from jobs.redis.clock import microseconds
 from jobs.states import JobState
+from tests.support.ledger.memory_backlogs import Backlogs
 from tests.support.ledger.memory_chains import Chains, RecordMatrices, Source
 
 BATCH_NEAR = 1024  # as in lua/claim.lua
@@ -44,10 +44,9 @@ class EventLog:
 
 
 @dataclass
-class JobTable(Chains):
+class JobTable(Chains, Backlogs):
     """All jobs. `clock` gives microseconds since the epoch."""
 
-    clock: Callable[[], int]
     leases: dict[str, int] = field(default_factory=dict)  # job id → end of its lease, µs
     claims: dict[str, tuple[str, tuple[str, ...]]] = field(default_factory=dict)  # worker, others
     dead: dict[str, int] = field(default_factory=dict)  # job id → when it was given up, µs
@@ -76,7 +75,7 @@ class JobTable(Chains):
     def waiting(self, queue: str) -> list[JobRow]:
         """Queued jobs in the order of their messages."""
         rows = (row for row in self.rows.values() if row.state is JobState.QUEUED and row.queue == queue)
-        return sorted((row for row in rows if not row.waits), key=lambda row: row.number)
+        return sorted((row for row in rows if row.number), key=lambda row: (row.number < 0, abs(row.number)))
 
     def depth(self, queue: str) -> QueueDepth:
         waiting = self.waiting(queue)
@@ -86,14 +85,17 @@ class JobTable(Chains):
         """Others that may be computed in one launch with it, or beside it, oldest first."""
         if row.batch is None or row.attempt > 1:
             return []
-        near = [other for other in self.waiting(row.queue) if other.number <= row.number + BATCH_NEAR]
-        others = [other for other in near if (other.batch, other.attempt) == (row.batch, 1) and other is not row]
-        return others[: (max_beside if row.batch == BESIDE else max_jobs) - 1]
+        most = (max_beside if row.batch == BESIDE else max_jobs) - 1
+        own = self.backlog(row.queue, row.owner)[:most]
+        near = [o for o in self.waiting(row.queue) if self.places[o.id] <= abs(row.number) + BATCH_NEAR]
+        oldest = sorted(near, key=lambda other: self.places[other.id])
+        fit = [o for o in (*own, *oldest) if (o.batch, o.attempt) == (row.batch, 1) and o is not row]
+        return list({other.id: other for other in fit}.values())[:most]
 
     def job(self, row: JobRow) -> Job:
         row.held = self.matrices[row.id].charged
         is_in_queue = row.state is JobState.QUEUED and not row.waits
-        return row.job(self.waiting(row.queue).index(row) + 1 if is_in_queue else None)
+        return row.job(self.place(row) if is_in_queue else None)
 
     def events(self, job_id: str) -> list[JobEvent]:
         row = self.rows.get(job_id)
@@ -188,7 +190,8 @@ class JobTable(Chains):
         return len(due)
 
     def enqueue(self, row: JobRow, **more: Any) -> None:
-        self.enter_queue(row, self.next_number(row.queue), **more)
+        row.number = 0
+        self.enter_queue(row, self.number_of(row), **more)
 
     def enter_queue(self, row: JobRow, number: int, **more: Any) -> None:
         """With the number of its message, 0 before that is sent."""
@@ -235,7 +238,7 @@ class JobTable(Chains):
     def forget(self, row: JobRow) -> Job:
         last = self.job(row)
         self.bindings = {key: bound for key, bound in self.bindings.items() if bound.job_id != row.id}
-        for table in (self.rows, self.logs, self.dead, self.findings, self.matrices):
+        for table in (self.rows, self.logs, self.dead, self.findings, self.matrices, self.places):
             table.pop(row.id, None)
         return last
 
