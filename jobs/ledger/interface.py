@@ -45,6 +45,7 @@ class Claimed:
     attempt: int
     a: PackedMatrix | None = None  # operands that travel in the record
     b: PackedMatrix | None = None
+    c: PackedMatrix | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,9 @@ from pydantic import Field
 
 from jobs.base import Strict
 from jobs.errors import MatrixNotFound, WrongState
+from jobs.kernel_choice import KernelChoice
 from jobs.ledger.interface import JobFilter
-from jobs.models import Job, JobKind, JobRecord, KernelChoice, product_id
+from jobs.models import Job, JobKind, JobRecord, product_id
 from jobs.states import JobState
 from service.context import Context, context_of, owner_of
 from service.http.conditions import none_match

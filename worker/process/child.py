@@ -185,7 +185,7 @@ class Child:
         request = claimed.job.record.request
         assert isinstance(request, MatmulRequest), "benchmarks go another way"
         check_ownership = partial(hold.check, claimed)
-        with self._room.taken(request.problem.operand_bytes + request.problem.product_bytes, check_ownership):
+        with self._room.taken(request.matrix_bytes, check_ownership):
             return multiply(
                 claimed,
                 self._store,

@@ -6,10 +6,15 @@
 local id, attempt, worker, lease, max_jobs, max_beside, beside = unpack(ARGV, 2, 8)
 local NEAR = 1024 -- numbers, so that a message is not looked for far from the list's end
 
--- What was read, its start now, the operands, and how far it is if it runs already.
+-- What was read, its start now, the operands, the attempt that made c where another job did, and how far it is if it runs already.
 local function claimed_one(job, started, progress)
-  local operands = job.in_record ~= '' and redis.call('HMGET', matrices_key(job.id), 'a', 'b') or {false, false}
-  return {job.values, job.version, started, operands, progress}
+  local operands = {false, false}
+  if string.find(job.in_record, 'c', 1, true) then
+    operands = redis.call('HMGET', matrices_key(job.id), 'a', 'b', FIELD.c)
+  elseif job.in_record ~= '' then
+    operands = redis.call('HMGET', matrices_key(job.id), 'a', 'b')
+  end
+  return {job.values, job.version, started, operands, c_attempt(job), progress}
 end
 
 local function start(job, at, ends, others)

@@ -4,8 +4,8 @@
 --   job:<id>              hash    the job: control fields, and JSON for its request, progress, outcome and error
 --   job:<id>:events       stream  its changes, where they are more than its record tells; goes EVENTS_TTL_S after its end
 --   job:<id>:findings     hash    what a benchmark has measured so far; survives attempts, goes with the job
---   job:<id>:matrices     hash    matrices in its record, packed (jobs/matrices/packed.py): operands a and b, '' once it
---                                 succeeded, and product c
+--   job:<id>:matrices     hash    matrices in its record, packed (jobs/matrices/packed.py): operands a, b and addend (c),
+--                                 '' once it succeeded, and product c
 --   packed                zset    ended jobs with matrices in their record, by the time when these go
 --   queued:<queue>        zset    queued jobs by publication number: the order their messages were sent in; those that
 --                                 were not sent yet come last (common_fairness.lua)
@@ -31,6 +31,8 @@ local EVENTS_KEPT, EVENTS_TTL_S = 1000, 3600
 local HARD_LIMIT_MARGIN_S = 10 -- as in jobs/ledger/interface.py
 local ENDED = {succeeded = true, failed = true, cancelled = true}
 local COUNTED = {queued = 'waiting', failed = 'failed', cancelled = 'cancelled'}
+
+local FIELD = {a = 'a', b = 'b', c = 'addend'} -- of operands, in the hash of matrices
 
 local leases, counts = prefix .. 'leases', prefix .. 'counts'
 
@@ -167,6 +169,11 @@ local function read(id)
     ttl = v[15], in_record = v[16], product_bytes = v[17], batch = v[18], reply_to = v[19],
     a_attempt = v[23], b_attempt = v[24], waits = v[25] == '1', has_waited = v[25] == '0', dependents = v[26],
   }
+end
+
+-- The attempt that made operand c; read only of a job whose c is the product of another, which few are.
+local function c_attempt(job)
+  return string.find(job.in_record, 'C', 1, true) and redis.call('HGET', job_key(job.id), 'c_attempt') or false
 end
 
 -- The job if it is this owner's ('' is anyone's), else nil.
@@ -361,7 +368,7 @@ end
 local function answer(job, finished, end_of)
   local head = table.concat(
     {job.id, job.state, job.attempt, job.version, job.queued, job.started or '', finished, job.a_attempt or '',
-      job.b_attempt or ''}, ' '
+      job.b_attempt or '', c_attempt(job) or nil}, ' '
   )
   local outcome, error, product = end_of.outcome or '', end_of.error or '', end_of.product or ''
   publish('answers:' .. job.reply_to,

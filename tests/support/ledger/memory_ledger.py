@@ -196,8 +196,8 @@ class MemoryLedger(MemoryKeys):
 
     def _claimed(self, row: JobRow) -> Claimed:
         held = self._table.matrices[row.id]
-        a, b = (None if packed is None else PackedMatrix(packed) for packed in (held.a, held.b))
-        return Claimed(self._table.job(row), row.attempt, a, b)
+        packed = (None if matrix is None else PackedMatrix(matrix) for matrix in (held.a, held.b, held.c))
+        return Claimed(self._table.job(row), row.attempt, *packed)
 
     def renew(self, job_id: str, attempt: int, *, lease_s: float) -> bool:
         with self._lock:

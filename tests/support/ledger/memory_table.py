@@ -12,7 +12,7 @@ from jobs.ledger.codec import EVENTS_KEPT, EVENTS_TTL_S, NO_PROGRESS, JobRow
 from jobs.ledger.interface import JobFilter, QueueDepth, Requeued
 from jobs.ledger.submission import BESIDE
 from jobs.matrices.index import Bounds, no_room
-from jobs.models import Job, JobError, JobEvent, NewJob, Outcome, label_of
+from jobs.models import OPERANDS, Job, JobError, JobEvent, NewJob, Outcome, label_of
 from jobs.redis.clock import microseconds
 from jobs.states import JobState
 from tests.support.ledger.memory_backlogs import Backlogs
@@ -112,7 +112,8 @@ class JobTable(Chains, Backlogs):
         """Raises StoreFull where the matrices in its record find no room, OperandMissing, OperandFailed."""
         sources = self.read_sources(sources_of(job.request), job.owner)
         held = job.matrices
-        charged = len(held.a or b"") + len(held.b or b"") + held.product_bytes + sum(each.room for each in sources)
+        charged = sum(len(getattr(held, name) or b"") for name in OPERANDS) + held.product_bytes
+        charged += sum(each.room for each in sources)
         self._check_room(job.owner, charged, bounds)
         now = self.clock()
         self.last_seq += 1
@@ -134,10 +135,10 @@ class JobTable(Chains, Backlogs):
             published_us=now,
             queued_us=now,
             batch=job.batch or None,
-            in_record="".join(sorted({n for n in "ab" if getattr(held, n)} | {s.name for s in sources if s.room})),
+            in_record="".join(sorted({n for n in OPERANDS if getattr(held, n)} | {s.name for s in sources if s.room})),
             product_bytes=job.matrices.product_bytes,
         )
-        self.matrices[job.id] = RecordMatrices(microseconds(held.ttl_s), held.a, held.b, charged=charged)
+        self.matrices[job.id] = RecordMatrices(microseconds(held.ttl_s), held.a, held.b, held.c, charged=charged)
         self.rows[job.id] = row
         self._queue(row, sources)
         return row

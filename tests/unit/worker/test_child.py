@@ -23,7 +23,7 @@ from worker.cpu import room
 from worker.cpu.runner import CpuRunner
 from worker.device.cancellable_lock import go_on
 from worker.device.retry import retry_until
-from worker.device.runner import HostOperand, Product
+from worker.device.runner import Epilogue, HostOperand, Product
 from worker.process.main import main, prepare_environment
 from worker.process.readiness import NotReady, prove
 from worker.product import multiply
@@ -50,9 +50,10 @@ class WrongInOneElement(CpuRunner):
         b: HostOperand,
         place: Place | None = None,
         *,
+        epilogue: Epilogue | None = None,
         wanted: Callable[[], None] = go_on,
     ) -> Iterator[Product]:
-        with super().compute(problem, choice, a, b, place, wanted=wanted) as product:
+        with super().compute(problem, choice, a, b, place, epilogue=epilogue, wanted=wanted) as product:
             if problem.dtype == "int8" and problem.m > 100:
                 product._c[-1, -1] += 1  # type: ignore[attr-defined]  # it is in this process's memory
             yield product
