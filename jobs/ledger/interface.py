@@ -6,12 +6,13 @@ worker that was given up on cannot write. The Celery message is only a hint to l
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from jobs.ledger.chains import Taken
+from jobs.ledger.giving_back import GivesBack
 from jobs.ledger.limits import NO_LIMITS, Limits
 from jobs.matrices.packed import PackedMatrix
 from jobs.models import ANONYMOUS, BenchmarkOutcome, Job, JobError, JobEvent, NewJob, Outcome, Progress
@@ -105,7 +106,7 @@ class IdempotencyKey:
 CancelOutcome = Literal["cancelled", "already_cancelled"]
 
 
-class Ledger(ABC):
+class Ledger(GivesBack):
     """Raises StoreUnavailable where the store does not answer, StoreFull where it has no memory left."""
 
     # ---- the service's side ----
