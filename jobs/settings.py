@@ -92,6 +92,12 @@ class Settings(BaseSettings):
     sweeper: bool = Field(True, description="Whether this API process takes part in sweeping.")
     job_timeout_s: float = Field(600.0, gt=0, description="Time limit of one attempt of a job.")
     benchmark_timeout_s: float = Field(14_400.0, gt=0, description="Time limit of one attempt of a benchmark.")
+    room_timeout_s: float = Field(
+        60.0,
+        gt=0,
+        description="How long a job goes on looking for room for its product, in a store or Redis that is full, before "
+        "it fails.",
+    )
     max_benchmark_cases: int = Field(5000, ge=1, description="Most cases of one benchmark, times rounds.")
     max_benchmark_flops: float = Field(
         1e18, gt=0, description="Most operations of one benchmark, at the least number of samples."

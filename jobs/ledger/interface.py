@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from jobs.ledger.chains import Taken
 from jobs.ledger.fairness import FairQueues
+from jobs.ledger.giving_back import GivesBack
 from jobs.ledger.limits import NO_LIMITS, Limits
 from jobs.matrices.packed import PackedMatrix
 from jobs.models import ANONYMOUS, BenchmarkOutcome, Job, JobError, JobEvent, NewJob, Outcome, Progress
@@ -70,8 +71,7 @@ class Requeued:
 
 @dataclass(frozen=True, slots=True)
 class JobFilter:
-    """Which of an owner's jobs a listing shows; None means any. `q` matches part of the id, kernel, error type or
-    device."""
+    """Which of an owner's jobs a listing shows. `q` matches part of the id, kernel, error type or device."""
 
     owner: str = ANONYMOUS
     state: JobState | None = None
@@ -107,7 +107,7 @@ class IdempotencyKey:
 CancelOutcome = Literal["cancelled", "already_cancelled"]
 
 
-class Ledger(FairQueues):
+class Ledger(FairQueues, GivesBack):
     """Raises StoreUnavailable where the store does not answer, StoreFull where it has no memory left."""
 
     # ---- the service's side ----
@@ -168,8 +168,7 @@ class Ledger(FairQueues):
         """Queues a failed or cancelled job again, with a fresh count of attempts, and sends its message as `submit`.
         Where `key` was used for this before, the job stays as it is, and there is no message.
 
-        Raises JobNotFound, WrongState, QueueFull, QuotaExceeded, IdempotencyKeyReused, OperandFailed,
-        OperandMissing."""
+        Raises JobNotFound, WrongState, QueueFull, QuotaExceeded, IdempotencyKeyReused, OperandFailed, OperandMissing."""
 
     @abstractmethod
     def delete(self, job_id: str, *, owner: str | None = None) -> Job:

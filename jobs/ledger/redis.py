@@ -14,13 +14,7 @@ from typing import Any
 
 import redis
 
-from jobs.errors import (
-    IdempotencyKeyInUse,
-    IdempotencyKeyReused,
-    JobNotFound,
-    TimeLimitExceeded,
-    WorkerLost,
-)
+from jobs.errors import IdempotencyKeyInUse, IdempotencyKeyReused, JobNotFound, TimeLimitExceeded, WorkerLost
 from jobs.ledger.chains import Taken, unmet_error
 from jobs.ledger.codec import (
     LOST_LIMIT,
@@ -32,6 +26,7 @@ from jobs.ledger.codec import (
     row_from_hash,
 )
 from jobs.ledger.fairness import RedisFairQueues
+from jobs.ledger.giving_back import state_after
 from jobs.ledger.interface import (
     HARD_LIMIT_MARGIN_S,
     MAY_SWAP,
@@ -251,6 +246,10 @@ class RedisLedger(RedisFairQueues, Ledger):
     def fail(self, job_id: str, attempt: int, error: JobError, *, max_attempts: int = 1) -> Requeued | None:
         about = error.model_dump_json(), error.type, max_attempts
         return self._taken(self._run_on("fail", job_id, attempt, *about, *self._messages))
+
+    def give_back(self, job_id: str, attempt: int, error: JobError, *, patience_s: float) -> JobState | None:
+        about = error.model_dump_json(), error.type, microseconds(patience_s)
+        return state_after(self._run_on("give_back", job_id, attempt, *about, *self._messages))
 
     # ---- the sweeper's side ----
     def lost_messages(self, queue: str, *, broker_is_empty: bool, grace_s: float) -> Sequence[JobMessage]:

@@ -6,11 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from jobs.errors import (
-    TimeLimitExceeded,
-    WorkerLost,
-    WrongState,
-)
+from jobs.errors import TimeLimitExceeded, WorkerLost, WrongState
 from jobs.ledger.chains import Taken
 from jobs.ledger.codec import LOST_LIMIT, SCAN_LIMIT, JobRow, cursor_after, cursor_seq, event_place, job_error
 from jobs.ledger.interface import (
@@ -247,6 +243,10 @@ class MemoryLedger(MemoryKeys):
             if (row := self._table.running(job_id, attempt)) is None:
                 return None
             return self._table.retry_or_fail(row, error, max_attempts, dead=max_attempts > 1)
+
+    def give_back(self, job_id: str, attempt: int, error: JobError, *, patience_s: float) -> JobState | None:
+        with self._lock:
+            return self._table.give_back(job_id, attempt, error, microseconds(patience_s))
 
     # ---- the sweeper's side ----
     def lost_messages(self, queue: str, *, broker_is_empty: bool, grace_s: float) -> Sequence[JobMessage]:

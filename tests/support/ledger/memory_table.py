@@ -51,6 +51,7 @@ class JobTable(Chains, Backlogs):
     claims: dict[str, tuple[str, tuple[str, ...]]] = field(default_factory=dict)  # worker, others
     dead: dict[str, int] = field(default_factory=dict)  # job id → when it was given up, µs
     logs: defaultdict[str, EventLog] = field(default_factory=lambda: defaultdict(EventLog))
+    no_room_since: dict[str, int] = field(default_factory=dict)  # job id → when it was first given back, µs
     numbers: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))  # queue → last message
     started: defaultdict[str, tuple[int, int]] = field(  # queue → the highest number of a job started, and when sent
         default_factory=lambda: defaultdict(lambda: (0, 0))
@@ -151,6 +152,7 @@ class JobTable(Chains, Backlogs):
                 raise OperandMissing(field=each.name)
         self.dead.pop(row.id, None)
         row.finished_us, row.error = None, None
+        self.no_room_since.pop(row.id, None)
         row.attempt, row.runs = row.attempt + 1, 0
         self._queue(row, sources)
 
@@ -235,6 +237,14 @@ class JobTable(Chains, Backlogs):
         if dead:
             self.dead[row.id] = self.clock()
         return Requeued(row.id, row.state, None)
+
+    def give_back(self, job_id: str, attempt: int, error: JobError, patience_us: int) -> JobState | None:
+        if (row := self.running(job_id, attempt)) is None:
+            return None
+        since_us = self.no_room_since.setdefault(row.id, self.clock())
+        waits_on = self.clock() - since_us < max(1, patience_us)
+        row.runs -= waits_on
+        return self.retry_or_fail(row, error, row.runs + 1 if waits_on else 0, dead=False).state
 
     def forget(self, row: JobRow) -> Job:
         last = self.job(row)
