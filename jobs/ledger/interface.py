@@ -168,7 +168,7 @@ class Ledger(FairQueues, GivesBack):
         """Queues a failed or cancelled job again, with a fresh count of attempts, and sends its message as `submit`.
         Where `key` was used for this before, the job stays as it is, and there is no message.
 
-        Raises JobNotFound, WrongState, QueueFull, QuotaExceeded, IdempotencyKeyReused, OperandFailed, OperandMissing."""
+        Raises JobNotFound, WrongState, QueueFull, QuotaExceeded, IdempotencyKeyReused, OperandFailed or -Missing."""
 
     @abstractmethod
     def delete(self, job_id: str, *, owner: str | None = None) -> Job:

@@ -5,9 +5,7 @@ Operands are small integers drawn for each job, so a wrong, stale or swapped pro
 
 from __future__ import annotations
 
-import os
 import random
-import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -15,12 +13,11 @@ from pathlib import Path
 
 import httpx
 import numpy as np
-import psutil
 import pytest
 from safetensors.numpy import load, save
 
 from tests.support.workers.workers import until
-from tools.stack import Stack
+from tools.stack import Stack, kill_child
 
 pytestmark = pytest.mark.chaos
 
@@ -50,14 +47,6 @@ class Run:
                 self.wrong.append(job)
             if len(self.batches) % KILL_EVERY_JOBS == 0:
                 self.kills += kill_child(self.stack.workers[0].pid)
-
-
-def kill_child(worker: int) -> bool:
-    for child in psutil.Process(worker).children():
-        if "spawn_main" in " ".join(child.cmdline()):
-            os.kill(child.pid, signal.SIGKILL)
-            return True
-    return False  # the one before is not replaced yet
 
 
 def caller(run: Run, number: int) -> None:

@@ -6,7 +6,6 @@ A positive control comes first: with the sweeper off the same faults must lose j
 
 from __future__ import annotations
 
-import contextlib
 import http.client
 import json
 import os
@@ -26,7 +25,7 @@ import pytest
 from jobs.queue import make_ledger
 from jobs.settings import Settings
 from tools.played.api import http_client
-from tools.stack import Stack
+from tools.stack import Stack, kill_child
 
 pytestmark = pytest.mark.chaos
 
@@ -108,15 +107,6 @@ def fault(run: Run, kind: str, rng: random.Random) -> None:
         os.kill(run.stack.redis.pid, signal.SIGSTOP)
         time.sleep(rng.uniform(0.5, 2.0))
         os.kill(run.stack.redis.pid, signal.SIGCONT)
-
-
-def kill_child(worker_pid: int) -> None:
-    """SIGKILL to the process that computes, as the kernel's out-of-memory killer would; its parent stays."""
-    with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it is being replaced just now
-        for task in Path(f"/proc/{worker_pid}/task").glob("*/children"):
-            for pid in task.read_text().split():
-                if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes():  # not the keeper of its semaphores
-                    os.kill(int(pid), signal.SIGKILL)
 
 
 def torment(run: Run, seed: int, at_least: frozenset[str]) -> None:

@@ -1,7 +1,7 @@
 """The process that computes: its device, its links to the ledger and the store, and the way of jobs through it,
 products and benchmarks.
 
-Celery spawns it, and spawns another when it ends. CUDA lives here alone, never in the parent.
+Celery forks it off its parent, and another when it ends. CUDA lives here alone, never in the parent.
 """
 
 from __future__ import annotations

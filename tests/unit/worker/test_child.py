@@ -150,7 +150,7 @@ def test_an_unknown_device_is_refused_in_words(device: str, capsys: pytest.Captu
 
 def test_nothing_lowers_or_forbids_tf32_behind_a_kernel_s_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """Set to 0 the variable would take TF32 from `cublas_tf32`; set to 1 it would lower `cublas`."""
-    for name in ("MATMUL_DEVICE", "OPENBLAS_THREAD_TIMEOUT", "CUDA_DEVICE_ORDER", "CUDA_VISIBLE_DEVICES"):
+    for name in ("MATMUL_DEVICE", "CUDA_DEVICE_ORDER", "CUDA_VISIBLE_DEVICES"):
         monkeypatch.setenv(name, "")
     monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "0")
     prepare_environment("gpu:1")
