@@ -157,7 +157,10 @@ class Settings(BaseSettings):
     max_matrix_bytes: int = Field(4 * GIB, ge=1, description="Largest single matrix, operand or product.")
     matrix_ttl_s: int = Field(DAY_S, ge=1, description="How long an uploaded matrix is kept after its last use.")
     product_ttl_s: int = Field(
-        DAY_S, ge=1, description="How long a product is kept; inline operands go when the job ends."
+        DAY_S,
+        ge=1,
+        description="How long a product is kept, and the operands of a job that failed or was cancelled, for a "
+        "retry. Inline operands go when their job succeeds.",
     )
 
     # --- workers ---

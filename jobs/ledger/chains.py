@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import IntEnum
+from enum import IntFlag
 
 from jobs.benchmarks.spec import BenchmarkSpec
 from jobs.errors import OperandFailed
@@ -14,12 +14,13 @@ from jobs.states import JobState
 ENDS = {JobState.FAILED: "failed", JobState.CANCELLED: "was cancelled"}
 
 
-class Taken(IntEnum):
+class Taken(IntFlag):
     """What became of a success: false where the attempt no longer owns the job."""
 
     NO = 0
     YES = 1
-    AWAITED = 2  # and other jobs waited for its product
+    AWAITED = 2  # the same, and other jobs waited for its product
+    SHARED = 4  # beside one of these: others need operands that were stored for it, which stay
 
 
 def operand_failed(job_id: str, end: str, *, field: str | None = None) -> OperandFailed:

@@ -239,7 +239,7 @@ class RedisLedger(RedisFairQueues, Ledger):
                 raise JobNotFound
             outcome = each.outcome
             kernel = outcome.kernel if isinstance(outcome, Outcome) else ""
-            about = (outcome.model_dump_json(), kernel, outcome.device, each.product or b"", " ".join(each.stored))
+            about = (outcome.model_dump_json(), kernel, outcome.device, each.product or b"")
             flat += [each.job_id, each.attempt, *about]
         return [Taken(taken) for taken in self._run("succeed", *flat)]
 

@@ -8,7 +8,7 @@ from jobs.formats.elements import matrix_bytes
 from jobs.ledger.chains import sources_of, unmet_error
 from jobs.ledger.limits import Limits
 from jobs.matrices.index import Bounds
-from jobs.models import OPERANDS, NewJob
+from jobs.models import OPERANDS, MatmulRequest, NewJob
 from jobs.redis.clock import microseconds
 
 BESIDE = "beside"  # a `NewJob.batch`: of products that a worker may have under way at the same time
@@ -37,10 +37,22 @@ def submission(
 
 
 def _stored(job: NewJob) -> list[str | int]:
-    """The operands that are stored for the job: their bytes together, for how long, and what each is."""
+    """Of the operands that are stored for the job: bytes together, for how long, all that it needs, what each is."""
     operands = job.matrices.stored
     sizes = [matrix_bytes(operand.dtype, operand.shape) for operand in operands]
-    stored: list[str | int] = [sum(sizes), microseconds(job.matrices.ttl_s)]
+    stored: list[str | int] = [sum(sizes), microseconds(job.matrices.ttl_s), needs_of(job)]
     for operand, size in zip(operands, sizes, strict=True):
         stored += [operand.id, operand.dtype, "x".join(map(str, operand.shape)), size]
     return stored
+
+
+def needs_of(job: NewJob) -> str:
+    """The stored matrices that are its operands, as lua/common_needs.lua has them."""
+    if not isinstance(job.request, MatmulRequest):
+        return ""
+    operands = ((name, getattr(job.request, name), getattr(job.matrices, name)) for name in OPERANDS)
+    return " ".join(
+        f"{name}{'+' if ref.source == 'inline' else '='}{ref.matrix}"
+        for name, ref, packed in operands
+        if ref is not None and ref.matrix is not None and packed is None
+    )

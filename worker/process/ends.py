@@ -67,9 +67,10 @@ class JobEnds:
         another attempt's by now, the product. A product that others wait for is kept on the device."""
         if success.product is None:
             product = product_id(claimed.job.id, claimed.attempt)
-            self._runner.product_ended(product, awaited=taken is Taken.AWAITED)
+            self._runner.product_ended(product, awaited=Taken.AWAITED in taken)
         if taken:
-            self._drop_inline_operands(claimed)
+            if Taken.SHARED not in taken:  # else the sweep removes them, once no other job needs them
+                self._drop_inline_operands(claimed)
         elif claimed.job.record.kind == "matmul" and success.product is None:
             self._delete(product_id(claimed.job.id, claimed.attempt), claimed.job.owner)
 
@@ -123,6 +124,5 @@ def _inline(claimed: Claimed) -> Sequence[StoredOperand]:
 
 def _success(claimed: Claimed, end: Multiplied | BenchmarkOutcome) -> Success:
     if isinstance(end, Multiplied):
-        stored = [operand.id for operand in _inline(claimed)]
-        return Success(claimed.job.id, claimed.attempt, end.outcome, end.packed, stored)
+        return Success(claimed.job.id, claimed.attempt, end.outcome, end.packed)
     return Success(claimed.job.id, claimed.attempt, end)

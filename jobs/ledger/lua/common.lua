@@ -376,6 +376,7 @@ local function answer(job, finished, end_of)
 end
 
 local settle_dependents, stop_waiting -- in common_chains.lua
+local release_operands -- in common_needs.lua
 
 -- `end_of` has the `outcome` or the `error`, and what of the `product` is in the record. Further arguments are names and
 -- values to write.
@@ -384,6 +385,7 @@ local function finish(job, state, at, more, end_of, ...)
   if job.waits then
     stop_waiting(job)
   end
+  end_of.operands_kept = release_operands(job, at, state == 'succeeded')
   if tonumber(job.held or 0) > 0 then
     write('ZADD', prefix .. 'packed', int(at + job.ttl), job.id)
   end
