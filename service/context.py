@@ -30,7 +30,6 @@ from service.changes import ChangeHub
 from service.live_workers import LiveWorkers
 from service.metrics import HttpMetrics
 from service.process.body_memory import BodyMemory
-from service.process.confirmations import Confirmations
 from service.process.render_cache import Renders
 from service.process.share import Share
 from service.sessions import Sessions
@@ -78,7 +77,6 @@ class Context:
     client: redis.Redis
     ledger: RedisLedger
     line: ScriptLine  # to the ledger, for small requests that need no worker thread
-    confirmations: Confirmations
     sync_policy: SyncPolicy
     store: MatrixStore
     registry: WorkerRegistry
@@ -110,7 +108,7 @@ class Context:
         if self.sync_policy.is_due:
             await self.call(self.sync_policy.check)
         with self.breaker.watching():
-            await self.confirmations.written()
+            await self.line.written()
 
     async def call_anyway(self, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """As `call`, also while the breaker is open."""
@@ -128,13 +126,11 @@ def make_context(settings: Settings, metrics: HttpMetrics, share: Share) -> Cont
     client = connect(settings)
     registry = WorkerRegistry(client, prefix=settings.key_prefix)
     ledger = make_ledger(settings, client)
-    line = ScriptLine(settings, ledger.scripts)
     return Context(
         settings=settings,
         client=client,
         ledger=ledger,
-        line=line,
-        confirmations=Confirmations(line),
+        line=ScriptLine(settings, ledger.scripts),
         sync_policy=SyncPolicy(client, settings.durability),
         store=make_matrix_store(settings, client),
         registry=registry,
