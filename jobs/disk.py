@@ -40,6 +40,15 @@ def write_all(fd: int, data: bytes | bytearray | memoryview, make_room: Callable
                 raise
 
 
+def sync(path: Path) -> None:
+    """Returns once a file's contents, or a directory's names, would outlive a power cut. Raises OSError."""
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
 def tmpfs_bytes(directory: Path) -> int:
     """The size of the tmpfs that the directory is on; 0 where it is on none, or on one without a limit."""
     inside = directory.resolve()

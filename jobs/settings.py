@@ -14,6 +14,7 @@ KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 HOUR_S, DAY_S = 3600, 86_400
 FileMode = Annotated[int, BeforeValidator(lambda value: int(value, 8) if isinstance(value, str) else value)]
 AutoMeasures = Literal["idle", "asked", "off"]
+Durability = Literal["process", "disk"]
 
 
 class Settings(BaseSettings):
@@ -90,6 +91,11 @@ class Settings(BaseSettings):
         None, description="File that holds the Redis URL instead: its password then is in no environment."
     )
     redis_timeout_s: float = Field(0.8, gt=0, description="How long the API waits for Redis before it answers 503.")
+    durability: Durability = Field(
+        "process",
+        description="What outlives what: after a 202, `process` keeps a job over the death of any process, `disk` over "
+        "a power cut too, which needs a Redis with `appendfsync always`.",
+    )
     key_prefix: str = Field("matmul:", description="Prefix of every Redis key.")
 
     # --- a job's life ---

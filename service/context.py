@@ -24,6 +24,7 @@ from jobs.models import JobEvent
 from jobs.queue import make_ledger
 from jobs.redis.client import connect
 from jobs.redis.line import ScriptLine
+from jobs.redis.persistence import SyncPolicy
 from jobs.settings import Settings
 from service.attempts import FailedAttempts
 from service.audit import Audit
@@ -51,6 +52,7 @@ class Breaker:
 
     def __init__(self) -> None:
         self._closed_again_at = 0.0
+        self._reason: str | None = None
 
     def run(self, work: Callable[[], R]) -> R:
         """Raises StoreUnavailable at once for a moment after `work` of anyone raised it."""
@@ -61,12 +63,12 @@ class Breaker:
     def watching(self) -> Iterator[None]:
         """The same for what is done in the context."""
         if time.monotonic() < self._closed_again_at:
-            raise StoreUnavailable
+            raise StoreUnavailable(self._reason)
         try:
             yield
         except StoreUnavailable as error:
             if error.resource == "redis":
-                self._closed_again_at = time.monotonic() + BREAK_S
+                self._closed_again_at, self._reason = time.monotonic() + BREAK_S, error.detail
             raise
 
 
@@ -78,6 +80,7 @@ class Context:
     client: redis.Redis
     ledger: RedisLedger
     line: ScriptLine  # to the ledger, for small requests that need no worker thread
+    sync_policy: SyncPolicy
     store: MatrixStore
     registry: WorkerRegistry
     hub: ChangeHub
@@ -106,6 +109,13 @@ class Context:
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
 
+    async def check_written(self) -> None:
+        """Before a reply says that something is recorded. Raises StoreUnavailable where it may not outlive a crash."""
+        if self.sync_policy.is_due:
+            await self.call(self.sync_policy.check)
+        with self.breaker.watching():
+            await self.line.written()
+
     async def call_anyway(self, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """As `call`, also while the breaker is open."""
         return await anyio.to_thread.run_sync(lambda: work(*args, **kwargs), limiter=self.threads)
@@ -127,6 +137,7 @@ def make_context(settings: Settings, metrics: HttpMetrics, share: Share, keys: K
         client=client,
         ledger=ledger,
         line=ScriptLine(settings, ledger.scripts),
+        sync_policy=SyncPolicy(client, settings.durability),
         store=make_matrix_store(settings, client),
         registry=registry,
         hub=ChangeHub(settings),

@@ -35,6 +35,8 @@ async def ready(request: Request) -> Response:
 def _checked(context: Context) -> Sequence[WorkerInfo]:
     """The live workers. Raises StoreUnavailable, also where no matrix could be stored."""
     context.store.check_ready()
+    context.ledger.check_written()
+    context.sync_policy.check()
     return context.registry.live()
 
 

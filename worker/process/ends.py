@@ -76,8 +76,16 @@ class JobEnds:
 
     def _drop_inline_operands(self, claimed: Claimed) -> None:
         """They came with the request and are of no more use. Their claims went with the job's success; what stays where
-        this fails is found by the sweep."""
-        for operand in _inline(claimed):
+        this fails is found by the sweep. They stay where a crash of Redis would take the success back: the job would
+        run again."""
+        if not (operands := _inline(claimed)):
+            return
+        try:
+            self._ledger.check_written()
+        except (StoreUnavailable, StoreFull) as error:
+            log.warning("operands of a job that is done are kept: its end may not be on the disk", reason=error.type)
+            return
+        for operand in operands:
             try:
                 self._store.drop(operand.id, operand.dtype, operand.shape)
             except (StoreUnavailable, StoreFull) as error:
