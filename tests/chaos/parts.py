@@ -79,7 +79,7 @@ class Part:
         """The process that computes, of a worker; none while it is being replaced."""
         with contextlib.suppress(psutil.Error):
             for child in psutil.Process(self.pid).children():
-                if "spawn_main" in " ".join(child.cmdline()):
+                if "tracker" not in " ".join(child.cmdline()):  # not the keeper of its semaphores
                     return int(child.pid)
         return None
 

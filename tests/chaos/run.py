@@ -20,7 +20,7 @@ from tests.chaos.driver import Driver
 from tests.chaos.faults.processes import wait_until_up
 from tests.chaos.leaks import left_behind
 from tests.chaos.plan import plan
-from tests.chaos.recovery import recovery
+from tests.chaos.taken_back import taken_back
 from tests.chaos.stack import APIS, ChaosStack
 
 SHOWN = 20  # lines of each list that a record keeps
@@ -51,7 +51,7 @@ class Outcome:
     told: Told
     driver: Driver
     left: dict[str, list[str]]
-    recovery: dict[str, dict[str, float]]
+    taken_back: dict[str, dict[str, float]]
     calls: dict[str, int]
     seconds: dict[str, float] = field(default_factory=dict)
 
@@ -84,7 +84,7 @@ class Outcome:
             "attempts": {str(attempt): count for attempt, count in sorted(account.attempts.items())},
             "largest_batch": account.largest_batch,
             "answers_to_try_again": self.told.busy,
-            "back_in_the_queue": self.recovery,
+            "back_in_the_queue": self.taken_back,
             "seconds": self.seconds,
             "call_fault_rate": self.asked.call_fault_rate,
             "other_version": str(self.asked.other) if self.asked.other else None,
@@ -116,7 +116,7 @@ def run(asked: Asked, directory: Path) -> Outcome:
             account.stuck += [unended] if unended else []
             found = lives(stack.ledger(client), client, [each.job for each in told.accepted.values()])
             clock.lap("account")
-            outcome = Outcome(asked, control, account, told, driver, {}, recovery(found, driver.struck), _calls(stack))
+            outcome = Outcome(asked, control, account, told, driver, {}, taken_back(found, driver.struck), _calls(stack))
             _keep(stack, outcome, client)
             outcome.left = left_behind(stack, client, descriptors)
         clock.lap("leaks")

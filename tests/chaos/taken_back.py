@@ -15,19 +15,19 @@ from tests.chaos.plan import KINDS
 LATEST_S = 30.0  # what is taken back later is some other fault's
 
 
-def recovery(lives: Mapping[str, Sequence[JobEvent]], struck: Iterable[Struck]) -> dict[str, dict[str, float]]:
+def taken_back(lives: Mapping[str, Sequence[JobEvent]], struck: Iterable[Struck]) -> dict[str, dict[str, float]]:
     """By kind of fault: the jobs that it took from their worker, and the seconds until they were queued again."""
     takers = sorted((each for each in struck if KINDS[each.fault.kind].of_worker), key=lambda each: each.began_at)
     seconds: dict[str, list[float]] = defaultdict(list)
     for events in lives.values():
-        for at in _taken_back(events):
+        for at in _when(events):
             before = [each for each in takers if each.began_at <= at <= each.began_at + LATEST_S]
             if before:
                 seconds[before[-1].fault.kind].append(at - before[-1].began_at)
     return {kind: _summary(times) for kind, times in sorted(seconds.items())}
 
 
-def _taken_back(events: Sequence[JobEvent]) -> list[float]:
+def _when(events: Sequence[JobEvent]) -> list[float]:
     """When a running job was queued again, in seconds since 1970: the server's clock, which is this machine's."""
     times = []
     for one, other in pairwise(events):
