@@ -1,7 +1,7 @@
 # One target per intention; `make help` lists them. What a target needs is set up first: `.venv` is made from the
 # hash-locked constraints/ when it is missing or out of date.
 .DEFAULT_GOAL := help
-.PHONY: help run worker test test-gpu sanitize stress prove malformed test-images check fix docs kernel-resources recorded constraints audit sizes bench-service bench-peers bench-path bench-dashboard bench-kernels bench-library bench-accuracy bench-auto bench-presets images tune clean env-run env-dev
+.PHONY: help run worker test test-gpu sanitize stress prove malformed chaos chaos-long test-images check fix docs kernel-resources recorded constraints audit sizes bench-service bench-peers bench-path bench-dashboard bench-kernels bench-library bench-accuracy bench-auto bench-presets images tune clean env-run env-dev
 
 BIN := .venv/bin
 ARGS ?=
@@ -45,6 +45,13 @@ prove: $(if $(PYTHON),,env-dev) ## faults of every kind, and clean products, for
 
 malformed: env-dev ## requests that are wrong in every way that is thought of: ARGS="--requests 1000000 --out benchmarks/results/malformed.json"
 	$(BIN)/python -m tests.malformed $(ARGS)
+
+chaos: env-dev ## 5,000 jobs under 25 faults, every one accounted for, as `make test` runs it: ARGS="--seed 7 --only BUSY"
+	$(BIN)/python -m tests.chaos $(ARGS)
+
+chaos-long: env-dev ## 100,000 jobs under 1,000 faults over three seeds, recorded seed by seed: ARGS="--for-s 600"
+	$(BIN)/python -m tests.chaos --jobs 100000 --faults 1000 --seed 1 --seed 2 --seed 3 \
+		--out benchmarks/results/chaos_$$(date +%F).json $(ARGS)
 
 test-images: env-dev ## build both container images and multiply with them (root, Debian)
 	PATH="$(CURDIR)/$(BIN):$$PATH" bash docker/test-images
