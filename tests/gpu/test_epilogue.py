@@ -103,7 +103,8 @@ def test_a_term_of_factor_0_is_left_out(
     with computed(runner, "naive", problem, Epilogue(0.5, 0.0, None), given) as product:
         checked(runner, "naive", problem, product, rng)
         half = np.frombuffer(gathered(product.chunks()), np.float32)
-    with runner.compute(problem, choice(runner, "naive", problem), *map(HostOperand, given)) as plain:
+    a, b = map(HostOperand, given)
+    with runner.compute(problem, choice(runner, "naive", problem), a, b) as plain:
         np.testing.assert_array_equal(half, np.frombuffer(gathered(plain.chunks()), np.float32) / 2)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -68,9 +69,8 @@ def test_who_waits_for_a_dependent_is_told_what_its_record_says(
     with redis_bench(valkey, f"{key_prefix}told:") as bench:
         assert bench.clock.client is not None
         first = submit(bench, matrices=matrices).job_id
-        new = new_job(b=first if name == "b" else None, c=first if name == "c" else None, matrices=matrices).model_copy(
-            update={"reply_to": "me"}
-        )
+        named: dict[str, Any] = {name: first}
+        new = new_job(**named, matrices=matrices).model_copy(update={"reply_to": "me"})
         recorded, _ = bench.ledger.submit(new, max_queued=9, max_queued_per_owner=9)
         with bench.clock.client.pubsub() as heard:  # type: ignore[no-untyped-call]
             heard.subscribe(f"{bench.clock.prefix}answers:me")
