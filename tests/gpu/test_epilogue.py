@@ -113,7 +113,7 @@ def test_a_bit_that_flips_in_the_result_is_found(
     runner: CudaRunner, size: tuple[int, int, int], rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from tests.gpu.test_damage import flip_on_device
-    from worker.cuda.epilogue import EpilogueOnDevice
+    from worker.cuda.epilogue.on_device import EpilogueOnDevice
 
     launch = EpilogueOnDevice.launch
 

@@ -133,7 +133,7 @@ SEEDED = {"random": {"shape": [3, 4]}}, {"random": {"shape": [4, 2]}}
         ({"c": {"random": {"shape": [2, 3, 2]}}}, 422, "c", "c is 2×3×2 but the product is 3×2"),
         ({"c": {"matrix": "0" * 64}}, 404, "c", "no matrix"),
         ({"c": {"job": "job_" + "0" * 32}}, 404, "c", "no job"),
-        ({"c": None}, 422, "c", "c must be a list of rows of numbers"),
+        ({"c": None, "beta": 1}, 422, "beta", "beta is given without c"),
         ({"c": "abc"}, 422, "c", "c must be a list of rows of numbers"),
         ({"alpha": "2"}, 422, "alpha", "alpha"),
         ({"gamma": 1}, 422, "gamma", "There is no field gamma"),
