@@ -62,8 +62,10 @@ at = int(at)
 local claimed = {start(job, at, ends, table.concat(others, ' '))}
 for _, other_id in ipairs(others) do
   local other = read(other_id)
-  redis.call('LREM', LISTS .. other.queue, -1, message_of(other))
-  claimed[#claimed + 1] = start(other, at, ends, '')
+  if other then
+    redis.call('LREM', LISTS .. other.queue, -1, message_of(other))
+    claimed[#claimed + 1] = start(other, at, ends, '')
+  end
 end
 carry_out()
 return claimed
