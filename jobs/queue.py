@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import redis
@@ -207,7 +207,9 @@ def _template(carried: Mapping[str, Any]) -> str:
     return _PLACE.sub(lambda place: "%.3f" if place[1] in ("soft", "hard") else "%s", text)
 
 
-def make_ledger(settings: Settings, client: redis.Redis) -> RedisLedger:
+def make_ledger(
+    settings: Settings, client: redis.Redis, *, when_unreadable: Callable[[], object] = lambda: None
+) -> RedisLedger:
     """The ledger on that Redis, which sends its messages to the broker there. Connects to nothing yet."""
     with make_celery(settings) as app:
         messages = message_format(app)
@@ -217,6 +219,7 @@ def make_ledger(settings: Settings, client: redis.Redis) -> RedisLedger:
         messages=messages,
         bounds=bounds_of(settings),
         idempotency_ttl_s=settings.idempotency_ttl_s,
+        when_unreadable=when_unreadable,
     )
 
 

@@ -103,6 +103,12 @@ class Settings(BaseSettings):
     lease_s: float = Field(6.0, gt=0, description="How long a silent worker keeps its job.")
     heartbeat_s: float = Field(0.5, gt=0, description="How often a worker renews its lease and looks for a cancel.")
     worker_ttl_s: float = Field(10.0, gt=0, description="How long a silent worker counts as live.")
+    refused_ttl_s: float = Field(
+        600.0,
+        ge=0,
+        description="How long after it was first given back by a worker whose version does not know what it asks for a "
+        "job fails, if all live workers gave it back.",
+    )
     sweep_s: float = Field(0.5, gt=0, description="How often lost messages and expired leases are looked for.")
     sweep_grace_s: float = Field(2.0, gt=0, description="Age below which a message is not called lost.")
     sweeper: bool = Field(True, description="Whether this API process takes part in sweeping.")

@@ -42,7 +42,8 @@ class Swept:
 class Sweeper:
     """One process' part in sweeping. For use by one thread.
 
-    `sweep_matrices` is a store's `sweep`, and says how many it removed.
+    `sweep_matrices` is a store's `sweep`, and says how many it removed. `give_up_refused` fails jobs that no live
+    worker understands.
     """
 
     def __init__(
@@ -52,12 +53,14 @@ class Sweeper:
         settings: Settings,
         *,
         sweep_matrices: Callable[[], int],
+        give_up_refused: Callable[[], int] = lambda: 0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._ledger = ledger
         self._client = client
         self._settings = settings
         self._sweep_matrices = sweep_matrices
+        self._give_up_refused = give_up_refused
         self._clock = clock
         self._run = RedisScripts(client, settings.key_prefix, LOCK_SCRIPTS).run
         self._token = new_id("sweeper")
@@ -121,6 +124,7 @@ class Sweeper:
         if self._clock() < self._housekeeping_at_s:
             return Swept(republished, recovered)
         self._housekeeping_at_s = self._clock() + HOUSEKEEPING_EVERY_S
+        self._give_up_refused()
         expired = len(self._ledger.expire(job_ttl_s=self._settings.job_ttl_s, limit=BATCH))
         stored, in_records = self._sweep_matrices(), self._ledger.expire_matrices(limit=BATCH)
         matrices = stored + in_records
@@ -136,7 +140,11 @@ class Sweeper:
             return 0
         count = 0
         for job_id, attempt in self._ledger.expired_leases(limit=BATCH):
-            taken = self._ledger.take_back(job_id, attempt, max_attempts=self._settings.max_attempts)
+            try:
+                taken = self._ledger.take_back(job_id, attempt, max_attempts=self._settings.max_attempts)
+            except redis.ResponseError as error:  # of one damaged row; others must come back all the same
+                log.error("a job could not be taken back", job=job_id, reason=str(error))
+                continue
             if taken is None:
                 continue
             count += 1

@@ -92,6 +92,9 @@ def sweeping(context: Context) -> Iterator[None]:
         context.client,
         context.settings,
         sweep_matrices=context.store.sweep,
+        give_up_refused=lambda: context.ledger.refusals.give_up(
+            context.registry.live(), older_than_s=context.settings.refused_ttl_s
+        ),
     )
     thread = Thread(target=sweeper.run_forever, args=(stop,), name="sweeper", daemon=True)
     thread.start()

@@ -131,7 +131,7 @@ def make_context(settings: Settings, metrics: HttpMetrics, share: Share, keys: K
     """Needs a running event loop. Connects to nothing yet. Raises InvalidSettings."""
     client = connect(settings)
     registry = WorkerRegistry(client, prefix=settings.key_prefix)
-    ledger = make_ledger(settings, client)
+    ledger = make_ledger(settings, client, when_unreadable=metrics.unreadable.inc)
     return Context(
         settings=settings,
         client=client,

@@ -14,6 +14,7 @@ from jobs.fleet.workers import Ceilings, DeviceInfo, WorkerInfo
 from jobs.redis.client import translated
 from jobs.redis.clock import microseconds
 from jobs.redis.scripts import SERVER_CLOCK, RedisScripts
+from jobs.stored import read
 
 log = structlog.get_logger(__name__)
 
@@ -47,7 +48,7 @@ class WorkerRegistry:
         """As kept last for this GPU, or this model of CPU; empty where there are none."""
         found: Any = self._client.hget(f"{self._prefix}roofs", device.uuid or device.name)
         try:
-            return Ceilings.model_validate_json(found) if found else Ceilings()
+            return read(Ceilings, found) if found else Ceilings()
         except ValidationError as error:
             log.warning("a device's roofs cannot be read", reason=str(error))
             return Ceilings()
@@ -62,9 +63,9 @@ class WorkerRegistry:
 
 
 def _read(text: Any) -> WorkerInfo | None:
-    """None where a worker of another version wrote what this one cannot read: a rolling update must not stop it."""
+    """None where a worker of another version wrote what this one cannot read at all."""
     try:
-        return WorkerInfo.model_validate_json(text)
+        return read(WorkerInfo, text)
     except ValidationError as error:
         log.warning("a worker's heartbeat cannot be read", reason=str(error))
         return None

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import IntFlag
 
-from jobs.benchmarks.spec import BenchmarkSpec
 from jobs.errors import OperandFailed
 from jobs.models import JobError, MatmulRequest, product_id
 from jobs.states import JobState
@@ -37,7 +36,7 @@ def unmet_error() -> str:
     return JobError(type=error.type, detail=error.detail).model_dump_json()
 
 
-def sources_of(request: MatmulRequest | BenchmarkSpec) -> dict[str, str]:
+def sources_of(request: object) -> dict[str, str]:
     """By operand, the job whose product it is."""
     if not isinstance(request, MatmulRequest):
         return {}

@@ -24,7 +24,10 @@ def submission(
 ) -> tuple[str | bytes | int, ...]:
     """The script's arguments, but for the message. `binding`: the digest of the Idempotency-Key ('' for none),
     the request's fingerprint, and for how many ms they stay bound."""
-    about = (job.id, job.owner, job.kind, job.queue, microseconds(job.timeout_s), job.request.model_dump_json())
+    # Without what is by default: a field that is added with a default then is in the request of those who use it alone,
+    # and workers of the version before run all others.
+    request = job.request.model_dump_json(exclude_defaults=True)
+    about = (job.id, job.owner, job.kind, job.queue, microseconds(job.timeout_s), request)
     held = job.matrices
     matrices = (*(getattr(held, name) or b"" for name in OPERANDS), held.product_bytes, microseconds(held.ttl_s))
     room = (bounds.all_bytes, bounds.of(job.owner))

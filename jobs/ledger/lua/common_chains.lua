@@ -154,7 +154,10 @@ settle_dependents = function(source, at)
       return
     end
     settled = settled + 1
-    settle_dependent(read(id), source, at)
+    local job = read(id)
+    if job then
+      settle_dependent(job, source, at)
+    end
   end
   write('ZADD', prefix .. 'unsettled', at, source.id)
 end

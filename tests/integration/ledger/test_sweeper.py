@@ -80,6 +80,17 @@ def floor(valkey: EmbeddedServer, key_prefix: str) -> Iterator[Floor]:
         yield Floor(bench, settings)
 
 
+# ---- damaged rows ----
+def test_a_row_that_no_script_can_work_on_stops_no_other(floor: Floor) -> None:
+    damaged, silent = floor.running(lease_s=1), floor.running(lease_s=1)
+    floor.client.hset(f"{floor.settings.key_prefix}job:{damaged.job_id}", "seen", "then")
+    floor.client.zadd(f"{floor.settings.key_prefix}leases", {"job_ghost": 1})
+    with capture_logs() as logs:
+        assert floor.sweeps(floor.sweeper(), 12).recovered == 1
+    assert {line["job"] for line in logs if line["log_level"] == "error"} == {damaged.job_id}
+    assert floor.bench.state(silent.job_id) == "queued"
+
+
 # ---- messages ----
 def test_jobs_that_wait_for_one_are_all_settled_by_one_sweep(floor: Floor) -> None:
     """However many they are; a job that only waits has lost no message."""
