@@ -45,7 +45,7 @@ from jobs.ledger.interface import (
     Requeued,
     Success,
 )
-from jobs.ledger.limits import NO_LIMITS, Limits
+from jobs.ledger.limits import NO_COST, NO_LIMITS, NO_QUOTA, Cost, Limits, Quota
 from jobs.ledger.messages import MessageFormat
 from jobs.ledger.replies import claimed_job, counts_of, event_of, job_of, redriven, refuse, submitted
 from jobs.ledger.submission import BESIDE, key_digest, submission
@@ -86,17 +86,24 @@ class RedisLedger(Ledger):
 
     # ---- the service's side ----
     def submit(
-        self, job: NewJob, *, max_queued: int, max_queued_per_owner: int, idempotency: IdempotencyKey | None = None
+        self,
+        job: NewJob,
+        *,
+        max_queued: int,
+        max_queued_per_owner: int,
+        quota: Quota = NO_QUOTA,
+        idempotency: IdempotencyKey | None = None,
     ) -> tuple[Job, JobMessage | None]:
-        limits = Limits(max_queued, max_queued_per_owner)
+        limits = Limits(max_queued, max_queued_per_owner, quota)
         reply = self._run("submit", *self._submission(job, limits, idempotency))
         return submitted(reply, job, self._bounds)
 
     async def submit_on(
-        self, line: ScriptLine, job: NewJob, *, max_queued: int, max_queued_per_owner: int
+        self, line: ScriptLine, job: NewJob, *, max_queued: int, max_queued_per_owner: int, quota: Quota = NO_QUOTA
     ) -> tuple[Job, JobMessage | None]:
         """The same from an event loop, without an Idempotency-Key."""
-        reply = await line.run("submit", *self._submission(job, Limits(max_queued, max_queued_per_owner), None))
+        limits = Limits(max_queued, max_queued_per_owner, quota)
+        reply = await line.run("submit", *self._submission(job, limits, None))
         return submitted(reply, job, self._bounds)
 
     def _submission(
@@ -159,9 +166,15 @@ class RedisLedger(Ledger):
                 refuse(outcome.decode(), "cancelled")
 
     def redrive(
-        self, job_id: str, *, owner: str | None = None, limits: Limits = NO_LIMITS, key: IdempotencyKey | None = None
+        self,
+        job_id: str,
+        *,
+        owner: str | None = None,
+        limits: Limits = NO_LIMITS,
+        cost: Cost = NO_COST,
+        key: IdempotencyKey | None = None,
     ) -> tuple[Job, JobMessage | None]:
-        about = (owner or "", *limits, *self._binding(owner or "", key), unmet_error())
+        about = (owner or "", *limits.arguments(cost), *self._binding(owner or "", key), unmet_error())
         return redriven(self._run_on("redrive", job_id, *about, *self._messages))
 
     def delete(self, job_id: str, *, owner: str | None = None) -> Job:

@@ -6,7 +6,7 @@ import hashlib
 
 from jobs.formats.elements import matrix_bytes
 from jobs.ledger.chains import sources_of, unmet_error
-from jobs.ledger.limits import Limits
+from jobs.ledger.limits import Limits, cost_of
 from jobs.matrices.index import Bounds
 from jobs.models import NewJob
 from jobs.redis.clock import microseconds
@@ -31,7 +31,7 @@ def submission(
     sources = sources_of(job.request)
     chain = (sources.get("a", ""), sources.get("b", ""), unmet_error() if sources else "")
     return (
-        *(*about, job.label, *limits, *binding, *matrices, *room),
+        *(*about, job.label, *limits.arguments(cost_of(job)), *binding, *matrices, *room),
         *(job.batch, job.reply_to, *chain, *_stored(job)),
     )
 

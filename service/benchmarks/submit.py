@@ -35,13 +35,14 @@ def submit(context: Context, owner: str, key: str | None, body: bytes) -> Receip
     if (receipt := replayed(context, owner, idempotency)) is not None:
         return receipt
     placed = place(asked, context.workers.now())
-    bounded(placed.spec, placed.worker.device, settings)
+    found = bounded(placed.spec, placed.worker.device, settings)
     new = NewJob(
         kind="benchmark",
         owner=owner,
         queue=placed.worker.bench_queue,
         timeout_s=settings.benchmark_timeout_s,
         request=placed.spec,
+        flops=found.flops,
     )
     return submit_job(context, new, idempotency)
 

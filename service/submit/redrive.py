@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from jobs.ledger.interface import IdempotencyKey
-from jobs.ledger.limits import Limits
-from jobs.models import Job
+from jobs.ledger.limits import NO_COST, cost_of_product
+from jobs.models import Job, MatmulRequest
 from service.context import Context
+from service.submit.limits import limits_of
 from service.submit.product import check_operands
 
 
@@ -18,10 +19,12 @@ def redrive(context: Context, job_id: str, owner: str, idempotency: IdempotencyK
     if idempotency is not None and context.ledger.bound_job(owner, idempotency) is not None:
         return job, True
     check_operands(context, job)
+    request = job.record.request
     queued, message = context.ledger.redrive(
         job_id,
         owner=owner,
-        limits=Limits(context.settings.max_queued_jobs, context.settings.max_queued_jobs_per_key),
+        limits=limits_of(context, owner),
+        cost=cost_of_product(request) if isinstance(request, MatmulRequest) else NO_COST,
         key=idempotency,
     )
     return queued, message is None
