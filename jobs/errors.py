@@ -168,11 +168,6 @@ class QuotaExceeded(MatmulError):
     type = "quota_exceeded"
     retry_after_s = 5
 
-    def __init__(self, detail: str | None = None, *, retry_after_s: int | None = None) -> None:
-        super().__init__(detail)
-        if retry_after_s is not None:
-            self.retry_after_s = retry_after_s
-
 
 class StoreFull(MatmulError):
     """There is no room for more matrices; delete some or try again later."""

@@ -252,7 +252,6 @@ class NewJob(Strict):
     matrices: JobMatrices = JobMatrices()
     reply_to: str = ""  # the service process whose caller waits for it; it is sent a small product at once
     batch: str = ""  # jobs with the same one may be computed in one launch, or beside each other; empty: alone
-    flops: float = 0.0  # of a benchmark, as estimated; those of a product follow from its request
 
     @property
     def label(self) -> str:

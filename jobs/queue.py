@@ -18,6 +18,7 @@ from kombu.connection import Connection
 from kombu.entity import Queue
 from kombu.serialization import dumps
 
+from jobs.ledger.limits import QuotaOf, no_quota
 from jobs.ledger.messages import MessageFormat
 from jobs.ledger.redis import RedisLedger
 from jobs.matrices.factory import bounds_of
@@ -206,7 +207,7 @@ def _template(carried: Mapping[str, Any]) -> str:
     return _PLACE.sub(lambda place: "%.3f" if place[1] in ("soft", "hard") else "%s", text)
 
 
-def make_ledger(settings: Settings, client: redis.Redis) -> RedisLedger:
+def make_ledger(settings: Settings, client: redis.Redis, quota_of: QuotaOf = no_quota) -> RedisLedger:
     """The ledger on that Redis, which sends its messages to the broker there. Connects to nothing yet."""
     with make_celery(settings) as app:
         messages = message_format(app)
@@ -216,6 +217,7 @@ def make_ledger(settings: Settings, client: redis.Redis) -> RedisLedger:
         messages=messages,
         bounds=bounds_of(settings),
         idempotency_ttl_s=settings.idempotency_ttl_s,
+        quota_of=quota_of,
     )
 
 

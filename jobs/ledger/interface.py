@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from jobs.ledger.chains import Taken
-from jobs.ledger.limits import NO_COST, NO_LIMITS, NO_QUOTA, Cost, Limits, Quota
+from jobs.ledger.limits import NO_LIMITS, Limits
 from jobs.matrices.packed import PackedMatrix
 from jobs.models import ANONYMOUS, BenchmarkOutcome, Job, JobError, JobEvent, NewJob, Outcome, Progress
 from jobs.states import JobState
@@ -111,13 +111,7 @@ class Ledger(ABC):
     # ---- the service's side ----
     @abstractmethod
     def submit(
-        self,
-        job: NewJob,
-        *,
-        max_queued: int,
-        max_queued_per_owner: int,
-        quota: Quota = NO_QUOTA,
-        idempotency: IdempotencyKey | None = None,
+        self, job: NewJob, *, max_queued: int, max_queued_per_owner: int, idempotency: IdempotencyKey | None = None
     ) -> tuple[Job, JobMessage | None]:
         """Records the job as queued, attempt 1, sends its message and binds the Idempotency-Key to it, in one step.
         A job whose operands are the products of others is sent once these have succeeded, and fails if one does not.
@@ -167,17 +161,10 @@ class Ledger(ABC):
 
     @abstractmethod
     def redrive(
-        self,
-        job_id: str,
-        *,
-        owner: str | None = None,
-        limits: Limits = NO_LIMITS,
-        cost: Cost = NO_COST,
-        key: IdempotencyKey | None = None,
+        self, job_id: str, *, owner: str | None = None, limits: Limits = NO_LIMITS, key: IdempotencyKey | None = None
     ) -> tuple[Job, JobMessage | None]:
         """Queues a failed or cancelled job again, with a fresh count of attempts, and sends its message as `submit`.
-        Where `key` was used for this before, the job stays as it is, and there is no message. `cost` counts where the
-        job was recorded under no quota.
+        Where `key` was used for this before, the job stays as it is, and there is no message.
 
         Raises JobNotFound, WrongState, QueueFull, QuotaExceeded, IdempotencyKeyReused, OperandFailed,
         OperandMissing."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from jobs.errors import QuotaExceeded
-from jobs.models import MatmulRequest, NewJob
+from jobs.models import JobKind, MatmulRequest, NewJob
 
 
 class Quota(NamedTuple):
@@ -32,26 +32,36 @@ class Limits(NamedTuple):
     """A job past one of them is refused."""
 
     all: int
-    of_owner: int  # that wait
-    quota: Quota = NO_QUOTA
-
-    def arguments(self, cost: Cost) -> tuple[int, str]:
-        """As lua/common_quotas.lua reads them."""
-        if self.quota == NO_QUOTA:
-            return self.all, str(self.of_owner)
-        return self.all, " ".join(f"{number:.17g}" for number in (self.of_owner, *self.quota, *cost))
+    of_owner: int
 
 
 NO_LIMITS = Limits(1 << 53, 1 << 53)
+QuotaOf = Callable[[str], Quota]  # of an owner
+
+
+class NewBenchmark(NewJob):
+    """A benchmark to be recorded, with the operations that it comes to, as estimated."""
+
+    kind: JobKind = "benchmark"
+    flops: float
+
+
+def no_quota(_owner: str) -> Quota:
+    return NO_QUOTA
+
+
+def limit_arguments(limits: Limits, quota: Quota, cost: Cost = NO_COST) -> tuple[int, str]:
+    """As scripts take them, the second one for lua/common_quotas.lua."""
+    if quota == NO_QUOTA:
+        return limits.all, str(limits.of_owner)
+    return limits.all, " ".join(f"{number:.17g}" for number in (limits.of_owner, *quota, *cost))
 
 
 def cost_of(job: NewJob) -> Cost:
-    return cost_of_product(job.request) if isinstance(job.request, MatmulRequest) else Cost(0, job.flops)
-
-
-def cost_of_product(request: MatmulRequest) -> Cost:
-    problem = request.problem
-    return Cost(problem.operand_bytes + problem.product_bytes, float(problem.flops))
+    if isinstance(job.request, MatmulRequest):
+        problem = job.request.problem
+        return Cost(problem.operand_bytes + problem.product_bytes, float(problem.flops))
+    return Cost(0, job.flops if isinstance(job, NewBenchmark) else 0.0)
 
 
 def quota_exceeded(reply: Sequence[bytes | int]) -> QuotaExceeded:
@@ -65,11 +75,12 @@ def quota_exceeded(reply: Sequence[bytes | int]) -> QuotaExceeded:
                 f"{_number(most)} bytes that they may; {_WHEN}, or make it smaller."
             )
         case [b"flops", most, wait_s]:
-            return QuotaExceeded(
+            refused = QuotaExceeded(
                 f"This API key has asked for the {_number(most)} operations that it may in a minute; try again in "
-                f"{int(wait_s)} s.",
-                retry_after_s=int(wait_s),
+                f"{int(wait_s)} s."
             )
+            refused.retry_after_s = int(wait_s)
+            return refused
     return QuotaExceeded()
 
 

@@ -14,13 +14,7 @@ from typing import Any
 
 import redis
 
-from jobs.errors import (
-    IdempotencyKeyInUse,
-    IdempotencyKeyReused,
-    JobNotFound,
-    TimeLimitExceeded,
-    WorkerLost,
-)
+from jobs.errors import IdempotencyKeyInUse, IdempotencyKeyReused, JobNotFound, TimeLimitExceeded, WorkerLost
 from jobs.ledger.chains import Taken, unmet_error
 from jobs.ledger.codec import (
     LOST_LIMIT,
@@ -45,7 +39,7 @@ from jobs.ledger.interface import (
     Requeued,
     Success,
 )
-from jobs.ledger.limits import NO_COST, NO_LIMITS, NO_QUOTA, Cost, Limits, Quota
+from jobs.ledger.limits import NO_LIMITS, Limits, QuotaOf, limit_arguments, no_quota
 from jobs.ledger.messages import MessageFormat
 from jobs.ledger.replies import claimed_job, counts_of, event_of, job_of, redriven, refuse, submitted
 from jobs.ledger.submission import BESIDE, key_digest, submission
@@ -74,42 +68,38 @@ class RedisLedger(Ledger):
         messages: MessageFormat,
         bounds: Bounds,
         idempotency_ttl_s: float = DAY_S,
+        quota_of: QuotaOf = no_quota,
         clock: str = SERVER_CLOCK,
     ) -> None:
         self._client = client
         self._prefix = prefix
         self._messages = messages.lists, messages.template  # what scripts that queue a job are given last
         self._bounds = bounds  # of matrices, in records and in the store together
+        self._quota_of = quota_of
         self._idempotency_ttl_ms = round(idempotency_ttl_s * 1000)
         self.scripts = RedisScripts(client, prefix, LUA_DIR, clock=clock, after=MATRICES_LUA_DIR)
         self._run = self.scripts.run
 
     # ---- the service's side ----
     def submit(
-        self,
-        job: NewJob,
-        *,
-        max_queued: int,
-        max_queued_per_owner: int,
-        quota: Quota = NO_QUOTA,
-        idempotency: IdempotencyKey | None = None,
+        self, job: NewJob, *, max_queued: int, max_queued_per_owner: int, idempotency: IdempotencyKey | None = None
     ) -> tuple[Job, JobMessage | None]:
-        limits = Limits(max_queued, max_queued_per_owner, quota)
+        limits = Limits(max_queued, max_queued_per_owner)
         reply = self._run("submit", *self._submission(job, limits, idempotency))
         return submitted(reply, job, self._bounds)
 
     async def submit_on(
-        self, line: ScriptLine, job: NewJob, *, max_queued: int, max_queued_per_owner: int, quota: Quota = NO_QUOTA
+        self, line: ScriptLine, job: NewJob, *, max_queued: int, max_queued_per_owner: int
     ) -> tuple[Job, JobMessage | None]:
         """The same from an event loop, without an Idempotency-Key."""
-        limits = Limits(max_queued, max_queued_per_owner, quota)
-        reply = await line.run("submit", *self._submission(job, limits, None))
+        reply = await line.run("submit", *self._submission(job, Limits(max_queued, max_queued_per_owner), None))
         return submitted(reply, job, self._bounds)
 
     def _submission(
         self, job: NewJob, limits: Limits, idempotency: IdempotencyKey | None
     ) -> Sequence[str | bytes | int]:
-        return (*submission(job, limits, self._binding(job.owner, idempotency), self._bounds), *self._messages)
+        binding = self._binding(job.owner, idempotency)
+        return (*submission(job, limits, self._quota_of(job.owner), binding, self._bounds), *self._messages)
 
     def hold_key(self, owner: str, key: str, *, holder: str, hold_s: float) -> str | None:
         reply = self._run("hold_key", key_digest(owner, key), holder, max(1, round(hold_s * 1000)))
@@ -166,15 +156,10 @@ class RedisLedger(Ledger):
                 refuse(outcome.decode(), "cancelled")
 
     def redrive(
-        self,
-        job_id: str,
-        *,
-        owner: str | None = None,
-        limits: Limits = NO_LIMITS,
-        cost: Cost = NO_COST,
-        key: IdempotencyKey | None = None,
+        self, job_id: str, *, owner: str | None = None, limits: Limits = NO_LIMITS, key: IdempotencyKey | None = None
     ) -> tuple[Job, JobMessage | None]:
-        about = (owner or "", *limits.arguments(cost), *self._binding(owner or "", key), unmet_error())
+        most = limit_arguments(limits, self._quota_of(owner or ""))
+        about = (owner or "", *most, *self._binding(owner or "", key), unmet_error())
         return redriven(self._run_on("redrive", job_id, *about, *self._messages))
 
     def delete(self, job_id: str, *, owner: str | None = None) -> Job:

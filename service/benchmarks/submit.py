@@ -15,7 +15,7 @@ from jobs.benchmarks.spec import BenchmarkSpec
 from jobs.errors import BenchmarkTooLarge, MatmulError
 from jobs.fleet.workers import DeviceInfo, WorkerInfo
 from jobs.ledger.interface import IdempotencyKey
-from jobs.models import NewJob
+from jobs.ledger.limits import NewBenchmark
 from jobs.settings import Settings
 from service.benchmarks.body import BenchmarkInput, read_benchmark
 from service.benchmarks.placement import Placed, place
@@ -36,8 +36,7 @@ def submit(context: Context, owner: str, key: str | None, body: bytes) -> Receip
         return receipt
     placed = place(asked, context.workers.now())
     found = bounded(placed.spec, placed.worker.device, settings)
-    new = NewJob(
-        kind="benchmark",
+    new = NewBenchmark(
         owner=owner,
         queue=placed.worker.bench_queue,
         timeout_s=settings.benchmark_timeout_s,

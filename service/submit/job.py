@@ -9,7 +9,6 @@ from jobs.errors import MatmulError, StoreUnavailable
 from jobs.ledger.interface import IdempotencyKey
 from jobs.models import Job, NewJob
 from service.context import Context
-from service.submit.limits import limits_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +44,11 @@ def submit_job(
     `store` and the ledger raise."""
     try:
         store()
-        limits = limits_of(context, new.owner)
+        limits = context.limits.queue(new.owner)
         job, message = context.ledger.submit(
             new,
             max_queued=limits.all,
             max_queued_per_owner=limits.of_owner,
-            quota=limits.quota,
             idempotency=key,
         )
     except StoreUnavailable:

@@ -19,7 +19,6 @@ from service.bodies.uploads import Upload
 from service.context import Context
 from service.http.negotiation import PRODUCT_OFFERS, choose_type, offers_for
 from service.submit.job import Receipt, replayed, submit_job
-from service.submit.limits import limits_of
 from service.submit.operands import OperandResolver, fingerprint
 from service.submit.placement import choose_queue
 from service.submit.plan import ProductPlan
@@ -53,7 +52,7 @@ class Submitter:
 
     async def at_once(self, asked: MatmulInput) -> Receipt | None:
         """The same where nothing but the ledger is asked and its matrices go into its record; else None."""
-        workers, limits = self.context.workers.fresh(), limits_of(self.context, self.owner)
+        workers, limits = self.context.workers.fresh(), self.context.limits.queue(self.owner)
         if workers is None or self.idempotency_key is not None or not self._in_record(asked.a, asked.b):
             return None
         plan = self.operands.plan(asked.options, asked.a, asked.b)
@@ -67,7 +66,6 @@ class Submitter:
                 new,
                 max_queued=limits.all,
                 max_queued_per_owner=limits.of_owner,
-                quota=limits.quota,
             )
         return Receipt(job, new)
 

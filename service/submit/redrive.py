@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from jobs.ledger.interface import IdempotencyKey
-from jobs.ledger.limits import NO_COST, cost_of_product
-from jobs.models import Job, MatmulRequest
+from jobs.models import Job
 from service.context import Context
-from service.submit.limits import limits_of
 from service.submit.product import check_operands
 
 
@@ -19,12 +17,10 @@ def redrive(context: Context, job_id: str, owner: str, idempotency: IdempotencyK
     if idempotency is not None and context.ledger.bound_job(owner, idempotency) is not None:
         return job, True
     check_operands(context, job)
-    request = job.record.request
     queued, message = context.ledger.redrive(
         job_id,
         owner=owner,
-        limits=limits_of(context, owner),
-        cost=cost_of_product(request) if isinstance(request, MatmulRequest) else NO_COST,
+        limits=context.limits.queue(owner),
         key=idempotency,
     )
     return queued, message is None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
 import pytest
 
@@ -18,7 +17,7 @@ from jobs.redis.line import ScriptLine
 from tests.support.ledger.ledgers import new_job, redis_ledger, settings_for
 
 pytestmark = pytest.mark.anyio
-LIMITS: dict[str, Any] = {"max_queued": 50, "max_queued_per_owner": 50}
+LIMITS = {"max_queued": 50, "max_queued_per_owner": 50}
 
 
 @asynccontextmanager

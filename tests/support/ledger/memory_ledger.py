@@ -26,7 +26,7 @@ from jobs.ledger.interface import (
     Requeued,
     Success,
 )
-from jobs.ledger.limits import NO_COST, NO_LIMITS, NO_QUOTA, Cost, Limits, Quota
+from jobs.ledger.limits import NO_LIMITS, Limits
 from jobs.matrices.index import Bounds
 from jobs.matrices.packed import PackedMatrix
 from jobs.models import Job, JobError, JobEvent, NewJob, Progress
@@ -58,15 +58,8 @@ class MemoryLedger(MemoryKeys):
 
     # ---- the service's side ----
     def submit(
-        self,
-        job: NewJob,
-        *,
-        max_queued: int,
-        max_queued_per_owner: int,
-        quota: Quota = NO_QUOTA,
-        idempotency: IdempotencyKey | None = None,
+        self, job: NewJob, *, max_queued: int, max_queued_per_owner: int, idempotency: IdempotencyKey | None = None
     ) -> tuple[Job, JobMessage | None]:
-        assert quota == NO_QUOTA, "this ledger counts jobs that wait, and nothing else"
         with self._lock:
             if job.id in self._table.rows:
                 return self._table.job(self._table.rows[job.id]), None
@@ -114,13 +107,7 @@ class MemoryLedger(MemoryKeys):
             return self._table.job(row), "cancelled"
 
     def redrive(
-        self,
-        job_id: str,
-        *,
-        owner: str | None = None,
-        limits: Limits = NO_LIMITS,
-        cost: Cost = NO_COST,
-        key: IdempotencyKey | None = None,
+        self, job_id: str, *, owner: str | None = None, limits: Limits = NO_LIMITS, key: IdempotencyKey | None = None
     ) -> tuple[Job, JobMessage | None]:
         with self._lock:
             row = self._table.owned(job_id, owner)
@@ -128,7 +115,7 @@ class MemoryLedger(MemoryKeys):
                 return self._table.job(row), None
             if row.state not in REDRIVABLE:
                 raise WrongState(f"The job is {row.state}, so it cannot be retried.")
-            self._table.check_queue(row.owner, limits.all, limits.of_owner)
+            self._table.check_queue(row.owner, *limits)
             self._table.redrive(row)
             if key:
                 self.bind_key(owner or "", key, job_id)

@@ -10,7 +10,8 @@ import pytest
 
 from jobs.benchmarks.spec import BenchmarkSpec
 from jobs.errors import MatmulError, QuotaExceeded
-from jobs.ledger.limits import NO_QUOTA, Limits, Quota, cost_of
+from jobs.ledger.limits import NO_QUOTA, Limits, NewBenchmark, Quota, cost_of
+from jobs.ledger.redis import RedisLedger
 from jobs.models import Job, JobError, NewJob
 from jobs.redis.embedded import EmbeddedServer
 from jobs.states import JobState
@@ -26,8 +27,20 @@ def bench(valkey: EmbeddedServer, key_prefix: str) -> Iterator[Bench]:
         yield made
 
 
+def allow(bench: Bench, quota: Quota) -> None:
+    """Each owner as much from now on."""
+    assert isinstance(bench.ledger, RedisLedger)
+    bench.ledger._quota_of = lambda _owner: quota
+
+
 def submit(bench: Bench, quota: Quota, job: NewJob | None = None) -> Job:
-    return bench.ledger.submit(job or new_job("alice"), max_queued=MANY, max_queued_per_owner=MANY, quota=quota)[0]
+    allow(bench, quota)
+    return bench.ledger.submit(job or new_job("alice"), max_queued=MANY, max_queued_per_owner=MANY)[0]
+
+
+def redrive(bench: Bench, quota: Quota, job: Job) -> None:
+    allow(bench, quota)
+    bench.ledger.redrive(job.id, owner="alice", limits=Limits(MANY, MANY))
 
 
 def end(bench: Bench, job: Job, how: str) -> None:
@@ -92,9 +105,7 @@ def test_operations_are_paid_off_at_the_rate(bench: Bench) -> None:
     bench.clock.advance(15)
     submit(bench, quota)
     spec = BenchmarkSpec(kernels=("cpu_blas",), shapes=(16,))
-    large = NewJob(
-        kind="benchmark", owner="alice", queue="bench-a-cpu", timeout_s=600.0, request=spec, flops=40 * COST.flops
-    )
+    large = NewBenchmark(owner="alice", queue="bench-a-cpu", timeout_s=600.0, request=spec, flops=40 * COST.flops)
     with pytest.raises(QuotaExceeded):
         submit(bench, quota, large)
     bench.clock.advance(60)
@@ -107,16 +118,15 @@ def test_operations_are_paid_off_at_the_rate(bench: Bench) -> None:
 
 
 def test_a_redrive_counts_as_a_submission(bench: Bench) -> None:
-    """Also of a job that was recorded under no quota: its cost comes with the request."""
+    """A job that was recorded under no quota counts as one that holds nothing."""
     for before in (NO_QUOTA, Quota(jobs=9)):
         job = submit(bench, before)
         end(bench, job, "failed")
         other = submit(bench, Quota(jobs=1))
-        limits = Limits(MANY, MANY, Quota(jobs=1))
         with pytest.raises(QuotaExceeded):
-            bench.ledger.redrive(job.id, limits=limits, cost=COST)
+            redrive(bench, Quota(jobs=1), job)
         end(bench, other, "cancelled")
-        bench.ledger.redrive(job.id, limits=limits, cost=COST)
+        redrive(bench, Quota(jobs=1), job)
         with pytest.raises(QuotaExceeded):
             submit(bench, Quota(jobs=1))
         end(bench, job, "succeeded")
@@ -153,7 +163,7 @@ def test_a_refused_job_counts_nothing_and_jobs_of_before_count_nothing_either(be
 
 def test_counts_agree_with_the_jobs_after_any_history(bench: Bench, valkey: EmbeddedServer, key_prefix: str) -> None:
     choose = random.Random(7)
-    quota, limits = Quota(jobs=6, bytes=MANY), Limits(MANY, MANY, Quota(jobs=6, bytes=MANY))
+    quota = Quota(jobs=6, bytes=MANY)
     jobs = [submit(bench, quota)]
     fields = ["flight:alice", "flight_bytes:alice"]
     with valkey.client() as client:
@@ -167,7 +177,7 @@ def test_counts_agree_with_the_jobs_after_any_history(bench: Bench, valkey: Embe
                     case 3:
                         bench.ledger.cancel(choose.choice(jobs).id)
                     case _:
-                        bench.ledger.redrive(choose.choice(jobs).id, limits=limits, cost=COST)
+                        redrive(bench, quota, choose.choice(jobs))
             counts = bench.ledger.counts()
             flying = counts[JobState.QUEUED] + counts[JobState.RUNNING]
             assert flying <= 6
