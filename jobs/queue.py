@@ -18,6 +18,7 @@ from kombu.connection import Connection
 from kombu.entity import Queue
 from kombu.serialization import dumps
 
+from jobs.ledger.limits import QuotaOf, no_quota
 from jobs.ledger.messages import MessageFormat
 from jobs.ledger.redis import RedisLedger
 from jobs.matrices.factory import bounds_of
@@ -208,7 +209,11 @@ def _template(carried: Mapping[str, Any]) -> str:
 
 
 def make_ledger(
-    settings: Settings, client: redis.Redis, *, when_unreadable: Callable[[], object] = lambda: None
+    settings: Settings,
+    client: redis.Redis,
+    quota_of: QuotaOf = no_quota,
+    *,
+    when_unreadable: Callable[[], object] = lambda: None,
 ) -> RedisLedger:
     """The ledger on that Redis, which sends its messages to the broker there. Connects to nothing yet."""
     with make_celery(settings) as app:
@@ -220,6 +225,7 @@ def make_ledger(
         bounds=bounds_of(settings),
         idempotency_ttl_s=settings.idempotency_ttl_s,
         when_unreadable=when_unreadable,
+        quota_of=quota_of,
     )
 
 

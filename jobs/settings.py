@@ -85,6 +85,22 @@ class Settings(BaseSettings):
     max_queued_jobs: int = Field(100_000, ge=1, description="Jobs that may wait, all keys together.")
     max_queued_jobs_per_key: int = Field(20_000, ge=1, description="Jobs of one key that may wait.")
 
+    max_jobs_per_key: int | None = Field(
+        None, ge=1, description="Jobs of one key in flight, queued and running. Unset: any number that may wait."
+    )
+    max_job_bytes_per_key: int | None = Field(
+        None,
+        ge=1,
+        description="Bytes of the operands and products of one key's jobs in flight, stored or not. Unset: as there is "
+        "room in the store.",
+    )
+    max_flops_per_minute_per_key: float | None = Field(
+        None,
+        gt=0,
+        description="Operations that one key may ask for in a minute, a benchmark's as estimated. A larger job is let "
+        "in once all before it is paid off. Unset: any number.",
+    )
+
     # --- Redis ---
     redis_url: SecretStr = Field(SecretStr("redis://127.0.0.1:6379/0"), description="Job store and broker.")
     redis_url_file: Path | None = Field(

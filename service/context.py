@@ -30,6 +30,7 @@ from service.attempts import FailedAttempts
 from service.audit import Audit
 from service.changes import ChangeHub
 from service.keys import KeyRing
+from service.keys.limits import KeyLimits
 from service.live_workers import LiveWorkers
 from service.metrics import HttpMetrics
 from service.process.body_memory import BodyMemory
@@ -88,6 +89,7 @@ class Context:
     metrics: HttpMetrics
     sessions: Sessions
     keys: KeyRing | None  # None where keys are off
+    limits: KeyLimits
     failed_keys: FailedAttempts
     audit: Audit | None
     threads: CapacityLimiter
@@ -131,7 +133,8 @@ def make_context(settings: Settings, metrics: HttpMetrics, share: Share, keys: K
     """Needs a running event loop. Connects to nothing yet. Raises InvalidSettings."""
     client = connect(settings)
     registry = WorkerRegistry(client, prefix=settings.key_prefix)
-    ledger = make_ledger(settings, client, when_unreadable=metrics.unreadable.inc)
+    limits = KeyLimits(settings, keys)
+    ledger = make_ledger(settings, client, limits.quota, when_unreadable=metrics.unreadable.inc)
     return Context(
         settings=settings,
         client=client,
@@ -145,6 +148,7 @@ def make_context(settings: Settings, metrics: HttpMetrics, share: Share, keys: K
         metrics=metrics,
         sessions=Sessions(client, settings),
         keys=keys,
+        limits=limits,
         failed_keys=FailedAttempts(settings.max_failed_keys_per_minute),
         audit=Audit(settings) if keys is not None or settings.audit_file is not None else None,
         threads=CapacityLimiter(share.of(MAX_THREADS, minimum=MIN_THREADS)),

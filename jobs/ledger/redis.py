@@ -40,7 +40,7 @@ from jobs.ledger.interface import (
     Requeued,
     Success,
 )
-from jobs.ledger.limits import NO_LIMITS, Limits
+from jobs.ledger.limits import NO_LIMITS, Limits, QuotaOf, limit_arguments, no_quota
 from jobs.ledger.messages import MessageFormat
 from jobs.ledger.refusals import Refusals
 from jobs.ledger.replies import counts_of, event_of, job_of, redriven, refuse, submitted
@@ -71,6 +71,7 @@ class RedisLedger(RedisFairQueues, RedisGivesBack, Ledger):
         messages: MessageFormat,
         bounds: Bounds,
         idempotency_ttl_s: float = DAY_S,
+        quota_of: QuotaOf = no_quota,
         clock: str = SERVER_CLOCK,
         when_unreadable: Callable[[], object] = lambda: None,
     ) -> None:
@@ -79,6 +80,7 @@ class RedisLedger(RedisFairQueues, RedisGivesBack, Ledger):
         self._prefix = prefix
         self._messages = messages.lists, messages.template  # what scripts that queue a job are given last
         self._bounds = bounds  # of matrices, in records and in the store together
+        self._quota_of = quota_of
         self._idempotency_ttl_ms = round(idempotency_ttl_s * 1000)
         self.scripts = RedisScripts(client, prefix, LUA_DIR, clock=clock, after=MATRICES_LUA_DIR)
         self._run = self.scripts.run
@@ -102,7 +104,8 @@ class RedisLedger(RedisFairQueues, RedisGivesBack, Ledger):
     def _submission(
         self, job: NewJob, limits: Limits, idempotency: IdempotencyKey | None
     ) -> Sequence[str | bytes | int]:
-        return (*submission(job, limits, self._binding(job.owner, idempotency), self._bounds), *self._messages)
+        binding = self._binding(job.owner, idempotency)
+        return (*submission(job, limits, self._quota_of(job.owner), binding, self._bounds), *self._messages)
 
     def hold_key(self, owner: str, key: str, *, holder: str, hold_s: float) -> str | None:
         reply = self._run("hold_key", key_digest(owner, key), holder, max(1, round(hold_s * 1000)))
@@ -161,7 +164,8 @@ class RedisLedger(RedisFairQueues, RedisGivesBack, Ledger):
     def redrive(
         self, job_id: str, *, owner: str | None = None, limits: Limits = NO_LIMITS, key: IdempotencyKey | None = None
     ) -> tuple[Job, JobMessage | None]:
-        about = (owner or "", *limits, *self._binding(owner or "", key), unmet_error())
+        most = limit_arguments(limits, self._quota_of(owner or ""))
+        about = (owner or "", *most, *self._binding(owner or "", key), unmet_error())
         return redriven(self._run_on("redrive", job_id, *about, *self._messages))
 
     def delete(self, job_id: str, *, owner: str | None = None) -> Job:

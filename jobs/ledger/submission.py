@@ -6,7 +6,7 @@ import hashlib
 
 from jobs.formats.elements import matrix_bytes
 from jobs.ledger.chains import sources_of, unmet_error
-from jobs.ledger.limits import Limits
+from jobs.ledger.limits import Limits, Quota, cost_of, limit_arguments
 from jobs.matrices.index import Bounds
 from jobs.models import OPERANDS, MatmulRequest, NewJob
 from jobs.redis.clock import microseconds
@@ -20,7 +20,7 @@ def key_digest(owner: str, key: str) -> str:
 
 
 def submission(
-    job: NewJob, limits: Limits, binding: tuple[str, str, int], bounds: Bounds
+    job: NewJob, limits: Limits, quota: Quota, binding: tuple[str, str, int], bounds: Bounds
 ) -> tuple[str | bytes | int, ...]:
     """The script's arguments, but for the message. `binding`: the digest of the Idempotency-Key ('' for none),
     the request's fingerprint, and for how many ms they stay bound."""
@@ -34,7 +34,7 @@ def submission(
     sources = sources_of(job.request)
     chain = (*(sources.get(name, "") for name in OPERANDS), unmet_error() if sources else "")
     return (
-        *(*about, job.label, *limits, *binding, *matrices, *room),
+        *(*about, job.label, *limit_arguments(limits, quota, cost_of(job)), *binding, *matrices, *room),
         *(job.batch, job.reply_to, *chain, *_stored(job)),
     )
 

@@ -15,7 +15,7 @@ from jobs.benchmarks.spec import BenchmarkSpec
 from jobs.errors import BenchmarkTooLarge, MatmulError
 from jobs.fleet.workers import DeviceInfo, WorkerInfo
 from jobs.ledger.interface import IdempotencyKey
-from jobs.models import NewJob
+from jobs.ledger.limits import NewBenchmark
 from jobs.settings import Settings
 from service.benchmarks.body import BenchmarkInput, read_benchmark
 from service.benchmarks.placement import Placed, place
@@ -35,13 +35,13 @@ def submit(context: Context, owner: str, key: str | None, body: bytes) -> Receip
     if (receipt := replayed(context, owner, idempotency)) is not None:
         return receipt
     placed = place(asked, context.workers.now())
-    bounded(placed.spec, placed.worker.device, settings)
-    new = NewJob(
-        kind="benchmark",
+    found = bounded(placed.spec, placed.worker.device, settings)
+    new = NewBenchmark(
         owner=owner,
         queue=placed.worker.bench_queue,
         timeout_s=settings.benchmark_timeout_s,
         request=placed.spec,
+        flops=found.flops,
     )
     return submit_job(context, new, idempotency)
 

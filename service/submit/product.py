@@ -53,7 +53,7 @@ class Submitter:
 
     async def at_once(self, asked: MatmulInput) -> Receipt | None:
         """The same where nothing but the ledger is asked and its matrices go into its record; else None."""
-        workers, settings = self.context.workers.fresh(), self.context.settings
+        workers, limits = self.context.workers.fresh(), self.context.limits.queue(self.owner)
         if workers is None or self.idempotency_key is not None or not self._in_record(*asked.operands.values()):
             return None
         plan = self.operands.plan(asked)
@@ -65,8 +65,8 @@ class Submitter:
             job, _ = await self.context.ledger.submit_on(
                 self.context.line,
                 new,
-                max_queued=settings.max_queued_jobs,
-                max_queued_per_owner=settings.max_queued_jobs_per_key,
+                max_queued=limits.all,
+                max_queued_per_owner=limits.of_owner,
             )
         return Receipt(job, new)
 

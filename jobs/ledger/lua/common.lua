@@ -154,7 +154,7 @@ end
 local READ = {
   'id', 'state', 'attempt', 'version', 'owner', 'seq', 'queue', 'runs', 'timeout', 'queued', 'started', 'number',
   'first', 'held', 'ttl', 'in_record', 'product_bytes', 'batch', 'reply_to', 'kind', 'created', 'request',
-  'a_attempt', 'b_attempt', 'waits', 'dependents',
+  'a_attempt', 'b_attempt', 'waits', 'dependents', 'cost',
 }
 
 -- Those fields, as strings, and all under `values`; nil where there is no such job. Written out, for a table that grows
@@ -168,7 +168,7 @@ local function read(id)
     values = v, id = v[1], state = v[2], attempt = v[3], version = v[4], owner = v[5], seq = v[6], queue = v[7],
     runs = v[8], timeout = v[9], queued = v[10], started = v[11], number = v[12], first = v[13], held = v[14],
     ttl = v[15], in_record = v[16], product_bytes = v[17], batch = v[18], reply_to = v[19],
-    a_attempt = v[23], b_attempt = v[24], waits = v[25] == '1', has_waited = v[25] == '0', dependents = v[26],
+    a_attempt = v[23], b_attempt = v[24], waits = v[25] == '1', has_waited = v[25] == '0', dependents = v[26], cost = v[27],
   }
 end
 
@@ -378,6 +378,7 @@ end
 
 local settle_dependents, stop_waiting -- in common_chains.lua
 local release_operands -- in common_needs.lua
+local leave_flight -- in common_quotas.lua
 
 -- `end_of` has the `outcome` or the `error`, and what of the `product` is in the record. Further arguments are names and
 -- values to write.
@@ -391,6 +392,7 @@ local function finish(job, state, at, more, end_of, ...)
     write('ZADD', prefix .. 'packed', int(at + job.ttl), job.id)
   end
   write('ZADD', prefix .. 'finished', at, job.id)
+  leave_flight(job)
   enter(job, state, more, 'finished', at, ...)
   if job.reply_to then
     answer(job, at, end_of)

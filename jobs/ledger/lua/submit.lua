@@ -2,7 +2,7 @@
 -- Records a job as queued, sends its message, or will once its operands are there, and binds its Idempotency-Key.
 -- Refused while Redis is out of memory.
 local id, owner, kind, queue, timeout, request, asked = unpack(ARGV, 2, 8)
-local max_queued, max_queued_per_owner = tonumber(ARGV[9]), tonumber(ARGV[10])
+local max_queued, limits = tonumber(ARGV[9]), ARGV[10]
 local digest, fingerprint, bound_ms = unpack(ARGV, 11, 13)
 local a, b, c, product_bytes, ttl, most, most_of_owner = unpack(ARGV, 14, 20)
 local batch, reply_to = unpack(ARGV, 21, 22)
@@ -26,8 +26,10 @@ if digest ~= '' then
 end
 if read_counts('seq', 'waiting', 'number:' .. queue).waiting >= max_queued then
   return {'queue_full'}
-elseif redis.call('ZCARD', state_key('queued', owner)) >= max_queued_per_owner then
-  return {'quota_exceeded'}
+end
+local over, charge = over_quota(owner, limits)
+if over then
+  return over
 end
 local sources, in_record = {}, (a ~= '' and 'a' or '') .. (b ~= '' and 'b' or '') .. (c ~= '' and 'c' or '')
 if unmet ~= '' then
@@ -60,6 +62,7 @@ local job = {
 set(job, 'id', id, 'owner', owner, 'kind', kind, 'queue', queue, 'timeout', timeout, 'request', request, 'asked', asked,
   'seq', seq, 'created', at, 'ttl', ttl, 'product_bytes', product_bytes, 'held', held,
   'in_record', in_record)
+charge_quota(job, charge)
 for field, matrix in pairs({a = a, b = b, [FIELD.c] = c}) do
   if matrix ~= '' then
     write('HSET', matrices_key(id), field, matrix)
