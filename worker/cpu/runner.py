@@ -72,6 +72,7 @@ class CpuRunner(Runner):
         place: Place | None = None,
         *,
         wanted: Callable[[], None] = go_on,
+        wiped: bool = False,
     ) -> Iterator[Product]:
         elements = a.elements, b.elements
         with self._device_lock.request(wanted) as device_lock:
@@ -83,6 +84,12 @@ class CpuRunner(Runner):
             c = multiply(problem, *elements, None if place is None else place.elements)
             kernel_ms = (time.perf_counter() - started) * 1e3
             yield CpuProduct(problem, a, b, c, kernel_ms=kernel_ms, place=place, device_lock=device_lock)
+
+    def kernel_bytes(self, choice: Choice, problem: Problem) -> int:
+        return 0
+
+    def free_memory(self) -> None:
+        """Nothing is kept."""
 
     def product_ended(self, matrix_id: str, *, awaited: bool) -> None:
         """It lies in the store, which is mapped."""

@@ -10,11 +10,9 @@ from threading import local
 from typing import Any
 
 import cupy
-import structlog
 
 from jobs.benchmarks.records import Ceiling
 from jobs.benchmarks.spec import DataSpec
-from jobs.errors import OutOfDeviceMemory
 from jobs.fleet.workers import Telemetry
 from jobs.matrices.interface import Place
 from jobs.matrices.slot_memory import SlotMemory
@@ -34,7 +32,7 @@ from worker.cuda.device.faults import device_faults
 from worker.cuda.device.info import cuda_info
 from worker.cuda.device.kernel_clock import KernelClock
 from worker.cuda.device.telemetry import GpuTelemetry
-from worker.cuda.launch import PreparedKernels
+from worker.cuda.launch import PreparedKernels, kernel_bytes
 from worker.cuda.memory import DeviceMatrix, Staging, StopWatch, allocate, upload
 from worker.cuda.operand_cache import Copies, OfferedProducts, OperandCache
 from worker.cuda.page_locks import PageLocks
@@ -44,13 +42,11 @@ from worker.cuda.programs import programs_of
 from worker.cuda.sources import Program
 from worker.device.bench import Bench
 from worker.device.cancellable_lock import CancellableLock, LockRequest, go_on
-from worker.device.runner import HostOperand, Product, Runner
+from worker.device.runner import DoesNotFit, HostOperand, Product, Runner
 
 # Below so many elements in all three matrices the check is quicker on the CPU than a launch and copies are.
 HOST_CHECK_ELEMENTS = 3 << 16
 SPARE_BYTES = 192 << 20  # left free beside the matrices: cuBLAS's workspace, the check's vectors and sums
-
-log = structlog.get_logger(__name__)
 
 
 class _OfThread(local):
@@ -114,14 +110,17 @@ class CudaRunner(Runner):
         place: Place | None = None,
         *,
         wanted: Callable[[], None] = go_on,
+        wiped: bool = False,
     ) -> Iterator[Product]:
         with device_faults(), self._of_thread.stream, self._device_lock.request(wanted) as device_lock:
-            product = self._computed_if_it_fits(problem, choice, a, b, place, device_lock)
-            if product is None:
-                log.warning("the device's memory was full; kept operands are dropped and the product tried again")
-                self._free_all()
-                product = self._compute(problem, choice, a, b, place, device_lock)
-            yield product
+            yield self._compute(problem, choice, a, b, place, device_lock, wiped=wiped)
+
+    def kernel_bytes(self, choice: Choice, problem: Problem) -> int:
+        return kernel_bytes(choice, problem, self.device.traits)
+
+    def free_memory(self) -> None:
+        with device_faults():
+            self._free_all()
 
     def product_ended(self, matrix_id: str, *, awaited: bool) -> None:
         self._offered.ended(matrix_id, awaited=awaited)
@@ -156,21 +155,6 @@ class CudaRunner(Runner):
             self._free_all()
             cupy.get_default_pinned_memory_pool().free_all_blocks()
 
-    def _computed_if_it_fits(
-        self,
-        problem: Problem,
-        choice: Choice,
-        a: HostOperand,
-        b: HostOperand,
-        place: Place | None,
-        device_lock: LockRequest,
-    ) -> Product | None:
-        """None where memory ran out. The error is let go here: it would hold on to what was allocated before it."""
-        try:
-            return self._compute(problem, choice, a, b, place, device_lock)
-        except cupy.cuda.memory.OutOfMemoryError:
-            return None
-
     def _compute(
         self,
         problem: Problem,
@@ -179,9 +163,11 @@ class CudaRunner(Runner):
         b: HostOperand,
         place: Place | None,
         device_lock: LockRequest,
+        *,
+        wiped: bool = False,
     ) -> Product:
         self._offered.next_product((a, b))
-        self._admit(problem, (a, b))
+        self._admit(problem, choice, (a, b))
         copying = StopWatch()
         on_a = self._on_device(problem, a, copying)
         if a.id is not None and a.id == b.id:
@@ -190,6 +176,8 @@ class CudaRunner(Runner):
         else:
             on_b = self._on_device(problem, b, copying)
         on_c = allocate(product_layout(problem))
+        if wiped:
+            on_c.memory.memset_async(0, on_c.layout.bytes)
         matrices = on_a, on_b, on_c
         copies = Copies(self.cache, (a, b), (on_a, on_b))
         staging = self._of_thread.staging
@@ -235,9 +223,10 @@ class CudaRunner(Runner):
             upload(operand.elements, matrix)
         return matrix
 
-    def _admit(self, problem: Problem, operands: tuple[HostOperand, HostOperand]) -> None:
-        """Raises OutOfDeviceMemory, before anything is allocated, for what cannot fit."""
-        of_product = product_layout(problem).bytes + read_back_bytes(problem.product_bytes) + SPARE_BYTES
+    def _admit(self, problem: Problem, choice: Choice, operands: tuple[HostOperand, HostOperand]) -> None:
+        """Raises DoesNotFit, before anything is allocated, for what cannot fit."""
+        beside = read_back_bytes(problem.product_bytes) + self.kernel_bytes(choice, problem) + SPARE_BYTES
+        of_product = product_layout(problem).bytes + beside
         need = of_product
         for operand in operands:
             if operand.id is None or self.cache.get(operand.id) is None:
@@ -247,8 +236,9 @@ class CudaRunner(Runner):
         self._free_all()
         need = of_product + sum(operand_layout(problem.dtype, operand.shape).bytes for operand in operands)
         if need > (free := _free_bytes()):
-            raise OutOfDeviceMemory(
-                f"The product needs {need} bytes on the device, which has {free} free; make it smaller or try later."
+            raise DoesNotFit(
+                f"The product needs {need} bytes on the device with {choice.kernel.name}, and {free} are free; make it "
+                "smaller, take another kernel or try later."
             )
 
     def _free_all(self) -> None:

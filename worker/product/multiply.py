@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
+import structlog
 
 from jobs.errors import (
     BodyTooLarge,
@@ -45,6 +46,10 @@ from worker.check.verify import NOT_CHECKED, check
 from worker.cpu.room import check_room
 from worker.device.runner import HostOperand, Product, Runner, StoredOperand, gathered
 from worker.product.auto import AutoChoices
+from worker.product.lighter import second_try
+from worker.product.mismatch import Mismatch
+
+log = structlog.get_logger(__name__)
 
 CHANGED = "The product changed on its way into the store, so it is not kept."
 
@@ -72,17 +77,50 @@ def multiply(
 
     Raises JobFailed and its kin, StoreUnavailable, StaleAttempt.
     """
-    job = claimed.job
-    request = job.record.request
+    request = claimed.job.record.request
     assert isinstance(request, MatmulRequest), "benchmarks go another way"
-    problem = request.problem
-    choice = choose_kernel(claimed, problem, runner, auto)
+    choice = choose_kernel(claimed, request.problem, runner, auto)
+
+    def once(choice: Choice) -> Multiplied:
+        return _multiplied(claimed, request, store, runner, choice, rng, product_ttl_s, check_ownership)
+
+    # An error that is handled still holds on to the device's memory. So what is done about it is done afterwards.
+    again: Choice | None = None
+    wrong: Mismatch | None = None
+    try:
+        return once(choice)
+    except OutOfDeviceMemory as full:
+        again = second_try(request, request.problem, choice, runner, full)
+        if again is None:
+            raise
+    except Mismatch as failed:
+        wrong = failed.with_traceback(None)
+    if wrong is not None:
+        wrong.explain(choice, lambda: _digest_again(claimed, request, store, runner, choice, check_ownership))
+        raise wrong
+    assert again is not None
+    log.warning("memory ran out; kept operands are dropped and the product is tried again", kernel=again.kernel.name)
+    runner.free_memory()
+    return once(again)
+
+
+def _multiplied(
+    claimed: Claimed,
+    request: MatmulRequest,
+    store: MatrixStore,
+    runner: Runner,
+    choice: Choice,
+    rng: np.random.Generator,
+    product_ttl_s: float,
+    check_ownership: Callable[[], None],
+) -> Multiplied:
+    job, problem, unchecked = claimed.job, request.problem, request.verify == "off"
     try:
         with (
             _operand(request.a, claimed.a, store) as a,
             _operand(request.b, claimed.b, store) as b,
             _place(claimed, problem, store) as place,
-            runner.compute(problem, choice, a, b, place, wanted=check_ownership) as product,
+            runner.compute(problem, choice, a, b, place, wanted=check_ownership, wiped=unchecked) as product,
         ):
             check_ownership()
             with _copies_dropped_on_damage(product):
@@ -97,6 +135,23 @@ def multiply(
     except MemoryError:
         raise OutOfDeviceMemory("The product does not fit in the worker's memory; make it smaller.") from None
     return Multiplied(outcome_of(problem, choice, runner, measured, verification), packed)
+
+
+def _digest_again(
+    claimed: Claimed,
+    request: MatmulRequest,
+    store: MatrixStore,
+    runner: Runner,
+    choice: Choice,
+    check_ownership: Callable[[], None],
+) -> int:
+    """Of the product, made once more."""
+    with (
+        _operand(request.a, claimed.a, store) as a,
+        _operand(request.b, claimed.b, store) as b,
+        runner.compute(request.problem, choice, a, b, wanted=check_ownership) as product,
+    ):
+        return product.digest
 
 
 def outcome_of(
@@ -198,9 +253,10 @@ def _failed_check(choice: Choice, problem: Problem, product: Product, verificati
                 f"{choice.kernel.name} computes in {accuracy}, which ends at {limit:g}, and an operand has elements of "
                 f"{largest:.6g}; scale the operands, or take a kernel of another class."
             )
-    return VerificationFailed(
+    return Mismatch(
         f"The product did not pass its check and is not returned: its residual is {verification.residual:.3g} "
-        f"where rounding explains {verification.threshold:.3g}."
+        f"where rounding explains {verification.threshold:.3g}.",
+        product.digest,
     )
 
 

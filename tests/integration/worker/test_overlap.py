@@ -60,6 +60,7 @@ class Watched(CpuRunner):
         place: Place | None = None,
         *,
         wanted: Callable[[], None] = go_on,
+        wiped: bool = False,
     ) -> Iterator[Product]:
         with super().compute(problem, choice, a, b, place, wanted=wanted) as product:
             self._count(1)

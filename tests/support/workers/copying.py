@@ -48,6 +48,7 @@ class FaultyRunner(CpuRunner):
         place: Place | None = None,
         *,
         wanted: Callable[[], None] = go_on,
+        wiped: bool = False,
     ) -> Iterator[Product]:
         with super().compute(problem, choice, a, b, place, wanted=wanted) as product:
             assert isinstance(product, CpuProduct)
@@ -95,6 +96,7 @@ class CopyingRunner(CpuRunner):
         place: Place | None = None,
         *,
         wanted: Callable[[], None] = go_on,
+        wiped: bool = False,
     ) -> Iterator[Product]:
         self.offered.next_product((a, b))
         copies = [self._copy(operand) for operand in (a, b)]

@@ -51,6 +51,7 @@ class WrongInOneElement(CpuRunner):
         place: Place | None = None,
         *,
         wanted: Callable[[], None] = go_on,
+        wiped: bool = False,
     ) -> Iterator[Product]:
         with super().compute(problem, choice, a, b, place, wanted=wanted) as product:
             if problem.dtype == "int8" and problem.m > 100:
