@@ -11,7 +11,6 @@ import structlog
 
 from jobs.errors import (
     BodyTooLarge,
-    JobFailed,
     KernelUnavailable,
     MatrixNotFound,
     NoRoomForProduct,
@@ -40,14 +39,14 @@ from jobs.models import (
     product_id,
 )
 from kernels.model.kernel import ConfigError
-from kernels.model.numerics import ACCURACY_RANGE, Problem, gflops
+from kernels.model.numerics import Problem, gflops
 from kernels.selection.choose import Choice, NoKernelError, choose, choose_again
 from worker.check.verify import NOT_CHECKED, check
 from worker.cpu.room import check_room
 from worker.device.runner import HostOperand, Product, Runner, StoredOperand, gathered
 from worker.product.auto import AutoChoices
 from worker.product.lighter import second_try
-from worker.product.mismatch import Mismatch
+from worker.product.mismatch import Again, Mismatch, failed_check
 
 log = structlog.get_logger(__name__)
 
@@ -96,7 +95,7 @@ def multiply(
     except Mismatch as failed:
         wrong = failed.with_traceback(None)
     if wrong is not None:
-        wrong.explain(choice, lambda: _digest_again(claimed, request, store, runner, choice, check_ownership))
+        wrong.explain(choice, lambda: _again(claimed, request, store, runner, choice, rng, check_ownership))
         raise wrong
     assert again is not None
     log.warning("memory ran out; kept operands are dropped and the product is tried again", kernel=again.kernel.name)
@@ -137,21 +136,24 @@ def _multiplied(
     return Multiplied(outcome_of(problem, choice, runner, measured, verification), packed)
 
 
-def _digest_again(
+def _again(
     claimed: Claimed,
     request: MatmulRequest,
     store: MatrixStore,
     runner: Runner,
     choice: Choice,
+    rng: np.random.Generator,
     check_ownership: Callable[[], None],
-) -> int:
-    """Of the product, made once more."""
+) -> Again:
+    """The product, not to be kept."""
+    problem = request.problem
     with (
         _operand(request.a, claimed.a, store) as a,
         _operand(request.b, claimed.b, store) as b,
-        runner.compute(request.problem, choice, a, b, wanted=check_ownership) as product,
+        runner.compute(problem, choice, a, b, wanted=check_ownership, wiped=True) as product,
     ):
-        return product.digest
+        verification = check(problem, choice.kernel.accuracy[problem.dtype], product.matrices, rng)
+        return Again(bool(verification.passed), product.digest)
 
 
 def outcome_of(
@@ -226,7 +228,7 @@ def verified(
     product.verify_operands()
     product.device_lock.release()
     if not verification.passed:
-        raise _failed_check(choice, problem, product, verification)
+        raise failed_check(choice, problem, product, verification)
     product.keep_operands()
     return verification
 
@@ -239,25 +241,6 @@ def _copies_dropped_on_damage(product: Product) -> Iterator[None]:
     except (OperandDamaged, OperandOutOfRange, VerificationFailed):
         product.drop_operands()
         raise
-
-
-def _failed_check(choice: Choice, problem: Problem, product: Product, verification: Verification) -> JobFailed:
-    """The reason: operands that the kernel's class does not reach, or else a wrong product."""
-    accuracy = choice.kernel.accuracy[problem.dtype]
-    if accuracy in ACCURACY_RANGE:
-        limit = ACCURACY_RANGE[accuracy][1]
-        elements = product.matrices.elementwise
-        largest = max(elements.a.largest(), elements.b.largest())
-        if largest > limit:
-            return OperandOutOfRange(
-                f"{choice.kernel.name} computes in {accuracy}, which ends at {limit:g}, and an operand has elements of "
-                f"{largest:.6g}; scale the operands, or take a kernel of another class."
-            )
-    return Mismatch(
-        f"The product did not pass its check and is not returned: its residual is {verification.residual:.3g} "
-        f"where rounding explains {verification.threshold:.3g}.",
-        product.digest,
-    )
 
 
 @contextmanager

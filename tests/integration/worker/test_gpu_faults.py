@@ -1,6 +1,6 @@
 """A GPU worker whose device fails in each of the ways that devices do: the right thing is done about it each time.
 
-CUDA is played (`tests/support/workers/faulty_gpu.py`), all else is real. `tests/gpu/test_faults.py` has real faults.
+CUDA is played (`tests/support/workers/faulty_gpu.py`), all else is real. Real ones: `tests/gpu/worker/test_faults.py`.
 """
 
 from __future__ import annotations
