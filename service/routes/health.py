@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import orjson
 from fastapi import APIRouter, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
 from jobs.errors import NoWorkers
-from jobs.fleet.workers import WorkerInfo
+from jobs.fleet.workers import WorkerInfo, WorkerState
 from service.context import Context, context_of
 from service.http.negotiation import JSON
 from service.ledger_metrics import LedgerCollector
@@ -27,17 +29,25 @@ async def live() -> Response:
 async def ready(request: Request) -> Response:
     context = context_of(request)
     workers = await context.call(_checked, context)
-    if not workers:
-        raise NoWorkers
-    return Response(orjson.dumps({"status": "ok", "workers": len(workers)}), media_type=JSON)
+    serving = sum(worker.serves for worker in workers)
+    out = Counter(worker.state for worker in workers if not worker.serves)
+    if not serving:
+        raise NoWorkers(_all_out(out)) if out else NoWorkers
+    said: dict[str, Any] = {"status": "ok", "workers": serving}
+    return Response(orjson.dumps(said | ({"out_of_service": dict(out)} if out else {})), media_type=JSON)
+
+
+def _all_out(out: Counter[WorkerState]) -> str:
+    counts = " and ".join(f"{count} {state}" for state, count in sorted(out.items()))
+    return f"No worker serves: {counts}; GET /v1/devices says why."
 
 
 def _checked(context: Context) -> Sequence[WorkerInfo]:
-    """The live workers. Raises StoreUnavailable, also where no matrix could be stored."""
+    """The workers. Raises StoreUnavailable, also where no matrix could be stored."""
     context.store.check_ready()
     context.ledger.check_written()
     context.sync_policy.check()
-    return context.registry.live()
+    return context.registry.known()
 
 
 @router.get("/metrics", **manual.METRICS)

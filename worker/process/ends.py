@@ -15,10 +15,13 @@ from jobs.settings import Settings
 from worker.device.retry import retry_until
 from worker.device.runner import Runner
 from worker.process.heartbeat import Heartbeat
-from worker.process.lease import EXIT_FAULT, LeaseKeeper
+from worker.process.lease import EXIT_FAULT, EXIT_QUARANTINED, LeaseKeeper
+from worker.product.mismatch import Mismatch
 from worker.product.multiply import Multiplied
 
 WORK_TIMEOUT_S = 60.0  # for what is lost with the attempt: operands to be read, a product to be stored or recorded
+
+TRUSTED_BELOW = 2  # mismatches
 
 End = Multiplied | BenchmarkOutcome | JobFailed
 
@@ -101,8 +104,18 @@ class JobEnds:
         """Records why. What may go better elsewhere is queued again; a device that faulted takes this process along."""
         for claimed, failure in ends:
             self._record_failure(claimed, failure)
+        mismatches = [(claimed, failure) for claimed, failure in ends if isinstance(failure, Mismatch)]
+        if any([self._makes_too_many(claimed, failure) for claimed, failure in mismatches]):
+            self._lease.end_child(EXIT_QUARANTINED, "its products come out wrong")
         if any(isinstance(failure, DeviceFault) for _, failure in ends):
             self._lease.end_child(EXIT_FAULT, "its device faulted")
+
+    def _makes_too_many(self, claimed: Claimed, failure: Mismatch) -> bool:
+        """Whether the device is not to be trusted any more."""
+        what = failure.kernel or f"{claimed.job.id}.{claimed.attempt}"
+        known = retry_until(lambda: self._heartbeat.count_mismatch(what), timeout_s=WORK_TIMEOUT_S)
+        log.error("a product was wrong", job=claimed.job.id, repeated_by=failure.kernel, mismatches=known)
+        return known >= TRUSTED_BELOW
 
     def _record_failure(self, claimed: Claimed, failure: JobFailed) -> None:
         job, error = claimed.job, JobError(type=failure.type, detail=failure.detail)

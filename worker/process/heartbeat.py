@@ -67,6 +67,10 @@ class Heartbeat:
         with self._lock:
             self.verified_products += is_verified
 
+    def count_mismatch(self, what: str) -> int:
+        """A product was wrong; how many such things are known of this worker. Raises StoreUnavailable."""
+        return self._registry.count_mismatch(self.worker_id, what)
+
     @contextmanager
     def busy(self, job_id: str) -> Iterator[None]:
         """Beats say so until the context ends."""

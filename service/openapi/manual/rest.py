@@ -9,6 +9,7 @@ from pydantic import Field
 
 from jobs import errors
 from jobs.base import Strict
+from jobs.fleet.workers import WorkerState
 from kernels.model.buckets import MEANINGS
 from service.catalogue import DeviceList, KernelDetail, KernelList
 from service.openapi.manual.parts import Piece, json_answer, problems
@@ -25,7 +26,10 @@ class Alive(Strict):
 class Ready(Alive):
     """The readiness probe's answer."""
 
-    workers: int = Field(description="Live workers.", examples=[1])
+    workers: int = Field(description="Live workers that take jobs.", examples=[1])
+    out_of_service: dict[WorkerState, int] | None = Field(
+        None, description="How many others there are, by state; left out where there are none."
+    )
 
 
 def _text(description: str, media_type: str = "text/plain") -> Piece:
@@ -60,7 +64,8 @@ DEVICES: Piece = {
     "tags": ["devices"],
     "operation_id": "list_devices",
     "summary": "List the live workers and their devices",
-    "description": "Each with its device's ceilings, its state and what it serves.",
+    "description": "Each with its device's ceilings, its state and what it serves. Also those out of service, and "
+    "why they are.",
     "responses": {200: json_answer(DeviceList, "The workers."), **problems()},
 }
 LIVEZ: Piece = {
