@@ -10,6 +10,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 
 from jobs.errors import NoWorkers
 from jobs.fleet.workers import WorkerInfo
+from jobs.redis.layout import check_layout
 from service.context import Context, context_of
 from service.http.negotiation import JSON
 from service.ledger_metrics import LedgerCollector
@@ -33,8 +34,9 @@ async def ready(request: Request) -> Response:
 
 
 def _checked(context: Context) -> Sequence[WorkerInfo]:
-    """The live workers. Raises StoreUnavailable, also where no matrix could be stored."""
+    """The live workers. Raises StoreUnavailable, also where no matrix could be stored; WrongLayout."""
     context.store.check_ready()
+    check_layout(context.client, context.settings.key_prefix)
     return context.registry.live()
 
 
