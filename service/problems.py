@@ -11,6 +11,7 @@ from starlette.types import Scope
 
 from jobs import errors
 from jobs.errors import MatmulError
+from jobs.redis.layout import WrongLayout
 from jobs.stored import NotUnderstood, RecordUnreadable
 
 PROBLEM_JSON = "application/problem+json"
@@ -173,6 +174,7 @@ STATUS: Mapping[type[MatmulError], int] = {
     errors.StoreUnavailable: 503,
     errors.NoWorkers: 503,
     RecordUnreadable: 503,
+    WrongLayout: 503,
     errors.TimeLimitExceeded: 504,
     errors.OutOfDeviceMemory: 507,
     errors.NoRoomForProduct: 507,

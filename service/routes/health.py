@@ -12,6 +12,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 
 from jobs.errors import NoWorkers
 from jobs.fleet.workers import WorkerInfo, WorkerState
+from jobs.redis.layout import check_layout
 from service.context import Context, context_of
 from service.http.negotiation import JSON
 from service.ledger_metrics import LedgerCollector
@@ -43,10 +44,11 @@ def _all_out(out: Counter[WorkerState]) -> str:
 
 
 def _checked(context: Context) -> Sequence[WorkerInfo]:
-    """The workers. Raises StoreUnavailable, also where no matrix could be stored."""
+    """The workers. Raises StoreUnavailable, also where no matrix could be stored; WrongLayout."""
     context.store.check_ready()
     context.ledger.check_written()
     context.sync_policy.check()
+    check_layout(context.client, context.settings.key_prefix)
     return context.registry.known()
 
 

@@ -16,6 +16,7 @@ from kombu.entity import Queue
 
 from jobs.logs import configure_logs
 from jobs.queue import WORKER_ARGUMENTS, make_celery
+from jobs.redis.layout import WrongLayout, claim_layout
 from jobs.settings import get_settings
 from worker.process.device_name import offer_bench_queue
 
@@ -29,6 +30,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     prepare_environment(device)
     settings = get_settings()
     configure_logs(settings)
+    try:
+        claim_layout(settings)
+    except WrongLayout as error:
+        sys.exit(f"this worker cannot start: {error}")
     # Celery warns of root on many lines. Containers run as another user; on one's own machine it is one's own choice.
     warnings.simplefilter("ignore", SecurityWarning)
     app = make_celery(settings)

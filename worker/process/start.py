@@ -13,6 +13,7 @@ from jobs.matrices.factory import make_matrix_store
 from jobs.process import settle_memory
 from jobs.queue import make_ledger
 from jobs.redis.client import connect
+from jobs.redis.layout import claim_layout
 from jobs.settings import Settings
 from worker.cpu.runner import CpuRunner
 from worker.device.out_of_service import OutOfService
@@ -42,6 +43,7 @@ def start(settings: Settings) -> Child:
     """The child, proved ready and beating; ends the process, after a pause, where that fails."""
     try:
         client = connect(settings)
+        claim_layout(settings)
         ledger, store = make_ledger(settings, client), make_matrix_store(settings, client, keeps_maps=True)
         runner = make_runner(settings)
         child = Child(settings, runner, ledger, store)
