@@ -89,7 +89,7 @@ def sweeping(context: Context) -> Iterator[None]:
         context.ledger,
         context.client,
         context.settings,
-        sweep_matrices=context.store.sweep,
+        sweep_matrices=lambda: _sweep_matrices(context),
     )
     thread = Thread(target=sweeper.run_forever, args=(stop,), name="sweeper", daemon=True)
     thread.start()
@@ -98,6 +98,12 @@ def sweeping(context: Context) -> Iterator[None]:
     finally:
         stop.set()
         thread.join(SWEEPER_STOP_S)
+
+
+def _sweep_matrices(context: Context) -> int:
+    """Workers that wait for nothing but the word which store is the service's hear it here."""
+    context.place.tell()
+    return context.store.sweep()
 
 
 def _lifespan(

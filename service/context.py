@@ -16,6 +16,7 @@ from anyio import CapacityLimiter
 from starlette.requests import Request
 
 from jobs.errors import StoreUnavailable
+from jobs.fleet.places import ServicePlace
 from jobs.fleet.registry import WorkerRegistry
 from jobs.ledger.redis import RedisLedger
 from jobs.matrices.factory import make_matrix_store
@@ -30,6 +31,7 @@ from service.changes import ChangeHub
 from service.live_workers import LiveWorkers
 from service.metrics import HttpMetrics
 from service.process.body_memory import BodyMemory
+from service.process.fleet import Fleet
 from service.process.render_cache import Renders
 from service.process.share import Share
 from service.sessions import Sessions
@@ -81,6 +83,8 @@ class Context:
     store: MatrixStore
     registry: WorkerRegistry
     hub: ChangeHub
+    place: ServicePlace
+    fleet: Fleet
     workers: LiveWorkers
     metrics: HttpMetrics
     sessions: Sessions
@@ -126,6 +130,8 @@ def make_context(settings: Settings, metrics: HttpMetrics, share: Share) -> Cont
     client = connect(settings)
     registry = WorkerRegistry(client, prefix=settings.key_prefix)
     ledger = make_ledger(settings, client)
+    place = ServicePlace(client, settings)
+    fleet = Fleet(registry, place, settings)
     return Context(
         settings=settings,
         client=client,
@@ -135,7 +141,9 @@ def make_context(settings: Settings, metrics: HttpMetrics, share: Share) -> Cont
         store=make_matrix_store(settings, client),
         registry=registry,
         hub=ChangeHub(settings),
-        workers=LiveWorkers(registry.live),
+        place=place,
+        fleet=fleet,
+        workers=LiveWorkers(fleet.read),
         metrics=metrics,
         sessions=Sessions(client, settings),
         threads=CapacityLimiter(share.of(MAX_THREADS, minimum=MIN_THREADS)),

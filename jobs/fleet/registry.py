@@ -33,7 +33,11 @@ class WorkerRegistry:
         self._run("beat", info.id, info.model_dump_json(), microseconds(ttl_s))
 
     def live(self) -> Sequence[WorkerInfo]:
-        """Workers heard of within their time, by name."""
+        """Workers heard of within their time that take jobs, by name."""
+        return [info for info in self.all() if info.problem is None]
+
+    def all(self) -> Sequence[WorkerInfo]:
+        """The same, with those that take none."""
         infos = (_read(text) for text in self._run("live"))
         return sorted((info for info in infos if info is not None), key=lambda info: info.id)
 

@@ -77,3 +77,8 @@ class WorkerInfo(Strict):
     seen_at: datetime = Field(description="Its last heartbeat (UTC).")
     lease_s: float = Field(description="How long it counts as live after a heartbeat.")
     telemetry: Telemetry = Field(default_factory=Telemetry, description="Its device's state.")
+    store: str = Field("", description="Which matrix store it uses; the service has the same one.")
+    settings: dict[str, int | float | str] = Field(
+        default_factory=dict, description="Those of its settings that should be as the API's."
+    )
+    problem: str | None = Field(None, description="Why it takes no jobs, in a sentence; null where it does.")

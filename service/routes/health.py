@@ -28,8 +28,11 @@ async def ready(request: Request) -> Response:
     context = context_of(request)
     workers = await context.call(_checked, context)
     if not workers:
-        raise NoWorkers
-    return Response(orjson.dumps({"status": "ok", "workers": len(workers)}), media_type=JSON)
+        raise context.fleet.explained(NoWorkers())
+    said: dict[str, object] = {"status": "ok", "workers": len(workers)}
+    if context.fleet.warnings:
+        said["warnings"] = context.fleet.warnings
+    return Response(orjson.dumps(said), media_type=JSON)
 
 
 def _checked(context: Context) -> Sequence[WorkerInfo]:
@@ -37,7 +40,7 @@ def _checked(context: Context) -> Sequence[WorkerInfo]:
     context.store.check_ready()
     context.ledger.check_written()
     context.sync_policy.check()
-    return context.registry.live()
+    return context.fleet.read()
 
 
 @router.get("/metrics", **manual.METRICS)
