@@ -5,10 +5,12 @@ from __future__ import annotations
 import tempfile
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, SecretStr, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from jobs.consistency import check_times
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 HOUR_S, DAY_S = 3600, 86_400
@@ -18,7 +20,7 @@ Durability = Literal["process", "disk"]
 
 
 class Settings(BaseSettings):
-    """Where a value is bytes or seconds its name says so."""
+    """Where a value is bytes or seconds its name says so. Raises InvalidSettings where some do not go together."""
 
     model_config = SettingsConfigDict(env_prefix="MATMUL_", frozen=True, extra="ignore")
 
@@ -218,6 +220,19 @@ class Settings(BaseSettings):
     def _read_redis_url(cls, values: dict[str, Any]) -> dict[str, Any]:
         path = values.get("redis_url_file")
         return values | {"redis_url": Path(path).read_text().strip()} if path else values
+
+    @model_validator(mode="after")
+    def _check_times(self) -> Self:
+        check_times(
+            lease_s=self.lease_s,
+            heartbeat_s=self.heartbeat_s,
+            worker_ttl_s=self.worker_ttl_s,
+            sweep_s=self.sweep_s,
+            redis_timeout_s=self.redis_timeout_s,
+            default_wait_s=self.default_wait_s,
+            max_wait_s=self.max_wait_s,
+        )
+        return self
 
 
 @lru_cache(maxsize=1)

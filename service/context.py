@@ -16,6 +16,7 @@ from anyio import CapacityLimiter
 from starlette.requests import Request
 
 from jobs.errors import StoreUnavailable
+from jobs.fleet.places import ServicePlace
 from jobs.fleet.registry import WorkerRegistry
 from jobs.ledger.redis import RedisLedger
 from jobs.matrices.factory import make_matrix_store
@@ -34,6 +35,7 @@ from service.keys.limits import KeyLimits
 from service.live_workers import LiveWorkers
 from service.metrics import HttpMetrics
 from service.process.body_memory import BodyMemory
+from service.process.fleet import Fleet
 from service.process.render_cache import Renders
 from service.process.share import Share
 from service.sessions import Sessions
@@ -85,6 +87,8 @@ class Context:
     store: MatrixStore
     registry: WorkerRegistry
     hub: ChangeHub
+    place: ServicePlace
+    fleet: Fleet
     workers: LiveWorkers
     metrics: HttpMetrics
     sessions: Sessions
@@ -135,6 +139,8 @@ def make_context(settings: Settings, metrics: HttpMetrics, share: Share, keys: K
     registry = WorkerRegistry(client, prefix=settings.key_prefix)
     limits = KeyLimits(settings, keys)
     ledger = make_ledger(settings, client, limits.quota, when_unreadable=metrics.unreadable.inc)
+    place = ServicePlace(client, settings)
+    fleet = Fleet(registry, place, settings)
     return Context(
         settings=settings,
         client=client,
@@ -144,7 +150,9 @@ def make_context(settings: Settings, metrics: HttpMetrics, share: Share, keys: K
         store=make_matrix_store(settings, client),
         registry=registry,
         hub=ChangeHub(settings),
-        workers=LiveWorkers(registry.live),
+        place=place,
+        fleet=fleet,
+        workers=LiveWorkers(fleet.read),
         metrics=metrics,
         sessions=Sessions(client, settings),
         keys=keys,

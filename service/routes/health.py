@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
 import orjson
 from fastapi import APIRouter, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
 from jobs.errors import NoWorkers
-from jobs.fleet.workers import WorkerInfo, WorkerState
+from jobs.fleet.workers import WorkerInfo
 from jobs.redis.layout import check_layout
 from service.context import Context, context_of
 from service.http.negotiation import JSON
@@ -30,26 +28,21 @@ async def live() -> Response:
 async def ready(request: Request) -> Response:
     context = context_of(request)
     workers = await context.call(_checked, context)
-    serving = sum(worker.serves for worker in workers)
-    out = Counter(worker.state for worker in workers if not worker.serves)
-    if not serving:
-        raise NoWorkers(_all_out(out)) if out else NoWorkers
-    said: dict[str, Any] = {"status": "ok", "workers": serving}
-    return Response(orjson.dumps(said | ({"out_of_service": dict(out)} if out else {})), media_type=JSON)
-
-
-def _all_out(out: Counter[WorkerState]) -> str:
-    counts = " and ".join(f"{count} {state}" for state, count in sorted(out.items()))
-    return f"No worker serves: {counts}; GET /v1/devices says why."
+    if not workers:
+        raise context.fleet.explained(NoWorkers())
+    said: dict[str, object] = {"status": "ok", "workers": len(workers)}
+    if context.fleet.warnings:
+        said["warnings"] = context.fleet.warnings
+    return Response(orjson.dumps(said), media_type=JSON)
 
 
 def _checked(context: Context) -> Sequence[WorkerInfo]:
-    """The workers. Raises StoreUnavailable, also where no matrix could be stored; WrongLayout."""
+    """The workers that take jobs. Raises StoreUnavailable, also where no matrix could be stored; WrongLayout."""
     context.store.check_ready()
     context.ledger.check_written()
     context.sync_policy.check()
     check_layout(context.client, context.settings.key_prefix)
-    return context.registry.known()
+    return context.fleet.read()
 
 
 @router.get("/metrics", **manual.METRICS)

@@ -9,7 +9,6 @@ from pydantic import Field
 
 from jobs import errors
 from jobs.base import Strict
-from jobs.fleet.workers import WorkerState
 from kernels.model.buckets import MEANINGS
 from service.catalogue import DeviceList, KernelDetail, KernelList
 from service.openapi.manual.parts import Piece, json_answer, problems
@@ -27,8 +26,9 @@ class Ready(Alive):
     """The readiness probe's answer."""
 
     workers: int = Field(description="Live workers that take jobs.", examples=[1])
-    out_of_service: dict[WorkerState, int] | None = Field(
-        None, description="How many others there are, by state; left out where there are none."
+    warnings: tuple[str, ...] | None = Field(
+        None,
+        description="Workers that take no jobs, and why; and those with other settings. Left out where all is well.",
     )
 
 

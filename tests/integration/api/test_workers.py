@@ -71,7 +71,8 @@ def test_devices_and_figures_show_them(api: Api, quiet: httpx.Client) -> None:
 def test_a_worker_out_of_service_is_shown_and_gets_nothing(api: Api, quiet: httpx.Client) -> None:
     out = GPU.model_copy(update={"state": "quarantined", "reason": "Products came out <wrong> twice."})
     api.registry.beat(out, FAKE_TTL_S)
-    assert quiet.get("/readyz").json() == {"status": "ok", "workers": 1, "out_of_service": {"quarantined": 1}}
+    warnings = [f"gpu-0 takes no jobs. {out.reason}"]
+    assert quiet.get("/readyz").json() == {"status": "ok", "workers": 1, "warnings": warnings}
     shown = {device["id"]: (device["state"], device["reason"]) for device in quiet.get("/v1/devices").json()["devices"]}
     assert shown == {"gpu-0": (out.state, out.reason), "played": ("ready", None)}
     page = quiet.get("/ui/devices").text
@@ -80,4 +81,4 @@ def test_a_worker_out_of_service_is_shown_and_gets_nothing(api: Api, quiet: http
     job = quiet.post("/v1/matmul", json=SEEDED, headers=ASYNC).json()["job"]["id"]
     assert api.ledger.get(job).queue == "cpu"
     api.registry.gone("played")
-    assert "1 quarantined" in problem(quiet.get("/readyz"), 503, "no_workers")["detail"]
+    assert "came out <wrong> twice" in problem(quiet.get("/readyz"), 503, "no_workers")["detail"]
