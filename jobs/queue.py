@@ -104,10 +104,11 @@ def _connections(settings: Settings) -> dict[str, Any]:
 
 def _workers() -> dict[str, Any]:
     return {
-        # A process of its own for the task: only so can a hung or poisoned kernel be ended. Spawned, for CUDA does not
-        # survive a fork. One, because the device is one.
+        # A process of its own for the task: only so can a hung or poisoned kernel be ended. Forked off the parent: that
+        # has imported all a child needs but CUDA, which does not survive a fork, and importing takes most of a start's
+        # time. One, because the device is one.
         "worker_pool": "prefork",
-        "worker_pool_start_method": "spawn",
+        "worker_pool_start_method": "fork",
         "worker_concurrency": 1,
         "worker_proc_alive_timeout": 60.0,  # importing CuPy takes longer than the default 4 s
         # With late acknowledgement this leaves all waiting messages in Redis, so that depth and position are true.

@@ -49,7 +49,7 @@ class Settings(BaseSettings):
         description="API keys: `auto` asks for them except on a loopback bind; `off` elsewhere refuses to start.",
     )
     api_keys_file: Path | None = Field(
-        None, description="File of hashed API keys, one a line: `<key id>:<hash>:<name>`."
+        None, description="File of hashed API keys, one a line: `<key id>:<hash>:<name>`, then options."
     )
     api_keys: SecretStr | None = Field(None, description="The same lines in the environment, separated by spaces.")
     api_key_pepper_file: Path | None = Field(None, description="File with the secret that keys are hashed with.")
@@ -60,6 +60,16 @@ class Settings(BaseSettings):
         "and browsers are told to come by HTTPS only.",
     )
     session_ttl_s: int = Field(12 * HOUR_S, ge=60, description="How long a sign-in on the pages lasts.")
+    max_failed_keys_per_minute: int = Field(
+        600,
+        ge=1,
+        description="Requests with a wrong API key that an address may send each minute before they get 429.",
+    )
+    audit_file: Path | None = Field(
+        None,
+        description="File for the audit log, a JSON line for whatever is changed, refused or signed in. Unset: it goes "
+        "where the log goes.",
+    )
     max_body_bytes: int = Field(4 * GIB, ge=1, description="Largest request body, binary.")
     max_json_bytes: int = Field(8 * MIB, ge=1, description="Largest JSON request body.")
     max_json_elements: int = Field(1 << 20, ge=1, description="Largest product carried in a JSON reply, in elements.")
@@ -92,6 +102,12 @@ class Settings(BaseSettings):
     sweeper: bool = Field(True, description="Whether this API process takes part in sweeping.")
     job_timeout_s: float = Field(600.0, gt=0, description="Time limit of one attempt of a job.")
     benchmark_timeout_s: float = Field(14_400.0, gt=0, description="Time limit of one attempt of a benchmark.")
+    room_timeout_s: float = Field(
+        60.0,
+        gt=0,
+        description="How long a job goes on looking for room for its product, in a store or Redis that is full, before "
+        "it fails.",
+    )
     max_benchmark_cases: int = Field(5000, ge=1, description="Most cases of one benchmark, times rounds.")
     max_benchmark_flops: float = Field(
         1e18, gt=0, description="Most operations of one benchmark, at the least number of samples."

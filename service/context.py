@@ -25,7 +25,10 @@ from jobs.queue import make_ledger
 from jobs.redis.client import connect
 from jobs.redis.line import ScriptLine
 from jobs.settings import Settings
+from service.attempts import FailedAttempts
+from service.audit import Audit
 from service.changes import ChangeHub
+from service.keys import KeyRing
 from service.live_workers import LiveWorkers
 from service.metrics import HttpMetrics
 from service.process.body_memory import BodyMemory
@@ -81,6 +84,9 @@ class Context:
     workers: LiveWorkers
     metrics: HttpMetrics
     sessions: Sessions
+    keys: KeyRing | None  # None where keys are off
+    failed_keys: FailedAttempts
+    audit: Audit | None
     threads: CapacityLimiter
     renders: Renders
     breaker: Breaker = field(default_factory=Breaker)
@@ -111,7 +117,7 @@ class Context:
         )
 
 
-def make_context(settings: Settings, metrics: HttpMetrics, share: Share) -> Context:
+def make_context(settings: Settings, metrics: HttpMetrics, share: Share, keys: KeyRing | None) -> Context:
     """Needs a running event loop. Connects to nothing yet. Raises InvalidSettings."""
     client = connect(settings)
     registry = WorkerRegistry(client, prefix=settings.key_prefix)
@@ -127,6 +133,9 @@ def make_context(settings: Settings, metrics: HttpMetrics, share: Share) -> Cont
         workers=LiveWorkers(registry.live),
         metrics=metrics,
         sessions=Sessions(client, settings),
+        keys=keys,
+        failed_keys=FailedAttempts(settings.max_failed_keys_per_minute),
+        audit=Audit(settings) if keys is not None or settings.audit_file is not None else None,
         threads=CapacityLimiter(share.of(MAX_THREADS, minimum=MIN_THREADS)),
         renders=Renders(share),
     )

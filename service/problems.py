@@ -94,6 +94,13 @@ class TooManyConnections(EdgeError):
     retry_after_s = 1
 
 
+class TooManyAttempts(EdgeError):
+    """Too many requests with a wrong API key came from this address; use a right one, or wait a minute."""
+
+    type = "too_many_attempts"
+    retry_after_s = 60
+
+
 class TooManyBodies(EdgeError):
     """This server holds as much JSON as it has memory for; try again in a moment, or send .npy or safetensors."""
 
@@ -146,6 +153,7 @@ STATUS: Mapping[type[MatmulError], int] = {
     errors.IdempotencyKeyReused: 422,
     errors.OperandOutOfRange: 422,
     errors.QuotaExceeded: 429,
+    TooManyAttempts: 429,
     HeadersTooLarge: 431,
     MatmulError: 500,
     errors.JobFailed: 500,

@@ -15,6 +15,7 @@ from jobs.errors import InvalidRequest, JobFailed
 from jobs.ledger.chains import sources_of, with_products
 from jobs.ledger.interface import JobMessage
 from jobs.models import (
+    OPERANDS,
     BenchmarkOutcome,
     Job,
     JobError,
@@ -24,10 +25,10 @@ from jobs.models import (
     NewJob,
     Outcome,
     Progress,
-    Timing,
 )
 from jobs.redis.clock import microseconds
 from jobs.states import JobState
+from jobs.timing import Timing
 
 EVENTS_TTL_S = 3600  # how long a job's events outlive its end; as in lua/common.lua
 EVENTS_KEPT = 1000  # a job's last so many events; as in lua/common.lua
@@ -79,7 +80,7 @@ class JobRow:
     in_record: str = ""  # the operands there
     held: int = 0  # bytes that it is charged for matrices in its record
     product_bytes: int = 0  # room in the record for its product; 0: the product goes to the store
-    attempts: dict[str, int] = field(default_factory=dict)  # of other jobs, whose products are the operands a and b
+    attempts: dict[str, int] = field(default_factory=dict)  # of other jobs, whose products are operands
     waits: bool = False  # for such a product
 
     def message(self) -> JobMessage:
@@ -155,7 +156,7 @@ class JobRow:
 def new_row(job: NewJob, *, seq: int, created_us: int, number: int) -> JobRow:
     """A job that was just recorded, as lua/submit.lua does it."""
     held = job.matrices
-    a, b = held.a or b"", held.b or b""
+    packed = {name: matrix for name in OPERANDS if (matrix := getattr(held, name))}
     return JobRow(
         id=job.id,
         owner=job.owner,
@@ -174,8 +175,8 @@ def new_row(job: NewJob, *, seq: int, created_us: int, number: int) -> JobRow:
         published_us=created_us,
         queued_us=created_us,
         batch=job.batch or None,
-        in_record=("a" if a else "") + ("b" if b else ""),
-        held=len(a) + len(b) + held.product_bytes,
+        in_record="".join(packed),
+        held=sum(map(len, packed.values())) + held.product_bytes,
         product_bytes=held.product_bytes,
     )
 
@@ -188,12 +189,13 @@ READ = (
 )
 
 
-def claimed_row(values: Sequence[bytes | None], *, version: int, started_us: int, progress: bytes | None) -> JobRow:
+def claimed_row(
+    values: Sequence[bytes | None], *, version: int, started_us: int, c_attempt: bytes | None, progress: bytes | None
+) -> JobRow:
     """A job that a worker holds from now on, out of what was read of it before."""
     fields = {name: value for name, value in zip(READ, values, strict=True) if value is not None}
     fields |= {"state": b"running", "version": b"%d" % version, "started": b"%d" % started_us}
-    if progress is not None:
-        fields["progress"] = progress
+    fields |= {name: value for name, value in (("c_attempt", c_attempt), ("progress", progress)) if value is not None}
     return _row(fields | {"published": fields["queued"]})
 
 
@@ -231,10 +233,10 @@ def _row(fields: Mapping[str, bytes]) -> JobRow:
         error=JobError.model_validate_json(fields["error"]) if "error" in fields else None,
         idem=fields["idem"].decode() if "idem" in fields else None,
         batch=fields["batch"].decode() if "batch" in fields else None,
-        in_record=fields["in_record"].decode(),
+        in_record=fields["in_record"].decode().removesuffix("C"),  # which tells scripts alone that c is a job's product
         held=int(fields.get("held", 0)),
         product_bytes=int(fields["product_bytes"]),
-        attempts={name: int(fields[f"{name}_attempt"]) for name in "ab" if f"{name}_attempt" in fields},
+        attempts={name: int(fields[f"{name}_attempt"]) for name in OPERANDS if f"{name}_attempt" in fields},
         waits=fields.get("waits") == b"1",
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jobs.ledger.codec import new_row, us_of
-from jobs.models import Job, JobError, NewJob, Outcome
+from jobs.models import OPERANDS, Job, JobError, NewJob, Outcome
 from jobs.states import JobState
 
 
@@ -30,7 +30,7 @@ class JobEnd:
         row.state, row.attempt, row.version = JobState(state), int(attempt), int(version)
         row.queued_us, row.started_us, row.finished_us = int(queued), int(started or 0) or None, int(finished)
         row.in_record = recorded.operands_in_record
-        row.attempts = {name: int(made) for name, made in zip("ab", products, strict=True) if made}
+        row.attempts = {name: int(made) for name, made in zip(OPERANDS, products, strict=False) if made}
         row.outcome = Outcome.model_validate_json(self.outcome) if self.outcome else None
         row.error = JobError.model_validate_json(self.error) if self.error else None
         return row.job(None).model_copy(update={"packed_product": self.product or None})

@@ -14,13 +14,7 @@ from typing import Any
 
 import redis
 
-from jobs.errors import (
-    IdempotencyKeyInUse,
-    IdempotencyKeyReused,
-    JobNotFound,
-    TimeLimitExceeded,
-    WorkerLost,
-)
+from jobs.errors import IdempotencyKeyInUse, IdempotencyKeyReused, JobNotFound, TimeLimitExceeded, WorkerLost
 from jobs.ledger.chains import Taken, unmet_error
 from jobs.ledger.codec import (
     LOST_LIMIT,
@@ -31,6 +25,8 @@ from jobs.ledger.codec import (
     job_error,
     row_from_hash,
 )
+from jobs.ledger.fairness import RedisFairQueues
+from jobs.ledger.giving_back import state_after
 from jobs.ledger.interface import (
     HARD_LIMIT_MARGIN_S,
     MAY_SWAP,
@@ -63,7 +59,7 @@ LUA_DIR = Path(__file__).parent / "lua"
 _JOB_ID = re.compile(r"[A-Za-z0-9_-]{1,100}", re.ASCII)  # no ':', so that no id names another kind of key
 
 
-class RedisLedger(Ledger):
+class RedisLedger(RedisFairQueues, Ledger):
     """Safe to share between threads. `clock` is for tests (`RedisScripts`)."""
 
     def __init__(
@@ -149,7 +145,7 @@ class RedisLedger(Ledger):
         return JobPage([job_of(reply) for reply in found], cursor_after(int(last)) if last else None)
 
     def cancel(self, job_id: str, *, owner: str | None = None) -> tuple[Job, CancelOutcome]:
-        reply = self._run_on("cancel", job_id, owner or "")
+        reply = self._run_on("cancel", job_id, owner or "", *self._messages)
         match reply[0]:
             case b"cancelled":
                 return job_of(reply), "cancelled"
@@ -224,8 +220,7 @@ class RedisLedger(Ledger):
         return [claimed_job(reply) for reply in self._run("claim", *about, *self._messages)]
 
     def renew(self, job_id: str, attempt: int, *, lease_s: float) -> bool:
-        lease, margin = microseconds(lease_s), microseconds(HARD_LIMIT_MARGIN_S)
-        return bool(self._run_on("renew", job_id, attempt, lease, margin))
+        return bool(self._run_on("renew", job_id, attempt, *map(microseconds, (lease_s, HARD_LIMIT_MARGIN_S))))
 
     def progress(self, job_id: str, attempt: int, progress: Progress) -> bool:
         return bool(self._run_on("progress", job_id, attempt, progress.model_dump_json()))
@@ -251,6 +246,10 @@ class RedisLedger(Ledger):
     def fail(self, job_id: str, attempt: int, error: JobError, *, max_attempts: int = 1) -> Requeued | None:
         about = error.model_dump_json(), error.type, max_attempts
         return self._taken(self._run_on("fail", job_id, attempt, *about, *self._messages))
+
+    def give_back(self, job_id: str, attempt: int, error: JobError, *, patience_s: float) -> JobState | None:
+        about = error.model_dump_json(), error.type, microseconds(patience_s)
+        return state_after(self._run_on("give_back", job_id, attempt, *about, *self._messages))
 
     # ---- the sweeper's side ----
     def lost_messages(self, queue: str, *, broker_is_empty: bool, grace_s: float) -> Sequence[JobMessage]:

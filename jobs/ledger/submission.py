@@ -8,7 +8,7 @@ from jobs.formats.elements import matrix_bytes
 from jobs.ledger.chains import sources_of, unmet_error
 from jobs.ledger.limits import Limits
 from jobs.matrices.index import Bounds
-from jobs.models import NewJob
+from jobs.models import OPERANDS, NewJob
 from jobs.redis.clock import microseconds
 
 BESIDE = "beside"  # a `NewJob.batch`: of products that a worker may have under way at the same time
@@ -26,10 +26,10 @@ def submission(
     the request's fingerprint, and for how many ms they stay bound."""
     about = (job.id, job.owner, job.kind, job.queue, microseconds(job.timeout_s), job.request.model_dump_json())
     held = job.matrices
-    matrices = (held.a or b"", held.b or b"", held.product_bytes, microseconds(held.ttl_s))
+    matrices = (*(getattr(held, name) or b"" for name in OPERANDS), held.product_bytes, microseconds(held.ttl_s))
     room = (bounds.all_bytes, bounds.of(job.owner))
     sources = sources_of(job.request)
-    chain = (sources.get("a", ""), sources.get("b", ""), unmet_error() if sources else "")
+    chain = (*(sources.get(name, "") for name in OPERANDS), unmet_error() if sources else "")
     return (
         *(*about, job.label, *limits, *binding, *matrices, *room),
         *(job.batch, job.reply_to, *chain, *_stored(job)),

@@ -52,6 +52,8 @@ class FileMatrixStore(IndexedMatrixStore):
 
     Raises InvalidSettings if the directory cannot be one that only this user reads."""
 
+    REREADS_AT_ONCE = True
+
     def __init__(
         self,
         directory: Path,

@@ -18,7 +18,7 @@ from jobs.settings import Settings
 
 # First words of replies that say "not now": the server is there but does not serve (loading its data, a replica,
 # its disk is full, a script is stuck). redis-py has no class for some of them.
-NOT_NOW = ("LOADING", "MASTERDOWN", "READONLY", "MISCONF", "NOREPLICAS", "BUSY", "CLUSTERDOWN", "TRYAGAIN")
+NOT_NOW = ("LOADING", "MASTERDOWN", "READONLY", "MISCONF", "NOREPLICAS", "BUSY", "CLUSTERDOWN", "TRYAGAIN", "NOPERM")
 REDIS_FULL = "The job store has no memory left; try again when some jobs have ended."
 
 

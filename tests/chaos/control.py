@@ -56,14 +56,14 @@ def run_control(stack: ChaosStack, client: redis.Redis, seed: int) -> Control:
 def _submit(stack: ChaosStack, seed: int) -> Told:
     """Small jobs, which are done soon, and some that take a moment."""
     told, headers = Told(), {**products.JSON, **ASYNC}
-    caller = Caller(0, stack.doors, told, seed)
+    caller = Caller(0, stack.doors, stack.keys[0], told, seed)
     operand = {"random": {"shape": [SIDE, SIDE], "dtype": "float64"}}
     large = json.dumps({"a": operand, "b": operand}).encode()
     for number in range(FIRST, FIRST + SMALL + LARGE):
         body = products.inline(number)
         is_small = number < FIRST + SMALL
         job = job_of(caller.answered("POST", body.target, headers, body.content if is_small else large))
-        told.accepted[number] = Accepted(number, "inline", job, body.product if is_small else None)
+        told.accepted[number] = Accepted(number, "inline", job, body.product if is_small else None, stack.keys[0])
     return told
 
 

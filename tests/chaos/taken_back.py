@@ -12,28 +12,30 @@ from jobs.models import JobEvent
 from tests.chaos.driver import Struck
 from tests.chaos.plan import KINDS
 
-LATEST_S = 30.0  # what is taken back later is some other fault's
-
 
 def taken_back(lives: Mapping[str, Sequence[JobEvent]], struck: Iterable[Struck]) -> dict[str, dict[str, float]]:
     """By kind of fault: the jobs that it took from their worker, and the seconds until they were queued again."""
     takers = sorted((each for each in struck if KINDS[each.fault.kind].of_worker), key=lambda each: each.began_at)
     seconds: dict[str, list[float]] = defaultdict(list)
     for events in lives.values():
-        for at in _when(events):
-            before = [each for each in takers if each.began_at <= at <= each.began_at + LATEST_S]
-            if before:
-                seconds[before[-1].fault.kind].append(at - before[-1].began_at)
+        for started, queued in _spans(events):
+            while_it_ran = [each for each in takers if started <= each.began_at <= queued]
+            if while_it_ran:
+                seconds[while_it_ran[0].fault.kind].append(queued - while_it_ran[0].began_at)
     return {kind: _summary(times) for kind, times in sorted(seconds.items())}
 
 
-def _when(events: Sequence[JobEvent]) -> list[float]:
-    """When a running job was queued again, in seconds since 1970: the server's clock, which is this machine's."""
-    times = []
-    for one, other in pairwise(events):
-        if one.event in ("running", "progress") and other.event == "queued":
-            times.append(int(other.id.partition("-")[0]) / 1000)
-    return times
+def _spans(events: Sequence[JobEvent]) -> list[tuple[float, float]]:
+    """When an attempt began, and when its job was queued again, in seconds since 1970: by the server's clock, which is
+    this machine's."""
+    changes = [event for event in events if event.event != "progress"]
+    return [
+        (_at(one), _at(other)) for one, other in pairwise(changes) if (one.event, other.event) == ("running", "queued")
+    ]
+
+
+def _at(event: JobEvent) -> float:
+    return int(event.id.partition("-")[0]) / 1000
 
 
 def _summary(times: Sequence[float]) -> dict[str, float]:

@@ -111,23 +111,23 @@ def _prepared(
     plan, program = kernel.plan(problem, config), kernel_program(kernel, config, problem, gated=gated)
     if plan.passes or plan.boxes is not None:
         _check_sizes(kernel, problem)
-    main = _loaded(compiler.function(program, kernel.name))
+    main = loaded(compiler.function(program, kernel.name))
     if plan.main.shared_bytes > STATIC_SHARED_BYTES:
         driver.funcSetAttribute(main.ptr, MAX_DYNAMIC_SHARED_BYTES, plan.main.shared_bytes)
     is_transposed, edge = plan.launched != plan.inner, edge_program_of(problem, plan.inner)
-    passes = {each.name: _loaded(compiler.function(program, each.name)) for each in plan.passes}
+    passes = {each.name: loaded(compiler.function(program, each.name)) for each in plan.passes}
     shapes = [(passes[each.name], each.launch) for each in plan.passes if not each.behind]
     shapes += [(main, plan.main), *((passes[each.name], each.launch) for each in plan.passes if each.behind)]
     functions = Functions(
         steps=tuple(_steps(kernel, shapes, is_behind_another=is_transposed)),
-        transpose=_loaded(transpose_function(compiler, problem.dtype, gated=gated)) if is_transposed else None,
-        edge=_loaded(compiler.function(edge, "edge")) if edge is not None else None,
-        copy=_loaded(compiler.function(copy_program(), "copy_rows")) if gated else None,
+        transpose=loaded(transpose_function(compiler, problem.dtype, gated=gated)) if is_transposed else None,
+        edge=loaded(compiler.function(edge, "edge")) if edge is not None else None,
+        copy=loaded(compiler.function(copy_program(), "copy_rows")) if gated else None,
     )
     return PreparedKernel(plan, functions, main, substitute)
 
 
-def _loaded(function: Any) -> Any:
+def loaded(function: Any) -> Any:
     """The driver loads a function when it is asked about it. At its first launch it would be loaded then, and the
     device might have to be waited for."""
     driver.funcGetAttribute(REGISTERS, function.ptr)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import structlog
 
-from jobs.errors import DeviceFault, JobFailed, MatrixNotFound, StoreFull, StoreUnavailable
+from jobs.errors import DeviceFault, JobFailed, MatrixNotFound, NoRoomForProduct, StoreFull, StoreUnavailable
 from jobs.ledger.chains import Taken
 from jobs.ledger.interface import Claimed, Ledger, Success
 from jobs.matrices.interface import MatrixStore
@@ -97,15 +97,19 @@ class JobEnds:
 
     def _record_failure(self, claimed: Claimed, failure: JobFailed) -> None:
         job, error = claimed.job, JobError(type=failure.type, detail=failure.detail)
-        max_attempts = self._settings.max_attempts if failure.retryable else 1
         log.warning("a job failed", job=job.id, attempt=claimed.attempt, error=failure.type, detail=failure.detail)
         try:
-            retry_until(
-                lambda: self._ledger.fail(job.id, claimed.attempt, error, max_attempts=max_attempts),
-                timeout_s=WORK_TIMEOUT_S,
-            )
+            retry_until(lambda: self._tell(claimed, failure, error), timeout_s=WORK_TIMEOUT_S)
         except (StoreUnavailable, StoreFull):
             log.warning("the job store does not serve; the sweeper will see to the job", job=job.id)
+
+    def _tell(self, claimed: Claimed, failure: JobFailed, error: JobError) -> None:
+        job_id, attempt = claimed.job.id, claimed.attempt
+        if isinstance(failure, NoRoomForProduct):
+            self._ledger.give_back(job_id, attempt, error, patience_s=self._settings.room_timeout_s)
+            return
+        max_attempts = self._settings.max_attempts if failure.retryable else 1
+        self._ledger.fail(job_id, attempt, error, max_attempts=max_attempts)
 
 
 def _inline(claimed: Claimed) -> Sequence[StoredOperand]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, date, datetime
@@ -17,6 +16,7 @@ from jobs.fleet.workers import WorkerInfo
 from jobs.settings import Settings
 from worker.device.runner import Runner
 from worker.process.device_name import consumed_bench_queue
+from worker.process.ended_child import worker_id
 
 BEAT_S = 1.0  # at most this long, and a fifth of the time that a silent worker counts as live
 
@@ -51,7 +51,7 @@ class Heartbeat:
         self._bench_queue = consumed_bench_queue(runner.device.name)
         self.verified_products = 0
         self._today = Today(self._started_at.date())
-        self.worker_id = f"{socket.gethostname()}/{settings.device}/{os.getppid()}"
+        self.worker_id = worker_id(settings.device, os.getppid())
 
     def start(self) -> None:
         """The first beat goes out now. Raises StoreUnavailable."""

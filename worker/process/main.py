@@ -52,11 +52,8 @@ def _device(arguments: Sequence[str] | None) -> str:
 
 
 def prepare_environment(device: str) -> None:
-    """What the child inherits: BLAS threads that sleep, one GPU counted as nvidia-smi does, float32 that stays so."""
+    """What the child inherits: one GPU counted as nvidia-smi does, float32 that stays so."""
     os.environ["MATMUL_DEVICE"] = device
-    # OpenBLAS's threads spin for some 25 ms after each product, and so take cores from the API and Redis. 2¹⁴ cycles
-    # are a few microseconds.
-    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "14")
     if (found := _DEVICE.fullmatch(device)) is None or (index := found[1]) is None:
         return
     os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"

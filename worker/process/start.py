@@ -18,6 +18,7 @@ from worker.cpu.runner import CpuRunner
 from worker.device.retry import retry_until
 from worker.device.runner import Runner
 from worker.process.child import Child
+from worker.process.ended_child import take_back
 from worker.process.ends import WORK_TIMEOUT_S
 from worker.process.lease import EXIT_NOT_READY
 from worker.process.slots_ahead import SlotsAhead
@@ -44,6 +45,8 @@ def start(settings: Settings) -> Child:
         runner = make_runner(settings)
         child = Child(settings, runner, ledger, store)
         child.prove_ready()
+        worker = child.heartbeat.worker_id
+        retry_until(lambda: take_back(settings, worker), timeout_s=WORK_TIMEOUT_S / 2)
         retry_until(child.heartbeat.start, timeout_s=WORK_TIMEOUT_S / 2)
         child.spare_time.start()
         if runner.device.device_class == "gpu":  # a CPU reads and writes matrices where they are

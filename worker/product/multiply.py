@@ -43,7 +43,7 @@ from kernels.model.numerics import ACCURACY_RANGE, Problem, gflops
 from kernels.selection.choose import Choice, NoKernelError, choose, choose_again
 from worker.check.verify import NOT_CHECKED, check
 from worker.cpu.room import check_room
-from worker.device.runner import HostOperand, Product, Runner, StoredOperand, gathered
+from worker.device.runner import Epilogue, HostOperand, Product, Runner, StoredOperand, gathered
 from worker.product.auto import AutoChoices
 
 CHANGED = "The product changed on its way into the store, so it is not kept."
@@ -81,8 +81,9 @@ def multiply(
         with (
             _operand(request.a, claimed.a, store) as a,
             _operand(request.b, claimed.b, store) as b,
+            _epilogue(request, claimed.c, store) as epilogue,
             _place(claimed, problem, store) as place,
-            runner.compute(problem, choice, a, b, place, wanted=check_ownership) as product,
+            runner.compute(problem, choice, a, b, place, epilogue=epilogue, wanted=check_ownership) as product,
         ):
             check_ownership()
             with _copies_dropped_on_damage(product):
@@ -154,6 +155,18 @@ def _operand(ref: OperandRef, packed: PackedMatrix | None, store: MatrixStore) -
         yield StoredOperand(ref.shape, opened, matrix if _names_contents(matrix) else None)
 
 
+@contextmanager
+def _epilogue(request: MatmulRequest, packed: PackedMatrix | None, store: MatrixStore) -> Iterator[Epilogue | None]:
+    """None where the product is A·B. C is not looked for where its factor is 0."""
+    if not request.has_epilogue:
+        yield None
+    elif request.c is None or request.beta == 0.0:
+        yield Epilogue(request.alpha, 0.0, None)
+    else:
+        with _operand(request.c, packed, store) as c:
+            yield Epilogue(request.alpha, request.beta, c)
+
+
 def _names_contents(matrix_id: str) -> bool:
     """A content address does; and a product's id, for no attempt that succeeded stores another."""
     return is_address(matrix_id) or job_of_product(matrix_id) is not None
@@ -168,10 +181,16 @@ def verified(
         product.device_lock.release()
         return NOT_CHECKED
     verification = check(problem, choice.kernel.accuracy[problem.dtype], product.matrices, rng)
+    wrong = product.wrong_elements()
     product.verify_operands()
     product.device_lock.release()
     if not verification.passed:
         raise _failed_check(choice, problem, product, verification)
+    if wrong:
+        raise VerificationFailed(
+            f"The product did not pass its check and is not returned: {wrong} of its elements are not what alpha·A·B + "
+            "beta·C gives."
+        )
     product.keep_operands()
     return verification
 

@@ -1,7 +1,7 @@
 #!lua flags=no-writes
 -- Queued jobs that should have been started by now; see Ledger.lost_messages. Reads no others.
 local queue, broker_is_empty, grace, limit, may_swap = unpack(ARGV, 2, 6)
-local sent_before, below, overtaken = now() - grace, '+inf', nil
+local sent_before, below, overtaken = now() - grace, '(' .. int(UNSENT), nil
 if broker_is_empty == '0' then
   local started, sent = unpack(redis.call('HMGET', counts, 'started:' .. queue, 'sent:' .. queue))
   below = '(' .. (started or '0')

@@ -42,7 +42,7 @@ for _, key in ipairs(per_owner(job, 'dead')) do
 end
 write('ZREM', prefix .. 'finished', job.id)
 write('ZREM', prefix .. 'packed', job.id)
-write('HDEL', job_key(job.id), 'progress', 'error', 'error_type', 'finished')
+write('HDEL', job_key(job.id), 'progress', 'error', 'error_type', 'finished', 'no_room_since')
 redis.call('PERSIST', events_key(job.id))
 job.attempt, job.runs = int(job.attempt + 1), '0'
 local at = int(now())

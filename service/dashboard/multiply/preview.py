@@ -46,10 +46,10 @@ def preview(form: MultiplyForm, server: ServerAddress) -> Preview:
         form = replace(form, matrix_a=form.matrix_a or "ID_OF_A", matrix_b=form.matrix_b or "ID_OF_B")
     if form.source != "files":
         return _of_json(form, document_of(form), server)
-    a, b = form.file_a or "a.npy", form.file_b or "b.npy"
-    if a.endswith(".safetensors"):
-        return _of_tensors(a, options, server)
-    return _of_files(a, b, options, server)
+    files = {"a": form.file_a or "a.npy", "b": form.file_b or "b.npy"} | ({"c": form.file_c} if form.file_c else {})
+    if files["a"].endswith(".safetensors"):
+        return _of_tensors(files["a"], options, server)
+    return _of_files(files, options, server)
 
 
 def _of_json(form: MultiplyForm, document: dict[str, Any], server: ServerAddress) -> Preview:
@@ -61,13 +61,13 @@ def _of_json(form: MultiplyForm, document: dict[str, Any], server: ServerAddress
     return Preview(curl, _python(server, body, JSON, accept, imports=("json",)))
 
 
-def _of_files(a: str, b: str, options: dict[str, Any], server: ServerAddress) -> Preview:
-    parts = [f"-F {shlex.quote(f'{name}=@{_file_name(path)}')}" for name, path in (("a", a), ("b", b))]
+def _of_files(files: dict[str, str], options: dict[str, Any], server: ServerAddress) -> Preview:
+    parts = [f"-F {shlex.quote(f'{name}=@{_file_name(path)}')}" for name, path in files.items()]
     if options:
         parts.append(f"-F {shlex.quote(f'options={json.dumps(options)};type={JSON}')}")
     lines = [
         'edge = b"--matmul-part"',
-        f'parts = {{"a": open({a!r}, "rb").read(), "b": open({b!r}, "rb").read()}}',
+        "parts = {" + ", ".join(f'"{name}": open({path!r}, "rb").read()' for name, path in files.items()) + "}",
     ]
     if options:
         lines.append(f'parts["options"] = json.dumps({_literal(options)}).encode()')

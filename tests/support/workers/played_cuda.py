@@ -138,7 +138,7 @@ class Way:
         store, shape, dtype = self._bench.store, problem.product_shape, problem.product_dtype
         with store.place(dtype, shape) as place:
             device_lock = CancellableLock().request()
-            product = self._runner._compute(problem, None, a, b, place, device_lock)
+            product = self._runner._compute(problem, None, (a, b), None, place, device_lock)
             product.verify_operands()
             product.keep_operands()
             name = fresh_name()
@@ -181,10 +181,12 @@ def main() -> None:
             self._offered = OfferedProducts(self.cache)
             self._page_locks = PageLocks(runtime)
 
-        def _admit(self, *_: Any) -> None:
+        def _admit(self, *_: Any, **__: Any) -> None:
             """It fits."""
 
-        def _multiplied_ms(self, problem: Problem, _choice: Any, matrices: Any, meanwhile: Any = None) -> float:
+        def _multiplied_ms(
+            self, problem: Problem, choice: Any, matrices: Any, epilogue: Any = None, meanwhile: Any = None
+        ) -> float:
             """There is no check here, so nothing is prepared for one meanwhile."""
             arrays = [_rows(matrix) for matrix in matrices]
             arrays[2][:] = multiply(problem, arrays[0], arrays[1])
