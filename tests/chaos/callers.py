@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from tests.chaos import products
+from tests.chaos.network.wire import Reply, Wire, request
 from tests.chaos.products import Body, Path
-from tests.chaos.wire import Reply, Wire, request
 
 ASYNC = {"Prefer": "respond-async"}
 WAIT = {"Prefer": "wait=3", "Accept": "application/octet-stream"}

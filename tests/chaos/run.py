@@ -13,15 +13,15 @@ from typing import Any
 
 import redis
 
-from tests.chaos.account import Account, lives, settle, wait_for_ends
 from tests.chaos.callers import Caller, Gate, Told
 from tests.chaos.control import Control, run_control
 from tests.chaos.driver import Driver
 from tests.chaos.faults.processes import wait_until_up
-from tests.chaos.leaks import left_behind
 from tests.chaos.plan import plan
 from tests.chaos.stack import APIS, ChaosStack
-from tests.chaos.taken_back import taken_back
+from tests.chaos.verdict.account import Account, lives, settle, wait_for_ends
+from tests.chaos.verdict.leaks import left_behind
+from tests.chaos.verdict.taken_back import taken_back
 
 SHOWN = 20  # lines of each list that a record keeps
 

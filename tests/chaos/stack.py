@@ -23,8 +23,8 @@ from jobs.settings import Settings
 from service.keys.line import make_key
 from service.keys.role import Role
 from tests.chaos.disks import Disk
+from tests.chaos.network.proxy import HOST, Proxies
 from tests.chaos.parts import Part
-from tests.chaos.proxy import HOST, Proxies
 
 START_TIMEOUT_S = 60.0
 OWNERS = 3  # keys that callers have between them, so that owners take turns in the queues

@@ -9,8 +9,8 @@ from functools import partial
 from typing import Literal
 
 from tests.chaos.faults.fault import Fault
+from tests.chaos.network.wire import HOST, RST, request
 from tests.chaos.stack import ChaosStack
-from tests.chaos.wire import HOST, RST, request
 
 SLOW_S = 0.05
 CLIENTS = 12
