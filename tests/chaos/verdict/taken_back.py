@@ -14,15 +14,17 @@ from tests.chaos.plan import KINDS
 
 
 def taken_back(lives: Mapping[str, Sequence[JobEvent]], struck: Iterable[Struck]) -> dict[str, dict[str, float]]:
-    """By kind of fault: the jobs that it took from their worker, and the seconds until they were queued again."""
+    """By kind of fault that kills: the jobs that it took from their worker, and the seconds until they were queued
+    again. What is only stopped may go on, and lose its job to a later fault."""
     takers = sorted((each for each in struck if KINDS[each.fault.kind].of_worker), key=lambda each: each.began_at)
     seconds: dict[str, list[float]] = defaultdict(list)
     for events in lives.values():
         for started, queued in _spans(events):
             while_it_ran = [each for each in takers if started <= each.began_at <= queued]
             if while_it_ran:
-                seconds[while_it_ran[0].fault.kind].append(queued - while_it_ran[0].began_at)
-    return {kind: _summary(times) for kind, times in sorted(seconds.items())}
+                first = while_it_ran[0]
+                seconds[first.fault.kind].append(queued - first.began_at)
+    return {kind: _summary(times) for kind, times in sorted(seconds.items()) if kind.endswith("killed")}
 
 
 def _spans(events: Sequence[JobEvent]) -> list[tuple[float, float]]:
