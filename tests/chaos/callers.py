@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from tests.chaos import products
+from tests.chaos.network.wire import Reply, Wire, request
 from tests.chaos.products import Body, Path
-from tests.chaos.wire import Reply, Wire, request
 
 ASYNC = {"Prefer": "respond-async"}
 WAIT = {"Prefer": "wait=3", "Accept": "application/octet-stream"}
@@ -24,12 +24,13 @@ PASSING = {"idempotency_key_in_use", "no_worker_for_kernel", "no_worker_for_devi
 
 @dataclass(slots=True)
 class Accepted:
-    """A job that the service said it has. `ends`: the states that it may end in."""
+    """A job that the service said it has, and to which key. `ends`: the states that it may end in."""
 
     number: int
     path: Path
     job: str
     product: bytes | None
+    key: str
     ends: frozenset[str] = frozenset({"succeeded"})
     is_deleted: bool = False
 
@@ -49,11 +50,11 @@ class Refused(Exception):
 
 
 class Caller:
-    """One thread's. `goes_on` says whether to begin another job."""
+    """One thread's, with an API key. `doors`: the ports of the APIs."""
 
-    def __init__(self, index: int, doors: tuple[int, ...], told: Told, seed: int) -> None:
+    def __init__(self, index: int, doors: tuple[int, ...], key: str, told: Told, seed: int) -> None:
         self._wires = [Wire(doors[(index + i) % len(doors)]) for i in range(len(doors))]
-        self._told, self._seed = told, seed
+        self._key, self._told, self._seed = key, told, seed
         self._rng = random.Random(f"{seed} caller {index}")
         self._last: tuple[int, str] | None = None  # an inline job, for the next chain
 
@@ -95,11 +96,11 @@ class Caller:
     def _accept(self, number: int, path: Path, body: Body, *, thrice: bool = False) -> Accepted:
         headers = {**body.headers, **ASYNC, "Idempotency-Key": f"{self._seed}-{number}"}
         if thrice:
-            sent = request("POST", body.target, headers, body.content)
+            sent = request("POST", body.target, self._key, headers, body.content)
             self._wires[0].abandon(sent, 0)
             self._wires[-1].abandon(sent, 1)
         reply = self.answered("POST", body.target, headers, body.content)
-        return self._keep(Accepted(number, path, job_of(reply), body.product))
+        return self._keep(Accepted(number, path, job_of(reply), body.product, self._key))
 
     def _keep(self, accepted: Accepted) -> Accepted:
         self._told.accepted[accepted.number] = accepted
@@ -111,7 +112,7 @@ class Caller:
         reply = self.answered("POST", body.target, headers, body.content)
         if reply.status == 200 and reply.body != body.product:
             self._told.wrong.append(f"{number}: the reply had another product than {job_of(reply)}")
-        return self._keep(Accepted(number, path, job_of(reply), body.product))
+        return self._keep(Accepted(number, path, job_of(reply), body.product, self._key))
 
     def _read_and_delete(self, number: int, body: Body) -> None:
         """A product in the store is read and, where it was there, forgotten; its memory is another's a moment later."""
@@ -144,9 +145,10 @@ class Caller:
         content: bytes = b"",
         *,
         until: tuple[int, ...] = (200, 201, 202),
+        key: str = "",
     ) -> Reply:
         """Asks one API or the other until one says more than to try again. Raises Refused."""
-        sent = request(method, target, headers, content)
+        sent = request(method, target, key or self._key, headers, content)
         deadline = time.monotonic() + GIVE_UP_S
         last = "nothing"
         while time.monotonic() < deadline:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from tests.chaos.callers import Gate
 from tests.chaos.faults.fault import Fault
+from tests.chaos.faults.processes import wait_for_work
 from tests.chaos.plan import KINDS, resource
 from tests.chaos.stack import ChaosStack
 
@@ -56,6 +57,8 @@ class Driver:
             each.result()
 
     def _strike(self, fault: Fault, lock: threading.Lock) -> None:
+        if KINDS[fault.kind].of_worker:
+            wait_for_work(self.stack, fault.at)
         began_at = time.time()
         try:
             if KINDS[fault.kind].strike(self.stack, fault):

@@ -19,12 +19,12 @@ Path = Literal[
     "inline", "in record", "stored", "large", "uploaded", "chained", "waited for", "sent thrice", "cancelled",
     "redriven", "heavy", "benchmark",
 ]  # fmt: skip
-# Of a hundred jobs; a benchmark takes the place of one in BENCHMARK_EVERY.
+# Of a hundred jobs; benchmarks and heavy ones take the place of some.
 SHARES: dict[Path, int] = {
-    "inline": 52, "in record": 15, "stored": 3, "large": 1, "uploaded": 2, "chained": 7, "waited for": 5,
-    "sent thrice": 6, "cancelled": 4, "redriven": 4, "heavy": 1,
+    "inline": 57, "in record": 16, "stored": 3, "large": 1, "uploaded": 2, "chained": 6, "waited for": 4,
+    "sent thrice": 5, "cancelled": 3, "redriven": 3,
 }  # fmt: skip
-BENCHMARK_EVERY = 500
+HEAVY_EVERY, BENCHMARK_EVERY = 125, 500
 _TABLE: tuple[Path, ...] = tuple(path for path, share in SHARES.items() for _ in range(share))
 _STEP = 37  # prime to 100, so that paths alternate
 SIDES: dict[Path, int] = {"in record": 8, "stored": 80, "large": 300}
@@ -35,8 +35,8 @@ Matrix = np.ndarray[Any, np.dtype[Any]]
 
 
 def path_of(number: int) -> Path:
-    if number % BENCHMARK_EVERY == BENCHMARK_EVERY - 1:
-        return "benchmark"
+    if number % HEAVY_EVERY == HEAVY_EVERY - 1:
+        return "benchmark" if number % BENCHMARK_EVERY == BENCHMARK_EVERY - 1 else "heavy"
     return _TABLE[number * _STEP % 100]
 
 

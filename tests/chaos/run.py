@@ -13,15 +13,15 @@ from typing import Any
 
 import redis
 
-from tests.chaos.account import Account, lives, settle, wait_for_ends
 from tests.chaos.callers import Caller, Gate, Told
 from tests.chaos.control import Control, run_control
 from tests.chaos.driver import Driver
 from tests.chaos.faults.processes import wait_until_up
-from tests.chaos.leaks import left_behind
 from tests.chaos.plan import plan
 from tests.chaos.stack import APIS, ChaosStack
-from tests.chaos.taken_back import taken_back
+from tests.chaos.verdict.account import Account, lives, settle, wait_for_ends
+from tests.chaos.verdict.leaks import left_behind
+from tests.chaos.verdict.taken_back import taken_back
 
 SHOWN = 20  # lines of each list that a record keeps
 
@@ -116,9 +116,8 @@ def run(asked: Asked, directory: Path) -> Outcome:
             account.stuck += [unended] if unended else []
             found = lives(stack.ledger(client), client, [each.job for each in told.accepted.values()])
             clock.lap("account")
-            outcome = Outcome(
-                asked, control, account, told, driver, {}, taken_back(found, driver.struck), _calls(stack)
-            )
+            times = taken_back(found, driver.struck)
+            outcome = Outcome(asked, control, account, told, driver, {}, times, _calls(stack))
             _keep(stack, outcome, client)
             outcome.left = left_behind(stack, client, descriptors)
         clock.lap("leaks")
@@ -141,7 +140,10 @@ def _drive(stack: ChaosStack, asked: Asked) -> tuple[Told, Driver]:
     """Callers and faults, until both are done."""
     told, gate = Told(), Gate(asked.jobs, asked.faults)
     driver = Driver(stack, plan(asked.seed, asked.faults, asked.without, asked.other), gate)
-    callers = [Caller(index, stack.doors, told, asked.seed) for index in range(asked.callers)]
+    callers = [
+        Caller(index, stack.doors, stack.keys[index % len(stack.keys)], told, asked.seed)
+        for index in range(asked.callers)
+    ]
     threads = [threading.Thread(target=caller.run, args=(gate.number,)) for caller in callers]
     stack.fail_calls(True)
     for thread in threads:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import secrets
 import socket
 import time
 import urllib.request
@@ -19,11 +20,14 @@ from jobs.ledger.redis import RedisLedger
 from jobs.queue import make_ledger
 from jobs.redis.embedded import EmbeddedServer, free_port
 from jobs.settings import Settings
+from service.keys.line import make_key
+from service.keys.role import Role
 from tests.chaos.disks import Disk
+from tests.chaos.network.proxy import HOST, Proxies
 from tests.chaos.parts import Part
-from tests.chaos.proxy import HOST, Proxies
 
 START_TIMEOUT_S = 60.0
+OWNERS = 3  # keys that callers have between them, so that owners take turns in the queues
 PREFIX = "matmul:"  # of keys
 MARK = "MATMUL_CHAOS_RUN"
 APIS, WORKERS = ("api-0", "api-1"), ("worker-0", "worker-1")
@@ -57,17 +61,30 @@ class ChaosStack:
         self._seed, self._call_fault_rate = seed, call_fault_rate
         self._listens = {name: free_port() for name in (*APIS, *WORKERS, *map(http_link, APIS))}
         self.ports = {name: free_port() for name in APIS}
+        pepper = secrets.token_hex(16)
+        made = [make_key(f"caller {i}", pepper.encode()) for i in range(OWNERS)]
+        operator = make_key("operator", pepper.encode(), role=Role.OPERATOR)
+        self.keys, self.operator = tuple(each.key for each in made), operator.key
+        self._auth = {
+            "auth": "on",
+            "api_keys": " ".join(each.line for each in (*made, operator)),
+            "api_key_pepper": pepper,
+        }
         self.parts = {name: self._part(name) for name in (*APIS, *WORKERS)}
         self.proxies: Proxies | None = None
         self.slow_clients: list[socket.socket] = []  # that the service has to cut off
 
     def _part(self, name: str) -> Part:
-        own = SETTINGS | {
-            "redis_url": self.redis.url.replace(f":{self.redis.port}/", f":{self._listens[name]}/"),
-            "store_dir": str(self.store),
-            "kernel_cache_dir": str(self.directory / "kernels"),
-            "port": str(self.ports.get(name, 0)),
-        }
+        own = (
+            SETTINGS
+            | self._auth
+            | {
+                "redis_url": self.redis.url.replace(f":{self.redis.port}/", f":{self._listens[name]}/"),
+                "store_dir": str(self.store),
+                "kernel_cache_dir": str(self.directory / "kernels"),
+                "port": str(self.ports.get(name, 0)),
+            }
+        )
         environment = {f"MATMUL_{key.upper()}": value for key, value in own.items()} | {MARK: str(self.directory)}
         command = ("service",) if name in APIS else ("worker", "--device", "cpu")
         return Part(name, command, environment, self.directory / f"{name}.log")
@@ -108,7 +125,10 @@ class ChaosStack:
 
     def ask(self, api: str, path: str) -> Any:
         """Past all links. Raises OSError, ValueError."""
-        with urllib.request.urlopen(f"http://{HOST}:{self.ports[api]}{path}", timeout=10) as reply:
+        asked = urllib.request.Request(
+            f"http://{HOST}:{self.ports[api]}{path}", headers={"Authorization": f"Bearer {self.operator}"}
+        )
+        with urllib.request.urlopen(asked, timeout=10) as reply:
             return json.load(reply)
 
     def descendants(self) -> list[psutil.Process]:

@@ -9,8 +9,8 @@ from functools import partial
 from typing import Literal
 
 from tests.chaos.faults.fault import Fault
+from tests.chaos.network.wire import HOST, RST, request
 from tests.chaos.stack import ChaosStack
-from tests.chaos.wire import HOST, RST, request
 
 SLOW_S = 0.05
 CLIENTS = 12
@@ -37,7 +37,7 @@ slow, hole, trickle = (partial(while_it_lasts, mode) for mode in ("slow", "hole"
 def vanish(stack: ChaosStack, fault: Fault) -> bool:
     """Clients that are gone before their answer."""
     for each in _connections(stack, fault):
-        each.sendall(request("GET", "/v1/jobs?limit=200"))
+        each.sendall(request("GET", "/v1/jobs?limit=200", stack.operator))
         each.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RST)
         each.close()
     return True
@@ -47,14 +47,15 @@ def never_read(stack: ChaosStack, fault: Fault) -> bool:
     """Clients that ask for much and read none of it."""
     for each in _connections(stack, fault):
         with suppress(OSError):
-            each.sendall(request("GET", "/v1/kernels") * 100)
+            each.sendall(request("GET", "/v1/kernels", stack.operator) * 100)
         stack.slow_clients.append(each)
     return True
 
 
 def never_finish(stack: ChaosStack, fault: Fault) -> bool:
     """Clients that send half a request, and hold on."""
-    whole = request("POST", "/v1/matmul", {"Content-Type": "application/json"}, b'{"a": [[1]], "b": [[2]]}')
+    headers, body = {"Content-Type": "application/json"}, b'{"a": [[1]], "b": [[2]]}'
+    whole = request("POST", "/v1/matmul", stack.keys[0], headers, body)
     for i, each in enumerate(_connections(stack, fault)):
         each.sendall(whole[: -1 - i * len(whole) // CLIENTS // 2])
         stack.slow_clients.append(each)

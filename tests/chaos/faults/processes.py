@@ -7,11 +7,12 @@ import signal
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import redis
 
 from tests.chaos.faults.fault import Fault
-from tests.chaos.stack import APIS, PREFIX, WORKERS, ChaosStack
+from tests.chaos.stack import APIS, PREFIX, ChaosStack
 
 UP_TIMEOUT_S = 60.0
 WORK_TIMEOUT_S = 1.0
@@ -21,7 +22,6 @@ FAKETIME_PLACES = ("/usr/lib/*/faketime/libfaketime.so.1", "/usr/local/lib/faket
 
 def kill(stack: ChaosStack, fault: Fault) -> bool:
     """SIGKILL, to the children too, and another in its place."""
-    wait_for_work(stack, fault)
     stack.parts[fault.at].kill()
     time.sleep(fault.seconds)
     stack.start(fault.at)
@@ -29,15 +29,17 @@ def kill(stack: ChaosStack, fault: Fault) -> bool:
 
 
 def kill_child(stack: ChaosStack, fault: Fault) -> bool:
-    wait_for_work(stack, fault)
     return stack.parts[fault.at].kill_child()
 
 
-def wait_for_work(stack: ChaosStack, fault: Fault) -> None:
-    """A moment, for a job to run: an idle worker has none to lose."""
-    deadline = time.monotonic() + WORK_TIMEOUT_S
+def wait_for_work(stack: ChaosStack, worker: str) -> None:
+    """A moment, for it to have a job: an idle worker has none to lose."""
+    deadline, ending = time.monotonic() + WORK_TIMEOUT_S, f"/{stack.parts[worker].pid}".encode()
     with stack.client() as client, suppress(redis.RedisError):
-        while fault.at in WORKERS and time.monotonic() < deadline and not client.zcard(f"{PREFIX}leases"):
+        while time.monotonic() < deadline:
+            leased: Any = client.zrange(f"{PREFIX}leases", 0, -1)
+            if any((client.hget(f"{PREFIX}job:{job.decode()}", "worker") or b"").endswith(ending) for job in leased):
+                return
             time.sleep(0.002)
 
 

@@ -33,10 +33,12 @@ class Reply:
         return json.loads(self.body)
 
 
-def request(method: str, path: str, headers: Mapping[str, str] | None = None, body: bytes = b"") -> bytes:
+def request(method: str, path: str, key: str, headers: Mapping[str, str] | None = None, body: bytes = b"") -> bytes:
+    """`key`: an API key."""
     lines = [
         f"{method} {path} HTTP/1.1",
         f"Host: {HOST}",
+        f"Authorization: Bearer {key}",
         *(f"{key}: {value}" for key, value in (headers or {}).items()),
     ]
     if body or method == "POST":

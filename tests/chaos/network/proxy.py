@@ -1,7 +1,7 @@
 """The process of all links, and how the harness tells it what they are to do.
 
-`python -m tests.chaos.proxy`: its first line of input describes the links, each further one is a command, in JSON; each
-is answered by a line.
+Of `python -m tests.chaos.network.proxy` the first line of input describes the links, and each further one is a command,
+in JSON; each is answered by a line.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 
 import uvloop
 
-from tests.chaos.links import Link, accept
+from tests.chaos.network.links import Link, accept
 
 HOST = "127.0.0.1"
 
@@ -31,7 +31,7 @@ class Proxies:
         """`links`: a name, the ports to `listen` on and to pass on to (`target`), and whether it `fails_calls`."""
         with open(log, "ab") as errors:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.chaos.proxy"],
+                [sys.executable, "-m", "tests.chaos.network.proxy"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,

@@ -17,7 +17,7 @@ from tests.chaos.stack import APIS, PREFIX, RECEIVE_TIMEOUT_S, ChaosStack
 
 # Of what jobs under way have, nothing is to be there once none is.
 OF_UNENDED = re.compile(
-    rf"{PREFIX}(leases|unsettled|queued:.*|batch:.*|hold:.*|job:[^:]*:dependents|broker:(cpu|gpu|bench-.*))"
+    rf"{PREFIX}(leases|unsettled|queued:.*|backlog:.*|window:.*|batch:.*|hold:.*|job:[^:]*:dependents|broker:(cpu|gpu|bench-.*))"
 )
 SWEPT_S = 20.0
 MORE = 32  # descriptors than after the start: connections, and what threads have

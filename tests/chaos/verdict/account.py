@@ -68,16 +68,16 @@ def _unended(client: redis.Redis) -> tuple[int, int, int]:
 
 
 def listing(stack: ChaosStack) -> dict[str, Record]:
-    """Every job that the service knows, by paging through its list."""
+    """Every job that the service knows, by paging through the list of each key."""
     jobs: dict[str, Record] = {}
-    cursor = ""
-    caller = Caller(0, stack.doors, Told(), 0)
-    while True:
-        page = caller.answered("GET", f"/v1/jobs?limit=200{cursor}").json()
-        jobs |= {job["id"]: job for job in page["jobs"]}
-        if page["next"] is None:
-            return jobs
-        cursor = f"&cursor={page['next']}"
+    caller = Caller(0, stack.doors, stack.operator, Told(), 0)
+    for key in stack.keys:
+        cursor: str | None = ""
+        while cursor is not None:
+            page = caller.answered("GET", f"/v1/jobs?limit=200{cursor}", key=key).json()
+            jobs |= {job["id"]: job for job in page["jobs"]}
+            cursor = None if page["next"] is None else f"&cursor={page['next']}"
+    return jobs
 
 
 def settle(
@@ -119,11 +119,11 @@ def wrong_products(stack: ChaosStack, accepted: Sequence[Accepted]) -> list[str]
     """Those whose product is not there, or not bit for bit what it must be."""
 
     def read(index: int) -> list[str]:
-        caller = Caller(index, stack.doors, Told(), index)
+        caller = Caller(index, stack.doors, stack.operator, Told(), index)
         wrong = []
         for each in accepted[index::READERS]:
             try:
-                got = caller.answered("GET", f"/v1/jobs/{each.job}/product", OCTETS).body
+                got = caller.answered("GET", f"/v1/jobs/{each.job}/product", OCTETS, key=each.key).body
                 reason = "" if got == each.product else f"{got.hex()[:64]} is not {(each.product or b'').hex()[:64]}"
             except Refused as refusal:
                 reason = str(refusal)
