@@ -18,12 +18,13 @@ from jobs.errors import MatmulError, StoreUnavailable
 from jobs.ledger.interface import JobMessage, Ledger
 from jobs.models import new_id
 from jobs.queue import waiting_messages
-from jobs.redis.scripts import LOCK_SCRIPTS, RedisScripts
+from jobs.redis.scripts import LOCK_SCRIPTS, SERVER_CLOCK, RedisScripts
 from jobs.settings import Settings
 
 LOCK_S = 3.0  # how long a silent holder keeps the lock
 HOUSEKEEPING_EVERY_S = 5.0  # what is merely old can wait a little
 BACK_OFF_MAX_S = 2.0
+CLOCK_STEP_S = 1.0  # more than an answer of Redis may take
 BATCH = 100
 
 log = structlog.get_logger(__name__)
@@ -55,6 +56,7 @@ class Sweeper:
         sweep_matrices: Callable[[], int],
         give_up_refused: Callable[[], int] = lambda: 0,
         clock: Callable[[], float] = time.monotonic,
+        redis_clock: str = SERVER_CLOCK,
     ) -> None:
         self._ledger = ledger
         self._client = client
@@ -62,10 +64,11 @@ class Sweeper:
         self._sweep_matrices = sweep_matrices
         self._give_up_refused = give_up_refused
         self._clock = clock
-        self._run = RedisScripts(client, settings.key_prefix, LOCK_SCRIPTS).run
+        self._run = RedisScripts(client, settings.key_prefix, LOCK_SCRIPTS, clock=redis_clock).run
         self._token = new_id("sweeper")
         self._suspects: frozenset[JobMessage] = frozenset()
         self._leases_count_from_s: float | None = None  # None: this process does not know what came before
+        self._redis_ahead_s = 0.0  # of this process's clock, when it was looked at last
         self._housekeeping_at_s = 0.0
 
     # ---- the loop ----
@@ -105,8 +108,16 @@ class Sweeper:
 
     # ---- the lock ----
     def _hold_lock(self) -> bool:
-        """Takes or renews it."""
-        return bool(self._run("hold_lock", "sweeper", self._token, round(LOCK_S * 1000)))
+        """Takes or renews it. Where Redis' clock was set meanwhile, no lease is called expired for it: each gets a
+        moment to be renewed."""
+        redis_us = int(self._run("hold_lock", "sweeper", self._token, round(LOCK_S * 1000)))
+        if not redis_us:
+            return False
+        ahead_s = redis_us / 1e6 - self._clock()
+        if abs(ahead_s - self._redis_ahead_s) > CLOCK_STEP_S:
+            self._forget()
+        self._redis_ahead_s = ahead_s
+        return True
 
     def _let_go(self) -> None:
         try:

@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
-from jobs.disk import UNUSABLE, sync, tmpfs_bytes, translated_disk, write_all
+from jobs.disk import UNUSABLE, file_clock_s, sync, tmpfs_bytes, translated_disk, write_all
 from jobs.errors import InvalidSettings, StoreUnavailable
 from jobs.formats.elements import STORAGE_DTYPES, Array, matrix_bytes
 from jobs.matrices.file_source import FileSource, open_matrix
@@ -231,7 +231,7 @@ class FileMatrixStore(IndexedMatrixStore):
 
     def _is_old(self, name: str) -> bool:
         try:
-            age_s = time.time() - os.lstat(self.path(name)).st_mtime
+            age_s = file_clock_s() - os.lstat(self.path(name)).st_mtime
         except FileNotFoundError:
             return False
         return age_s > (SLOT_LEFTOVER_AGE_S if name.endswith(SLOT_PART) else LEFTOVER_AGE_S)
