@@ -1,4 +1,7 @@
-"""A store or a Redis that is full for a while, or a disk that fails: no job fails of it. One child, in this process, on a real Redis."""
+"""A store or a Redis that is full for a while, or a disk that fails: no job fails of it.
+
+One child, in this process, on a real Redis.
+"""
 
 from __future__ import annotations
 
