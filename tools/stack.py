@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Self
 
 from jobs.redis.embedded import EmbeddedServer, free_port
+from jobs.redis.persistence import server_options
 
 START_TIMEOUT_S = 60.0
 
@@ -29,7 +30,7 @@ class Stack:
         self, directory: Path, *, devices: tuple[str, ...] = ("cpu",), settings: dict[str, str] | None = None
     ) -> None:
         self._directory = directory
-        self.redis = EmbeddedServer(directory / "redis")
+        self.redis = EmbeddedServer(directory / "redis", options=server_options((settings or {}).get("durability", "")))
         self.api_port = free_port()
         self._devices = devices
         self._settings = settings or {}
