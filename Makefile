@@ -1,7 +1,7 @@
 # One target per intention; `make help` lists them. What a target needs is set up first: `.venv` is made from the
 # hash-locked constraints/ when it is missing or out of date.
 .DEFAULT_GOAL := help
-.PHONY: help run worker test test-gpu sanitize stress prove malformed chaos chaos-long test-images check fix docs kernel-resources recorded constraints audit sizes bench-service bench-peers bench-path bench-dashboard bench-kernels bench-library bench-accuracy bench-auto bench-presets images tune clean env-run env-dev
+.PHONY: help run worker test test-gpu sanitize stress prove malformed chaos chaos-long test-images check fix docs kernel-resources recorded constraints audit sbom sizes bench-service bench-peers bench-path bench-dashboard bench-kernels bench-library bench-accuracy bench-auto bench-presets images tune clean env-run env-dev
 
 BIN := .venv/bin
 ARGS ?=
@@ -56,7 +56,7 @@ chaos-long: env-dev ## 100,000 jobs under 1,000 faults over three seeds, recorde
 test-images: env-dev ## build both container images and multiply with them (root, Debian)
 	PATH="$(CURDIR)/$(BIN):$$PATH" bash docker/test-images
 
-check: env-dev ## lint, format, types (of scripts too, with tsc), import rule, generated docs, house rules: all without running the service
+check: env-dev ## lint, format, types (of scripts too, with tsc), import rule, generated docs, house rules, secrets, audit: all without running the service
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
@@ -69,7 +69,8 @@ check: env-dev ## lint, format, types (of scripts too, with tsc), import rule, g
 	$(BIN)/python -m benchmarks.tables.write --check
 	$(BIN)/python -m benchmarks.tuned_table --check
 	$(BIN)/python -m benchmarks.publish --check
-	$(BIN)/pytest -q tests/unit/tools/test_house.py
+	$(BIN)/pytest -q tests/unit/tools/test_house.py tests/unit/tools/test_supply_chain.py
+	$(BIN)/python -m tools.audit
 
 sizes: ## what records and the whole tree weigh, in bytes
 	@git ls-files -z benchmarks/results | xargs -0 du -bc | tail -1 | sed 's/total/records/'
@@ -102,8 +103,11 @@ constraints: env-dev ## lock the newest versions that pyproject.toml allows, wit
 	$(LOCK) --group build -c constraints/dev.txt -o constraints/run.txt
 	$(LOCK) --extra cuda12 --group build -c constraints/run.txt -o constraints/cuda12.txt
 
-audit: env-dev ## known vulnerabilities in what is locked
-	$(BIN)/pip-audit --disable-pip --require-hashes -r constraints/run.txt
+audit: env-dev ## known vulnerabilities in what is locked; without a network it says so and fails nothing, but where MATMUL_REQUIRE_AUDIT=1
+	$(BIN)/python -m tools.audit
+
+sbom: env-dev ## write sbom.json, a CycloneDX bill of materials of what is locked: ARGS="--of cuda13 --out sbom.json"
+	$(BIN)/python -m tools.sbom $(ARGS)
 
 bench-service: env-dev ## measure the service beside plain numpy; writes benchmarks/results/
 	$(BIN)/python -m benchmarks.measure.service $(ARGS)

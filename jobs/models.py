@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from jobs.base import Strict
+from jobs.base import Strict, UnknownRequest
 from jobs.benchmarks.records import BenchmarkSummary
 from jobs.benchmarks.spec import BenchmarkSpec
 from jobs.formats.elements import matrix_bytes
@@ -172,7 +172,7 @@ class JobRecord(Strict):
         None, description="1 for the next to run; null once it runs, and while it waits for an operand.", examples=[1]
     )
     progress: Progress = Field(description="How far it is.")
-    request: MatmulRequest | BenchmarkSpec = Field(description="What was asked.")
+    request: MatmulRequest | BenchmarkSpec | UnknownRequest = Field(description="What was asked.")
     kernel: str | None = Field(
         None, description="Kernel that ran; null before it is chosen.", examples=["shared_tiled"]
     )

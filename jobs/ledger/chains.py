@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import IntEnum
+from enum import IntFlag
 
-from jobs.benchmarks.spec import BenchmarkSpec
 from jobs.errors import OperandFailed
 from jobs.models import JobError, MatmulRequest, product_id
 from jobs.states import JobState
@@ -14,12 +13,13 @@ from jobs.states import JobState
 ENDS = {JobState.FAILED: "failed", JobState.CANCELLED: "was cancelled"}
 
 
-class Taken(IntEnum):
+class Taken(IntFlag):
     """What became of a success: false where the attempt no longer owns the job."""
 
     NO = 0
     YES = 1
-    AWAITED = 2  # and other jobs waited for its product
+    AWAITED = 2  # the same, and other jobs waited for its product
+    SHARED = 4  # beside one of these: others need operands that were stored for it, which stay
 
 
 def operand_failed(job_id: str, end: str, *, field: str | None = None) -> OperandFailed:
@@ -36,7 +36,7 @@ def unmet_error() -> str:
     return JobError(type=error.type, detail=error.detail).model_dump_json()
 
 
-def sources_of(request: MatmulRequest | BenchmarkSpec) -> dict[str, str]:
+def sources_of(request: object) -> dict[str, str]:
     """By operand, the job whose product it is."""
     if not isinstance(request, MatmulRequest):
         return {}

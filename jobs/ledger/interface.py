@@ -57,7 +57,6 @@ class Success:
     attempt: int
     outcome: Outcome | BenchmarkOutcome
     product: bytes | None = None
-    stored: Sequence[str] = ()  # operands that were stored for this job alone: their claims go with its end
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +239,8 @@ class Ledger(FairQueues, GivesBack):
     @abstractmethod
     def succeed_all(self, done: Sequence[Success]) -> Sequence[Taken]:
         """running → succeeded, each by itself. The operands in their records go, the products there come. Of operands
-        that were stored for one job the claims go; who calls this removes their elements from the store.
+        that were stored for one job the claims go; who calls this removes their elements from the store, but for those
+        of Taken.SHARED.
 
         Taken.NO where the attempt no longer owns the job (its product must be thrown away). Asked again by the attempt
         that succeeded it says YES: the first answer may have been lost on its way.

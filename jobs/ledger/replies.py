@@ -6,16 +6,17 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
-from jobs.errors import IdempotencyKeyReused, JobNotFound, OperandMissing, QueueFull, QuotaExceeded, WrongState
+from jobs.errors import IdempotencyKeyReused, JobNotFound, OperandMissing, QueueFull, WrongState
 from jobs.ledger.chains import operand_failed
 from jobs.ledger.codec import JobRow, claimed_row, new_row, row_from_hash
 from jobs.ledger.interface import Claimed, JobMessage
+from jobs.ledger.limits import quota_exceeded
 from jobs.matrices.index import Bounds, no_room
 from jobs.matrices.packed import PackedMatrix
 from jobs.models import Job, JobEvent, NewJob
 from jobs.states import JobState
 
-REFUSALS = {b"reused": IdempotencyKeyReused, b"queue_full": QueueFull, b"quota_exceeded": QuotaExceeded}
+REFUSALS = {b"reused": IdempotencyKeyReused, b"queue_full": QueueFull}
 
 
 def row_and_job(reply: Sequence[Any]) -> tuple[JobRow, Job]:
@@ -50,7 +51,9 @@ def submitted(reply: Sequence[Any], job: NewJob, bounds: Bounds) -> tuple[Job, J
             return recorded, row.message()
         case b"bound":
             return job_of(reply), None
-        case b"reused" | b"queue_full" | b"quota_exceeded" as refusal:
+        case b"quota_exceeded":
+            raise quota_exceeded(reply)
+        case b"reused" | b"queue_full" as refusal:
             raise REFUSALS[refusal]
         case b"full" | b"owner_full" as whose:
             raise no_room(whose, reply[1], reply[2], bounds, job.owner)
@@ -75,7 +78,9 @@ def redriven(reply: Sequence[Any]) -> tuple[Job, JobMessage | None]:
             return job, row.message()
         case b"bound":
             return job_of(reply), None
-        case b"reused" | b"queue_full" | b"quota_exceeded" as refusal:
+        case b"quota_exceeded":
+            raise quota_exceeded(reply)
+        case b"reused" | b"queue_full" as refusal:
             raise REFUSALS[refusal]
         case b"operand_missing" | b"operand_failed":
             refuse_operand(reply)

@@ -6,10 +6,19 @@ from __future__ import annotations
 from typing import Any
 
 from jobs.errors import InvalidRequest
-from jobs.models import OPERANDS
 from service.bodies.nested_lists import parse_nested
 from service.bodies.options import MatmulOptions, parse_model
-from service.bodies.reader import NEEDED, MatmulInput, OpenUpload, Operand, Reader, filled, json_object, reference
+from service.bodies.reader import (
+    NEEDED,
+    MatmulInput,
+    OpenUpload,
+    Operand,
+    Reader,
+    filled,
+    json_object,
+    operands_of,
+    reference,
+)
 
 
 class JsonReader(Reader[MatmulInput]):
@@ -24,7 +33,7 @@ class JsonReader(Reader[MatmulInput]):
 
     def finish(self) -> MatmulInput:
         document = json_object(b"".join(self._pieces))
-        values = {name: document.pop(name) for name in OPERANDS if name in document}
+        values = operands_of(document)
         options = parse_model(MatmulOptions, document)
         for name in NEEDED:
             if name not in values:

@@ -15,7 +15,17 @@ from jobs.formats.parser import MatrixHeader
 from jobs.models import OPERANDS
 from service.bodies.multipart import MultipartParser, Part, boundary_of
 from service.bodies.options import MatmulOptions, parse_model
-from service.bodies.reader import NEEDED, Check, MatmulInput, OpenUpload, Operand, Reader, json_object, reference
+from service.bodies.reader import (
+    NEEDED,
+    Check,
+    MatmulInput,
+    OpenUpload,
+    Operand,
+    Reader,
+    json_object,
+    operands_of,
+    reference,
+)
 from service.bodies.uploads import Upload
 from service.http.negotiation import NPY, OCTETS
 from service.problems import UnsupportedMediaType
@@ -108,9 +118,8 @@ class MultipartReader(Reader[MatmulInput]):
 
     def _take_options(self, text: bytes) -> None:
         document = json_object(text)
-        for name in OPERANDS:
-            if name in document:
-                self._add(name, reference(document.pop(name), name))
+        for name, value in operands_of(document).items():
+            self._add(name, reference(value, name))
         self._options = parse_model(MatmulOptions, document)
         self._check_early()
 

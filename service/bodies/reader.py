@@ -83,6 +83,12 @@ def json_object(body: bytes) -> dict[str, Any]:
     return document
 
 
+def operands_of(document: dict[str, Any]) -> dict[str, Any]:
+    """Takes the operands out of it, by name. As an option, a C may be null."""
+    values = {name: document.pop(name) for name in OPERANDS if name in document}
+    return {name: value for name, value in values.items() if value is not None or name in NEEDED}
+
+
 def reference(value: Any, name: str) -> MatrixRef | JobRef | RandomSpec:
     """An operand that comes without its elements: a stored matrix, a job's product, or a seed."""
     if isinstance(value, dict) and "matrix" in value:

@@ -16,7 +16,7 @@ from service.context import owner_of
 from service.http.origins import SAFE_METHODS
 from service.keys import Role
 
-WRITE_TOKEN = "x-csrf-token"
+WRITE_HEADER = "x-csrf-token"
 SIGN_OUT = "/ui/sign-out"
 _REFUSED = {
     Role.SUBMITTER: "This API key may only read; use one with the role submitter.",
@@ -59,7 +59,7 @@ def check_write_token(scope: Scope, headers: Headers) -> None:
     token = scope["state"].get("csrf")
     if token is None or scope["method"] in SAFE_METHODS or scope["path"] == SIGN_OUT:
         return
-    sent = headers.get(WRITE_TOKEN) or QueryParams(scope["query_string"]).get("csrf", "")
+    sent = headers.get(WRITE_HEADER) or QueryParams(scope["query_string"]).get("csrf", "")
     if not hmac.compare_digest(sent.encode(), token.encode()):
         raise Forbidden("This does not come from a page of this sign-in; open the page again and send it from there.")
 

@@ -27,8 +27,7 @@ SECRET_BYTES = 32
 LIMITS: Mapping[str, str] = {
     "jobs": "jobs in flight: queued and running",
     "queued_jobs": "jobs that wait",
-    "queued_bytes": "bytes of operands and products of jobs in flight",
-    "stored_bytes": "bytes of matrices kept",
+    "job_bytes": "bytes of operands and products of jobs in flight",
     "flops_per_minute": "operations asked for in a minute",
 }
 _OPTION = re.compile(r":([a-z_]+)=([^:=]*)$")

@@ -22,6 +22,7 @@ from pydantic import ValidationError
 from jobs.disk import tmpfs_bytes
 from jobs.errors import InvalidSettings
 from jobs.redis.embedded import EmbeddedServer, EmbeddedServerError
+from jobs.redis.persistence import server_options
 from jobs.settings import Settings
 from service.local.api import ApiProcesses
 from service.local.first_product import Announcer, ServiceClient
@@ -124,7 +125,7 @@ def serve(settings: Settings) -> int:
         key = local_key(settings, state)
         api = ApiProcesses(settings, metrics_dir(state))
         has_own_redis = settings.model_fields_set & {"redis_url", "redis_url_file"}
-        redis = None if has_own_redis else EmbeddedServer(state / "valkey")
+        redis = None if has_own_redis else EmbeddedServer(state / "valkey", options=server_options(settings.durability))
         gpus = gpu_count()
         environment = child_environment(store_dir(settings, state, gpus), api.port, redis, key)
         parts = stages(redis, gpus, api, environment)

@@ -142,7 +142,9 @@ async def cancel_job(request: Request, job_id: manual.JobId) -> Response:
         return _cancelled_reply(context.ledger.get(first, owner=owner), 200)
 
     async with holding_key(request) as key:
-        return await context.call(once, request, key, "", cancel, again)
+        reply = await context.call(once, request, key, "", cancel, again)
+        await context.check_written()
+    return reply
 
 
 def _cancelled_reply(job: Job, status: int) -> Response:
@@ -155,6 +157,7 @@ async def retry_job(request: Request, job_id: manual.JobId) -> Response:
 
     async with holding_key(request) as key:
         job, is_replay = await context.call(redrive, context, job_id, owner, bound_as(request, key))
+        await context.check_written()
     reply = pending_reply(job.record)
     return as_replay(reply) if is_replay else reply
 

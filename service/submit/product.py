@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
 import orjson
 
-from jobs.errors import MatrixNotFound, OperandMissing, StoreUnavailable
+from jobs.errors import MatrixNotFound, NoWorkerForKernel, NoWorkers, OperandMissing, StoreUnavailable
+from jobs.fleet.workers import WorkerInfo
 from jobs.ledger.interface import IdempotencyKey
 from jobs.ledger.submission import BESIDE
 from jobs.matrices.packed import DIGEST_BYTES
@@ -46,29 +48,35 @@ class Submitter:
             return receipt
         plan = self.operands.plan(asked)
         choose_type(self.accept, offers_for(plan.problem.product_dtype, PRODUCT_OFFERS))
-        queue = choose_queue(asked.options, plan, self.context.workers.now())
+        queue = self._queue(asked, plan, self.context.workers.now())
         if plan.problem.product_bytes > ASK_ROOM_BYTES:
             self.context.store.check_room(plan.problem.product_bytes, owner=self.owner)
         return self._stored(self._new_job(asked, plan, queue), asked, key)
 
     async def at_once(self, asked: MatmulInput) -> Receipt | None:
         """The same where nothing but the ledger is asked and its matrices go into its record; else None."""
-        workers, settings = self.context.workers.fresh(), self.context.settings
+        workers, limits = self.context.workers.fresh(), self.context.limits.queue(self.owner)
         if workers is None or self.idempotency_key is not None or not self._in_record(*asked.operands.values()):
             return None
         plan = self.operands.plan(asked)
         choose_type(self.accept, offers_for(plan.problem.product_dtype, PRODUCT_OFFERS))
         if plan.problem.product_bytes > ASK_ROOM_BYTES:
             return None
-        new = self._new_job(asked, plan, choose_queue(asked.options, plan, workers))
+        new = self._new_job(asked, plan, self._queue(asked, plan, workers))
         with self.context.breaker.watching():
             job, _ = await self.context.ledger.submit_on(
                 self.context.line,
                 new,
-                max_queued=settings.max_queued_jobs,
-                max_queued_per_owner=settings.max_queued_jobs_per_key,
+                max_queued=limits.all,
+                max_queued_per_owner=limits.of_owner,
             )
         return Receipt(job, new)
+
+    def _queue(self, asked: MatmulInput, plan: ProductPlan, workers: Sequence[WorkerInfo]) -> str:
+        try:
+            return choose_queue(asked.options, plan, workers)
+        except (NoWorkers, NoWorkerForKernel) as refusal:
+            raise self.context.fleet.explained(refusal) from None
 
     def _in_record(self, *operands: Operand) -> bool:
         most = self.context.settings.record_matrix_bytes

@@ -17,7 +17,7 @@ from tests.emulation.programs import Compiled, Emulator
 from tests.support.kernels.products import stored
 from worker.check.elements import as_float64
 from worker.cpu.epilogue import add_epilogue
-from worker.cuda.epilogue_plan import check_launch, epilogue_launch, sizes
+from worker.cuda.epilogue.plan import check_launch, epilogue_launch, sizes
 from worker.cuda.pitch import Layout
 from worker.cuda.sources import epilogue_check_program, epilogue_program
 from worker.device.runner import Epilogue, HostOperand

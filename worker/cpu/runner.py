@@ -74,6 +74,7 @@ class CpuRunner(Runner):
         *,
         epilogue: Epilogue | None = None,
         wanted: Callable[[], None] = go_on,
+        wiped: bool = False,
     ) -> Iterator[Product]:
         elements = a.elements, b.elements
         out = None if place is None else place.elements
@@ -87,6 +88,12 @@ class CpuRunner(Runner):
             c = p if epilogue is None else add_epilogue(problem, epilogue, p, out)
             kernel_ms = (time.perf_counter() - started) * 1e3
             yield CpuProduct(problem, (a, b), p, c, epilogue, kernel_ms=kernel_ms, place=place, device_lock=device_lock)
+
+    def kernel_bytes(self, choice: Choice, problem: Problem) -> int:
+        return 0
+
+    def free_memory(self) -> None:
+        """Nothing is kept."""
 
     def product_ended(self, matrix_id: str, *, awaited: bool) -> None:
         """It lies in the store, which is mapped."""

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 import cupy
 from cupy_backends.cuda.api import driver
 
 from jobs.errors import KernelUnavailable
+from kernels.catalog import BY_NAME
 from kernels.model.kernel import CudaKernel, DeviceTraits, TileConfig
 from kernels.model.launch_plan import Launch, LaunchPlan
 from kernels.model.numerics import Problem
-from worker.cuda.bound import Addressed, Functions, Layouts, Mapped, Step
+from kernels.selection.choose import Choice
+from worker.cuda.bound import Addressed, Functions, Layouts, Mapped, Step, bytes_beside
 from worker.cuda.compile import Compiler
 from worker.cuda.memory import DeviceMatrix
 from worker.cuda.sources import copy_program, edge_program_of, kernel_program
@@ -86,6 +89,27 @@ class PreparedKernels:
         if len(self._kept) > MAX_KEPT:
             self._kept.popitem(last=False)
         return made
+
+
+def kernel_bytes(choice: Choice, problem: Problem, traits: DeviceTraits) -> int:
+    """Memory of the device that the kernel takes beside the three matrices, known before anything is allocated. That of
+    a library is in what is left free in any case."""
+    if not isinstance(choice.kernel, CudaKernel):
+        return 0
+    return _kernel_bytes(choice.kernel.name, tuple(choice.config.items()), problem, traits)
+
+
+@lru_cache(maxsize=MAX_KEPT)
+def _kernel_bytes(name: str, config: tuple[tuple[str, int], ...], problem: Problem, traits: DeviceTraits) -> int:
+    kernel, own = BY_NAME[name], 0
+    assert isinstance(kernel, CudaKernel), "what it is needed for was one"
+    fallback = kernel.fallback
+    if fallback is None or not fallback.always(problem):
+        own = bytes_beside(kernel.plan(problem, dict(config)))
+    if fallback is None:
+        return own
+    substitute = fallback.kernel.resolve_config({}, problem, traits)
+    return own + bytes_beside(fallback.kernel.plan(problem, substitute))
 
 
 def prepare(compiler: Compiler, kernel: CudaKernel, config: TileConfig, problem: Problem) -> PreparedKernel:

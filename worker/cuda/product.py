@@ -23,7 +23,7 @@ from worker.cuda.check.product_digests import ProductDigests
 from worker.cuda.check.read_back import ReadBack
 from worker.cuda.check.sketch import NO_DIGESTS, digestible
 from worker.cuda.compile import Compiler
-from worker.cuda.epilogue import EpilogueOnDevice
+from worker.cuda.epilogue.on_device import EpilogueOnDevice
 from worker.cuda.memory import DeviceMatrix, Staging, StopWatch, download
 from worker.cuda.operand_cache import Copies, OfferedProducts
 from worker.cuda.pitch import operand_layout

@@ -11,11 +11,9 @@ from threading import local
 from typing import Any
 
 import cupy
-import structlog
 
 from jobs.benchmarks.records import Ceiling
 from jobs.benchmarks.spec import DataSpec
-from jobs.errors import OutOfDeviceMemory
 from jobs.fleet.workers import Telemetry
 from jobs.matrices.interface import Place
 from jobs.matrices.slot_memory import SlotMemory
@@ -24,19 +22,19 @@ from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import DTypeName, Problem
 from kernels.selection.choose import Choice
 from worker.cpu.device import usable_cores
-from worker.cuda.admission import bytes_needed, free_bytes, operand_types
 from worker.cuda.bench.bench import CudaBench
 from worker.cuda.bench.ceilings import CoreRoofs
 from worker.cuda.bench.environment import cuda_environment
 from worker.cuda.bench.library_ceilings import LibraryRoofs
 from worker.cuda.compile import Compiler
 from worker.cuda.cublas import Cublas
+from worker.cuda.device.admission import bytes_needed, free_bytes, operand_types
 from worker.cuda.device.faults import device_faults
 from worker.cuda.device.info import cuda_info
 from worker.cuda.device.kernel_clock import KernelClock
 from worker.cuda.device.telemetry import GpuTelemetry
-from worker.cuda.epilogue import EpilogueOnDevice
-from worker.cuda.launch import PreparedKernels
+from worker.cuda.epilogue.on_device import EpilogueOnDevice
+from worker.cuda.launch import PreparedKernels, kernel_bytes
 from worker.cuda.memory import DeviceMatrix, Staging, StopWatch, allocate, upload
 from worker.cuda.operand_cache import Copies, OfferedProducts, OperandCache
 from worker.cuda.page_locks import PageLocks
@@ -46,12 +44,10 @@ from worker.cuda.programs import programs_of
 from worker.cuda.sources import Program
 from worker.device.bench import Bench
 from worker.device.cancellable_lock import CancellableLock, LockRequest, go_on
-from worker.device.runner import Epilogue, HostOperand, Product, Runner
+from worker.device.runner import DoesNotFit, Epilogue, HostOperand, Product, Runner
 
 # Below so many elements in all three matrices the check is quicker on the CPU than a launch and copies are.
 HOST_CHECK_ELEMENTS = 3 << 16
-
-log = structlog.get_logger(__name__)
 
 
 class _OfThread(local):
@@ -116,15 +112,17 @@ class CudaRunner(Runner):
         *,
         epilogue: Epilogue | None = None,
         wanted: Callable[[], None] = go_on,
+        wiped: bool = False,
     ) -> Iterator[Product]:
         with device_faults(), self._of_thread.stream, self._device_lock.request(wanted) as device_lock:
-            asked = problem, choice, (a, b), epilogue, place, device_lock
-            product = self._computed_if_it_fits(*asked)
-            if product is None:
-                log.warning("the device's memory was full; kept operands are dropped and the product tried again")
-                self._free_all()
-                product = self._compute(*asked)
-            yield product
+            yield self._compute(problem, choice, (a, b), epilogue, place, device_lock, wiped=wiped)
+
+    def kernel_bytes(self, choice: Choice, problem: Problem) -> int:
+        return kernel_bytes(choice, problem, self.device.traits)
+
+    def free_memory(self) -> None:
+        with device_faults():
+            self._free_all()
 
     def product_ended(self, matrix_id: str, *, awaited: bool) -> None:
         self._offered.ended(matrix_id, awaited=awaited)
@@ -159,21 +157,6 @@ class CudaRunner(Runner):
             self._free_all()
             cupy.get_default_pinned_memory_pool().free_all_blocks()
 
-    def _computed_if_it_fits(
-        self,
-        problem: Problem,
-        choice: Choice,
-        operands: tuple[HostOperand, ...],
-        epilogue: Epilogue | None,
-        place: Place | None,
-        device_lock: LockRequest,
-    ) -> Product | None:
-        """None where memory ran out. The error is let go here: it would hold on to what was allocated before it."""
-        try:
-            return self._compute(problem, choice, operands, epilogue, place, device_lock)
-        except cupy.cuda.memory.OutOfMemoryError:
-            return None
-
     def _compute(
         self,
         problem: Problem,
@@ -182,14 +165,18 @@ class CudaRunner(Runner):
         epilogue: Epilogue | None,
         place: Place | None,
         device_lock: LockRequest,
+        *,
+        wiped: bool = False,
     ) -> Product:
         if epilogue is not None and epilogue.c is not None:
             operands = (*operands, epilogue.c)
         self._offered.next_product(operands)
-        self._admit(problem, operands, has_epilogue=epilogue is not None)
+        self._admit(problem, choice, operands, has_epilogue=epilogue is not None)
         copying = StopWatch()
         on_device = self._all_on_device(problem, operands, copying)
         matrices = on_device[0], on_device[1], allocate(product_layout(problem))
+        if wiped:
+            matrices[2].memory.memset_async(0, matrices[2].layout.bytes)
         after = self._epilogue(problem, epilogue, matrices[2], on_device[2:])
         copies = Copies(self.cache, operands, on_device)
         staging = self._of_thread.staging
@@ -268,15 +255,17 @@ class CudaRunner(Runner):
             upload(operand.elements, matrix)
         return matrix
 
-    def _admit(self, problem: Problem, operands: Sequence[HostOperand], *, has_epilogue: bool) -> None:
-        """Raises OutOfDeviceMemory, before anything is allocated, for what cannot fit."""
-        if bytes_needed(problem, operands, self.cache, has_epilogue=has_epilogue) <= free_bytes():
+    def _admit(self, problem: Problem, choice: Choice, operands: Sequence[HostOperand], *, has_epilogue: bool) -> None:
+        """Raises DoesNotFit, before anything is allocated, for what cannot fit."""
+        of_kernel = self.kernel_bytes(choice, problem)
+        if of_kernel + bytes_needed(problem, operands, self.cache, has_epilogue=has_epilogue) <= free_bytes():
             return
         self._free_all()
-        need = bytes_needed(problem, operands, self.cache, has_epilogue=has_epilogue)
+        need = of_kernel + bytes_needed(problem, operands, self.cache, has_epilogue=has_epilogue)
         if need > (free := free_bytes()):
-            raise OutOfDeviceMemory(
-                f"The product needs {need} bytes on the device, which has {free} free; make it smaller or try later."
+            raise DoesNotFit(
+                f"The product needs {need} bytes on the device with {choice.kernel.name}, and {free} are free; make it "
+                "smaller, take another kernel or try later."
             )
 
     def _free_all(self) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from jobs.benchmarks.records import Ceiling
 from jobs.benchmarks.spec import DataSpec
-from jobs.errors import OperandDamaged
+from jobs.errors import OperandDamaged, OutOfDeviceMemory
 from jobs.fleet.workers import DeviceInfo, Telemetry
 from jobs.formats.elements import Array
 from jobs.matrices.digest import digest_of
@@ -165,6 +165,10 @@ def gathered(chunks: Iterator[memoryview]) -> bytearray:
     return whole
 
 
+class DoesNotFit(OutOfDeviceMemory):
+    """What a product needs, worked out before anything is moved, is more than there is; make it smaller."""
+
+
 class Runner(ABC):
     """One device. Several threads may have products computed; all else is for one thread, while there are none."""
 
@@ -200,12 +204,22 @@ class Runner(ABC):
         *,
         epilogue: Epilogue | None = None,
         wanted: Callable[[], None] = go_on,
+        wiped: bool = False,
     ) -> AbstractContextManager[Product]:
         """The product, as long as the context lasts. `place` is where it is to be stored; the device may compute it
-        there. `wanted` is called while the product waits for others; what it raises ends the wait.
+        there. `wanted` is called while the product waits for others; what it raises ends the wait. `wiped`: what a
+        kernel of ours leaves unwritten is zero, for a product that no check follows.
 
-        Raises OutOfDeviceMemory, KernelUnavailable, DeviceFault.
+        Raises OutOfDeviceMemory, and DoesNotFit of its kind before anything is moved; KernelUnavailable, DeviceFault.
         """
+
+    @abstractmethod
+    def kernel_bytes(self, choice: Choice, problem: Problem) -> int:
+        """Memory of the device that the kernel takes beside the three matrices."""
+
+    @abstractmethod
+    def free_memory(self) -> None:
+        """What is kept for other products is given back, to try again where memory ran out. For any thread."""
 
     @abstractmethod
     def expect(self, memory: SlotMemory) -> None:

@@ -24,6 +24,7 @@ from jobs.errors import (
     TimeLimitExceeded,
 )
 from jobs.fleet.measured import MeasuredShapes
+from jobs.fleet.places import ServicePlace
 from jobs.fleet.registry import WorkerRegistry
 from jobs.ledger.interface import Claimed, Ledger
 from jobs.matrices.interface import MatrixStore
@@ -39,8 +40,8 @@ from worker.process.device_loans import DeviceLoans
 from worker.process.ends import WORK_TIMEOUT_S, End, JobEnds
 from worker.process.heartbeat import Heartbeat
 from worker.process.job_threads import JobThreads, Room
-from worker.process.lease import Hold, LeaseKeeper
-from worker.process.readiness import prove
+from worker.process.lease import EXIT_NOT_READY, Hold, LeaseKeeper
+from worker.process.readiness import NotReady, prove
 from worker.process.spare_time import SpareTime
 from worker.product.batch import multiply_batch
 from worker.product.multiply import Multiplied, multiply
@@ -71,12 +72,22 @@ class Child:
         # No other device has a table, or a choice.
         mode = settings.auto_measures if runner.device.device_class == "gpu" else "off"
         self.spare_time = SpareTime(runner, shared, self._loans, mode)
-        self.heartbeat = Heartbeat(self._registry, runner, settings)
+        self._place = ServicePlace(client, settings)
+        self.heartbeat = Heartbeat(
+            self._registry,
+            self._place,
+            runner,
+            settings,
+            give_up=lambda problem: self._lease.end_child(EXIT_NOT_READY, problem),
+        )
         self._ends = JobEnds(settings, ledger, store, runner, self.heartbeat, self._lease)
 
     def prove_ready(self) -> None:
         """Raises NotReady, DeviceFault, StoreUnavailable."""
         started = time.monotonic()
+        if problem := retry_until(self._place.misplaced, timeout_s=WORK_TIMEOUT_S / 2):
+            self.heartbeat.tell_problem(problem)
+            raise NotReady(problem)
         roofs = retry_until(lambda: self._registry.roofs(self._runner.device), timeout_s=WORK_TIMEOUT_S / 2)
         self._runner.device = self._runner.device.model_copy(update={"measured": roofs})
         count = prove(self._runner, new_rng())

@@ -62,10 +62,12 @@ at = int(at)
 local claimed = {start(job, at, ends, table.concat(others, ' '))}
 for _, other_id in ipairs(others) do
   local other = read(other_id)
-  if tonumber(other.number) > 0 then
-    redis.call('LREM', LISTS .. other.queue, -1, message_of(other))
+  if other then
+    if tonumber(other.number) > 0 then
+      redis.call('LREM', LISTS .. other.queue, -1, message_of(other))
+    end
+    claimed[#claimed + 1] = start(other, at, ends, '')
   end
-  claimed[#claimed + 1] = start(other, at, ends, '')
 end
 send_following(at)
 carry_out()

@@ -20,6 +20,8 @@
 --   idem:<digest>         hash    the job bound to an Idempotency-Key, and the request's fingerprint
 --   hold:<digest>         string  who works under that key now
 --   job:<id>:dependents   zset    jobs that wait for its product, in order of creation: see common_chains.lua
+--   layout                string  the version of all these keys: see jobs/redis/layout.py
+--   refused               zset    jobs that a worker did not understand, by the first time: see refuse.lua
 --   unsettled             zset    ended jobs that still have such, by the time of the last step that saw to some
 --   answers:<service>     channel jobs that ended, whole, for the service process whose callers wait for them
 --   changes               channel "<id> <version> <state>" of every change, a line each
@@ -153,7 +155,7 @@ end
 local READ = {
   'id', 'state', 'attempt', 'version', 'owner', 'seq', 'queue', 'runs', 'timeout', 'queued', 'started', 'number',
   'first', 'held', 'ttl', 'in_record', 'product_bytes', 'batch', 'reply_to', 'kind', 'created', 'request',
-  'a_attempt', 'b_attempt', 'waits', 'dependents',
+  'a_attempt', 'b_attempt', 'waits', 'dependents', 'cost',
 }
 
 -- Those fields, as strings, and all under `values`; nil where there is no such job. Written out, for a table that grows
@@ -167,7 +169,7 @@ local function read(id)
     values = v, id = v[1], state = v[2], attempt = v[3], version = v[4], owner = v[5], seq = v[6], queue = v[7],
     runs = v[8], timeout = v[9], queued = v[10], started = v[11], number = v[12], first = v[13], held = v[14],
     ttl = v[15], in_record = v[16], product_bytes = v[17], batch = v[18], reply_to = v[19],
-    a_attempt = v[23], b_attempt = v[24], waits = v[25] == '1', has_waited = v[25] == '0', dependents = v[26],
+    a_attempt = v[23], b_attempt = v[24], waits = v[25] == '1', has_waited = v[25] == '0', dependents = v[26], cost = v[27],
   }
 end
 
@@ -376,6 +378,8 @@ local function answer(job, finished, end_of)
 end
 
 local settle_dependents, stop_waiting -- in common_chains.lua
+local release_operands -- in common_needs.lua
+local leave_flight -- in common_quotas.lua
 
 -- `end_of` has the `outcome` or the `error`, and what of the `product` is in the record. Further arguments are names and
 -- values to write.
@@ -384,10 +388,12 @@ local function finish(job, state, at, more, end_of, ...)
   if job.waits then
     stop_waiting(job)
   end
+  end_of.operands_kept = release_operands(job, at, state == 'succeeded')
   if tonumber(job.held or 0) > 0 then
     write('ZADD', prefix .. 'packed', int(at + job.ttl), job.id)
   end
   write('ZADD', prefix .. 'finished', at, job.id)
+  leave_flight(job)
   enter(job, state, more, 'finished', at, ...)
   if job.reply_to then
     answer(job, at, end_of)

@@ -8,6 +8,7 @@
 local SETTLED_AT_ONCE = 64 -- jobs in one step; the sweeper goes on
 local ENDS = {failed = 'failed', cancelled = 'was cancelled'}
 local NAMES, settled = {'a', 'b', 'c'}, 0
+local need_product -- in common_needs.lua
 
 local function dependents_key(id)
   return job_key(id) .. ':dependents'
@@ -62,6 +63,8 @@ local function take_product(job, name, source, room)
   if product then
     write('HSET', matrices_key(job.id), FIELD[name], product)
     hold(job, tonumber(job.held or 0) + #product - room)
+  else
+    need_product(job, name, source)
   end
   set(job, name .. '_attempt', source.attempt)
 end
@@ -151,7 +154,10 @@ settle_dependents = function(source, at)
       return
     end
     settled = settled + 1
-    settle_dependent(read(id), source, at)
+    local job = read(id)
+    if job then
+      settle_dependent(job, source, at)
+    end
   end
   write('ZADD', prefix .. 'unsettled', at, source.id)
 end

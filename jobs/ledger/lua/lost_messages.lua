@@ -13,7 +13,7 @@ for _, id in ipairs(redis.call('ZRANGEBYSCORE', queued_key(queue), '-inf', below
   local attempt, number, timeout, sent =
     unpack(redis.call('HMGET', job_key(id), 'attempt', 'number', 'timeout', 'published'))
   number, sent = tonumber(number), tonumber(sent)
-  if sent < sent_before and (not overtaken or number < overtaken.number or sent < overtaken.sent) then
+  if sent and number and sent < sent_before and (not overtaken or number < overtaken.number or sent < overtaken.sent) then
     lost[#lost + 1] = {id, attempt, number, timeout}
   end
 end

@@ -17,10 +17,14 @@ def clone_of(request: MatmulRequest) -> MultiplyForm:
         "accuracy": request.accuracy,
         "transpose_a": "1" if request.transpose_a else "",
         "transpose_b": "1" if request.transpose_b else "",
-        "alpha": "" if request.alpha == 1.0 else f"{request.alpha:g}",
-        "beta": "" if request.c is None else f"{request.beta:g}",
+        "alpha": "" if request.alpha == 1.0 else _told(request.alpha),
+        "beta": "" if request.c is None else _told(request.beta),
     }
     return MultiplyForm(**options | _operands(request))
+
+
+def _told(factor: float) -> str:
+    return str(factor).removesuffix(".0")
 
 
 def _operands(request: MatmulRequest) -> dict[str, str]:

@@ -17,7 +17,7 @@ from jobs.models import new_id
 from jobs.redis.embedded import EmbeddedServer
 from service.audit import broken_at
 from service.keys import Role, make_key
-from tests.integration.api.test_jobs import PRODUCT, problem, submit
+from tests.integration.api.test_jobs import PRODUCT, SEEDED, problem, submit
 from tools.played.api import Api, npy, running_api, until
 
 PEPPER = "a pepper of more than sixteen bytes"
@@ -29,6 +29,7 @@ KEYS = {
     "operator": make_key("operator", PEPPER.encode(), role=Role.OPERATOR),
     "expired": make_key("expired", PEPPER.encode(), expires_at=AN_HOUR_AGO),
     "revoked": make_key("revoked", PEPPER.encode()),
+    "limited": make_key("limited", PEPPER.encode(), limits={"jobs": 2, "flops_per_minute": 1e6}),
 }
 SAFE = ("get", "head")
 NAMES = {
@@ -201,6 +202,35 @@ def test_what_is_changed_and_refused_is_told_in_the_audit_log(guarded: Guarded) 
     assert broken_at(whole) is None
     assert broken_at([*whole[:-2], whole[-1]]) == len(whole) - 1
     assert broken_at([*whole[:-2], whole[-2].replace(b"DELETE", b"GET"), whole[-1]]) == len(whole)
+
+
+def test_a_key_s_own_limits_hold_on_every_way_in(guarded: Guarded) -> None:
+    """Products, benchmarks, retries, chains and the pages' retries."""
+    with guarded.client("limited") as limited:
+        first, second = submit(limited), submit(limited)
+        chained = {"a": {"job": first}, "b": {"random": {"shape": [2, 2]}}}
+        for body in (SEEDED, chained, {"a": [[1]], "b": [[2]]}):
+            refused = limited.post("/v1/matmul", json=body, headers={"prefer": "respond-async"})
+            detail = problem(refused, 429, "quota_exceeded")["detail"]
+            assert (
+                detail.startswith("This API key has 2 jobs in flight, as many as it may")
+                and refused.headers["retry-after"]
+            )
+        assert limited.post(f"/v1/jobs/{first}/cancel").status_code == 202
+        third = submit(limited)
+        problem(limited.post(f"/v1/jobs/{first}/retry"), 429, "quota_exceeded")
+        many = limited.post("/ui/jobs/many", data={"action": "retry", "job": first})
+        assert "changed=0" in many.headers["location"]
+        assert limited.post(f"/v1/jobs/{third}/cancel").status_code == 202
+        assert limited.post(f"/v1/jobs/{first}/retry").status_code == 202
+        assert limited.post(f"/v1/jobs/{second}/cancel").status_code == 202
+        benchmark = limited.post("/v1/benchmarks", json=SPEC).json()["job"]["id"]  # more than a minute's worth
+        assert limited.post(f"/v1/jobs/{benchmark}/cancel").status_code == 202
+        for path, body in (("/v1/benchmarks", SPEC), (f"/v1/jobs/{benchmark}/retry", {}), ("/v1/matmul", SEEDED)):
+            refused = limited.post(path, json=body)
+            told = problem(refused, 429, "quota_exceeded")
+            assert "operations that it may in a minute" in told["detail"]
+            assert told["retry_after_s"] == int(refused.headers["retry-after"]) > 60
 
 
 def test_a_flood_of_wrong_keys_is_429_and_a_right_one_goes_on(

@@ -61,6 +61,7 @@ class Watched(CpuRunner):
         *,
         epilogue: Epilogue | None = None,
         wanted: Callable[[], None] = go_on,
+        wiped: bool = False,
     ) -> Iterator[Product]:
         with super().compute(problem, choice, a, b, place, epilogue=epilogue, wanted=wanted) as product:
             self._count(1)

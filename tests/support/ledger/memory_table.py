@@ -6,10 +6,12 @@ from collections import defaultdict, deque
 from dataclasses import dataclass, field
 from typing import Any
 
+from jobs.base import UnknownRequest
 from jobs.errors import JobNotFound, OperandMissing, QueueFull, QuotaExceeded
 from jobs.ledger.chains import sources_of
-from jobs.ledger.codec import EVENTS_KEPT, EVENTS_TTL_S, NO_PROGRESS, JobRow
+from jobs.ledger.codec import EVENTS_KEPT, EVENTS_TTL_S, JobRow
 from jobs.ledger.interface import JobFilter, QueueDepth, Requeued
+from jobs.ledger.parts import NO_PROGRESS
 from jobs.ledger.submission import BESIDE
 from jobs.matrices.index import Bounds, no_room
 from jobs.models import OPERANDS, Job, JobError, JobEvent, NewJob, Outcome, label_of
@@ -256,6 +258,7 @@ class JobTable(Chains, Backlogs):
 
 def matches(row: JobRow, where: JobFilter) -> bool:
     """Whether a listing by kind, kernel and `q` shows the job; owner and state are not looked at."""
+    assert not isinstance(row.request, UnknownRequest), "this ledger knows one version alone"
     kernel = row.outcome.kernel if isinstance(row.outcome, Outcome) else label_of(row.request)
     texts = (row.id, kernel, row.error.type if row.error else "", row.outcome.device if row.outcome else "")
     part = (where.q or "").encode().lower()

@@ -49,6 +49,7 @@ class FaultyRunner(CpuRunner):
         *,
         epilogue: Epilogue | None = None,
         wanted: Callable[[], None] = go_on,
+        wiped: bool = False,
     ) -> Iterator[Product]:
         with super().compute(problem, choice, a, b, place, epilogue=epilogue, wanted=wanted) as product:
             assert isinstance(product, CpuProduct)
@@ -97,6 +98,7 @@ class CopyingRunner(CpuRunner):
         *,
         epilogue: Epilogue | None = None,
         wanted: Callable[[], None] = go_on,
+        wiped: bool = False,
     ) -> Iterator[Product]:
         self.offered.next_product((a, b))
         copies = [self._copy(operand) for operand in (a, b)]

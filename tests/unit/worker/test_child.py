@@ -52,6 +52,7 @@ class WrongInOneElement(CpuRunner):
         *,
         epilogue: Epilogue | None = None,
         wanted: Callable[[], None] = go_on,
+        wiped: bool = False,
     ) -> Iterator[Product]:
         with super().compute(problem, choice, a, b, place, epilogue=epilogue, wanted=wanted) as product:
             if problem.dtype == "int8" and problem.m > 100:

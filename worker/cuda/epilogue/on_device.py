@@ -8,7 +8,7 @@ import cupy
 import numpy as np
 
 from worker.cuda.compile import Compiler
-from worker.cuda.epilogue_plan import check_launch, epilogue_launch, sizes
+from worker.cuda.epilogue.plan import check_launch, epilogue_launch, sizes
 from worker.cuda.launch import loaded
 from worker.cuda.memory import DeviceMatrix
 from worker.cuda.results import DeviceResults, float_word
