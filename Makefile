@@ -1,7 +1,7 @@
 # One target per intention; `make help` lists them. What a target needs is set up first: `.venv` is made from the
 # hash-locked constraints/ when it is missing or out of date.
 .DEFAULT_GOAL := help
-.PHONY: help run worker test test-gpu sanitize stress prove test-images check fix docs kernel-resources recorded constraints audit sbom sizes bench-service bench-peers bench-path bench-dashboard bench-kernels bench-library bench-accuracy bench-auto bench-presets images tune clean env-run env-dev
+.PHONY: help run worker test test-gpu sanitize stress prove malformed chaos chaos-long test-images check fix docs kernel-resources recorded constraints audit sbom sizes bench-service bench-peers bench-path bench-dashboard bench-kernels bench-library bench-accuracy bench-auto bench-presets images tune clean env-run env-dev
 
 BIN := .venv/bin
 ARGS ?=
@@ -28,7 +28,7 @@ worker: env-run ## one more worker, of the service at MATMUL_REDIS_URL: make wor
 	@exec $(BIN)/python -m worker --device $(DEVICE)
 
 test: env-dev ## every test that needs no GPU, on a real Valkey and real workers; ARGS go to pytest
-	$(BIN)/pytest --numprocesses 2 --ignore tests/gpu $(ARGS)
+	$(BIN)/pytest --numprocesses 3 --ignore tests/gpu $(ARGS)
 
 # With PYTHON=python3 that Python is used as it is: for a GPU machine that brings its own CuPy and no package index.
 test-gpu: $(if $(PYTHON),,env-dev) ## the tests that need an NVIDIA GPU; without one they fail
@@ -42,6 +42,16 @@ stress: $(if $(PYTHON),,env-dev) ## random products by every kernel, every eleme
 
 prove: $(if $(PYTHON),,env-dev) ## faults of every kind, and clean products, for the check of products: ARGS="--out benchmarks/results/prove_cpu.json"
 	$(or $(PYTHON),$(BIN)/python) -m tests.campaign $(ARGS)
+
+malformed: env-dev ## requests that are wrong in every way that is thought of: ARGS="--requests 1000000 --out benchmarks/results/malformed.json"
+	$(BIN)/python -m tests.malformed $(ARGS)
+
+chaos: env-dev ## 5,000 jobs under 25 faults, every one accounted for, as `make test` runs it: ARGS="--seed 7 --only BUSY"
+	$(BIN)/python -m tests.chaos $(ARGS)
+
+chaos-long: env-dev ## 100,000 jobs under 1,000 faults over three seeds, recorded seed by seed: ARGS="--for-s 600"
+	$(BIN)/python -m tests.chaos --jobs 100000 --faults 1000 --seed 1 --seed 2 --seed 3 \
+		--out benchmarks/results/chaos_$$(date +%F).json $(ARGS)
 
 test-images: env-dev ## build both container images and multiply with them (root, Debian)
 	PATH="$(CURDIR)/$(BIN):$$PATH" bash docker/test-images

@@ -244,6 +244,7 @@ class NoRoomForProduct(JobFailed):
     """The store had no room for the product; delete some matrices and retry the job."""
 
     type = "no_room_for_product"
+    retryable = True
 
 
 class DeviceFault(JobFailed):

@@ -91,7 +91,10 @@ def sweeping(context: Context) -> Iterator[None]:
         context.ledger,
         context.client,
         context.settings,
-        sweep_matrices=context.store.sweep,
+        sweep_matrices=lambda: _sweep_matrices(context),
+        give_up_refused=lambda: context.ledger.refusals.give_up(
+            context.registry.live(), older_than_s=context.settings.refused_ttl_s
+        ),
     )
     thread = Thread(target=sweeper.run_forever, args=(stop,), name="sweeper", daemon=True)
     thread.start()
@@ -100,6 +103,12 @@ def sweeping(context: Context) -> Iterator[None]:
     finally:
         stop.set()
         thread.join(SWEEPER_STOP_S)
+
+
+def _sweep_matrices(context: Context) -> int:
+    """Workers that wait for nothing but the word which store is the service's hear it here."""
+    context.place.tell()
+    return context.store.sweep()
 
 
 def _lifespan(

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter as Tally
 from collections.abc import Iterator
 
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from jobs.queue import QUEUES
+from jobs.redis.persistence import persistence_of
 from service.context import Context
 
 
@@ -25,6 +26,7 @@ class LedgerCollector(Collector):
         stored = GaugeMetricFamily("matmul_store_bytes", "Bytes of matrices kept.")
         stored.add_metric((), self._context.store.used_bytes())
         yield stored
+        yield from self._redis()
 
     def _jobs(self) -> Metric:
         jobs = GaugeMetricFamily("matmul_jobs", "Jobs that are remembered, by state.", labels=("state",))
@@ -44,7 +46,20 @@ class LedgerCollector(Collector):
 
     def _workers(self) -> Metric:
         workers = GaugeMetricFamily("matmul_workers", "Live workers.", labels=("device_class", "state"))
-        tally = Tally((worker.device.device_class, worker.state) for worker in self._context.registry.live())
+        tally = Tally((worker.device.device_class, worker.state) for worker in self._context.registry.known())
         for labels, count in tally.items():
             workers.add_metric(labels, count)
         return workers
+
+    def _redis(self) -> Iterator[Metric]:
+        """Of its append-only file."""
+        now = persistence_of(self._context.client)
+        figures = {
+            "matmul_redis_aof_enabled": ("Whether Redis keeps an append-only file.", now.has_aof),
+            "matmul_redis_aof_ok": ("Whether its last write to that file went well.", now.is_ok),
+            "matmul_redis_aof_bytes": ("Size of that file.", now.size_bytes),
+        }
+        for name, (text, value) in figures.items():
+            yield GaugeMetricFamily(name, text, value=float(value))
+        delayed = "Writes to that file that waited for as long as they may while its disk was busy."
+        yield CounterMetricFamily("matmul_redis_aof_delayed_writes", delayed, value=now.delayed_writes)

@@ -11,6 +11,8 @@ from starlette.types import Scope
 
 from jobs import errors
 from jobs.errors import MatmulError
+from jobs.redis.layout import WrongLayout
+from jobs.stored import NotUnderstood, RecordUnreadable
 
 PROBLEM_JSON = "application/problem+json"
 
@@ -135,6 +137,7 @@ STATUS: Mapping[type[MatmulError], int] = {
     errors.OperandMissing: 409,
     errors.OperandFailed: 409,
     errors.KernelUnavailable: 409,
+    NotUnderstood: 409,
     errors.StaleAttempt: 409,
     JobCancelled: 409,
     errors.ProductExpired: 410,
@@ -170,6 +173,8 @@ STATUS: Mapping[type[MatmulError], int] = {
     errors.StoreFull: 503,
     errors.StoreUnavailable: 503,
     errors.NoWorkers: 503,
+    RecordUnreadable: 503,
+    WrongLayout: 503,
     errors.TimeLimitExceeded: 504,
     errors.OutOfDeviceMemory: 507,
     errors.NoRoomForProduct: 507,

@@ -126,6 +126,17 @@ class Stack:
         self.stop()
 
 
+def kill_child(worker_pid: int) -> bool:
+    """SIGKILL to the process that computes, as the kernel's out-of-memory killer would; its parent stays. False where
+    the one before is not replaced yet."""
+    for path in Path(f"/proc/{worker_pid}/task").glob("*/children"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            for pid in path.read_text().split():
+                os.kill(int(pid), signal.SIGKILL)
+                return True
+    return False
+
+
 def kill_group(process: subprocess.Popen[bytes]) -> None:
     """SIGKILL to the process and its group, as a crash of its host would."""
     with contextlib.suppress(ProcessLookupError):

@@ -30,13 +30,13 @@ def job_of(reply: Sequence[Any]) -> Job:
 
 
 def claimed_job(reply: Sequence[Any]) -> Claimed:
-    """A job out of what lua/claim.lua replies of it: what it read, and the version, the start, operands, and how far
-    it is if it was claimed before."""
-    values, version, started, operands, *progress = reply
+    """A job out of what lua/claim.lua replies of it: what it read, and the version, the start, operands, the attempt
+    that made c where another job did, and how far it is if it was claimed before."""
+    values, version, started, operands, c_attempt, *progress = reply
     again = progress[0] if progress else None
-    row = claimed_row(values, version=int(version), started_us=int(started), progress=again)
-    a, b = (None if packed is None else PackedMatrix(packed) for packed in operands)
-    return Claimed(row.job(None), row.attempt, a, b)
+    row = claimed_row(values, version=int(version), started_us=int(started), c_attempt=c_attempt, progress=again)
+    packed = (None if matrix is None else PackedMatrix(matrix) for matrix in operands)
+    return Claimed(row.job(None), row.attempt, *packed)
 
 
 def submitted(reply: Sequence[Any], job: NewJob, bounds: Bounds) -> tuple[Job, JobMessage | None]:

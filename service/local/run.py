@@ -22,6 +22,7 @@ from pydantic import ValidationError
 from jobs.disk import tmpfs_bytes
 from jobs.errors import InvalidSettings
 from jobs.redis.embedded import EmbeddedServer, EmbeddedServerError
+from jobs.redis.persistence import server_options
 from jobs.settings import Settings
 from service.local.api import ApiProcesses
 from service.local.first_product import Announcer, ServiceClient
@@ -125,7 +126,10 @@ def serve(settings: Settings) -> int:
         key = local_key(settings, state)
         api = ApiProcesses(settings, metrics_dir(state))
         has_own_redis = settings.model_fields_set & {"redis_url", "redis_url_file"}
-        redis = None if has_own_redis else EmbeddedServer(state / "valkey", key_prefix=settings.key_prefix)
+        options = server_options(settings.durability)
+        redis = (
+            None if has_own_redis else EmbeddedServer(state / "valkey", options=options, key_prefix=settings.key_prefix)
+        )
         gpus = gpu_count()
         environment = child_environment(store_dir(settings, state, gpus), api.port, redis, key)
         parts = stages(redis, gpus, api, environment)

@@ -10,6 +10,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 
 from jobs.errors import NoWorkers
 from jobs.fleet.workers import WorkerInfo
+from jobs.redis.layout import check_layout
 from service.context import Context, context_of
 from service.http.negotiation import JSON
 from service.ledger_metrics import LedgerCollector
@@ -28,14 +29,20 @@ async def ready(request: Request) -> Response:
     context = context_of(request)
     workers = await context.call(_checked, context)
     if not workers:
-        raise NoWorkers
-    return Response(orjson.dumps({"status": "ok", "workers": len(workers)}), media_type=JSON)
+        raise context.fleet.explained(NoWorkers())
+    said: dict[str, object] = {"status": "ok", "workers": len(workers)}
+    if context.fleet.warnings:
+        said["warnings"] = context.fleet.warnings
+    return Response(orjson.dumps(said), media_type=JSON)
 
 
 def _checked(context: Context) -> Sequence[WorkerInfo]:
-    """The live workers. Raises StoreUnavailable, also where no matrix could be stored."""
+    """The workers that take jobs. Raises StoreUnavailable, also where no matrix could be stored; WrongLayout."""
     context.store.check_ready()
-    return context.registry.live()
+    context.ledger.check_written()
+    context.sync_policy.check()
+    check_layout(context.client, context.settings.key_prefix)
+    return context.fleet.read()
 
 
 @router.get("/metrics", **manual.METRICS)

@@ -14,8 +14,9 @@ from pydantic import Field
 
 from jobs.base import Strict
 from jobs.errors import MatrixNotFound, WrongState
+from jobs.kernel_choice import KernelChoice
 from jobs.ledger.interface import JobFilter
-from jobs.models import Job, JobKind, JobRecord, KernelChoice, product_id
+from jobs.models import Job, JobKind, JobRecord, product_id
 from jobs.states import JobState
 from service.context import Context, context_of, owner_of
 from service.http.access import check_role, role_of, whose_jobs
@@ -141,7 +142,9 @@ async def cancel_job(request: Request, job_id: manual.JobId) -> Response:
         return _cancelled_reply(context.ledger.get(first, owner=owner), 200)
 
     async with holding_key(request) as key:
-        return await context.call(once, request, key, "", cancel, again)
+        reply = await context.call(once, request, key, "", cancel, again)
+        await context.check_written()
+    return reply
 
 
 def _cancelled_reply(job: Job, status: int) -> Response:
@@ -154,6 +157,7 @@ async def retry_job(request: Request, job_id: manual.JobId) -> Response:
 
     async with holding_key(request) as key:
         job, is_replay = await context.call(redrive, context, job_id, owner, bound_as(request, key))
+        await context.check_written()
     reply = pending_reply(job.record)
     return as_replay(reply) if is_replay else reply
 

@@ -35,6 +35,12 @@ for _, each in ipairs(sources) do
     return {'operand_missing', each.name}
   end
 end
+local at, needs = int(now()), needs_of(job)
+local missing = missing_operand(needs, job.owner, tonumber(at), {})
+if missing then
+  return {'operand_missing', missing}
+end
+need_operands(job, needs)
 if digest ~= '' then
   redis.call('HSET', bound, 'job', job.id, 'fingerprint', fingerprint)
   redis.call('PEXPIRE', bound, bound_ms)
@@ -44,11 +50,10 @@ for _, key in ipairs(per_owner(job, 'dead')) do
 end
 write('ZREM', prefix .. 'finished', job.id)
 write('ZREM', prefix .. 'packed', job.id)
-write('HDEL', job_key(job.id), 'progress', 'error', 'error_type', 'finished')
+write('HDEL', job_key(job.id), 'progress', 'error', 'error_type', 'finished', 'no_room_since')
 redis.call('PERSIST', events_key(job.id))
 job.attempt, job.runs = int(job.attempt + 1), '0'
 charge_quota(job, charge)
-local at = int(now())
 if not wait_for_products(job, sources, at, unmet) then
   enqueue(job, at, '')
 end

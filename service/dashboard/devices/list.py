@@ -47,7 +47,7 @@ class WorkerCard:
 @router.get("/ui/devices")
 async def devices(request: Request) -> Response:
     context = context_of(request)
-    workers = await context.call(context.workers.now)
+    workers = await context.call(context.fleet.all)
     shown = [_shown(worker) for worker in workers]
     return page(request, "devices.html", shown=shown, published=PUBLISHED.values(), tuned=TABLES)
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
@@ -83,3 +84,25 @@ async def test_it_outlives_an_outage(own_server: EmbeddedServer) -> None:
         own_server.start()
         await asyncio.sleep(0.1)
         await ledger.submit_on(line, new_job(), **LIMITS)
+
+
+async def test_who_asks_what_is_written_shares_the_next_answer(
+    valkey: EmbeddedServer, key_prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with line_to(valkey, key_prefix) as (ledger, line):
+        sent: list[str] = []
+        exchange = line._exchange
+
+        async def watched(calls: Sequence[Any]) -> None:
+            sent.extend(call.script for call in calls)
+            await exchange(calls)
+
+        monkeypatch.setattr(line, "_exchange", watched)
+        await asyncio.gather(*(line.written() for _ in range(10)))
+        assert sent == ["written"]
+        sent.clear()
+        await asyncio.gather(ledger.submit_on(line, new_job(), **LIMITS), *(line.written() for _ in range(10)))
+        assert sent == ["submit"]
+        sent.clear()
+        await asyncio.gather(line.run("depths", "cpu"), *(line.written() for _ in range(10)))
+        assert sent == ["depths", "written"]  # what only reads says nothing of the file

@@ -18,7 +18,7 @@ from jobs.redis.client import connect
 from jobs.redis.embedded import EmbeddedServer
 from jobs.settings import Settings
 from jobs.sweeper import LOCK_S, Sweeper, Swept
-from tests.support.ledger.ledgers import Bench, new_job, redis_bench, settings_for
+from tests.support.ledger.ledgers import CLOCK_LUA, Bench, new_job, redis_bench, settings_for
 
 NOTHING = Swept()
 
@@ -29,6 +29,7 @@ class Floor:
 
     bench: Bench
     settings: Settings
+    stepped_s: float = 0.0  # by which Redis' clock was set forward
     matrices: list[int] = field(default_factory=list)  # what the next sweeps of the matrix store will remove
 
     @property
@@ -41,8 +42,14 @@ class Floor:
             self.client,
             self.settings,
             sweep_matrices=lambda: self.matrices.pop(0) if self.matrices else 0,
-            clock=lambda: self.bench.clock.now_us / 1e6,
+            clock=lambda: self.bench.clock.now_us / 1e6 - self.stepped_s,
+            redis_clock=CLOCK_LUA,
         )
+
+    def set_clock(self, step_s: float) -> None:
+        """Of Redis' host, as time synchronization does."""
+        self.stepped_s += step_s
+        self.bench.clock.advance(step_s)
 
     def submit(self) -> JobMessage:
         """A job with its message in the broker."""
@@ -78,6 +85,17 @@ def floor(valkey: EmbeddedServer, key_prefix: str) -> Iterator[Floor]:
     settings = settings_for(valkey, key_prefix)
     with redis_bench(valkey, key_prefix) as bench:
         yield Floor(bench, settings)
+
+
+# ---- damaged rows ----
+def test_a_row_that_no_script_can_work_on_stops_no_other(floor: Floor) -> None:
+    damaged, silent = floor.running(lease_s=1), floor.running(lease_s=1)
+    floor.client.hset(f"{floor.settings.key_prefix}job:{damaged.job_id}", "seen", "then")
+    floor.client.zadd(f"{floor.settings.key_prefix}leases", {"job_ghost": 1})
+    with capture_logs() as logs:
+        assert floor.sweeps(floor.sweeper(), 12).recovered == 1
+    assert {line["job"] for line in logs if line["log_level"] == "error"} == {damaged.job_id}
+    assert floor.bench.state(silent.job_id) == "queued"
 
 
 # ---- messages ----
@@ -204,6 +222,18 @@ def test_after_an_outage_workers_get_a_moment_to_renew(floor: Floor) -> None:
 
 def unavailable(*, limit: int) -> None:
     raise StoreUnavailable
+
+
+@pytest.mark.parametrize("step_s", [120.0, -120.0])
+def test_a_clock_that_is_set_takes_no_job_from_a_worker_that_lives(floor: Floor, step_s: float) -> None:
+    job_id = floor.running(lease_s=6).job_id
+    sweeper = floor.sweeper()
+    assert floor.sweeps(sweeper, 3) == NOTHING
+    floor.set_clock(step_s)
+    assert floor.sweeps(sweeper, floor.settings.sweep_s) == NOTHING  # before the worker's next heartbeat
+    assert floor.bench.ledger.renew(job_id, 1, lease_s=6)
+    assert floor.sweeps(sweeper, 5) == NOTHING
+    assert floor.sweeps(sweeper, 60).recovered == 1  # and then it fell silent
 
 
 # ---- what is old ----

@@ -6,11 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from jobs.errors import (
-    TimeLimitExceeded,
-    WorkerLost,
-    WrongState,
-)
+from jobs.errors import TimeLimitExceeded, WorkerLost, WrongState
 from jobs.ledger.chains import Taken
 from jobs.ledger.codec import LOST_LIMIT, SCAN_LIMIT, JobRow, cursor_after, cursor_seq, event_place, job_error
 from jobs.ledger.interface import (
@@ -104,6 +100,7 @@ class MemoryLedger(MemoryKeys):
             if row.state.is_terminal:
                 raise WrongState(f"The job is {row.state}, so it cannot be cancelled.")
             self._table.finish(row, JobState.CANCELLED)
+            self._table.send_following([row])
             return self._table.job(row), "cancelled"
 
     def redrive(
@@ -176,7 +173,9 @@ class MemoryLedger(MemoryKeys):
             others = self._table.batch_of(row, max_jobs, max_beside)
             self._table.claims |= {each.id: (worker, ()) for each in others}
             self._table.claims[row.id] = worker, tuple(each.id for each in others)
-            return [self._start(each, microseconds(lease_s)) for each in (row, *others)]
+            claimed = [self._start(each, microseconds(lease_s)) for each in (row, *others)]
+            self._table.send_following([row, *others])
+            return claimed
 
     def _claimed_again(self, row: JobRow, worker: str) -> Sequence[Claimed]:
         claims = self._table.claims
@@ -193,8 +192,8 @@ class MemoryLedger(MemoryKeys):
 
     def _claimed(self, row: JobRow) -> Claimed:
         held = self._table.matrices[row.id]
-        a, b = (None if packed is None else PackedMatrix(packed) for packed in (held.a, held.b))
-        return Claimed(self._table.job(row), row.attempt, a, b)
+        packed = (None if matrix is None else PackedMatrix(matrix) for matrix in (held.a, held.b, held.c))
+        return Claimed(self._table.job(row), row.attempt, *packed)
 
     def renew(self, job_id: str, attempt: int, *, lease_s: float) -> bool:
         with self._lock:
@@ -245,6 +244,10 @@ class MemoryLedger(MemoryKeys):
                 return None
             return self._table.retry_or_fail(row, error, max_attempts, dead=max_attempts > 1)
 
+    def give_back(self, job_id: str, attempt: int, error: JobError, *, patience_s: float) -> JobState | None:
+        with self._lock:
+            return self._table.give_back(job_id, attempt, error, microseconds(patience_s))
+
     # ---- the sweeper's side ----
     def lost_messages(self, queue: str, *, broker_is_empty: bool, grace_s: float) -> Sequence[JobMessage]:
         with self._lock:
@@ -253,6 +256,7 @@ class MemoryLedger(MemoryKeys):
             suspects = [
                 row
                 for row in self._table.waiting(queue)
+                if row.number > 0
                 if broker_is_empty
                 or row.number < number - MAY_SWAP
                 or (row.number < number and row.published_us < sent_us - grace_us)
@@ -263,10 +267,14 @@ class MemoryLedger(MemoryKeys):
     def republish(self, message: JobMessage) -> JobMessage | None:
         with self._lock:
             row = self._table.rows.get(message.job_id)
-            if row is None or row.state is not JobState.QUEUED or row.waits or row.message() != message:
+            if row is None or row.state is not JobState.QUEUED or row.number <= 0 or row.message() != message:
                 return None
             row.number, row.published_us = self._table.next_number(row.queue), self._clock()
             return row.message()
+
+    def refill(self, workers: Mapping[str, int]) -> int:
+        with self._lock:
+            return self._table.refill(workers)
 
     def expired_leases(self, *, limit: int = 100) -> Sequence[tuple[str, int]]:
         with self._lock:
