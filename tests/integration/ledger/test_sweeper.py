@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from threading import Event, Thread
 from typing import Any
@@ -19,6 +19,7 @@ from jobs.redis.embedded import EmbeddedServer
 from jobs.settings import Settings
 from jobs.sweeper import LOCK_S, Sweeper, Swept
 from tests.support.ledger.ledgers import CLOCK_LUA, Bench, new_job, redis_bench, settings_for
+from tools.played.api import until
 
 NOTHING = Swept()
 
@@ -288,24 +289,17 @@ def test_the_loop_outlives_a_killed_redis_and_finds_what_was_lost(own_server: Em
         thread = Thread(target=sweeper.run_forever, args=(stop,))
         thread.start()
         try:
-            wait_until(lambda: bool(client.exists("t:lock:sweeper")))
+            until(lambda: bool(client.exists("t:lock:sweeper")))
             with capture_logs() as logs:
                 own_server.kill()
-                wait_until(lambda: "a sweep failed" in [line["event"] for line in logs])
+                until(lambda: "a sweep failed" in [line["event"] for line in logs])
             own_server.start()
             ledger.submit(new_job(), max_queued=9, max_queued_per_owner=9)
             assert client.rpop(f"{broker_prefix(settings)}cpu")
-            wait_until(lambda: waiting_messages(client, settings, "cpu") == 1)
+            until(lambda: waiting_messages(client, settings, "cpu") == 1)
         finally:
             started = time.monotonic()
             stop.set()
             thread.join(5)
         assert not thread.is_alive() and time.monotonic() - started < 1
         assert not client.exists("t:lock:sweeper")
-
-
-def wait_until(condition: Callable[[], bool], deadline_s: float = 10.0) -> None:
-    deadline = time.monotonic() + deadline_s
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.01)
