@@ -32,6 +32,8 @@ from tests.support.ledger.lives import (
     stray,
 )
 
+SETTINGS = settings(max_examples=30, deadline=None, suppress_health_check=[*HealthCheck])
+
 
 class TwoLedgers(RuleBasedStateMachine):
     """Every rule is played on both. What one answers or refuses the other must, to the letter."""
@@ -296,7 +298,5 @@ def test_both_ledgers_live_the_same_lives(valkey: EmbeddedServer) -> None:
 
         run_state_machine_as_test(
             cast(type[RuleBasedStateMachine], fresh),  # hypothesis calls it and asks no more
-            settings=settings(
-                max_examples=30, stateful_step_count=50, deadline=None, suppress_health_check=[*HealthCheck]
-            ),
+            settings=settings(SETTINGS, stateful_step_count=50),
         )

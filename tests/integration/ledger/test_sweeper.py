@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from threading import Event, Thread
+from threading import Event
 from typing import Any
 
 import pytest
@@ -13,13 +12,11 @@ from structlog.testing import capture_logs
 
 from jobs.errors import JobNotFound, StoreFull, StoreUnavailable
 from jobs.ledger.interface import JobMessage
-from jobs.queue import broker_prefix, make_ledger, waiting_messages
-from jobs.redis.client import connect
+from jobs.queue import broker_prefix, waiting_messages
 from jobs.redis.embedded import EmbeddedServer
 from jobs.settings import Settings
 from jobs.sweeper import LOCK_S, Sweeper, Swept
 from tests.support.ledger.ledgers import CLOCK_LUA, Bench, new_job, redis_bench, settings_for
-from tools.played.api import until
 
 NOTHING = Swept()
 
@@ -278,28 +275,3 @@ def test_one_of_two_sweepers_works(floor: Floor) -> None:
     assert other.sweep_once() is None
     one.run_forever(stopped)
     assert other.sweep_once() == NOTHING
-
-
-def test_the_loop_outlives_a_killed_redis_and_finds_what_was_lost(own_server: EmbeddedServer) -> None:
-    settings = settings_for(own_server, "t:").model_copy(update={"sweep_s": 0.02, "sweep_grace_s": 0.1})
-    stop = Event()
-    with connect(settings) as client:
-        ledger = make_ledger(settings, client)
-        sweeper = Sweeper(ledger, client, settings, sweep_matrices=lambda: 0)
-        thread = Thread(target=sweeper.run_forever, args=(stop,))
-        thread.start()
-        try:
-            until(lambda: bool(client.exists("t:lock:sweeper")))
-            with capture_logs() as logs:
-                own_server.kill()
-                until(lambda: "a sweep failed" in [line["event"] for line in logs])
-            own_server.start()
-            ledger.submit(new_job(), max_queued=9, max_queued_per_owner=9)
-            assert client.rpop(f"{broker_prefix(settings)}cpu")
-            until(lambda: waiting_messages(client, settings, "cpu") == 1)
-        finally:
-            started = time.monotonic()
-            stop.set()
-            thread.join(5)
-        assert not thread.is_alive() and time.monotonic() - started < 1
-        assert not client.exists("t:lock:sweeper")
