@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, cast
 
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
@@ -23,6 +22,7 @@ from tests.support.ledger.lives import (
     KEYS,
     OWNERS,
     QUEUES,
+    SETTINGS,
     anyone,
     in_record,
     is_waiting,
@@ -31,8 +31,6 @@ from tests.support.ledger.lives import (
     seconds,
     stray,
 )
-
-SETTINGS = settings(max_examples=30, deadline=None, suppress_health_check=[*HealthCheck])
 
 
 class TwoLedgers(RuleBasedStateMachine):
@@ -298,5 +296,5 @@ def test_both_ledgers_live_the_same_lives(valkey: EmbeddedServer) -> None:
 
         run_state_machine_as_test(
             cast(type[RuleBasedStateMachine], fresh),  # hypothesis calls it and asks no more
-            settings=settings(SETTINGS, stateful_step_count=50),
+            settings=SETTINGS,
         )
