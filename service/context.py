@@ -51,7 +51,7 @@ BREAK_S = 0.25
 
 class Breaker:
     """Right after Redis did not answer one request, others are not made to wait for it as well. A disk that fails does
-    so at once, and says nothing of Redis."""
+    so at once, and says nothing of Redis; a Redis that refuses changes does so at once, and may be read."""
 
     def __init__(self) -> None:
         self._closed_again_at = 0.0
@@ -70,7 +70,7 @@ class Breaker:
         try:
             yield
         except StoreUnavailable as error:
-            if error.resource == "redis":
+            if error.resource == "redis" and not isinstance(error.__cause__, redis.ResponseError):
                 self._closed_again_at, self._reason = time.monotonic() + BREAK_S, error.detail
             raise
 

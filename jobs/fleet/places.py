@@ -1,7 +1,7 @@
 """Which matrix store a process uses, so that workers of another one take no jobs of this service.
 
-A directory is told apart by a random name that is kept in it, and by the number of that file: a copy of a directory is
-another one. All processes on one Redis share the Redis store.
+A directory is told apart by a random name, to which a symbolic link in it points, and by the inode of that link: a copy
+of a directory is another one. All processes on one Redis share the Redis store.
 """
 
 from __future__ import annotations
@@ -31,13 +31,9 @@ def identity_of(directory: Path) -> str:
     """Makes it where there is none yet; whoever is first gives it. Raises StoreUnavailable."""
     path = directory / IDENTITY
     with translated_disk():
-        if not path.exists():
-            mine = directory / f"{IDENTITY}.{secrets.token_hex(8)}"
-            mine.write_text(secrets.token_hex(16))
-            with suppress(FileExistsError):
-                os.link(mine, path)
-            mine.unlink()
-        return f"{path.read_text()}.{path.stat().st_ino}"
+        with suppress(FileExistsError):
+            os.symlink(secrets.token_hex(16), path)  # made and named in one step
+        return f"{os.readlink(path)}.{os.lstat(path).st_ino}"
 
 
 def place_of(settings: Settings) -> str:

@@ -111,9 +111,10 @@ def test_a_retry_and_a_cancel_too(api: Api, quiet: httpx.Client, own_server: Emb
 def test_the_probe_tells(api: Api, quiet: httpx.Client, small_disk: Path) -> None:
     assert quiet.get("/readyz").status_code == 200
     ballast = fill(small_disk)
-    accepted_until_refused(quiet, "/v1/matmul", json=SEEDED, headers=ASYNC)
+    accepted = accepted_until_refused(quiet, "/v1/matmul", json=SEEDED, headers=ASYNC)
+    assert [quiet.get(f"/v1/jobs/{job_id}").status_code for job_id in accepted] == [200] * len(accepted)  # at once
     assert "disk" in problem(quiet.get("/readyz"), 503, "store_unavailable")["detail"]
-    until(lambda: "matmul_redis_aof_ok 0.0" in quiet.get("/metrics").text)
+    assert "matmul_redis_aof_ok 0.0" in quiet.get("/metrics").text
     ballast.unlink()
     until(lambda: quiet.get("/readyz").status_code == 200)
     until(lambda: "matmul_redis_aof_ok 1.0" in quiet.get("/metrics").text)
