@@ -136,7 +136,7 @@ bench-library: $(if $(PYTHON),,env-dev) ## measure cuBLAS tuned and on zero-padd
 bench-accuracy: $(if $(PYTHON),,env-dev) ## record how far float32 kernels are off on operands of every kind: ARGS="--out benchmarks/results/h200_accuracy.json"
 	$(or $(PYTHON),$(BIN)/python) -m benchmarks.measure.accuracy $(ARGS)
 
-bench-auto: $(if $(PYTHON),,env-dev) ## measure what `auto` takes for random products on a GPU: ARGS="--out benchmarks/results/h200_auto/2026-11-22-1902485404.jsonl"
+bench-auto: $(if $(PYTHON),,env-dev) ## measure what `auto` takes for random products on a GPU: ARGS="--out benchmarks/results/h200_auto/2026-11-22-1902485404.jsonl.gz"
 	$(or $(PYTHON),$(BIN)/python) -m benchmarks.measure.auto $(ARGS)
 
 bench-presets: $(if $(PYTHON),,env-dev) ## record benchmark presets through the service: ARGS="--out benchmarks/results/h200 ladder"
