@@ -11,6 +11,7 @@ from typing import Any
 
 import redis
 
+from jobs.fleet.places import IDENTITY
 from jobs.matrices.file_store import LEFTOVER_AGE_S, LOOK_ROUND_S, SLOT_LEFTOVER_AGE_S
 from tests.chaos.stack import PREFIX, RECEIVE_TIMEOUT_S, ChaosStack
 
@@ -53,7 +54,7 @@ def _keys_of_unended(client: redis.Redis) -> list[str]:
 
 def _files(stack: ChaosStack, client: redis.Redis) -> list[str]:
     """Files that are neither matrices in the books nor free, and so old that they should have been swept."""
-    kept = {value.decode() for value in _data_names(client)}
+    kept = {value.decode() for value in _data_names(client)} | {IDENTITY}
     now, found = time.time(), []
     for path in stack.store.iterdir():
         due_s = 2 * LOOK_ROUND_S + (SLOT_LEFTOVER_AGE_S if path.suffix == ".slot" else LEFTOVER_AGE_S)
