@@ -24,6 +24,8 @@ SAID = {
     "READONLY": "The job store is a replica, which takes no changes; try again once it is the primary again.",
     "NOREPLICAS": "The job store has too few replicas to take changes; try again once they are back.",
 }
+# What an event loop may raise where a connection ended; RuntimeError is uvloop's, of a transport closed just before.
+CONNECTION_LOST = (redis.RedisError, OSError, RuntimeError)
 REDIS_FULL = "The job store has no memory left; try again when some jobs have ended."
 
 

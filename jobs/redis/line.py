@@ -16,7 +16,7 @@ from typing import Any
 import redis
 
 from jobs.errors import StoreUnavailable
-from jobs.redis.client import connect_alone, translated
+from jobs.redis.client import CONNECTION_LOST, connect_alone, translated
 from jobs.redis.scripts import RedisScripts
 from jobs.settings import Settings
 
@@ -84,7 +84,7 @@ class ScriptLine:
                     if isinstance(replies[i], redis.exceptions.NoScriptError):  # as after a restart
                         whole = self._scripts.command(call.script, *call.arguments, whole=True)
                         (replies[i],) = await self._ask([whole])
-        except (redis.RedisError, OSError, TimeoutError):
+        except CONNECTION_LOST:
             await self.close()
             replies = [StoreUnavailable() for _ in calls]
         for call, reply in zip(calls, replies, strict=True):

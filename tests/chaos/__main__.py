@@ -85,7 +85,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--jobs", type=int, default=5000)
     parser.add_argument("--faults", type=int, default=25)
     parser.add_argument("--seed", dest="seeds", type=int, action="append", help="may be given several times")
-    parser.add_argument("--callers", type=int, default=12)
+    parser.add_argument("--callers", type=int, default=32)
     parser.add_argument(
         "--call-faults", type=float, default=0.01, help="share of Redis calls; as much again unanswered"
     )

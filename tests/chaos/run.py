@@ -88,7 +88,7 @@ class Outcome:
             "back_in_the_queue": self.taken_back,
             "seconds": self.seconds,
             "call_fault_rate": self.asked.call_fault_rate,
-            "other_version": str(self.asked.other) if self.asked.other else None,
+            "other_version": self.asked.other.name if self.asked.other else None,
             "found": {name: lines for name, lines in (lists | self.left).items() if lines}
             | ({"unexpected": self.told.unexpected[:SHOWN]} if self.told.unexpected else {}),
             "log": [

@@ -82,7 +82,7 @@ class Pipe:
 
     def feed(self, data: bytes) -> None:
         if self._link.mode == "plain" and not self._waiting and self.out is not None:
-            self.out.write(data)
+            self._write(data)
             return
         self._waiting.append((asyncio.get_running_loop().time() + self._link.delay_s, data))
         self.pump()
@@ -102,11 +102,16 @@ class Pipe:
                 return
             self._waiting.popleft()
             if self._link.mode == "trickle":
-                self.out.write(data[:TRICKLE_BYTES])
+                self._write(data[:TRICKLE_BYTES])
                 if rest := data[TRICKLE_BYTES:]:
                     self._waiting.appendleft((due, rest))
                 self._timer = loop.call_later(TRICKLE_S, self.pump)
                 return
+            self._write(data)
+
+    def _write(self, data: bytes) -> None:
+        """Nothing, to an end that is closed already."""
+        if self.out is not None and not self.out.is_closing():
             self.out.write(data)
 
     def drop(self) -> None:

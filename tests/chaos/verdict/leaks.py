@@ -11,15 +11,15 @@ from typing import Any
 
 import redis
 
+from jobs.fleet.places import IDENTITY
 from jobs.matrices.file_store import LEFTOVER_AGE_S, LOOK_ROUND_S, SLOT_LEFTOVER_AGE_S
-from tests.chaos.faults.processes import wait_until_up
-from tests.chaos.stack import APIS, PREFIX, RECEIVE_TIMEOUT_S, ChaosStack
+from tests.chaos.stack import PREFIX, RECEIVE_TIMEOUT_S, ChaosStack
 
 # Of what jobs under way have, nothing is to be there once none is.
 OF_UNENDED = re.compile(
     rf"{PREFIX}(leases|unsettled|queued:.*|backlog:.*|window:.*|batch:.*|hold:.*|job:[^:]*:dependents|broker:(cpu|gpu|bench-.*))"
 )
-SWEPT_S = 20.0
+LET_GO_S = 20.0
 MORE = 32  # descriptors than after the start: connections, and what threads have
 CUT_OFF_S = 3 * RECEIVE_TIMEOUT_S
 
@@ -41,7 +41,7 @@ def left_behind(stack: ChaosStack, client: redis.Redis, descriptors: Descriptors
 
 def _keys(stack: ChaosStack, client: redis.Redis) -> list[str]:
     """A holder of an Idempotency-Key lets it go a moment after its answer."""
-    deadline = time.monotonic() + SWEPT_S
+    deadline = time.monotonic() + LET_GO_S
     while (left := _keys_of_unended(client)) and time.monotonic() < deadline:
         time.sleep(0.5)
     return left
@@ -53,33 +53,14 @@ def _keys_of_unended(client: redis.Redis) -> list[str]:
 
 
 def _files(stack: ChaosStack, client: redis.Redis) -> list[str]:
-    """Files that no matrix has. What a killed writer left is swept when it is old enough; slots soon."""
-    if not _unknown(stack, client):
-        return []
-    time.sleep(SLOT_LEFTOVER_AGE_S)
-    for name in APIS:  # a sweep looks through the directory at its start, whichever API has it
-        stack.parts[name].kill()
-    for name in APIS:
-        stack.start(name)
-    deadline = time.monotonic() + SWEPT_S
-    while (left := _unknown(stack, client)) and time.monotonic() < deadline:
-        time.sleep(1.0)
-    for name in APIS:
-        wait_until_up(stack, name)
-    return left
-
-
-def _unknown(stack: ChaosStack, client: redis.Redis) -> list[str]:
-    """Files of an age at which they are swept, and slots of any, that are neither matrices in the books nor free."""
-    now = time.time()
-    paths = [path for path in stack.store.iterdir() if path.is_file()]
-    kept = {value.decode() for value in _data_names(client)}
-    unknown = [path for path in paths if path.name not in kept]
-    return [
-        f"{path.name}, {path.stat().st_size} bytes"
-        for path in unknown
-        if path.name.endswith(".slot") or now - path.stat().st_mtime > LEFTOVER_AGE_S + 2 * LOOK_ROUND_S
-    ]
+    """Files that are neither matrices in the books nor free, and so old that they should have been swept."""
+    kept = {value.decode() for value in _data_names(client)} | {IDENTITY}
+    now, found = time.time(), []
+    for path in stack.store.iterdir():
+        due_s = 2 * LOOK_ROUND_S + (SLOT_LEFTOVER_AGE_S if path.suffix == ".slot" else LEFTOVER_AGE_S)
+        if path.is_file() and path.name not in kept and now - path.stat().st_mtime > due_s:
+            found.append(f"{path.name}, {path.stat().st_size} bytes")
+    return found
 
 
 def _data_names(client: redis.Redis) -> list[bytes]:
