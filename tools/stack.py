@@ -16,6 +16,7 @@ from typing import Self
 
 from jobs.redis.acl import Role
 from jobs.redis.embedded import EmbeddedServer, free_port
+from jobs.redis.persistence import server_options
 
 START_TIMEOUT_S = 60.0
 
@@ -30,10 +31,12 @@ class Stack:
         self, directory: Path, *, devices: tuple[str, ...] = ("cpu",), settings: dict[str, str] | None = None
     ) -> None:
         self._directory = directory
-        self.redis = EmbeddedServer(directory / "redis", key_prefix=(settings or {}).get("key_prefix", "matmul:"))
+        own = settings or {}
+        options, key_prefix = server_options(own.get("durability", "")), own.get("key_prefix", "matmul:")
+        self.redis = EmbeddedServer(directory / "redis", options=options, key_prefix=key_prefix)
         self.api_port = free_port()
         self._devices = devices
-        self._settings = settings or {}
+        self._settings = own
         self.workers: list[subprocess.Popen[bytes]] = []
         self.api: subprocess.Popen[bytes] | None = None
 

@@ -81,9 +81,8 @@ class FileMatrixStore(IndexedMatrixStore):
 
     def sync(self, data: str) -> None:
         """Puts a file, and its name, on the disk, before a job's record speaks of it. Raises OSError."""
-        if self.syncs:
-            sync(self.path(data))
-            sync(self.directory)
+        for path in (self.path(data), self.directory) if self.syncs else ():
+            sync(path)
 
     def check_ready(self) -> None:
         self._make_again()
@@ -230,11 +229,10 @@ class FileMatrixStore(IndexedMatrixStore):
         return True
 
     def _is_old(self, name: str) -> bool:
-        try:
-            age_s = file_clock_s() - os.lstat(self.path(name)).st_mtime
-        except FileNotFoundError:
-            return False
-        return age_s > (SLOT_LEFTOVER_AGE_S if name.endswith(SLOT_PART) else LEFTOVER_AGE_S)
+        most_s = SLOT_LEFTOVER_AGE_S if name.endswith(SLOT_PART) else LEFTOVER_AGE_S
+        with suppress(FileNotFoundError):
+            return file_clock_s() - os.lstat(self.path(name)).st_mtime > most_s
+        return False
 
 
 class _SlotPlace(Place):

@@ -23,7 +23,7 @@ SYNCED = {"appendonly": "yes", "appendfsync": "always"}
 log = structlog.get_logger(__name__)
 
 
-def server_options(durability: Durability) -> tuple[str, ...]:
+def server_options(durability: str) -> tuple[str, ...]:
     """For an embedded server of ours."""
     return ("appendfsync always",) if durability == "disk" else ()
 

@@ -11,10 +11,13 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 from jobs.errors import NoWorkers
 from jobs.fleet.workers import WorkerInfo
 from jobs.redis.layout import check_layout
+from jobs.redis.persistence import persistence_of
 from service.context import Context, context_of
 from service.http.negotiation import JSON
 from service.ledger_metrics import LedgerCollector
 from service.openapi.manual import rest as manual
+
+NO_AOF = "Redis keeps no append-only file, so its restart loses all jobs; set its appendonly to yes."
 
 router = APIRouter()
 
@@ -27,22 +30,24 @@ async def live() -> Response:
 @router.get("/readyz", **manual.READYZ)
 async def ready(request: Request) -> Response:
     context = context_of(request)
-    workers = await context.call(_checked, context)
+    workers, aof = await context.call(_checked, context)
     if not workers:
         raise context.fleet.explained(NoWorkers())
     said: dict[str, object] = {"status": "ok", "workers": len(workers)}
-    if context.fleet.warnings:
-        said["warnings"] = context.fleet.warnings
+    if warnings := [*context.fleet.warnings, *aof]:
+        said["warnings"] = warnings
     return Response(orjson.dumps(said), media_type=JSON)
 
 
-def _checked(context: Context) -> Sequence[WorkerInfo]:
-    """The workers that take jobs. Raises StoreUnavailable, also where no matrix could be stored; WrongLayout."""
+def _checked(context: Context) -> tuple[Sequence[WorkerInfo], Sequence[str]]:
+    """The live workers, and warnings of Redis. Raises StoreUnavailable, also where no matrix could be stored;
+    WrongLayout."""
     context.store.check_ready()
     context.ledger.check_written()
     context.sync_policy.check()
     check_layout(context.client, context.settings.key_prefix)
-    return context.fleet.read()
+    has_aof = persistence_of(context.client).has_aof
+    return context.fleet.read(), () if has_aof else (NO_AOF,)
 
 
 @router.get("/metrics", **manual.METRICS)

@@ -16,6 +16,7 @@ from tests.chaos.stack import ChaosStack
 
 AT_ONCE = 3
 LEAST_GAP_S = 0.1
+TOLD_EVERY = 50  # faults
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,8 @@ class Driver:
             for index, fault in enumerate(self.faults):
                 if not self.gate.wait_for_fault(index, deadline):
                     break
+                if index and index % TOLD_EVERY == 0:
+                    print(f"fault {index} of {len(self.faults)}", flush=True)
                 lock = self._locks.setdefault(resource(fault), threading.Lock())
                 lock.acquire()
                 while len(running) >= AT_ONCE:

@@ -62,7 +62,7 @@ KINDS: dict[str, Kind] = {
     "AOF disk full, then killed": Kind(disks.full_append_file_and_killed, ("Valkey",), (0.3, 2.0), needs="disks"),
     "store full": Kind(disks.full_store, ("store",), (0.5, 3.0), needs="disks"),
     "store read-only": Kind(disks.read_only_store, ("store",), (0.5, 3.0), needs="disks"),
-    "store gone": Kind(disks.store_gone, ("store",), (0.5, 3.0)),
+    "store gone": Kind(disks.store_gone, ("store",), (0.5, 3.0), needs="disks"),
 }
 CALL_FAULTS = "call faults"  # all the time: see links.Link.roll
 

@@ -72,6 +72,7 @@ class Outcome:
         return {
             "seed": self.asked.seed,
             "passed": self.passed,
+            "cut_short": len(self.told.accepted) < self.asked.jobs,
             "accepted": len(self.told.accepted),
             **account.counts,
             "unexpected_answers": len(self.told.unexpected),

@@ -11,14 +11,20 @@ import structlog
 from jobs.errors import StoreFull, StoreUnavailable
 
 FIRST_PAUSE_S = 0.05
-LONGEST_PAUSE_S = 1.0  # less than a sweeper gives leases that ran out while Redis was away (`jobs/sweeper.py`)
+LONGEST_PAUSE_S = 2.0
 LOOK_EVERY_S = 0.05
 
 Result = TypeVar("Result")
 log = structlog.get_logger(__name__)
 
 
-def retry_until(action: Callable[[], Result], *, timeout_s: float, wanted: Callable[[], None] | None = None) -> Result:
+def retry_until(
+    action: Callable[[], Result],
+    *,
+    timeout_s: float,
+    wanted: Callable[[], None] | None = None,
+    longest_pause_s: float = LONGEST_PAUSE_S,
+) -> Result:
     """Repeats `action` until Redis serves it. Raises its StoreUnavailable or StoreFull after `timeout_s`, and what
     `wanted` does, which is called meanwhile."""
     deadline = time.monotonic() + timeout_s
@@ -31,7 +37,7 @@ def retry_until(action: Callable[[], Result], *, timeout_s: float, wanted: Calla
                 raise
             log.warning("the job store does not serve; trying again", reason=error.type, pause_s=pause_s)
         pause(pause_s, wanted)
-        pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+        pause_s = min(2 * pause_s, longest_pause_s)
 
 
 def pause(seconds: float, wanted: Callable[[], None] | None = None) -> None:

@@ -21,6 +21,7 @@ from jobs.errors import (
     MatmulError,
     NoRoomForProduct,
     StaleAttempt,
+    StoreUnavailable,
     TimeLimitExceeded,
 )
 from jobs.fleet.measured import MeasuredShapes
@@ -203,15 +204,20 @@ class Child:
         request = claimed.job.record.request
         assert isinstance(request, MatmulRequest), "benchmarks go another way"
         with self._room.taken(request.matrix_bytes, check_ownership):
-            return multiply(
-                claimed,
-                self._store,
-                self._runner,
-                auto=self.spare_time.choices,
-                rng=new_rng(),
-                product_ttl_s=self._settings.product_ttl_s,
-                check_ownership=check_ownership,
-            )
+            try:
+                return multiply(
+                    claimed,
+                    self._store,
+                    self._runner,
+                    auto=self.spare_time.choices,
+                    rng=new_rng(),
+                    product_ttl_s=self._settings.product_ttl_s,
+                    check_ownership=check_ownership,
+                )
+            except StoreUnavailable as error:
+                if error.resource == "disk":  # small jobs need none, so they are not to wait for this one
+                    raise NoRoomForProduct(error.detail) from error
+                raise
 
     def _benchmark(self, claimed: Claimed, hold: Hold) -> BenchmarkOutcome:
         worker, device = self.heartbeat.worker_id, self._runner.device

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import structlog
 
@@ -23,6 +24,7 @@ WORK_TIMEOUT_S = 60.0  # for what is lost with the attempt: operands to be read,
 
 TRUSTED_BELOW = 2  # mismatches
 
+Result = TypeVar("Result")
 End = Multiplied | BenchmarkOutcome | JobFailed
 
 log = structlog.get_logger(__name__)
@@ -52,7 +54,7 @@ class JobEnds:
         if not ends:
             return
         done = [_success(claimed, end) for claimed, end in ends]
-        taken = retry_until(lambda: self._ledger.succeed_all(done), timeout_s=WORK_TIMEOUT_S)
+        taken = self._patiently(lambda: self._ledger.succeed_all(done))
         for (claimed, end), success, was_taken in zip(ends, done, taken, strict=True):
             if isinstance(end, Multiplied):
                 self._heartbeat.count_product(is_verified=end.outcome.verification.passed is True)
@@ -121,9 +123,15 @@ class JobEnds:
         job, error = claimed.job, JobError(type=failure.type, detail=failure.detail)
         log.warning("a job failed", job=job.id, attempt=claimed.attempt, error=failure.type, detail=failure.detail)
         try:
-            retry_until(lambda: self._tell(claimed, failure, error), timeout_s=WORK_TIMEOUT_S)
+            self._patiently(lambda: self._tell(claimed, failure, error))
         except (StoreUnavailable, StoreFull):
             log.warning("the job store does not serve; the sweeper will see to the job", job=job.id)
+
+    def _patiently(self, record: Callable[[], Result]) -> Result:
+        """The lease is not renewed any more, so this comes before a sweeper calls it expired after an outage: that
+        waits for four heartbeats (`jobs/sweeper.py`)."""
+        pause_s = 2 * self._settings.heartbeat_s
+        return retry_until(record, timeout_s=WORK_TIMEOUT_S, longest_pause_s=pause_s)
 
     def _tell(self, claimed: Claimed, failure: JobFailed, error: JobError) -> None:
         job_id, attempt = claimed.job.id, claimed.attempt

@@ -54,18 +54,23 @@ def _keys_of_unended(client: redis.Redis) -> list[str]:
 
 def _files(stack: ChaosStack, client: redis.Redis) -> list[str]:
     """Files that no matrix has. What a killed writer left is swept when it is old enough; slots soon."""
-    if _unknown(stack, client, LEFTOVER_AGE_S + 2 * LOOK_ROUND_S):
-        stack.parts[APIS[0]].kill()  # its sweep looks through the directory at its start
-        stack.start(APIS[0])
-        wait_until_up(stack, APIS[0])
-    deadline = time.monotonic() + SLOT_LEFTOVER_AGE_S + SWEPT_S
-    while (left := _unknown(stack, client, LEFTOVER_AGE_S + 2 * LOOK_ROUND_S)) and time.monotonic() < deadline:
+    if not _unknown(stack, client):
+        return []
+    time.sleep(SLOT_LEFTOVER_AGE_S)
+    for name in APIS:  # a sweep looks through the directory at its start, whichever API has it
+        stack.parts[name].kill()
+    for name in APIS:
+        stack.start(name)
+    deadline = time.monotonic() + SWEPT_S
+    while (left := _unknown(stack, client)) and time.monotonic() < deadline:
         time.sleep(1.0)
+    for name in APIS:
+        wait_until_up(stack, name)
     return left
 
 
-def _unknown(stack: ChaosStack, client: redis.Redis, least_age_s: float) -> list[str]:
-    """Files of that age, or slots of any, that are neither matrices in the books nor free."""
+def _unknown(stack: ChaosStack, client: redis.Redis) -> list[str]:
+    """Files of an age at which they are swept, and slots of any, that are neither matrices in the books nor free."""
     now = time.time()
     paths = [path for path in stack.store.iterdir() if path.is_file()]
     kept = {value.decode() for value in _data_names(client)}
@@ -73,7 +78,7 @@ def _unknown(stack: ChaosStack, client: redis.Redis, least_age_s: float) -> list
     return [
         f"{path.name}, {path.stat().st_size} bytes"
         for path in unknown
-        if path.name.endswith(".slot") or now - path.stat().st_mtime > least_age_s
+        if path.name.endswith(".slot") or now - path.stat().st_mtime > LEFTOVER_AGE_S + 2 * LOOK_ROUND_S
     ]
 
 

@@ -116,6 +116,18 @@ def test_a_redis_that_does_not_sync_gets_no_202(own_server: EmbeddedServer, key_
             assert reply.status_code == 202
 
 
+def test_a_redis_without_a_file_is_told_of(own_server: EmbeddedServer, key_prefix: str, tmp_path: Path) -> None:
+    with (
+        own_server.client() as admin,
+        running_api(own_server, key_prefix, tmp_path) as api,
+        api.client() as client,
+    ):
+        assert "warnings" not in client.get("/readyz").json()
+        admin.config_set("appendonly", "no")
+        (warning,) = client.get("/readyz").json()["warnings"]
+        assert "append-only file" in warning
+
+
 def test_our_own_server_syncs_then(tmp_path: Path) -> None:
     server = EmbeddedServer(tmp_path / "redis", options=server_options("disk"))
     server.start()

@@ -116,6 +116,7 @@ def test_a_device_that_is_wrong_twice_is_quarantined(two: WorkerBench) -> None:
     (bad,) = out_of_service(two)
     assert bad.state == "quarantined" and bad.reason is not None and "came out wrong twice" in bad.reason
     assert bad.id.endswith(gpu.mark_of(two.directory, "wrong"))
-    for _ in range(4):
+    for _ in range(8):
         assert ended_right(two, gpu.IS_WRONG_HERE).record.attempt == 1
     assert [worker.id for worker in out_of_service(two)] == [bad.id]
+    assert two.log().count("came to a worker that takes no jobs") <= 1, "but one that was fetched before"

@@ -1,4 +1,7 @@
-"""A store or a Redis that is full for a while: no job fails of it. One child, in this process, on a real Redis."""
+"""A store or a Redis that is full for a while, or a disk that fails: no job fails of it.
+
+One child, in this process, on a real Redis.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jobs.errors import StoreFull
+from jobs.disk import UNUSABLE
+from jobs.errors import MatmulError, StoreFull, StoreUnavailable
 from jobs.redis.embedded import EmbeddedServer
 from jobs.states import JobState
 from tests.support.workers.workers import WorkerBench
@@ -54,14 +58,15 @@ def test_redis_without_memory_fails_no_job(bench: WorkerBench, child: Child) -> 
 
 
 @pytest.mark.parametrize("bench", ["file"], indirect=True)
+@pytest.mark.parametrize("error", [StoreFull(), StoreUnavailable(UNUSABLE, resource="disk")])
 def test_others_go_on_while_a_job_finds_no_room(
-    bench: WorkerBench, child: Child, monkeypatch: pytest.MonkeyPatch
+    bench: WorkerBench, child: Child, error: MatmulError, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The worker and its device are free in between."""
     without_room, small = bench.submit(A, A.T), bench.submit(A, A.T.copy(), in_record=True)
 
     def full(*_: Any, **__: Any) -> None:
-        raise StoreFull("The disk that matrices are kept on is full.")
+        raise error
 
     with monkeypatch.context() as disk:
         disk.setattr(bench.store, "create", full)

@@ -18,7 +18,6 @@ from jobs.ledger.interface import (
     JobFilter,
     JobMessage,
     JobPage,
-    QueueDepth,
     Requeued,
     Success,
 )
@@ -29,7 +28,7 @@ from jobs.models import Job, JobError, JobEvent, NewJob, Progress
 from jobs.redis.clock import microseconds
 from jobs.settings import DAY_S
 from jobs.states import REDRIVABLE, JobState
-from tests.support.ledger.memory_keys import MemoryKeys
+from tests.support.ledger.memory_figures import MemoryFigures
 from tests.support.ledger.memory_table import matches
 
 UNBOUNDED = Bounds(1 << 60, 1 << 60)
@@ -39,7 +38,7 @@ def wall_clock_us() -> int:
     return time.time_ns() // 1000
 
 
-class MemoryLedger(MemoryKeys):
+class MemoryLedger(MemoryFigures):
     """Safe to share between threads. `clock` gives microseconds since the epoch."""
 
     def __init__(
@@ -138,27 +137,6 @@ class MemoryLedger(MemoryKeys):
         place = event_place(after)
         with self._lock:
             return [event for event in self._table.events(job_id) if event_place(event.id) > place][:limit]
-
-    def findings(self, job_id: str) -> Mapping[str, bytes]:
-        with self._lock:
-            return dict(self._table.findings.get(job_id, {}))
-
-    def queues(self) -> Sequence[str]:
-        with self._lock:
-            return sorted(self._table.numbers)
-
-    def dead_letters(self, *, owner: str | None = None, limit: int = 100) -> Sequence[str]:
-        with self._lock:
-            newest = sorted(((at, job_id) for job_id, at in self._table.dead.items()), reverse=True)
-            return [job_id for _, job_id in newest if owner in (None, self._table.rows[job_id].owner)][:limit]
-
-    def depths(self, queues: Sequence[str]) -> Mapping[str, QueueDepth]:
-        with self._lock:
-            return {queue: self._table.depth(queue) for queue in queues}
-
-    def counts(self) -> Mapping[JobState, int]:
-        with self._lock:
-            return {state: sum(row.state is state for row in self._table.rows.values()) for state in JobState}
 
     # ---- the worker's side ----
     def claim_batch(

@@ -152,9 +152,7 @@ def _runner(runtime: Any) -> Runner:
             driver.begin(problem.k)
             return super()._compute(problem, *about, **more)
 
-        def _multiplied_ms(
-            self, problem: Problem, choice: Choice, matrices: Any, epilogue: Any, meanwhile: Any = None
-        ) -> float:
+        def _multiplied_ms(self, problem: Problem, choice: Choice, matrices: Any, *_: Any, **__: Any) -> float:
             driver.allocate(max(1, super().kernel_bytes(choice, problem)))
             _go_wrong(problem.k)
             driver.check()

@@ -39,7 +39,7 @@ def test_a_build_is_told_where_packages_come_from_and_nothing_else_of_pip(tmp_pa
     function = script[script.index("pip_configuration() {") : script.index("\nbuild() {")]
     configuration = tmp_path / "pip.conf"
     configuration.write_text(
-        "[global]\nindex-url = https://mirror/simple\nconstraint = /here/only.txt\ncert = /here/ca.pem\ntimeout = 60\n"
+        "[global]\ntrusted-host = mirror\nconstraint = /here/only.txt\ncert = /here/ca.pem\ntimeout = 60\n"
         "find-links =\n    https://one/\n    https://two/\n[install]\nrequire-hashes = true\n"
     )
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PIP_")}
@@ -49,7 +49,7 @@ def test_a_build_is_told_where_packages_come_from_and_nothing_else_of_pip(tmp_pa
     told = ConfigParser()
     told.read_string(said)
     assert told.sections() == ["global"]
-    assert told["global"]["index-url"] == "https://mirror/simple"
+    assert told["global"]["trusted-host"] == "mirror"
     assert told["global"]["find-links"].split() == ["https://one/", "https://two/"]
     allowed = {"index-url", "extra-index-url", "no-index", "find-links", "trusted-host", "proxy", "timeout", "retries"}
-    assert {"index-url", "timeout", "find-links"} <= set(told["global"]) <= allowed
+    assert {"trusted-host", "timeout", "find-links"} <= set(told["global"]) <= allowed

@@ -47,7 +47,7 @@ def secrets_in(text: str) -> list[str]:
     return [found[0] for pattern in SECRETS for found in re.finditer(pattern, text)]
 
 
-@pytest.mark.parametrize("text", PLANTED)
+@pytest.mark.parametrize("text", PLANTED, ids=("private key", "our key", "AWS", "GitHub", "URL", "password"))
 def test_a_planted_secret_is_found(text: str) -> None:
     assert secrets_in(f"x {text}\n")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import cupy
 import numpy as np
@@ -45,7 +46,7 @@ class EpilogueOnDevice:
         check(planned.grid, planned.block, (*self._arguments(), np.uint64(wrong.ptr)))
         return int(DeviceResults(wrong, 0, 8).start().wait().view(np.uint64)[0])
 
-    def _function(self) -> cupy.RawKernel:
+    def _function(self) -> Any:
         return self.compiler.function(epilogue_program(self.d.layout.dtype), "epilogue")
 
     def _arguments(self) -> tuple[np.generic, ...]:

@@ -1,5 +1,5 @@
-// D = alpha·P + beta·C, element by element: what is delivered in place of the product P = A·B. A term whose factor is 0 is
-// left out, whatever is in its matrix.
+// D = alpha·P + beta·C, element by element: what is delivered in place of the product P = A·B. A term whose factor is 0
+// is left out, whatever is in its matrix.
 //
 // Floats are computed in float64 and rounded to float32 unless that is the type, and from there to 16 bits; integers
 // modulo 2^32. No multiplication is fused with the addition: the check expects the same bits (epilogue_check.cu).
@@ -26,8 +26,8 @@ __device__ __forceinline__ Exact as_factor(double factor) {
 #endif
 }
 
-// A warp takes 4 rows, a lane 4 of their columns, 32 apart. Tiles are counted along x, columns fastest; the batch goes on
-// z. `c` is not read where beta is 0.
+// A warp takes 4 rows, a lane 4 of their columns, 32 apart. Tiles are counted along x, columns fastest; the batch goes
+// on z. `c` is not read where beta is 0.
 extern "C" __global__ void __launch_bounds__(THREADS)
     epilogue(const Product* __restrict__ p, const Product* __restrict__ c, Product* __restrict__ d, Index m, Index n,
              Index ldp, Index ldc, Index ldd, Index stride_p, Index stride_c, Index stride_d, Index batch,
