@@ -66,7 +66,8 @@ class Settings(BaseSettings):
     max_failed_keys_per_minute: int = Field(
         600,
         ge=1,
-        description="Requests with a wrong API key that an address may send each minute before they get 429.",
+        description="Requests with a wrong API key that an address may send each minute before they get 429; each API "
+        "process counts for itself.",
     )
     audit_file: Path | None = Field(
         None,

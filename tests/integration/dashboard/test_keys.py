@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import httpx
+import numpy as np
 import pytest
 from pydantic import SecretStr
 
@@ -22,6 +23,7 @@ from tools.played.api import Api, running_api
 
 PEPPER = "a pepper of more than sixteen bytes"
 ALICE, BOB = (make_key(name, PEPPER.encode()) for name in ("alice", "bob"))
+OTIS = make_key("otis", PEPPER.encode(), role=Role.OPERATOR)
 RITA = make_key("rita", PEPPER.encode(), role=Role.READER)
 NUMBERS = {name: (None, value) for name, value in {"m": "3", "n": "4", "k": "5"}.items()}
 
@@ -44,7 +46,7 @@ class Guarded:
 @pytest.fixture(scope="module")
 def guarded(valkey: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     directory: Path = tmp_path_factory.mktemp("page-keys")
-    keys = SecretStr(f"{ALICE.line} {BOB.line} {RITA.line}")
+    keys = SecretStr(f"{ALICE.line} {BOB.line} {RITA.line} {OTIS.line}")
     settings = {"auth": "on", "api_keys": keys, "api_key_pepper": SecretStr(PEPPER)}
     with running_api(valkey, f"{new_id('pages')}:", directory, **settings) as api:
         yield Guarded(api)
@@ -190,6 +192,24 @@ def test_a_cookie_alone_changes_nothing(guarded: Guarded) -> None:
         assert alice.post("/ui/jobs/many", data={"action": "retry"}).status_code == 403
         for path in ("/ui/benchmarks/new", "/ui/devices"):
             assert f"/ui/benchmarks?csrf={right}" in get(alice, path).forms
+
+
+def test_an_operator_cancels_on_the_page_of_another_s_job(guarded: Guarded) -> None:
+    """What came of it the page does not show."""
+    with guarded.browser(ALICE.key) as alice, guarded.browser(OTIS.key) as otis:
+        body = {"a": [[1]], "b": [[2]]}
+        waiting, done = (
+            alice.post("/v1/matmul", json=body, headers={"prefer": "respond-async"}).json()["job"]["id"] for _ in "ab"
+        )
+        guarded.api.succeed(done, np.ones((1, 1)))
+        seen = get(otis, f"/ui/jobs/{done}")
+        assert f"/v1/jobs/{done}/product" not in seen.links and "Another key's job" in seen.text
+        assert f"/v1/jobs/{done}/product" in get(alice, f"/ui/jobs/{done}").links
+        (cancel,) = (form for form in get(otis, f"/ui/jobs/{waiting}").forms if form.startswith("/ui/jobs/"))
+        assert otis.post(cancel).status_code == 303
+        assert guarded.api.ledger.get(waiting).record.state.value == "cancelled"
+        assert otis.post(f"/ui/jobs/{waiting}/retry").status_code == 404
+        assert not [form for form in get(otis, f"/ui/jobs/{waiting}").forms if form.startswith("/ui/jobs/")]
 
 
 def test_a_reader_s_pages_offer_nothing_that_it_cannot_do(guarded: Guarded) -> None:

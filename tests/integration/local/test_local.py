@@ -35,11 +35,7 @@ def refusal(local: Local) -> str:
 
 def refused_by_redis(local: Local) -> list[object]:
     """What API or workers asked of Redis and may not: each has a user of its own."""
-    directory = Path(local.environment["MATMUL_STATE_DIR"]) / "valkey"
-    port = re.search(r"^port (\d+)$", (directory / "valkey.conf").read_text(), re.MULTILINE)
-    assert port is not None
-    password = (directory / "password").read_text().strip()
-    with redis.Redis(port=int(port[1]), password=password) as root:
+    with redis.Redis.from_url(local.redis_url()) as root:
         users = {client["user"] for client in root.client_list()}
         assert {"matmul-api", "matmul-worker"} <= users
         return list(root.acl_log())
