@@ -23,6 +23,8 @@ class LedgerCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         yield self._jobs()
         yield from self._totals()
+        paused = "Whether the service is paused: no job is started."
+        yield GaugeMetricFamily("matmul_paused", paused, value=float(self._context.pause.is_on()))
         yield from self._queues()
         yield self._workers()
         stored = self._context.store.used_bytes()

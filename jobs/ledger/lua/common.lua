@@ -15,7 +15,8 @@
 --   counts                hash    seq: the last number given to a job, its place in listings; waiting, failed, cancelled:
 --                                 how many jobs are; number:<queue>: the last publication number; started:<queue>: the
 --                                 highest of a job started, sent:<queue>: when that was sent; and what only rises:
---                                 ended:<state>, attempts_failed:<error type>, dead_lettered (jobs/ledger/totals.py)
+--                                 ended:<state>, attempts_failed:<error type>, dead_lettered (jobs/ledger/totals.py);
+--                                 paused: 1 while no job is to be started (service/pause.py)
 --   finished              zset    ended jobs by their end
 --   dead, dead:<owner>    zset    jobs that used up their attempts, by their end
 --   idem:<digest>         hash    the job bound to an Idempotency-Key, and the request's fingerprint
