@@ -34,6 +34,7 @@ from service.keys import KeyRing
 from service.keys.limits import KeyLimits
 from service.live_workers import LiveWorkers
 from service.metrics import HttpMetrics
+from service.pause import Pause
 from service.process.body_memory import BodyMemory
 from service.process.fleet import Fleet
 from service.process.render_cache import Renders
@@ -86,6 +87,7 @@ class Context:
     sync_policy: SyncPolicy
     store: MatrixStore
     registry: WorkerRegistry
+    pause: Pause
     hub: ChangeHub
     place: ServicePlace
     fleet: Fleet
@@ -149,6 +151,7 @@ def make_context(settings: Settings, metrics: HttpMetrics, share: Share, keys: K
         sync_policy=SyncPolicy(client, settings.durability),
         store=make_matrix_store(settings, client),
         registry=registry,
+        pause=Pause(client, settings.key_prefix),
         hub=ChangeHub(settings),
         place=place,
         fleet=fleet,

@@ -1,4 +1,4 @@
-"""What Redis says of its append-only file, on which everything rests that a restart must not lose."""
+"""What Redis says of its append-only file, on which rests all that a restart must not lose, and of memory."""
 
 from __future__ import annotations
 
@@ -79,3 +79,16 @@ def persistence_of(client: redis.Redis) -> Persistence:
         delayed_writes=int(said.get("aof_delayed_fsync", 0)),
         size_bytes=int(said.get("aof_current_size", 0)),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    used_bytes: int
+    limit_bytes: int  # 0: none
+
+
+@translated()
+def memory_of(client: redis.Redis) -> Memory:
+    """Raises StoreUnavailable."""
+    said: dict[str, Any] = client.info("memory")
+    return Memory(used_bytes=int(said["used_memory"]), limit_bytes=int(said.get("maxmemory", 0)))

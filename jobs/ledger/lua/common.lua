@@ -14,7 +14,9 @@
 --   jobs:all:<owner>, and jobs:<state>:<owner> for all states but running  zset  jobs in order of creation, for listings
 --   counts                hash    seq: the last number given to a job, its place in listings; waiting, failed, cancelled:
 --                                 how many jobs are; number:<queue>: the last publication number; started:<queue>: the
---                                 highest of a job started, sent:<queue>: when that was sent
+--                                 highest of a job started, sent:<queue>: when that was sent; and what only rises:
+--                                 ended:<state>, attempts_failed:<error type>, dead_lettered (jobs/ledger/totals.py);
+--                                 paused: 1 while no job is to be started (service/pause.py)
 --   finished              zset    ended jobs by their end
 --   dead, dead:<owner>    zset    jobs that used up their attempts, by their end
 --   idem:<digest>         hash    the job bound to an Idempotency-Key, and the request's fingerprint
@@ -394,6 +396,7 @@ local function finish(job, state, at, more, end_of, ...)
   end
   write('ZADD', prefix .. 'finished', at, job.id)
   leave_flight(job)
+  count('ended:' .. state, 1)
   enter(job, state, more, 'finished', at, ...)
   if job.reply_to then
     answer(job, at, end_of)
@@ -413,6 +416,7 @@ end
 -- A running job with a run left goes back into its queue. Without one it fails, and is a dead letter if `dead`.
 local function retry_or_fail(job, at, error, error_type, max_attempts, dead)
   local more = ',"error":' .. error
+  count('attempts_failed:' .. error_type, 1)
   if tonumber(job.runs) < tonumber(max_attempts) then
     write('HDEL', job_key(job.id), 'progress')
     job.attempt = int(job.attempt + 1)
@@ -421,6 +425,7 @@ local function retry_or_fail(job, at, error, error_type, max_attempts, dead)
   end
   finish(job, 'failed', at, more, {error = error}, 'error', error, 'error_type', error_type)
   if dead then
+    count('dead_lettered', 1)
     for _, key in ipairs(per_owner(job, 'dead')) do
       write('ZADD', key, int(at), job.id)
     end

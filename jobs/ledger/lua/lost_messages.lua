@@ -1,6 +1,9 @@
 #!lua flags=no-writes
 -- Queued jobs that should have been started by now; see Ledger.lost_messages. Reads no others.
 local queue, broker_is_empty, grace, limit, may_swap = unpack(ARGV, 2, 6)
+if redis.call('HEXISTS', counts, 'paused') == 1 then
+  return {}
+end
 local sent_before, below, overtaken = now() - grace, '(' .. int(UNSENT), nil
 if broker_is_empty == '0' then
   local started, sent = unpack(redis.call('HMGET', counts, 'started:' .. queue, 'sent:' .. queue))
