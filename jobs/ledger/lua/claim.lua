@@ -42,8 +42,8 @@ end
 local at, started = now(), 'started:' .. job.queue
 -- A message that was sent twice may be the first or the second. Counting the first never makes messages look lost
 -- that still wait between the two.
-if tonumber(job.first) > read_counts(started, 'waiting')[started] then
-  write('HSET', counts, started, job.first, 'sent:' .. job.queue, job.queued)
+if tonumber(job.first) > read_counts(started, 'waiting', 'number:' .. job.queue, 'workers:' .. job.queue)[started] then
+  write('HSET', counts, started, job.first, 'sent:' .. job.queue, first_sent(job))
 end
 local others = {}
 if job.batch == beside then

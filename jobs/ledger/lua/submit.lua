@@ -23,7 +23,7 @@ if digest ~= '' then
     return reply('bound', first)
   end
 end
-if read_counts('seq', 'waiting', 'number:' .. queue).waiting >= max_queued then
+if read_counts('seq', 'waiting', 'number:' .. queue, 'workers:' .. queue).waiting >= max_queued then
   return {'queue_full'}
 elseif redis.call('ZCARD', state_key('queued', owner)) >= max_queued_per_owner then
   return {'quota_exceeded'}

@@ -173,7 +173,8 @@ class MemoryLedger(MemoryKeys):
                 return []
             if row.state is not JobState.QUEUED or row.waits:
                 return self._claimed_again(row, worker)
-            self._table.started[row.queue] = max(self._table.started[row.queue], (row.first, row.queued_us))
+            sent_us = max(row.queued_us, self._table.sent_at.get(row.id, 0))
+            self._table.started[row.queue] = max(self._table.started[row.queue], (row.first, sent_us))
             others = self._table.batch_of(row, max_jobs, max_beside)
             self._table.claims |= {each.id: (worker, ()) for each in others}
             self._table.claims[row.id] = worker, tuple(each.id for each in others)
