@@ -15,7 +15,9 @@ import redis
 import structlog
 
 from jobs.errors import MatmulError, StoreUnavailable
+from jobs.fleet.registry import WorkerRegistry
 from jobs.ledger.interface import JobMessage, Ledger
+from jobs.live_queues import LiveQueues
 from jobs.models import new_id
 from jobs.queue import waiting_messages
 from jobs.redis.scripts import LOCK_SCRIPTS, SERVER_CLOCK, RedisScripts
@@ -65,6 +67,7 @@ class Sweeper:
         self._give_up_refused = give_up_refused
         self._clock = clock
         self._run = RedisScripts(client, settings.key_prefix, LOCK_SCRIPTS, clock=redis_clock).run
+        self._queues = LiveQueues(ledger, WorkerRegistry(client, prefix=settings.key_prefix, clock=redis_clock))
         self._token = new_id("sweeper")
         self._suspects: frozenset[JobMessage] = frozenset()
         self._leases_count_from_s: float | None = None  # None: this process does not know what came before
@@ -131,6 +134,7 @@ class Sweeper:
         recovered = self._take_back_expired()
         while self._ledger.settle_dependents():
             pass  # others get their turn in between
+        self._queues.sweep()
         republished = self._republish_lost()
         if self._clock() < self._housekeeping_at_s:
             return Swept(republished, recovered)

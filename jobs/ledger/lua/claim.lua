@@ -45,13 +45,13 @@ elseif not job or job.state ~= 'queued' or job.attempt ~= attempt or job.waits t
   return {}
 end
 local at, started = now(), 'started:' .. job.queue
-if read_counts(started, 'waiting', 'paused').paused == 1 then
+if read_counts(started, 'waiting', 'paused', 'number:' .. job.queue, 'workers:' .. job.queue).paused == 1 then
   return {} -- once the pause is over, the sweeper finds that its message is gone
 end
 -- A message that was sent twice may be the first or the second. Counting the first never makes messages look lost
 -- that still wait between the two.
 if tonumber(job.first) > known[started] then
-  write('HSET', counts, started, job.first, 'sent:' .. job.queue, job.queued)
+  write('HSET', counts, started, job.first, 'sent:' .. job.queue, first_sent(job))
 end
 local others = {}
 if job.batch == beside then

@@ -202,17 +202,12 @@ end
 local place_of
 local wait_in_backlog
 local leave_window
-local PLACED = {state = true, queue = true, owner = true, number = true}
 
 -- What Python makes a record of: the outcome of the script, the hash, and the place in the queue (-1: in none).
 local function reply(outcome, id)
-  local flat, job = redis.call('HGETALL', job_key(id)), {}
-  for i = 1, #flat, 2 do
-    if PLACED[flat[i]] then
-      job[flat[i]] = flat[i + 1]
-    end
-  end
-  return {outcome, flat, job.state == 'queued' and place_of(job.queue, job.owner, job.number, id) or -1}
+  local flat = redis.call('HGETALL', job_key(id))
+  local state, queue, owner, number = unpack(redis.call('HMGET', job_key(id), 'state', 'queue', 'owner', 'number'))
+  return {outcome, flat, state == 'queued' and place_of(queue, owner, number, id) or -1}
 end
 
 local function per_owner(job, name)
@@ -342,11 +337,11 @@ end
 
 -- `first` is the number of the earliest message of this attempt: see claim.lua.
 local function enqueue(job, at, more)
-  local number = wait_in_backlog(job) or send(job)
+  local place = wait_in_backlog(job) or send(job)
   if job.batch and job.attempt == '1' then -- what failed once is tried again alone
-    write('ZADD', batch_key(job), int(math.abs(number)), job.id)
+    write('ZADD', batch_key(job), place, job.id)
   end
-  enter(job, 'queued', more, 'attempt', job.attempt, 'runs', job.runs, 'number', number, 'first', number,
+  enter(job, 'queued', more, 'attempt', job.attempt, 'runs', job.runs, 'number', job.number, 'first', job.number,
     'published', at, 'queued', at)
 end
 

@@ -3,33 +3,22 @@
 -- is sent in the same step, behind the messages of others: owners go round robin. An open server has one owner, whose
 -- messages are all sent at once.
 --   backlog:<queue>:<owner>  zset  queued jobs without a message, in order; their `number` is minus their place there
---   window:<queue>           hash  by owner, how many queued jobs have a message (sent:<owner>) and have none
---                                  (unsent:<owner>)
+--   window:<queue>           hash  by owner, how many queued jobs have a message
 -- In `counts`, workers:<queue> is how many live workers take from a queue, as the sweeper last saw.
 local OPEN = 'anonymous' -- as in jobs/models.py
-local UNSENT = 2 ^ 52 -- in queued:<queue> such jobs come after those with a message, by this much
-local MAX_COUNTED = 64 -- owners, so that a place in the queue is told in bounded time
-local left, left_in_order = {}, {}
+local UNSENT = 2 ^ 52 -- in queued:<queue> jobs without a message come after those with one, by this much
+local left = {} -- whose jobs leave a queue in this step
 
 local function backlog_key(queue, owner)
   return prefix .. 'backlog:' .. queue .. ':' .. owner
 end
 
-local function window_key(queue)
-  return prefix .. 'window:' .. queue
-end
-
--- How many queued jobs of the owner have a message, and have none.
-local function read_window(queue, owner)
-  local sent, unsent = unpack(redis.call('HMGET', window_key(queue), 'sent:' .. owner, 'unsent:' .. owner))
-  return tonumber(sent or 0), tonumber(unsent or 0)
-end
-
-local function set_window(queue, owner, sent, unsent)
-  if sent > 0 or unsent > 0 then
-    redis.call('HSET', window_key(queue), 'sent:' .. owner, int(sent), 'unsent:' .. owner, int(unsent))
+local function set_sent(queue, owner, sent)
+  local window = prefix .. 'window:' .. queue
+  if sent > 0 then
+    redis.call('HSET', window, owner, int(sent))
   else
-    redis.call('HDEL', window_key(queue), 'sent:' .. owner, 'unsent:' .. owner)
+    redis.call('HDEL', window, owner)
   end
 end
 
@@ -39,81 +28,88 @@ local function window_of(queue)
   return math.max(1, known[workers] or read_counts(workers, 'number:' .. queue)[workers])
 end
 
--- Puts a job into its owner's backlog, where the owner has its share of messages: its number then, else nil.
+-- Puts a job into its owner's backlog, if the owner has its share of messages: its place there then, else nil.
 wait_in_backlog = function(job)
   if job.owner == OPEN then
     return nil
   end
-  local sent, unsent = read_window(job.queue, job.owner)
-  if sent == 0 or (unsent == 0 and sent < window_of(job.queue)) then
-    set_window(job.queue, job.owner, sent + 1, unsent)
+  local queue, owner = job.queue, job.owner
+  local window, backlog = prefix .. 'window:' .. queue, backlog_key(queue, owner)
+  local sent = redis.call('HGET', window, owner)
+  if not sent or (tonumber(sent) < window_of(queue) and redis.call('EXISTS', backlog) == 0) then
+    redis.call('HINCRBY', window, owner, 1)
     return nil
   end
-  local place = next_number(job.queue)
+  local place = next_number(queue)
   job.number = '-' .. place
-  write('ZADD', queued_key(job.queue), int(UNSENT + place), job.id)
-  redis.call('ZADD', backlog_key(job.queue, job.owner), place, job.id)
-  set_window(job.queue, job.owner, sent, unsent + 1)
-  return job.number
+  write('ZADD', queued_key(queue), int(UNSENT + place), job.id)
+  redis.call('ZADD', backlog, place, job.id)
+  return place
 end
 
 -- A job leaves its queue: see `send_following`.
 leave_window = function(job)
-  local number = tonumber(job.number)
-  if job.owner == OPEN or number == 0 then
+  if job.owner == OPEN or job.number == '0' then
     return
   end
-  local name = job.queue .. ' ' .. job.owner
-  local of = left[name]
+  local of
+  for _, other in ipairs(left) do
+    of = other.queue == job.queue and other.owner == job.owner and other or of
+  end
   if not of then
     of = {queue = job.queue, owner = job.owner, sent = 0, unsent = {}}
-    left[name], left_in_order[#left_in_order + 1] = of, of
+    left[#left + 1] = of
   end
-  if number > 0 then
+  if tonumber(job.number) > 0 then
     of.sent = of.sent + 1
   else
     of.unsent[#of.unsent + 1] = job.id
   end
 end
 
--- Sends the owner's next jobs, at most so many. How many it sent, and how many left the backlog.
+-- Sends the owner's next jobs, at most so many; how many it sent.
 local function send_next(queue, owner, most, at)
-  local backlog, sent, gone = backlog_key(queue, owner), 0, 0
+  local backlog, sent = backlog_key(queue, owner), 0
   while sent < most do
-    local ids = redis.call('ZRANGE', backlog, 0, most - sent - 1)
-    if #ids == 0 then
+    local first = redis.call('ZPOPMIN', backlog, most - sent) -- ids, each with its place
+    if #first == 0 then
       break
     end
-    redis.call('ZREM', backlog, unpack(ids))
-    gone = gone + #ids
-    for _, id in ipairs(ids) do
+    for i = 1, #first, 2 do
+      local id = first[i]
       local state, attempt, timeout, number =
         unpack(redis.call('HMGET', job_key(id), 'state', 'attempt', 'timeout', 'number'))
       if state == 'queued' and tonumber(number) < 0 then -- else the scripts of another version took it
-        local job = {id = id, queue = queue, attempt = attempt, timeout = timeout}
-        send(job)
-        set(job, 'number', job.number, 'first', job.number, 'published', at)
+        number = send({id = id, queue = queue, attempt = attempt, timeout = timeout})
+        redis.call('HSET', job_key(id), 'number', number, 'first', number, 'published', at, 'sent', at)
         sent = sent + 1
       end
     end
   end
-  return sent, gone
+  return sent
 end
 
 -- After jobs left: the next ones of their owners are sent, in the order in which these left.
 local function send_following(at)
-  for _, of in ipairs(left_in_order) do
-    local sent, unsent = read_window(of.queue, of.owner)
-    sent, unsent = math.max(0, sent - of.sent), math.max(0, unsent - #of.unsent)
+  for _, of in ipairs(left) do
+    local queue, owner = of.queue, of.owner
     if #of.unsent > 0 then
-      redis.call('ZREM', backlog_key(of.queue, of.owner), unpack(of.unsent))
+      redis.call('ZREM', backlog_key(queue, owner), unpack(of.unsent))
     end
-    if unsent > 0 then
-      local more, gone = send_next(of.queue, of.owner, window_of(of.queue) - sent, at)
-      sent, unsent = sent + more, unsent - gone
+    if of.sent > 0 then
+      local before = tonumber(redis.call('HGET', prefix .. 'window:' .. queue, owner) or 0)
+      local sent = math.max(0, before - of.sent)
+      sent = sent + send_next(queue, owner, window_of(queue) - sent, at)
+      if sent ~= before then
+        set_sent(queue, owner, sent)
+      end
     end
-    set_window(of.queue, of.owner, sent, unsent)
   end
+end
+
+-- When the first message of this attempt was sent: when it was queued, or when it left the backlog.
+local function first_sent(job)
+  return job.owner == OPEN and job.queued or int(math.max(job.queued, redis.call('HGET', job_key(job.id), 'sent') or 0))
 end
 
 -- Takes the message of a job that is called off out of the list, which is short: it would hold up those of others.
@@ -127,44 +123,31 @@ end
 -- round, then the oldest of all, up to this number.
 local function companions(job, most, near)
   local found, taken, batch = {}, {[job.id] = true}, batch_key(job)
-  local function take(id)
-    if not taken[id] and #found < most then
-      found[#found + 1], taken[id] = id, true
-    end
-  end
   if job.owner ~= OPEN then
     local own = redis.call('ZRANGE', backlog_key(job.queue, job.owner), 0, most - 1)
     local fits = #own > 0 and redis.call('ZMSCORE', batch, unpack(own))
     for i, id in ipairs(own) do
-      if fits[i] then
-        take(id)
+      if fits[i] and id ~= job.id then
+        found[#found + 1], taken[id] = id, true
       end
     end
   end
-  for _, id in ipairs(redis.call('ZRANGEBYSCORE', batch, '-inf', near, 'LIMIT', 0, most + #found + 1)) do
-    take(id)
+  local more = most > #found and redis.call('ZRANGEBYSCORE', batch, '-inf', near, 'LIMIT', 0, most + #found + 1) or {}
+  for _, id in ipairs(more) do
+    if not taken[id] and #found < most then
+      found[#found + 1] = id
+    end
   end
   return found
 end
 
--- How many queued jobs come before this one if nobody sends more, -1 where it is not queued. For a job in a backlog:
--- messages that are sent, and of each owner as many others as of its own.
+-- How many queued jobs come before this one if nobody sends more, -1 where it is not queued. For a job in a backlog as
+-- many as may: of each owner as many as of its own.
 place_of = function(queue, owner, number, id)
   local before = tonumber(number) < 0 and redis.call('ZRANK', backlog_key(queue, owner), id)
   if not before then
     return redis.call('ZRANK', queued_key(queue), id) or -1
   end
-  local place = redis.call('ZCOUNT', queued_key(queue), '-inf', '(' .. int(UNSENT)) + before
-  local owners = redis.call('HLEN', window_key(queue)) / 2
-  if owners > MAX_COUNTED then
-    return math.min(place + before * (owners - 1), redis.call('ZCARD', queued_key(queue)) - 1)
-  end
-  local window = redis.call('HGETALL', window_key(queue))
-  for i = 1, #window, 2 do
-    local other = string.match(window[i], '^unsent:(.*)$')
-    if other and other ~= owner then
-      place = place + math.min(window[i + 1], before)
-    end
-  end
-  return place
+  local owners = redis.call('HLEN', prefix .. 'window:' .. queue)
+  return math.min((window_of(queue) + before + 1) * owners, redis.call('ZCARD', queued_key(queue))) - 1
 end

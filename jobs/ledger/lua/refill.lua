@@ -25,16 +25,16 @@ local function refill(queue, workers)
     write('HSET', counts, 'workers:' .. queue, workers)
     known['workers:' .. queue] = tonumber(workers)
   end
-  local window = redis.call('HGETALL', window_key(queue))
-  local sent = #window > 0 and count_sent(queue) or nil
-  for i = 1, sent and #window or 0, 2 do
-    local owner = string.match(window[i], '^sent:(.*)$')
-    if owner then
-      local with, without = sent[owner] or 0, redis.call('ZCARD', backlog_key(queue, owner))
-      local more, gone = send_next(queue, owner, with == 0 and AT_ONCE or window_of(queue) - with, at)
-      set_window(queue, owner, with + more, without - gone)
-      in_all = in_all + more
+  local window = redis.call('HGETALL', prefix .. 'window:' .. queue)
+  local counted = #window > 0 and count_sent(queue)
+  for i = 1, counted and #window or 0, 2 do
+    local owner = window[i]
+    local sent = counted[owner] or 0
+    local more = send_next(queue, owner, sent == 0 and AT_ONCE or window_of(queue) - sent, at)
+    if int(sent + more) ~= window[i + 1] then
+      set_sent(queue, owner, sent + more)
     end
+    in_all = in_all + more
   end
 end
 

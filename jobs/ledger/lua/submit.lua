@@ -24,7 +24,7 @@ if digest ~= '' then
     return reply('bound', first)
   end
 end
-if read_counts('seq', 'waiting', 'number:' .. queue).waiting >= max_queued then
+if read_counts('seq', 'waiting', 'number:' .. queue, 'workers:' .. queue).waiting >= max_queued then
   return {'queue_full'}
 end
 local over, charge = over_quota(owner, limits)

@@ -17,6 +17,7 @@ class Backlogs(ABC):
 
     clock: Callable[[], int]
     places: dict[str, int] = field(default_factory=dict, kw_only=True)  # job id → its number when it was queued
+    sent_at: dict[str, int] = field(default_factory=dict, kw_only=True)  # job id → when it left the backlog, µs
     workers: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int), kw_only=True)  # by queue
 
     @abstractmethod
@@ -51,7 +52,7 @@ class Backlogs(ABC):
         backlog, free = self.backlog(queue, owner), self.window(queue) - self.sent(queue, owner)
         for row in backlog[: max(0, free)]:
             row.number = row.first = self.next_number(queue)
-            row.published_us = self.clock()
+            row.published_us = self.sent_at[row.id] = self.clock()
         return min(len(backlog), max(0, free))
 
     def refill(self, workers: Mapping[str, int]) -> int:
@@ -60,11 +61,10 @@ class Backlogs(ABC):
         return sum(self.send_next(*each) for each in dict.fromkeys(owners))
 
     def place(self, row: JobRow) -> int:
-        """From 1; of a job in a backlog, if nobody sends more."""
+        """From 1; of a job in a backlog at most, if nobody sends more."""
         waiting = self.waiting(row.queue)
         if row.number > 0:
             return waiting.index(row) + 1
         before = self.backlog(row.queue, row.owner).index(row)
-        others = {other.owner for other in waiting} - {row.owner}
-        sent = sum(other.number > 0 for other in waiting)
-        return 1 + sent + before + sum(min(len(self.backlog(row.queue, owner)), before) for owner in others)
+        owners = {other.owner for other in waiting if other.number > 0}
+        return min((self.window(row.queue) + before + 1) * len(owners), len(waiting))

@@ -147,7 +147,8 @@ class MemoryLedger(MemoryFigures):
                 return []
             if row.state is not JobState.QUEUED or row.waits:
                 return self._claimed_again(row, worker)
-            self._table.started[row.queue] = max(self._table.started[row.queue], (row.first, row.queued_us))
+            sent_us = max(row.queued_us, self._table.sent_at.get(row.id, 0))
+            self._table.started[row.queue] = max(self._table.started[row.queue], (row.first, sent_us))
             others = self._table.batch_of(row, max_jobs, max_beside)
             self._table.claims |= {each.id: (worker, ()) for each in others}
             self._table.claims[row.id] = worker, tuple(each.id for each in others)
@@ -222,9 +223,9 @@ class MemoryLedger(MemoryFigures):
                 return None
             return self._table.retry_or_fail(row, error, max_attempts, dead=max_attempts > 1)
 
-    def give_back(self, job_id: str, attempt: int, error: JobError, *, patience_s: float) -> JobState | None:
+    def give_back(self, job_id: str, attempt: int, error: JobError, *, timeout_s: float) -> JobState | None:
         with self._lock:
-            return self._table.give_back(job_id, attempt, error, microseconds(patience_s))
+            return self._table.give_back(job_id, attempt, error, microseconds(timeout_s))
 
     # ---- the sweeper's side ----
     def lost_messages(self, queue: str, *, broker_is_empty: bool, grace_s: float) -> Sequence[JobMessage]:

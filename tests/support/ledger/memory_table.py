@@ -251,7 +251,7 @@ class JobTable(Chains, Backlogs):
     def forget(self, row: JobRow) -> Job:
         last = self.job(row)
         self.bindings = {key: bound for key, bound in self.bindings.items() if bound.job_id != row.id}
-        for table in (self.rows, self.logs, self.dead, self.findings, self.matrices, self.places):
+        for table in (self.rows, self.logs, self.dead, self.findings, self.matrices, self.places, self.sent_at):
             table.pop(row.id, None)
         return last
 
