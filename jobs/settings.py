@@ -96,6 +96,10 @@ class Settings(BaseSettings):
     max_benchmark_flops: float = Field(
         1e18, gt=0, description="Most operations of one benchmark, at the least number of samples."
     )
+    max_ended_jobs: int = Field(
+        300_000, ge=1, description="Jobs that ended and are kept, all keys together; then the oldest go."
+    )
+    max_ended_jobs_per_key: int = Field(100_000, ge=1, description="The same of one key.")
     job_ttl_s: int = Field(7 * DAY_S, ge=60, description="How long a finished job's record is kept.")
     idempotency_ttl_s: int = Field(DAY_S, ge=60, description="How long an Idempotency-Key is remembered.")
 

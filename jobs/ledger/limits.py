@@ -1,4 +1,4 @@
-"""How many jobs may wait."""
+"""How many jobs may wait, and how many that ended are kept."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Limits(NamedTuple):
-    """A job past one of them is refused."""
+    """A waiting job past one of them is refused; of those that ended the oldest is forgotten."""
 
     all: int
     of_owner: int

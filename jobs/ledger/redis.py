@@ -14,13 +14,7 @@ from typing import Any
 
 import redis
 
-from jobs.errors import (
-    IdempotencyKeyInUse,
-    IdempotencyKeyReused,
-    JobNotFound,
-    TimeLimitExceeded,
-    WorkerLost,
-)
+from jobs.errors import IdempotencyKeyInUse, IdempotencyKeyReused, JobNotFound, TimeLimitExceeded, WorkerLost
 from jobs.ledger.chains import Taken, unmet_error
 from jobs.ledger.codec import (
     LOST_LIMIT,
@@ -73,6 +67,7 @@ class RedisLedger(Ledger):
         prefix: str,
         messages: MessageFormat,
         bounds: Bounds,
+        max_ended: Limits = NO_LIMITS,
         idempotency_ttl_s: float = DAY_S,
         clock: str = SERVER_CLOCK,
     ) -> None:
@@ -80,6 +75,7 @@ class RedisLedger(Ledger):
         self._prefix = prefix
         self._messages = messages.lists, messages.template  # what scripts that queue a job are given last
         self._bounds = bounds  # of matrices, in records and in the store together
+        self._max_ended = max_ended
         self._idempotency_ttl_ms = round(idempotency_ttl_s * 1000)
         self.scripts = RedisScripts(client, prefix, LUA_DIR, clock=clock, after=MATRICES_LUA_DIR)
         self._run = self.scripts.run
@@ -102,7 +98,8 @@ class RedisLedger(Ledger):
     def _submission(
         self, job: NewJob, limits: Limits, idempotency: IdempotencyKey | None
     ) -> Sequence[str | bytes | int]:
-        return (*submission(job, limits, self._binding(job.owner, idempotency), self._bounds), *self._messages)
+        binding = self._binding(job.owner, idempotency)
+        return (*submission(job, limits, binding, self._bounds, self._max_ended), *self._messages)
 
     def hold_key(self, owner: str, key: str, *, holder: str, hold_s: float) -> str | None:
         reply = self._run("hold_key", key_digest(owner, key), holder, max(1, round(hold_s * 1000)))

@@ -20,7 +20,7 @@ def key_digest(owner: str, key: str) -> str:
 
 
 def submission(
-    job: NewJob, limits: Limits, binding: tuple[str, str, int], bounds: Bounds
+    job: NewJob, limits: Limits, binding: tuple[str, str, int], bounds: Bounds, max_ended: Limits
 ) -> tuple[str | bytes | int, ...]:
     """The script's arguments, but for the message. `binding`: the digest of the Idempotency-Key ('' for none),
     the request's fingerprint, and for how many ms they stay bound."""
@@ -32,15 +32,15 @@ def submission(
     chain = (sources.get("a", ""), sources.get("b", ""), unmet_error() if sources else "")
     return (
         *(*about, job.label, *limits, *binding, *matrices, *room),
-        *(job.batch, job.reply_to, *chain, *_stored(job)),
+        *(job.batch, job.reply_to, *chain, needs_of(job), *max_ended, *_stored(job)),
     )
 
 
 def _stored(job: NewJob) -> list[str | int]:
-    """Of the operands that are stored for the job: bytes together, for how long, all that it needs, what each is."""
+    """The operands that are stored for the job: their bytes together, for how long, and what each is."""
     operands = job.matrices.stored
     sizes = [matrix_bytes(operand.dtype, operand.shape) for operand in operands]
-    stored: list[str | int] = [sum(sizes), microseconds(job.matrices.ttl_s), needs_of(job)]
+    stored: list[str | int] = [sum(sizes), microseconds(job.matrices.ttl_s)]
     for operand, size in zip(operands, sizes, strict=True):
         stored += [operand.id, operand.dtype, "x".join(map(str, operand.shape)), size]
     return stored

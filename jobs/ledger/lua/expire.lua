@@ -4,4 +4,5 @@ for i, id in ipairs(redis.call('ZRANGEBYSCORE', prefix .. 'finished', '-inf', in
   gone[i] = reply('expired', id)
   forget(read(id))
 end
+carry_out()
 return gone
