@@ -6,12 +6,14 @@ worker that was given up on cannot write. The Celery message is only a hint to l
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from jobs.ledger.chains import Taken
+from jobs.ledger.fairness import FairQueues
+from jobs.ledger.giving_back import GivesBack
 from jobs.ledger.limits import NO_LIMITS, Limits
 from jobs.matrices.packed import PackedMatrix
 from jobs.models import ANONYMOUS, BenchmarkOutcome, Job, JobError, JobEvent, NewJob, Outcome, Progress
@@ -27,7 +29,7 @@ MAY_SWAP = 128
 
 @dataclass(frozen=True, slots=True)
 class JobMessage:
-    """The Celery message of a queued job. `number` rises per queue with each message sent; 0: it is not sent yet."""
+    """The Celery message of a queued job. `number` rises per queue with each message sent; up to 0: it is not sent."""
 
     job_id: str
     attempt: int
@@ -44,6 +46,7 @@ class Claimed:
     attempt: int
     a: PackedMatrix | None = None  # operands that travel in the record
     b: PackedMatrix | None = None
+    c: PackedMatrix | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +70,7 @@ class Requeued:
 
 @dataclass(frozen=True, slots=True)
 class JobFilter:
-    """Which of an owner's jobs a listing shows; None means any. `q` matches part of the id, kernel, error type or
-    device."""
+    """Which of an owner's jobs a listing shows. `q` matches part of the id, kernel, error type or device."""
 
     owner: str = ANONYMOUS
     state: JobState | None = None
@@ -104,7 +106,7 @@ class IdempotencyKey:
 CancelOutcome = Literal["cancelled", "already_cancelled"]
 
 
-class Ledger(ABC):
+class Ledger(FairQueues, GivesBack):
     """Raises StoreUnavailable where the store does not answer, StoreFull where it has no memory left."""
 
     # ---- the service's side ----
@@ -165,8 +167,7 @@ class Ledger(ABC):
         """Queues a failed or cancelled job again, with a fresh count of attempts, and sends its message as `submit`.
         Where `key` was used for this before, the job stays as it is, and there is no message.
 
-        Raises JobNotFound, WrongState, QueueFull, QuotaExceeded, IdempotencyKeyReused, OperandFailed,
-        OperandMissing."""
+        Raises JobNotFound, WrongState, QueueFull, QuotaExceeded, IdempotencyKeyReused, OperandFailed or -Missing."""
 
     @abstractmethod
     def delete(self, job_id: str, *, owner: str | None = None) -> Job:

@@ -6,9 +6,9 @@ import hashlib
 
 from jobs.formats.elements import matrix_bytes
 from jobs.ledger.chains import sources_of, unmet_error
-from jobs.ledger.limits import Limits
+from jobs.ledger.limits import Limits, Quota, cost_of, limit_arguments
 from jobs.matrices.index import Bounds
-from jobs.models import MatmulRequest, NewJob
+from jobs.models import OPERANDS, MatmulRequest, NewJob
 from jobs.redis.clock import microseconds
 
 BESIDE = "beside"  # a `NewJob.batch`: of products that a worker may have under way at the same time
@@ -20,18 +20,21 @@ def key_digest(owner: str, key: str) -> str:
 
 
 def submission(
-    job: NewJob, limits: Limits, binding: tuple[str, str, int], bounds: Bounds, max_ended: Limits
+    job: NewJob, limits: Limits, quota: Quota, binding: tuple[str, str, int], bounds: Bounds, max_ended: Limits
 ) -> tuple[str | bytes | int, ...]:
     """The script's arguments, but for the message. `binding`: the digest of the Idempotency-Key ('' for none),
     the request's fingerprint, and for how many ms they stay bound."""
-    about = (job.id, job.owner, job.kind, job.queue, microseconds(job.timeout_s), job.request.model_dump_json())
+    # Without what is by default: a field that is added with a default then is in the request of those who use it alone,
+    # and workers of the version before run all others.
+    request = job.request.model_dump_json(exclude_defaults=True)
+    about = (job.id, job.owner, job.kind, job.queue, microseconds(job.timeout_s), request)
     held = job.matrices
-    matrices = (held.a or b"", held.b or b"", held.product_bytes, microseconds(held.ttl_s))
+    matrices = (*(getattr(held, name) or b"" for name in OPERANDS), held.product_bytes, microseconds(held.ttl_s))
     room = (bounds.all_bytes, bounds.of(job.owner))
     sources = sources_of(job.request)
-    chain = (sources.get("a", ""), sources.get("b", ""), unmet_error() if sources else "")
+    chain = (*(sources.get(name, "") for name in OPERANDS), unmet_error() if sources else "")
     return (
-        *(*about, job.label, *limits, *binding, *matrices, *room),
+        *(*about, job.label, *limit_arguments(limits, quota, cost_of(job)), *binding, *matrices, *room),
         *(job.batch, job.reply_to, *chain, needs_of(job), *max_ended, *_stored(job)),
     )
 
@@ -50,9 +53,9 @@ def needs_of(job: NewJob) -> str:
     """The stored matrices that are its operands, as lua/common_needs.lua has them."""
     if not isinstance(job.request, MatmulRequest):
         return ""
-    operands = (("a", job.request.a, job.matrices.a), ("b", job.request.b, job.matrices.b))
+    operands = ((name, getattr(job.request, name), getattr(job.matrices, name)) for name in OPERANDS)
     return " ".join(
         f"{name}{'+' if ref.source == 'inline' else '='}{ref.matrix}"
         for name, ref, packed in operands
-        if ref.matrix is not None and packed is None
+        if ref is not None and ref.matrix is not None and packed is None
     )

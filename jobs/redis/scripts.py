@@ -87,7 +87,9 @@ class RedisScripts:
         self._client = client
         self._prefix = prefix
         self._sources = _sources(clock, folder, after)
-        self._digests = {name: hashlib.sha1(text.encode()).hexdigest() for name, text in self._sources.items()}
+        self._digests = {
+            name: hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest() for name, text in self._sources.items()
+        }
 
     def command(self, name: str, *args: str | bytes | int, whole: bool = False) -> tuple[str | bytes | int, ...]:
         """What runs the script, for who sends it by other means: with its digest or, where `whole`, with all of it."""

@@ -7,6 +7,9 @@ elseif job.state == 'cancelled' then
 elseif job.state ~= 'queued' and job.state ~= 'running' then
   return {job.state}
 end
-finish(job, 'cancelled', now(), '', {})
+local at = now()
+take_out(job)
+finish(job, 'cancelled', at, '', {})
+send_following(int(at))
 carry_out()
 return reply('cancelled', job.id)

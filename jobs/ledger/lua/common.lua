@@ -4,21 +4,26 @@
 --   job:<id>              hash    the job: control fields, and JSON for its request, progress, outcome and error
 --   job:<id>:events       stream  its changes, where they are more than its record tells; goes EVENTS_TTL_S after its end
 --   job:<id>:findings     hash    what a benchmark has measured so far; survives attempts, goes with the job
---   job:<id>:matrices     hash    matrices in its record, packed (jobs/matrices/packed.py): operands a and b, '' once it
---                                 succeeded, and product c
+--   job:<id>:matrices     hash    matrices in its record, packed (jobs/matrices/packed.py): operands a, b and addend (c),
+--                                 '' once it succeeded, and product c
 --   packed                zset    ended jobs with matrices in their record, by the time when these go
---   queued:<queue>        zset    queued jobs by publication number: the order their messages were sent in
+--   queued:<queue>        zset    queued jobs by publication number: the order their messages were sent in; those that
+--                                 were not sent yet come last (common_fairness.lua)
 --   batch:<queue>:<key>   zset    those of them that may be computed in one launch, by the same number
 --   leases                zset    running jobs by the end of their lease
 --   jobs:all:<owner>, and jobs:<state>:<owner> for all states but running  zset  jobs in order of creation, for listings
 --   counts                hash    seq: the last number given to a job, its place in listings; waiting, failed, cancelled:
 --                                 how many jobs are; number:<queue>: the last publication number; started:<queue>: the
---                                 highest of a job started, sent:<queue>: when that was sent
---   finished, finished:<owner>  zset  ended jobs by their end
+--                                 highest of a job started, sent:<queue>: when that was sent; and what only rises:
+--                                 ended:<state>, attempts_failed:<error type>, dead_lettered (jobs/ledger/totals.py);
+--                                 paused: 1 while no job is to be started (service/pause.py)
+--   finished, finished:<owner>  zset  ended jobs by their end: see common_oldest.lua
 --   dead, dead:<owner>    zset    jobs that used up their attempts, by their end
 --   idem:<digest>         hash    the job bound to an Idempotency-Key, and the request's fingerprint
 --   hold:<digest>         string  who works under that key now
 --   job:<id>:dependents   zset    jobs that wait for its product, in order of creation: see common_chains.lua
+--   layout                string  the version of all these keys: see jobs/redis/layout.py
+--   refused               zset    jobs that a worker did not understand, by the first time: see refuse.lua
 --   unsettled             zset    ended jobs that still have such, by the time of the last step that saw to some
 --   answers:<service>     channel jobs that ended, whole, for the service process whose callers wait for them
 --   changes               channel "<id> <version> <state>" of every change, a line each
@@ -30,6 +35,8 @@ local EVENTS_KEPT, EVENTS_TTL_S = 1000, 3600
 local HARD_LIMIT_MARGIN_S = 10 -- as in jobs/ledger/interface.py
 local ENDED = {succeeded = true, failed = true, cancelled = true}
 local COUNTED = {queued = 'waiting', failed = 'failed', cancelled = 'cancelled'}
+
+local FIELD = {a = 'a', b = 'b', c = 'addend'} -- of operands, in the hash of matrices
 
 local leases, counts = prefix .. 'leases', prefix .. 'counts'
 
@@ -150,7 +157,7 @@ end
 local READ = {
   'id', 'state', 'attempt', 'version', 'owner', 'seq', 'queue', 'runs', 'timeout', 'queued', 'started', 'number',
   'first', 'held', 'ttl', 'in_record', 'product_bytes', 'batch', 'reply_to', 'kind', 'created', 'request',
-  'a_attempt', 'b_attempt', 'waits', 'dependents',
+  'a_attempt', 'b_attempt', 'waits', 'dependents', 'cost',
 }
 
 -- Those fields, as strings, and all under `values`; nil where there is no such job. Written out, for a table that grows
@@ -164,8 +171,13 @@ local function read(id)
     values = v, id = v[1], state = v[2], attempt = v[3], version = v[4], owner = v[5], seq = v[6], queue = v[7],
     runs = v[8], timeout = v[9], queued = v[10], started = v[11], number = v[12], first = v[13], held = v[14],
     ttl = v[15], in_record = v[16], product_bytes = v[17], batch = v[18], reply_to = v[19],
-    a_attempt = v[23], b_attempt = v[24], waits = v[25] == '1', has_waited = v[25] == '0', dependents = v[26],
+    a_attempt = v[23], b_attempt = v[24], waits = v[25] == '1', has_waited = v[25] == '0', dependents = v[26], cost = v[27],
   }
+end
+
+-- The attempt that made operand c; read only of a job whose c is the product of another, which few are.
+local function c_attempt(job)
+  return string.find(job.in_record, 'C', 1, true) and redis.call('HGET', job_key(job.id), 'c_attempt') or false
 end
 
 -- The job if it is this owner's ('' is anyone's), else nil.
@@ -186,16 +198,16 @@ local function read_running(id, attempt)
   return nil
 end
 
+-- In common_fairness.lua.
+local place_of
+local wait_in_backlog
+local leave_window
+
 -- What Python makes a record of: the outcome of the script, the hash, and the place in the queue (-1: in none).
 local function reply(outcome, id)
   local flat = redis.call('HGETALL', job_key(id))
-  local place = nil
-  for i = 1, #flat, 2 do
-    if flat[i] == 'queue' then
-      place = redis.call('ZRANK', queued_key(flat[i + 1]), id)
-    end
-  end
-  return {outcome, flat, place or -1}
+  local state, queue, owner, number = unpack(redis.call('HMGET', job_key(id), 'state', 'queue', 'owner', 'number'))
+  return {outcome, flat, state == 'queued' and place_of(queue, owner, number, id) or -1}
 end
 
 local function per_owner(job, name)
@@ -277,6 +289,7 @@ local function move(job, old, state)
     if job.batch then
       write('ZREM', batch_key(job), id)
     end
+    leave_window(job)
   end
   if state ~= 'running' then
     write('ZADD', state_key(state, job.owner), job.seq, id)
@@ -306,25 +319,29 @@ local function message_of(job)
   )
 end
 
+local function next_number(queue)
+  local field = 'number:' .. queue
+  local number = int((known[field] or read_counts(field)[field]) + (deltas[field] or 0) + 1)
+  count(field, 1)
+  return number
+end
+
 -- Gives a queued job its next number and sends its message. Both are one step, so the broker's list is in the order of
 -- the numbers.
 local function send(job)
-  local field = 'number:' .. job.queue
-  local number = int((known[field] or read_counts(field)[field]) + (deltas[field] or 0) + 1)
-  job.number = number
-  count(field, 1)
-  write('ZADD', queued_key(job.queue), number, job.id)
+  job.number = next_number(job.queue)
+  write('ZADD', queued_key(job.queue), job.number, job.id)
   redis.call('LPUSH', LISTS .. job.queue, message_of(job))
-  if job.batch and job.attempt == '1' then -- what failed once is tried again alone
-    write('ZADD', batch_key(job), number, job.id)
-  end
-  return number
+  return job.number
 end
 
 -- `first` is the number of the earliest message of this attempt: see claim.lua.
 local function enqueue(job, at, more)
-  local number = send(job)
-  enter(job, 'queued', more, 'attempt', job.attempt, 'runs', job.runs, 'number', number, 'first', number,
+  local place = wait_in_backlog(job) or send(job)
+  if job.batch and job.attempt == '1' then -- what failed once is tried again alone
+    write('ZADD', batch_key(job), place, job.id)
+  end
+  enter(job, 'queued', more, 'attempt', job.attempt, 'runs', job.runs, 'number', job.number, 'first', job.number,
     'published', at, 'queued', at)
 end
 
@@ -350,7 +367,7 @@ end
 local function answer(job, finished, end_of)
   local head = table.concat(
     {job.id, job.state, job.attempt, job.version, job.queued, job.started or '', finished, job.a_attempt or '',
-      job.b_attempt or ''}, ' '
+      job.b_attempt or '', c_attempt(job) or nil}, ' '
   )
   local outcome, error, product = end_of.outcome or '', end_of.error or '', end_of.product or ''
   publish('answers:' .. job.reply_to,
@@ -359,6 +376,7 @@ end
 
 local settle_dependents, stop_waiting -- in common_chains.lua
 local release_operands -- in common_needs.lua
+local leave_flight -- in common_quotas.lua
 
 -- `end_of` has the `outcome` or the `error`, and what of the `product` is in the record. Further arguments are names and
 -- values to write.
@@ -374,6 +392,8 @@ local function finish(job, state, at, more, end_of, ...)
   for _, key in ipairs(per_owner(job, 'finished')) do
     write('ZADD', key, at, job.id)
   end
+  leave_flight(job)
+  count('ended:' .. state, 1)
   enter(job, state, more, 'finished', at, ...)
   if job.reply_to then
     answer(job, at, end_of)
@@ -393,6 +413,7 @@ end
 -- A running job with a run left goes back into its queue. Without one it fails, and is a dead letter if `dead`.
 local function retry_or_fail(job, at, error, error_type, max_attempts, dead)
   local more = ',"error":' .. error
+  count('attempts_failed:' .. error_type, 1)
   if tonumber(job.runs) < tonumber(max_attempts) then
     write('HDEL', job_key(job.id), 'progress')
     job.attempt = int(job.attempt + 1)
@@ -401,6 +422,7 @@ local function retry_or_fail(job, at, error, error_type, max_attempts, dead)
   end
   finish(job, 'failed', at, more, {error = error}, 'error', error, 'error_type', error_type)
   if dead then
+    count('dead_lettered', 1)
     for _, key in ipairs(per_owner(job, 'dead')) do
       write('ZADD', key, int(at), job.id)
     end

@@ -24,11 +24,7 @@ local function need_operands(job, needs)
   end
 end
 
--- What it needs; nothing where all its operands are in its record.
 local function needs_of(job)
-  if #job.in_record == 2 then
-    return ''
-  end
   return job.needs or redis.call('HGET', job_key(job.id), 'needs') or ''
 end
 

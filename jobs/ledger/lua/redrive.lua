@@ -2,7 +2,7 @@
 -- failed | cancelled → queued, with a fresh count of runs, and binds the request's Idempotency-Key. Refused while Redis
 -- is out of memory, and where as many jobs wait as may.
 local id, owner = ARGV[2], ARGV[3]
-local max_queued, max_queued_per_owner = tonumber(ARGV[4]), tonumber(ARGV[5])
+local max_queued, limits = tonumber(ARGV[4]), ARGV[5]
 local digest, fingerprint, bound_ms, unmet = unpack(ARGV, 6, 9)
 local job = read_owned(id, owner)
 if not job then
@@ -21,8 +21,10 @@ if job.state ~= 'failed' and job.state ~= 'cancelled' then
   return {job.state}
 elseif read_counts('waiting', 'number:' .. job.queue).waiting >= max_queued then
   return {'queue_full'}
-elseif redis.call('ZCARD', state_key('queued', job.owner)) >= max_queued_per_owner then
-  return {'quota_exceeded'}
+end
+local over, charge = over_quota(job.owner, limits, job.cost)
+if over then
+  return over
 end
 local sources, refusal = read_sources(missing_products(id), job.owner)
 if refusal then
@@ -49,9 +51,10 @@ for _, name in ipairs({'dead', 'finished'}) do
   end
 end
 write('ZREM', prefix .. 'packed', job.id)
-write('HDEL', job_key(job.id), 'progress', 'error', 'error_type', 'finished')
+write('HDEL', job_key(job.id), 'progress', 'error', 'error_type', 'finished', 'no_room_since')
 redis.call('PERSIST', events_key(job.id))
 job.attempt, job.runs = int(job.attempt + 1), '0'
+charge_quota(job, charge)
 if not wait_for_products(job, sources, at, unmet) then
   enqueue(job, at, '')
 end

@@ -2,16 +2,16 @@
 -- Records a job as queued, sends its message, or will once its operands are there, and binds its Idempotency-Key.
 -- Refused while Redis is out of memory.
 local id, owner, kind, queue, timeout, request, asked = unpack(ARGV, 2, 8)
-local max_queued, max_queued_per_owner = tonumber(ARGV[9]), tonumber(ARGV[10])
+local max_queued, limits = tonumber(ARGV[9]), ARGV[10]
 local digest, fingerprint, bound_ms = unpack(ARGV, 11, 13)
-local a, b, product_bytes, ttl, most, most_of_owner = unpack(ARGV, 14, 19)
-local batch, reply_to = unpack(ARGV, 20, 21)
-local a_job, b_job, unmet = unpack(ARGV, 22, 24)
-local needs = ARGV[25] -- stored matrices that are its operands: see common_needs.lua
-local most_ended, most_ended_of_owner = tonumber(ARGV[26]), tonumber(ARGV[27])
-local stored_bytes, stored_ttl = ARGV[28], ARGV[29]
-local STORED = 30 -- from here on id, element type, shape and bytes of each operand that is stored for this job
-local held = #a + #b + product_bytes
+local a, b, c, product_bytes, ttl, most, most_of_owner = unpack(ARGV, 14, 20)
+local batch, reply_to = unpack(ARGV, 21, 22)
+local a_job, b_job, c_job, unmet = unpack(ARGV, 23, 26)
+local needs = ARGV[27] -- stored matrices that are its operands: see common_needs.lua
+local most_ended, most_ended_of_owner = tonumber(ARGV[28]), tonumber(ARGV[29])
+local stored_bytes, stored_ttl = ARGV[30], ARGV[31]
+local STORED = 32 -- from here on id, element type, shape and bytes of each operand that is stored for this job
+local held = #a + #b + #c + product_bytes
 
 if redis.call('EXISTS', job_key(id)) == 1 then
   return reply('bound', id)
@@ -25,15 +25,17 @@ if digest ~= '' then
     return reply('bound', first)
   end
 end
-if read_counts('seq', 'waiting', 'number:' .. queue).waiting >= max_queued then
+if read_counts('seq', 'waiting', 'number:' .. queue, 'workers:' .. queue).waiting >= max_queued then
   return {'queue_full'}
-elseif redis.call('ZCARD', state_key('queued', owner)) >= max_queued_per_owner then
-  return {'quota_exceeded'}
 end
-local sources, in_record = {}, (a ~= '' and 'a' or '') .. (b ~= '' and 'b' or '')
+local over, charge = over_quota(owner, limits)
+if over then
+  return over
+end
+local sources, in_record = {}, (a ~= '' and 'a' or '') .. (b ~= '' and 'b' or '') .. (c ~= '' and 'c' or '')
 if unmet ~= '' then
   local refusal
-  sources, refusal = read_sources({a = a_job, b = b_job}, owner)
+  sources, refusal = read_sources({a = a_job, b = b_job, c = c_job}, owner)
   if refusal then
     return refusal
   end
@@ -61,7 +63,8 @@ local job = {
 set(job, 'id', id, 'owner', owner, 'kind', kind, 'queue', queue, 'timeout', timeout, 'request', request, 'asked', asked,
   'seq', seq, 'created', at, 'ttl', ttl, 'product_bytes', product_bytes, 'held', held,
   'in_record', in_record)
-for field, matrix in pairs({a = a, b = b}) do
+charge_quota(job, charge)
+for field, matrix in pairs({a = a, b = b, [FIELD.c] = c}) do
   if matrix ~= '' then
     write('HSET', matrices_key(id), field, matrix)
   end
@@ -94,4 +97,4 @@ if unmet ~= '' then
 end
 enqueue(job, at, '')
 carry_out()
-return {'recorded', seq, at, job.number, redis.call('ZCARD', queued_key(queue)) - 1}
+return {'recorded', seq, at, job.number, place_of(queue, owner, job.number, id)}

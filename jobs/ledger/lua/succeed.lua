@@ -14,8 +14,8 @@ local function succeed(id, attempt, outcome, kernel, device, product)
   -- The operands go, and the product comes: in one call where there are both.
   if product ~= '' then
     write('HSET', matrices_key(id), 'c', product)
-    for operand in string.gmatch(job.in_record, '.') do
-      write('HSET', matrices_key(id), operand, '')
+    for operand in string.gmatch(job.in_record, '%l') do
+      write('HSET', matrices_key(id), FIELD[operand], '')
     end
   elseif job.in_record ~= '' then
     write('DEL', matrices_key(id))

@@ -24,9 +24,10 @@ from tests.support.workers.workers import END_TIMEOUT_S, WorkerBench, is_dead, r
 
 @pytest.fixture(scope="module")
 def bench(valkey: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WorkerBench]:
-    """One worker for this file, whose products of certain depths go wrong."""
-    directory = tmp_path_factory.mktemp("worker")
-    with running_worker(valkey, directory, module="tests.support.workers.poisoned_worker") as running:
+    """One worker for this file, whose products of certain depths go wrong. No lease runs out meanwhile: that jobs of
+    dead children go on is the doing of the child's parent."""
+    directory, lease = tmp_path_factory.mktemp("worker"), {"lease_s": "600"}
+    with running_worker(valkey, directory, module="tests.support.workers.poisoned_worker", overrides=lease) as running:
         yield running
 
 

@@ -1,0 +1,45 @@
+#!lua flags=allow-oom
+-- For each queue: how many workers take from it, and messages for owners that have fewer in its list than they may.
+-- That is so where workers have come, or where scripts of another version took jobs and sent none after them. What a
+-- window holds is counted anew. How many messages were sent.
+local LOOKED_AT = 1000 -- messages in a list; of a longer one nothing is said
+local AT_ONCE = 64 -- for an owner that has none, so workers of another version are kept busy
+local at, in_all = int(now()), 0
+
+-- By owner, the queued jobs with a message; nil where they are too many.
+local function count_sent(queue)
+  local ids = redis.call('ZRANGEBYSCORE', queued_key(queue), '-inf', '(' .. int(UNSENT), 'LIMIT', 0, LOOKED_AT + 1)
+  if #ids > LOOKED_AT then
+    return nil
+  end
+  local sent = {}
+  for _, id in ipairs(ids) do
+    local owner = redis.call('HGET', job_key(id), 'owner')
+    sent[owner] = (sent[owner] or 0) + 1
+  end
+  return sent
+end
+
+local function refill(queue, workers)
+  if window_of(queue) ~= math.max(1, workers) then
+    write('HSET', counts, 'workers:' .. queue, workers)
+    known['workers:' .. queue] = tonumber(workers)
+  end
+  local window = redis.call('HGETALL', prefix .. 'window:' .. queue)
+  local counted = #window > 0 and count_sent(queue)
+  for i = 1, counted and #window or 0, 2 do
+    local owner = window[i]
+    local sent = counted[owner] or 0
+    local more = send_next(queue, owner, sent == 0 and AT_ONCE or window_of(queue) - sent, at)
+    if int(sent + more) ~= window[i + 1] then
+      set_sent(queue, owner, sent + more)
+    end
+    in_all = in_all + more
+  end
+end
+
+for i = 2, #ARGV - 2, 2 do
+  refill(ARGV[i], ARGV[i + 1])
+end
+carry_out()
+return in_all
