@@ -7,7 +7,7 @@ import hashlib
 from jobs.formats.elements import matrix_bytes
 from jobs.ledger.chains import sources_of, unmet_error
 from jobs.ledger.limits import Limits, Quota, cost_of, limit_arguments
-from jobs.matrices.index import Bounds
+from jobs.matrices.index import MIN_CHARGE_BYTES, Bounds
 from jobs.models import OPERANDS, MatmulRequest, NewJob
 from jobs.redis.clock import microseconds
 
@@ -40,10 +40,11 @@ def submission(
 
 
 def _stored(job: NewJob) -> list[str | int]:
-    """The operands that are stored for the job: their bytes together, for how long, and what each is."""
+    """The operands that are stored for the job: what they are charged together, for how long, and what each is."""
     operands = job.matrices.stored
     sizes = [matrix_bytes(operand.dtype, operand.shape) for operand in operands]
-    stored: list[str | int] = [sum(sizes), microseconds(job.matrices.ttl_s)]
+    charged = sum(max(size, MIN_CHARGE_BYTES) for size in sizes)
+    stored: list[str | int] = [charged, microseconds(job.matrices.ttl_s)]
     for operand, size in zip(operands, sizes, strict=True):
         stored += [operand.id, operand.dtype, "x".join(map(str, operand.shape)), size]
     return stored

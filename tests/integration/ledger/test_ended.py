@@ -13,11 +13,11 @@ from jobs.errors import JobNotFound, MatrixNotFound
 from jobs.ledger.interface import IdempotencyKey
 from jobs.ledger.limits import Limits
 from jobs.ledger.redis import RedisLedger
-from jobs.matrices.index import Claim, MatrixIndex
+from jobs.matrices.index import Bounds, Claim, MatrixIndex
 from jobs.models import ANONYMOUS, JobMatrices, Progress, product_id
 from jobs.redis.embedded import EmbeddedServer
 from jobs.states import JobState
-from tests.support.ledger.ledgers import BOUNDS, assert_books_agree, new_job, outcome, redis_ledger
+from tests.support.ledger.ledgers import assert_books_agree, new_job, outcome, redis_ledger
 
 OF_ALL, OF_OWNER, MORE = 40, 20, 8  # the bounds, and how many go at a time
 
@@ -65,7 +65,7 @@ class Ended:
 def records(valkey: EmbeddedServer, key_prefix: str) -> Iterator[Ended]:
     with valkey.client() as client:
         ledger = redis_ledger(client, key_prefix, max_ended=Limits(OF_ALL, OF_OWNER))
-        yield Ended(ledger, MatrixIndex(client, key_prefix, BOUNDS), client, key_prefix)
+        yield Ended(ledger, MatrixIndex(client, key_prefix, Bounds(1 << 20, 1 << 20)), client, key_prefix)
 
 
 def test_of_each_owner_so_many_are_kept(records: Ended) -> None:

@@ -126,12 +126,17 @@ def redis_bench(server: EmbeddedServer, prefix: str) -> Iterator[Bench]:
 
 
 def redis_ledger(
-    client: redis.Redis, prefix: str, *, clock: str = SERVER_CLOCK, max_ended: Limits = NO_LIMITS
+    client: redis.Redis,
+    prefix: str,
+    *,
+    bounds: Bounds = BOUNDS,
+    clock: str = SERVER_CLOCK,
+    max_ended: Limits = NO_LIMITS,
 ) -> RedisLedger:
     """On a server whose address does not matter to its messages."""
     with make_celery(Settings(key_prefix=prefix)) as app:
         messages = message_format(app)
-    return RedisLedger(client, prefix=prefix, messages=messages, bounds=BOUNDS, clock=clock, max_ended=max_ended)
+    return RedisLedger(client, prefix=prefix, messages=messages, bounds=bounds, clock=clock, max_ended=max_ended)
 
 
 def settings_for(server: EmbeddedServer, prefix: str) -> Settings:
