@@ -18,7 +18,7 @@ from kombu.connection import Connection
 from kombu.entity import Queue
 from kombu.serialization import dumps
 
-from jobs.ledger.limits import QuotaOf, no_quota
+from jobs.ledger.limits import Limits, QuotaOf, no_quota
 from jobs.ledger.messages import MessageFormat
 from jobs.ledger.redis import RedisLedger
 from jobs.matrices.factory import bounds_of
@@ -223,6 +223,7 @@ def make_ledger(
         prefix=settings.key_prefix,
         messages=messages,
         bounds=bounds_of(settings),
+        max_ended=Limits(settings.max_ended_jobs, settings.max_ended_jobs_per_key),
         idempotency_ttl_s=settings.idempotency_ttl_s,
         when_unreadable=when_unreadable,
         quota_of=quota_of,

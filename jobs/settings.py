@@ -109,6 +109,12 @@ class Settings(BaseSettings):
     redis_url_file: Path | None = Field(
         None, description="File that holds the Redis URL instead: its password then is in no environment."
     )
+    redis_bytes: int | None = Field(
+        None,
+        ge=64 * MIB,
+        description="Most memory of the Redis that `make run` starts; a full one refuses new jobs. Unset: a quarter of "
+        "the machine's.",
+    )
     redis_timeout_s: float = Field(0.8, gt=0, description="How long the API waits for Redis before it answers 503.")
     durability: Durability = Field(
         "process",
@@ -143,6 +149,10 @@ class Settings(BaseSettings):
     max_benchmark_flops: float = Field(
         1e18, gt=0, description="Most operations of one benchmark, at the least number of samples."
     )
+    max_ended_jobs: int = Field(
+        200_000, ge=1, description="Jobs that ended and are kept, all keys together; then the oldest go."
+    )
+    max_ended_jobs_per_key: int = Field(100_000, ge=1, description="The same of one key.")
     job_ttl_s: int = Field(7 * DAY_S, ge=60, description="How long a finished job's record is kept.")
     idempotency_ttl_s: int = Field(DAY_S, ge=60, description="How long an Idempotency-Key is remembered.")
 

@@ -1,4 +1,4 @@
-"""How many jobs may wait, and what one owner may have in flight and ask for in a minute."""
+"""How many jobs may wait, and be kept once they ended; what one owner may have in flight and ask for in a minute."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NO_COST = Cost()
 
 
 class Limits(NamedTuple):
-    """A job past one of them is refused."""
+    """A waiting job past one of them is refused; of those that ended the oldest is forgotten."""
 
     all: int
     of_owner: int

@@ -70,6 +70,7 @@ class RedisLedger(RedisFairQueues, RedisGivesBack, Ledger):
         prefix: str,
         messages: MessageFormat,
         bounds: Bounds,
+        max_ended: Limits = NO_LIMITS,
         idempotency_ttl_s: float = DAY_S,
         quota_of: QuotaOf = no_quota,
         clock: str = SERVER_CLOCK,
@@ -80,7 +81,7 @@ class RedisLedger(RedisFairQueues, RedisGivesBack, Ledger):
         self._prefix = prefix
         self._messages = messages.lists, messages.template  # what scripts that queue a job are given last
         self._bounds = bounds  # of matrices, in records and in the store together
-        self._quota_of = quota_of
+        self._quota_of, self._max_ended = quota_of, max_ended
         self._idempotency_ttl_ms = round(idempotency_ttl_s * 1000)
         self.scripts = RedisScripts(client, prefix, LUA_DIR, clock=clock, after=MATRICES_LUA_DIR)
         self._run = self.scripts.run
@@ -105,7 +106,8 @@ class RedisLedger(RedisFairQueues, RedisGivesBack, Ledger):
         self, job: NewJob, limits: Limits, idempotency: IdempotencyKey | None
     ) -> Sequence[str | bytes | int]:
         binding = self._binding(job.owner, idempotency)
-        return (*submission(job, limits, self._quota_of(job.owner), binding, self._bounds), *self._messages)
+        about = limits, self._quota_of(job.owner), binding, self._bounds, self._max_ended
+        return (*submission(job, *about), *self._messages)
 
     def hold_key(self, owner: str, key: str, *, holder: str, hold_s: float) -> str | None:
         reply = self._run("hold_key", key_digest(owner, key), holder, max(1, round(hold_s * 1000)))

@@ -7,7 +7,7 @@ import hashlib
 from jobs.formats.elements import matrix_bytes
 from jobs.ledger.chains import sources_of, unmet_error
 from jobs.ledger.limits import Limits, Quota, cost_of, limit_arguments
-from jobs.matrices.index import Bounds
+from jobs.matrices.index import MIN_CHARGE_BYTES, Bounds
 from jobs.models import OPERANDS, MatmulRequest, NewJob
 from jobs.redis.clock import microseconds
 
@@ -20,7 +20,7 @@ def key_digest(owner: str, key: str) -> str:
 
 
 def submission(
-    job: NewJob, limits: Limits, quota: Quota, binding: tuple[str, str, int], bounds: Bounds
+    job: NewJob, limits: Limits, quota: Quota, binding: tuple[str, str, int], bounds: Bounds, max_ended: Limits
 ) -> tuple[str | bytes | int, ...]:
     """The script's arguments, but for the message. `binding`: the digest of the Idempotency-Key ('' for none),
     the request's fingerprint, and for how many ms they stay bound."""
@@ -35,15 +35,16 @@ def submission(
     chain = (*(sources.get(name, "") for name in OPERANDS), unmet_error() if sources else "")
     return (
         *(*about, job.label, *limit_arguments(limits, quota, cost_of(job)), *binding, *matrices, *room),
-        *(job.batch, job.reply_to, *chain, *_stored(job)),
+        *(job.batch, job.reply_to, *chain, needs_of(job), *max_ended, *_stored(job)),
     )
 
 
 def _stored(job: NewJob) -> list[str | int]:
-    """Of the operands that are stored for the job: bytes together, for how long, all that it needs, what each is."""
+    """The operands that are stored for the job: what they are charged together, for how long, and what each is."""
     operands = job.matrices.stored
     sizes = [matrix_bytes(operand.dtype, operand.shape) for operand in operands]
-    stored: list[str | int] = [sum(sizes), microseconds(job.matrices.ttl_s), needs_of(job)]
+    charged = sum(max(size, MIN_CHARGE_BYTES) for size in sizes)
+    stored: list[str | int] = [charged, microseconds(job.matrices.ttl_s)]
     for operand, size in zip(operands, sizes, strict=True):
         stored += [operand.id, operand.dtype, "x".join(map(str, operand.shape)), size]
     return stored

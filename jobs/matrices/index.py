@@ -1,7 +1,8 @@
 """The books of the matrix stores, in Redis: who claims which matrix until when, and how many bytes are kept.
 
 Each method is one round trip and one atomic step (`jobs/matrices/lua`), so the bounds hold over all processes. What a
-claim is charged is the matrix's bytes; elements that several owners claim are charged to each, and kept once.
+claim is charged is the matrix's bytes, MIN_CHARGE_BYTES at least; elements that several owners claim are charged to
+each, and kept once.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from jobs.redis.scripts import SERVER_CLOCK, RedisScripts
 from kernels.model.numerics import DTypeName
 
 LUA_DIR = Path(__file__).parent / "lua"
+MIN_CHARGE_BYTES = 4096  # of a matrix, however small: its books and its file take so much; as in lua/common.lua
 US = 1_000_000  # microseconds in a second
 
 
@@ -117,7 +119,7 @@ class MatrixIndex:
     def _refusal(self, reply: Sequence[bytes | int], claim: Claim, need_bytes: int) -> Exception:
         match reply:
             case [b"full" | b"owner_full" as outcome, int(kept)]:
-                return no_room(outcome, need_bytes, kept, self.bounds, claim.owner)
+                return no_room(outcome, max(need_bytes, MIN_CHARGE_BYTES), kept, self.bounds, claim.owner)
             case [b"taken", *_]:
                 return InvalidRequest(f"{claim.id} is another matrix already, of another shape or element type.")
         return StoreUnavailable("The uploaded elements were lost before the last of them came; upload them again.")
@@ -171,6 +173,7 @@ class MatrixIndex:
     @translated()
     def check_room(self, need_bytes: int, owner: str) -> None:
         """Raises StoreFull if that many more bytes would not fit now."""
+        need_bytes = max(need_bytes, MIN_CHARGE_BYTES)
         kept = self._client.hmget(f"{self._prefix}matrices:bytes", ["all", f"of:{owner}"])
         kept_all, kept_owner = (int(value or 0) for value in cast(list[bytes | None], kept))
         if kept_all + need_bytes > self.bounds.all_bytes:

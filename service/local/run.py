@@ -22,6 +22,7 @@ from pydantic import ValidationError
 from jobs.disk import tmpfs_bytes
 from jobs.errors import InvalidSettings
 from jobs.redis.embedded import EmbeddedServer, EmbeddedServerError
+from jobs.redis.memory import memory_options
 from jobs.redis.persistence import server_options
 from jobs.settings import Settings
 from service.local.api import ApiProcesses
@@ -126,7 +127,7 @@ def serve(settings: Settings) -> int:
         key = local_key(settings, state)
         api = ApiProcesses(settings, metrics_dir(state))
         has_own_redis = settings.model_fields_set & {"redis_url", "redis_url_file"}
-        options = server_options(settings.durability)
+        options = (*server_options(settings.durability), *memory_options(settings))
         redis = (
             None if has_own_redis else EmbeddedServer(state / "valkey", options=options, key_prefix=settings.key_prefix)
         )

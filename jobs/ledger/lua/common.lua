@@ -17,7 +17,7 @@
 --                                 highest of a job started, sent:<queue>: when that was sent; and what only rises:
 --                                 ended:<state>, attempts_failed:<error type>, dead_lettered (jobs/ledger/totals.py);
 --                                 paused: 1 while no job is to be started (service/pause.py)
---   finished              zset    ended jobs by their end
+--   finished, finished:<owner>  zset  ended jobs by their end: see common_oldest.lua
 --   dead, dead:<owner>    zset    jobs that used up their attempts, by their end
 --   idem:<digest>         hash    the job bound to an Idempotency-Key, and the request's fingerprint
 --   hold:<digest>         string  who works under that key now
@@ -389,7 +389,9 @@ local function finish(job, state, at, more, end_of, ...)
   if tonumber(job.held or 0) > 0 then
     write('ZADD', prefix .. 'packed', int(at + job.ttl), job.id)
   end
-  write('ZADD', prefix .. 'finished', at, job.id)
+  for _, key in ipairs(per_owner(job, 'finished')) do
+    write('ZADD', key, at, job.id)
+  end
   leave_flight(job)
   count('ended:' .. state, 1)
   enter(job, state, more, 'finished', at, ...)
@@ -430,21 +432,21 @@ end
 -- Removes every trace of a job, but for its queue: it must have ended.
 local function forget(job)
   local id, digest = job.id, redis.call('HGET', job_key(job.id), 'idem')
-  drop_matrices(job)
-  carry_out()
-  redis.call('DEL', job_key(id), events_key(id), findings_key(id))
-  write('ZREM', prefix .. 'finished', id)
+  local bound = digest and prefix .. 'idem:' .. digest
+  if bound and redis.call('HGET', bound, 'job') == id then
+    redis.call('DEL', bound)
+  end
+  if tonumber(job.held or 0) > 0 then
+    owe(job.owner, -job.held)
+    write('ZREM', prefix .. 'packed', id)
+  end
+  redis.call('DEL', job_key(id), events_key(id), findings_key(id), matrices_key(id))
   write('ZREM', state_key('all', job.owner), id)
   write('ZREM', state_key(job.state, job.owner), id)
-  for _, key in ipairs(per_owner(job, 'dead')) do
-    write('ZREM', key, id)
-  end
-  count(COUNTED[job.state], -1)
-  carry_out()
-  if digest then
-    local bound = prefix .. 'idem:' .. digest
-    if redis.call('HGET', bound, 'job') == id then
-      redis.call('DEL', bound)
+  for _, name in ipairs(job.state == 'failed' and {'finished', 'dead'} or {'finished'}) do
+    for _, key in ipairs(per_owner(job, name)) do
+      write('ZREM', key, id)
     end
   end
+  count(COUNTED[job.state], -1)
 end

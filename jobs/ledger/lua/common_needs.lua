@@ -28,9 +28,14 @@ local function needs_of(job)
   return job.needs or redis.call('HGET', job_key(job.id), 'needs') or ''
 end
 
+-- The id of what a job that succeeded has stored: as product_id in jobs/models.py.
+local function product_of(job)
+  return 'c_' .. string.match(job.id, '_(.*)$') .. '_' .. job.attempt
+end
+
 -- The stored product of a job that succeeded has become its operand.
 need_product = function(job, name, source)
-  local id = 'c_' .. string.match(source.id, '_(.*)$') .. '_' .. source.attempt -- as product_id in jobs/models.py
+  local id = product_of(source)
   if redis.call('HEXISTS', matrix_key(id), 'claim:' .. job.owner) == 1 then
     need_operands(job, needs_of(job) .. ' ' .. name .. '=' .. id)
   end

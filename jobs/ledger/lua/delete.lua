@@ -7,4 +7,5 @@ elseif job.state == 'queued' or job.state == 'running' then
 end
 local last = reply('deleted', job.id)
 forget(job)
+carry_out()
 return last

@@ -9,4 +9,5 @@ for _, id in ipairs(redis.call('ZRANGEBYSCORE', prefix .. 'finished', '-inf', in
     redis.call('ZREM', prefix .. 'finished', id)
   end
 end
+carry_out()
 return gone

@@ -45,10 +45,11 @@ if digest ~= '' then
   redis.call('HSET', bound, 'job', job.id, 'fingerprint', fingerprint)
   redis.call('PEXPIRE', bound, bound_ms)
 end
-for _, key in ipairs(per_owner(job, 'dead')) do
-  write('ZREM', key, job.id)
+for _, name in ipairs({'dead', 'finished'}) do
+  for _, key in ipairs(per_owner(job, name)) do
+    write('ZREM', key, job.id)
+  end
 end
-write('ZREM', prefix .. 'finished', job.id)
 write('ZREM', prefix .. 'packed', job.id)
 write('HDEL', job_key(job.id), 'progress', 'error', 'error_type', 'finished', 'no_room_since')
 redis.call('PERSIST', events_key(job.id))

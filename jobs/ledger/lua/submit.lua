@@ -7,9 +7,10 @@ local digest, fingerprint, bound_ms = unpack(ARGV, 11, 13)
 local a, b, c, product_bytes, ttl, most, most_of_owner = unpack(ARGV, 14, 20)
 local batch, reply_to = unpack(ARGV, 21, 22)
 local a_job, b_job, c_job, unmet = unpack(ARGV, 23, 26)
-local stored_bytes, stored_ttl = ARGV[27], ARGV[28]
-local needs = ARGV[29] -- stored matrices that are its operands: see common_needs.lua
-local STORED = 30 -- from here on id, element type, shape and bytes of each operand that is stored for this job
+local needs = ARGV[27] -- stored matrices that are its operands: see common_needs.lua
+local most_ended, most_ended_of_owner = tonumber(ARGV[28]), tonumber(ARGV[29])
+local stored_bytes, stored_ttl = ARGV[30], ARGV[31]
+local STORED = 32 -- from here on id, element type, shape and bytes of each operand that is stored for this job
 local held = #a + #b + #c + product_bytes
 
 if redis.call('EXISTS', job_key(id)) == 1 then
@@ -85,6 +86,7 @@ for i = STORED, #ARGV - 2, 4 do
   new_matrix(matrix, owner, dtype, shape, bytes, matrix, at, at + stored_ttl)
 end
 need_operands(job, needs)
+forget_oldest(owner, most_ended, most_ended_of_owner, at)
 write('ZADD', state_key('all', owner), seq, id)
 if unmet ~= '' then
   if not wait_for_products(job, sources, at, unmet) then

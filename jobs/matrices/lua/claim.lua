@@ -4,6 +4,7 @@
 local id, owner, dtype, shape, bytes, ttl, data, upload = unpack(ARGV, 2, 9)
 local chunk_bytes, most, most_of_owner = tonumber(ARGV[10]), tonumber(ARGV[11]), tonumber(ARGV[12])
 bytes = tonumber(bytes)
+local charged = charge_of(bytes)
 local at, key = now(), matrix_key(id)
 if upload ~= '' then
   drop_claim(upload, owner)
@@ -14,9 +15,9 @@ local known_data, claim = known[3], known[5]
 local used, used_by_owner = unpack(redis.call('HMGET', bytes_kept, 'all', 'of:' .. owner))
 if known_data and (known[1] ~= dtype or known[2] ~= shape) then
   return {'taken'}
-elseif not known_data and (used or 0) + bytes > most then
+elseif not known_data and (used or 0) + charged > most then
   return {'full', tonumber(used or 0)}
-elseif not claim and (used_by_owner or 0) + bytes > most_of_owner then
+elseif not claim and (used_by_owner or 0) + charged > most_of_owner then
   return {'owner_full', tonumber(used_by_owner or 0)}
 end
 
@@ -27,10 +28,10 @@ end
 ends = math.max(ends or 0, at + tonumber(ttl))
 if not known_data then
   redis.call('HSET', key, 'dtype', dtype, 'shape', shape, 'bytes', int(bytes), 'data', data)
-  charge('all', bytes)
+  charge('all', charged)
 end
 if not claim then
-  charge('of:' .. owner, bytes)
+  charge('of:' .. owner, charged)
 end
 set_claim(id, owner, made, ends, known[4])
 

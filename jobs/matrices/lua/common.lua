@@ -4,10 +4,12 @@
 --                            until: the latest end of a claim; claim:<owner>: "<made>:<ends>"
 --   matrix:<id>:needed zset  "<owner> <job>" for each job that needs it, see common_needs.lua
 --   matrices:claims    zset  "<id> <owner>" by the end of the claim, or by when it is looked at next
---   matrices:bytes     hash  all: bytes of all elements kept, each once; of:<owner>: of all the owner's claims
+--   matrices:bytes     hash  all: bytes of all elements kept, each once; of:<owner>: of all the owner's claims; of a
+--                            matrix never less than MIN_CHARGE, which its books and its file take
 --   chunk:<data>:<i>   the elements, in pieces, and after the last the digests of their parts; only in the redis store
 -- A room that a writer has reserved is a claim as well. Times are microseconds of the server's clock.
 local claims, bytes_kept = prefix .. 'matrices:claims', prefix .. 'matrices:bytes'
+local MIN_CHARGE = 4096 -- bytes; as in jobs/matrices/index.py
 local PLAIN_FIELDS = 5 -- of a matrix's hash, beside its claims
 local CHUNK_GRACE_MS = 600 * 1000 -- chunks outlive their claims, so that the books go first
 
@@ -66,6 +68,11 @@ local function charge_within(owner, bytes, most, most_of_owner)
   return refused
 end
 
+-- What a matrix of so many bytes is charged.
+local function charge_of(bytes)
+  return math.max(tonumber(bytes), MIN_CHARGE)
+end
+
 -- Puts down the owner's claim, made then and ending then; `latest` is what the matrix's `until` was, if anything.
 local function set_claim(id, owner, made, ends, latest)
   local last = math.max(ends, tonumber(latest or 0))
@@ -88,11 +95,11 @@ local function drop_claim(id, owner)
     return nil
   end
   local data, bytes = unpack(redis.call('HMGET', key, 'data', 'bytes'))
-  charge('of:' .. owner, -bytes)
+  charge('of:' .. owner, -charge_of(bytes))
   if redis.call('HLEN', key) > PLAIN_FIELDS then
     return nil
   end
-  charge('all', -bytes)
+  charge('all', -charge_of(bytes))
   redis.call('DEL', key, needed_key(id))
   return {data, bytes}
 end

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from jobs.ledger.interface import JobFilter
+from jobs.matrices.index import MIN_CHARGE_BYTES
 from jobs.models import JobError
 from jobs.states import JobState
 from tools.played.api import Api, from_npy, npy, until
@@ -226,7 +227,7 @@ def test_delete(api: Api, quiet: httpx.Client) -> None:
     assert quiet.delete(f"/v1/jobs/{job_id}").status_code == 204
     problem(quiet.get(f"/v1/jobs/{job_id}"), 404, "job_not_found")
     problem(quiet.delete(f"/v1/jobs/{job_id}"), 404, "job_not_found")
-    assert api.stored_bytes() == before - 4 * 4  # the operands went, and the product
+    assert api.stored_bytes() == before - 2 * MIN_CHARGE_BYTES  # the operands went, and the product
 
 
 # ---- products ----

@@ -12,6 +12,7 @@ import pytest
 
 from jobs.errors import BodyTooLarge, MatrixNotFound, StoreFull, StoreUnavailable
 from jobs.matrices.factory import bounds_of
+from jobs.matrices.index import MIN_CHARGE_BYTES
 from jobs.matrices.indexed_store import STEP_BYTES
 from jobs.matrices.interface import MatrixWriter
 from jobs.models import ANONYMOUS
@@ -23,32 +24,32 @@ from tests.support.stores import LARGE, MakeStores, StoreBench, fresh_name, noth
 
 # ---- bounds ----
 def test_the_bound_on_all_bytes(make_stores: MakeStores) -> None:
-    stores = make_stores(store_bytes=100)
-    kept = stores.put(numbers((4, 4)), owner="bob")
-    with pytest.raises(StoreFull, match="The store has no room for 64 more bytes: 64 of 100 are used"):
-        stores.put(numbers((4, 4), seed=1))
+    stores = make_stores(store_bytes=12_800)
+    kept = stores.put(numbers((64, 32)), owner="bob")
+    with pytest.raises(StoreFull, match="The store has no room for 8192 more bytes: 8192 of 12800 are used"):
+        stores.put(numbers((64, 32), seed=1))
     with pytest.raises(StoreFull):
-        stores.put(numbers((4, 4), seed=1), name=fresh_name())
-    stores.store.check_room(36, owner="ada")
+        stores.put(numbers((64, 32), seed=1), name=fresh_name())
+    stores.store.check_room(4608, owner="ada")
     with pytest.raises(StoreFull):
-        stores.store.check_room(37, owner="ada")
-    stores.put(numbers((3, 3)))
+        stores.store.check_room(4609, owner="ada")
+    stores.put(numbers((36, 32)))
     stores.store.delete(kept.id, owner="bob")
-    stores.put(numbers((4, 4), seed=1))
-    assert stores.store.used_bytes() == 100
+    stores.put(numbers((64, 32), seed=1))
+    assert stores.store.used_bytes() == 12_800
 
 
 def test_the_bound_on_one_owners_bytes(make_stores: MakeStores) -> None:
-    stores = make_stores(store_bytes_per_key=100)
-    shared = numbers((4, 4))
+    stores = make_stores(store_bytes_per_key=12_800)
+    shared = numbers((64, 32))
     stores.put(shared, owner="bob")
-    stores.put(numbers((4, 4), seed=1))
-    with pytest.raises(StoreFull, match="This API key has no room for 64 more bytes: 64 of 100 are used"):
+    stores.put(numbers((64, 32), seed=1))
+    with pytest.raises(StoreFull, match="This API key has no room for 8192 more bytes: 8192 of 12800 are used"):
         stores.put(shared)  # kept once, but charged to each
     with pytest.raises(StoreFull):
-        stores.store.check_room(37, owner="ada")
-    stores.store.check_room(36, owner="ada")
-    assert stores.store.used_bytes(owner="ada") == 64
+        stores.store.check_room(4609, owner="ada")
+    stores.store.check_room(4608, owner="ada")
+    assert stores.store.used_bytes(owner="ada") == 8192
     assert len(stores.kept()) == 2
 
 
@@ -59,6 +60,22 @@ def test_one_key_does_not_fill_the_store() -> None:
     assert bounds.of(ANONYMOUS) == bounds.all_bytes
     said = bounds_of(Settings(store_bytes_per_key=100))
     assert said.of("ada") == said.of(ANONYMOUS) == 100
+
+
+@pytest.mark.parametrize("shape", [(0, 7), (1, 1), (32, 32)])
+def test_the_least_that_a_matrix_is_charged(make_stores: MakeStores, shape: tuple[int, int]) -> None:
+    """Its books and its file take some room too, also where it has no elements."""
+    stores = make_stores(store_bytes=2 * MIN_CHARGE_BYTES, store_bytes_per_key=MIN_CHARGE_BYTES)
+    infos = [stores.put(numbers(shape), owner=owner, name=fresh_name()) for owner in ("ada", "bob")]
+    assert stores.store.used_bytes(owner="ada") == stores.store.used_bytes(owner="bob") == MIN_CHARGE_BYTES
+    for owner in ("ada", "eve"):
+        with pytest.raises(StoreFull, match=r"no room for 4096 more bytes: (4096 of 4096|8192 of 8192) are used"):
+            stores.put(numbers(shape), owner=owner, name=fresh_name())
+        with pytest.raises(StoreFull):
+            stores.store.check_room(0, owner=owner)
+    for info, owner in zip(infos, ("ada", "bob"), strict=True):
+        stores.store.delete(info.id, owner=owner)
+    assert nothing_is_left(stores)
 
 
 SLOW = (STEP_BYTES // 256, 200)  # of float32: a little over three steps
@@ -112,18 +129,18 @@ def test_room_that_others_took_meanwhile_is_missed_when_it_is_needed(make_stores
 
 
 def test_the_bounds_hold_while_many_write(make_stores: MakeStores) -> None:
-    stores = make_stores(store_bytes=10 * 64)
+    stores = make_stores(store_bytes=10 * 8192)
 
     def put(seed: int) -> bool:
         try:
-            stores.put(numbers((4, 4), seed=seed), name=fresh_name())
+            stores.put(numbers((64, 32), seed=seed), name=fresh_name())
         except StoreFull:
             return False
         return True
 
     with ThreadPoolExecutor(8) as pool:
         assert sum(pool.map(put, range(40))) == 10
-    assert stores.store.used_bytes() == 640
+    assert stores.store.used_bytes() == 81_920
     assert len(stores.kept()) == 10
 
 
@@ -149,7 +166,7 @@ def wait_until_gone(stores: StoreBench, matrix_id: str) -> None:
 def test_what_has_had_its_time_is_not_found_and_then_swept(stores: StoreBench, name: str | None) -> None:
     info = stores.put(numbers(LARGE), ttl_s=0.05, name=name)
     assert info.expires_at - info.created_at < 60
-    other = stores.put(numbers((3, 3)))
+    other = stores.put(numbers((36, 32)))
     wait_until_gone(stores, info.id)
     assert len(stores.kept()) > 1
     for look in (
@@ -166,7 +183,7 @@ def test_what_has_had_its_time_is_not_found_and_then_swept(stores: StoreBench, n
 
 
 def test_each_owner_has_a_time_of_their_own(stores: StoreBench) -> None:
-    array = numbers((9, 9))
+    array = numbers((36, 32))
     info = stores.put(array, ttl_s=0.05)
     stores.put(array, owner="bob")
     wait_until_gone(stores, info.id)
@@ -196,11 +213,11 @@ def test_a_sweep_takes_no_more_than_it_is_told(stores: StoreBench) -> None:
 
 def test_a_name_written_again_after_its_time_begins_anew(stores: StoreBench) -> None:
     name = fresh_name()
-    wait_until_gone(stores, stores.put(numbers((3, 3)), ttl_s=0.05, name=name).id)
-    info = stores.put(numbers((3, 3), seed=1), name=name)
+    wait_until_gone(stores, stores.put(numbers((36, 32)), ttl_s=0.05, name=name).id)
+    info = stores.put(numbers((36, 32), seed=1), name=name)
     assert stores.store.sweep() == 0
-    np.testing.assert_array_equal(stores.get(info), numbers((3, 3), seed=1))
-    assert stores.store.used_bytes(owner="ada") == 36
+    np.testing.assert_array_equal(stores.get(info), numbers((36, 32), seed=1))
+    assert stores.store.used_bytes(owner="ada") == 4608
 
 
 # ---- Redis in trouble ----

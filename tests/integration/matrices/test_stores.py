@@ -212,7 +212,7 @@ def test_uploads_and_deletions_of_the_same_contents_at_once(make_stores: MakeSto
 
 # ---- writers that do not get to their end ----
 @pytest.mark.parametrize("name", [None, "op_" + "7" * 32])
-@pytest.mark.parametrize("shape", [(3, 3), LARGE])
+@pytest.mark.parametrize("shape", [(36, 32), LARGE])
 def test_a_writer_left_without_commit_leaves_nothing(
     stores: StoreBench, shape: tuple[int, ...], name: str | None
 ) -> None:

@@ -12,6 +12,7 @@ from pydantic import SecretStr
 
 from jobs.benchmarks.spec import BenchmarkSpec
 from jobs.ledger.interface import JobFilter, JobMessage, Ledger
+from jobs.ledger.limits import NO_LIMITS, Limits
 from jobs.ledger.redis import RedisLedger
 from jobs.matrices.index import Bounds
 from jobs.models import (
@@ -124,10 +125,18 @@ def redis_bench(server: EmbeddedServer, prefix: str) -> Iterator[Bench]:
         yield Bench(redis_ledger(client, prefix, clock=CLOCK_LUA), Clock(client=client, prefix=prefix))
 
 
-def redis_ledger(client: redis.Redis, prefix: str, *, clock: str = SERVER_CLOCK) -> RedisLedger:
+def redis_ledger(
+    client: redis.Redis,
+    prefix: str,
+    *,
+    bounds: Bounds = BOUNDS,
+    clock: str = SERVER_CLOCK,
+    max_ended: Limits = NO_LIMITS,
+) -> RedisLedger:
     """On a server whose address does not matter to its messages."""
     with make_celery(Settings(key_prefix=prefix)) as app:
-        return RedisLedger(client, prefix=prefix, messages=message_format(app), bounds=BOUNDS, clock=clock)
+        messages = message_format(app)
+    return RedisLedger(client, prefix=prefix, messages=messages, bounds=bounds, clock=clock, max_ended=max_ended)
 
 
 def settings_for(server: EmbeddedServer, prefix: str) -> Settings:
@@ -218,6 +227,8 @@ def assert_books_agree(client: redis.Redis, prefix: str) -> int:
     counts = _decoded(client.hgetall(f"{prefix}counts"))
     for name, state in {"waiting": "queued", "failed": "failed", "cancelled": "cancelled"}.items():
         assert int(counts.get(name, 0)) == len(expected(state)), name
+    for owner in owners:
+        assert members(f"finished:{owner}") == expected(*(state.value for state in TERMINAL), owner=owner)
     assert members("finished") == expected(*(state.value for state in TERMINAL))
     assert members("dead") <= expected("failed")
     waiting = {id for id in jobs if jobs[id].get("waits") == "1"}

@@ -13,12 +13,13 @@ from jobs.errors import DeviceFault, MatrixNotFound, OperandMissing, StoreFull
 from jobs.ledger.chains import Taken
 from jobs.ledger.codec import job_error
 from jobs.ledger.interface import Ledger, Success
-from jobs.matrices.index import Claim, MatrixIndex
+from jobs.matrices.index import MIN_CHARGE_BYTES, Bounds, Claim, MatrixIndex
 from jobs.models import ANONYMOUS, JobMatrices, MatmulRequest, NewJob, OperandRef, StoredOperand, new_id, product_id
 from jobs.redis.embedded import EmbeddedServer
 from jobs.states import JobState
-from tests.support.ledger.ledgers import BOUNDS, CLOCK_LUA, Clock, operand_of, outcome, redis_ledger
+from tests.support.ledger.ledgers import CLOCK_LUA, Clock, operand_of, outcome, redis_ledger
 
+BOUNDS = Bounds(all_bytes=40_000, owner_bytes=30_000)
 TTL_S = 60.0  # of uploads, inline operands and products
 WEEK_S = 7 * 86_400
 AHEAD_US = 4_000_000_000_000_000  # the clock of the tests: Redis removes at once what should live until a time gone by
@@ -110,7 +111,7 @@ def ref(matrix_id: str) -> OperandRef:
 def needs(request: pytest.FixtureRequest, valkey: EmbeddedServer, key_prefix: str) -> Iterator[Needs]:
     with valkey.client() as client:
         chunk_bytes = 1 << 20 if request.param == "redis" else 0
-        ledger = redis_ledger(client, key_prefix, clock=CLOCK_LUA)
+        ledger = redis_ledger(client, key_prefix, bounds=BOUNDS, clock=CLOCK_LUA)
         index = MatrixIndex(client, key_prefix, BOUNDS, chunk_bytes=chunk_bytes, clock=CLOCK_LUA)
         yield Needs(ledger, index, Clock(AHEAD_US, client, key_prefix), client, key_prefix, chunk_bytes)
 
@@ -268,7 +269,7 @@ def test_what_a_job_that_is_gone_needed_is_found(needs: Needs) -> None:
 
 def test_a_job_that_is_refused_needs_nothing(needs: Needs) -> None:
     uploaded = needs.upload()
-    large = StoredOperand(id=new_id("op"), dtype="float32", shape=(99, 99))
+    large = StoredOperand(id=new_id("op"), dtype="float32", shape=(99, 999))
     with pytest.raises(StoreFull):
         needs.submit(ref(uploaded), stored=(large,))
     needs.pass_time(TTL_S + 1)
@@ -278,7 +279,7 @@ def test_a_job_that_is_refused_needs_nothing(needs: Needs) -> None:
 # ---- operands that are stored for one job: its scripts make their claims too ----
 def test_their_claims_come_and_go_with_the_job(needs: Needs) -> None:
     job_id, (a, b) = needs.submit_inline(8, 4)
-    assert needs.index.used_bytes(None) == needs.index.used_bytes(ANONYMOUS) == 4 * (64 + 32)
+    assert needs.index.used_bytes(None) == needs.index.used_bytes(ANONYMOUS) == 2 * MIN_CHARGE_BYTES
     info = needs.index.find(a, ANONYMOUS)
     assert (info.dtype, info.shape, needs.index.elements(a).bytes) == ("float32", (8, 8), 256)
     assert round(info.expires_at - info.created_at, 3) == TTL_S
@@ -292,8 +293,8 @@ def test_their_claims_come_and_go_with_the_job(needs: Needs) -> None:
 
 def test_they_are_within_the_bounds(needs: Needs) -> None:
     for _ in range(2):
-        with pytest.raises(StoreFull, match="no room for 3040 more bytes"):
-            needs.submit_inline(95)
+        with pytest.raises(StoreFull, match="no room for 30016 more bytes"):
+            needs.submit_inline(938)
     assert needs.index.used_bytes(None) == needs.index.used_bytes(ANONYMOUS) == 0
     assert needs.ledger.queues() == []
-    needs.submit_inline(90)
+    needs.submit_inline(937)
