@@ -1,7 +1,7 @@
 # One target per intention; `make help` lists them. What a target needs is set up first: `.venv` is made from the
 # hash-locked constraints/ when it is missing or out of date.
 .DEFAULT_GOAL := help
-.PHONY: help run worker test test-gpu sanitize stress prove test-images check fix docs kernel-resources recorded constraints audit sizes bench-service bench-peers bench-path bench-dashboard bench-kernels bench-library bench-accuracy bench-auto bench-presets images tune clean env-run env-dev
+.PHONY: help run worker test test-gpu sanitize stress prove malformed chaos chaos-long test-images check fix docs kernel-resources recorded constraints audit sbom sizes bench-service bench-peers bench-path bench-dashboard bench-kernels bench-library bench-accuracy bench-auto bench-presets images tune clean env-run env-dev
 
 BIN := .venv/bin
 ARGS ?=
@@ -28,7 +28,7 @@ worker: env-run ## one more worker, of the service at MATMUL_REDIS_URL: make wor
 	@exec $(BIN)/python -m worker --device $(DEVICE)
 
 test: env-dev ## every test that needs no GPU, on a real Valkey and real workers; ARGS go to pytest
-	$(BIN)/pytest --numprocesses 2 --ignore tests/gpu $(ARGS)
+	$(BIN)/pytest --numprocesses 3 --ignore tests/gpu $(ARGS)
 
 # With PYTHON=python3 that Python is used as it is: for a GPU machine that brings its own CuPy and no package index.
 test-gpu: $(if $(PYTHON),,env-dev) ## the tests that need an NVIDIA GPU; without one they fail
@@ -43,10 +43,20 @@ stress: $(if $(PYTHON),,env-dev) ## random products by every kernel, every eleme
 prove: $(if $(PYTHON),,env-dev) ## faults of every kind, and clean products, for the check of products: ARGS="--out benchmarks/results/prove_cpu.json"
 	$(or $(PYTHON),$(BIN)/python) -m tests.campaign $(ARGS)
 
+malformed: env-dev ## requests that are wrong in every way that is thought of: ARGS="--requests 1000000 --out benchmarks/results/malformed.json"
+	$(BIN)/python -m tests.malformed $(ARGS)
+
+chaos: env-dev ## 5,000 jobs under 25 faults, every one accounted for, as `make test` runs it: ARGS="--seed 7 --only BUSY"
+	$(BIN)/python -m tests.chaos $(ARGS)
+
+chaos-long: env-dev ## 100,000 jobs under 1,000 faults over six seeds, recorded seed by seed, so that it may be cut off and goes on: ARGS="--for-s 600"
+	$(BIN)/python -m tests.chaos $(addprefix --seed ,1 2 3 4 5 6) --jobs 100000 --faults 1000 \
+		--out benchmarks/results/chaos.json $(ARGS)
+
 test-images: env-dev ## build both container images and multiply with them (root, Debian)
 	PATH="$(CURDIR)/$(BIN):$$PATH" bash docker/test-images
 
-check: env-dev ## lint, format, types (of scripts too, with tsc), import rule, generated docs, house rules: all without running the service
+check: env-dev ## lint, format, types (of scripts too, with tsc), import rule, generated docs, house rules, secrets, audit: all without running the service
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
@@ -59,7 +69,8 @@ check: env-dev ## lint, format, types (of scripts too, with tsc), import rule, g
 	$(BIN)/python -m benchmarks.tables.write --check
 	$(BIN)/python -m benchmarks.tuned_table --check
 	$(BIN)/python -m benchmarks.publish --check
-	$(BIN)/pytest -q tests/unit/tools/test_house.py
+	$(BIN)/pytest -q tests/unit/tools/test_house.py tests/unit/tools/test_supply_chain.py
+	$(BIN)/python -m tools.audit
 
 sizes: ## what records and the whole tree weigh, in bytes
 	@git ls-files -z benchmarks/results | xargs -0 du -bc | tail -1 | sed 's/total/records/'
@@ -92,8 +103,11 @@ constraints: env-dev ## lock the newest versions that pyproject.toml allows, wit
 	$(LOCK) --group build -c constraints/dev.txt -o constraints/run.txt
 	$(LOCK) --extra cuda12 --group build -c constraints/run.txt -o constraints/cuda12.txt
 
-audit: env-dev ## known vulnerabilities in what is locked
-	$(BIN)/pip-audit --disable-pip --require-hashes -r constraints/run.txt
+audit: env-dev ## known vulnerabilities in what is locked; without a network it says so and fails nothing, but where MATMUL_REQUIRE_AUDIT=1
+	$(BIN)/python -m tools.audit
+
+sbom: env-dev ## write sbom.json, a CycloneDX bill of materials of what is locked: ARGS="--of cuda13 --out sbom.json"
+	$(BIN)/python -m tools.sbom $(ARGS)
 
 bench-service: env-dev ## measure the service beside plain numpy; writes benchmarks/results/
 	$(BIN)/python -m benchmarks.measure.service $(ARGS)
@@ -122,7 +136,7 @@ bench-library: $(if $(PYTHON),,env-dev) ## measure cuBLAS tuned and on zero-padd
 bench-accuracy: $(if $(PYTHON),,env-dev) ## record how far float32 kernels are off on operands of every kind: ARGS="--out benchmarks/results/h200_accuracy.json"
 	$(or $(PYTHON),$(BIN)/python) -m benchmarks.measure.accuracy $(ARGS)
 
-bench-auto: $(if $(PYTHON),,env-dev) ## measure what `auto` takes for random products on a GPU: ARGS="--out benchmarks/results/h200_auto/2026-11-22-1902485404.jsonl"
+bench-auto: $(if $(PYTHON),,env-dev) ## measure what `auto` takes for random products on a GPU: ARGS="--out benchmarks/results/h200_auto/2026-11-22-1902485404.jsonl.gz"
 	$(or $(PYTHON),$(BIN)/python) -m benchmarks.measure.auto $(ARGS)
 
 bench-presets: $(if $(PYTHON),,env-dev) ## record benchmark presets through the service: ARGS="--out benchmarks/results/h200 ladder"

@@ -4,11 +4,12 @@ A file (`.jsonl`) has a section for each benchmark. A section begins with a line
 name, what GET /v1/benchmarks/{id}/results says besides its records, the `columns` of the rows, and what is the `same`
 in all of them. Each line after it is an array, one case. A dotted column is a field within a field; rounds are lists,
 or one value where it is the same in all of them. Null is left out. Times and speeds keep twelve significant digits,
-other numbers nine.
+other numbers nine. A large study may be packed by gzip (`.jsonl.gz`).
 """
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
@@ -17,7 +18,7 @@ from typing import Any
 
 from kernels.model.numerics import Problem
 
-SUFFIX = ".jsonl"
+SUFFIX, GZIP = ".jsonl", ".gz"
 EXACT = frozenset({"kernel_ms", "gflops"})  # from which other figures are worked out anew
 EXACT_DIGITS, DIGITS = 12, 9
 WHOLE = frozenset({"config"})  # fields whose own fields are not columns
@@ -59,23 +60,24 @@ def is_results(document: Any) -> bool:
 
 def read(path: Path) -> Any:
     """The document: of a `.jsonl` file a benchmark's results, or several by their names; else what JSON says."""
-    text = path.read_text("utf-8")
-    return unpacked(text.splitlines()) if path.suffix == SUFFIX else json.loads(text)
+    content = gzip.decompress(path.read_bytes()) if path.suffix == GZIP else path.read_bytes()
+    return unpacked(content.decode().splitlines()) if SUFFIX in path.suffixes else json.loads(content)
 
 
 def write(path: Path, document: Mapping[str, Any], *, brief: bool = False) -> None:
     """As rows for `.jsonl`, else as JSON. `brief`: a study of so many shapes that only BRIEF is kept of a case.
 
     The file is whole at any moment."""
-    lines = packed(document, brief=brief) if path.suffix == SUFFIX else (compact(document),)
+    lines = packed(document, brief=brief) if SUFFIX in path.suffixes else (compact(document),)
+    content = "".join(f"{line}\n" for line in lines).encode()
     partial = path.with_name(f"{path.name}.partial")
-    partial.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+    partial.write_bytes(gzip.compress(content, mtime=0) if path.suffix == GZIP else content)
     partial.replace(path)
 
 
 def files(folder: Path, pattern: str = "*") -> list[Path]:
     """Records in a folder, by name."""
-    return sorted((*folder.glob(f"{pattern}.json"), *folder.glob(f"{pattern}{SUFFIX}")))
+    return sorted(path for suffix in (".json", SUFFIX, SUFFIX + GZIP) for path in folder.glob(pattern + suffix))
 
 
 def packed(document: Mapping[str, Any], *, brief: bool = False) -> Iterator[str]:

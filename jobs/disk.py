@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ from jobs.errors import StoreFull, StoreUnavailable
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 UNUSABLE = "The directory that matrices are kept in cannot be used; try again, or tell whoever runs the service."
 MOUNTS = Path("/proc/self/mounts")
+_STARTED_S = time.time() - time.monotonic()
 
 
 @contextmanager
@@ -38,6 +40,21 @@ def write_all(fd: int, data: bytes | bytearray | memoryview, make_room: Callable
         except OSError as error:
             if error.errno != errno.ENOSPC or not make_room():
                 raise
+
+
+def sync(path: Path) -> None:
+    """Returns once a file's contents, or a directory's names, would outlive a power cut. Raises OSError."""
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def file_clock_s() -> float:
+    """Now, to tell the age of files by. A clock that is set forward makes no file old: it counts from where it stood
+    when this process began."""
+    return min(time.time(), _STARTED_S + time.monotonic())
 
 
 def tmpfs_bytes(directory: Path) -> int:

@@ -11,7 +11,7 @@ class MatmulError(Exception):
     """Something went wrong in the matmul service."""
 
     type: ClassVar[str] = "internal_error"
-    retry_after_s: ClassVar[int | None] = None  # how long a caller should wait before trying again
+    retry_after_s: int | None = None  # how long a caller should wait before trying again
 
     def __init__(self, detail: str | None = None, *, field: str | None = None) -> None:
         self.detail = detail or (self.__doc__ or "").strip()
@@ -244,6 +244,7 @@ class NoRoomForProduct(JobFailed):
     """The store had no room for the product; delete some matrices and retry the job."""
 
     type = "no_room_for_product"
+    retryable = True
 
 
 class DeviceFault(JobFailed):

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import AfterValidator, Field, WithJsonSchema
+from pydantic import Field
 
-from jobs.base import Strict
+from jobs.base import Strict, UnknownRequest
 from jobs.benchmarks.records import BenchmarkSummary
 from jobs.benchmarks.spec import BenchmarkSpec
+from jobs.formats.elements import matrix_bytes
+from jobs.kernel_choice import KernelChoice
 from jobs.random_hex import random_hex
 from jobs.states import JobState
-from kernels.catalog import BY_NAME, KERNEL_NAMES
+from jobs.timing import Timing
 from kernels.model.numerics import AccuracyName, DTypeName, Problem
 
 ANONYMOUS = "anonymous"  # the owner of everything where keys are off
@@ -22,20 +24,9 @@ JobKind = Literal["matmul", "benchmark"]
 VerifyName = Literal["freivalds", "off"]
 Distribution = Literal["normal", "uniform", "integers"]
 
+OPERANDS = ("a", "b", "c")  # of a product: alpha·A·B + beta·C, where it has a C
+
 _PRODUCT = re.compile(r"c_([0-9a-f]{32})_([0-9]{1,9})", re.ASCII)
-
-
-def _known_kernel(name: str) -> str:
-    if name != "auto" and name not in BY_NAME:
-        raise ValueError(
-            f"there is no kernel {name!r}; GET /v1/kernels lists the {len(KERNEL_NAMES)} there are, and auto picks one"
-        )
-    return name
-
-
-KernelChoice = Annotated[
-    str, AfterValidator(_known_kernel), WithJsonSchema({"type": "string", "enum": ["auto", *KERNEL_NAMES]})
-]
 
 
 def new_id(prefix: str) -> str:
@@ -99,6 +90,27 @@ class MatmulRequest(Strict):
     transpose_a: bool = Field(False, description="Multiply with A transposed.")
     transpose_b: bool = Field(False, description="Multiply with B transposed.")
     verify: VerifyName = Field("freivalds", description="How the product is checked.")
+    alpha: float = Field(1.0, description="Factor of A·B.")
+    beta: float = Field(0.0, description="Factor of C; with 0, C is not read.")
+    c: OperandRef | None = Field(
+        None, description="Operand C, which is added: m×n, a batch axis may lead; null where there is none."
+    )
+
+    @property
+    def operands(self) -> dict[str, OperandRef]:
+        """By name."""
+        return {"a": self.a, "b": self.b} if self.c is None else {"a": self.a, "b": self.b, "c": self.c}
+
+    @property
+    def has_epilogue(self) -> bool:
+        """Whether more is asked for than A·B."""
+        return self.alpha != 1.0 or self.beta != 0.0
+
+    @property
+    def matrix_bytes(self) -> int:
+        """Of operands and product. Where these differ, A·B counts too."""
+        operands = sum(matrix_bytes(ref.dtype, ref.shape) for ref in self.operands.values())
+        return operands + self.problem.product_bytes * (2 if self.has_epilogue else 1)
 
     @property
     def problem(self) -> Problem:
@@ -121,22 +133,6 @@ class ProductInfo(Strict):
     shape: tuple[int, ...] = Field(description="m×n, or batch×m×n.", examples=[[256, 256]])
     dtype: DTypeName = Field(description="Element type; int8 operands give int32.")
     bytes: int = Field(description="Size in bytes.", examples=[262144])
-
-
-class Timing(Strict):
-    """Where the time went, in milliseconds. On a CPU nothing is copied, so both copies are 0."""
-
-    queue_ms: float = Field(description="From (re)queueing to a worker's claim.", examples=[1.9])
-    h2d_ms: float = Field(
-        description="Operands to the device, by device events; 0 for operands already there.", examples=[0.4]
-    )
-    kernel_ms: float = Field(
-        description="The product alone: on a GPU between device events, with everything of it queued before the first, "
-        "so the time of launching it is not in it. The operands may be in the device's cache.",
-        examples=[0.06],
-    )
-    d2h_ms: float = Field(description="Product from the device, by device events.", examples=[0.2])
-    total_ms: float = Field(description="From the job's creation to its end.", examples=[4.4])
 
 
 class Verification(Strict):
@@ -176,7 +172,7 @@ class JobRecord(Strict):
         None, description="1 for the next to run; null once it runs, and while it waits for an operand.", examples=[1]
     )
     progress: Progress = Field(description="How far it is.")
-    request: MatmulRequest | BenchmarkSpec = Field(description="What was asked.")
+    request: MatmulRequest | BenchmarkSpec | UnknownRequest = Field(description="What was asked.")
     kernel: str | None = Field(
         None, description="Kernel that ran; null before it is chosen.", examples=["shared_tiled"]
     )
@@ -201,7 +197,7 @@ class JobRecord(Strict):
     @property
     def operands(self) -> tuple[OperandRef, ...]:
         """A product's; a benchmark has none."""
-        return (self.request.a, self.request.b) if isinstance(self.request, MatmulRequest) else ()
+        return (*self.request.operands.values(),) if isinstance(self.request, MatmulRequest) else ()
 
 
 class Job(Strict):
@@ -212,7 +208,7 @@ class Job(Strict):
     queue: str  # Celery queue it waits on
     version: int  # rises with every change; the ETag
     timeout_s: float  # time limit of one attempt
-    operands_in_record: str = ""  # `a`, `b`, `ab`: those that travel in the job's record
+    operands_in_record: str = ""  # such as `a` or `abc`: those that travel in the job's record
     matrices_kept: bool = False  # whether the record still has what it was given
     product_in_record: bool = False  # where the product is, or will be: in the job's record rather than the store
     packed_product: bytes | None = None  # that product (jobs/matrices/packed.py), where it was asked for
@@ -235,6 +231,7 @@ class JobMatrices(Strict):
 
     a: bytes | None = None  # None: the operand is elsewhere
     b: bytes | None = None
+    c: bytes | None = None
     product_bytes: int = 0  # room for the product; 0: it goes to the store
     ttl_s: float = 0.0  # how long they are kept after the job's end, and stored ones after its submission
     stored: tuple[StoredOperand, ...] = ()

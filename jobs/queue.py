@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import redis
@@ -18,6 +18,7 @@ from kombu.connection import Connection
 from kombu.entity import Queue
 from kombu.serialization import dumps
 
+from jobs.ledger.limits import QuotaOf, no_quota
 from jobs.ledger.messages import MessageFormat
 from jobs.ledger.redis import RedisLedger
 from jobs.matrices.factory import bounds_of
@@ -104,10 +105,11 @@ def _connections(settings: Settings) -> dict[str, Any]:
 
 def _workers() -> dict[str, Any]:
     return {
-        # A process of its own for the task: only so can a hung or poisoned kernel be ended. Spawned, for CUDA does not
-        # survive a fork. One, because the device is one.
+        # A process of its own for the task: only so can a hung or poisoned kernel be ended. Forked off the parent: that
+        # has imported all a child needs but CUDA, which does not survive a fork, and importing takes most of a start's
+        # time. One, because the device is one.
         "worker_pool": "prefork",
-        "worker_pool_start_method": "spawn",
+        "worker_pool_start_method": "fork",
         "worker_concurrency": 1,
         "worker_proc_alive_timeout": 60.0,  # importing CuPy takes longer than the default 4 s
         # With late acknowledgement this leaves all waiting messages in Redis, so that depth and position are true.
@@ -206,7 +208,13 @@ def _template(carried: Mapping[str, Any]) -> str:
     return _PLACE.sub(lambda place: "%.3f" if place[1] in ("soft", "hard") else "%s", text)
 
 
-def make_ledger(settings: Settings, client: redis.Redis) -> RedisLedger:
+def make_ledger(
+    settings: Settings,
+    client: redis.Redis,
+    quota_of: QuotaOf = no_quota,
+    *,
+    when_unreadable: Callable[[], object] = lambda: None,
+) -> RedisLedger:
     """The ledger on that Redis, which sends its messages to the broker there. Connects to nothing yet."""
     with make_celery(settings) as app:
         messages = message_format(app)
@@ -216,6 +224,8 @@ def make_ledger(settings: Settings, client: redis.Redis) -> RedisLedger:
         messages=messages,
         bounds=bounds_of(settings),
         idempotency_ttl_s=settings.idempotency_ttl_s,
+        when_unreadable=when_unreadable,
+        quota_of=quota_of,
     )
 
 

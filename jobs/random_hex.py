@@ -14,11 +14,14 @@ _pool = bytearray()
 
 
 def random_hex(size: int) -> str:
-    """`size` bytes (at most POOL_BYTES) that no one can guess, in hex. Each byte is given once. Safe between threads; a
-    process that forks would give the same ones twice, and none here does."""
+    """`size` bytes (at most POOL_BYTES) that no one can guess, in hex. Each byte is given once, also where a
+    process forks. Safe between threads."""
     with _lock:
         if len(_pool) < size:
             _pool[:] = os.urandom(POOL_BYTES)
         given = bytes(_pool[-size:])
         del _pool[-size:]
     return given.hex()
+
+
+os.register_at_fork(after_in_child=_pool.clear)

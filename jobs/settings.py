@@ -5,19 +5,22 @@ from __future__ import annotations
 import tempfile
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, SecretStr, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from jobs.consistency import check_times
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 HOUR_S, DAY_S = 3600, 86_400
 FileMode = Annotated[int, BeforeValidator(lambda value: int(value, 8) if isinstance(value, str) else value)]
 AutoMeasures = Literal["idle", "asked", "off"]
+Durability = Literal["process", "disk"]
 
 
 class Settings(BaseSettings):
-    """Where a value is bytes or seconds its name says so."""
+    """Where a value is bytes or seconds its name says so. Raises InvalidSettings where some do not go together."""
 
     model_config = SettingsConfigDict(env_prefix="MATMUL_", frozen=True, extra="ignore")
 
@@ -49,7 +52,7 @@ class Settings(BaseSettings):
         description="API keys: `auto` asks for them except on a loopback bind; `off` elsewhere refuses to start.",
     )
     api_keys_file: Path | None = Field(
-        None, description="File of hashed API keys, one a line: `<key id>:<hash>:<name>`."
+        None, description="File of hashed API keys, one a line: `<key id>:<hash>:<name>`, then options."
     )
     api_keys: SecretStr | None = Field(None, description="The same lines in the environment, separated by spaces.")
     api_key_pepper_file: Path | None = Field(None, description="File with the secret that keys are hashed with.")
@@ -60,6 +63,17 @@ class Settings(BaseSettings):
         "and browsers are told to come by HTTPS only.",
     )
     session_ttl_s: int = Field(12 * HOUR_S, ge=60, description="How long a sign-in on the pages lasts.")
+    max_failed_keys_per_minute: int = Field(
+        600,
+        ge=1,
+        description="Requests with a wrong API key that an address may send each minute before they get 429; each API "
+        "process counts for itself.",
+    )
+    audit_file: Path | None = Field(
+        None,
+        description="File for the audit log, a JSON line for whatever is changed, refused or signed in. Unset: it goes "
+        "where the log goes.",
+    )
     max_body_bytes: int = Field(4 * GIB, ge=1, description="Largest request body, binary.")
     max_json_bytes: int = Field(8 * MIB, ge=1, description="Largest JSON request body.")
     max_json_elements: int = Field(1 << 20, ge=1, description="Largest product carried in a JSON reply, in elements.")
@@ -74,12 +88,33 @@ class Settings(BaseSettings):
     max_queued_jobs: int = Field(100_000, ge=1, description="Jobs that may wait, all keys together.")
     max_queued_jobs_per_key: int = Field(20_000, ge=1, description="Jobs of one key that may wait.")
 
+    max_jobs_per_key: int | None = Field(
+        None, ge=1, description="Jobs of one key in flight, queued and running. Unset: any number that may wait."
+    )
+    max_job_bytes_per_key: int | None = Field(
+        None,
+        ge=1,
+        description="Bytes of the operands and products of one key's jobs in flight, stored or not. Unset: as there is "
+        "room in the store.",
+    )
+    max_flops_per_minute_per_key: float | None = Field(
+        None,
+        gt=0,
+        description="Operations that one key may ask for in a minute, a benchmark's as estimated. A larger job is let "
+        "in once all before it is paid off. Unset: any number.",
+    )
+
     # --- Redis ---
     redis_url: SecretStr = Field(SecretStr("redis://127.0.0.1:6379/0"), description="Job store and broker.")
     redis_url_file: Path | None = Field(
         None, description="File that holds the Redis URL instead: its password then is in no environment."
     )
     redis_timeout_s: float = Field(0.8, gt=0, description="How long the API waits for Redis before it answers 503.")
+    durability: Durability = Field(
+        "process",
+        description="What outlives what: after a 202, `process` keeps a job over the death of any process, `disk` over "
+        "a power cut too, which needs a Redis with `appendfsync always`.",
+    )
     key_prefix: str = Field("matmul:", description="Prefix of every Redis key.")
 
     # --- a job's life ---
@@ -87,11 +122,23 @@ class Settings(BaseSettings):
     lease_s: float = Field(6.0, gt=0, description="How long a silent worker keeps its job.")
     heartbeat_s: float = Field(0.5, gt=0, description="How often a worker renews its lease and looks for a cancel.")
     worker_ttl_s: float = Field(10.0, gt=0, description="How long a silent worker counts as live.")
+    refused_ttl_s: float = Field(
+        600.0,
+        ge=0,
+        description="How long after it was first given back by a worker whose version does not know what it asks for a "
+        "job fails, if all live workers gave it back.",
+    )
     sweep_s: float = Field(0.5, gt=0, description="How often lost messages and expired leases are looked for.")
     sweep_grace_s: float = Field(2.0, gt=0, description="Age below which a message is not called lost.")
     sweeper: bool = Field(True, description="Whether this API process takes part in sweeping.")
     job_timeout_s: float = Field(600.0, gt=0, description="Time limit of one attempt of a job.")
     benchmark_timeout_s: float = Field(14_400.0, gt=0, description="Time limit of one attempt of a benchmark.")
+    room_timeout_s: float = Field(
+        60.0,
+        gt=0,
+        description="How long a job goes on looking for room for its product, in a store or Redis that is full, before "
+        "it fails.",
+    )
     max_benchmark_cases: int = Field(5000, ge=1, description="Most cases of one benchmark, times rounds.")
     max_benchmark_flops: float = Field(
         1e18, gt=0, description="Most operations of one benchmark, at the least number of samples."
@@ -141,7 +188,10 @@ class Settings(BaseSettings):
     max_matrix_bytes: int = Field(4 * GIB, ge=1, description="Largest single matrix, operand or product.")
     matrix_ttl_s: int = Field(DAY_S, ge=1, description="How long an uploaded matrix is kept after its last use.")
     product_ttl_s: int = Field(
-        DAY_S, ge=1, description="How long a product is kept; inline operands go when the job ends."
+        DAY_S,
+        ge=1,
+        description="How long a product is kept, and the operands of a job that failed or was cancelled, for a "
+        "retry. Inline operands go when their job succeeds.",
     )
 
     # --- workers ---
@@ -171,6 +221,19 @@ class Settings(BaseSettings):
     def _read_redis_url(cls, values: dict[str, Any]) -> dict[str, Any]:
         path = values.get("redis_url_file")
         return values | {"redis_url": Path(path).read_text().strip()} if path else values
+
+    @model_validator(mode="after")
+    def _check_times(self) -> Self:
+        check_times(
+            lease_s=self.lease_s,
+            heartbeat_s=self.heartbeat_s,
+            worker_ttl_s=self.worker_ttl_s,
+            sweep_s=self.sweep_s,
+            redis_timeout_s=self.redis_timeout_s,
+            default_wait_s=self.default_wait_s,
+            max_wait_s=self.max_wait_s,
+        )
+        return self
 
 
 @lru_cache(maxsize=1)

@@ -20,12 +20,13 @@ from jobs.ledger.interface import JobMessage, Ledger
 from jobs.live_queues import LiveQueues
 from jobs.models import new_id
 from jobs.queue import waiting_messages
-from jobs.redis.scripts import LOCK_SCRIPTS, RedisScripts
+from jobs.redis.scripts import LOCK_SCRIPTS, SERVER_CLOCK, RedisScripts
 from jobs.settings import Settings
 
 LOCK_S = 3.0  # how long a silent holder keeps the lock
 HOUSEKEEPING_EVERY_S = 5.0  # what is merely old can wait a little
 BACK_OFF_MAX_S = 2.0
+CLOCK_STEP_S = 1.0  # more than an answer of Redis may take
 BATCH = 100
 
 log = structlog.get_logger(__name__)
@@ -44,7 +45,8 @@ class Swept:
 class Sweeper:
     """One process' part in sweeping. For use by one thread.
 
-    `sweep_matrices` is a store's `sweep`, and says how many it removed.
+    `sweep_matrices` is a store's `sweep`, and says how many it removed. `give_up_refused` fails jobs that no live
+    worker understands.
     """
 
     def __init__(
@@ -54,18 +56,22 @@ class Sweeper:
         settings: Settings,
         *,
         sweep_matrices: Callable[[], int],
+        give_up_refused: Callable[[], int] = lambda: 0,
         clock: Callable[[], float] = time.monotonic,
+        redis_clock: str = SERVER_CLOCK,
     ) -> None:
         self._ledger = ledger
         self._client = client
         self._settings = settings
         self._sweep_matrices = sweep_matrices
+        self._give_up_refused = give_up_refused
         self._clock = clock
-        self._run = RedisScripts(client, settings.key_prefix, LOCK_SCRIPTS).run
+        self._run = RedisScripts(client, settings.key_prefix, LOCK_SCRIPTS, clock=redis_clock).run
         self._queues = LiveQueues(ledger, WorkerRegistry(client, prefix=settings.key_prefix))
         self._token = new_id("sweeper")
         self._suspects: frozenset[JobMessage] = frozenset()
         self._leases_count_from_s: float | None = None  # None: this process does not know what came before
+        self._redis_ahead_s = 0.0  # of this process's clock, when it was looked at last
         self._housekeeping_at_s = 0.0
 
     # ---- the loop ----
@@ -105,8 +111,16 @@ class Sweeper:
 
     # ---- the lock ----
     def _hold_lock(self) -> bool:
-        """Takes or renews it."""
-        return bool(self._run("hold_lock", "sweeper", self._token, round(LOCK_S * 1000)))
+        """Takes or renews it. Where Redis' clock was set meanwhile, no lease is called expired for it: each gets a
+        moment to be renewed."""
+        redis_us = int(self._run("hold_lock", "sweeper", self._token, round(LOCK_S * 1000)))
+        if not redis_us:
+            return False
+        ahead_s = redis_us / 1e6 - self._clock()
+        if abs(ahead_s - self._redis_ahead_s) > CLOCK_STEP_S:
+            self._forget()
+        self._redis_ahead_s = ahead_s
+        return True
 
     def _let_go(self) -> None:
         try:
@@ -125,6 +139,7 @@ class Sweeper:
         if self._clock() < self._housekeeping_at_s:
             return Swept(republished, recovered)
         self._housekeeping_at_s = self._clock() + HOUSEKEEPING_EVERY_S
+        self._give_up_refused()
         expired = len(self._ledger.expire(job_ttl_s=self._settings.job_ttl_s, limit=BATCH))
         stored, in_records = self._sweep_matrices(), self._ledger.expire_matrices(limit=BATCH)
         matrices = stored + in_records
@@ -140,7 +155,11 @@ class Sweeper:
             return 0
         count = 0
         for job_id, attempt in self._ledger.expired_leases(limit=BATCH):
-            taken = self._ledger.take_back(job_id, attempt, max_attempts=self._settings.max_attempts)
+            try:
+                taken = self._ledger.take_back(job_id, attempt, max_attempts=self._settings.max_attempts)
+            except redis.ResponseError as error:  # of one damaged row; others must come back all the same
+                log.error("a job could not be taken back", job=job_id, reason=str(error))
+                continue
             if taken is None:
                 continue
             count += 1

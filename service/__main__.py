@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from jobs.errors import InvalidSettings
 from jobs.logs import configure_logs
 from jobs.matrices.factory import make_matrix_store
+from jobs.redis.layout import claim_layout
 from jobs.settings import Settings, get_settings
 from service.http.security import key_ring
 from service.local.api import ApiProcesses, process_count
@@ -31,6 +32,7 @@ def keep_serving(settings: Settings) -> None:
     """By several processes, until a signal. Raises InvalidSettings."""
     key_ring(settings)  # what is wrong with the settings is said once, here
     make_matrix_store(settings)
+    claim_layout(settings)
     log = structlog.get_logger()
     with TemporaryDirectory(prefix="matmul-metrics-") as metrics:
         api = ApiProcesses(settings, Path(metrics))

@@ -24,6 +24,7 @@ from service.context import Context, make_context
 from service.dashboard.routers import ROUTERS
 from service.envelope import Envelope
 from service.http.security import Gate, key_ring
+from service.keys import KeyRing
 from service.metrics import HttpMetrics
 from service.openapi.document import make_document
 from service.process.share import ALONE, Share
@@ -52,18 +53,19 @@ def create_app(settings: Settings | None = None, share: Share = ALONE) -> FastAP
     """Raises InvalidSettings for settings that are not safe or not complete."""
     settings = settings or get_settings()
     metrics = HttpMetrics(share)
+    keys = key_ring(settings)
     app = MatmulApi(
         title="matmul-service",
         version=_version(),
         default_response_class=Response,  # routes make their responses themselves
-        lifespan=_lifespan(settings, metrics, share),
+        lifespan=_lifespan(settings, metrics, share, keys),
         docs_url=None,  # FastAPI's pages load scripts from elsewhere
         redoc_url=None,
         openapi_url=None,
         redirect_slashes=False,
         middleware=[
             Middleware(Envelope, metrics=metrics, behind_tls=settings.behind_tls),
-            Middleware(Gate, settings=settings, keys=key_ring(settings)),
+            Middleware(Gate, settings=settings, keys=keys),
         ],
         exception_handlers={
             MatmulError: handlers.ours,
@@ -89,7 +91,10 @@ def sweeping(context: Context) -> Iterator[None]:
         context.ledger,
         context.client,
         context.settings,
-        sweep_matrices=context.store.sweep,
+        sweep_matrices=lambda: _sweep_matrices(context),
+        give_up_refused=lambda: context.ledger.refusals.give_up(
+            context.registry.live(), older_than_s=context.settings.refused_ttl_s
+        ),
     )
     thread = Thread(target=sweeper.run_forever, args=(stop,), name="sweeper", daemon=True)
     thread.start()
@@ -100,12 +105,18 @@ def sweeping(context: Context) -> Iterator[None]:
         thread.join(SWEEPER_STOP_S)
 
 
+def _sweep_matrices(context: Context) -> int:
+    """Workers that wait for nothing but the word which store is the service's hear it here."""
+    context.place.tell()
+    return context.store.sweep()
+
+
 def _lifespan(
-    settings: Settings, metrics: HttpMetrics, share: Share
+    settings: Settings, metrics: HttpMetrics, share: Share, keys: KeyRing | None
 ) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        context = app.state.context = make_context(settings, metrics, share)
+        context = app.state.context = make_context(settings, metrics, share, keys)
         listening = asyncio.create_task(context.hub.run())
         try:
             with sweeping(context):

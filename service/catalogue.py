@@ -120,7 +120,7 @@ class KernelList(Strict):
 
 
 class DeviceList(Strict):
-    """Live workers."""
+    """Live workers, and those out of service."""
 
     devices: tuple[WorkerInfo, ...] = Field(description="One entry a worker, by id.")
 

@@ -17,7 +17,7 @@ import structlog
 from redis.asyncio.client import PubSub
 
 from jobs.ledger.ends import JobEnd, ends_from_answers
-from jobs.redis.client import connect_async
+from jobs.redis.client import CONNECTION_LOST, connect_async
 from jobs.settings import Settings
 from jobs.states import TERMINAL
 
@@ -132,7 +132,7 @@ class ChangeHub:
         while not self.closing:
             try:
                 await self._listen()
-            except (redis.RedisError, OSError) as error:
+            except CONNECTION_LOST as error:
                 if self.listening:
                     log.warning("job changes are not heard; waiters poll", error=type(error).__name__)
             finally:

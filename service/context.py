@@ -16,6 +16,7 @@ from anyio import CapacityLimiter
 from starlette.requests import Request
 
 from jobs.errors import StoreUnavailable
+from jobs.fleet.places import ServicePlace
 from jobs.fleet.registry import WorkerRegistry
 from jobs.ledger.redis import RedisLedger
 from jobs.matrices.factory import make_matrix_store
@@ -24,11 +25,18 @@ from jobs.models import JobEvent
 from jobs.queue import make_ledger
 from jobs.redis.client import connect
 from jobs.redis.line import ScriptLine
+from jobs.redis.persistence import SyncPolicy
 from jobs.settings import Settings
+from service.attempts import FailedAttempts
+from service.audit import Audit
 from service.changes import ChangeHub
+from service.keys import KeyRing
+from service.keys.limits import KeyLimits
 from service.live_workers import LiveWorkers
 from service.metrics import HttpMetrics
+from service.pause import Pause
 from service.process.body_memory import BodyMemory
+from service.process.fleet import Fleet
 from service.process.render_cache import Renders
 from service.process.share import Share
 from service.sessions import Sessions
@@ -44,10 +52,11 @@ BREAK_S = 0.25
 
 class Breaker:
     """Right after Redis did not answer one request, others are not made to wait for it as well. A disk that fails does
-    so at once, and says nothing of Redis."""
+    so at once, and says nothing of Redis; a Redis that refuses changes does so at once, and may be read."""
 
     def __init__(self) -> None:
         self._closed_again_at = 0.0
+        self._reason: str | None = None
 
     def run(self, work: Callable[[], R]) -> R:
         """Raises StoreUnavailable at once for a moment after `work` of anyone raised it."""
@@ -58,12 +67,12 @@ class Breaker:
     def watching(self) -> Iterator[None]:
         """The same for what is done in the context."""
         if time.monotonic() < self._closed_again_at:
-            raise StoreUnavailable
+            raise StoreUnavailable(self._reason)
         try:
             yield
         except StoreUnavailable as error:
-            if error.resource == "redis":
-                self._closed_again_at = time.monotonic() + BREAK_S
+            if error.resource == "redis" and not isinstance(error.__cause__, redis.ResponseError):
+                self._closed_again_at, self._reason = time.monotonic() + BREAK_S, error.detail
             raise
 
 
@@ -75,12 +84,20 @@ class Context:
     client: redis.Redis
     ledger: RedisLedger
     line: ScriptLine  # to the ledger, for small requests that need no worker thread
+    sync_policy: SyncPolicy
     store: MatrixStore
     registry: WorkerRegistry
+    pause: Pause
     hub: ChangeHub
+    place: ServicePlace
+    fleet: Fleet
     workers: LiveWorkers
     metrics: HttpMetrics
     sessions: Sessions
+    keys: KeyRing | None  # None where keys are off
+    limits: KeyLimits
+    failed_keys: FailedAttempts
+    audit: Audit | None
     threads: CapacityLimiter
     renders: Renders
     breaker: Breaker = field(default_factory=Breaker)
@@ -100,6 +117,13 @@ class Context:
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
 
+    async def check_written(self) -> None:
+        """Before a reply says that something is recorded. Raises StoreUnavailable where it may not outlive a crash."""
+        if self.sync_policy.is_due:
+            await self.call(self.sync_policy.check)
+        with self.breaker.watching():
+            await self.line.written()
+
     async def call_anyway(self, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """As `call`, also while the breaker is open."""
         return await anyio.to_thread.run_sync(lambda: work(*args, **kwargs), limiter=self.threads)
@@ -111,22 +135,33 @@ class Context:
         )
 
 
-def make_context(settings: Settings, metrics: HttpMetrics, share: Share) -> Context:
+def make_context(settings: Settings, metrics: HttpMetrics, share: Share, keys: KeyRing | None) -> Context:
     """Needs a running event loop. Connects to nothing yet. Raises InvalidSettings."""
     client = connect(settings)
     registry = WorkerRegistry(client, prefix=settings.key_prefix)
-    ledger = make_ledger(settings, client)
+    limits = KeyLimits(settings, keys)
+    ledger = make_ledger(settings, client, limits.quota, when_unreadable=metrics.unreadable.inc)
+    place = ServicePlace(client, settings)
+    fleet = Fleet(registry, place, settings)
     return Context(
         settings=settings,
         client=client,
         ledger=ledger,
         line=ScriptLine(settings, ledger.scripts),
+        sync_policy=SyncPolicy(client, settings.durability),
         store=make_matrix_store(settings, client),
         registry=registry,
+        pause=Pause(client, settings.key_prefix),
         hub=ChangeHub(settings),
-        workers=LiveWorkers(registry.live),
+        place=place,
+        fleet=fleet,
+        workers=LiveWorkers(fleet.read),
         metrics=metrics,
         sessions=Sessions(client, settings),
+        keys=keys,
+        limits=limits,
+        failed_keys=FailedAttempts(settings.max_failed_keys_per_minute),
+        audit=Audit(settings) if keys is not None or settings.audit_file is not None else None,
         threads=CapacityLimiter(share.of(MAX_THREADS, minimum=MIN_THREADS)),
         renders=Renders(share),
     )

@@ -28,7 +28,7 @@ class LiveWorkers:
             if time.monotonic() - self._read_at > MAX_AGE_S:
                 self._refresh()
             if self._error is not None:
-                raise StoreUnavailable from self._error
+                raise StoreUnavailable(self._error.detail) from self._error
             return self._workers
 
     def fresh(self) -> Sequence[WorkerInfo] | None:

@@ -18,7 +18,7 @@ LATENCY_BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.
 
 
 class HttpMetrics:
-    """Requests and their latency, by route; stored matrices that were found damaged."""
+    """Requests and their latency, by route; stored matrices that were found damaged; jobs that cannot be read."""
 
     def __init__(self, share: Share) -> None:
         if share.metrics is not None:
@@ -38,6 +38,12 @@ class HttpMetrics:
         self.damaged = Counter(
             "matmul_damaged_matrices",
             "Reads that found stored bytes to be no longer those that came in; nothing of them was sent.",
+            registry=self.registry,
+        )
+
+        self.unreadable = Counter(
+            "matmul_unreadable_jobs",
+            "Jobs that a page of a listing left out, for another version had recorded what this one cannot read.",
             registry=self.registry,
         )
 

@@ -11,6 +11,8 @@ from starlette.types import Scope
 
 from jobs import errors
 from jobs.errors import MatmulError
+from jobs.redis.layout import WrongLayout
+from jobs.stored import NotUnderstood, RecordUnreadable
 
 PROBLEM_JSON = "application/problem+json"
 
@@ -94,6 +96,13 @@ class TooManyConnections(EdgeError):
     retry_after_s = 1
 
 
+class TooManyAttempts(EdgeError):
+    """Too many requests with a wrong API key came from this address; use a right one, or wait a minute."""
+
+    type = "too_many_attempts"
+    retry_after_s = 60
+
+
 class TooManyBodies(EdgeError):
     """This server holds as much JSON as it has memory for; try again in a moment, or send .npy or safetensors."""
 
@@ -128,6 +137,7 @@ STATUS: Mapping[type[MatmulError], int] = {
     errors.OperandMissing: 409,
     errors.OperandFailed: 409,
     errors.KernelUnavailable: 409,
+    NotUnderstood: 409,
     errors.StaleAttempt: 409,
     JobCancelled: 409,
     errors.ProductExpired: 410,
@@ -146,6 +156,7 @@ STATUS: Mapping[type[MatmulError], int] = {
     errors.IdempotencyKeyReused: 422,
     errors.OperandOutOfRange: 422,
     errors.QuotaExceeded: 429,
+    TooManyAttempts: 429,
     HeadersTooLarge: 431,
     MatmulError: 500,
     errors.JobFailed: 500,
@@ -162,6 +173,8 @@ STATUS: Mapping[type[MatmulError], int] = {
     errors.StoreFull: 503,
     errors.StoreUnavailable: 503,
     errors.NoWorkers: 503,
+    RecordUnreadable: 503,
+    WrongLayout: 503,
     errors.TimeLimitExceeded: 504,
     errors.OutOfDeviceMemory: 507,
     errors.NoRoomForProduct: 507,

@@ -42,14 +42,14 @@ class Sessions:
         return name
 
     @translated()
-    def owner_of(self, name: str, ring: KeyRing) -> str | None:
-        """Whose session it is; None where it ended, or where its key was revoked or replaced."""
+    def key_of(self, name: str, ring: KeyRing) -> KnownKey | None:
+        """Whose session it is; None where it ended, or where its key expired, was revoked or replaced."""
         kept = self._client.get(self._key(name)) if len(name) <= MAX_NAME_LENGTH else None
         if not isinstance(kept, bytes):
             return None
         key_id, _, mark = kept.decode().partition(" ")
         known = ring.find(key_id)
-        return key_id if known is not None and _mark(known) == mark else None
+        return known if known is not None and _mark(known) == mark else None
 
     @translated()
     def end(self, name: str) -> None:

@@ -14,7 +14,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from jobs.redis.acl import Role
 from jobs.redis.embedded import EmbeddedServer, free_port
+from jobs.redis.persistence import server_options
 
 START_TIMEOUT_S = 60.0
 
@@ -29,10 +31,12 @@ class Stack:
         self, directory: Path, *, devices: tuple[str, ...] = ("cpu",), settings: dict[str, str] | None = None
     ) -> None:
         self._directory = directory
-        self.redis = EmbeddedServer(directory / "redis")
+        own = settings or {}
+        options, key_prefix = server_options(own.get("durability", "")), own.get("key_prefix", "matmul:")
+        self.redis = EmbeddedServer(directory / "redis", options=options, key_prefix=key_prefix)
         self.api_port = free_port()
         self._devices = devices
-        self._settings = settings or {}
+        self._settings = own
         self.workers: list[subprocess.Popen[bytes]] = []
         self.api: subprocess.Popen[bytes] | None = None
 
@@ -51,18 +55,23 @@ class Stack:
         } | self._settings
         return os.environ | {f"MATMUL_{name.upper()}": value for name, value in own.items()}
 
-    def _spawn(self, name: str, *command: str) -> subprocess.Popen[bytes]:
-        """In a process group of its own, so that a kill takes the children along."""
+    def _spawn(self, name: str, role: Role, *command: str) -> subprocess.Popen[bytes]:
+        """As that user of Redis; in a process group of its own, so that a kill takes the children along."""
+        own = {} if "redis_url" in self._settings else {"MATMUL_REDIS_URL": self.redis.url_of(role)}
         with open(self._directory / f"{name}.log", "ab") as log:
             return subprocess.Popen(
-                [sys.executable, "-m", *command], env=self.environment, stdout=log, stderr=log, start_new_session=True
+                [sys.executable, "-m", *command],
+                env=self.environment | own,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
             )
 
     def start_api(self) -> None:
-        self.api = self._spawn("api", "service")
+        self.api = self._spawn("api", "api", "service")
 
     def _start_worker(self, index: int) -> subprocess.Popen[bytes]:
-        return self._spawn(f"worker-{index}", "worker", "--device", self._devices[index])
+        return self._spawn(f"worker-{index}", "worker", "worker", "--device", self._devices[index])
 
     def restart_worker(self, index: int) -> None:
         """SIGKILLs a worker with its child, and starts another in its place."""
@@ -118,6 +127,17 @@ class Stack:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         self.stop()
+
+
+def kill_child(worker_pid: int) -> bool:
+    """SIGKILL to the process that computes, as the kernel's out-of-memory killer would; its parent stays. False where
+    the one before is not replaced yet."""
+    for path in Path(f"/proc/{worker_pid}/task").glob("*/children"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            for pid in path.read_text().split():
+                os.kill(int(pid), signal.SIGKILL)
+                return True
+    return False
 
 
 def kill_group(process: subprocess.Popen[bytes]) -> None:

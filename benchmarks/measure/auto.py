@@ -1,7 +1,7 @@
 """Measures what `auto` takes for random products beside every fast kernel, through the service.
 
-    python -m benchmarks.measure.auto --out benchmarks/results/h200_auto/2026-11-22-1902485404.jsonl
-    python -m benchmarks.measure.auto --rivals-only --shapes 400 --out benchmarks/results/h200_auto/learnt.jsonl
+    python -m benchmarks.measure.auto --out benchmarks/results/h200_auto/2026-11-22-1902485404.jsonl.gz
+    python -m benchmarks.measure.auto --rivals-only --shapes 400 --out benchmarks/results/h200_auto/learnt.jsonl.gz
 
 Each run draws its shapes by a seed that the file keeps. The file is written anew every few seconds. `auto` is what the
 tables take, and `others` are its rivals. `served` is what the service took for a second product of each shape: where

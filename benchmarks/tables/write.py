@@ -1,5 +1,5 @@
-"""Writes docs/performance.md, and parts of docs/accuracy.md and README.md, from recorded results: no figure in them is
-typed by hand.
+"""Writes docs/performance.md, and parts of docs/accuracy.md, docs/reliability.md and README.md, from recorded results:
+no figure in them is typed by hand.
 
 python -m benchmarks.tables.write [--check]
 """
@@ -10,13 +10,14 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from benchmarks.recorded import files
 from benchmarks.tables.accuracy import accuracy
 from benchmarks.tables.auto import auto_choices
+from benchmarks.tables.chaos import chaos
 from benchmarks.tables.check import check_cost
 from benchmarks.tables.dashboard import dashboard
 from benchmarks.tables.gpu import benchmarks, cross_check
@@ -38,6 +39,7 @@ PAGE = ROOT / "docs" / "performance.md"
 README = ROOT / "README.md"
 IMAGES = ROOT / "docs" / "images"
 ACCURACY = ROOT / "docs" / "accuracy.md"
+RELIABILITY = ROOT / "docs" / "reliability.md"
 PART = re.compile(r"(<!-- recorded: beside cuBLAS -->\n).*?(<!-- end -->)", re.DOTALL)
 PARTS = re.compile(r"(<!-- recorded: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -182,8 +184,15 @@ def page() -> str:
 def accuracy_page(text: str, results: Path = RESULTS) -> str:
     """docs/accuracy.md with its recorded parts written anew. Raises KeyError for a part that nothing makes."""
     recorded = (part for path in sorted(results.glob("*_accuracy.json")) for part in accuracy(path))
-    parts = {"prove": "\n\n".join(prove(results)), "errors": "\n\n".join(recorded)}
+    return _with_parts(text, {"prove": "\n\n".join(prove(results)), "errors": "\n\n".join(recorded)})
 
+
+def reliability_page(text: str, results: Path = RESULTS) -> str:
+    """The same for docs/reliability.md."""
+    return _with_parts(text, {"chaos": "\n\n".join(chaos(results))})
+
+
+def _with_parts(text: str, parts: Mapping[str, str]) -> str:
     def filled(part: re.Match[str]) -> str:
         return f"{part[1]}\n{parts[part[2]] or 'Nothing is recorded yet.'}\n\n{part[3]}"
 
@@ -224,6 +233,7 @@ def written() -> dict[Path, bytes]:
     return {
         PAGE: page().encode(),
         ACCURACY: accuracy_page(ACCURACY.read_text("utf-8")).encode(),
+        RELIABILITY: reliability_page(RELIABILITY.read_text("utf-8")).encode(),
         README: readme(README.read_text("utf-8"), found).encode(),
         **{IMAGES / name: svg for name, svg in (found | step_pictures()).items()},
     }

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from jobs.base import Strict
 from jobs.benchmarks.records import AttemptInfo, CaseRecord, Ceiling, Samples
+from jobs.stored import read_known
 
 Model = TypeVar("Model", bound=Strict)
 
@@ -44,7 +45,7 @@ class Findings:
 
 
 def read_findings(kept: Mapping[str, bytes]) -> Findings:
-    """What another version wrote and this one cannot read is left out, and logged."""
+    """What another version wrote is read as far as it can be. The rest is left out, and logged."""
     attempts = sorted(_read(kept, "attempt:", AttemptInfo), key=lambda found: found[1].attempt)
     records = sorted(_read(kept, "record:", CaseRecord), key=lambda found: (found[1].round, found[0]))
     samples = {_place(name): one for name, one in _read(kept, "samples:", Samples)}
@@ -68,7 +69,7 @@ def _read(kept: Mapping[str, bytes], kind: str, model: type[Model]) -> Iterator[
     for name, text in kept.items():
         if name.startswith(kind):
             try:
-                yield name, model.model_validate_json(text)
+                yield name, read_known(model, text)
             except ValidationError as error:
                 log.warning("a finding cannot be read", finding=name, reason=str(error))
 

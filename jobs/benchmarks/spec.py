@@ -79,10 +79,12 @@ class Rectangles(Strict):
 
 
 def _kind_of_shape(value: Any) -> str:
-    if not isinstance(value, dict | Shape | SizeRange | Rectangles):
+    if isinstance(value, Shape | SizeRange):
+        return "shape" if isinstance(value, Shape) else "range"
+    if isinstance(value, Rectangles):
+        return "rectangles"
+    if not isinstance(value, dict):
         return "square"
-    if isinstance(value, Shape | SizeRange | Rectangles):
-        return {Shape: "shape", SizeRange: "range", Rectangles: "rectangles"}[type(value)]
     if "start" in value or "stop" in value:
         return "range"
     lists = any(isinstance(value.get(name), list | tuple) for name in "mnk")

@@ -14,8 +14,11 @@ from jobs.fleet.workers import Ceilings, DeviceInfo, WorkerInfo
 from jobs.redis.client import translated
 from jobs.redis.clock import microseconds
 from jobs.redis.scripts import SERVER_CLOCK, RedisScripts
+from jobs.stored import read
 
 log = structlog.get_logger(__name__)
+
+MISMATCHES_TTL_S = 86_400  # after the last one
 
 LUA_DIR = Path(__file__).parent / "lua"
 
@@ -33,9 +36,29 @@ class WorkerRegistry:
         self._run("beat", info.id, info.model_dump_json(), microseconds(ttl_s))
 
     def live(self) -> Sequence[WorkerInfo]:
-        """Workers heard of within their time, by name."""
+        """Workers heard of within their time that take jobs, by name."""
+        return [info for info in self.known() if info.serves]
+
+    def known(self) -> Sequence[WorkerInfo]:
+        """Those and, told by their state, workers that are out of service."""
         infos = (_read(text) for text in self._run("live"))
         return sorted((info for info in infos if info is not None), key=lambda info: info.id)
+
+    @translated()
+    def last(self, worker_id: str) -> WorkerInfo | None:
+        """What was last heard of a worker, also past its time; None where that is forgotten."""
+        found: Any = self._client.hget(f"{self._prefix}workers:info", worker_id)
+        return _read(found) if found else None
+
+    @translated()
+    def count_mismatch(self, worker_id: str, what: str) -> int:
+        """A product of that worker was wrong; how many such things are known of it. `what` counts once."""
+        key = f"{self._prefix}mismatches:{worker_id}"
+        pipe = self._client.pipeline()
+        pipe.sadd(key, what)
+        pipe.expire(key, MISMATCHES_TTL_S)
+        pipe.scard(key)
+        return int(pipe.execute()[-1])
 
     @translated()
     def keep_roofs(self, device: DeviceInfo) -> None:
@@ -47,7 +70,7 @@ class WorkerRegistry:
         """As kept last for this GPU, or this model of CPU; empty where there are none."""
         found: Any = self._client.hget(f"{self._prefix}roofs", device.uuid or device.name)
         try:
-            return Ceilings.model_validate_json(found) if found else Ceilings()
+            return read(Ceilings, found) if found else Ceilings()
         except ValidationError as error:
             log.warning("a device's roofs cannot be read", reason=str(error))
             return Ceilings()
@@ -62,9 +85,9 @@ class WorkerRegistry:
 
 
 def _read(text: Any) -> WorkerInfo | None:
-    """None where a worker of another version wrote what this one cannot read: a rolling update must not stop it."""
+    """None where a worker of another version wrote what this one cannot read at all."""
     try:
-        return WorkerInfo.model_validate_json(text)
+        return read(WorkerInfo, text)
     except ValidationError as error:
         log.warning("a worker's heartbeat cannot be read", reason=str(error))
         return None

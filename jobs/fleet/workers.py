@@ -61,11 +61,19 @@ class Telemetry(Strict):
     throttle_reasons: tuple[str, ...] = Field((), description="Why the clock is held down, in NVML's words.")
 
 
+WorkerState = Literal["ready", "busy", "unavailable", "quarantined", "misplaced"]
+
+
 class WorkerInfo(Strict):
     """One live worker."""
 
     id: str = Field(description="The worker's name: host, device, process.")
-    state: Literal["ready", "busy"] = Field(description="`ready`: its readiness product was right and it waits.")
+    state: WorkerState = Field(
+        description="`ready`: its readiness product was right and it waits. Out of service are `unavailable`, whose "
+        "device does not answer or failed that product, `quarantined`, whose products came out wrong twice, and "
+        "`misplaced`, which keeps matrices in another store than the service."
+    )
+    reason: str | None = Field(None, description="Why it is out of service; null where it serves.")
     device: DeviceInfo = Field(description="What it runs on.")
     queue: str = Field(description="Queue it takes products from.")
     bench_queue: str = Field("", description="Queue it takes benchmarks from: one for each model of device.")
@@ -77,3 +85,12 @@ class WorkerInfo(Strict):
     seen_at: datetime = Field(description="Its last heartbeat (UTC).")
     lease_s: float = Field(description="How long it counts as live after a heartbeat.")
     telemetry: Telemetry = Field(default_factory=Telemetry, description="Its device's state.")
+    store: str = Field("", description="Which matrix store it uses; the service has the same one.")
+    settings: dict[str, int | float | str] = Field(
+        default_factory=dict, description="Those of its settings that should be as the API's."
+    )
+
+    @property
+    def serves(self) -> bool:
+        """Whether it takes jobs."""
+        return self.state in ("ready", "busy")

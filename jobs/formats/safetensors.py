@@ -107,7 +107,8 @@ def _tiled(tensors: list[_Tensor]) -> list[_Tensor]:
 
 
 class SafetensorsParser(MatrixParser):
-    """The tensors called `names`, all of them and no others; by default one, under any name.
+    """The tensors called `names`, all of them, and no others but those called `optional`; by default one, under any
+    name.
 
     Sinks are opened, and filled, in the order in which the elements lie in the file.
     """
@@ -117,11 +118,12 @@ class SafetensorsParser(MatrixParser):
         open_sink: OpenSink,
         *,
         names: Collection[str] | None = None,
+        optional: Collection[str] = (),
         body_bytes: int | None = None,
         staging_dir: Path | None = None,
     ) -> None:
         super().__init__(open_sink, body_bytes=body_bytes, staging_dir=staging_dir)
-        self._names = names
+        self._names, self._optional = names, optional
         self.metadata: Mapping[str, str] = {}  # what the header's `__metadata__` held
 
     def _header_bytes(self, head: bytearray) -> int:
@@ -143,9 +145,12 @@ class SafetensorsParser(MatrixParser):
     def _check_names(self, header: dict[str, Any]) -> None:
         if self._names is None and len(header) != 1:
             raise InvalidMatrix(f"The safetensors body must hold one tensor; it holds {len(header)}.")
-        if self._names is not None and header.keys() != set(self._names):
+        if self._names is not None and header.keys() - set(self._optional) != set(self._names):
             held = ", ".join(excerpt(name) for name in list(header)[:4]) or "none"
-            raise InvalidMatrix(f"The safetensors body must hold the tensors {', '.join(self._names)}; it has {held}.")
+            may = f", and may hold {', '.join(self._optional)}" if self._optional else ""
+            raise InvalidMatrix(
+                f"The safetensors body must hold the tensors {', '.join(self._names)}{may}; it has {held}."
+            )
 
 
 def safetensors_header(tensors: Mapping[str, tuple[DTypeName, tuple[int, ...]]]) -> bytes:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import IntEnum
+from enum import IntFlag
 
-from jobs.benchmarks.spec import BenchmarkSpec
 from jobs.errors import OperandFailed
 from jobs.models import JobError, MatmulRequest, product_id
 from jobs.states import JobState
@@ -14,12 +13,13 @@ from jobs.states import JobState
 ENDS = {JobState.FAILED: "failed", JobState.CANCELLED: "was cancelled"}
 
 
-class Taken(IntEnum):
+class Taken(IntFlag):
     """What became of a success: false where the attempt no longer owns the job."""
 
     NO = 0
     YES = 1
-    AWAITED = 2  # and other jobs waited for its product
+    AWAITED = 2  # the same, and other jobs waited for its product
+    SHARED = 4  # beside one of these: others need operands that were stored for it, which stay
 
 
 def operand_failed(job_id: str, end: str, *, field: str | None = None) -> OperandFailed:
@@ -36,11 +36,11 @@ def unmet_error() -> str:
     return JobError(type=error.type, detail=error.detail).model_dump_json()
 
 
-def sources_of(request: MatmulRequest | BenchmarkSpec) -> dict[str, str]:
+def sources_of(request: object) -> dict[str, str]:
     """By operand, the job whose product it is."""
     if not isinstance(request, MatmulRequest):
         return {}
-    return {name: ref.job for name, ref in (("a", request.a), ("b", request.b)) if ref.job is not None}
+    return {name: ref.job for name, ref in request.operands.items() if ref.job is not None}
 
 
 def with_products(request: MatmulRequest, attempts: Mapping[str, int], in_record: str) -> MatmulRequest:
@@ -49,6 +49,6 @@ def with_products(request: MatmulRequest, attempts: Mapping[str, int], in_record
     known = {}
     for name, job_id in sources_of(request).items():
         if name in attempts and name not in in_record:
-            ref = request.a if name == "a" else request.b
+            ref = request.operands[name]
             known[name] = ref.model_copy(update={"matrix": product_id(job_id, attempts[name])})
     return request.model_copy(update=known)

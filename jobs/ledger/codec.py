@@ -8,32 +8,35 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import cast
+from typing import Any
 
-from jobs.benchmarks.spec import BenchmarkSpec
+from pydantic import ValidationError
+
 from jobs.errors import InvalidRequest, JobFailed
 from jobs.ledger.chains import sources_of, with_products
 from jobs.ledger.interface import JobMessage
+from jobs.ledger.parts import NO_PROGRESS, Request, error_of, outcome_of, progress_of, request_to_run, request_to_show
 from jobs.models import (
+    OPERANDS,
     BenchmarkOutcome,
     Job,
     JobError,
-    JobKind,
     JobRecord,
     MatmulRequest,
+    Measured,
     NewJob,
     Outcome,
     Progress,
-    Timing,
 )
 from jobs.redis.clock import microseconds
 from jobs.states import JobState
+from jobs.stored import RecordUnreadable
+from jobs.timing import Timing
 
 EVENTS_TTL_S = 3600  # how long a job's events outlive its end; as in lua/common.lua
 EVENTS_KEPT = 1000  # a job's last so many events; as in lua/common.lua
 SCAN_LIMIT = 1000  # jobs that a filtered listing looks at for one page
 LOST_LIMIT = 500  # lost messages reported at a time
-NO_PROGRESS = Progress(done=0, total=1)
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EVENT_ID = re.compile(r"(\d{1,20})(?:-(\d{1,20}))?", re.ASCII)
@@ -54,10 +57,10 @@ class JobRow:
 
     id: str
     owner: str
-    kind: JobKind
+    kind: str  # a JobKind, or one of another version
     queue: str
     timeout_us: int
-    request: MatmulRequest | BenchmarkSpec
+    request: Request
     seq: int  # rises with each job recorded: the order of listings
     created_us: int
     state: JobState
@@ -79,7 +82,7 @@ class JobRow:
     in_record: str = ""  # the operands there
     held: int = 0  # bytes that it is charged for matrices in its record
     product_bytes: int = 0  # room in the record for its product; 0: the product goes to the store
-    attempts: dict[str, int] = field(default_factory=dict)  # of other jobs, whose products are the operands a and b
+    attempts: dict[str, int] = field(default_factory=dict)  # of other jobs, whose products are operands
     waits: bool = False  # for such a product
 
     def message(self) -> JobMessage:
@@ -101,7 +104,7 @@ class JobRow:
     def _record(self, queue_position: int | None) -> JobRecord:
         outcome = self.outcome if isinstance(self.outcome, Outcome) else None
         benchmark = self.outcome if isinstance(self.outcome, BenchmarkOutcome) else None
-        return JobRecord(
+        parts: dict[str, Any] = dict(
             id=self.id,
             kind=self.kind,
             state=self.state,
@@ -124,8 +127,12 @@ class JobRow:
             benchmark=benchmark and benchmark.summary,
             error=self.error,
         )
+        try:
+            return JobRecord(**parts)
+        except ValidationError:  # of another version: each part was read as far as it can be
+            return JobRecord.model_construct(**parts)
 
-    def _request(self) -> MatmulRequest | BenchmarkSpec:
+    def _request(self) -> Request:
         if self.attempts and isinstance(self.request, MatmulRequest):
             return with_products(self.request, self.attempts, self.in_record)
         return self.request
@@ -141,13 +148,15 @@ class JobRow:
             return Progress(done=self.progress.total, total=self.progress.total)
         return self.progress
 
-    def _timing(self, outcome: Outcome) -> Timing:
-        assert self.started_us is not None and self.finished_us is not None
+    def _timing(self, outcome: Outcome) -> Timing | None:
+        measured: Measured | None = outcome.measured  # None where it could not be read
+        if measured is None or self.started_us is None or self.finished_us is None:
+            return None
         return Timing(
             queue_ms=(self.started_us - self.queued_us) / 1e3,
-            h2d_ms=outcome.measured.h2d_ms,
-            kernel_ms=outcome.measured.kernel_ms,
-            d2h_ms=outcome.measured.d2h_ms,
+            h2d_ms=measured.h2d_ms,
+            kernel_ms=measured.kernel_ms,
+            d2h_ms=measured.d2h_ms,
             total_ms=(self.finished_us - self.created_us) / 1e3,
         )
 
@@ -155,7 +164,7 @@ class JobRow:
 def new_row(job: NewJob, *, seq: int, created_us: int, number: int) -> JobRow:
     """A job that was just recorded, as lua/submit.lua does it."""
     held = job.matrices
-    a, b = held.a or b"", held.b or b""
+    packed = {name: matrix for name in OPERANDS if (matrix := getattr(held, name))}
     return JobRow(
         id=job.id,
         owner=job.owner,
@@ -174,8 +183,8 @@ def new_row(job: NewJob, *, seq: int, created_us: int, number: int) -> JobRow:
         published_us=created_us,
         queued_us=created_us,
         batch=job.batch or None,
-        in_record=("a" if a else "") + ("b" if b else ""),
-        held=len(a) + len(b) + held.product_bytes,
+        in_record="".join(packed),
+        held=sum(map(len, packed.values())) + held.product_bytes,
         product_bytes=held.product_bytes,
     )
 
@@ -184,38 +193,44 @@ def new_row(job: NewJob, *, seq: int, created_us: int, number: int) -> JobRow:
 READ = (
     *("id", "state", "attempt", "version", "owner", "seq", "queue", "runs", "timeout", "queued", "started", "number"),
     *("first", "held", "ttl", "in_record", "product_bytes", "batch", "reply_to", "kind", "created", "request"),
-    *("a_attempt", "b_attempt", "waits", "dependents"),
+    *("a_attempt", "b_attempt", "waits", "dependents", "cost"),
 )
 
 
-def claimed_row(values: Sequence[bytes | None], *, version: int, started_us: int, progress: bytes | None) -> JobRow:
-    """A job that a worker holds from now on, out of what was read of it before."""
+def claimed_row(
+    values: Sequence[bytes | None], *, version: int, started_us: int, c_attempt: bytes | None, progress: bytes | None
+) -> JobRow:
+    """A job that a worker holds from now on, out of what was read of it before. Raises NotUnderstood where this
+    version does not know all that it asks for: it would compute something else."""
     fields = {name: value for name, value in zip(READ, values, strict=True) if value is not None}
     fields |= {"state": b"running", "version": b"%d" % version, "started": b"%d" % started_us}
-    if progress is not None:
-        fields["progress"] = progress
-    return _row(fields | {"published": fields["queued"]})
+    fields |= {name: value for name, value in (("c_attempt", c_attempt), ("progress", progress)) if value is not None}
+    request = request_to_run(fields["kind"].decode(), fields["request"])
+    return _row(fields | {"published": fields["queued"]}, request)
 
 
 def row_from_hash(flat: Sequence[bytes]) -> JobRow:
-    """A row from HGETALL's name, value, name, value…; the fields are those that lua/*.lua write."""
-    return _row({name.decode(): value for name, value in zip(flat[::2], flat[1::2], strict=True)})
+    """A row from HGETALL's name, value, name, value…; the fields are those that lua/*.lua write. What another version
+    wrote is read as far as it can be. Raises RecordUnreadable where that is not even what scripts keep of every job."""
+    fields = {name.decode(): value for name, value in zip(flat[::2], flat[1::2], strict=True)}
+    try:
+        return _row(fields, request_to_show(fields["kind"].decode(), fields["request"]))
+    except (KeyError, ValueError) as error:
+        raise RecordUnreadable from error
 
 
-def _row(fields: Mapping[str, bytes]) -> JobRow:
-    kind = cast(JobKind, fields["kind"].decode())
-    request: type[MatmulRequest | BenchmarkSpec] = MatmulRequest if kind == "matmul" else BenchmarkSpec
-    outcome: type[Outcome | BenchmarkOutcome] = Outcome if kind == "matmul" else BenchmarkOutcome
+def _row(fields: Mapping[str, bytes], request: Request) -> JobRow:
+    kind, state = fields["kind"].decode(), JobState(fields["state"].decode())
     return JobRow(
         id=fields["id"].decode(),
         owner=fields["owner"].decode(),
         kind=kind,
         queue=fields["queue"].decode(),
         timeout_us=int(fields["timeout"]),
-        request=request.model_validate_json(fields["request"]),
+        request=request,
         seq=int(fields["seq"]),
         created_us=int(fields["created"]),
-        state=JobState(fields["state"].decode()),
+        state=state,
         attempt=int(fields["attempt"]),
         runs=int(fields["runs"]),
         version=int(fields["version"]),
@@ -226,15 +241,15 @@ def _row(fields: Mapping[str, bytes]) -> JobRow:
         started_us=_optional_int(fields, "started"),
         seen_us=_optional_int(fields, "seen"),
         finished_us=_optional_int(fields, "finished"),
-        progress=Progress.model_validate_json(fields["progress"]) if "progress" in fields else NO_PROGRESS,
-        outcome=outcome.model_validate_json(fields["outcome"]) if "outcome" in fields else None,
-        error=JobError.model_validate_json(fields["error"]) if "error" in fields else None,
+        progress=progress_of(fields.get("progress")),
+        outcome=outcome_of(kind, fields.get("outcome")),
+        error=error_of(fields.get("error")) if state is JobState.FAILED else None,
         idem=fields["idem"].decode() if "idem" in fields else None,
         batch=fields["batch"].decode() if "batch" in fields else None,
-        in_record=fields["in_record"].decode(),
+        in_record=fields["in_record"].decode().removesuffix("C"),  # which tells scripts alone that c is a job's product
         held=int(fields.get("held", 0)),
         product_bytes=int(fields["product_bytes"]),
-        attempts={name: int(fields[f"{name}_attempt"]) for name in "ab" if f"{name}_attempt" in fields},
+        attempts={name: int(fields[f"{name}_attempt"]) for name in OPERANDS if f"{name}_attempt" in fields},
         waits=fields.get("waits") == b"1",
     )
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jobs.ledger.codec import new_row, us_of
-from jobs.models import Job, JobError, NewJob, Outcome
+from jobs.ledger.parts import error_of, outcome_of
+from jobs.models import OPERANDS, Job, NewJob
 from jobs.states import JobState
 
 
@@ -16,7 +17,7 @@ class JobEnd:
 
     job_id: str
     # state, attempt, version; times: queued, started ('' where it never was), finished; and of each operand the attempt
-    # that made it, '' where it is no job's product
+    # that made it, '' where it is no job's product; a newer version may add to it
     head: Sequence[str]
     outcome: bytes  # JSON, as is the error; empty for none
     error: bytes
@@ -30,9 +31,9 @@ class JobEnd:
         row.state, row.attempt, row.version = JobState(state), int(attempt), int(version)
         row.queued_us, row.started_us, row.finished_us = int(queued), int(started or 0) or None, int(finished)
         row.in_record = recorded.operands_in_record
-        row.attempts = {name: int(made) for name, made in zip("ab", products, strict=True) if made}
-        row.outcome = Outcome.model_validate_json(self.outcome) if self.outcome else None
-        row.error = JobError.model_validate_json(self.error) if self.error else None
+        row.attempts = {name: int(made) for name, made in zip(OPERANDS, products, strict=False) if made}
+        row.outcome = outcome_of(job.kind, self.outcome or None)
+        row.error = error_of(self.error) if row.state is JobState.FAILED else None
         return row.job(None).model_copy(update={"packed_product": self.product or None})
 
 

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from jobs.ledger.chains import Taken
 from jobs.ledger.fairness import FairQueues
+from jobs.ledger.giving_back import GivesBack
 from jobs.ledger.limits import NO_LIMITS, Limits
 from jobs.matrices.packed import PackedMatrix
 from jobs.models import ANONYMOUS, BenchmarkOutcome, Job, JobError, JobEvent, NewJob, Outcome, Progress
@@ -45,6 +46,7 @@ class Claimed:
     attempt: int
     a: PackedMatrix | None = None  # operands that travel in the record
     b: PackedMatrix | None = None
+    c: PackedMatrix | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,6 @@ class Success:
     attempt: int
     outcome: Outcome | BenchmarkOutcome
     product: bytes | None = None
-    stored: Sequence[str] = ()  # operands that were stored for this job alone: their claims go with its end
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +70,7 @@ class Requeued:
 
 @dataclass(frozen=True, slots=True)
 class JobFilter:
-    """Which of an owner's jobs a listing shows; None means any. `q` matches part of the id, kernel, error type or
-    device."""
+    """Which of an owner's jobs a listing shows. `q` matches part of the id, kernel, error type or device."""
 
     owner: str = ANONYMOUS
     state: JobState | None = None
@@ -106,7 +106,7 @@ class IdempotencyKey:
 CancelOutcome = Literal["cancelled", "already_cancelled"]
 
 
-class Ledger(FairQueues):
+class Ledger(FairQueues, GivesBack):
     """Raises StoreUnavailable where the store does not answer, StoreFull where it has no memory left."""
 
     # ---- the service's side ----
@@ -167,8 +167,7 @@ class Ledger(FairQueues):
         """Queues a failed or cancelled job again, with a fresh count of attempts, and sends its message as `submit`.
         Where `key` was used for this before, the job stays as it is, and there is no message.
 
-        Raises JobNotFound, WrongState, QueueFull, QuotaExceeded, IdempotencyKeyReused, OperandFailed,
-        OperandMissing."""
+        Raises JobNotFound, WrongState, QueueFull, QuotaExceeded, IdempotencyKeyReused, OperandFailed or -Missing."""
 
     @abstractmethod
     def delete(self, job_id: str, *, owner: str | None = None) -> Job:
@@ -240,7 +239,8 @@ class Ledger(FairQueues):
     @abstractmethod
     def succeed_all(self, done: Sequence[Success]) -> Sequence[Taken]:
         """running → succeeded, each by itself. The operands in their records go, the products there come. Of operands
-        that were stored for one job the claims go; who calls this removes their elements from the store.
+        that were stored for one job the claims go; who calls this removes their elements from the store, but for those
+        of Taken.SHARED.
 
         Taken.NO where the attempt no longer owns the job (its product must be thrown away). Asked again by the attempt
         that succeeded it says YES: the first answer may have been lost on its way.

@@ -1,8 +1,31 @@
-"""How many jobs may wait."""
+"""How many jobs may wait, and what one owner may have in flight and ask for in a minute."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
+
+from jobs.errors import QuotaExceeded
+from jobs.models import JobKind, MatmulRequest, NewJob
+
+
+class Quota(NamedTuple):
+    """The most of one owner's; 0 for any number."""
+
+    jobs: int = 0  # in flight: queued and running
+    bytes: int = 0  # of their operands and products, wherever those are
+    flops_per_minute: float = 0.0
+
+
+class Cost(NamedTuple):
+    """What a job counts for."""
+
+    bytes: int = 0
+    flops: float = 0.0
+
+
+NO_QUOTA = Quota()
+NO_COST = Cost()
 
 
 class Limits(NamedTuple):
@@ -13,3 +36,56 @@ class Limits(NamedTuple):
 
 
 NO_LIMITS = Limits(1 << 53, 1 << 53)
+QuotaOf = Callable[[str], Quota]  # of an owner
+
+
+class NewBenchmark(NewJob):
+    """A benchmark to be recorded, with the operations that it comes to, as estimated."""
+
+    kind: JobKind = "benchmark"
+    flops: float
+
+
+def no_quota(_owner: str) -> Quota:
+    return NO_QUOTA
+
+
+def limit_arguments(limits: Limits, quota: Quota, cost: Cost = NO_COST) -> tuple[int, str]:
+    """As scripts take them, the second one for lua/common_quotas.lua."""
+    if quota == NO_QUOTA:
+        return limits.all, str(limits.of_owner)
+    return limits.all, " ".join(f"{number:.17g}" for number in (limits.of_owner, *quota, *cost))
+
+
+def cost_of(job: NewJob) -> Cost:
+    if isinstance(job.request, MatmulRequest):
+        problem = job.request.problem
+        return Cost(problem.operand_bytes + problem.product_bytes, float(problem.flops))
+    return Cost(0, job.flops if isinstance(job, NewBenchmark) else 0.0)
+
+
+def quota_exceeded(reply: Sequence[bytes | int]) -> QuotaExceeded:
+    """The refusal of lua/common_quotas.lua: which limit, how much it is, and after how many seconds to try again."""
+    match reply[1:]:
+        case [b"jobs", most, _]:
+            return QuotaExceeded(f"This API key has {_number(most)} jobs in flight, as many as it may; {_WHEN}.")
+        case [b"bytes", most, _]:
+            return QuotaExceeded(
+                f"With this job's operands and product the key's jobs in flight would hold more than the "
+                f"{_number(most)} bytes that they may; {_WHEN}, or make it smaller."
+            )
+        case [b"flops", most, wait_s]:
+            refused = QuotaExceeded(
+                f"This API key has asked for the {_number(most)} operations that it may in a minute; try again in "
+                f"{int(wait_s)} s."
+            )
+            refused.retry_after_s = int(wait_s)
+            return refused
+    return QuotaExceeded()
+
+
+_WHEN = "try again when some have finished"
+
+
+def _number(text: bytes | int) -> str:
+    return f"{float(text):.15g}"

@@ -7,20 +7,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import redis
 
-from jobs.errors import (
-    IdempotencyKeyInUse,
-    IdempotencyKeyReused,
-    JobNotFound,
-    TimeLimitExceeded,
-    WorkerLost,
-)
+from jobs.errors import IdempotencyKeyInUse, IdempotencyKeyReused, JobNotFound, TimeLimitExceeded, WorkerLost
 from jobs.ledger.chains import Taken, unmet_error
 from jobs.ledger.codec import (
     LOST_LIMIT,
@@ -29,9 +23,9 @@ from jobs.ledger.codec import (
     cursor_seq,
     event_place,
     job_error,
-    row_from_hash,
 )
 from jobs.ledger.fairness import RedisFairQueues
+from jobs.ledger.giving_back import RedisGivesBack
 from jobs.ledger.interface import (
     HARD_LIMIT_MARGIN_S,
     MAY_SWAP,
@@ -46,10 +40,12 @@ from jobs.ledger.interface import (
     Requeued,
     Success,
 )
-from jobs.ledger.limits import NO_LIMITS, Limits
+from jobs.ledger.limits import NO_LIMITS, Limits, QuotaOf, limit_arguments, no_quota
 from jobs.ledger.messages import MessageFormat
-from jobs.ledger.replies import claimed_job, counts_of, event_of, job_of, redriven, refuse, submitted
+from jobs.ledger.refusals import Refusals
+from jobs.ledger.replies import counts_of, event_of, job_of, redriven, refuse, submitted
 from jobs.ledger.submission import BESIDE, key_digest, submission
+from jobs.ledger.unread import readable, requeued
 from jobs.matrices.index import LUA_DIR as MATRICES_LUA_DIR
 from jobs.matrices.index import Bounds
 from jobs.models import Job, JobError, JobEvent, NewJob, Outcome, Progress
@@ -64,7 +60,7 @@ LUA_DIR = Path(__file__).parent / "lua"
 _JOB_ID = re.compile(r"[A-Za-z0-9_-]{1,100}", re.ASCII)  # no ':', so that no id names another kind of key
 
 
-class RedisLedger(RedisFairQueues, Ledger):
+class RedisLedger(RedisFairQueues, RedisGivesBack, Ledger):
     """Safe to share between threads. `clock` is for tests (`RedisScripts`)."""
 
     def __init__(
@@ -75,15 +71,20 @@ class RedisLedger(RedisFairQueues, Ledger):
         messages: MessageFormat,
         bounds: Bounds,
         idempotency_ttl_s: float = DAY_S,
+        quota_of: QuotaOf = no_quota,
         clock: str = SERVER_CLOCK,
+        when_unreadable: Callable[[], object] = lambda: None,
     ) -> None:
         self._client = client
+        self._when_unreadable = when_unreadable  # called for each job that a page leaves out
         self._prefix = prefix
         self._messages = messages.lists, messages.template  # what scripts that queue a job are given last
         self._bounds = bounds  # of matrices, in records and in the store together
+        self._quota_of = quota_of
         self._idempotency_ttl_ms = round(idempotency_ttl_s * 1000)
         self.scripts = RedisScripts(client, prefix, LUA_DIR, clock=clock, after=MATRICES_LUA_DIR)
         self._run = self.scripts.run
+        self.refusals = Refusals(self._run)
 
     # ---- the service's side ----
     def submit(
@@ -103,7 +104,8 @@ class RedisLedger(RedisFairQueues, Ledger):
     def _submission(
         self, job: NewJob, limits: Limits, idempotency: IdempotencyKey | None
     ) -> Sequence[str | bytes | int]:
-        return (*submission(job, limits, self._binding(job.owner, idempotency), self._bounds), *self._messages)
+        binding = self._binding(job.owner, idempotency)
+        return (*submission(job, limits, self._quota_of(job.owner), binding, self._bounds), *self._messages)
 
     def hold_key(self, owner: str, key: str, *, holder: str, hold_s: float) -> str | None:
         reply = self._run("hold_key", key_digest(owner, key), holder, max(1, round(hold_s * 1000)))
@@ -147,7 +149,7 @@ class RedisLedger(RedisFairQueues, Ledger):
         part = (where.q or "").encode().lower()
         whose = where.owner, where.state or "all"
         last, *found = self._run("list", *whose, before, limit, SCAN_LIMIT, where.kind or "", where.kernel or "", part)
-        return JobPage([job_of(reply) for reply in found], cursor_after(int(last)) if last else None)
+        return JobPage(readable(found, self._when_unreadable), cursor_after(int(last)) if last else None)
 
     def cancel(self, job_id: str, *, owner: str | None = None) -> tuple[Job, CancelOutcome]:
         reply = self._run_on("cancel", job_id, owner or "", *self._messages)
@@ -162,7 +164,8 @@ class RedisLedger(RedisFairQueues, Ledger):
     def redrive(
         self, job_id: str, *, owner: str | None = None, limits: Limits = NO_LIMITS, key: IdempotencyKey | None = None
     ) -> tuple[Job, JobMessage | None]:
-        about = (owner or "", *limits, *self._binding(owner or "", key), unmet_error())
+        most = limit_arguments(limits, self._quota_of(owner or ""))
+        about = (owner or "", *most, *self._binding(owner or "", key), unmet_error())
         return redriven(self._run_on("redrive", job_id, *about, *self._messages))
 
     def delete(self, job_id: str, *, owner: str | None = None) -> Job:
@@ -222,7 +225,7 @@ class RedisLedger(RedisFairQueues, Ledger):
         if not _JOB_ID.fullmatch(job_id):
             return []
         about = (job_id, attempt, worker, microseconds(lease_s), max_jobs, max_beside, BESIDE)
-        return [claimed_job(reply) for reply in self._run("claim", *about, *self._messages)]
+        return self.refusals.understood(worker, self._run("claim", *about, *self._messages))
 
     def renew(self, job_id: str, attempt: int, *, lease_s: float) -> bool:
         return bool(self._run_on("renew", job_id, attempt, *map(microseconds, (lease_s, HARD_LIMIT_MARGIN_S))))
@@ -244,13 +247,13 @@ class RedisLedger(RedisFairQueues, Ledger):
                 raise JobNotFound
             outcome = each.outcome
             kernel = outcome.kernel if isinstance(outcome, Outcome) else ""
-            about = (outcome.model_dump_json(), kernel, outcome.device, each.product or b"", " ".join(each.stored))
+            about = (outcome.model_dump_json(), kernel, outcome.device, each.product or b"")
             flat += [each.job_id, each.attempt, *about]
         return [Taken(taken) for taken in self._run("succeed", *flat)]
 
     def fail(self, job_id: str, attempt: int, error: JobError, *, max_attempts: int = 1) -> Requeued | None:
         about = error.model_dump_json(), error.type, max_attempts
-        return self._taken(self._run_on("fail", job_id, attempt, *about, *self._messages))
+        return requeued(self._run_on("fail", job_id, attempt, *about, *self._messages))
 
     # ---- the sweeper's side ----
     def lost_messages(self, queue: str, *, broker_is_empty: bool, grace_s: float) -> Sequence[JobMessage]:
@@ -270,13 +273,13 @@ class RedisLedger(RedisFairQueues, Ledger):
     def take_back(self, job_id: str, attempt: int, *, max_attempts: int) -> Requeued | None:
         lost, late = job_error(WorkerLost), job_error(TimeLimitExceeded)
         errors = (lost.model_dump_json(), lost.type, late.model_dump_json(), late.type)
-        return self._taken(self._run_on("take_back", job_id, attempt, max_attempts, *errors, *self._messages))
+        return requeued(self._run_on("take_back", job_id, attempt, max_attempts, *errors, *self._messages))
 
     def settle_dependents(self) -> int:
         return int(self._run("settle"))
 
     def expire(self, *, job_ttl_s: int, limit: int = 100) -> Sequence[Job]:
-        return [job_of(reply) for reply in self._run("expire", microseconds(job_ttl_s), limit)]
+        return readable(self._run("expire", microseconds(job_ttl_s), limit), self._when_unreadable)
 
     def expire_matrices(self, *, limit: int = 100) -> int:
         return int(self._run("expire_matrices", limit))
@@ -292,9 +295,3 @@ class RedisLedger(RedisFairQueues, Ledger):
         if not _JOB_ID.fullmatch(job_id):
             raise JobNotFound
         return self._run(script, job_id, *args)
-
-    def _taken(self, reply: Sequence[Any]) -> Requeued | None:
-        if reply[0] == b"stale":
-            return None
-        row = row_from_hash(reply[1])
-        return Requeued(row.id, row.state, row.message() if row.state is JobState.QUEUED else None)

@@ -6,16 +6,17 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
-from jobs.errors import IdempotencyKeyReused, JobNotFound, OperandMissing, QueueFull, QuotaExceeded, WrongState
+from jobs.errors import IdempotencyKeyReused, JobNotFound, OperandMissing, QueueFull, WrongState
 from jobs.ledger.chains import operand_failed
 from jobs.ledger.codec import JobRow, claimed_row, new_row, row_from_hash
 from jobs.ledger.interface import Claimed, JobMessage
+from jobs.ledger.limits import quota_exceeded
 from jobs.matrices.index import Bounds, no_room
 from jobs.matrices.packed import PackedMatrix
 from jobs.models import Job, JobEvent, NewJob
 from jobs.states import JobState
 
-REFUSALS = {b"reused": IdempotencyKeyReused, b"queue_full": QueueFull, b"quota_exceeded": QuotaExceeded}
+REFUSALS = {b"reused": IdempotencyKeyReused, b"queue_full": QueueFull}
 
 
 def row_and_job(reply: Sequence[Any]) -> tuple[JobRow, Job]:
@@ -29,13 +30,13 @@ def job_of(reply: Sequence[Any]) -> Job:
 
 
 def claimed_job(reply: Sequence[Any]) -> Claimed:
-    """A job out of what lua/claim.lua replies of it: what it read, and the version, the start, operands, and how far
-    it is if it was claimed before."""
-    values, version, started, operands, *progress = reply
+    """A job out of what lua/claim.lua replies of it: what it read, and the version, the start, operands, the attempt
+    that made c where another job did, and how far it is if it was claimed before."""
+    values, version, started, operands, c_attempt, *progress = reply
     again = progress[0] if progress else None
-    row = claimed_row(values, version=int(version), started_us=int(started), progress=again)
-    a, b = (None if packed is None else PackedMatrix(packed) for packed in operands)
-    return Claimed(row.job(None), row.attempt, a, b)
+    row = claimed_row(values, version=int(version), started_us=int(started), c_attempt=c_attempt, progress=again)
+    packed = (None if matrix is None else PackedMatrix(matrix) for matrix in operands)
+    return Claimed(row.job(None), row.attempt, *packed)
 
 
 def submitted(reply: Sequence[Any], job: NewJob, bounds: Bounds) -> tuple[Job, JobMessage | None]:
@@ -50,7 +51,9 @@ def submitted(reply: Sequence[Any], job: NewJob, bounds: Bounds) -> tuple[Job, J
             return recorded, row.message()
         case b"bound":
             return job_of(reply), None
-        case b"reused" | b"queue_full" | b"quota_exceeded" as refusal:
+        case b"quota_exceeded":
+            raise quota_exceeded(reply)
+        case b"reused" | b"queue_full" as refusal:
             raise REFUSALS[refusal]
         case b"full" | b"owner_full" as whose:
             raise no_room(whose, reply[1], reply[2], bounds, job.owner)
@@ -75,7 +78,9 @@ def redriven(reply: Sequence[Any]) -> tuple[Job, JobMessage | None]:
             return job, row.message()
         case b"bound":
             return job_of(reply), None
-        case b"reused" | b"queue_full" | b"quota_exceeded" as refusal:
+        case b"quota_exceeded":
+            raise quota_exceeded(reply)
+        case b"reused" | b"queue_full" as refusal:
             raise REFUSALS[refusal]
         case b"operand_missing" | b"operand_failed":
             refuse_operand(reply)

@@ -6,9 +6,9 @@ import hashlib
 
 from jobs.formats.elements import matrix_bytes
 from jobs.ledger.chains import sources_of, unmet_error
-from jobs.ledger.limits import Limits
+from jobs.ledger.limits import Limits, Quota, cost_of, limit_arguments
 from jobs.matrices.index import Bounds
-from jobs.models import NewJob
+from jobs.models import OPERANDS, MatmulRequest, NewJob
 from jobs.redis.clock import microseconds
 
 BESIDE = "beside"  # a `NewJob.batch`: of products that a worker may have under way at the same time
@@ -20,27 +20,42 @@ def key_digest(owner: str, key: str) -> str:
 
 
 def submission(
-    job: NewJob, limits: Limits, binding: tuple[str, str, int], bounds: Bounds
+    job: NewJob, limits: Limits, quota: Quota, binding: tuple[str, str, int], bounds: Bounds
 ) -> tuple[str | bytes | int, ...]:
     """The script's arguments, but for the message. `binding`: the digest of the Idempotency-Key ('' for none),
     the request's fingerprint, and for how many ms they stay bound."""
-    about = (job.id, job.owner, job.kind, job.queue, microseconds(job.timeout_s), job.request.model_dump_json())
+    # Without what is by default: a field that is added with a default then is in the request of those who use it alone,
+    # and workers of the version before run all others.
+    request = job.request.model_dump_json(exclude_defaults=True)
+    about = (job.id, job.owner, job.kind, job.queue, microseconds(job.timeout_s), request)
     held = job.matrices
-    matrices = (held.a or b"", held.b or b"", held.product_bytes, microseconds(held.ttl_s))
+    matrices = (*(getattr(held, name) or b"" for name in OPERANDS), held.product_bytes, microseconds(held.ttl_s))
     room = (bounds.all_bytes, bounds.of(job.owner))
     sources = sources_of(job.request)
-    chain = (sources.get("a", ""), sources.get("b", ""), unmet_error() if sources else "")
+    chain = (*(sources.get(name, "") for name in OPERANDS), unmet_error() if sources else "")
     return (
-        *(*about, job.label, *limits, *binding, *matrices, *room),
+        *(*about, job.label, *limit_arguments(limits, quota, cost_of(job)), *binding, *matrices, *room),
         *(job.batch, job.reply_to, *chain, *_stored(job)),
     )
 
 
 def _stored(job: NewJob) -> list[str | int]:
-    """The operands that are stored for the job: their bytes together, for how long, and what each is."""
+    """Of the operands that are stored for the job: bytes together, for how long, all that it needs, what each is."""
     operands = job.matrices.stored
     sizes = [matrix_bytes(operand.dtype, operand.shape) for operand in operands]
-    stored: list[str | int] = [sum(sizes), microseconds(job.matrices.ttl_s)]
+    stored: list[str | int] = [sum(sizes), microseconds(job.matrices.ttl_s), needs_of(job)]
     for operand, size in zip(operands, sizes, strict=True):
         stored += [operand.id, operand.dtype, "x".join(map(str, operand.shape)), size]
     return stored
+
+
+def needs_of(job: NewJob) -> str:
+    """The stored matrices that are its operands, as lua/common_needs.lua has them."""
+    if not isinstance(job.request, MatmulRequest):
+        return ""
+    operands = ((name, getattr(job.request, name), getattr(job.matrices, name)) for name in OPERANDS)
+    return " ".join(
+        f"{name}{'+' if ref.source == 'inline' else '='}{ref.matrix}"
+        for name, ref, packed in operands
+        if ref is not None and ref.matrix is not None and packed is None
+    )

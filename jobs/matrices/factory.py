@@ -43,4 +43,5 @@ def make_matrix_store(
         max_matrix_bytes=most,
         free_bytes=settings.store_free_bytes,
         keeps_maps=keeps_maps,
+        syncs=settings.durability == "disk",
     )

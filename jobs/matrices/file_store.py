@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
-from jobs.disk import UNUSABLE, tmpfs_bytes, translated_disk, write_all
+from jobs.disk import UNUSABLE, file_clock_s, sync, tmpfs_bytes, translated_disk, write_all
 from jobs.errors import InvalidSettings, StoreUnavailable
 from jobs.formats.elements import STORAGE_DTYPES, Array, matrix_bytes
 from jobs.matrices.file_source import FileSource, open_matrix
@@ -48,9 +48,11 @@ LOOK_ROUND_S = 60.0  # how often the directory is read through for such files
 
 class FileMatrixStore(IndexedMatrixStore):
     """`free_bytes` is the most that free slots have; None for the share that the directory suits. With `keeps_maps`,
-    slots stay mapped into this process, which a worker needs.
+    slots stay mapped into this process, which a worker needs. With `syncs`, a committed matrix outlives a power cut.
 
     Raises InvalidSettings if the directory cannot be one that only this user reads."""
+
+    REREADS_AT_ONCE = True
 
     def __init__(
         self,
@@ -60,9 +62,11 @@ class FileMatrixStore(IndexedMatrixStore):
         max_matrix_bytes: int,
         free_bytes: int | None = None,
         keeps_maps: bool = False,
+        syncs: bool = False,
     ) -> None:
         super().__init__(index, max_matrix_bytes)
         self.directory = directory.absolute()
+        self.syncs = syncs
         make_private(self.directory)
         if free_bytes is None:
             free_bytes = min(index.bounds.all_bytes // 2, tmpfs_bytes(self.directory) // 4)
@@ -74,6 +78,11 @@ class FileMatrixStore(IndexedMatrixStore):
 
     def path(self, data: str) -> Path:
         return self.directory / data
+
+    def sync(self, data: str) -> None:
+        """Puts a file, and its name, on the disk, before a job's record speaks of it. Raises OSError."""
+        for path in (self.path(data), self.directory) if self.syncs else ():
+            sync(path)
 
     def check_ready(self) -> None:
         self._make_again()
@@ -220,11 +229,10 @@ class FileMatrixStore(IndexedMatrixStore):
         return True
 
     def _is_old(self, name: str) -> bool:
-        try:
-            age_s = time.time() - os.lstat(self.path(name)).st_mtime
-        except FileNotFoundError:
-            return False
-        return age_s > (SLOT_LEFTOVER_AGE_S if name.endswith(SLOT_PART) else LEFTOVER_AGE_S)
+        most_s = SLOT_LEFTOVER_AGE_S if name.endswith(SLOT_PART) else LEFTOVER_AGE_S
+        with suppress(FileNotFoundError):
+            return file_clock_s() - os.lstat(self.path(name)).st_mtime > most_s
+        return False
 
 
 class _SlotPlace(Place):
@@ -274,6 +282,7 @@ class _FileWriter(IndexedWriter):
             os.lseek(self._file.fd, self._claim.bytes, os.SEEK_SET)  # where the elements were not written one by one
             write_all(self._file.fd, parts, self._files.make_room)
             self._file.publish(self._files.path(data), self._claim.bytes)
+            self._files.sync(data)
         self._file = None
         return data
 
@@ -281,6 +290,7 @@ class _FileWriter(IndexedWriter):
         """These take the place of those: equal contents, and whole even where someone removed the file."""
         with translated_disk():
             os.replace(self._files.path(data), self._files.path(kept_data))
+            self._files.sync(kept_data)
 
     def _drop(self) -> None:
         """What was renamed already is left to the sweep: a named file may be another attempt's by now."""

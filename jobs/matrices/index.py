@@ -18,7 +18,7 @@ from jobs.formats.elements import matrix_bytes
 from jobs.matrices.interface import MatrixInfo
 from jobs.models import ANONYMOUS
 from jobs.redis.client import translated
-from jobs.redis.scripts import RedisScripts
+from jobs.redis.scripts import SERVER_CLOCK, RedisScripts
 from kernels.model.numerics import DTypeName
 
 LUA_DIR = Path(__file__).parent / "lua"
@@ -66,17 +66,26 @@ class Claim:
 
 
 class MatrixIndex:
-    """`chunk_bytes` is what the store keeps under one key, 0 where it keeps elements elsewhere.
+    """`chunk_bytes` is what the store keeps under one key, 0 where it keeps elements elsewhere. `clock` is for tests
+    (`RedisScripts`).
 
     All methods raise StoreUnavailable; those that write, StoreFull where Redis has no memory left.
     """
 
-    def __init__(self, client: redis.Redis, key_prefix: str, bounds: Bounds, *, chunk_bytes: int = 0) -> None:
+    def __init__(
+        self,
+        client: redis.Redis,
+        key_prefix: str,
+        bounds: Bounds,
+        *,
+        chunk_bytes: int = 0,
+        clock: str = SERVER_CLOCK,
+    ) -> None:
         self._client = client
         self._prefix = key_prefix
         self.bounds = bounds
         self._chunk_bytes = chunk_bytes
-        self._scripts = RedisScripts(client, key_prefix, LUA_DIR)
+        self._scripts = RedisScripts(client, key_prefix, LUA_DIR, clock=clock)
 
     def _key(self, matrix_id: str) -> str:
         return f"{self._prefix}matrix:{matrix_id}"

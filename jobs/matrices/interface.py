@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -135,6 +135,8 @@ class MatrixWriter(ABC):
 
 class MatrixStore(ABC):
     """Raises StoreFull past a bound, StoreUnavailable where Redis does not answer."""
+
+    REREADS_AT_ONCE: ClassVar[bool]  # whether what was read a moment ago is in this host's memory
 
     @abstractmethod
     def create(

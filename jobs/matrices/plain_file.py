@@ -6,6 +6,7 @@ import os
 import stat
 from pathlib import Path
 
+from jobs.disk import sync
 from jobs.errors import InvalidSettings
 from jobs.matrices.file_lock import EXCLUSIVE, open_file, open_locked
 
@@ -47,7 +48,9 @@ def make_private(directory: Path) -> None:
     """Makes it, or sees that it is this user's: the default lies where everyone may write, so another user may have
     been there first. Raises InvalidSettings."""
     try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not directory.exists():
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            sync(directory.parent)
         status = os.lstat(directory)
     except OSError as error:
         raise InvalidSettings(f"MATMUL_STORE_DIR: {directory} cannot be made: {error.strerror}.") from error

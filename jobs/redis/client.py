@@ -18,7 +18,14 @@ from jobs.settings import Settings
 
 # First words of replies that say "not now": the server is there but does not serve (loading its data, a replica,
 # its disk is full, a script is stuck). redis-py has no class for some of them.
-NOT_NOW = ("LOADING", "MASTERDOWN", "READONLY", "MISCONF", "NOREPLICAS", "BUSY", "CLUSTERDOWN", "TRYAGAIN")
+NOT_NOW = ("LOADING", "MASTERDOWN", "READONLY", "MISCONF", "NOREPLICAS", "BUSY", "CLUSTERDOWN", "TRYAGAIN", "NOPERM")
+SAID = {
+    "MISCONF": "The job store cannot write to its disk; try again once there is room on it.",
+    "READONLY": "The job store is a replica, which takes no changes; try again once it is the primary again.",
+    "NOREPLICAS": "The job store has too few replicas to take changes; try again once they are back.",
+}
+# What an event loop may raise where a connection ended; RuntimeError is uvloop's, of a transport closed just before.
+CONNECTION_LOST = (redis.RedisError, OSError, RuntimeError)
 REDIS_FULL = "The job store has no memory left; try again when some jobs have ended."
 
 
@@ -87,5 +94,5 @@ def translated() -> Iterator[None]:
         if code == "OOM":
             raise StoreFull(REDIS_FULL) from error
         if code in NOT_NOW:
-            raise StoreUnavailable from error
+            raise StoreUnavailable(SAID.get(code)) from error
         raise

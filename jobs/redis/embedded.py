@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import os
 import secrets
 import shutil
@@ -13,6 +15,8 @@ from pathlib import Path
 import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
+
+from jobs.redis.acl import ROLES, Role, password_rule, user_name, user_rules
 
 START_TIMEOUT_S = 10.0
 
@@ -49,10 +53,11 @@ class EmbeddedServer:
     `directory` keeps its data and its password between starts.
     """
 
-    def __init__(self, directory: Path, *, options: tuple[str, ...] = ()) -> None:
+    def __init__(self, directory: Path, *, options: tuple[str, ...] = (), key_prefix: str = "matmul:") -> None:
         self.directory = directory.absolute()
         self.port = free_port()
         self._options = options
+        self._key_prefix = key_prefix
         self._process: subprocess.Popen[bytes] | None = None
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._password = self._kept_password()
@@ -68,6 +73,13 @@ class EmbeddedServer:
     def url(self) -> str:
         """What MATMUL_REDIS_URL takes; it holds the password."""
         return f"redis://:{self._password}@127.0.0.1:{self.port}/0"
+
+    def url_of(self, role: Role) -> str:
+        """The same for a part of the service: its user may do what that part does."""
+        return f"redis://{user_name(role)}:{self._password_of(role)}@127.0.0.1:{self.port}/0"
+
+    def _password_of(self, role: Role) -> str:
+        return hmac.new(self._password.encode(), role.encode(), hashlib.sha256).hexdigest()
 
     @property
     def pid(self) -> int:
@@ -94,7 +106,8 @@ class EmbeddedServer:
             f'dir "{self.directory}"',
             f"port {self.port}",
             "bind 127.0.0.1",
-            f"requirepass {self._password}",
+            f"user default on {password_rule(self._password)} ~* &* +@all",  # CONFIG GET shows no password then
+            *(f"user {user_rules(role, self._key_prefix, self._password_of(role))}" for role in ROLES),
             "appendonly yes",
             "appendfsync everysec",
             'save ""',

@@ -9,16 +9,18 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import redis
 
 from jobs.errors import StoreUnavailable
-from jobs.redis.client import connect_alone, translated
+from jobs.redis.client import CONNECTION_LOST, connect_alone, translated
 from jobs.redis.scripts import RedisScripts
 from jobs.settings import Settings
 
+TELLING = ("submit", "written")  # scripts that are refused while Redis cannot write
 IDLE_S = 0.05  # a connection idle for so long may have been closed from the other side
 
 
@@ -51,6 +53,16 @@ class ScriptLine:
         with translated():
             return await call.reply
 
+    async def written(self) -> None:
+        """Returns once all that Redis answered before is in its append-only file: scripts that may write are refused
+        while it is not. One that waits to be sent tells as well as a call of its own. Raises StoreUnavailable."""
+        telling = [call.reply for call in self._waiting if call.script in TELLING]
+        if telling:
+            with suppress(redis.RedisError, StoreUnavailable):  # it may have been refused for reasons of its own
+                await asyncio.shield(telling[0])
+                return
+        await self.run("written")
+
     async def close(self) -> None:
         if self._connection is not None:
             await self._connection.disconnect(nowait=True)
@@ -72,7 +84,7 @@ class ScriptLine:
                     if isinstance(replies[i], redis.exceptions.NoScriptError):  # as after a restart
                         whole = self._scripts.command(call.script, *call.arguments, whole=True)
                         (replies[i],) = await self._ask([whole])
-        except (redis.RedisError, OSError, TimeoutError):
+        except CONNECTION_LOST:
             await self.close()
             replies = [StoreUnavailable() for _ in calls]
         for call, reply in zip(calls, replies, strict=True):

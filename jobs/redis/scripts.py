@@ -40,7 +40,7 @@ end
 @lru_cache
 def _sources(clock: str, folder: Path, after: Path | None) -> dict[str, str]:
     """Script name → source: its `#!lua` line, what it uses of what all have and what its folder has, its own part."""
-    commons = [*([after / "common.lua"] if after else []), *sorted(folder.glob(_COMMON))]
+    commons = [*(sorted(after.glob(_COMMON)) if after else []), *sorted(folder.glob(_COMMON))]
     pieces = [piece for text in (_PRELUDE, *(path.read_text() for path in commons)) for piece in _pieces(text)]
     sources = {}
     for path in folder.glob("*.lua"):
@@ -76,7 +76,7 @@ def _used(pieces: Sequence[str], own: str) -> list[str]:
 
 class RedisScripts:
     """Runs the scripts of a folder by name. `clock` is the Lua expression for {seconds, microseconds}; tests give
-    their own. `after`: a folder whose `common.lua` these use as well.
+    their own. `after`: a folder whose `common*.lua` these use as well.
 
     Raises StoreUnavailable, StoreFull.
     """
@@ -87,7 +87,9 @@ class RedisScripts:
         self._client = client
         self._prefix = prefix
         self._sources = _sources(clock, folder, after)
-        self._digests = {name: hashlib.sha1(text.encode()).hexdigest() for name, text in self._sources.items()}
+        self._digests = {
+            name: hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest() for name, text in self._sources.items()
+        }
 
     def command(self, name: str, *args: str | bytes | int, whole: bool = False) -> tuple[str | bytes | int, ...]:
         """What runs the script, for who sends it by other means: with its digest or, where `whole`, with all of it."""

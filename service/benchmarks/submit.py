@@ -12,10 +12,10 @@ from jobs.benchmarks.cases import check_named
 from jobs.benchmarks.presets import PRESETS
 from jobs.benchmarks.size import COUNTLESS, max_cases
 from jobs.benchmarks.spec import BenchmarkSpec
-from jobs.errors import BenchmarkTooLarge, MatmulError
+from jobs.errors import BenchmarkTooLarge, MatmulError, NoWorkerForKernel, NoWorkers
 from jobs.fleet.workers import DeviceInfo, WorkerInfo
 from jobs.ledger.interface import IdempotencyKey
-from jobs.models import NewJob
+from jobs.ledger.limits import NewBenchmark
 from jobs.settings import Settings
 from service.benchmarks.body import BenchmarkInput, read_benchmark
 from service.benchmarks.placement import Placed, place
@@ -34,21 +34,28 @@ def submit(context: Context, owner: str, key: str | None, body: bytes) -> Receip
     idempotency = None if key is None else IdempotencyKey(key, _fingerprint(asked))
     if (receipt := replayed(context, owner, idempotency)) is not None:
         return receipt
-    placed = place(asked, context.workers.now())
-    bounded(placed.spec, placed.worker.device, settings)
-    new = NewJob(
-        kind="benchmark",
+    placed = _placed(context, asked)
+    found = bounded(placed.spec, placed.worker.device, settings)
+    new = NewBenchmark(
         owner=owner,
         queue=placed.worker.bench_queue,
         timeout_s=settings.benchmark_timeout_s,
         request=placed.spec,
+        flops=found.flops,
     )
     return submit_job(context, new, idempotency)
 
 
+def _placed(context: Context, asked: BenchmarkInput) -> Placed:
+    try:
+        return place(asked, context.workers.now())
+    except (NoWorkers, NoWorkerForKernel) as refusal:
+        raise context.fleet.explained(refusal) from None
+
+
 def dry_run(context: Context, body: bytes) -> DryRun:
     """What `submit` would record, and how much it is. Raises the same, but for what the ledger raises."""
-    placed = place(read_benchmark(body), context.workers.now())
+    placed = _placed(context, read_benchmark(body))
     return _told(placed, bounded(placed.spec, placed.worker.device, context.settings))
 
 

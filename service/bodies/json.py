@@ -1,5 +1,5 @@
-"""application/json: `{"a": M, "b": M, …options}`; M is nested lists, `{"matrix": id}`, `{"job": id}` or
-`{"random": {…}}`."""
+"""application/json: `{"a": M, "b": M, …options}`, and `"c": M` where it is added; M is nested lists,
+`{"matrix": id}`, `{"job": id}` or `{"random": {…}}`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,17 @@ from typing import Any
 from jobs.errors import InvalidRequest
 from service.bodies.nested_lists import parse_nested
 from service.bodies.options import MatmulOptions, parse_model
-from service.bodies.reader import OPERANDS, MatmulInput, OpenUpload, Operand, Reader, filled, json_object, reference
+from service.bodies.reader import (
+    NEEDED,
+    MatmulInput,
+    OpenUpload,
+    Operand,
+    Reader,
+    filled,
+    json_object,
+    operands_of,
+    reference,
+)
 
 
 class JsonReader(Reader[MatmulInput]):
@@ -23,16 +33,15 @@ class JsonReader(Reader[MatmulInput]):
 
     def finish(self) -> MatmulInput:
         document = json_object(b"".join(self._pieces))
-        values = {name: document.pop(name) for name in OPERANDS if name in document}
+        values = operands_of(document)
         options = parse_model(MatmulOptions, document)
-        a, b = (self._operand(values, name, options) for name in OPERANDS)
-        return MatmulInput(options, a, b)
+        for name in NEEDED:
+            if name not in values:
+                raise InvalidRequest(f"{name} is missing; a product needs the operands a and b.", field=name)
+        return MatmulInput(options, **{name: self._operand(value, name, options) for name, value in values.items()})
 
-    def _operand(self, values: dict[str, Any], name: str, options: MatmulOptions) -> Operand:
-        if name not in values:
-            raise InvalidRequest(f"{name} is missing; a product needs the operands a and b.", field=name)
-        value = values[name]
+    def _operand(self, value: Any, name: str, options: MatmulOptions) -> Operand:
         if isinstance(value, list):
-            dtype = options.dtype or "float32"
+            dtype = options.dtype_of(name)
             return filled(self._open, parse_nested(value, name, dtype), dtype)
         return reference(value, name)

@@ -1,4 +1,5 @@
-"""multipart/form-data: parts `a` and `b` as .npy and a JSON part `options`, in any order.
+"""multipart/form-data: parts `a` and `b`, and `c` where it is added, as .npy, and a JSON part `options`, in
+any order.
 
 An operand may stand in `options` instead, as `{"matrix": id}`, `{"job": id}` or `{"random": {…}}`.
 """
@@ -11,9 +12,20 @@ from pathlib import Path
 from jobs.errors import InvalidRequest, MatmulError
 from jobs.formats.npy import NpyParser
 from jobs.formats.parser import MatrixHeader
+from jobs.models import OPERANDS
 from service.bodies.multipart import MultipartParser, Part, boundary_of
 from service.bodies.options import MatmulOptions, parse_model
-from service.bodies.reader import OPERANDS, Check, MatmulInput, OpenUpload, Operand, Reader, json_object, reference
+from service.bodies.reader import (
+    NEEDED,
+    Check,
+    MatmulInput,
+    OpenUpload,
+    Operand,
+    Reader,
+    json_object,
+    operands_of,
+    reference,
+)
 from service.bodies.uploads import Upload
 from service.http.negotiation import NPY, OCTETS
 from service.problems import UnsupportedMediaType
@@ -76,10 +88,10 @@ class MultipartReader(Reader[MatmulInput]):
 
     def finish(self) -> MatmulInput:
         self._parts.finish()
-        for name in OPERANDS:
+        for name in NEEDED:
             if name not in self._operands:
                 raise InvalidRequest(f"{name} is missing; send it as a part of that name, in npy format.", field=name)
-        return MatmulInput(self._options or MatmulOptions(), self._operands["a"], self._operands["b"])
+        return MatmulInput(self._options or MatmulOptions(), **self._operands)
 
     def close(self) -> None:
         for file in self._files:
@@ -87,7 +99,7 @@ class MultipartReader(Reader[MatmulInput]):
 
     def _open_part(self, name: str, media_type: str | None) -> Part:
         if name not in (*OPERANDS, OPTIONS):
-            raise InvalidRequest(f"There is no part {name[:40]!a}; the parts are a, b and options.")
+            raise InvalidRequest(f"There is no part {name[:40]!a}; the parts are a, b, c and options.")
         if name in self._names:
             raise InvalidRequest(f"The part {name} comes twice.", field=name)
         self._names.add(name)
@@ -106,9 +118,8 @@ class MultipartReader(Reader[MatmulInput]):
 
     def _take_options(self, text: bytes) -> None:
         document = json_object(text)
-        for name in OPERANDS:
-            if name in document:
-                self._add(name, reference(document.pop(name), name))
+        for name, value in operands_of(document).items():
+            self._add(name, reference(value, name))
         self._options = parse_model(MatmulOptions, document)
         self._check_early()
 
@@ -120,5 +131,5 @@ class MultipartReader(Reader[MatmulInput]):
 
     def _check_early(self) -> None:
         """What can be refused before all elements have come, is."""
-        if self._options is not None and len(self._operands) == len(OPERANDS):
-            self._check(self._options, self._operands["a"], self._operands["b"])
+        if self._options is not None and self._operands.keys() >= {*NEEDED}:
+            self._check(MatmulInput(self._options, **self._operands))

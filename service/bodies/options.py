@@ -11,8 +11,9 @@ from pydantic_core import ErrorDetails
 
 from jobs.base import Strict
 from jobs.errors import InvalidRequest, MalformedBody, MatmulError, UnknownKernel, UnsupportedDType
-from jobs.models import KernelChoice, RandomSpec, VerifyName
-from kernels.model.numerics import AccuracyName, DTypeName
+from jobs.kernel_choice import KernelChoice
+from jobs.models import RandomSpec, VerifyName
+from kernels.model.numerics import DTYPES, AccuracyName, DTypeName
 
 M = TypeVar("M", bound=BaseModel)
 KERNEL_FIELDS = frozenset({"kernel", "kernels", "baseline"})
@@ -24,6 +25,9 @@ _ROWS: dict[str, Any] = {"type": "array", "items": {"type": "array", "items": _N
 Nested = Annotated[
     list[Any], WithJsonSchema({"title": "Nested lists", "anyOf": [_ROWS, {"type": "array", "items": _ROWS}]})
 ]
+
+
+Factor = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class MatmulOptions(Strict):
@@ -52,11 +56,25 @@ class MatmulOptions(Strict):
     )
     transpose_a: bool = Field(False, description="Multiply with A transposed: A is then k×m.")
     transpose_b: bool = Field(False, description="Multiply with B transposed: B is then n×k.")
+    alpha: Factor = Field(
+        1.0, description="Factor of A·B. A whole number where the product is of integers.", examples=[1.0]
+    )
+    beta: Factor | None = Field(
+        None,
+        description="Factor of C, which must be given then; 1 by default. With 0, C is not read. A whole number where "
+        "the product is of integers.",
+        examples=[1.0],
+    )
     verify: VerifyName = Field(
         "freivalds",
         description="`freivalds` checks the product against its operands in O(n²), and fails the job where it is "
         "wrong; `off` does not check.",
     )
+
+    def dtype_of(self, operand: str) -> DTypeName:
+        """Of the operand called so, `a`, `b` or `c`, where it has none of its own. C is of the product's type."""
+        dtype = self.dtype or "float32"
+        return DTYPES[dtype].product if operand == "c" else dtype
 
 
 class MatrixRef(Strict):

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from jobs.errors import InvalidRequest, MalformedBody
 from jobs.formats.elements import Array
 from jobs.formats.parser import MatrixHeader
-from jobs.models import RandomSpec
+from jobs.models import OPERANDS, RandomSpec
 from kernels.model.numerics import DTypeName
 from service.bodies.nested_lists import loads
 from service.bodies.options import JobRef, MatmulOptions, MatrixRef, RandomOperand, parse_model
@@ -18,11 +18,10 @@ from service.bodies.uploads import Upload
 from service.problems import UnsupportedMediaType
 
 T = TypeVar("T")
-OPERANDS = ("a", "b")
+NEEDED = ("a", "b")
 
 Operand = Upload | MatrixRef | JobRef | RandomSpec
 OpenUpload = Callable[[MatrixHeader], Upload]
-Check = Callable[[MatmulOptions, Operand, Operand], None]  # raises where a product cannot be, whatever the elements
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +31,15 @@ class MatmulInput:
     options: MatmulOptions
     a: Operand
     b: Operand
+    c: Operand | None = None
+
+    @property
+    def operands(self) -> dict[str, Operand]:
+        """By name."""
+        return {name: operand for name in OPERANDS if (operand := getattr(self, name)) is not None}
+
+
+Check = Callable[[MatmulInput], None]  # raises where a product cannot be, whatever the elements
 
 
 class Reader(ABC, Generic[T]):
@@ -73,6 +81,12 @@ def json_object(body: bytes) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise InvalidRequest("The body must be a JSON object.")
     return document
+
+
+def operands_of(document: dict[str, Any]) -> dict[str, Any]:
+    """Takes the operands out of it, by name. As an option, a C may be null."""
+    values = {name: document.pop(name) for name in OPERANDS if name in document}
+    return {name: value for name, value in values.items() if value is not None or name in NEEDED}
 
 
 def reference(value: Any, name: str) -> MatrixRef | JobRef | RandomSpec:

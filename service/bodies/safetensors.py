@@ -1,4 +1,5 @@
-"""application/x-safetensors: tensors `a` and `b`; the options are JSON text in the metadata, under `options`."""
+"""application/x-safetensors: tensors `a` and `b`, and `c` where it is added; the options are JSON text in the metadata,
+under `options`."""
 
 from __future__ import annotations
 
@@ -6,9 +7,12 @@ from pathlib import Path
 
 from jobs.formats.parser import MatrixHeader
 from jobs.formats.safetensors import SafetensorsParser
+from jobs.models import OPERANDS
 from service.bodies.options import MatmulOptions, parse_model
-from service.bodies.reader import OPERANDS, Check, MatmulInput, OpenUpload, Reader, json_object
+from service.bodies.reader import NEEDED, Check, MatmulInput, OpenUpload, Reader, json_object
 from service.bodies.uploads import Upload
+
+OPTIONAL = tuple(name for name in OPERANDS if name not in NEEDED)
 
 
 class SafetensorsReader(Reader[MatmulInput]):
@@ -17,7 +21,9 @@ class SafetensorsReader(Reader[MatmulInput]):
     ) -> None:
         self._open = open_upload
         self._check = check
-        self._parser = SafetensorsParser(self._take, names=OPERANDS, body_bytes=body_bytes, staging_dir=staging_dir)
+        self._parser = SafetensorsParser(
+            self._take, names=NEEDED, optional=OPTIONAL, body_bytes=body_bytes, staging_dir=staging_dir
+        )
         self._options: MatmulOptions | None = None
         self._operands: dict[str, Upload] = {}
 
@@ -33,13 +39,12 @@ class SafetensorsReader(Reader[MatmulInput]):
 
     def _take(self, header: MatrixHeader) -> Upload:
         upload = self._operands[header.name] = self._open(header)
-        if len(self._operands) == len(OPERANDS):  # what can be refused before the elements have come, is
-            asked = self._asked()
-            self._check(asked.options, asked.a, asked.b)
+        if self._operands.keys() >= {*NEEDED}:  # what can be refused before the elements have come, is
+            self._check(self._asked())
         return upload
 
     def _asked(self) -> MatmulInput:
         if self._options is None:
             text = self._parser.metadata.get("options", "{}")
             self._options = parse_model(MatmulOptions, json_object(text.encode()))
-        return MatmulInput(self._options, self._operands["a"], self._operands["b"])
+        return MatmulInput(self._options, **self._operands)

@@ -18,8 +18,9 @@ from service.bodies.form import read_form
 from service.context import Context, context_of, owner_of
 from service.dashboard.render import page
 from service.dashboard.session import own_path, signed_in, signed_out
+from service.http.access import SIGN_OUT
 from service.http.origins import check_origin
-from service.http.security import FRONT, SIGN_IN, key_ring
+from service.http.security import FRONT, SIGN_IN, note_failure
 from service.sessions import cookie_name
 
 LAST_JOBS = 10
@@ -90,20 +91,20 @@ async def sign_in(request: Request) -> Response:
     context = context_of(request)
     form = await read_form(request, limit_bytes=FORM_BYTES)
     key, wanted = (form.get(name, [""])[0] for name in ("key", "next"))
+    if context.keys is None:
+        return RedirectResponse(own_path(wanted), 303)
     try:
-        session = await context.call(_new_session, context, key)
+        context.keys.reload()
+        known = context.keys.known(key)
     except Unauthenticated as error:
+        note_failure(context, request.scope, error)
         return _form(request, wanted, error.detail, 401)
-    return RedirectResponse(own_path(wanted), 303) if session is None else signed_in(context.settings, session, wanted)
+    request.scope["state"] |= {"owner": known.id, "role": known.role}  # for the audit log
+    session = await context.call(context.sessions.begin, known)
+    return signed_in(context.settings, session, wanted)
 
 
-def _new_session(context: Context, key: str) -> str | None:
-    """None where keys are off. Raises Unauthenticated, StoreUnavailable."""
-    ring = key_ring(context.settings)
-    return None if ring is None else context.sessions.begin(ring.known(key))
-
-
-@router.post("/ui/sign-out")
+@router.post(SIGN_OUT)
 async def sign_out(request: Request) -> Response:
     check_origin(request.headers)
     context = context_of(request)

@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from service.dashboard.words import FILTERS
+from service.keys import Role
 
 HERE = Path(__file__).parent
 STATIC_DIR = HERE / "static"
@@ -37,12 +38,21 @@ PLACES = (
     ("/ui/kernels", "Kernels"),
     ("/ui/devices", "Devices"),
 )
+WRITING = frozenset({"/ui/multiply", "/ui/benchmarks/new"})  # not shown to who may only read
 
 
 def page(request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
     """The page at `request`'s address. Raises jinja2's UndefinedError for a value that the template lacks."""
     state = request.scope["state"]
-    told = {"path": request.url.path, "places": PLACES, "signed_in": state.get("signed_in", False), **values}
+    writes = state.get("role", Role.READER) >= Role.SUBMITTER
+    told = {
+        "path": request.url.path,
+        "places": [place for place in PLACES if writes or place[0] not in WRITING],
+        "signed_in": state.get("signed_in", False),
+        "may_write": writes,
+        "csrf": f"?csrf={token}" if (token := state.get("csrf")) else "",  # for the address of each form that posts
+        **values,
+    }
     return HTMLResponse(_environment().get_template(template).render(told), status, HEADERS)
 
 

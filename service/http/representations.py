@@ -5,10 +5,12 @@ Nothing is put together in memory: any range of the virtual file is read from th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
+from starlette.concurrency import iterate_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Send
@@ -126,6 +128,17 @@ class Conditions:
 UNCONDITIONAL = Conditions()
 
 
+async def _in_turn(pieces: Iterator[bytes | memoryview], at_hand_bytes: int) -> AsyncIterator[bytes | memoryview]:
+    """The first are small and read at once: a thread for each would take longer. Others may wait for a disk."""
+    sent_bytes = 0
+    while sent_bytes < at_hand_bytes and (piece := next(pieces, None)) is not None:
+        sent_bytes += len(piece)
+        yield piece
+        await asyncio.sleep(0)  # others' turn; and a client that left is noticed
+    async for piece in iterate_in_threadpool(pieces):
+        yield piece
+
+
 class _PiecewiseResponse(StreamingResponse):
     """Ends short of its Content-Length where a piece is damaged. The server closes the connection then."""
 
@@ -153,4 +166,5 @@ def send(context: Context, shown: Representation, asked: Conditions, headers: Ma
     if asked.is_head or stop - start <= WHOLE_BYTES:
         return Response(b"".join(pieces), status, all_headers, shown.media_type)
     shown.check(context, start, stop)  # now, so that a missing or damaged matrix is still a proper answer
-    return _PiecewiseResponse(pieces, status, all_headers, shown.media_type)
+    at_hand_bytes = CHECKED_BYTES if context.store.REREADS_AT_ONCE else 0
+    return _PiecewiseResponse(_in_turn(pieces, at_hand_bytes), status, all_headers, shown.media_type)

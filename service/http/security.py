@@ -15,10 +15,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from jobs.errors import Forbidden, InvalidSettings, MatmulError, Unauthenticated
 from jobs.models import ANONYMOUS
 from jobs.settings import Settings
+from service.attempts import address_of
 from service.context import Context
+from service.http.access import check_method, check_write_token
 from service.http.origins import LOOPBACK_NAMES, HostWall, check_origin, origin_of
-from service.keys import KeyRing
-from service.problems import problem_response
+from service.keys import KeyRing, KnownKey, Role
+from service.problems import TooManyAttempts, problem_response
 from service.sessions import cookie_name
 
 SIGN_IN = "/ui/sign-in"
@@ -56,7 +58,7 @@ def key_ring(settings: Settings) -> KeyRing | None:
 
 
 class Gate:
-    """ASGI middleware: lets a request through with its owner in `scope["state"]`, or answers 401 or 403."""
+    """ASGI middleware: lets a request through with its owner and role in `scope["state"]`, or answers 401 or 403."""
 
     def __init__(self, app: ASGIApp, settings: Settings, keys: KeyRing | None) -> None:
         self._app = app
@@ -70,55 +72,79 @@ class Gate:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        audit = cast(Context, scope["app"].state.context).audit
         try:
-            scope["state"]["owner"] = await self._admit(scope, Headers(scope=scope))
+            await self._admit(scope, Headers(scope=scope))
         except MatmulError as error:
+            if audit is not None and "owner" in scope["state"]:
+                audit.refused(scope, error)
             await _refusal(error, scope)(scope, receive, send)
             return
-        await self._app(scope, receive, send)
+        await self._app(scope, receive, send if audit is None else audit.listening(scope, send))
 
-    async def _admit(self, scope: Scope, headers: Headers) -> str:
-        """The owner of what this request makes. Raises Unauthenticated, Forbidden, StoreUnavailable."""
+    async def _admit(self, scope: Scope, headers: Headers) -> None:
+        """Says in the request's state who owns what it makes, and which role it has. Raises Unauthenticated, Forbidden,
+        TooManyAttempts, StoreUnavailable."""
         if (origin := headers.get("origin")) is not None and origin != "null" and origin_of(origin) is None:
             raise Forbidden("This Origin is no web page's; leave the header out.", field="Origin")
         if self._wall is not None:
             is_form = scope["path"].startswith(PAGES)  # these ask by themselves, and answer with a page
             self._wall.check("GET" if is_form else scope["method"], headers)
+        state = scope["state"]
         if self._keys is None:
             self._check_address(scope["server"])
-            return ANONYMOUS
-        if scope["path"] in OPEN_PATHS or scope["path"].startswith(OPEN_PREFIXES):
-            return ANONYMOUS
-        try:
-            return await self._authenticate(self._keys, scope, headers)
-        except Unauthenticated:
-            if scope["path"] != FRONT:
-                raise
-            scope["state"]["is_stranger"] = True  # the front page asks who is there
-            return ANONYMOUS
+            state |= {"owner": ANONYMOUS, "role": Role.OPERATOR}
+        elif scope["path"] in OPEN_PATHS or scope["path"].startswith(OPEN_PREFIXES):
+            state |= {"owner": ANONYMOUS, "role": Role.READER}
+        else:
+            try:
+                known = await self._authenticate(self._keys, scope, headers)
+            except Unauthenticated:
+                if scope["path"] != FRONT:
+                    raise
+                state |= {"owner": ANONYMOUS, "role": Role.READER, "is_stranger": True}  # the page asks who is there
+                return
+            state |= {"owner": known.id, "role": known.role}
+            check_method(scope, known.role)
+            check_write_token(scope, headers)
 
     def _check_address(self, server: tuple[str, int | None] | None) -> None:
         """The second wall: whatever the settings say, an open server answers on loopback and unix sockets only."""
         if server is not None and server[1] is not None and not is_loopback(server[0]):
             raise Forbidden("This server has no API keys, so it answers on loopback addresses only.")
 
-    async def _authenticate(self, keys: KeyRing, scope: Scope, headers: Headers) -> str:
+    async def _authenticate(self, keys: KeyRing, scope: Scope, headers: Headers) -> KnownKey:
         if time.monotonic() > self._reload_at:
             keys.reload()
             self._reload_at = time.monotonic() + KEYS_RELOAD_S
+        context = cast(Context, scope["app"].state.context)
         scheme, _, credentials = headers.get("authorization", "").partition(" ")
         key = credentials.strip() if scheme.lower() == "bearer" else headers.get("x-api-key")
-        if key:
-            return keys.owner_of(key)
-        if (session := cookie_parser(headers.get("cookie", "")).get(self._cookie)) is None:
+        session = cookie_parser(headers.get("cookie", "")).get(self._cookie)
+        if not key and session is None:
             raise Unauthenticated
+        try:
+            return keys.known(key) if key else await self._signed_in(context, session or "", scope, headers)
+        except Unauthenticated as error:
+            note_failure(context, scope, error)
+            raise
+
+    async def _signed_in(self, context: Context, session: str, scope: Scope, headers: Headers) -> KnownKey:
         check_origin(headers)  # a cookie comes along whoever made the browser ask
-        context = cast(Context, scope["app"].state.context)
-        owner = await context.call(context.sessions.owner_of, session, keys)
-        if owner is None:
+        assert context.keys is not None
+        known = await context.call(context.sessions.key_of, session, context.keys)
+        if known is None:
             raise Unauthenticated("This sign-in has ended; sign in again.")
-        scope["state"]["signed_in"] = True
-        return owner
+        scope["state"] |= {"signed_in": True, "csrf": context.keys.write_token(session)}
+        return known
+
+
+def note_failure(context: Context, scope: Scope, error: Unauthenticated) -> None:
+    """For each request with a wrong key. Raises TooManyAttempts."""
+    if context.failed_keys.failed(address_of(scope)):
+        raise TooManyAttempts from error
+    if context.audit is not None:
+        context.audit.refused(scope, error)
 
 
 def _refusal(error: MatmulError, scope: Scope) -> ASGIApp:

@@ -22,6 +22,7 @@ from pydantic import ValidationError
 from jobs.disk import tmpfs_bytes
 from jobs.errors import InvalidSettings
 from jobs.redis.embedded import EmbeddedServer, EmbeddedServerError
+from jobs.redis.persistence import server_options
 from jobs.settings import Settings
 from service.local.api import ApiProcesses
 from service.local.first_product import Announcer, ServiceClient
@@ -88,7 +89,7 @@ def child_environment(matrices: Path, port: int, redis: EmbeddedServer | None, k
         "PYTHONUNBUFFERED": "1",  # a log line is shown when it is written
         **os.environ,
         "MATMUL_PORT": str(port),
-        **({"MATMUL_REDIS_URL": redis.url} if redis else {}),
+        **({"MATMUL_REDIS_URL": redis.url_of("api")} if redis else {}),
         **(key.environment if key else {}),
     }
 
@@ -99,7 +100,8 @@ def stages(
     """In the order of starting. A caller's own Redis is not ours to start."""
     devices = [*(f"gpu:{index}" for index in range(gpus)), "cpu"]
     worker = [sys.executable, "-m", "worker", "--device"]
-    workers = {device: ChildProcess(device, [*worker, device], environment) for device in devices}
+    its_user = {"MATMUL_REDIS_URL": redis.url_of("worker")} if redis else {}
+    workers = {device: ChildProcess(device, [*worker, device], {**environment, **its_user}) for device in devices}
     return [{"valkey": redis} if redis else {}, workers, api.parts(environment, names_lines=True)]
 
 
@@ -124,7 +126,10 @@ def serve(settings: Settings) -> int:
         key = local_key(settings, state)
         api = ApiProcesses(settings, metrics_dir(state))
         has_own_redis = settings.model_fields_set & {"redis_url", "redis_url_file"}
-        redis = None if has_own_redis else EmbeddedServer(state / "valkey")
+        options = server_options(settings.durability)
+        redis = (
+            None if has_own_redis else EmbeddedServer(state / "valkey", options=options, key_prefix=settings.key_prefix)
+        )
         gpus = gpu_count()
         environment = child_environment(store_dir(settings, state, gpus), api.port, redis, key)
         parts = stages(redis, gpus, api, environment)

@@ -28,7 +28,8 @@ its events, fetch its product, cancel it, or retry it.
 holds its tile parameters. GFLOPS = 2·m·n·k / seconds / 10⁹. Units are in names: `kernel_ms`, `bytes`.
 
 **Errors** are `application/problem+json` with a stable `type`. **Keys**: `Authorization: Bearer <key>` or `X-API-Key`;
-what a key made, only it can see. A server that only its own machine can reach may ask for none.
+what a key made, only it can see. A key's role is `reader` (GET and HEAD alone), `submitter`, or `operator`, who sees
+and cancels everyone's jobs. A server that only its own machine can reach may ask for none.
 """
 TAGS = [
     {"name": "matmul", "description": "Multiply."},

@@ -42,5 +42,5 @@ async def kernel_source(request: Request, name: manual.KernelName) -> Response:
 @router.get("/devices", **manual.DEVICES)
 async def list_devices(request: Request) -> Response:
     context = context_of(request)
-    workers = await context.call(context.registry.live)
+    workers = await context.call(context.fleet.all)
     return Response(DeviceList(devices=tuple(workers)).model_dump_json(), media_type=JSON)

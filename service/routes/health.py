@@ -10,10 +10,15 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 
 from jobs.errors import NoWorkers
 from jobs.fleet.workers import WorkerInfo
+from jobs.redis.layout import check_layout
+from jobs.redis.persistence import persistence_of
 from service.context import Context, context_of
 from service.http.negotiation import JSON
 from service.ledger_metrics import LedgerCollector
 from service.openapi.manual import rest as manual
+from service.pause import PAUSED
+
+NO_AOF = "Redis keeps no append-only file, so its restart loses all jobs; set its appendonly to yes."
 
 router = APIRouter()
 
@@ -26,16 +31,25 @@ async def live() -> Response:
 @router.get("/readyz", **manual.READYZ)
 async def ready(request: Request) -> Response:
     context = context_of(request)
-    workers = await context.call(_checked, context)
+    workers, of_redis = await context.call(_checked, context)
     if not workers:
-        raise NoWorkers
-    return Response(orjson.dumps({"status": "ok", "workers": len(workers)}), media_type=JSON)
+        raise context.fleet.explained(NoWorkers())
+    said: dict[str, object] = {"status": "ok", "workers": len(workers)}
+    if warnings := [*context.fleet.warnings, *of_redis]:
+        said["warnings"] = warnings
+    return Response(orjson.dumps(said), media_type=JSON)
 
 
-def _checked(context: Context) -> Sequence[WorkerInfo]:
-    """The live workers. Raises StoreUnavailable, also where no matrix could be stored."""
+def _checked(context: Context) -> tuple[Sequence[WorkerInfo], Sequence[str]]:
+    """The live workers, and what Redis warns of. Raises StoreUnavailable, also where no matrix could be stored;
+    WrongLayout."""
     context.store.check_ready()
-    return context.registry.live()
+    context.ledger.check_written()
+    context.sync_policy.check()
+    check_layout(context.client, context.settings.key_prefix)
+    has_aof = persistence_of(context.client).has_aof
+    warnings = [*([] if has_aof else [NO_AOF]), *([PAUSED] if context.pause.is_on() else [])]
+    return context.fleet.read(), warnings
 
 
 @router.get("/metrics", **manual.METRICS)

@@ -14,15 +14,18 @@ from pydantic import Field
 
 from jobs.base import Strict
 from jobs.errors import MatrixNotFound, WrongState
+from jobs.kernel_choice import KernelChoice
 from jobs.ledger.interface import JobFilter
-from jobs.models import Job, JobKind, JobRecord, KernelChoice, product_id
+from jobs.models import Job, JobKind, JobRecord, product_id
 from jobs.states import JobState
 from service.context import Context, context_of, owner_of
+from service.http.access import check_role, role_of, whose_jobs
 from service.http.conditions import none_match
 from service.http.idempotency import as_replay, bound_as, holding_key, once
 from service.http.negotiation import FILE_OFFERS, JSON
 from service.http.representations import Conditions
 from service.http.waiting import applied, first_reply, wait_of
+from service.keys import Role
 from service.openapi.manual import jobs as manual
 from service.submit.redrive import redrive
 from service.submit.replies import job_location, pending_reply, product_reply, product_type, record_json
@@ -44,14 +47,22 @@ class JobQuery(Strict):
         description="Part of the id, kernel, error type or device, or of a benchmark's title or preset.",
         examples=["H200"],
     )
+    owner: str | None = Field(
+        None,
+        max_length=64,
+        description="Id of the API key whose jobs to list; for operators.",
+        examples=["3f0c5a7d9e11"],
+    )
     limit: int = Field(50, ge=1, le=200, description="Most jobs in one page.")
     cursor: str | None = Field(None, max_length=100, description="`next` of the page before.")
 
 
 @router.get("", **manual.LIST)
 async def list_jobs(request: Request, query: Annotated[JobQuery, Query()]) -> Response:
-    context = context_of(request)
-    where = JobFilter(owner_of(request), query.state, query.kind, query.kernel, query.q)
+    context, owner = context_of(request), owner_of(request)
+    if query.owner not in (None, owner):
+        check_role(role_of(request), Role.OPERATOR)
+    where = JobFilter(query.owner or owner, query.state, query.kind, query.kernel, query.q)
     page = await context.call(context.ledger.list, where, limit=query.limit, cursor=query.cursor)
     records = b",".join(record_json(job.record) for job in page.jobs)
     headers = {"cache-control": "no-cache"}
@@ -63,7 +74,7 @@ async def list_jobs(request: Request, query: Annotated[JobQuery, Query()]) -> Re
 
 @router.get("/{job_id}", **manual.GET)
 async def get_job(request: Request, job_id: manual.JobId) -> Response:
-    context, owner = context_of(request), owner_of(request)
+    context, owner = context_of(request), whose_jobs(request)
     known = request.headers.get("if-none-match")
     wait = wait_of(request, default_s=0.0)
 
@@ -121,7 +132,7 @@ def _file_offers(context: Context, record: JobRecord) -> Sequence[str]:
 
 @router.post("/{job_id}/cancel", **manual.CANCEL)
 async def cancel_job(request: Request, job_id: manual.JobId) -> Response:
-    context, owner = context_of(request), owner_of(request)
+    context, owner = context_of(request), whose_jobs(request)
 
     def cancel() -> tuple[Response, str]:
         job, outcome = context.ledger.cancel(job_id, owner=owner)
@@ -131,7 +142,9 @@ async def cancel_job(request: Request, job_id: manual.JobId) -> Response:
         return _cancelled_reply(context.ledger.get(first, owner=owner), 200)
 
     async with holding_key(request) as key:
-        return await context.call(once, request, key, "", cancel, again)
+        reply = await context.call(once, request, key, "", cancel, again)
+        await context.check_written()
+    return reply
 
 
 def _cancelled_reply(job: Job, status: int) -> Response:
@@ -144,6 +157,7 @@ async def retry_job(request: Request, job_id: manual.JobId) -> Response:
 
     async with holding_key(request) as key:
         job, is_replay = await context.call(redrive, context, job_id, owner, bound_as(request, key))
+        await context.check_written()
     reply = pending_reply(job.record)
     return as_replay(reply) if is_replay else reply
 

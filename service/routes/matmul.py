@@ -100,6 +100,9 @@ async def _answer(
 
     reply = await context.call(look) if receipt.replayed else None  # it may have ended before anyone watched
     if reply is None:
-        waiting = first_reply(context, watch, wait.seconds, look, answered)
+        waiting = first_reply(context, watch, wait.seconds, look, None if receipt.replayed else answered)
         reply = await (waiting if key is None else unless_gone(request, waiting))
-    return pending_reply(receipt.job.record, extra) if reply is None else reply
+    if reply is None:
+        await context.check_written()  # a job that has ended is recorded: a later change of it was taken
+        return pending_reply(receipt.job.record, extra)
+    return reply

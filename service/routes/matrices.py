@@ -66,7 +66,9 @@ async def _upload(request: Request, expected_id: str | None, key: str | None) ->
 
         return once(request, key, upload.digest if key else "", commit, again)
 
-    return await receive(context, body, reader, uploads, store)
+    reply = await receive(context, body, reader, uploads, store)
+    await context.check_written()
+    return reply
 
 
 def _info_reply(info: MatrixInfo, *, is_new: bool) -> Response:

@@ -10,6 +10,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from jobs.matrices.factory import make_matrix_store
+from jobs.redis.layout import claim_layout
 from jobs.settings import Settings
 from service.app import create_app
 from service.process.share import ALONE, Share
@@ -56,8 +57,9 @@ class Server(uvicorn.Server):
 def make_server(
     settings: Settings, addresses: Addresses, counts: ConnectionCounts | None = None, share: Share = ALONE
 ) -> Server:
-    """Raises InvalidSettings."""
+    """Raises InvalidSettings, WrongLayout."""
     make_matrix_store(settings)  # what is wrong with its place is one sentence here, and a traceback once uvicorn runs
+    claim_layout(settings)
     app = create_app(settings, share)
     config = uvicorn.Config(
         app,

@@ -44,10 +44,11 @@ def submit_job(
     `store` and the ledger raise."""
     try:
         store()
+        limits = context.limits.queue(new.owner)
         job, message = context.ledger.submit(
             new,
-            max_queued=context.settings.max_queued_jobs,
-            max_queued_per_owner=context.settings.max_queued_jobs_per_key,
+            max_queued=limits.all,
+            max_queued_per_owner=limits.of_owner,
             idempotency=key,
         )
     except StoreUnavailable:

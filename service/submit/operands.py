@@ -14,10 +14,12 @@ from jobs.matrices.packed import PackedMatrix
 from jobs.matrices.random import check_random
 from jobs.models import Job, MatmulRequest, OperandRef, RandomSpec, product_id
 from jobs.states import JobState
-from service.bodies.options import JobRef, MatmulOptions, MatrixRef
-from service.bodies.reader import MatmulInput, Operand
+from kernels.model.numerics import DTypeName
+from service.bodies.options import JobRef, MatrixRef
+from service.bodies.reader import NEEDED, MatmulInput, Operand
 from service.bodies.uploads import Upload
 from service.context import Context
+from service.submit.epilogue import check_epilogue
 from service.submit.matrices import product_in_record
 from service.submit.plan import OperandType, ProductPlan, make_plan
 
@@ -32,22 +34,34 @@ class OperandResolver:
         self._known: dict[str, tuple[MatrixInfo, PackedMatrix | None]] = {}
         self._jobs: dict[str, Job] = {}
 
-    def plan(self, options: MatmulOptions, a: Operand, b: Operand) -> ProductPlan:
+    def plan(self, asked: MatmulInput) -> ProductPlan:
         """Raises InvalidRequest and its kin, MatrixNotFound, JobNotFound, ProductExpired, OperandFailed."""
-        types = [self._type_of(operand, name, options) for operand, name in ((a, "a"), (b, "b"))]
-        return make_plan(options, *types, max_product_bytes=self._settings.max_matrix_bytes)
+        if asked.c is None and asked.options.beta is not None:
+            raise InvalidRequest(
+                "beta is given without c; send c, which it multiplies, or leave beta out.", field="beta"
+            )
+        return self._plan(asked)
 
-    def check(self, options: MatmulOptions, a: Operand, b: Operand) -> None:
-        """For readers, which ask before the elements have come."""
-        self.plan(options, a, b)
+    def check(self, asked: MatmulInput) -> None:
+        """For readers, which ask before the elements have come, and before C has."""
+        self._plan(asked)
 
-    def _type_of(self, operand: Operand, name: str, options: MatmulOptions) -> OperandType:
+    def _plan(self, asked: MatmulInput) -> ProductPlan:
+        options = asked.options
+        a, b = (self._type_of(getattr(asked, name), name, options.dtype_of(name)) for name in NEEDED)
+        plan = make_plan(options, a, b, max_product_bytes=self._settings.max_matrix_bytes)
+        c = None if asked.c is None else self._type_of(asked.c, "c", plan.problem.product_dtype)
+        check_epilogue(options, plan.problem, c)
+        return plan
+
+    def _type_of(self, operand: Operand, name: str, usual: DTypeName) -> OperandType:
+        """`usual`: the element type where it names none."""
         try:
             match operand:
                 case Upload():
                     return OperandType(operand.dtype, operand.shape)
                 case RandomSpec():
-                    return self._random_type(operand, options)
+                    return self._random_type(operand, usual)
                 case MatrixRef():
                     info, _ = self._stored(operand.matrix)
                     return OperandType(info.dtype, info.shape)
@@ -58,8 +72,8 @@ class OperandResolver:
             error.field = error.field or name
             raise
 
-    def _random_type(self, spec: RandomSpec, options: MatmulOptions) -> OperandType:
-        dtype = spec.dtype or options.dtype or "float32"
+    def _random_type(self, spec: RandomSpec, usual: DTypeName) -> OperandType:
+        dtype = spec.dtype or usual
         check_random(spec, dtype)
         if (size := matrix_bytes(dtype, spec.shape)) > self._settings.max_matrix_bytes:
             raise InvalidMatrix(
@@ -109,7 +123,7 @@ class OperandResolver:
         except MatrixNotFound:
             raise ProductExpired from None
 
-    def pack(self, operand: Operand) -> bytes | None:
+    def pack(self, operand: Operand | None) -> bytes | None:
         """A small one, for the job's record; None for one that is elsewhere."""
         if isinstance(operand, Upload) and operand.bytes <= self._settings.record_matrix_bytes:
             return operand.pack()
@@ -120,9 +134,9 @@ class OperandResolver:
         """Whether the ledger puts it there: the small product of another job."""
         return isinstance(operand, JobRef) and self._job(operand.job).product_in_record
 
-    def refer(self, operand: Operand, name: str, options: MatmulOptions, *, in_record: bool) -> OperandRef:
-        """How the job record names it; `in_record`: it travels there."""
-        kind = self._type_of(operand, name, options)
+    def refer(self, operand: Operand, name: str, usual: DTypeName, *, in_record: bool) -> OperandRef:
+        """How the job record names it; `usual` as for its plan; `in_record`: it travels there."""
+        kind = self._type_of(operand, name, usual)
         match operand:
             case Upload():
                 matrix = None if in_record else operand.name
@@ -138,7 +152,7 @@ class OperandResolver:
 
 def fingerprint(what: str, asked: MatmulInput) -> str:
     """The same for the same request, however it was written down; `what` is its method and path."""
-    parts = [what, asked.options.model_dump(), *(_described(operand) for operand in (asked.a, asked.b))]
+    parts = [what, asked.options.model_dump(), *(map(_described, asked.operands.values()))]
     return hashlib.sha256(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 

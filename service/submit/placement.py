@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from jobs.errors import InvalidConfig, NoWorkerForKernel, NoWorkers
 from jobs.fleet.workers import WorkerInfo
+from kernels.catalog import BY_NAME
 from kernels.model.kernel import ConfigError
 from service.bodies.options import MatmulOptions
 from service.submit.plan import AUTO, ProductPlan
@@ -14,6 +15,9 @@ from service.submit.plan import AUTO, ProductPlan
 def choose_queue(options: MatmulOptions, plan: ProductPlan, workers: Sequence[WorkerInfo]) -> str:
     """A GPU's queue where one can run it, else a CPU's. Raises NoWorkers, NoWorkerForKernel, InvalidConfig."""
     able = [worker for worker in workers if _can_run(worker, plan)]
+    if not able and options.kernel == AUTO:
+        # Of another version: one of the kernels that only it knows may be able to.
+        able = [worker for worker in workers if not BY_NAME.keys() >= {*worker.kernels}]
     if able:
         fitting = able if options.kernel == AUTO else _fitting(options, plan, able)
         gpus = [worker for worker in fitting if worker.device.device_class == "gpu"]

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
 import orjson
 
-from jobs.errors import MatrixNotFound, OperandMissing, StoreUnavailable
+from jobs.errors import MatrixNotFound, NoWorkerForKernel, NoWorkers, OperandMissing, StoreUnavailable
+from jobs.fleet.workers import WorkerInfo
 from jobs.ledger.interface import IdempotencyKey
 from jobs.ledger.submission import BESIDE
 from jobs.matrices.packed import DIGEST_BYTES
-from jobs.models import Job, JobMatrices, MatmulRequest, NewJob, RandomSpec, StoredOperand
+from jobs.models import OPERANDS, Job, JobMatrices, MatmulRequest, NewJob, OperandRef, RandomSpec, StoredOperand
 from jobs.states import REDRIVABLE
-from service.bodies.reader import MatmulInput, Operand
+from service.bodies.reader import NEEDED, MatmulInput, Operand
 from service.bodies.uploads import Upload
 from service.context import Context
 from service.http.negotiation import PRODUCT_OFFERS, choose_type, offers_for
+from service.submit.epilogue import beta_of
 from service.submit.job import Receipt, replayed, submit_job
 from service.submit.operands import OperandResolver, fingerprint
 from service.submit.placement import choose_queue
@@ -43,31 +46,37 @@ class Submitter:
         key = self._key(asked)
         if (receipt := replayed(self.context, self.owner, key)) is not None:
             return receipt
-        plan = self.operands.plan(asked.options, asked.a, asked.b)
+        plan = self.operands.plan(asked)
         choose_type(self.accept, offers_for(plan.problem.product_dtype, PRODUCT_OFFERS))
-        queue = choose_queue(asked.options, plan, self.context.workers.now())
+        queue = self._queue(asked, plan, self.context.workers.now())
         if plan.problem.product_bytes > ASK_ROOM_BYTES:
             self.context.store.check_room(plan.problem.product_bytes, owner=self.owner)
         return self._stored(self._new_job(asked, plan, queue), asked, key)
 
     async def at_once(self, asked: MatmulInput) -> Receipt | None:
         """The same where nothing but the ledger is asked and its matrices go into its record; else None."""
-        workers, settings = self.context.workers.fresh(), self.context.settings
-        if workers is None or self.idempotency_key is not None or not self._in_record(asked.a, asked.b):
+        workers, limits = self.context.workers.fresh(), self.context.limits.queue(self.owner)
+        if workers is None or self.idempotency_key is not None or not self._in_record(*asked.operands.values()):
             return None
-        plan = self.operands.plan(asked.options, asked.a, asked.b)
+        plan = self.operands.plan(asked)
         choose_type(self.accept, offers_for(plan.problem.product_dtype, PRODUCT_OFFERS))
         if plan.problem.product_bytes > ASK_ROOM_BYTES:
             return None
-        new = self._new_job(asked, plan, choose_queue(asked.options, plan, workers))
+        new = self._new_job(asked, plan, self._queue(asked, plan, workers))
         with self.context.breaker.watching():
             job, _ = await self.context.ledger.submit_on(
                 self.context.line,
                 new,
-                max_queued=settings.max_queued_jobs,
-                max_queued_per_owner=settings.max_queued_jobs_per_key,
+                max_queued=limits.all,
+                max_queued_per_owner=limits.of_owner,
             )
         return Receipt(job, new)
+
+    def _queue(self, asked: MatmulInput, plan: ProductPlan, workers: Sequence[WorkerInfo]) -> str:
+        try:
+            return choose_queue(asked.options, plan, workers)
+        except (NoWorkers, NoWorkerForKernel) as refusal:
+            raise self.context.fleet.explained(refusal) from None
 
     def _in_record(self, *operands: Operand) -> bool:
         most = self.context.settings.record_matrix_bytes
@@ -85,14 +94,15 @@ class Submitter:
         options = asked.options
         matrices = self._matrices(asked, plan)
         request = MatmulRequest(
-            a=self.operands.refer(asked.a, "a", options, in_record=matrices.a is not None),
-            b=self.operands.refer(asked.b, "b", options, in_record=matrices.b is not None),
+            **self._references(asked, plan, matrices),
             kernel=options.kernel,
             config=options.config,
             accuracy=plan.accuracy,
             transpose_a=options.transpose_a,
             transpose_b=options.transpose_b,
             verify=options.verify,
+            alpha=options.alpha,
+            beta=beta_of(options, asked.c is not None),
         )
         timeout_s = self.context.settings.job_timeout_s
         return NewJob(
@@ -106,24 +116,34 @@ class Submitter:
             batch=batch_of(request, timeout_s) if self._is_small(asked, matrices) else BESIDE,
         )
 
+    def _references(self, asked: MatmulInput, plan: ProductPlan, matrices: JobMatrices) -> dict[str, OperandRef]:
+        """By operand."""
+        usual = dict.fromkeys(NEEDED, plan.problem.dtype) | {"c": plan.problem.product_dtype}
+        return {
+            name: self.operands.refer(operand, name, usual[name], in_record=getattr(matrices, name) is not None)
+            for name, operand in asked.operands.items()
+        }
+
     def _matrices(self, asked: MatmulInput, plan: ProductPlan) -> JobMatrices:
         """Those that travel in the job's record, and the small ones that are stored for it."""
         settings = self.context.settings
         most = settings.record_matrix_bytes
-        a, b = (self.operands.pack(operand) for operand in (asked.a, asked.b))
+        packed = {name: self.operands.pack(operand) for name, operand in asked.operands.items()}
         product_bytes = plan.problem.product_bytes
         room = product_bytes + DIGEST_BYTES if product_bytes <= most else 0
         stored = tuple(
             StoredOperand(id=operand.name, dtype=operand.dtype, shape=operand.shape)
-            for operand, packed in ((asked.a, a), (asked.b, b))
-            if isinstance(operand, Upload) and packed is None and operand.waits
+            for name, operand in asked.operands.items()
+            if isinstance(operand, Upload) and packed[name] is None and operand.waits
         )
-        return JobMatrices(a=a, b=b, product_bytes=room, ttl_s=settings.product_ttl_s, stored=stored)
+        return JobMatrices(**packed, product_bytes=room, ttl_s=settings.product_ttl_s, stored=stored)
 
     def _is_small(self, asked: MatmulInput, matrices: JobMatrices) -> bool:
         """Whether operands and product travel in the record."""
-        operands = ((asked.a, matrices.a), (asked.b, matrices.b))
-        there = all(packed is not None or self.operands.comes_in_record(operand) for operand, packed in operands)
+        there = all(
+            getattr(matrices, name) is not None or self.operands.comes_in_record(operand)
+            for name, operand in asked.operands.items()
+        )
         return there and matrices.product_bytes > 0
 
     def _stored(self, new: NewJob, asked: MatmulInput, key: IdempotencyKey | None) -> Receipt:
@@ -131,8 +151,8 @@ class Submitter:
         for_job = {operand.id for operand in new.matrices.stored}
 
         def store() -> None:
-            for operand, packed in ((asked.a, new.matrices.a), (asked.b, new.matrices.b)):
-                if isinstance(operand, Upload) and packed is None:
+            for name, operand in asked.operands.items():
+                if isinstance(operand, Upload) and getattr(new.matrices, name) is None:
                     if operand.name in for_job:
                         operand.commit_for_job()
                     else:
@@ -153,7 +173,7 @@ def batch_of(request: MatmulRequest, timeout_s: float) -> str:
     """What jobs with all matrices in their records have in common if one launch may compute them: shapes, types and
     options. Empty where it may not."""
     a, b = request.a, request.b
-    if len(a.shape) + len(b.shape) != 4:
+    if len(a.shape) + len(b.shape) != 4 or request.has_epilogue:
         return ""
     rest = orjson.dumps([request.model_dump(exclude={"a", "b"}), timeout_s], option=orjson.OPT_SORT_KEYS)
     shapes = "*".join("x".join(map(str, ref.shape)) for ref in (a, b))
@@ -164,7 +184,7 @@ def check_operands(context: Context, job: Job) -> None:
     """A retry of a job whose operands are gone would only fail. Raises OperandMissing."""
     if job.record.state not in REDRIVABLE:
         return  # the ledger says so
-    for name, operand in zip("ab", job.record.operands, strict=False):
+    for name, operand in zip(OPERANDS, job.record.operands, strict=False):
         if name in job.operands_in_record:
             if not job.matrices_kept:
                 raise OperandMissing(field=name)

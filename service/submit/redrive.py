@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from jobs.ledger.interface import IdempotencyKey
-from jobs.ledger.limits import Limits
 from jobs.models import Job
 from service.context import Context
 from service.submit.product import check_operands
@@ -21,7 +20,7 @@ def redrive(context: Context, job_id: str, owner: str, idempotency: IdempotencyK
     queued, message = context.ledger.redrive(
         job_id,
         owner=owner,
-        limits=Limits(context.settings.max_queued_jobs, context.settings.max_queued_jobs_per_key),
+        limits=context.limits.queue(owner),
         key=idempotency,
     )
     return queued, message is None

@@ -14,6 +14,7 @@ from jobs.errors import MatmulError, MatrixDamaged, MatrixNotFound, ProductExpir
 from jobs.matrices.packed import PackedMatrix
 from jobs.models import Job, JobRecord, product_id
 from jobs.states import JobState
+from jobs.stored import RecordUnreadable
 from service.bodies.nested_lists import to_json
 from service.context import Context
 from service.http.negotiation import JSON, PRODUCT_OFFERS, choose_type, offers_for
@@ -29,7 +30,7 @@ def job_location(job_id: str) -> dict[str, str]:
 
 
 def record_json(record: JobRecord) -> bytes:
-    return record.model_dump_json().encode()
+    return record.model_dump_json(warnings=False).encode()  # of names that another version knows
 
 
 def product_reply(
@@ -77,7 +78,10 @@ def _json_reply(context: Context, record: JobRecord, product: StoredElements) ->
 
 
 def product_type(request: Request, record: JobRecord, offers: Sequence[str]) -> str:
-    """The media type to send the product in. Raises WrongState where there is no product, NotAcceptable."""
+    """The media type to send the product in. Raises WrongState where there is no product, NotAcceptable, and
+    RecordUnreadable where another version recorded it."""
+    if record.product is None and record.state is JobState.SUCCEEDED and record.kind == "matmul":
+        raise RecordUnreadable
     if record.product is None or record.state is not JobState.SUCCEEDED:
         raise WrongState(f"The job is {record.state}, so it has no product.")
     return choose_type(request.headers.get("accept"), offers_for(record.product.dtype, offers))

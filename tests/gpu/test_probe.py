@@ -72,7 +72,7 @@ def test_what_is_not_compiled_is_not_taken_until_it_is(gpu_settings: Settings, t
     """Nor compiled while a product waits."""
     from worker.cuda.runner import CudaRunner
 
-    runner = CudaRunner(gpu_settings.model_copy(update={"kernel_cache_dir": tmp_path}))
+    runner = CudaRunner(gpu_settings.model_copy(update={"kernel_cache_dir": tmp_path, "compiled_kernels_dir": None}))
     choices, large = AutoChoices(runner), Problem(3001, 3003, 3005, "float32")
     best = choose("auto", NO_CONFIG, large, "fp32", runner.device.traits)
     if isinstance(best.kernel, LibraryKernel):
@@ -99,7 +99,7 @@ def test_all_that_a_launch_loads_is_compiled_before(
     from worker.cuda.launch import prepare
     from worker.cuda.runner import CudaRunner
 
-    runner = CudaRunner(gpu_settings.model_copy(update={"kernel_cache_dir": tmp_path}))
+    runner = CudaRunner(gpu_settings.model_copy(update={"kernel_cache_dir": tmp_path, "compiled_kernels_dir": None}))
     kernel = BY_NAME[name]
     assert isinstance(kernel, CudaKernel)
     if kernel.unsupported_because(runner.device.traits):
@@ -115,7 +115,9 @@ def test_what_is_compiled_counts_where_the_disk_takes_nothing(gpu_settings: Sett
     from worker.cuda.runner import CudaRunner
 
     (tmp_path / "no folder").touch()
-    runner = CudaRunner(gpu_settings.model_copy(update={"kernel_cache_dir": tmp_path / "no folder"}))
+    runner = CudaRunner(
+        gpu_settings.model_copy(update={"kernel_cache_dir": tmp_path / "no folder", "compiled_kernels_dir": None})
+    )
     problem = Problem(1024, 1024, 1024, "float32")
     choice = choose("pipelined", NO_CONFIG, problem, "fp32", runner.device.traits)
     assert not runner.is_compiled(choice, problem)

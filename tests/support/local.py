@@ -81,11 +81,10 @@ class Local:
             return json.loads(reply.read())
 
     def redis_url(self) -> str:
-        """Of the embedded server, as its own configuration has it."""
-        settings = dict(
-            line.split(" ", 1) for line in (self._state / "valkey" / "valkey.conf").read_text().splitlines()
-        )
-        return f"redis://:{settings['requirepass']}@127.0.0.1:{settings['port']}/0"
+        """Of the embedded server, by the password for all of it."""
+        kept = self._state / "valkey"
+        settings = dict(line.split(" ", 1) for line in (kept / "valkey.conf").read_text().splitlines())
+        return f"redis://:{(kept / 'password').read_text()}@127.0.0.1:{settings['port']}/0"
 
     def family(self) -> list[psutil.Process]:
         """Every process below the launcher."""

@@ -137,6 +137,8 @@ constexpr auto max(One one, Other other) {
 }
 inline float fmaf(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 inline double fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
+inline double __dmul_rn(double one, double other) { return one * other; }  // this compiler fuses nothing by itself
+inline double __dadd_rn(double one, double other) { return one + other; }
 inline double ldexp(double value, int exponent) { return __builtin_ldexp(value, exponent); }
 inline double sqrt(double value) { return __builtin_sqrt(value); }
 inline double fabs(double value) { return __builtin_fabs(value); }

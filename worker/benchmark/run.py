@@ -115,7 +115,9 @@ class BenchmarkRun:
         progress = self._pace.progress(current)
         try:
             owned = retry_until(
-                lambda: self.ledger.keep_findings(job_id, attempt, kept, progress, news), timeout_s=KEEP_TIMEOUT_S
+                lambda: self.ledger.keep_findings(job_id, attempt, kept, progress, news),
+                timeout_s=KEEP_TIMEOUT_S,
+                wanted=self.check,
             )
         except StoreFull as error:
             raise JobFailed(NO_ROOM) from error

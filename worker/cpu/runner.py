@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -26,10 +26,11 @@ from worker.cpu.blas import multiply
 from worker.cpu.ceilings import cpu_ceilings
 from worker.cpu.device import available_bytes, cpu_info, usable_cores
 from worker.cpu.environment import host_environment
+from worker.cpu.epilogue import add_epilogue
 from worker.cpu.room import check_room
 from worker.device.bench import Bench
 from worker.device.cancellable_lock import CancellableLock, LockRequest, go_on
-from worker.device.runner import HostOperand, Product, Runner, host_operands, verify_on_host
+from worker.device.runner import Epilogue, HostOperand, Product, Runner, host_operands, verify_on_host, wrong_on_host
 
 # Products of fewer operations take one thread: waking others costs more than they save, and keeps cores from the
 # API and Redis beside this worker. About 360×360×360.
@@ -71,18 +72,28 @@ class CpuRunner(Runner):
         b: HostOperand,
         place: Place | None = None,
         *,
+        epilogue: Epilogue | None = None,
         wanted: Callable[[], None] = go_on,
+        wiped: bool = False,
     ) -> Iterator[Product]:
         elements = a.elements, b.elements
+        out = None if place is None else place.elements
         with self._device_lock.request(wanted) as device_lock:
             device_lock.acquire()
-            if place is None:
-                check_room(problem.product_bytes, "The product needs")
+            if need := problem.product_bytes * ((place is None) + (epilogue is not None)):
+                check_room(need, "The product needs")
             self._use_threads(self._threads if problem.flops >= ONE_THREAD_FLOPS else 1)
             started = time.perf_counter()
-            c = multiply(problem, *elements, None if place is None else place.elements)
+            p = multiply(problem, *elements, out if epilogue is None else None)
+            c = p if epilogue is None else add_epilogue(problem, epilogue, p, out)
             kernel_ms = (time.perf_counter() - started) * 1e3
-            yield CpuProduct(problem, a, b, c, kernel_ms=kernel_ms, place=place, device_lock=device_lock)
+            yield CpuProduct(problem, (a, b), p, c, epilogue, kernel_ms=kernel_ms, place=place, device_lock=device_lock)
+
+    def kernel_bytes(self, choice: Choice, problem: Problem) -> int:
+        return 0
+
+    def free_memory(self) -> None:
+        """Nothing is kept."""
 
     def product_ended(self, matrix_id: str, *, awaited: bool) -> None:
         """It lies in the store, which is mapped."""
@@ -105,30 +116,34 @@ class CpuRunner(Runner):
 
 
 class CpuProduct(Product):
-    """Everything in this process's memory."""
+    """Everything in this process's memory. `p` is A·B, and `c` what is delivered: the same without an epilogue."""
 
     def __init__(
         self,
         problem: Problem,
-        a: HostOperand,
-        b: HostOperand,
+        operands: Sequence[HostOperand],
+        p: Array,
         c: Array,
+        epilogue: Epilogue | None = None,
         *,
         kernel_ms: float,
         place: Place | None = None,
         device_lock: LockRequest,
     ) -> None:
         self.device_lock = device_lock
-        self._operands = a, b
-        self._c = c
+        self._problem, self._p, self._c, self._epilogue = problem, p, c, epilogue
+        self._operands = operands if epilogue is None or epilogue.c is None else (*operands, epilogue.c)
         self._place = place
         self._digest = digest_of(c)
         self._kernel_ms = kernel_ms
-        self.matrices = host_operands(problem, a.elements, b.elements, c)
+        self.matrices = host_operands(problem, operands[0].elements, operands[1].elements, p)
 
     @property
     def digest(self) -> int:
         return self._digest
+
+    def wrong_elements(self) -> int:
+        return wrong_on_host(self._problem, self._epilogue, self._p, self._c)
 
     def verify_operands(self) -> None:
         verify_on_host(self._operands)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from kernels.model.launch_plan import LaunchPlan, Workspace
 from kernels.model.numerics import Problem
 from worker.cuda.calls import WORD_BYTES, Arguments, Call
 from worker.cuda.memory import DeviceMatrix, allocate
-from worker.cuda.pitch import Layout
+from worker.cuda.pitch import Layout, operand_layout, product_layout
 from worker.cuda.tensor_maps import (
     ALIGNMENT_BYTES,
     MAP_BYTES,
@@ -147,6 +147,32 @@ class Mapped:
         if self._is_moved:
             move(self._back, to, c, stream, gate)
         return workspace
+
+
+def bytes_beside(plan: LaunchPlan) -> int:
+    """Memory that a product takes beside its matrices, at most: the workspace, and copies of matrices that do not lie
+    as the kernel reads or writes them."""
+    workspace = 0 if plan.workspace is None else plan.workspace.bytes
+    if plan.boxes is None:
+        return workspace
+    problem, launched = plan.problem, plan.launched
+    a, b = (operand_layout(problem.dtype, shape) for shape in _stored_shapes(problem))
+    is_transposed = (problem.transpose_a != launched.transpose_a, problem.transpose_b != launched.transpose_b, False)
+    copies = map(_copy_bytes, (a, b, product_layout(problem)), is_transposed)
+    return workspace + sum(copies)
+
+
+def _stored_shapes(problem: Problem) -> Iterator[tuple[int, ...]]:
+    a = (problem.k, problem.m) if problem.transpose_a else (problem.m, problem.k)
+    b = (problem.n, problem.k) if problem.transpose_b else (problem.k, problem.n)
+    yield (problem.batch, *a) if problem.a_batched else a
+    yield (problem.batch, *b) if problem.b_batched else b
+
+
+def _copy_bytes(at: Layout, is_transposed: bool) -> int:
+    if is_transposed:
+        return aligned_layout(transposed_layout(at, in_groups=False)).bytes
+    return 0 if _is_aligned(at) else aligned_layout(at).bytes
 
 
 class _Reach:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 import cupy
 from cupy_backends.cuda.api import driver
 
 from jobs.errors import KernelUnavailable
+from kernels.catalog import BY_NAME
 from kernels.model.kernel import CudaKernel, DeviceTraits, TileConfig
 from kernels.model.launch_plan import Launch, LaunchPlan
 from kernels.model.numerics import Problem
-from worker.cuda.bound import Addressed, Functions, Layouts, Mapped, Step
+from kernels.selection.choose import Choice
+from worker.cuda.bound import Addressed, Functions, Layouts, Mapped, Step, bytes_beside
 from worker.cuda.compile import Compiler
 from worker.cuda.memory import DeviceMatrix
 from worker.cuda.sources import copy_program, edge_program_of, kernel_program
@@ -88,6 +91,27 @@ class PreparedKernels:
         return made
 
 
+def kernel_bytes(choice: Choice, problem: Problem, traits: DeviceTraits) -> int:
+    """Memory of the device that the kernel takes beside the three matrices, known before anything is allocated. That of
+    a library is in what is left free in any case."""
+    if not isinstance(choice.kernel, CudaKernel):
+        return 0
+    return _kernel_bytes(choice.kernel.name, tuple(choice.config.items()), problem, traits)
+
+
+@lru_cache(maxsize=MAX_KEPT)
+def _kernel_bytes(name: str, config: tuple[tuple[str, int], ...], problem: Problem, traits: DeviceTraits) -> int:
+    kernel, own = BY_NAME[name], 0
+    assert isinstance(kernel, CudaKernel), "what it is needed for was one"
+    fallback = kernel.fallback
+    if fallback is None or not fallback.always(problem):
+        own = bytes_beside(kernel.plan(problem, dict(config)))
+    if fallback is None:
+        return own
+    substitute = fallback.kernel.resolve_config({}, problem, traits)
+    return own + bytes_beside(fallback.kernel.plan(problem, substitute))
+
+
 def prepare(compiler: Compiler, kernel: CudaKernel, config: TileConfig, problem: Problem) -> PreparedKernel:
     """The kernel, or the one that always multiplies such a problem in its place. Raises KernelUnavailable."""
     fallback = kernel.fallback
@@ -111,23 +135,23 @@ def _prepared(
     plan, program = kernel.plan(problem, config), kernel_program(kernel, config, problem, gated=gated)
     if plan.passes or plan.boxes is not None:
         _check_sizes(kernel, problem)
-    main = _loaded(compiler.function(program, kernel.name))
+    main = loaded(compiler.function(program, kernel.name))
     if plan.main.shared_bytes > STATIC_SHARED_BYTES:
         driver.funcSetAttribute(main.ptr, MAX_DYNAMIC_SHARED_BYTES, plan.main.shared_bytes)
     is_transposed, edge = plan.launched != plan.inner, edge_program_of(problem, plan.inner)
-    passes = {each.name: _loaded(compiler.function(program, each.name)) for each in plan.passes}
+    passes = {each.name: loaded(compiler.function(program, each.name)) for each in plan.passes}
     shapes = [(passes[each.name], each.launch) for each in plan.passes if not each.behind]
     shapes += [(main, plan.main), *((passes[each.name], each.launch) for each in plan.passes if each.behind)]
     functions = Functions(
         steps=tuple(_steps(kernel, shapes, is_behind_another=is_transposed)),
-        transpose=_loaded(transpose_function(compiler, problem.dtype, gated=gated)) if is_transposed else None,
-        edge=_loaded(compiler.function(edge, "edge")) if edge is not None else None,
-        copy=_loaded(compiler.function(copy_program(), "copy_rows")) if gated else None,
+        transpose=loaded(transpose_function(compiler, problem.dtype, gated=gated)) if is_transposed else None,
+        edge=loaded(compiler.function(edge, "edge")) if edge is not None else None,
+        copy=loaded(compiler.function(copy_program(), "copy_rows")) if gated else None,
     )
     return PreparedKernel(plan, functions, main, substitute)
 
 
-def _loaded(function: Any) -> Any:
+def loaded(function: Any) -> Any:
     """The driver loads a function when it is asked about it. At its first launch it would be loaded then, and the
     device might have to be waited for."""
     driver.funcGetAttribute(REGISTERS, function.ptr)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import cupy
 import numpy as np
@@ -23,11 +23,14 @@ from worker.cuda.check.product_digests import ProductDigests
 from worker.cuda.check.read_back import ReadBack
 from worker.cuda.check.sketch import NO_DIGESTS, digestible
 from worker.cuda.compile import Compiler
+from worker.cuda.epilogue.on_device import EpilogueOnDevice
 from worker.cuda.memory import DeviceMatrix, Staging, StopWatch, download
 from worker.cuda.operand_cache import Copies, OfferedProducts
 from worker.cuda.pitch import operand_layout
 from worker.device.cancellable_lock import LockRequest
-from worker.device.runner import HostOperand, Product, gathered, host_operands, verify_on_host
+from worker.device.runner import Epilogue, HostOperand, Product, gathered, host_operands, verify_on_host, wrong_on_host
+
+OPERAND_DIGESTS = (0, 1, 3)  # of A, B and C, among all that are taken; 2 is the product's
 
 
 class Times:
@@ -49,12 +52,13 @@ class CudaProduct(Product):
     def __init__(
         self,
         problem: Problem,
-        operands: tuple[HostOperand, HostOperand],
+        operands: Sequence[HostOperand],
         copies: Copies[DeviceMatrix],
         c: DeviceMatrix,
         offered: OfferedProducts[DeviceMatrix],
         device_lock: LockRequest,
     ) -> None:
+        """`operands`: A, B and, where it is added, C. `c` is what is delivered."""
         self.device_lock = device_lock
         self._operands = operands
         self._copies = copies
@@ -84,25 +88,34 @@ class ProductBroughtBack(CudaProduct):
     def __init__(
         self,
         problem: Problem,
-        operands: tuple[HostOperand, HostOperand],
+        operands: Sequence[HostOperand],
         copies: Copies[DeviceMatrix],
-        c: DeviceMatrix,
+        p: DeviceMatrix,
+        epilogue: EpilogueOnDevice | None,
         offered: OfferedProducts[DeviceMatrix],
         staging: Staging,
         times: Times,
         device_lock: LockRequest,
     ) -> None:
-        super().__init__(problem, operands, copies, c, offered, device_lock)
-        self._times = times
-        self._bytes = gathered(staging.download(c, times.back))
+        """`p` is A·B."""
+        super().__init__(problem, operands, copies, p if epilogue is None else epilogue.d, offered, device_lock)
+        self._problem, self._times = problem, times
+        self._bytes = gathered(staging.download(self._c, times.back))
         self._digest = digest_of(self._bytes)
-        dtype = STORAGE_DTYPES[problem.product_dtype]
-        elements = np.frombuffer(self._bytes, dtype).reshape(problem.batch, problem.m, problem.n)
-        self.matrices = host_operands(problem, operands[0].elements, operands[1].elements, elements)
+        self._elements = self._product = _as_product(self._bytes, problem)
+        self._epilogue: Epilogue | None = None
+        if epilogue is not None:
+            self._product = _as_product(gathered(staging.download(p, StopWatch())), problem)
+            added = None if epilogue.c is None else operands[2]
+            self._epilogue = Epilogue(epilogue.alpha, epilogue.beta, added)
+        self.matrices = host_operands(problem, operands[0].elements, operands[1].elements, self._product)
 
     @property
     def digest(self) -> int:
         return self._digest
+
+    def wrong_elements(self) -> int:
+        return wrong_on_host(self._problem, self._epilogue, self._product, self._elements)
 
     def verify_operands(self) -> None:
         """In this process's memory: the check held the product against these, and so the device's copies too."""
@@ -119,17 +132,21 @@ class ProductOnDevice(CudaProduct):
     def __init__(
         self,
         problem: Problem,
-        operands: tuple[HostOperand, HostOperand],
+        operands: Sequence[HostOperand],
         copies: Copies[DeviceMatrix],
         matrices: tuple[DeviceMatrix, DeviceMatrix, DeviceMatrix],
+        epilogue: EpilogueOnDevice | None,
         offered: OfferedProducts[DeviceMatrix],
         staging: Staging,
         compiler: Compiler,
         place: Place | None,
         device_lock: LockRequest,
     ) -> None:
-        """`place`, whose memory is registered with CUDA, is where the product is to be stored."""
-        super().__init__(problem, operands, copies, matrices[2], offered, device_lock)
+        """`matrices` are A, B and A·B. `place`, whose memory is registered with CUDA, is where the product is to be
+        stored."""
+        delivered = matrices[2] if epilogue is None else epilogue.d
+        super().__init__(problem, operands, copies, delivered, offered, device_lock)
+        self._epilogue = epilogue
         self._staging = staging
         self._compiler = compiler
         self._place = place
@@ -141,7 +158,11 @@ class ProductOnDevice(CudaProduct):
             MatrixOnDevice(compiler, matrices[2], (problem.batch, problem.m, problem.n)),
         )
         left = digestible(on_device, group_width(problem.k)) if problem.m and problem.n and problem.k else NO_DIGESTS
-        self._digests = ProductDigests(compiler, matrices, staging, left)
+        digested = [*matrices[:2], delivered]
+        if epilogue is not None:  # the check reads A·B, which no one is sent
+            left = (*left[:2], False)
+            digested += [] if epilogue.c is None else [epilogue.c]
+        self._digests = ProductDigests(compiler, digested, staging, left)
         self.matrices = self._check = DeviceProduct(compiler, on_device, (host_a, host_b), self._digests)
 
     def prepare_check(self) -> None:
@@ -157,8 +178,11 @@ class ProductOnDevice(CudaProduct):
     def digest(self) -> int:
         return self._digests.of(2)
 
+    def wrong_elements(self) -> int:
+        return 0 if self._epilogue is None else self._epilogue.wrong_elements()
+
     def verify_operands(self) -> None:
-        for index, operand in enumerate(self._operands):
+        for index, operand in zip(OPERAND_DIGESTS, self._operands, strict=False):
             if self._digests.of(index) != operand.expected_digest:
                 raise OperandDamaged
 
@@ -179,6 +203,11 @@ class ProductOnDevice(CudaProduct):
             for stream in (cupy.cuda.get_current_stream(), self._staging.second_stream):
                 stream.synchronize()  # nothing may still be written or read when the slot is given back
         writer.fill(parts)
+
+
+def _as_product(data: bytearray, problem: Problem) -> Array:
+    elements = np.frombuffer(data, STORAGE_DTYPES[problem.product_dtype])
+    return elements.reshape(problem.batch, problem.m, problem.n)
 
 
 class _OperandOnHost(HostMatrix):

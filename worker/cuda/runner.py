@@ -2,39 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from math import prod
 from threading import local
 from typing import Any
 
 import cupy
-import structlog
 
 from jobs.benchmarks.records import Ceiling
 from jobs.benchmarks.spec import DataSpec
-from jobs.errors import OutOfDeviceMemory
 from jobs.fleet.workers import Telemetry
 from jobs.matrices.interface import Place
 from jobs.matrices.slot_memory import SlotMemory
 from jobs.settings import Settings
 from kernels.model.kernel import CudaKernel
-from kernels.model.numerics import Problem
+from kernels.model.numerics import DTypeName, Problem
 from kernels.selection.choose import Choice
 from worker.cpu.device import usable_cores
 from worker.cuda.bench.bench import CudaBench
 from worker.cuda.bench.ceilings import CoreRoofs
 from worker.cuda.bench.environment import cuda_environment
 from worker.cuda.bench.library_ceilings import LibraryRoofs
-from worker.cuda.check.read_back import read_back_bytes
 from worker.cuda.compile import Compiler
 from worker.cuda.cublas import Cublas
+from worker.cuda.device.admission import bytes_needed, free_bytes, operand_types
 from worker.cuda.device.faults import device_faults
 from worker.cuda.device.info import cuda_info
 from worker.cuda.device.kernel_clock import KernelClock
 from worker.cuda.device.telemetry import GpuTelemetry
-from worker.cuda.launch import PreparedKernels
+from worker.cuda.epilogue.on_device import EpilogueOnDevice
+from worker.cuda.launch import PreparedKernels, kernel_bytes
 from worker.cuda.memory import DeviceMatrix, Staging, StopWatch, allocate, upload
 from worker.cuda.operand_cache import Copies, OfferedProducts, OperandCache
 from worker.cuda.page_locks import PageLocks
@@ -44,13 +44,10 @@ from worker.cuda.programs import programs_of
 from worker.cuda.sources import Program
 from worker.device.bench import Bench
 from worker.device.cancellable_lock import CancellableLock, LockRequest, go_on
-from worker.device.runner import HostOperand, Product, Runner
+from worker.device.runner import DoesNotFit, Epilogue, HostOperand, Product, Runner
 
 # Below so many elements in all three matrices the check is quicker on the CPU than a launch and copies are.
 HOST_CHECK_ELEMENTS = 3 << 16
-SPARE_BYTES = 192 << 20  # left free beside the matrices: cuBLAS's workspace, the check's vectors and sums
-
-log = structlog.get_logger(__name__)
 
 
 class _OfThread(local):
@@ -113,15 +110,19 @@ class CudaRunner(Runner):
         b: HostOperand,
         place: Place | None = None,
         *,
+        epilogue: Epilogue | None = None,
         wanted: Callable[[], None] = go_on,
+        wiped: bool = False,
     ) -> Iterator[Product]:
         with device_faults(), self._of_thread.stream, self._device_lock.request(wanted) as device_lock:
-            product = self._computed_if_it_fits(problem, choice, a, b, place, device_lock)
-            if product is None:
-                log.warning("the device's memory was full; kept operands are dropped and the product tried again")
-                self._free_all()
-                product = self._compute(problem, choice, a, b, place, device_lock)
-            yield product
+            yield self._compute(problem, choice, (a, b), epilogue, place, device_lock, wiped=wiped)
+
+    def kernel_bytes(self, choice: Choice, problem: Problem) -> int:
+        return kernel_bytes(choice, problem, self.device.traits)
+
+    def free_memory(self) -> None:
+        with device_faults():
+            self._free_all()
 
     def product_ended(self, matrix_id: str, *, awaited: bool) -> None:
         self._offered.ended(matrix_id, awaited=awaited)
@@ -156,99 +157,115 @@ class CudaRunner(Runner):
             self._free_all()
             cupy.get_default_pinned_memory_pool().free_all_blocks()
 
-    def _computed_if_it_fits(
-        self,
-        problem: Problem,
-        choice: Choice,
-        a: HostOperand,
-        b: HostOperand,
-        place: Place | None,
-        device_lock: LockRequest,
-    ) -> Product | None:
-        """None where memory ran out. The error is let go here: it would hold on to what was allocated before it."""
-        try:
-            return self._compute(problem, choice, a, b, place, device_lock)
-        except cupy.cuda.memory.OutOfMemoryError:
-            return None
-
     def _compute(
         self,
         problem: Problem,
         choice: Choice,
-        a: HostOperand,
-        b: HostOperand,
+        operands: tuple[HostOperand, ...],
+        epilogue: Epilogue | None,
         place: Place | None,
         device_lock: LockRequest,
+        *,
+        wiped: bool = False,
     ) -> Product:
-        self._offered.next_product((a, b))
-        self._admit(problem, (a, b))
+        if epilogue is not None and epilogue.c is not None:
+            operands = (*operands, epilogue.c)
+        self._offered.next_product(operands)
+        self._admit(problem, choice, operands, has_epilogue=epilogue is not None)
         copying = StopWatch()
-        on_a = self._on_device(problem, a, copying)
-        if a.id is not None and a.id == b.id:
-            on_b = on_a
-            b.known_digest(a.expected_digest)
-        else:
-            on_b = self._on_device(problem, b, copying)
-        on_c = allocate(product_layout(problem))
-        matrices = on_a, on_b, on_c
-        copies = Copies(self.cache, (a, b), (on_a, on_b))
+        on_device = self._all_on_device(problem, operands, copying)
+        matrices = on_device[0], on_device[1], allocate(product_layout(problem))
+        if wiped:
+            matrices[2].memory.memset_async(0, matrices[2].layout.bytes)
+        after = self._epilogue(problem, epilogue, matrices[2], on_device[2:])
+        copies = Copies(self.cache, operands, on_device)
         staging = self._of_thread.staging
-        elements = problem.batch * problem.m * problem.n + prod(a.shape) + prod(b.shape)
+        elements = problem.batch * problem.m * problem.n + sum(prod(each.shape) for each in operands)
         if elements <= HOST_CHECK_ELEMENTS:
             device_lock.acquire()
-            times = Times(self._multiplied_ms(problem, choice, matrices), copying)
-            return ProductBroughtBack(problem, (a, b), copies, on_c, self._offered, staging, times, device_lock)
+            times = Times(self._multiplied_ms(problem, choice, matrices, after), copying)
+            more = self._offered, staging, times, device_lock
+            return ProductBroughtBack(problem, operands, copies, matrices[2], after, *more)
         to = place if place is not None and self._page_locks.lock(place.memory) else None
-        more = self._offered, staging, self.compiler, to, device_lock
-        product = ProductOnDevice(problem, (a, b), copies, matrices, *more)
+        also = self._offered, staging, self.compiler, to, device_lock
+        product = ProductOnDevice(problem, operands, copies, matrices, after, *also)
         copying.wait()  # others may have the cores until the operands are there
         device_lock.acquire()
-        kernel_ms = self._multiplied_ms(problem, choice, matrices, meanwhile=product.prepare_check)
+        kernel_ms = self._multiplied_ms(problem, choice, matrices, after, meanwhile=product.prepare_check)
         product.computed(Times(kernel_ms, copying))
         return product
+
+    def _epilogue(
+        self, problem: Problem, epilogue: Epilogue | None, p: DeviceMatrix, c: Sequence[DeviceMatrix]
+    ) -> EpilogueOnDevice | None:
+        """`c`: of one matrix, or none."""
+        if epilogue is None:
+            return None
+        d = allocate(operand_layout(problem.product_dtype, problem.product_shape))
+        made = EpilogueOnDevice(self.compiler, epilogue.alpha, epilogue.beta, p, c[0] if c else None, d)
+        made.load()
+        return made
 
     def _multiplied_ms(
         self,
         problem: Problem,
         choice: Choice,
         matrices: tuple[DeviceMatrix, DeviceMatrix, DeviceMatrix],
+        epilogue: EpilogueOnDevice | None,
         meanwhile: Callable[[], None] | None = None,
     ) -> float:
         """How long the device took. The product is done when this returns; `meanwhile` is called while it is not."""
         kernel = choice.kernel
+        is_loaded = True
         if isinstance(kernel, CudaKernel):
-            prepared = self._prepared.get(kernel, choice.config, problem)
-            return self._clock.kernel_ms(lambda: prepared.launch(*matrices), is_loaded=True, meanwhile=meanwhile)
-        is_loaded = self._cublas.has_multiplied(kernel.name, problem)
-        return self._clock.kernel_ms(
-            lambda: self._cublas.multiply(kernel.name, problem, *matrices), is_loaded=is_loaded, meanwhile=meanwhile
-        )
+            multiply = partial(self._prepared.get(kernel, choice.config, problem).launch, *matrices)
+        else:
+            is_loaded = self._cublas.has_multiplied(kernel.name, problem)
+            multiply = partial(self._cublas.multiply, kernel.name, problem, *matrices)
 
-    def _on_device(self, problem: Problem, operand: HostOperand, copying: StopWatch) -> DeviceMatrix:
+        def launch() -> None:
+            multiply()
+            if epilogue is not None:
+                epilogue.launch()
+
+        return self._clock.kernel_ms(launch, is_loaded=is_loaded, meanwhile=meanwhile)
+
+    def _all_on_device(
+        self, problem: Problem, operands: Sequence[HostOperand], copying: StopWatch
+    ) -> list[DeviceMatrix]:
+        """The operands' copies; of those that are the same matrix, one."""
+        copies: list[DeviceMatrix] = []
+        for operand, dtype in zip(operands, operand_types(problem), strict=False):
+            same = next((i for i, other in enumerate(operands[: len(copies)]) if other.id == operand.id), None)
+            if operand.id is not None and same is not None:
+                operand.known_digest(operands[same].expected_digest)
+                copies.append(copies[same])
+            else:
+                copies.append(self._on_device(dtype, operand, copying))
+        return copies
+
+    def _on_device(self, dtype: DTypeName, operand: HostOperand, copying: StopWatch) -> DeviceMatrix:
         """The operand's copy on the device: kept from an earlier job, or made now."""
         if operand.id is not None and (kept := self.cache.get(operand.id)) is not None:
             operand.known_digest(kept.digest)
             return kept.copy
-        matrix = allocate(operand_layout(problem.dtype, operand.shape))
+        matrix = allocate(operand_layout(dtype, operand.shape))
         self._page_locks.lock(operand.memory)
         with copying:
             upload(operand.elements, matrix)
         return matrix
 
-    def _admit(self, problem: Problem, operands: tuple[HostOperand, HostOperand]) -> None:
-        """Raises OutOfDeviceMemory, before anything is allocated, for what cannot fit."""
-        of_product = product_layout(problem).bytes + read_back_bytes(problem.product_bytes) + SPARE_BYTES
-        need = of_product
-        for operand in operands:
-            if operand.id is None or self.cache.get(operand.id) is None:
-                need += operand_layout(problem.dtype, operand.shape).bytes
-        if need <= _free_bytes():
+    def _admit(self, problem: Problem, choice: Choice, operands: Sequence[HostOperand], *, has_epilogue: bool) -> None:
+        """Raises DoesNotFit, before anything is allocated, for what cannot fit."""
+        of_kernel = self.kernel_bytes(choice, problem)
+        if of_kernel + bytes_needed(problem, operands, self.cache, has_epilogue=has_epilogue) <= free_bytes():
             return
         self._free_all()
-        need = of_product + sum(operand_layout(problem.dtype, operand.shape).bytes for operand in operands)
-        if need > (free := _free_bytes()):
-            raise OutOfDeviceMemory(
-                f"The product needs {need} bytes on the device, which has {free} free; make it smaller or try later."
+        need = of_kernel + bytes_needed(problem, operands, self.cache, has_epilogue=has_epilogue)
+        if need > (free := free_bytes()):
+            raise DoesNotFit(
+                f"The product needs {need} bytes on the device with {choice.kernel.name}, and {free} are free; make it "
+                "smaller, take another kernel or try later."
             )
 
     def _free_all(self) -> None:
@@ -267,9 +284,3 @@ def _stream_of_its_own() -> Iterator[None]:
         stream.synchronize()
     finally:
         cupy.get_default_memory_pool().free_all_blocks(stream)
-
-
-def _free_bytes() -> int:
-    """What the driver has free, and what CuPy's pool holds unused."""
-    free, _ = cupy.cuda.runtime.memGetInfo()
-    return int(free + cupy.get_default_memory_pool().free_bytes())

@@ -23,6 +23,8 @@ RANDOM_SOURCE = TRANSPOSE_SOURCE.with_name("random.cu")
 SKETCH_SOURCE = TRANSPOSE_SOURCE.with_name("sketch.cu")
 DIRECT_SOURCE = TRANSPOSE_SOURCE.with_name("direct.cu")
 DIGEST_SOURCE = TRANSPOSE_SOURCE.with_name("digest.cu")
+EPILOGUE_SOURCE = TRANSPOSE_SOURCE.with_name("epilogue.cu")
+EPILOGUE_CHECK_SOURCE = TRANSPOSE_SOURCE.with_name("epilogue_check.cu")
 GATHER_SOURCE = TRANSPOSE_SOURCE.with_name("gather.cu")
 SKETCH_CHUNK = 512  # columns whose random vectors a block keeps in shared memory
 COPY_SOURCE = TRANSPOSE_SOURCE.with_name("copy_rows.cu")
@@ -116,6 +118,16 @@ def digest_program() -> Program:
 def gather_program(dtype: DTypeName) -> Program:
     """Single elements of a matrix as float64."""
     return Program(GATHER_SOURCE, (*_common(dtype), *_transposes((False, False))))
+
+
+def epilogue_program(dtype: DTypeName) -> Program:
+    """alpha·P + beta·C of matrices of a product's type."""
+    return Program(EPILOGUE_SOURCE, (*_common(dtype), *_transposes((False, False))))
+
+
+def epilogue_check_program(dtype: DTypeName) -> Program:
+    """The same again, compared with what it gave."""
+    return Program(EPILOGUE_CHECK_SOURCE, (*_common(dtype), *_transposes((False, False))))
 
 
 def transpose_program(itemsize: int, *, gated: bool = False) -> Program:

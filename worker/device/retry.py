@@ -10,14 +10,23 @@ import structlog
 
 from jobs.errors import StoreFull, StoreUnavailable
 
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 2.0
+FIRST_PAUSE_S = 0.05
+LONGEST_PAUSE_S = 2.0
+LOOK_EVERY_S = 0.05
 
 Result = TypeVar("Result")
 log = structlog.get_logger(__name__)
 
 
-def retry_until(action: Callable[[], Result], *, timeout_s: float) -> Result:
-    """Repeats `action` until Redis serves it. Raises its StoreUnavailable or StoreFull after `timeout_s`."""
+def retry_until(
+    action: Callable[[], Result],
+    *,
+    timeout_s: float,
+    wanted: Callable[[], None] | None = None,
+    longest_pause_s: float = LONGEST_PAUSE_S,
+) -> Result:
+    """Repeats `action` until Redis serves it. Raises its StoreUnavailable or StoreFull after `timeout_s`, and what
+    `wanted` does, which is called meanwhile."""
     deadline = time.monotonic() + timeout_s
     pause_s = FIRST_PAUSE_S
     while True:
@@ -27,5 +36,16 @@ def retry_until(action: Callable[[], Result], *, timeout_s: float) -> Result:
             if time.monotonic() + pause_s > deadline:
                 raise
             log.warning("the job store does not serve; trying again", reason=error.type, pause_s=pause_s)
-        time.sleep(pause_s)
-        pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+        pause(pause_s, wanted)
+        pause_s = min(2 * pause_s, longest_pause_s)
+
+
+def pause(seconds: float, wanted: Callable[[], None] | None = None) -> None:
+    """Raises what `wanted` does, which is called every LOOK_EVERY_S."""
+    if wanted is None:
+        time.sleep(seconds)
+        return
+    deadline = time.monotonic() + seconds
+    while (left_s := deadline - time.monotonic()) > 0:
+        wanted()
+        time.sleep(min(left_s, LOOK_EVERY_S))

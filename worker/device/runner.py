@@ -8,12 +8,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from jobs.benchmarks.records import Ceiling
 from jobs.benchmarks.spec import DataSpec
-from jobs.errors import OperandDamaged
+from jobs.errors import OperandDamaged, OutOfDeviceMemory
 from jobs.fleet.workers import DeviceInfo, Telemetry
 from jobs.formats.elements import Array
 from jobs.matrices.digest import digest_of
@@ -25,6 +26,7 @@ from kernels.model.numerics import Problem
 from kernels.selection.choose import Choice
 from worker.check.checked import Checkable, HostProduct
 from worker.check.elements import core
+from worker.check.epilogue import wrong_elements
 from worker.check.host_matrix import HostMatrix
 from worker.device.bench import Bench
 from worker.device.cancellable_lock import LockRequest, go_on
@@ -93,17 +95,31 @@ class StoredOperand(HostOperand):
         self._digest = digest
 
 
+@dataclass(frozen=True, slots=True)
+class Epilogue:
+    """What is delivered in place of P = A·B: alpha·P + beta·C, element by element. A term whose factor is 0 is left
+    out, whatever is in its matrix."""
+
+    alpha: float
+    beta: float
+    c: HostOperand | None  # (m, n) or (batch, m, n), of the product's type; None where beta is 0
+
+
 class Product(ABC):
     """A product on its device, with its operands still at hand for the check. No other product has the device's
-    cores until `device_lock` is released."""
+    cores until `device_lock` is released. With an epilogue, the product is D = alpha·A·B + beta·C."""
 
-    matrices: Checkable
+    matrices: Checkable  # A, B and A·B
     device_lock: LockRequest
 
     @property
     @abstractmethod
     def digest(self) -> int:
         """The digest of the product's bytes, taken before the check begins: what reaches the store must have it."""
+
+    @abstractmethod
+    def wrong_elements(self) -> int:
+        """Of D, those that do not follow from A·B and C; 0 without an epilogue. A·B has a check of its own."""
 
     @abstractmethod
     def verify_operands(self) -> None:
@@ -149,6 +165,10 @@ def gathered(chunks: Iterator[memoryview]) -> bytearray:
     return whole
 
 
+class DoesNotFit(OutOfDeviceMemory):
+    """What a product needs, worked out before anything is moved, is more than there is; make it smaller."""
+
+
 class Runner(ABC):
     """One device. Several threads may have products computed; all else is for one thread, while there are none."""
 
@@ -182,13 +202,24 @@ class Runner(ABC):
         b: HostOperand,
         place: Place | None = None,
         *,
+        epilogue: Epilogue | None = None,
         wanted: Callable[[], None] = go_on,
+        wiped: bool = False,
     ) -> AbstractContextManager[Product]:
         """The product, as long as the context lasts. `place` is where it is to be stored; the device may compute it
-        there. `wanted` is called while the product waits for others; what it raises ends the wait.
+        there. `wanted` is called while the product waits for others; what it raises ends the wait. `wiped`: what a
+        kernel of ours leaves unwritten is zero, for a product that no check follows.
 
-        Raises OutOfDeviceMemory, KernelUnavailable, DeviceFault.
+        Raises OutOfDeviceMemory, and DoesNotFit of its kind before anything is moved; KernelUnavailable, DeviceFault.
         """
+
+    @abstractmethod
+    def kernel_bytes(self, choice: Choice, problem: Problem) -> int:
+        """Memory of the device that the kernel takes beside the three matrices."""
+
+    @abstractmethod
+    def free_memory(self) -> None:
+        """What is kept for other products is given back, to try again where memory ran out. For any thread."""
 
     @abstractmethod
     def expect(self, memory: SlotMemory) -> None:
@@ -234,3 +265,12 @@ def host_operands(problem: Problem, a: Array, b: Array, c: Array) -> HostProduct
         HostMatrix(core(b, transposed=problem.transpose_b), problem.dtype),
         HostMatrix(core(c, transposed=False), problem.product_dtype),
     )
+
+
+def wrong_on_host(problem: Problem, epilogue: Epilogue | None, p: Array, d: Array) -> int:
+    """As `Product.wrong_elements`, of matrices in this process's memory: A·B, and what it became."""
+    if epilogue is None:
+        return 0
+    c = None if epilogue.c is None else core(epilogue.c.elements, transposed=False)
+    of_d, of_p = (core(each, transposed=False) for each in (d, p))
+    return wrong_elements(of_d, of_p, c, epilogue.alpha, epilogue.beta, problem.product_dtype)

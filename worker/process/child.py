@@ -1,13 +1,13 @@
 """The process that computes: its device, its links to the ledger and the store, and the way of jobs through it,
 products and benchmarks.
 
-Celery spawns it, and spawns another when it ends. CUDA lives here alone, never in the parent.
+Celery forks it off its parent, and another when it ends. CUDA lives here alone, never in the parent.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 
@@ -19,10 +19,13 @@ from jobs.errors import (
     DeviceFault,
     JobFailed,
     MatmulError,
+    NoRoomForProduct,
     StaleAttempt,
+    StoreUnavailable,
     TimeLimitExceeded,
 )
 from jobs.fleet.measured import MeasuredShapes
+from jobs.fleet.places import ServicePlace
 from jobs.fleet.registry import WorkerRegistry
 from jobs.ledger.interface import Claimed, Ledger
 from jobs.matrices.interface import MatrixStore
@@ -32,19 +35,20 @@ from jobs.settings import Settings
 from kernels.selection.ahead import warm_up
 from worker.benchmark.job import benchmark
 from worker.device.model import measured_model
-from worker.device.retry import retry_until
+from worker.device.retry import pause, retry_until
 from worker.device.runner import Runner
 from worker.process.device_loans import DeviceLoans
 from worker.process.ends import WORK_TIMEOUT_S, End, JobEnds
 from worker.process.heartbeat import Heartbeat
 from worker.process.job_threads import JobThreads, Room
-from worker.process.lease import Hold, LeaseKeeper
-from worker.process.readiness import prove
+from worker.process.lease import EXIT_NOT_READY, Hold, LeaseKeeper
+from worker.process.readiness import NotReady, prove
 from worker.process.spare_time import SpareTime
 from worker.product.batch import multiply_batch
 from worker.product.multiply import Multiplied, multiply
 
 CLAIM_TIMEOUT_S = 5.0  # a message given up on is sent again by the sweeper
+NO_ROOM_PAUSE_S = 0.5  # before a job that found no room goes back into its queue, and maybe comes again at once
 SMALL_BYTES = 1 << 20  # of operands
 
 log = structlog.get_logger(__name__)
@@ -69,12 +73,22 @@ class Child:
         # No other device has a table, or a choice.
         mode = settings.auto_measures if runner.device.device_class == "gpu" else "off"
         self.spare_time = SpareTime(runner, shared, self._loans, mode)
-        self.heartbeat = Heartbeat(self._registry, runner, settings)
+        self._place = ServicePlace(client, settings)
+        self.heartbeat = Heartbeat(
+            self._registry,
+            self._place,
+            runner,
+            settings,
+            give_up=lambda problem: self._lease.end_child(EXIT_NOT_READY, problem),
+        )
         self._ends = JobEnds(settings, ledger, store, runner, self.heartbeat, self._lease)
 
     def prove_ready(self) -> None:
         """Raises NotReady, DeviceFault, StoreUnavailable."""
         started = time.monotonic()
+        if problem := retry_until(self._place.misplaced, timeout_s=WORK_TIMEOUT_S / 2):
+            self.heartbeat.tell_problem(problem)
+            raise NotReady(problem)
         roofs = retry_until(lambda: self._registry.roofs(self._runner.device), timeout_s=WORK_TIMEOUT_S / 2)
         self._runner.device = self._runner.device.model_copy(update={"measured": roofs})
         count = prove(self._runner, new_rng())
@@ -179,22 +193,31 @@ class Child:
         with _errors_named([claimed]):
             if claimed.job.record.kind == "benchmark":
                 return self._benchmark(claimed, hold)
-            return retry_until(lambda: self._multiply(claimed, hold), timeout_s=WORK_TIMEOUT_S)
+            wanted = partial(hold.check, claimed)
+            try:
+                return retry_until(lambda: self._multiply(claimed, wanted), timeout_s=WORK_TIMEOUT_S, wanted=wanted)
+            except NoRoomForProduct:
+                pause(NO_ROOM_PAUSE_S, wanted)  # nothing is held now but the job
+                raise
 
-    def _multiply(self, claimed: Claimed, hold: Hold) -> Multiplied:
+    def _multiply(self, claimed: Claimed, check_ownership: Callable[[], None]) -> Multiplied:
         request = claimed.job.record.request
         assert isinstance(request, MatmulRequest), "benchmarks go another way"
-        check_ownership = partial(hold.check, claimed)
-        with self._room.taken(request.problem.operand_bytes + request.problem.product_bytes, check_ownership):
-            return multiply(
-                claimed,
-                self._store,
-                self._runner,
-                auto=self.spare_time.choices,
-                rng=new_rng(),
-                product_ttl_s=self._settings.product_ttl_s,
-                check_ownership=check_ownership,
-            )
+        with self._room.taken(request.matrix_bytes, check_ownership):
+            try:
+                return multiply(
+                    claimed,
+                    self._store,
+                    self._runner,
+                    auto=self.spare_time.choices,
+                    rng=new_rng(),
+                    product_ttl_s=self._settings.product_ttl_s,
+                    check_ownership=check_ownership,
+                )
+            except StoreUnavailable as error:
+                if error.resource == "disk":  # small jobs need none, so they are not to wait for this one
+                    raise NoRoomForProduct(error.detail) from error
+                raise
 
     def _benchmark(self, claimed: Claimed, hold: Hold) -> BenchmarkOutcome:
         worker, device = self.heartbeat.worker_id, self._runner.device
@@ -206,7 +229,7 @@ class Child:
 
 @contextmanager
 def _errors_named(claimed: Sequence[Claimed]) -> Iterator[None]:
-    """CancellableLock what no one foresaw into JobFailed."""
+    """Turns what no one foresaw into JobFailed."""
     try:
         yield
     except SoftTimeLimitExceeded:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import structlog
 
-from jobs.errors import DeviceFault, JobFailed, MatrixNotFound, StoreFull, StoreUnavailable
+from jobs.errors import DeviceFault, JobFailed, MatrixNotFound, NoRoomForProduct, StoreFull, StoreUnavailable
 from jobs.ledger.chains import Taken
 from jobs.ledger.interface import Claimed, Ledger, Success
 from jobs.matrices.interface import MatrixStore
@@ -15,11 +16,15 @@ from jobs.settings import Settings
 from worker.device.retry import retry_until
 from worker.device.runner import Runner
 from worker.process.heartbeat import Heartbeat
-from worker.process.lease import EXIT_FAULT, LeaseKeeper
+from worker.process.lease import EXIT_FAULT, EXIT_QUARANTINED, LeaseKeeper
+from worker.product.mismatch import Mismatch
 from worker.product.multiply import Multiplied
 
 WORK_TIMEOUT_S = 60.0  # for what is lost with the attempt: operands to be read, a product to be stored or recorded
 
+TRUSTED_BELOW = 2  # mismatches
+
+Result = TypeVar("Result")
 End = Multiplied | BenchmarkOutcome | JobFailed
 
 log = structlog.get_logger(__name__)
@@ -49,7 +54,7 @@ class JobEnds:
         if not ends:
             return
         done = [_success(claimed, end) for claimed, end in ends]
-        taken = retry_until(lambda: self._ledger.succeed_all(done), timeout_s=WORK_TIMEOUT_S)
+        taken = self._patiently(lambda: self._ledger.succeed_all(done))
         for (claimed, end), success, was_taken in zip(ends, done, taken, strict=True):
             if isinstance(end, Multiplied):
                 self._heartbeat.count_product(is_verified=end.outcome.verification.passed is True)
@@ -67,16 +72,25 @@ class JobEnds:
         another attempt's by now, the product. A product that others wait for is kept on the device."""
         if success.product is None:
             product = product_id(claimed.job.id, claimed.attempt)
-            self._runner.product_ended(product, awaited=taken is Taken.AWAITED)
+            self._runner.product_ended(product, awaited=Taken.AWAITED in taken)
         if taken:
-            self._drop_inline_operands(claimed)
+            if Taken.SHARED not in taken:  # else the sweep removes them, once no other job needs them
+                self._drop_inline_operands(claimed)
         elif claimed.job.record.kind == "matmul" and success.product is None:
             self._delete(product_id(claimed.job.id, claimed.attempt), claimed.job.owner)
 
     def _drop_inline_operands(self, claimed: Claimed) -> None:
         """They came with the request and are of no more use. Their claims went with the job's success; what stays where
-        this fails is found by the sweep."""
-        for operand in _inline(claimed):
+        this fails is found by the sweep. They stay where a crash of Redis would take the success back: the job would
+        run again."""
+        if not (operands := _inline(claimed)):
+            return
+        try:
+            self._ledger.check_written()
+        except (StoreUnavailable, StoreFull) as error:
+            log.warning("operands of a job that is done are kept: its end may not be on the disk", reason=error.type)
+            return
+        for operand in operands:
             try:
                 self._store.drop(operand.id, operand.dtype, operand.shape)
             except (StoreUnavailable, StoreFull) as error:
@@ -92,20 +106,40 @@ class JobEnds:
         """Records why. What may go better elsewhere is queued again; a device that faulted takes this process along."""
         for claimed, failure in ends:
             self._record_failure(claimed, failure)
+        mismatches = [(claimed, failure) for claimed, failure in ends if isinstance(failure, Mismatch)]
+        if any([self._makes_too_many(claimed, failure) for claimed, failure in mismatches]):
+            self._lease.end_child(EXIT_QUARANTINED, "its products come out wrong")
         if any(isinstance(failure, DeviceFault) for _, failure in ends):
             self._lease.end_child(EXIT_FAULT, "its device faulted")
 
+    def _makes_too_many(self, claimed: Claimed, failure: Mismatch) -> bool:
+        """Whether the device is not to be trusted any more."""
+        what = failure.kernel or f"{claimed.job.id}.{claimed.attempt}"
+        known = retry_until(lambda: self._heartbeat.count_mismatch(what), timeout_s=WORK_TIMEOUT_S)
+        log.error("a product was wrong", job=claimed.job.id, repeated_by=failure.kernel, mismatches=known)
+        return known >= TRUSTED_BELOW
+
     def _record_failure(self, claimed: Claimed, failure: JobFailed) -> None:
         job, error = claimed.job, JobError(type=failure.type, detail=failure.detail)
-        max_attempts = self._settings.max_attempts if failure.retryable else 1
         log.warning("a job failed", job=job.id, attempt=claimed.attempt, error=failure.type, detail=failure.detail)
         try:
-            retry_until(
-                lambda: self._ledger.fail(job.id, claimed.attempt, error, max_attempts=max_attempts),
-                timeout_s=WORK_TIMEOUT_S,
-            )
+            self._patiently(lambda: self._tell(claimed, failure, error))
         except (StoreUnavailable, StoreFull):
             log.warning("the job store does not serve; the sweeper will see to the job", job=job.id)
+
+    def _patiently(self, record: Callable[[], Result]) -> Result:
+        """The lease is not renewed any more, so this comes before a sweeper calls it expired after an outage: that
+        waits for four heartbeats (`jobs/sweeper.py`)."""
+        pause_s = 2 * self._settings.heartbeat_s
+        return retry_until(record, timeout_s=WORK_TIMEOUT_S, longest_pause_s=pause_s)
+
+    def _tell(self, claimed: Claimed, failure: JobFailed, error: JobError) -> None:
+        job_id, attempt = claimed.job.id, claimed.attempt
+        if isinstance(failure, NoRoomForProduct):
+            self._ledger.give_back(job_id, attempt, error, patience_s=self._settings.room_timeout_s)
+            return
+        max_attempts = self._settings.max_attempts if failure.retryable else 1
+        self._ledger.fail(job_id, attempt, error, max_attempts=max_attempts)
 
 
 def _inline(claimed: Claimed) -> Sequence[StoredOperand]:
@@ -119,6 +153,5 @@ def _inline(claimed: Claimed) -> Sequence[StoredOperand]:
 
 def _success(claimed: Claimed, end: Multiplied | BenchmarkOutcome) -> Success:
     if isinstance(end, Multiplied):
-        stored = [operand.id for operand in _inline(claimed)]
-        return Success(claimed.job.id, claimed.attempt, end.outcome, end.packed, stored)
+        return Success(claimed.job.id, claimed.attempt, end.outcome, end.packed)
     return Success(claimed.job.id, claimed.attempt, end)

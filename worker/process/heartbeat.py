@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, date, datetime
 from threading import Event, Lock, Thread
@@ -12,12 +11,16 @@ from threading import Event, Lock, Thread
 import structlog
 
 from jobs.errors import MatmulError
+from jobs.fleet.places import ServicePlace, agreed
 from jobs.fleet.registry import WorkerRegistry
 from jobs.fleet.workers import WorkerInfo
 from jobs.settings import Settings
 from worker.device.runner import Runner
 from worker.process.device_name import consumed_bench_queue
+from worker.process.ended_child import worker_id
 
+MISPLACED_BEATS = 10  # so often the service's store is another one before the worker gives up
+PROBLEM_TTL_S = 30.0  # the next child tells it again
 BEAT_S = 1.0  # at most this long, and a fifth of the time that a silent worker counts as live
 
 log = structlog.get_logger(__name__)
@@ -38,12 +41,26 @@ class Today:
 
 
 class Heartbeat:
-    """Beats from its own thread until `stop`. The worker's id outlives its child, so a restart leaves no ghost."""
+    """Beats from its own thread until `stop`. The worker's id outlives its child, so a restart leaves no ghost.
 
-    def __init__(self, registry: WorkerRegistry, runner: Runner, settings: Settings) -> None:
+    `give_up` is told why, once the service keeps its matrices where this worker does not.
+    """
+
+    def __init__(
+        self,
+        registry: WorkerRegistry,
+        place: ServicePlace,
+        runner: Runner,
+        settings: Settings,
+        *,
+        give_up: Callable[[str], None] = lambda _: None,
+    ) -> None:
         self._registry = registry
+        self._place = place
         self._runner = runner
         self._settings = settings
+        self._give_up = give_up
+        self._misplaced_beats = 0
         self._started_at = datetime.now(UTC)
         self._jobs: tuple[str, ...] = ()  # under way, in the order in which they began
         self._lock = Lock()
@@ -51,7 +68,7 @@ class Heartbeat:
         self._bench_queue = consumed_bench_queue(runner.device.name)
         self.verified_products = 0
         self._today = Today(self._started_at.date())
-        self.worker_id = f"{socket.gethostname()}/{settings.device}/{os.getppid()}"
+        self.worker_id = worker_id(settings.device, os.getppid())
 
     def start(self) -> None:
         """The first beat goes out now. Raises StoreUnavailable."""
@@ -66,6 +83,10 @@ class Heartbeat:
     def count_product(self, *, is_verified: bool) -> None:
         with self._lock:
             self.verified_products += is_verified
+
+    def count_mismatch(self, what: str) -> int:
+        """A product was wrong; how many such things are known of this worker. Raises StoreUnavailable."""
+        return self._registry.count_mismatch(self.worker_id, what)
 
     @contextmanager
     def busy(self, job_id: str) -> Iterator[None]:
@@ -83,11 +104,24 @@ class Heartbeat:
         while not self._stopped.wait(pause_s):
             try:
                 self._beat()
+                self._look_for_the_store()
             except MatmulError as error:
                 log.debug("a heartbeat was not heard", reason=error.type)
 
     def _beat(self) -> None:
         self._registry.beat(self._info(), self._settings.worker_ttl_s)
+
+    def _look_for_the_store(self) -> None:
+        """A directory that was cleared away is made again by whoever comes first, and told by the API a bit later."""
+        problem = self._place.misplaced()
+        self._misplaced_beats = self._misplaced_beats + 1 if problem else 0
+        if problem and self._misplaced_beats >= MISPLACED_BEATS:
+            self._give_up(problem)
+
+    def tell_problem(self, problem: str) -> None:
+        """That this worker is there and takes no jobs. Raises StoreUnavailable."""
+        info = self._info().model_copy(update={"state": "misplaced", "reason": problem})
+        self._registry.beat(info, max(PROBLEM_TTL_S, self._settings.worker_ttl_s))
 
     def _info(self) -> WorkerInfo:
         job, now = next(iter(self._jobs), None), datetime.now(UTC)
@@ -105,4 +139,6 @@ class Heartbeat:
             seen_at=now,
             lease_s=self._settings.worker_ttl_s,
             telemetry=self._runner.telemetry(),
+            store=self._place.mine or "",
+            settings=agreed(self._settings),
         )

@@ -25,7 +25,7 @@ from worker.device.retry import retry_until
 GRACE_S = 0.2  # what a job that was called off has, to stop by itself
 GRACE_BESIDE_OTHERS_S = 0.8  # the same, where ending it would end other jobs
 LAST_WORDS_S = 2.0  # how long the end of a job is told to a Redis that does not answer
-EXIT_CALLED_OFF, EXIT_TIME_UP, EXIT_FAULT, EXIT_NOT_READY = 64, 65, 66, 67
+EXIT_CALLED_OFF, EXIT_TIME_UP, EXIT_FAULT, EXIT_NOT_READY, EXIT_QUARANTINED = 64, 65, 66, 67, 68
 
 log = structlog.get_logger(__name__)
 

@@ -13,9 +13,12 @@ from collections.abc import Sequence
 
 from celery.exceptions import SecurityWarning
 from kombu.entity import Queue
+from pydantic import ValidationError
 
+from jobs.errors import InvalidSettings
 from jobs.logs import configure_logs
 from jobs.queue import WORKER_ARGUMENTS, make_celery
+from jobs.redis.layout import WrongLayout, claim_layout
 from jobs.settings import get_settings
 from worker.process.device_name import offer_bench_queue
 
@@ -27,8 +30,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs until SIGTERM or SIGINT; the job at hand may end first."""
     device = _device(arguments)
     prepare_environment(device)
-    settings = get_settings()
+    try:
+        settings = get_settings()
+    except (InvalidSettings, ValidationError, OSError) as error:
+        sys.exit(f"the worker cannot start: {error}")
     configure_logs(settings)
+    try:
+        claim_layout(settings)
+    except WrongLayout as error:
+        sys.exit(f"this worker cannot start: {error}")
     # Celery warns of root on many lines. Containers run as another user; on one's own machine it is one's own choice.
     warnings.simplefilter("ignore", SecurityWarning)
     app = make_celery(settings)
@@ -52,11 +62,8 @@ def _device(arguments: Sequence[str] | None) -> str:
 
 
 def prepare_environment(device: str) -> None:
-    """What the child inherits: BLAS threads that sleep, one GPU counted as nvidia-smi does, float32 that stays so."""
+    """What the child inherits: one GPU counted as nvidia-smi does, float32 that stays so."""
     os.environ["MATMUL_DEVICE"] = device
-    # OpenBLAS's threads spin for some 25 ms after each product, and so take cores from the API and Redis. 2¹⁴ cycles
-    # are a few microseconds.
-    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "14")
     if (found := _DEVICE.fullmatch(device)) is None or (index := found[1]) is None:
         return
     os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"

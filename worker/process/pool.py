@@ -1,4 +1,5 @@
-"""Celery's prefork pool, but that it sees a dead child at once.
+"""Celery's prefork pool, but that it sees a dead child at once, sees to its jobs, and fetches messages only while there
+is a child that takes jobs.
 
 Celery is woken when the child's pipe closes and asks then whether it has ended. The kernel closes the files of an
 ending process before it counts as ended, so the answer is mostly "not yet", and Celery asks again up to 5 s later.
@@ -6,17 +7,78 @@ ending process before it counts as ended, so the answer is mostly "not yet", and
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from typing import Any
 
+import structlog
+from celery import signals
 from celery.concurrency import asynpool, prefork
 
-LOOK_EVERY_S = 0.1
+from worker.device.out_of_service import QUARANTINED, WRONG_PRODUCTS
+from worker.process.ended_child import take_back_from_child
+from worker.process.lease import EXIT_QUARANTINED
+
+LOOK_EVERY_S = 0.05
+
+log = structlog.get_logger(__name__)
 
 
-class AttentivePool(asynpool.AsynPool):  # type: ignore[misc]  # Celery has no types
+class Consuming:
+    """Whether messages are fetched. For Celery's event loop."""
+
+    def __init__(self) -> None:
+        self._consumer: Any = None
+        self._paused: list[str] = []  # queues
+
+    def begin(self, consumer: Any) -> None:
+        self._consumer = consumer
+
+    def pause(self) -> None:
+        """Others get the messages. One that is on its way here by now is put back by Celery, or by the sweeper."""
+        if self._consumer is None:
+            return
+        for name in [*self._consumer.app.amqp.queues.consume_from]:
+            self._paused.append(name)
+            self._consumer.app.amqp.queues.deselect(name)
+            if self._consumer.task_consumer is not None:  # else there is no connection now
+                self._consumer.task_consumer.cancel_by_queue(name)
+
+    def resume(self) -> None:
+        paused, self._paused = self._paused, []
+        for name in paused:
+            queue = self._consumer.app.amqp.queues.select_add(self._consumer.app.amqp.queues[name])
+            if self._consumer.task_consumer is not None:
+                self._consumer.task_consumer.add_queue(queue)
+                self._consumer.task_consumer.consume()
+
+
+consuming = Consuming()
+
+
+@signals.worker_ready.connect  # type: ignore[untyped-decorator]  # Celery has no types
+def _begin(sender: Any, **_: Any) -> None:
+    consuming.begin(sender)
+
+
+class AttentivePool(asynpool.AsynPool):  # type: ignore[misc]
     @property
     def timers(self) -> dict[Callable[[], None], float]:
         return {self.maintain_pool: LOOK_EVERY_S}
+
+    def _join_exited_workers(self, shutdown: bool = False) -> Any:
+        """Before Celery clears up after them, and so before it starts others."""
+        if ended := [process.exitcode for process in self._pool if process.exitcode is not None]:
+            if EXIT_QUARANTINED in ended:
+                os.environ[QUARANTINED] = WRONG_PRODUCTS
+            consuming.pause()
+            take_back_from_child([job.correlation_id for job in self._cache.values()])
+        return super()._join_exited_workers(shutdown)
+
+    def on_process_alive(self, pid: int) -> None:
+        super().on_process_alive(pid)
+        if QUARANTINED not in os.environ:
+            consuming.resume()
 
 
 class TaskPool(prefork.TaskPool):  # type: ignore[misc]

@@ -13,11 +13,14 @@ from jobs.matrices.factory import make_matrix_store
 from jobs.process import settle_memory
 from jobs.queue import make_ledger
 from jobs.redis.client import connect
+from jobs.redis.layout import claim_layout
 from jobs.settings import Settings
 from worker.cpu.runner import CpuRunner
+from worker.device.out_of_service import OutOfService
 from worker.device.retry import retry_until
 from worker.device.runner import Runner
 from worker.process.child import Child
+from worker.process.ended_child import take_back, worker_id
 from worker.process.ends import WORK_TIMEOUT_S
 from worker.process.lease import EXIT_NOT_READY
 from worker.process.slots_ahead import SlotsAhead
@@ -40,22 +43,34 @@ def start(settings: Settings) -> Child:
     """The child, proved ready and beating; ends the process, after a pause, where that fails."""
     try:
         client = connect(settings)
+        claim_layout(settings)
         ledger, store = make_ledger(settings, client), make_matrix_store(settings, client, keeps_maps=True)
         runner = make_runner(settings)
         child = Child(settings, runner, ledger, store)
         child.prove_ready()
+        worker = child.heartbeat.worker_id
+        retry_until(lambda: take_back(settings, worker), timeout_s=WORK_TIMEOUT_S / 2)
         retry_until(child.heartbeat.start, timeout_s=WORK_TIMEOUT_S / 2)
         child.spare_time.start()
         if runner.device.device_class == "gpu":  # a CPU reads and writes matrices where they are
             SlotsAhead(store, runner).start()
         settle_memory()
     except Exception as error:
-        _give_up(error)
+        _give_up(settings, error)
     return child
 
 
-def _give_up(error: Exception) -> NoReturn:
+def start_quarantined(settings: Settings, reason: str) -> OutOfService:
+    """Instead of a child: no device is touched."""
+    log.error("this worker takes no jobs until it is started again", reason=reason)
+    beats = OutOfService(settings, worker_id(settings.device, os.getppid()), "quarantined", reason)
+    beats.start()
+    return beats
+
+
+def _give_up(settings: Settings, error: Exception) -> NoReturn:
     detail = error.detail if isinstance(error, MatmulError) else f"{type(error).__name__}: {error}"
     log.error("this worker is not ready; it tries again with a new process", reason=detail, pause_s=NOT_READY_PAUSE_S)
+    OutOfService(settings, worker_id(settings.device, os.getppid()), "unavailable", detail).start()
     time.sleep(NOT_READY_PAUSE_S)
     os._exit(EXIT_NOT_READY)

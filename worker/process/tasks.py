@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from typing import Any
 
@@ -14,17 +15,22 @@ from jobs.errors import MatmulError
 from jobs.logs import configure_logs
 from jobs.queue import RUN_TASK, is_bench_queue
 from jobs.settings import get_settings
+from worker.device.out_of_service import QUARANTINED, OutOfService
 from worker.process.child import Child
-from worker.process.start import start
+from worker.process.start import start, start_quarantined
 
 log = structlog.get_logger(__name__)
 
 _child: list[Child] = []  # this process's, once it has started; none in the parent
+_out_of_service: list[OutOfService] = []  # instead of one
 
 
 @shared_task(name=RUN_TASK, ignore_result=True, bind=True)  # type: ignore[untyped-decorator]  # Celery has no types
 def run(task: Any, job_id: str, attempt: int) -> None:
     queue: str = task.request.delivery_info["routing_key"]
+    if not _child:
+        log.info("a message came to a worker that takes no jobs; the sweeper sends it again", job=job_id)
+        return
     try:
         _child[0].run(job_id, attempt, alone=is_bench_queue(queue))
     except SoftTimeLimitExceeded:
@@ -41,7 +47,10 @@ def _start(**_: Any) -> None:
     # When the worker stops, the parent no longer reads what became of messages, and the child would wait 30 s for it.
     # Nothing depends on that: what became of jobs is in the ledger.
     pool.GUARANTEE_MESSAGE_CONSUMPTION_RETRY_LIMIT = 1
-    _child.append(start(get_settings()))
+    if reason := os.environ.get(QUARANTINED):
+        _out_of_service.append(start_quarantined(get_settings(), reason))
+    else:
+        _child.append(start(get_settings()))
 
 
 @signals.worker_process_shutdown.connect  # type: ignore[untyped-decorator]
@@ -51,3 +60,6 @@ def _stop(**_: Any) -> None:
         child.spare_time.stop()
         with suppress(MatmulError):  # its time on the register runs out by itself
             child.heartbeat.stop()
+    for beats in _out_of_service:
+        with suppress(MatmulError):
+            beats.stop()

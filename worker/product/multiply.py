@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
+import structlog
 
 from jobs.errors import (
     BodyTooLarge,
-    JobFailed,
     KernelUnavailable,
     MatrixNotFound,
     NoRoomForProduct,
@@ -30,21 +30,24 @@ from jobs.matrices.packed import PackedMatrix, pack
 from jobs.matrices.random import generate
 from jobs.models import (
     MatmulRequest,
-    Measured,
     OperandRef,
     Outcome,
-    ProductInfo,
     Verification,
     job_of_product,
     product_id,
 )
 from kernels.model.kernel import ConfigError
-from kernels.model.numerics import ACCURACY_RANGE, Problem, gflops
+from kernels.model.numerics import Problem
 from kernels.selection.choose import Choice, NoKernelError, choose, choose_again
 from worker.check.verify import NOT_CHECKED, check
 from worker.cpu.room import check_room
-from worker.device.runner import HostOperand, Product, Runner, StoredOperand, gathered
+from worker.device.runner import Epilogue, HostOperand, Product, Runner, StoredOperand, gathered
 from worker.product.auto import AutoChoices
+from worker.product.lighter import second_try
+from worker.product.mismatch import Again, Mismatch, failed_check
+from worker.product.outcome import outcome_of
+
+log = structlog.get_logger(__name__)
 
 CHANGED = "The product changed on its way into the store, so it is not kept."
 
@@ -72,17 +75,53 @@ def multiply(
 
     Raises JobFailed and its kin, StoreUnavailable, StaleAttempt.
     """
-    job = claimed.job
-    request = job.record.request
+    request = claimed.job.record.request
     assert isinstance(request, MatmulRequest), "benchmarks go another way"
-    problem = request.problem
-    choice = choose_kernel(claimed, problem, runner, auto)
+    choice = choose_kernel(claimed, request.problem, runner, auto)
+
+    def once(choice: Choice) -> Multiplied:
+        return _multiplied(claimed, request, store, runner, choice, rng, product_ttl_s, check_ownership)
+
+    # An error that is handled still holds on to the device's memory. So what is done about it is done afterwards.
+    again: Choice | None = None
+    wrong: Mismatch | None = None
+    try:
+        return once(choice)
+    except OutOfDeviceMemory as full:
+        again = second_try(request, request.problem, choice, runner, full)
+        if again is None:
+            raise
+    except Mismatch as failed:
+        wrong = failed.with_traceback(None)
+    if wrong is not None:
+        wrong.explain(choice, lambda: _again(claimed, request, store, runner, choice, rng, check_ownership))
+        raise wrong
+    assert again is not None
+    log.warning("memory ran out; kept operands are dropped and the product is tried again", kernel=again.kernel.name)
+    runner.free_memory()
+    return once(again)
+
+
+def _multiplied(
+    claimed: Claimed,
+    request: MatmulRequest,
+    store: MatrixStore,
+    runner: Runner,
+    choice: Choice,
+    rng: np.random.Generator,
+    product_ttl_s: float,
+    check_ownership: Callable[[], None],
+) -> Multiplied:
+    job, problem, unchecked = claimed.job, request.problem, request.verify == "off"
     try:
         with (
             _operand(request.a, claimed.a, store) as a,
             _operand(request.b, claimed.b, store) as b,
+            _epilogue(request, claimed.c, store) as epilogue,
             _place(claimed, problem, store) as place,
-            runner.compute(problem, choice, a, b, place, wanted=check_ownership) as product,
+            runner.compute(
+                problem, choice, a, b, place, epilogue=epilogue, wanted=check_ownership, wiped=unchecked
+            ) as product,
         ):
             check_ownership()
             with _copies_dropped_on_damage(product):
@@ -99,21 +138,24 @@ def multiply(
     return Multiplied(outcome_of(problem, choice, runner, measured, verification), packed)
 
 
-def outcome_of(
-    single: Problem, choice: Choice, runner: Runner, measured: Measured, verification: Verification, batch: int = 1
-) -> Outcome:
-    """Of one job, whose product is `single`; `batch`: of how many jobs the launch was that `measured` is of."""
-    return Outcome(
-        kernel=choice.kernel.name,
-        config=dict(choice.config),
-        why=choice.why,
-        device=runner.device.name,
-        product=ProductInfo(shape=single.product_shape, dtype=single.product_dtype, bytes=single.product_bytes),
-        measured=measured,
-        gflops=gflops(replace(single, batch=single.batch * batch), measured.kernel_ms),
-        verification=verification,
-        batch=batch,
-    )
+def _again(
+    claimed: Claimed,
+    request: MatmulRequest,
+    store: MatrixStore,
+    runner: Runner,
+    choice: Choice,
+    rng: np.random.Generator,
+    check_ownership: Callable[[], None],
+) -> Again:
+    """The product, not to be kept."""
+    problem = request.problem
+    with (
+        _operand(request.a, claimed.a, store) as a,
+        _operand(request.b, claimed.b, store) as b,
+        runner.compute(problem, choice, a, b, wanted=check_ownership, wiped=True) as product,
+    ):
+        verification = check(problem, choice.kernel.accuracy[problem.dtype], product.matrices, rng)
+        return Again(bool(verification.passed), product.digest)
 
 
 def choose_kernel(claimed: Claimed, problem: Problem, runner: Runner, auto: AutoChoices) -> Choice:
@@ -154,6 +196,18 @@ def _operand(ref: OperandRef, packed: PackedMatrix | None, store: MatrixStore) -
         yield StoredOperand(ref.shape, opened, matrix if _names_contents(matrix) else None)
 
 
+@contextmanager
+def _epilogue(request: MatmulRequest, packed: PackedMatrix | None, store: MatrixStore) -> Iterator[Epilogue | None]:
+    """None where the product is A·B. C is not looked for where its factor is 0."""
+    if not request.has_epilogue:
+        yield None
+    elif request.c is None or request.beta == 0.0:
+        yield Epilogue(request.alpha, 0.0, None)
+    else:
+        with _operand(request.c, packed, store) as c:
+            yield Epilogue(request.alpha, request.beta, c)
+
+
 def _names_contents(matrix_id: str) -> bool:
     """A content address does; and a product's id, for no attempt that succeeded stores another."""
     return is_address(matrix_id) or job_of_product(matrix_id) is not None
@@ -168,10 +222,16 @@ def verified(
         product.device_lock.release()
         return NOT_CHECKED
     verification = check(problem, choice.kernel.accuracy[problem.dtype], product.matrices, rng)
+    wrong = product.wrong_elements()
     product.verify_operands()
     product.device_lock.release()
     if not verification.passed:
-        raise _failed_check(choice, problem, product, verification)
+        raise failed_check(choice, problem, product, verification)
+    if wrong:
+        raise VerificationFailed(
+            f"The product did not pass its check and is not returned: {wrong} of its elements are not what alpha·A·B + "
+            "beta·C gives."
+        )
     product.keep_operands()
     return verification
 
@@ -184,24 +244,6 @@ def _copies_dropped_on_damage(product: Product) -> Iterator[None]:
     except (OperandDamaged, OperandOutOfRange, VerificationFailed):
         product.drop_operands()
         raise
-
-
-def _failed_check(choice: Choice, problem: Problem, product: Product, verification: Verification) -> JobFailed:
-    """The reason: operands that the kernel's class does not reach, or else a wrong product."""
-    accuracy = choice.kernel.accuracy[problem.dtype]
-    if accuracy in ACCURACY_RANGE:
-        limit = ACCURACY_RANGE[accuracy][1]
-        elements = product.matrices.elementwise
-        largest = max(elements.a.largest(), elements.b.largest())
-        if largest > limit:
-            return OperandOutOfRange(
-                f"{choice.kernel.name} computes in {accuracy}, which ends at {limit:g}, and an operand has elements of "
-                f"{largest:.6g}; scale the operands, or take a kernel of another class."
-            )
-    return VerificationFailed(
-        f"The product did not pass its check and is not returned: its residual is {verification.residual:.3g} "
-        f"where rounding explains {verification.threshold:.3g}."
-    )
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 -- The register of workers:
 --   workers       zset  live workers by the end of their time
 --   workers:info  hash  their heartbeats
+--   mismatches:<worker>  set  what was wrong of its products
 --   roofs         hash  per device (UUID, or model): its measured roofs
 -- What was measured for `auto`, by model of device:
 --   measured:<model>      hash  per shape: what was measured there; empty where it was only tried

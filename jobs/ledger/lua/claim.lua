@@ -6,10 +6,15 @@
 local id, attempt, worker, lease, max_jobs, max_beside, beside = unpack(ARGV, 2, 8)
 local NEAR = 1024 -- numbers, so that a message is not looked for far from the list's end
 
--- What was read, its start now, the operands, and how far it is if it runs already.
+-- What was read, its start now, the operands, the attempt that made c where another job did, and how far it is if it runs already.
 local function claimed_one(job, started, progress)
-  local operands = job.in_record ~= '' and redis.call('HMGET', matrices_key(job.id), 'a', 'b') or {false, false}
-  return {job.values, job.version, started, operands, progress}
+  local operands = {false, false}
+  if string.find(job.in_record, 'c', 1, true) then
+    operands = redis.call('HMGET', matrices_key(job.id), 'a', 'b', FIELD.c)
+  elseif job.in_record ~= '' then
+    operands = redis.call('HMGET', matrices_key(job.id), 'a', 'b')
+  end
+  return {job.values, job.version, started, operands, c_attempt(job), progress}
 end
 
 local function start(job, at, ends, others)
@@ -40,9 +45,12 @@ elseif not job or job.state ~= 'queued' or job.attempt ~= attempt or job.waits t
   return {}
 end
 local at, started = now(), 'started:' .. job.queue
+if read_counts(started, 'waiting', 'paused', 'number:' .. job.queue, 'workers:' .. job.queue).paused == 1 then
+  return {} -- once the pause is over, the sweeper finds that its message is gone
+end
 -- A message that was sent twice may be the first or the second. Counting the first never makes messages look lost
 -- that still wait between the two.
-if tonumber(job.first) > read_counts(started, 'waiting', 'number:' .. job.queue, 'workers:' .. job.queue)[started] then
+if tonumber(job.first) > known[started] then
   write('HSET', counts, started, job.first, 'sent:' .. job.queue, first_sent(job))
 end
 local others = {}
@@ -57,10 +65,12 @@ at = int(at)
 local claimed = {start(job, at, ends, table.concat(others, ' '))}
 for _, other_id in ipairs(others) do
   local other = read(other_id)
-  if tonumber(other.number) > 0 then
-    redis.call('LREM', LISTS .. other.queue, -1, message_of(other))
+  if other then
+    if tonumber(other.number) > 0 then
+      redis.call('LREM', LISTS .. other.queue, -1, message_of(other))
+    end
+    claimed[#claimed + 1] = start(other, at, ends, '')
   end
-  claimed[#claimed + 1] = start(other, at, ends, '')
 end
 send_following(at)
 carry_out()

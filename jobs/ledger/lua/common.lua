@@ -4,8 +4,8 @@
 --   job:<id>              hash    the job: control fields, and JSON for its request, progress, outcome and error
 --   job:<id>:events       stream  its changes, where they are more than its record tells; goes EVENTS_TTL_S after its end
 --   job:<id>:findings     hash    what a benchmark has measured so far; survives attempts, goes with the job
---   job:<id>:matrices     hash    matrices in its record, packed (jobs/matrices/packed.py): operands a and b, '' once it
---                                 succeeded, and product c
+--   job:<id>:matrices     hash    matrices in its record, packed (jobs/matrices/packed.py): operands a, b and addend (c),
+--                                 '' once it succeeded, and product c
 --   packed                zset    ended jobs with matrices in their record, by the time when these go
 --   queued:<queue>        zset    queued jobs by publication number: the order their messages were sent in; those that
 --                                 were not sent yet come last (common_fairness.lua)
@@ -14,12 +14,16 @@
 --   jobs:all:<owner>, and jobs:<state>:<owner> for all states but running  zset  jobs in order of creation, for listings
 --   counts                hash    seq: the last number given to a job, its place in listings; waiting, failed, cancelled:
 --                                 how many jobs are; number:<queue>: the last publication number; started:<queue>: the
---                                 highest of a job started, sent:<queue>: when that was sent
+--                                 highest of a job started, sent:<queue>: when that was sent; and what only rises:
+--                                 ended:<state>, attempts_failed:<error type>, dead_lettered (jobs/ledger/totals.py);
+--                                 paused: 1 while no job is to be started (service/pause.py)
 --   finished              zset    ended jobs by their end
 --   dead, dead:<owner>    zset    jobs that used up their attempts, by their end
 --   idem:<digest>         hash    the job bound to an Idempotency-Key, and the request's fingerprint
 --   hold:<digest>         string  who works under that key now
 --   job:<id>:dependents   zset    jobs that wait for its product, in order of creation: see common_chains.lua
+--   layout                string  the version of all these keys: see jobs/redis/layout.py
+--   refused               zset    jobs that a worker did not understand, by the first time: see refuse.lua
 --   unsettled             zset    ended jobs that still have such, by the time of the last step that saw to some
 --   answers:<service>     channel jobs that ended, whole, for the service process whose callers wait for them
 --   changes               channel "<id> <version> <state>" of every change, a line each
@@ -31,6 +35,8 @@ local EVENTS_KEPT, EVENTS_TTL_S = 1000, 3600
 local HARD_LIMIT_MARGIN_S = 10 -- as in jobs/ledger/interface.py
 local ENDED = {succeeded = true, failed = true, cancelled = true}
 local COUNTED = {queued = 'waiting', failed = 'failed', cancelled = 'cancelled'}
+
+local FIELD = {a = 'a', b = 'b', c = 'addend'} -- of operands, in the hash of matrices
 
 local leases, counts = prefix .. 'leases', prefix .. 'counts'
 
@@ -151,7 +157,7 @@ end
 local READ = {
   'id', 'state', 'attempt', 'version', 'owner', 'seq', 'queue', 'runs', 'timeout', 'queued', 'started', 'number',
   'first', 'held', 'ttl', 'in_record', 'product_bytes', 'batch', 'reply_to', 'kind', 'created', 'request',
-  'a_attempt', 'b_attempt', 'waits', 'dependents',
+  'a_attempt', 'b_attempt', 'waits', 'dependents', 'cost',
 }
 
 -- Those fields, as strings, and all under `values`; nil where there is no such job. Written out, for a table that grows
@@ -165,8 +171,13 @@ local function read(id)
     values = v, id = v[1], state = v[2], attempt = v[3], version = v[4], owner = v[5], seq = v[6], queue = v[7],
     runs = v[8], timeout = v[9], queued = v[10], started = v[11], number = v[12], first = v[13], held = v[14],
     ttl = v[15], in_record = v[16], product_bytes = v[17], batch = v[18], reply_to = v[19],
-    a_attempt = v[23], b_attempt = v[24], waits = v[25] == '1', has_waited = v[25] == '0', dependents = v[26],
+    a_attempt = v[23], b_attempt = v[24], waits = v[25] == '1', has_waited = v[25] == '0', dependents = v[26], cost = v[27],
   }
+end
+
+-- The attempt that made operand c; read only of a job whose c is the product of another, which few are.
+local function c_attempt(job)
+  return string.find(job.in_record, 'C', 1, true) and redis.call('HGET', job_key(job.id), 'c_attempt') or false
 end
 
 -- The job if it is this owner's ('' is anyone's), else nil.
@@ -356,7 +367,7 @@ end
 local function answer(job, finished, end_of)
   local head = table.concat(
     {job.id, job.state, job.attempt, job.version, job.queued, job.started or '', finished, job.a_attempt or '',
-      job.b_attempt or ''}, ' '
+      job.b_attempt or '', c_attempt(job) or nil}, ' '
   )
   local outcome, error, product = end_of.outcome or '', end_of.error or '', end_of.product or ''
   publish('answers:' .. job.reply_to,
@@ -364,6 +375,8 @@ local function answer(job, finished, end_of)
 end
 
 local settle_dependents, stop_waiting -- in common_chains.lua
+local release_operands -- in common_needs.lua
+local leave_flight -- in common_quotas.lua
 
 -- `end_of` has the `outcome` or the `error`, and what of the `product` is in the record. Further arguments are names and
 -- values to write.
@@ -372,10 +385,13 @@ local function finish(job, state, at, more, end_of, ...)
   if job.waits then
     stop_waiting(job)
   end
+  end_of.operands_kept = release_operands(job, at, state == 'succeeded')
   if tonumber(job.held or 0) > 0 then
     write('ZADD', prefix .. 'packed', int(at + job.ttl), job.id)
   end
   write('ZADD', prefix .. 'finished', at, job.id)
+  leave_flight(job)
+  count('ended:' .. state, 1)
   enter(job, state, more, 'finished', at, ...)
   if job.reply_to then
     answer(job, at, end_of)
@@ -395,6 +411,7 @@ end
 -- A running job with a run left goes back into its queue. Without one it fails, and is a dead letter if `dead`.
 local function retry_or_fail(job, at, error, error_type, max_attempts, dead)
   local more = ',"error":' .. error
+  count('attempts_failed:' .. error_type, 1)
   if tonumber(job.runs) < tonumber(max_attempts) then
     write('HDEL', job_key(job.id), 'progress')
     job.attempt = int(job.attempt + 1)
@@ -403,6 +420,7 @@ local function retry_or_fail(job, at, error, error_type, max_attempts, dead)
   end
   finish(job, 'failed', at, more, {error = error}, 'error', error, 'error_type', error_type)
   if dead then
+    count('dead_lettered', 1)
     for _, key in ipairs(per_owner(job, 'dead')) do
       write('ZADD', key, int(at), job.id)
     end

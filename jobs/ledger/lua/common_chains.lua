@@ -1,13 +1,14 @@
 -- Put after common.lua: jobs whose operands are the products of other jobs. Their hash has more fields:
---   a_job, b_job          the job whose product the operand is
---   a_attempt, b_attempt  the attempt that made it, once it has succeeded: the product is the job's operand from then on
+--   a_job, b_job, c_job   the job whose product the operand is
+--   a_attempt, …          the attempt that made it, once it has succeeded: the product is the job's operand from then on
 --   waits                 1 while an operand is not there: the job is queued, but in no queue, and no message is sent; 0
 --                         once it came into its queue
 --   lists, message, unmet what a script that queues the job needs, and its error should it fail; while it waits
--- A job that others wait for has `dependents` in its hash.
+-- A job that others wait for has `dependents` in its hash. One whose operand c is a job's product has a C in `in_record`.
 local SETTLED_AT_ONCE = 64 -- jobs in one step; the sweeper goes on
 local ENDS = {failed = 'failed', cancelled = 'was cancelled'}
-local settled = 0
+local NAMES, settled = {'a', 'b', 'c'}, 0
+local need_product -- in common_needs.lua
 
 local function dependents_key(id)
   return job_key(id) .. ':dependents'
@@ -17,7 +18,7 @@ end
 -- record; or nil, and why not.
 local function read_sources(named, owner)
   local sources = {}
-  for _, name in ipairs({'a', 'b'}) do
+  for _, name in ipairs(NAMES) do
     local id = named[name]
     if id ~= '' then
       local job = read_owned(id, owner)
@@ -41,12 +42,18 @@ end
 
 -- What a job holds, and which of its operands are in its record, with the products of these.
 local function with_products(sources, held, in_record)
-  for _, each in ipairs(sources) do
-    if each.room > 0 then
-      held, in_record = held + each.room, each.name == 'a' and 'a' .. in_record or in_record .. 'b'
-    end
+  local there, ordered, last = {}, '', ''
+  for name in string.gmatch(in_record, '.') do
+    there[name] = true
   end
-  return held, in_record
+  for _, each in ipairs(sources) do
+    held, there[each.name] = held + each.room, each.room > 0
+    last = each.name == 'c' and 'C' or ''
+  end
+  for _, name in ipairs(NAMES) do
+    ordered = ordered .. (there[name] and name or '')
+  end
+  return held, ordered .. last
 end
 
 -- The product of a job that succeeded becomes an operand: a small one is copied into the record, which was charged
@@ -54,8 +61,10 @@ end
 local function take_product(job, name, source, room)
   local product = redis.call('HGET', matrices_key(source.id), 'c')
   if product then
-    write('HSET', matrices_key(job.id), name, product)
+    write('HSET', matrices_key(job.id), FIELD[name], product)
     hold(job, tonumber(job.held or 0) + #product - room)
+  else
+    need_product(job, name, source)
   end
   set(job, name .. '_attempt', source.attempt)
 end
@@ -83,9 +92,12 @@ end
 
 -- The operands of a job that are not there, as `read_sources` takes them.
 local function missing_products(id)
-  local a_job, a_attempt, b_job, b_attempt =
-    unpack(redis.call('HMGET', job_key(id), 'a_job', 'a_attempt', 'b_job', 'b_attempt'))
-  return {a = not a_attempt and a_job or '', b = not b_attempt and b_job or ''}
+  local missing = {}
+  for _, name in ipairs(NAMES) do
+    local source, attempt = unpack(redis.call('HMGET', job_key(id), name .. '_job', name .. '_attempt'))
+    missing[name] = not attempt and source or ''
+  end
+  return missing
 end
 
 -- What it still waits for need not see to it. At once, for `settle_dependents` may come to that in the same step.
@@ -106,7 +118,7 @@ local function fail_dependent(job, source, at, unmet)
     'error_type', cjson.decode(error).type)
 end
 
--- The end of the one job that a waiting job waits for, or of one of the two.
+-- The end of the one job that a waiting job waits for, or of one of several.
 local function settle_dependent(job, source, at)
   local lists, message, unmet = unpack(redis.call('HMGET', job_key(job.id), 'lists', 'message', 'unmet'))
   local room = tonumber(redis.call('HGET', job_key(source.id), 'product_bytes') or 0)
@@ -121,7 +133,7 @@ local function settle_dependent(job, source, at)
       missing[name] = ''
     end
   end
-  if missing.a == '' and missing.b == '' then
+  if missing.a .. missing.b .. missing.c == '' then
     write('HDEL', job_key(job.id), 'lists', 'message', 'unmet')
     set(job, 'waits', 0)
     job.waits, job.has_waited = false, true
@@ -142,7 +154,10 @@ settle_dependents = function(source, at)
       return
     end
     settled = settled + 1
-    settle_dependent(read(id), source, at)
+    local job = read(id)
+    if job then
+      settle_dependent(job, source, at)
+    end
   end
   write('ZADD', prefix .. 'unsettled', at, source.id)
 end

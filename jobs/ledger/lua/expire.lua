@@ -1,7 +1,12 @@
 #!lua flags=allow-oom
 local before, gone = now() - ARGV[2], {}
-for i, id in ipairs(redis.call('ZRANGEBYSCORE', prefix .. 'finished', '-inf', int(before), 'LIMIT', 0, ARGV[3])) do
-  gone[i] = reply('expired', id)
-  forget(read(id))
+for _, id in ipairs(redis.call('ZRANGEBYSCORE', prefix .. 'finished', '-inf', int(before), 'LIMIT', 0, ARGV[3])) do
+  local job = read(id)
+  if job then
+    gone[#gone + 1] = reply('expired', id)
+    forget(job)
+  else
+    redis.call('ZREM', prefix .. 'finished', id)
+  end
 end
 return gone

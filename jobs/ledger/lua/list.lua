@@ -12,7 +12,7 @@ end
 local function matches(id)
   local its_kind, ran, asked, error_type, device =
     unpack(redis.call('HMGET', job_key(id), 'kind', 'kernel', 'asked', 'error_type', 'device'))
-  local its_kernel = ran or asked
+  local its_kernel = ran or asked or ''
   if (kind ~= '' and kind ~= its_kind) or (kernel ~= '' and kernel ~= its_kernel) then
     return false
   end
@@ -29,7 +29,7 @@ local function running()
   local jobs, last = {}, tonumber(string.match(before, '^%((%d+)$')) or math.huge
   for _, id in ipairs(redis.call('ZRANGE', leases, 0, -1)) do
     local its_owner, seq = unpack(redis.call('HMGET', job_key(id), 'owner', 'seq'))
-    if its_owner == owner and tonumber(seq) < last then
+    if its_owner == owner and seq and tonumber(seq) < last then
       jobs[#jobs + 1] = {id, seq}
     end
   end

@@ -1,6 +1,9 @@
 #!lua flags=no-writes
 -- Queued jobs that should have been started by now; see Ledger.lost_messages. Reads no others.
 local queue, broker_is_empty, grace, limit, may_swap = unpack(ARGV, 2, 6)
+if redis.call('HEXISTS', counts, 'paused') == 1 then
+  return {}
+end
 local sent_before, below, overtaken = now() - grace, '(' .. int(UNSENT), nil
 if broker_is_empty == '0' then
   local started, sent = unpack(redis.call('HMGET', counts, 'started:' .. queue, 'sent:' .. queue))
@@ -13,7 +16,7 @@ for _, id in ipairs(redis.call('ZRANGEBYSCORE', queued_key(queue), '-inf', below
   local attempt, number, timeout, sent =
     unpack(redis.call('HMGET', job_key(id), 'attempt', 'number', 'timeout', 'published'))
   number, sent = tonumber(number), tonumber(sent)
-  if sent < sent_before and (not overtaken or number < overtaken.number or sent < overtaken.sent) then
+  if sent and number and sent < sent_before and (not overtaken or number < overtaken.number or sent < overtaken.sent) then
     lost[#lost + 1] = {id, attempt, number, timeout}
   end
 end

@@ -2,7 +2,7 @@
 -- failed | cancelled → queued, with a fresh count of runs, and binds the request's Idempotency-Key. Refused while Redis
 -- is out of memory, and where as many jobs wait as may.
 local id, owner = ARGV[2], ARGV[3]
-local max_queued, max_queued_per_owner = tonumber(ARGV[4]), tonumber(ARGV[5])
+local max_queued, limits = tonumber(ARGV[4]), ARGV[5]
 local digest, fingerprint, bound_ms, unmet = unpack(ARGV, 6, 9)
 local job = read_owned(id, owner)
 if not job then
@@ -21,8 +21,10 @@ if job.state ~= 'failed' and job.state ~= 'cancelled' then
   return {job.state}
 elseif read_counts('waiting', 'number:' .. job.queue).waiting >= max_queued then
   return {'queue_full'}
-elseif redis.call('ZCARD', state_key('queued', job.owner)) >= max_queued_per_owner then
-  return {'quota_exceeded'}
+end
+local over, charge = over_quota(job.owner, limits, job.cost)
+if over then
+  return over
 end
 local sources, refusal = read_sources(missing_products(id), job.owner)
 if refusal then
@@ -33,6 +35,12 @@ for _, each in ipairs(sources) do
     return {'operand_missing', each.name}
   end
 end
+local at, needs = int(now()), needs_of(job)
+local missing = missing_operand(needs, job.owner, tonumber(at), {})
+if missing then
+  return {'operand_missing', missing}
+end
+need_operands(job, needs)
 if digest ~= '' then
   redis.call('HSET', bound, 'job', job.id, 'fingerprint', fingerprint)
   redis.call('PEXPIRE', bound, bound_ms)
@@ -42,10 +50,10 @@ for _, key in ipairs(per_owner(job, 'dead')) do
 end
 write('ZREM', prefix .. 'finished', job.id)
 write('ZREM', prefix .. 'packed', job.id)
-write('HDEL', job_key(job.id), 'progress', 'error', 'error_type', 'finished')
+write('HDEL', job_key(job.id), 'progress', 'error', 'error_type', 'finished', 'no_room_since')
 redis.call('PERSIST', events_key(job.id))
 job.attempt, job.runs = int(job.attempt + 1), '0'
-local at = int(now())
+charge_quota(job, charge)
 if not wait_for_products(job, sources, at, unmet) then
   enqueue(job, at, '')
 end

@@ -2,7 +2,8 @@
 -- The books of the matrix stores. Every key starts with the prefix:
 --   matrix:<id>        hash  dtype, shape, bytes; data: the name that the store keeps the elements under;
 --                            until: the latest end of a claim; claim:<owner>: "<made>:<ends>"
---   matrices:claims    zset  "<id> <owner>" by the end of the claim
+--   matrix:<id>:needed zset  "<owner> <job>" for each job that needs it, see common_needs.lua
+--   matrices:claims    zset  "<id> <owner>" by the end of the claim, or by when it is looked at next
 --   matrices:bytes     hash  all: bytes of all elements kept, each once; of:<owner>: of all the owner's claims
 --   chunk:<data>:<i>   the elements, in pieces, and after the last the digests of their parts; only in the redis store
 -- A room that a writer has reserved is a claim as well. Times are microseconds of the server's clock.
@@ -14,16 +15,26 @@ local function matrix_key(id)
   return prefix .. 'matrix:' .. id
 end
 
--- When a claim was made and when it ends; nil for none.
+local function needed_key(id)
+  return prefix .. 'matrix:' .. id .. ':needed'
+end
+
+-- Whether a job of this owner needs the matrix: members of one score are in the order of their letters, and `!` comes
+-- next after a space.
+local function is_needed(id, owner)
+  return redis.call('ZLEXCOUNT', needed_key(id), '[' .. owner .. ' ', '(' .. owner .. '!') > 0
+end
+
+-- When a claim was made and when it ends, 0 where its owner gave it up; nil for none.
 local function read_claim(claim)
   local made, ends = string.match(claim or '', '^(%d+):(%d+)$')
   return tonumber(made), tonumber(ends)
 end
 
--- The same for a matrix and its owner; nil also where it has ended.
+-- The same for a matrix and its owner; nil also where it has ended. None ends by time while a job needs the matrix.
 local function live_claim(id, owner, at)
   local made, ends = read_claim(redis.call('HGET', matrix_key(id), 'claim:' .. owner))
-  if made and ends > at then
+  if made and ends > 0 and (ends > at or is_needed(id, owner)) then
     return made, ends
   end
   return nil
@@ -82,7 +93,7 @@ local function drop_claim(id, owner)
     return nil
   end
   charge('all', -bytes)
-  redis.call('DEL', key)
+  redis.call('DEL', key, needed_key(id))
   return {data, bytes}
 end
 
@@ -106,17 +117,26 @@ local function move_chunks(data, kept_data, bytes, chunk_bytes)
   end
 end
 
--- Keeps the chunks of `data` until the latest claim on the matrix ends; whether all of them are there.
--- `chunk_bytes` is 0 for a store without chunks: there is nothing to keep, and all of it is there.
-local function keep_chunks(id, data, bytes, chunk_bytes)
-  if chunk_bytes == 0 then
-    return true
+-- Keeps the chunks of `data` until the latest claim on the matrix ends, or for as long as jobs need it; how many there
+-- are. None in a store without chunks.
+local function time_chunks(id, data)
+  local kept = 0
+  if redis.call('EXISTS', needed_key(id)) == 1 then
+    while redis.call('EXISTS', chunk_key(data, kept)) == 1 do
+      redis.call('PERSIST', chunk_key(data, kept))
+      kept = kept + 1
+    end
+    return kept
   end
   local ends_ms = math.ceil(redis.call('HGET', matrix_key(id), 'until') / 1000) + CHUNK_GRACE_MS
-  local count = chunk_count(bytes, chunk_bytes)
-  local kept = 0
-  for i = 0, count - 1 do
-    kept = kept + redis.call('PEXPIREAT', chunk_key(data, i), int(ends_ms))
+  while redis.call('PEXPIREAT', chunk_key(data, kept), int(ends_ms)) == 1 do
+    kept = kept + 1
   end
-  return kept == count
+  return kept
+end
+
+-- The same; whether all of them are there. `chunk_bytes` is 0 for a store without chunks: there is nothing to keep, and
+-- all of it is there.
+local function keep_chunks(id, data, bytes, chunk_bytes)
+  return chunk_bytes == 0 or time_chunks(id, data) == chunk_count(bytes, chunk_bytes)
 end

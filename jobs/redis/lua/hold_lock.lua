@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Takes a lock, or keeps it for the same token.
+-- Takes a lock, or keeps it for the same token: what the clock shows then; 0 where another has it.
 local name, token, hold_ms = unpack(ARGV, 2, 4)
 local lock = prefix .. 'lock:' .. name
 local holder = redis.call('GET', lock)
@@ -7,4 +7,4 @@ if holder and holder ~= token then
   return 0
 end
 redis.call('SET', lock, token, 'PX', hold_ms)
-return 1
+return int(now())

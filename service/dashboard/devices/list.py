@@ -15,6 +15,7 @@ from kernels.selection.tuned import TABLES
 from service.context import context_of
 from service.dashboard.render import page
 from service.dashboard.words import figure, size
+from service.pause import PAUSED
 
 router = APIRouter(include_in_schema=False)
 
@@ -47,9 +48,10 @@ class WorkerCard:
 @router.get("/ui/devices")
 async def devices(request: Request) -> Response:
     context = context_of(request)
-    workers = await context.call(context.workers.now)
+    workers = await context.call(context.fleet.all)
+    paused = PAUSED if await context.call(context.pause.is_on) else None
     shown = [_shown(worker) for worker in workers]
-    return page(request, "devices.html", shown=shown, published=PUBLISHED.values(), tuned=TABLES)
+    return page(request, "devices.html", shown=shown, paused=paused, published=PUBLISHED.values(), tuned=TABLES)
 
 
 def _shown(worker: WorkerInfo) -> WorkerCard:

@@ -24,6 +24,7 @@ from service.dashboard.jobs.list import LIST
 from service.dashboard.multiply.clone import clone_of
 from service.dashboard.multiply.preview import Preview, ServerAddress, preview
 from service.dashboard.render import page
+from service.http.access import whose_jobs
 from service.http.origins import check_origin
 from service.http.security import keys_are_on
 from service.submit.redrive import redrive
@@ -40,23 +41,27 @@ class JobView:
     records: Sequence[CaseRecord]  # a benchmark's, in the order they were measured
     worker: WorkerInfo | None  # that runs it now
     product: ProductMap | None
+    is_own: bool  # not that of another, at which an operator looks
 
 
-def look(context: Context, owner: str, job_id: str) -> JobView:
-    """Raises JobNotFound, StoreUnavailable."""
-    job = context.ledger.get(job_id, owner=owner, with_product=True)
+def look(context: Context, owner: str, whose: str | None, job_id: str) -> JobView:
+    """A job of `whose`, or of anyone; what came of it only where it is the owner's own. Raises JobNotFound,
+    StoreUnavailable."""
+    job = context.ledger.get(job_id, owner=whose, with_product=True)
+    is_own = job.owner == owner
     record = job.record
     events = context.ledger.events(job_id, limit=1000)
-    found: Mapping[str, bytes] = {} if record.kind == "matmul" else context.ledger.findings(job_id)
+    found: Mapping[str, bytes] = {} if record.kind == "matmul" or not is_own else context.ledger.findings(job_id)
     kept = read_findings({name: text for name, text in found.items() if name.startswith("record:")})
     worker = next((worker for worker in context.workers.now() if worker.job == job_id), None)
-    return JobView(record, events, in_order(kept.records, events), worker, map_of(context, job, owner))
+    product = map_of(context, job, owner) if is_own else None
+    return JobView(record, events, in_order(kept.records, events), worker, product, is_own)
 
 
 @router.get("/{job_id}")
 async def one_job(request: Request, job_id: str) -> Response:
     context = context_of(request)
-    seen = await context.call(look, context, owner_of(request), job_id)
+    seen = await context.call(look, context, owner_of(request), whose_jobs(request), job_id)
     steps = steps_of(seen.record, seen.events)
     return page(
         request,
@@ -70,7 +75,8 @@ async def one_job(request: Request, job_id: str) -> Response:
         worker=seen.worker,
         product=seen.product,
         can_cancel=not seen.record.state.is_terminal,
-        can_retry=seen.record.state in REDRIVABLE,
+        can_retry=seen.record.state in REDRIVABLE and seen.is_own,
+        is_own=seen.is_own,
         times=_times(seen.record),
         is_product=isinstance(seen.record.request, MatmulRequest),
         **_again(request, seen.record),
@@ -110,7 +116,7 @@ def _times(record: JobRecord) -> Sequence[BarPart]:
 async def cancel(request: Request, job_id: str) -> Response:
     check_origin(request.headers)
     context = context_of(request)
-    await context.call(context.ledger.cancel, job_id, owner=owner_of(request))
+    await context.call(context.ledger.cancel, job_id, owner=whose_jobs(request))
     return RedirectResponse(f"{LIST}/{job_id}", 303)
 
 

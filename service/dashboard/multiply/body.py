@@ -9,14 +9,16 @@ from jobs.errors import InvalidMatrix, InvalidRequest, MalformedBody, MatmulErro
 from jobs.formats.npy import MAGIC, NpyParser
 from jobs.formats.parser import MatrixHeader, MatrixParser
 from jobs.formats.safetensors import SafetensorsParser
+from jobs.models import OPERANDS
 from service.bodies.multipart import MultipartParser, Part, boundary_of
 from service.bodies.nested_lists import parse_nested
 from service.bodies.options import MatmulOptions, parse_model
-from service.bodies.reader import OPERANDS, MatmulInput, OpenUpload, Operand, Reader, filled, reference
+from service.bodies.reader import NEEDED, MatmulInput, OpenUpload, Operand, Reader, filled, reference
+from service.bodies.safetensors import OPTIONAL
 from service.bodies.uploads import Upload
 from service.dashboard.multiply.form import FIELDS, form_of, operands_of, options_of
 
-FILES = {"file_a": "a", "file_b": "b"}
+FILES = {f"file_{name}": name for name in OPERANDS}
 MAX_FIELD_BYTES = 256 << 10
 HEAD_BYTES = 9  # a safetensors file begins with eight bytes of length and a brace
 
@@ -96,10 +98,10 @@ class FormReader(Reader[MatmulInput]):
         options = parse_model(MatmulOptions, options_of(form))
         if form.source != "files":
             self._operands = {name: self._typed(value, name, options) for name, value in operands_of(form).items()}
-        for name in OPERANDS:
+        for name in NEEDED:
             if name not in self._operands:
                 raise InvalidRequest(f"There is no {name.upper()}; choose a file for it.", field=f"file_{name}")
-        return MatmulInput(options, self._operands["a"], self._operands["b"])
+        return MatmulInput(options, **self._operands)
 
     def close(self) -> None:
         for parser in self._parsers:
@@ -107,7 +109,7 @@ class FormReader(Reader[MatmulInput]):
 
     def _typed(self, value: object, name: str, options: MatmulOptions) -> Operand:
         if isinstance(value, list):
-            dtype = options.dtype or "float32"
+            dtype = options.dtype_of(name)
             return filled(self._open, parse_nested(value, name, dtype), dtype)
         return reference(value, name)
 
@@ -124,7 +126,10 @@ class FormReader(Reader[MatmulInput]):
             parser = NpyParser(lambda header: self._take(FILES[name], header), staging_dir=self._staging_dir)
         elif head[HEAD_BYTES - 1 :] == b"{":
             parser = SafetensorsParser(
-                lambda header: self._take(header.name, header), names=OPERANDS, staging_dir=self._staging_dir
+                lambda header: self._take(header.name, header),
+                names=NEEDED,
+                optional=OPTIONAL,
+                staging_dir=self._staging_dir,
             )
         else:
             raise InvalidMatrix(
@@ -135,6 +140,6 @@ class FormReader(Reader[MatmulInput]):
 
     def _take(self, operand: str, header: MatrixHeader) -> Upload:
         if operand in self._operands:
-            raise InvalidRequest(f"{operand.upper()} comes twice; a safetensors file holds both operands.")
+            raise InvalidRequest(f"{operand.upper()} comes twice; a safetensors file holds all operands.")
         upload = self._operands[operand] = self._open(header)
         return upload

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobs.models import MatmulRequest, OperandRef
+from jobs.models import MatmulRequest
 from service.dashboard.multiply.form import MultiplyForm
 
 
@@ -17,16 +17,25 @@ def clone_of(request: MatmulRequest) -> MultiplyForm:
         "accuracy": request.accuracy,
         "transpose_a": "1" if request.transpose_a else "",
         "transpose_b": "1" if request.transpose_b else "",
+        "alpha": "" if request.alpha == 1.0 else _told(request.alpha),
+        "beta": "" if request.c is None else _told(request.beta),
     }
-    return MultiplyForm(**options | _operands(request.a, request.b, request))
+    return MultiplyForm(**options | _operands(request))
 
 
-def _operands(a: OperandRef, b: OperandRef, request: MatmulRequest) -> dict[str, str]:
-    if a.matrix is not None and b.matrix is not None and a.source == b.source == "matrix":
-        return {"source": "stored", "matrix_a": a.matrix, "matrix_b": b.matrix}
-    is_plain = len(a.shape) == len(b.shape) == 2 and a.dtype == b.dtype
-    if a.random is None or b.random is None or not is_plain or a.random.distribution != b.random.distribution:
+def _told(factor: float) -> str:
+    return str(factor).removesuffix(".0")
+
+
+def _operands(request: MatmulRequest) -> dict[str, str]:
+    a, b, operands = request.a, request.b, request.operands
+    if all(ref.matrix is not None and ref.source == "matrix" for ref in operands.values()):
+        return {"source": "stored"} | {f"matrix_{name}": ref.matrix or "" for name, ref in operands.items()}
+    is_plain = all(len(ref.shape) == 2 for ref in operands.values()) and a.dtype == b.dtype
+    specs = [ref.random for ref in operands.values() if ref.random is not None]
+    if not is_plain or len(specs) < len(operands) or len({spec.distribution for spec in specs}) > 1:
         return {"source": "files"}
+    assert a.random is not None and b.random is not None, "all of them are"
     m, k = reversed(a.shape) if request.transpose_a else a.shape
     n = b.shape[0] if request.transpose_b else b.shape[1]
     follows = b.random.seed == a.random.seed + 1
@@ -37,6 +46,7 @@ def _operands(a: OperandRef, b: OperandRef, request: MatmulRequest) -> dict[str,
         "k": str(k),
         "seed": str(a.random.seed),
         "seed_b": "" if follows else str(b.random.seed),
+        "seed_c": str(specs[2].seed) if len(specs) > len("ab") else "",
         "distribution": a.random.distribution,
         "dtype": a.dtype,
     }

@@ -40,10 +40,16 @@ class MultiplyForm:
     distribution: str = "normal"
     a: str = "1 2\n3 4"
     b: str = "5 6\n7 8"
+    c: str = ""
+    seed_c: str = ""  # without it there is no C
     file_a: str = ""  # names, for what the request would look like
     file_b: str = ""
+    file_c: str = ""
     matrix_a: str = ""  # ids
     matrix_b: str = ""
+    matrix_c: str = ""
+    alpha: str = ""
+    beta: str = ""
     token: str = ""  # another for each page that is shown: the same form sent twice multiplies once
 
     def address(self, source: str) -> str:
@@ -54,6 +60,7 @@ class MultiplyForm:
             "accuracy",
             "transpose_a",
             "transpose_b",
+            "alpha",
             *(("dtype",) if source in TYPED else ()),
         )
         return self._address(source, kept)
@@ -92,22 +99,27 @@ def options_of(form: MultiplyForm) -> dict[str, Any]:
         "transpose_a": bool(form.transpose_a),
         "transpose_b": bool(form.transpose_b),
     }
-    return {name: value for name, value in told.items() if value}
+    factors = {name: _factor(text, name) for name in ("alpha", "beta") if (text := getattr(form, name).strip())}
+    return {name: value for name, value in told.items() if value} | factors
 
 
 def operands_of(form: MultiplyForm) -> dict[str, Any]:
     """As a JSON body has them. Raises InvalidRequest, InvalidMatrix."""
     if form.source == "pasted":
-        return {"a": rows_of(form.a, "a"), "b": rows_of(form.b, "b")}
+        added = {"c": rows_of(form.c, "c")} if form.c.strip() else {}
+        return {"a": rows_of(form.a, "a"), "b": rows_of(form.b, "b")} | added
     if form.source == "stored":
-        return {name: {"matrix": _matrix_id(getattr(form, f"matrix_{name}"), name)} for name in ("a", "b")}
+        names = ("a", "b", "c") if form.matrix_c.strip() else ("a", "b")
+        return {name: {"matrix": _matrix_id(getattr(form, f"matrix_{name}"), name)} for name in names}
     m, n, k = (_whole(getattr(form, name), name, 1) for name in ("m", "n", "k"))
     seed = _whole(form.seed, "seed", 0)
     seeds = (seed, _whole(form.seed_b, "seed_b", 0) if form.seed_b.strip() else seed + 1)
     shapes = [k, m] if form.transpose_a else [m, k], [n, k] if form.transpose_b else [k, n]
-    a, b = ({"shape": shape, "seed": own} for shape, own in zip(shapes, seeds, strict=True))
+    made = {name: {"shape": shape, "seed": own} for name, shape, own in zip("ab", shapes, seeds, strict=True)}
+    if form.seed_c.strip():
+        made["c"] = {"shape": [m, n], "seed": _whole(form.seed_c, "seed_c", 0)}
     distribution = {} if form.distribution == "normal" else {"distribution": form.distribution}
-    return {"a": {"random": a | distribution}, "b": {"random": b | distribution}}
+    return {name: {"random": spec | distribution} for name, spec in made.items()}
 
 
 def rows_of(text: str, name: str) -> list[list[Any]]:
@@ -149,6 +161,12 @@ def _matrix_id(text: str, name: str) -> str:
     if not text.strip():
         raise InvalidRequest(f"There is no {name.upper()}; give the id of a stored matrix.", field=f"matrix_{name}")
     return text.strip()
+
+
+def _factor(text: str, name: str) -> int | float:
+    if len(text) > MAX_NUMBER or not _NUMBER.fullmatch(text) or not math.isfinite(float(text)):
+        raise InvalidRequest(f"{name} must be a number, such as 0.5.", field=name)
+    return int(text) if _INTEGER.fullmatch(text) else float(text)
 
 
 def _whole(text: str, name: str, minimum: int) -> int:

@@ -46,10 +46,10 @@ def preview(form: MultiplyForm, server: ServerAddress) -> Preview:
         form = replace(form, matrix_a=form.matrix_a or "ID_OF_A", matrix_b=form.matrix_b or "ID_OF_B")
     if form.source != "files":
         return _of_json(form, document_of(form), server)
-    a, b = form.file_a or "a.npy", form.file_b or "b.npy"
-    if a.endswith(".safetensors"):
-        return _of_tensors(a, options, server)
-    return _of_files(a, b, options, server)
+    files = {"a": form.file_a or "a.npy", "b": form.file_b or "b.npy"} | ({"c": form.file_c} if form.file_c else {})
+    if files["a"].endswith(".safetensors"):
+        return _of_tensors(files["a"], options, server)
+    return _of_files(files, options, server)
 
 
 def _of_json(form: MultiplyForm, document: dict[str, Any], server: ServerAddress) -> Preview:
@@ -61,13 +61,13 @@ def _of_json(form: MultiplyForm, document: dict[str, Any], server: ServerAddress
     return Preview(curl, _python(server, body, JSON, accept, imports=("json",)))
 
 
-def _of_files(a: str, b: str, options: dict[str, Any], server: ServerAddress) -> Preview:
-    parts = [f"-F {shlex.quote(f'{name}=@{_file_name(path)}')}" for name, path in (("a", a), ("b", b))]
+def _of_files(files: dict[str, str], options: dict[str, Any], server: ServerAddress) -> Preview:
+    parts = [f"-F {shlex.quote(f'{name}=@{_file_name(path)}')}" for name, path in files.items()]
     if options:
         parts.append(f"-F {shlex.quote(f'options={json.dumps(options)};type={JSON}')}")
     lines = [
         'edge = b"--matmul-part"',
-        f'parts = {{"a": open({a!r}, "rb").read(), "b": open({b!r}, "rb").read()}}',
+        "parts = {" + ", ".join(f'"{name}": open({path!r}, "rb").read()' for name, path in files.items()) + "}",
     ]
     if options:
         lines.append(f'parts["options"] = json.dumps({_literal(options)}).encode()')
@@ -79,8 +79,9 @@ def _of_files(a: str, b: str, options: dict[str, Any], server: ServerAddress) ->
     ]
     media_type = f"{MULTIPART}; boundary=matmul-part"
     imports = ("json",) if options else ()
-    python = _python(server, "\n".join(lines), media_type, NPY, imports=imports)
-    return Preview(_curl(server, [*parts, *_saved(NPY)]), python)
+    to = "product.npy" if "c" in files else "c.npy"  # which may be operand C's own name
+    python = _python(server, "\n".join(lines), media_type, NPY, imports=imports, to=to)
+    return Preview(_curl(server, [*parts, *_saved(NPY, to=to)]), python)
 
 
 def _of_tensors(path: str, options: dict[str, Any], server: ServerAddress) -> Preview:
@@ -101,9 +102,9 @@ def _header(name: str, value: str) -> str:
     return f"-H {shlex.quote(f'{name}: {value}')}"
 
 
-def _saved(accept: str, *, is_shown: bool = False) -> Sequence[str]:
+def _saved(accept: str, *, is_shown: bool = False, to: str = "") -> Sequence[str]:
     """A product goes into a file, unless it is small enough to be read on the screen."""
-    return () if is_shown else (_header("Accept", accept), f"-o {_product_file(accept)}")
+    return () if is_shown else (_header("Accept", accept), f"-o {to or _product_file(accept)}")
 
 
 def _product_file(accept: str) -> str:
@@ -119,7 +120,9 @@ def _literal(value: dict[str, Any]) -> str:
     return pformat(value, width=64, sort_dicts=False)
 
 
-def _python(server: ServerAddress, body: str, media_type: str, accept: str, *, imports: Sequence[str] = ()) -> str:
+def _python(
+    server: ServerAddress, body: str, media_type: str, accept: str, *, imports: Sequence[str] = (), to: str = ""
+) -> str:
     """For the standard library alone."""
     modules = sorted({*imports, *(("os",) if server.asks_for_key else ()), "urllib.request"})
     headers = [f'    "Content-Type": "{media_type}",', f'    "Accept": "{accept}",', '    "Prefer": "wait=60",']
@@ -136,6 +139,6 @@ def _python(server: ServerAddress, body: str, media_type: str, accept: str, *, i
         "with urllib.request.urlopen(request) as reply:",
         "    if reply.status == 202:",
         '        raise SystemExit("not done yet: ask again at " + reply.headers["Location"])',
-        f'    open("{_product_file(accept)}", "wb").write(reply.read())',
+        f'    open("{to or _product_file(accept)}", "wb").write(reply.read())',
     ]
     return "\n".join(lines)

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from jobs import errors
 from jobs.base import Strict
-from jobs.models import JobRecord
+from jobs.models import OPERANDS, JobRecord
 from service import problems as edge
 from service.bodies.matmul_multipart import MULTIPART
 from service.bodies.options import JobRef, MatmulOptions, MatrixRef, Nested, RandomOperand
@@ -37,6 +37,11 @@ class MatmulBody(MatmulOptions):
     b: Nested | MatrixRef | JobRef | RandomOperand = Field(
         description="Operand B, k×n: as A.", examples=[[[5.0, 6.0], [7.0, 8.0]]]
     )
+    c: Nested | MatrixRef | JobRef | RandomOperand | None = Field(
+        None,
+        description="Operand C, m×n, of the product's element type: as A. Where it is given, the product is "
+        "alpha·A·B + beta·C. One matrix may serve a whole batch.",
+    )
 
 
 class MatmulReply(Strict):
@@ -44,8 +49,8 @@ class MatmulReply(Strict):
 
     job: JobRecord = Field(description="The job: kernel, device, timing, verification.")
     c: Nested | None = Field(
-        description="The product, m×n (a batch: batch×m×n). `null` where it has more elements than the server's "
-        "MATMUL_MAX_JSON_ELEMENTS: then take it from /v1/jobs/{id}/product.",
+        description="The product, not operand C: m×n (a batch: batch×m×n). `null` where it has more elements than the "
+        "server's MATMUL_MAX_JSON_ELEMENTS: then take it from /v1/jobs/{id}/product.",
         examples=[[[19.0, 22.0], [43.0, 50.0]]],
     )
 
@@ -58,11 +63,12 @@ class JobReply(Strict):
 
 OPTIONS_PART = {
     "allOf": [ref(MatmulOptions)],
-    "description": "How to multiply, as JSON. May hold `a` or `b` in place of the file, as a reference or random.",
+    "description": "How to multiply, as JSON. May hold `a`, `b` or `c` in place of the file, as a reference or random.",
 }
 BODY: Piece = {
     "required": True,
-    "description": "Two operands and options. JSON suits small matrices; files are streamed.",
+    "description": "Two operands, a third that is added, if any, and options. JSON suits small matrices; files are "
+    "streamed.",
     "content": {
         JSON: {
             "schema": ref(MatmulBody),
@@ -70,6 +76,7 @@ BODY: Piece = {
                 "lists": {"value": {"a": [[1, 2], [3, 4]], "b": [[5, 6], [7, 8]]}},
                 "stored": {"value": {"a": {"matrix": MATRIX_ID}, "b": {"matrix": MATRIX_ID}, "transpose_b": True}},
                 "chain": {"value": {"a": {"job": JOB_ID}, "b": {"matrix": MATRIX_ID}}},
+                "sum": {"value": {"a": [[1, 2]], "b": [[3], [4]], "c": [[5]], "alpha": 0.5, "beta": -1}},
                 "random": {
                     "value": {
                         "a": {"random": {"shape": [256, 512], "seed": 1}},
@@ -85,17 +92,18 @@ BODY: Piece = {
                 "properties": {
                     "a": {"type": "string", "format": "binary", "description": "Operand A as an .npy file."},
                     "b": {"type": "string", "format": "binary", "description": "Operand B as an .npy file."},
+                    "c": {"type": "string", "format": "binary", "description": "Operand C as an .npy file, if any."},
                     "options": OPTIONS_PART,
                 },
             },
-            "encoding": {"a": {"contentType": NPY}, "b": {"contentType": NPY}, "options": {"contentType": JSON}},
+            "encoding": {**{name: {"contentType": NPY} for name in OPERANDS}, "options": {"contentType": JSON}},
         },
         SAFETENSORS: {
             "schema": {
                 "type": "string",
                 "format": "binary",
-                "description": "A safetensors file with tensors `a` and `b`; the options may be JSON text in its "
-                "metadata, under `options`.",
+                "description": "A safetensors file with tensors `a` and `b`, and `c` if it is added; the options may "
+                "be JSON text in its metadata, under `options`.",
             }
         },
     },
@@ -153,9 +161,9 @@ MULTIPLY: Piece = {
     "tags": ["matmul"],
     "operation_id": "multiply",
     "summary": "Multiply two matrices",
-    "description": "C = A·B, or a batch of such products. The reply is the product, checked, in the media type that "
-    "Accept asks for, if it is there within the time that Prefer gives (30 s by default); else 202 and the job, to be "
-    "asked for later. NaN and infinities multiply by IEEE rules; JSON carries them as strings.",
+    "description": "A·B, or alpha·A·B + beta·C, or a batch of such products. The reply is the product, checked, in the "
+    "media type that Accept asks for, if it is there within the time that Prefer gives (30 s by default); else 202 and "
+    "the job, to be asked for later. NaN and infinities multiply by IEEE rules; JSON carries them as strings.",
     "responses": {
         200: PRODUCT,
         202: json_answer(JobReply, "Not there yet: poll the job.", "Location", "Retry-After", "Preference-Applied"),

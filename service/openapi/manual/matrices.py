@@ -143,7 +143,7 @@ DELETE: Piece = {
     "tags": TAGS,
     "operation_id": "delete_matrix",
     "summary": "Give a matrix up",
-    "description": "Jobs that still wait for it will fail with `operand_missing`.",
+    "description": "Jobs that wait or run with it keep it: its bytes stay, and are charged, until the last has ended.",
     "status_code": 204,
     "responses": {204: no_answer("It is gone."), **problems(errors.MatrixNotFound, errors.InvalidRequest)},
 }

@@ -7,9 +7,9 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from jobs.errors import MatmulError, StoreUnavailable, Unauthenticated
+from jobs.errors import Forbidden, MatmulError, StoreUnavailable, Unauthenticated
 from service.http.negotiation import JSON
-from service.problems import PROBLEM_JSON, STATUS, NotAcceptable, title_of
+from service.problems import PROBLEM_JSON, STATUS, NotAcceptable, TooManyAttempts, title_of
 
 Piece = dict[str, Any]
 
@@ -135,7 +135,7 @@ def binary(types: Iterable[str]) -> Piece:
 def problems(*classes: type[MatmulError], needs_key: bool = True, reads_store: bool = True) -> dict[int | str, Piece]:
     """Responses for these errors, by status: every type of problem is listed."""
     more: list[type[MatmulError]] = [
-        *([Unauthenticated] if needs_key else []),
+        *([Unauthenticated, Forbidden, TooManyAttempts] if needs_key else []),
         *([StoreUnavailable] if reads_store else []),
         MatmulError,
     ]

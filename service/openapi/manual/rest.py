@@ -25,7 +25,11 @@ class Alive(Strict):
 class Ready(Alive):
     """The readiness probe's answer."""
 
-    workers: int = Field(description="Live workers.", examples=[1])
+    workers: int = Field(description="Live workers that take jobs.", examples=[1])
+    warnings: tuple[str, ...] | None = Field(
+        None,
+        description="Workers that take no jobs, and why; and those with other settings. Left out where all is well.",
+    )
 
 
 def _text(description: str, media_type: str = "text/plain") -> Piece:
@@ -60,7 +64,8 @@ DEVICES: Piece = {
     "tags": ["devices"],
     "operation_id": "list_devices",
     "summary": "List the live workers and their devices",
-    "description": "Each with its device's ceilings, its state and what it serves.",
+    "description": "Each with its device's ceilings, its state and what it serves. Also those out of service, and "
+    "why they are.",
     "responses": {200: json_answer(DeviceList, "The workers."), **problems()},
 }
 LIVEZ: Piece = {

@@ -103,6 +103,11 @@ def test_a_client_that_left_frees_its_key(api: Api, quiet: httpx.Client) -> None
     until(lambda: quiet.post("/v1/matmul", json=SEEDED, headers=keyed(key)).status_code == 202, HOLD_S / 2)
     again = quiet.post("/v1/matmul", json=SEEDED, headers=keyed(key))
     assert (again.json()["job"]["id"], again.headers["idempotent-replayed"]) == (job_id, "true")
+    with ThreadPoolExecutor(1) as pool:  # and may wait for it, also where the end is sent to the first one's process
+        waiting = pool.submit(quiet.post, "/v1/matmul", json=SEEDED, headers={"idempotency-key": key})
+        until(lambda: quiet.post("/v1/matmul", json=SEEDED, headers=keyed(key)).status_code == 409)
+        api.succeed(job_id, PRODUCT)
+        assert waiting.result(10).json()["c"] == PRODUCT.tolist()
 
 
 def test_a_retry_that_a_crash_cut_off_is_not_done_twice(

@@ -66,3 +66,19 @@ def test_devices_and_figures_show_them(api: Api, quiet: httpx.Client) -> None:
         assert f"\n{line}\n" in figures
     (age,) = (line for line in figures.splitlines() if line.startswith('matmul_queue_oldest_seconds{queue="cpu"}'))
     assert 0 < float(age.split()[1]) < 10
+
+
+def test_a_worker_out_of_service_is_shown_and_gets_nothing(api: Api, quiet: httpx.Client) -> None:
+    out = GPU.model_copy(update={"state": "quarantined", "reason": "Products came out <wrong> twice."})
+    api.registry.beat(out, FAKE_TTL_S)
+    warnings = [f"gpu-0 takes no jobs. {out.reason}"]
+    assert quiet.get("/readyz").json() == {"status": "ok", "workers": 1, "warnings": warnings}
+    shown = {device["id"]: (device["state"], device["reason"]) for device in quiet.get("/v1/devices").json()["devices"]}
+    assert shown == {"gpu-0": (out.state, out.reason), "played": ("ready", None)}
+    page = quiet.get("/ui/devices").text
+    assert "It takes no jobs: Products came out &lt;wrong&gt; twice." in page
+    assert 'matmul_workers{device_class="gpu",state="quarantined"} 1.0' in quiet.get("/metrics").text.splitlines()
+    job = quiet.post("/v1/matmul", json=SEEDED, headers=ASYNC).json()["job"]["id"]
+    assert api.ledger.get(job).queue == "cpu"
+    api.registry.gone("played")
+    assert "came out <wrong> twice" in problem(quiet.get("/readyz"), 503, "no_workers")["detail"]

@@ -175,7 +175,12 @@ def cloned(client: httpx.Client, job_id: str) -> tuple[str, Page]:
 
 
 @pytest.mark.parametrize(
-    "more", [{}, {"seed_b": "77", "transpose_b": "1", "distribution": "uniform", "dtype": "float64"}]
+    "more",
+    [
+        {},
+        {"seed_b": "77", "transpose_b": "1", "distribution": "uniform", "dtype": "float64"},
+        {"seed_c": "5", "alpha": "0.1234567890123", "beta": "-3"},
+    ],
 )
 def test_a_clone_asks_for_the_same(quiet: httpx.Client, more: dict[str, str]) -> None:
     first = job_of(quiet, post(quiet, RANDOM | {"kernel": "cpu_blas"} | more))
@@ -188,11 +193,11 @@ def test_a_clone_asks_for_the_same(quiet: httpx.Client, more: dict[str, str]) ->
 def test_a_clone_of_stored_matrices_names_them(quiet: httpx.Client) -> None:
     body = {"random": {"shape": [3, 3], "dtype": "float32", "seed": 1}}
     matrix = quiet.post("/v1/matrices", json=body).json()["id"]
-    asked = {"a": {"matrix": matrix}, "b": {"matrix": matrix}}
+    asked = {name: {"matrix": matrix} for name in "abc"}
     reply = quiet.post("/v1/matmul", json=asked, headers={"prefer": "respond-async"})
     address, _ = cloned(quiet, reply.json()["job"]["id"])
     fields = dict(parse_qsl(urlsplit(address).query))
-    assert (fields["source"], fields["matrix_a"], fields["matrix_b"]) == ("stored", matrix, matrix)
+    assert [fields[name] for name in ("source", "matrix_a", "matrix_b", "matrix_c")] == ["stored", *[matrix] * 3]
     assert job_of(quiet, post(quiet, fields))["request"] == reply.json()["job"]["request"]
     assert "There is no B" in Page(post(quiet, {"source": "stored", "matrix_a": matrix}), 422).alerts[0]
 

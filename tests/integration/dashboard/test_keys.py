@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import httpx
+import numpy as np
 import pytest
 from pydantic import SecretStr
 
@@ -15,13 +16,16 @@ from jobs.models import new_id
 from jobs.redis.client import connect
 from jobs.redis.embedded import EmbeddedServer
 from service.dashboard.session import own_path
-from service.keys import KeyRing, KnownKey, make_key
+from service.keys import KeyRing, KnownKey, Role, make_key
 from service.sessions import COOKIE, Sessions
 from tests.support.http.pages import Page, get
 from tools.played.api import Api, running_api
 
 PEPPER = "a pepper of more than sixteen bytes"
 ALICE, BOB = (make_key(name, PEPPER.encode()) for name in ("alice", "bob"))
+OTIS = make_key("otis", PEPPER.encode(), role=Role.OPERATOR)
+RITA = make_key("rita", PEPPER.encode(), role=Role.READER)
+NUMBERS = {name: (None, value) for name, value in {"m": "3", "n": "4", "k": "5"}.items()}
 
 
 @dataclass
@@ -29,19 +33,20 @@ class Guarded:
     api: Api
 
     @contextmanager
-    def browser(self, key: str | None = None) -> Iterator[httpx.Client]:
-        """Signed in by the form, where a key is given."""
+    def browser(self, key: str | None = None, *, sends_token: bool = True) -> Iterator[httpx.Client]:
+        """Signed in by the form, where a key is given; what it sends then carries the session's token."""
         with self.api.client() as client:
             if key is not None:
                 reply = client.post("/ui/sign-in", data={"key": key, "next": "/ui/jobs"})
                 assert (reply.status_code, reply.headers["location"]) == (303, "/ui/jobs")
+                client.headers.update({"x-csrf-token": token_of(client)} if sends_token else {})
             yield client
 
 
 @pytest.fixture(scope="module")
 def guarded(valkey: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     directory: Path = tmp_path_factory.mktemp("page-keys")
-    keys = SecretStr(f"{ALICE.line} {BOB.line}")
+    keys = SecretStr(f"{ALICE.line} {BOB.line} {RITA.line} {OTIS.line}")
     settings = {"auth": "on", "api_keys": keys, "api_key_pepper": SecretStr(PEPPER)}
     with running_api(valkey, f"{new_id('pages')}:", directory, **settings) as api:
         yield Guarded(api)
@@ -103,13 +108,13 @@ def test_a_session_ends_with_its_key(guarded: Guarded) -> None:
     known = KnownKey("carol", carol.line.split(":")[1], "carol")
     with connect(guarded.api.settings) as redis:
         sessions = Sessions(redis, guarded.api.settings)
-        assert sessions.owner_of(sessions.begin(known), ring) is None
+        assert sessions.key_of(sessions.begin(known), ring) is None
         alice = ring.known(ALICE.key)
         name = sessions.begin(alice)
-        assert sessions.owner_of(name, ring) == alice.id
+        assert sessions.key_of(name, ring) == alice
         other = sessions.begin(replace(alice, digest=known.digest))
-        assert sessions.owner_of(other, ring) is None
-        assert sessions.owner_of("x" * 100_000, ring) is None
+        assert sessions.key_of(other, ring) is None
+        assert sessions.key_of("x" * 100_000, ring) is None
 
 
 def test_behind_tls_the_cookie_is_bound_to_it(valkey: EmbeddedServer, tmp_path: Path) -> None:
@@ -153,6 +158,68 @@ def test_nobody_sees_another_s_jobs(guarded: Guarded) -> None:
         get(bob, f"/ui/jobs/{job_id}", 404)
         assert bob.post(f"/ui/jobs/{job_id}/cancel").status_code == 404
         assert guarded.api.ledger.get(job_id).record.state.value == "queued"
+
+
+def token_of(client: httpx.Client) -> str:
+    """What the forms of the sign-in's pages send along."""
+    (address,) = (form for form in get(client, "/ui/multiply").forms if form.startswith("/ui/multiply"))
+    path, _, token = address.partition("?csrf=")
+    assert path == "/ui/multiply" and len(token) == 32
+    return token
+
+
+def test_a_cookie_alone_changes_nothing(guarded: Guarded) -> None:
+    """Whatever asks with it must have read a page of that very sign-in."""
+    with (
+        guarded.browser(ALICE.key, sends_token=False) as alice,
+        guarded.browser(ALICE.key) as again,
+        guarded.browser(BOB.key) as bob,
+    ):
+        right = token_of(alice)
+        fields = {"source": "random", "m": "3", "n": "4", "k": "5"}
+        for token in ("", "0" * 32, "é", token_of(bob), token_of(again)):
+            assert alice.post("/ui/multiply", params={"csrf": token}, data=fields).status_code == 403
+            assert alice.delete("/v1/jobs/job_1", headers=[(b"x-csrf-token", token.encode())]).status_code == 403
+        assert alice.delete("/v1/jobs/job_1", headers={"x-csrf-token": right}).status_code == 404
+        started = alice.post("/ui/multiply", params={"csrf": right}, files={"source": (None, "random"), **NUMBERS})
+        assert started.status_code == 303
+        job = started.headers["location"]
+        (cancel,) = (form for form in get(alice, job).forms if form.startswith(f"{job}/cancel"))
+        assert alice.post(cancel).status_code == 303
+        many = get(alice, f"/ui/jobs/many?action=retry&job={job.rpartition('/')[2]}")
+        (form,) = (form for form in many.forms if form.startswith("/ui/jobs/many"))
+        assert form.endswith(f"?csrf={right}")
+        assert alice.post("/ui/jobs/many", data={"action": "retry"}).status_code == 403
+        for path in ("/ui/benchmarks/new", "/ui/devices"):
+            assert f"/ui/benchmarks?csrf={right}" in get(alice, path).forms
+
+
+def test_an_operator_cancels_on_the_page_of_another_s_job(guarded: Guarded) -> None:
+    """What came of it the page does not show."""
+    with guarded.browser(ALICE.key) as alice, guarded.browser(OTIS.key) as otis:
+        body = {"a": [[1]], "b": [[2]]}
+        waiting, done = (
+            alice.post("/v1/matmul", json=body, headers={"prefer": "respond-async"}).json()["job"]["id"] for _ in "ab"
+        )
+        guarded.api.succeed(done, np.ones((1, 1)))
+        seen = get(otis, f"/ui/jobs/{done}")
+        assert f"/v1/jobs/{done}/product" not in seen.links and "Another key's job" in seen.text
+        assert f"/v1/jobs/{done}/product" in get(alice, f"/ui/jobs/{done}").links
+        (cancel,) = (form for form in get(otis, f"/ui/jobs/{waiting}").forms if form.startswith("/ui/jobs/"))
+        assert otis.post(cancel).status_code == 303
+        assert guarded.api.ledger.get(waiting).record.state.value == "cancelled"
+        assert otis.post(f"/ui/jobs/{waiting}/retry").status_code == 404
+        assert not [form for form in get(otis, f"/ui/jobs/{waiting}").forms if form.startswith("/ui/jobs/")]
+
+
+def test_a_reader_s_pages_offer_nothing_that_it_cannot_do(guarded: Guarded) -> None:
+    with guarded.browser(RITA.key) as rita:
+        for path in ("/", "/ui/jobs", "/ui/devices", "/ui/benchmarks/new", "/ui/multiply"):
+            page = get(rita, path)
+            assert "/ui/multiply" not in page.links and "/ui/jobs/many" not in page.forms
+            assert "Start</button>" not in page.html and "Multiply</button>" not in page.html
+        assert rita.post(f"/ui/multiply?csrf={token_of(rita)}").status_code == 403
+        assert rita.post("/ui/sign-out").headers["location"] == "/ui/sign-in"
 
 
 @pytest.mark.parametrize(

@@ -95,6 +95,22 @@ def test_files(api: Api, quiet: httpx.Client, files: Files) -> None:
         assert np.array_equal(api.store.load(operand.matrix, operand.dtype, operand.shape), sent)
 
 
+@pytest.mark.parametrize(
+    ("fields", "files"),
+    [
+        (RANDOM | {"seed_c": "3"}, {}),
+        (PASTED | {"c": "1 0\n0 1"}, {}),
+        ({"source": "files"}, {"file_a": ("a", npy(A)), "file_b": ("b", npy(B)), "file_c": ("c", npy(A @ B))}),
+        ({"source": "files"}, {"file_a": ("abc", tensors(a=A, b=B, c=A @ B))}),
+    ],
+    ids=["random", "pasted", "npy", "safetensors"],
+)
+def test_c_is_added(quiet: httpx.Client, fields: dict[str, str], files: Files) -> None:
+    request = job_of(quiet, post(quiet, fields | {"alpha": "0.5", "beta": "-2"}, files))["request"]
+    assert (request["alpha"], request["beta"]) == (0.5, -2.0)
+    assert request["c"]["shape"] == [request["a"]["shape"][0], request["b"]["shape"][1]]
+
+
 def test_large_files_come_in_pieces(quiet: httpx.Client) -> None:
     big = np.ones((600, 600), np.float64)
     record = job_of(quiet, post(quiet, {"source": "files"}, {"file_a": ("a", npy(big)), "file_b": ("b", npy(big))}))
@@ -112,6 +128,8 @@ JUNK = ("junk", b"no matrix at all")
         (RANDOM | {"seed": "-1"}, {}, 422, "seed must be a whole number from 0"),
         (RANDOM | {"kernel": "nope"}, {}, 422, "kernel: there is no kernel 'nope'"),
         (RANDOM | {"kernel": "naive"}, {}, 409, "No live worker serves naive"),
+        (RANDOM | {"alpha": "half"}, {}, 422, "alpha must be a number"),
+        (RANDOM | {"beta": "2"}, {}, 422, "beta is given without c"),
         (RANDOM | {"config": "large"}, {}, 422, "The tile config is a list"),
         (RANDOM | {"config": "tile 8"}, {}, 422, "A config belongs to one kernel"),
         (RANDOM | {"dtype": "int8"}, {}, 422, "The distribution normal has no int8"),
@@ -230,6 +248,21 @@ def test_files_by_program(client: httpx.Client, tmp_path: Path) -> None:
         product = tmp_path / "c.npy"
         assert np.array_equal(from_npy(product.read_bytes()), A @ B)
         product.unlink()
+
+
+def test_three_files_by_program(client: httpx.Client, tmp_path: Path) -> None:
+    """The product does not take the place of the operand."""
+    for name, array in {"a": A, "b": B, "c": A @ B}.items():
+        (tmp_path / f"{name}.npy").write_bytes(npy(array))
+    params = {"source": "files", "file_c": "c.npy", "beta": "3"}
+    for text, shell in zip(
+        texts(get(client, str(httpx.URL("/ui/multiply", params=params)))),
+        (("bash", "-c"), (sys.executable, "-c")),
+        strict=True,
+    ):
+        run(text, tmp_path, *shell)
+        assert np.array_equal(from_npy((tmp_path / "product.npy").read_bytes()), 4 * (A @ B))
+        (tmp_path / "product.npy").unlink()
 
 
 def test_pasted_by_program(client: httpx.Client, tmp_path: Path) -> None:

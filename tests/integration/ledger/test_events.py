@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -59,15 +60,17 @@ def test_events_resume_where_a_reader_left_off(bench: Bench) -> None:
             bench.ledger.events(message.job_id, after=wrong)
 
 
+@pytest.mark.parametrize("name", ["b", "c"])
 @pytest.mark.parametrize("first_fails", [False, True])
 @pytest.mark.parametrize("matrices", [SMALL, JobMatrices(ttl_s=60)], ids=["in the record", "stored"])
 def test_who_waits_for_a_dependent_is_told_what_its_record_says(
-    valkey: EmbeddedServer, key_prefix: str, matrices: JobMatrices, first_fails: bool
+    valkey: EmbeddedServer, key_prefix: str, matrices: JobMatrices, first_fails: bool, name: str
 ) -> None:
     with redis_bench(valkey, f"{key_prefix}told:") as bench:
         assert bench.clock.client is not None
         first = submit(bench, matrices=matrices).job_id
-        new = new_job(b=first, matrices=matrices).model_copy(update={"reply_to": "me"})
+        named: dict[str, Any] = {name: first}
+        new = new_job(**named, matrices=matrices).model_copy(update={"reply_to": "me"})
         recorded, _ = bench.ledger.submit(new, max_queued=9, max_queued_per_owner=9)
         with bench.clock.client.pubsub() as heard:  # type: ignore[no-untyped-call]
             heard.subscribe(f"{bench.clock.prefix}answers:me")

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from jobs.errors import TimeLimitExceeded, WorkerLost
+from jobs.errors import NoRoomForProduct, TimeLimitExceeded, WorkerLost
+from jobs.ledger.codec import job_error
 from jobs.ledger.interface import HARD_LIMIT_MARGIN_S, MAY_SWAP, JobMessage
 from jobs.states import JobState
 from tests.support.ledger.ledgers import Bench
+
+FULL = job_error(NoRoomForProduct)
 
 
 def lost(bench: Bench, *, empty: bool, grace_s: float = 0) -> Sequence[JobMessage]:
@@ -205,3 +208,46 @@ def test_a_cancelled_jobs_message_is_not_missed(bench: Bench) -> None:
     assert bench.claim(second)
     assert lost(bench, empty=True) == []
     assert bench.ledger.republish(first) is None
+
+
+# ---- no room for a product ----
+def test_a_job_given_back_waits_behind_all_others(bench: Bench) -> None:
+    first, second = bench.running(), bench.submit()
+    assert bench.ledger.give_back(first.job_id, 1, FULL, patience_s=60) is JobState.QUEUED
+    assert not bench.succeed(first)
+    job = bench.ledger.get(first.job_id)
+    assert (job.record.attempt, job.record.queue_position, job.record.error) == (2, 2, None)
+    assert bench.ledger.get(second.job_id).record.queue_position == 1
+    assert bench.ledger.events(first.job_id)[-1].data["error"]["type"] == "no_room_for_product"
+    assert bench.ledger.claim(first.job_id, 2, worker="w", lease_s=6)
+
+
+def test_a_job_given_back_has_all_its_runs_left(bench: Bench) -> None:
+    job_id = bench.running().job_id
+    for attempt in range(1, 6):
+        assert bench.ledger.give_back(job_id, attempt, FULL, patience_s=60) is JobState.QUEUED
+        assert bench.ledger.claim(job_id, attempt + 1, worker="w", lease_s=0)
+    taken = bench.ledger.take_back(job_id, 6, max_attempts=2)
+    assert taken and taken.state is JobState.QUEUED
+
+
+def test_it_fails_once_it_found_no_room_for_so_long(bench: Bench) -> None:
+    job_id = bench.running().job_id
+    bench.clock.advance(100)  # it ran, and waited for nothing
+    for attempt, state in ((1, JobState.QUEUED), (2, JobState.QUEUED), (3, JobState.FAILED)):
+        assert bench.ledger.give_back(job_id, attempt, FULL, patience_s=60) is state
+        bench.clock.advance(30)
+        bench.ledger.claim(job_id, attempt + 1, worker="w", lease_s=60)
+    error = bench.ledger.get(job_id).record.error
+    assert error and error.type == "no_room_for_product"
+    assert bench.ledger.dead_letters() == []  # no worker was lost
+    bench.ledger.redrive(job_id)
+    assert bench.ledger.claim(job_id, 4, worker="w", lease_s=60)
+    assert bench.ledger.give_back(job_id, 4, FULL, patience_s=60) is JobState.QUEUED
+
+
+def test_a_job_that_is_another_attempt_s_is_left_alone(bench: Bench) -> None:
+    message = bench.running()
+    bench.ledger.cancel(message.job_id)
+    assert bench.ledger.give_back(message.job_id, 1, FULL, patience_s=60) is None
+    assert bench.state(message.job_id) == "cancelled"

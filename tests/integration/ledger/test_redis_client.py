@@ -27,6 +27,7 @@ from tests.support.ledger.ledgers import settings_for
         (redis.BusyLoadingError("Redis is loading the dataset in memory", status_code="LOADING"), StoreUnavailable),
         (redis.ReadOnlyError("You can't write against a replica", status_code="READONLY"), StoreUnavailable),
         (redis.ResponseError("MISCONF Errors writing to the AOF file"), StoreUnavailable),
+        (redis.ResponseError("NOPERM User default has no permissions to run the 'evalsha' command"), StoreUnavailable),
         (redis.ResponseError("BUSY Redis is busy running a script"), StoreUnavailable),
         (redis.OutOfMemoryError("command not allowed", status_code="OOM"), StoreFull),
         (redis.ResponseError("OOM command not allowed when used memory > 'maxmemory'"), StoreFull),

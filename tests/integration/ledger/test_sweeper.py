@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from threading import Event, Thread
+from threading import Event
 from typing import Any
 
 import pytest
@@ -13,12 +12,11 @@ from structlog.testing import capture_logs
 
 from jobs.errors import JobNotFound, StoreFull, StoreUnavailable
 from jobs.ledger.interface import JobMessage
-from jobs.queue import broker_prefix, make_ledger, waiting_messages
-from jobs.redis.client import connect
+from jobs.queue import broker_prefix, waiting_messages
 from jobs.redis.embedded import EmbeddedServer
 from jobs.settings import Settings
 from jobs.sweeper import LOCK_S, Sweeper, Swept
-from tests.support.ledger.ledgers import Bench, new_job, redis_bench, settings_for
+from tests.support.ledger.ledgers import CLOCK_LUA, Bench, new_job, redis_bench, settings_for
 
 NOTHING = Swept()
 
@@ -29,6 +27,7 @@ class Floor:
 
     bench: Bench
     settings: Settings
+    stepped_s: float = 0.0  # by which Redis' clock was set forward
     matrices: list[int] = field(default_factory=list)  # what the next sweeps of the matrix store will remove
 
     @property
@@ -41,7 +40,8 @@ class Floor:
             self.client,
             self.settings,
             sweep_matrices=lambda: self.matrices.pop(0) if self.matrices else 0,
-            clock=lambda: self.bench.clock.now_us / 1e6,
+            clock=lambda: self.bench.clock.now_us / 1e6 - self.stepped_s,
+            redis_clock=CLOCK_LUA,
         )
 
     def submit(self) -> JobMessage:
@@ -78,6 +78,17 @@ def floor(valkey: EmbeddedServer, key_prefix: str) -> Iterator[Floor]:
     settings = settings_for(valkey, key_prefix)
     with redis_bench(valkey, key_prefix) as bench:
         yield Floor(bench, settings)
+
+
+# ---- damaged rows ----
+def test_a_row_that_no_script_can_work_on_stops_no_other(floor: Floor) -> None:
+    damaged, silent = floor.running(lease_s=1), floor.running(lease_s=1)
+    floor.client.hset(f"{floor.settings.key_prefix}job:{damaged.job_id}", "seen", "then")
+    floor.client.zadd(f"{floor.settings.key_prefix}leases", {"job_ghost": 1})
+    with capture_logs() as logs:
+        assert floor.sweeps(floor.sweeper(), 12).recovered == 1
+    assert {line["job"] for line in logs if line["log_level"] == "error"} == {damaged.job_id}
+    assert floor.bench.state(silent.job_id) == "queued"
 
 
 # ---- messages ----
@@ -206,6 +217,17 @@ def unavailable(*, limit: int) -> None:
     raise StoreUnavailable
 
 
+@pytest.mark.parametrize("step_s", [120.0, -120.0])
+def test_a_clock_that_is_set_takes_no_job_from_a_worker_that_lives(floor: Floor, step_s: float) -> None:
+    job_id = floor.running(lease_s=6).job_id
+    assert floor.sweeps(sweeper := floor.sweeper(), 3) == NOTHING
+    floor.stepped_s = step_s
+    floor.bench.clock.advance(step_s)
+    assert floor.sweeps(sweeper, floor.settings.sweep_s) == NOTHING  # before the worker's next heartbeat
+    assert floor.bench.ledger.renew(job_id, 1, lease_s=6)
+    assert floor.sweeps(sweeper, 5) == NOTHING
+
+
 # ---- what is old ----
 def test_old_records_and_matrices_go(floor: Floor) -> None:
     done = floor.bench.running()
@@ -253,35 +275,3 @@ def test_one_of_two_sweepers_works(floor: Floor) -> None:
     assert other.sweep_once() is None
     one.run_forever(stopped)
     assert other.sweep_once() == NOTHING
-
-
-def test_the_loop_outlives_a_killed_redis_and_finds_what_was_lost(own_server: EmbeddedServer) -> None:
-    settings = settings_for(own_server, "t:").model_copy(update={"sweep_s": 0.02, "sweep_grace_s": 0.1})
-    stop = Event()
-    with connect(settings) as client:
-        ledger = make_ledger(settings, client)
-        sweeper = Sweeper(ledger, client, settings, sweep_matrices=lambda: 0)
-        thread = Thread(target=sweeper.run_forever, args=(stop,))
-        thread.start()
-        try:
-            wait_until(lambda: bool(client.exists("t:lock:sweeper")))
-            with capture_logs() as logs:
-                own_server.kill()
-                wait_until(lambda: "a sweep failed" in [line["event"] for line in logs])
-            own_server.start()
-            ledger.submit(new_job(), max_queued=9, max_queued_per_owner=9)
-            assert client.rpop(f"{broker_prefix(settings)}cpu")
-            wait_until(lambda: waiting_messages(client, settings, "cpu") == 1)
-        finally:
-            started = time.monotonic()
-            stop.set()
-            thread.join(5)
-        assert not thread.is_alive() and time.monotonic() - started < 1
-        assert not client.exists("t:lock:sweeper")
-
-
-def wait_until(condition: Callable[[], bool], deadline_s: float = 10.0) -> None:
-    deadline = time.monotonic() + deadline_s
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.01)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+import redis
 
 from tests.support.local import COMMAND, Local, alive, eventually
 
@@ -32,12 +33,21 @@ def refusal(local: Local) -> str:
     return done.stderr
 
 
+def refused_by_redis(local: Local) -> list[object]:
+    """What API or workers asked of Redis and may not: each has a user of its own."""
+    with redis.Redis.from_url(local.redis_url()) as root:
+        users = {client["user"] for client in root.client_list()}
+        assert {"matmul-api", "matmul-worker"} <= users
+        return list(root.acl_log())
+
+
 def test_runs_stops_and_remembers(tmp_path: Path) -> None:
     with Local(tmp_path) as local:
         assert PRODUCT.search(local.output), local.output
         assert local.url in local.output
         assert "is in use by a running `make run`" in refusal(local)
         (job,) = local.get("/v1/jobs")["jobs"]
+        assert not refused_by_redis(local)
         family = local.family()
         assert local.interrupt() == 0, local.output
         assert not alive(family)

@@ -13,6 +13,8 @@ from tests.support.stores import LARGE, StoreBench, fresh_name, numbers
 SIZE = matrix_bytes("float32", LARGE)
 DAMAGED = [0, PART, READ_CHUNK_BYTES - 1, READ_CHUNK_BYTES, SIZE - 1, SIZE, SIZE + 8 * (SIZE // PART) - 1]
 
+GONE_OR_DAMAGED = (MatrixDamaged, MatrixNotFound)  # a slot of zeros is no matrix's
+
 
 @pytest.fixture(params=["named", "by contents"])
 def info(request: pytest.FixtureRequest, stores: StoreBench) -> MatrixInfo:
@@ -27,6 +29,18 @@ def test_a_flipped_bit_is_noticed_wherever_it_is(stores: StoreBench, info: Matri
     with pytest.raises(MatrixDamaged):
         list(stores.store.chunks(info.id, info.bytes))
     with pytest.raises(MatrixDamaged):
+        stores.store.load(info.id, info.dtype, info.shape)
+
+
+def test_a_file_of_zeros_is_noticed(stores: StoreBench, info: MatrixInfo) -> None:
+    """As a power cut may leave one that was renamed before it was written to the disk."""
+    for name in stores.kept():
+        stores.replace(name, bytes(len(stores.raw(name))))
+    with pytest.raises(GONE_OR_DAMAGED):
+        stores.get(info)
+    with pytest.raises(GONE_OR_DAMAGED):
+        list(stores.store.chunks(info.id, info.bytes))
+    with pytest.raises(GONE_OR_DAMAGED):
         stores.store.load(info.id, info.dtype, info.shape)
 
 

@@ -7,13 +7,16 @@ import os
 import resource
 import shutil
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from jobs import disk
 from jobs.errors import InvalidSettings, MatrixNotFound, StoreFull, StoreUnavailable
 from jobs.matrices.factory import make_matrix_store
 from jobs.matrices.file_store import LEFTOVER_AGE_S
@@ -177,6 +180,20 @@ def test_a_living_writer_s_file_is_no_leftover(bench: StoreBench) -> None:
     os.utime(bench.settings.store_dir / name, times=(0, 0))
     fresh = make_matrix_store(bench.settings, bench.client)
     assert fresh.sweep() == 1
+
+
+@pytest.mark.parametrize("step_s", [10 * LEFTOVER_AGE_S, -10 * LEFTOVER_AGE_S])
+def test_a_clock_that_is_set_makes_no_file_a_leftover(
+    bench: StoreBench, step_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As an operand that has its name, and whose job is not recorded yet."""
+    name = fresh_name()
+    (bench.settings.store_dir / name).write_bytes(b"x")
+    stepped = SimpleNamespace(time=lambda: time.time() + step_s, monotonic=time.monotonic)
+    monkeypatch.setattr(disk, "time", stepped)
+    assert bench.store.sweep() == 0
+    os.utime(bench.settings.store_dir / name, times=(0, 0))
+    assert make_matrix_store(bench.settings, bench.client).sweep() == 1
 
 
 def test_a_reader_keeps_what_is_deleted_under_it(bench: StoreBench) -> None:

@@ -149,15 +149,17 @@ def test_a_copy_that_is_damaged_on_the_device_is_noticed_and_dropped(
     assert_product(bench, second, matrices[0] @ matrices[1] @ matrices[2])
 
 
-def test_a_deleted_product_that_is_not_on_the_device_fails_the_job(bench: WorkerBench) -> None:
-    first, second = chain(bench, [matrix(), matrix(), matrix()])
+def test_a_deleted_product_stays_for_the_job_that_needs_it(bench: WorkerBench) -> None:
+    matrices = [matrix() for _ in range(3)]
+    first, second = chain(bench, matrices)
     child = Child(bench.settings, CpuRunner(bench.settings), bench.ledger, bench.store)
     child.run(first, 1)
     bench.store.delete(product_id(first, 1), owner=ANONYMOUS)
     child.run(second, 1)
     child.heartbeat.stop()
-    error = bench.ledger.get(second).record.error
-    assert error is not None and error.type == "operand_missing"
+    assert_product(bench, second, matrices[0] @ matrices[1] @ matrices[2])
+    bench.store.sweep()
+    assert not (bench.settings.store_dir / product_id(first, 1)).exists()
 
 
 def test_a_wrong_product_is_no_operand(bench: WorkerBench) -> None:

@@ -104,3 +104,16 @@ def test_a_stale_message_is_a_no_op(bench: WorkerBench) -> None:
     child.run(job_id, 2)
     child.run("job_" + "0" * 32, 1)
     assert bench.ledger.get(job_id).version == version
+
+
+def test_operands_stay_where_a_crash_of_redis_would_take_the_success_back(
+    bench: WorkerBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(_: RedisLedger) -> None:
+        raise StoreUnavailable
+
+    monkeypatch.setattr(RedisLedger, "check_written", refused)
+    job_id = run(bench, lambda ledger, job_id: None)
+    assert bench.ledger.get(job_id).record.state == JobState.SUCCEEDED
+    for operand in bench.ledger.get(job_id).record.operands:
+        assert (bench.settings.store_dir / str(operand.matrix)).exists()

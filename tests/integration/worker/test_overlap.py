@@ -23,7 +23,7 @@ from kernels.selection.choose import Choice
 from tests.support.workers.workers import WorkerBench, running_worker
 from worker.cpu.runner import CpuRunner
 from worker.device.cancellable_lock import go_on
-from worker.device.runner import HostOperand, Product
+from worker.device.runner import Epilogue, HostOperand, Product
 from worker.process.child import Child
 from worker.process.lease import LeaseKeeper
 
@@ -59,9 +59,11 @@ class Watched(CpuRunner):
         b: HostOperand,
         place: Place | None = None,
         *,
+        epilogue: Epilogue | None = None,
         wanted: Callable[[], None] = go_on,
+        wiped: bool = False,
     ) -> Iterator[Product]:
-        with super().compute(problem, choice, a, b, place, wanted=wanted) as product:
+        with super().compute(problem, choice, a, b, place, epilogue=epilogue, wanted=wanted) as product:
             self._count(1)
             store, end = product.store, product.device_lock.release
 

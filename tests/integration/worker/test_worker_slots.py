@@ -29,7 +29,9 @@ B = np.random.default_rng(2).standard_normal((200, 310)).astype(np.float32)
 
 @pytest.fixture
 def bench(valkey: EmbeddedServer, tmp_path: Path) -> Iterator[WorkerBench]:
-    bench = WorkerBench(valkey, tmp_path, overrides={"store": "file", "store_free_bytes": str(FREE_BYTES)})
+    bench = WorkerBench(
+        valkey, tmp_path, overrides={"store": "file", "store_free_bytes": str(FREE_BYTES), "room_timeout_s": "0.1"}
+    )
     yield bench
     bench.client.close()
 

@@ -28,6 +28,8 @@ from worker.cuda.sources import (
     copy_program,
     digest_program,
     direct_program,
+    epilogue_check_program,
+    epilogue_program,
     gather_program,
     kernel_program,
     sketch_program,
@@ -134,7 +136,11 @@ def of_the_check(arch: str) -> list[Program]:
     dtypes = _checked_on(index)
     sketches = [sketch_program(dtype, transposes) for dtype, transposes in dtypes]
     direct = [direct_program(dtype, transposes) for dtype, transposes in dtypes if not DTYPES[dtype].is_integer]
-    return [*sketches, *direct, gather_program(DTYPE_NAMES[index]), digest_program()]
+    product = DTYPES[DTYPE_NAMES[index]].product
+    return [
+        *(*sketches, *direct, gather_program(DTYPE_NAMES[index]), digest_program()),
+        *(epilogue_program(product), epilogue_check_program(product)),
+    ]
 
 
 def _checked_on(index: int) -> list[tuple[DTypeName, tuple[bool, bool]]]:

@@ -111,6 +111,7 @@ def main() -> None:
     from kernels.model.architectures import H200
     from kernels.model.kernel import CudaKernel
     from kernels.model.numerics import Problem
+    from kernels.selection.choose import Choice
     from worker.cuda import bound, launch, tensor_maps, transpose
     from worker.cuda import calls as calls_module
     from worker.cuda.memory import allocate
@@ -139,10 +140,14 @@ def main() -> None:
         matrices = [operand_layout(problem.dtype, shape, dense=asked.get("dense", False)) for shape in (a, b)]
         layouts = (*matrices, product_layout(problem))
         first = prepared.get(kernel, config, problem)
+        predicted = launch.kernel_bytes(Choice(kernel, config, ""), problem, H200.traits)
         for _ in range(asked.get("times", 1)):
             given = on_a, on_b, on_c = tuple(allocate(each) for each in layouts)
-            calls.append({"call": "product", "numbers": [each.address for each in given]})
+            product = {"call": "product", "numbers": [each.address for each in given], "predicted": predicted}
+            calls.append(product)
+            begin = Memory.ends_at
             called = functions_called(partial(first.launch, on_a, on_b, on_c))
+            product["allocated"] = Memory.ends_at - begin
         calls[-1]["functions"] = called
         assert prepared.get(kernel, config, problem) is first
         print(json.dumps(calls))

@@ -144,10 +144,12 @@ def new_job(
     batch: str = "",
     a: str | None = None,
     b: str | None = None,
+    c: str | None = None,
 ) -> NewJob:
-    """`a` and `b`: jobs whose products are the operands; random ones where there are none."""
-    operands = (operand_of(a), operand_of(b))
-    request = MatmulRequest(a=operands[0], b=operands[1], kernel=kernel, accuracy="fp32")
+    """`a`, `b` and `c`: jobs whose products are the operands; without, A and B are random, and there is no C."""
+    operands = (operand_of(a), operand_of(b), operand_of(c) if c else None)
+    beta = 1.0 if c else 0.0
+    request = MatmulRequest(a=operands[0], b=operands[1], c=operands[2], beta=beta, kernel=kernel, accuracy="fp32")
     return NewJob(
         id=new_id("job"),
         owner=owner,
@@ -222,8 +224,8 @@ def assert_books_agree(client: redis.Redis, prefix: str) -> int:
     assert waiting <= expected("queued")
     for queue in {job["queue"] for job in jobs.values()}:
         assert members(f"queued:{queue}") == {id for id in expected("queued") - waiting if jobs[id]["queue"] == queue}
-    awaited = {(jobs[id][f"{n}_job"], id) for id in waiting for n in "ab" if f"{n}_job" in jobs[id]}
-    awaited -= {(jobs[id][f"{n}_job"], id) for id in waiting for n in "ab" if f"{n}_attempt" in jobs[id]}
+    awaited = {(jobs[id][f"{n}_job"], id) for id in waiting for n in "abc" if f"{n}_job" in jobs[id]}
+    awaited -= {(jobs[id][f"{n}_job"], id) for id in waiting for n in "abc" if f"{n}_attempt" in jobs[id]}
     assert awaited == {(id, each) for id in jobs for each in members(f"job:{id}:dependents")}
     assert {id for id, _ in awaited} <= expected("queued", "running") and not members("unsettled")
     return len(jobs)

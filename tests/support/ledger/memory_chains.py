@@ -22,16 +22,17 @@ class RecordMatrices:
     ttl_us: int = 0
     a: bytes | None = None
     b: bytes | None = None
+    c: bytes | None = None
     product: bytes | None = None
     charged: int = 0
     until_us: int | None = None  # when they go; None while the job has not ended, or where there are none
 
     def end(self, product: bytes | None) -> None:
-        self.a = self.b = None
+        self.a = self.b = self.c = None
         self.product, self.charged = product, len(product or b"")
 
     def drop(self) -> None:
-        self.a = self.b = self.product = self.until_us = None
+        self.a = self.b = self.c = self.product = self.until_us = None
         self.charged = 0
 
 

@@ -46,3 +46,6 @@ class MemoryKeys(Ledger):
         with self._lock:
             until = self._clock() + self._idempotency_ttl_us
             self._table.bindings[owner, idempotency.key] = Binding(subject, idempotency.fingerprint, until)
+
+    def check_written(self) -> None:
+        """It writes nothing."""

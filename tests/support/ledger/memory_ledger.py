@@ -6,11 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from jobs.errors import (
-    TimeLimitExceeded,
-    WorkerLost,
-    WrongState,
-)
+from jobs.errors import TimeLimitExceeded, WorkerLost, WrongState
 from jobs.ledger.chains import Taken
 from jobs.ledger.codec import LOST_LIMIT, SCAN_LIMIT, JobRow, cursor_after, cursor_seq, event_place, job_error
 from jobs.ledger.interface import (
@@ -22,7 +18,6 @@ from jobs.ledger.interface import (
     JobFilter,
     JobMessage,
     JobPage,
-    QueueDepth,
     Requeued,
     Success,
 )
@@ -33,7 +28,7 @@ from jobs.models import Job, JobError, JobEvent, NewJob, Progress
 from jobs.redis.clock import microseconds
 from jobs.settings import DAY_S
 from jobs.states import REDRIVABLE, JobState
-from tests.support.ledger.memory_keys import MemoryKeys
+from tests.support.ledger.memory_figures import MemoryFigures
 from tests.support.ledger.memory_table import matches
 
 UNBOUNDED = Bounds(1 << 60, 1 << 60)
@@ -43,7 +38,7 @@ def wall_clock_us() -> int:
     return time.time_ns() // 1000
 
 
-class MemoryLedger(MemoryKeys):
+class MemoryLedger(MemoryFigures):
     """Safe to share between threads. `clock` gives microseconds since the epoch."""
 
     def __init__(
@@ -143,27 +138,6 @@ class MemoryLedger(MemoryKeys):
         with self._lock:
             return [event for event in self._table.events(job_id) if event_place(event.id) > place][:limit]
 
-    def findings(self, job_id: str) -> Mapping[str, bytes]:
-        with self._lock:
-            return dict(self._table.findings.get(job_id, {}))
-
-    def queues(self) -> Sequence[str]:
-        with self._lock:
-            return sorted(self._table.numbers)
-
-    def dead_letters(self, *, owner: str | None = None, limit: int = 100) -> Sequence[str]:
-        with self._lock:
-            newest = sorted(((at, job_id) for job_id, at in self._table.dead.items()), reverse=True)
-            return [job_id for _, job_id in newest if owner in (None, self._table.rows[job_id].owner)][:limit]
-
-    def depths(self, queues: Sequence[str]) -> Mapping[str, QueueDepth]:
-        with self._lock:
-            return {queue: self._table.depth(queue) for queue in queues}
-
-    def counts(self) -> Mapping[JobState, int]:
-        with self._lock:
-            return {state: sum(row.state is state for row in self._table.rows.values()) for state in JobState}
-
     # ---- the worker's side ----
     def claim_batch(
         self, job_id: str, attempt: int, *, worker: str, lease_s: float, max_jobs: int, max_beside: int = 1
@@ -197,8 +171,8 @@ class MemoryLedger(MemoryKeys):
 
     def _claimed(self, row: JobRow) -> Claimed:
         held = self._table.matrices[row.id]
-        a, b = (None if packed is None else PackedMatrix(packed) for packed in (held.a, held.b))
-        return Claimed(self._table.job(row), row.attempt, a, b)
+        packed = (None if matrix is None else PackedMatrix(matrix) for matrix in (held.a, held.b, held.c))
+        return Claimed(self._table.job(row), row.attempt, *packed)
 
     def renew(self, job_id: str, attempt: int, *, lease_s: float) -> bool:
         with self._lock:
@@ -248,6 +222,10 @@ class MemoryLedger(MemoryKeys):
             if (row := self._table.running(job_id, attempt)) is None:
                 return None
             return self._table.retry_or_fail(row, error, max_attempts, dead=max_attempts > 1)
+
+    def give_back(self, job_id: str, attempt: int, error: JobError, *, patience_s: float) -> JobState | None:
+        with self._lock:
+            return self._table.give_back(job_id, attempt, error, microseconds(patience_s))
 
     # ---- the sweeper's side ----
     def lost_messages(self, queue: str, *, broker_is_empty: bool, grace_s: float) -> Sequence[JobMessage]:

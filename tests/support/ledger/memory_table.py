@@ -6,13 +6,15 @@ from collections import defaultdict, deque
 from dataclasses import dataclass, field
 from typing import Any
 
+from jobs.base import UnknownRequest
 from jobs.errors import JobNotFound, OperandMissing, QueueFull, QuotaExceeded
 from jobs.ledger.chains import sources_of
-from jobs.ledger.codec import EVENTS_KEPT, EVENTS_TTL_S, NO_PROGRESS, JobRow
+from jobs.ledger.codec import EVENTS_KEPT, EVENTS_TTL_S, JobRow
 from jobs.ledger.interface import JobFilter, QueueDepth, Requeued
+from jobs.ledger.parts import NO_PROGRESS
 from jobs.ledger.submission import BESIDE
 from jobs.matrices.index import Bounds, no_room
-from jobs.models import Job, JobError, JobEvent, NewJob, Outcome, label_of
+from jobs.models import OPERANDS, Job, JobError, JobEvent, NewJob, Outcome, label_of
 from jobs.redis.clock import microseconds
 from jobs.states import JobState
 from tests.support.ledger.memory_backlogs import Backlogs
@@ -51,6 +53,7 @@ class JobTable(Chains, Backlogs):
     claims: dict[str, tuple[str, tuple[str, ...]]] = field(default_factory=dict)  # worker, others
     dead: dict[str, int] = field(default_factory=dict)  # job id → when it was given up, µs
     logs: defaultdict[str, EventLog] = field(default_factory=lambda: defaultdict(EventLog))
+    no_room_since: dict[str, int] = field(default_factory=dict)  # job id → when it was first given back, µs
     numbers: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))  # queue → last message
     started: defaultdict[str, tuple[int, int]] = field(  # queue → the highest number of a job started, and when sent
         default_factory=lambda: defaultdict(lambda: (0, 0))
@@ -112,7 +115,8 @@ class JobTable(Chains, Backlogs):
         """Raises StoreFull where the matrices in its record find no room, OperandMissing, OperandFailed."""
         sources = self.read_sources(sources_of(job.request), job.owner)
         held = job.matrices
-        charged = len(held.a or b"") + len(held.b or b"") + held.product_bytes + sum(each.room for each in sources)
+        charged = sum(len(getattr(held, name) or b"") for name in OPERANDS) + held.product_bytes
+        charged += sum(each.room for each in sources)
         self._check_room(job.owner, charged, bounds)
         now = self.clock()
         self.last_seq += 1
@@ -134,10 +138,10 @@ class JobTable(Chains, Backlogs):
             published_us=now,
             queued_us=now,
             batch=job.batch or None,
-            in_record="".join(sorted({n for n in "ab" if getattr(held, n)} | {s.name for s in sources if s.room})),
+            in_record="".join(sorted({n for n in OPERANDS if getattr(held, n)} | {s.name for s in sources if s.room})),
             product_bytes=job.matrices.product_bytes,
         )
-        self.matrices[job.id] = RecordMatrices(microseconds(held.ttl_s), held.a, held.b, charged=charged)
+        self.matrices[job.id] = RecordMatrices(microseconds(held.ttl_s), held.a, held.b, held.c, charged=charged)
         self.rows[job.id] = row
         self._queue(row, sources)
         return row
@@ -150,6 +154,7 @@ class JobTable(Chains, Backlogs):
                 raise OperandMissing(field=each.name)
         self.dead.pop(row.id, None)
         row.finished_us, row.error = None, None
+        self.no_room_since.pop(row.id, None)
         row.attempt, row.runs = row.attempt + 1, 0
         self._queue(row, sources)
 
@@ -235,6 +240,14 @@ class JobTable(Chains, Backlogs):
             self.dead[row.id] = self.clock()
         return Requeued(row.id, row.state, None)
 
+    def give_back(self, job_id: str, attempt: int, error: JobError, patience_us: int) -> JobState | None:
+        if (row := self.running(job_id, attempt)) is None:
+            return None
+        since_us = self.no_room_since.setdefault(row.id, self.clock())
+        waits_on = self.clock() - since_us < max(1, patience_us)
+        row.runs -= waits_on
+        return self.retry_or_fail(row, error, row.runs + 1 if waits_on else 0, dead=False).state
+
     def forget(self, row: JobRow) -> Job:
         last = self.job(row)
         self.bindings = {key: bound for key, bound in self.bindings.items() if bound.job_id != row.id}
@@ -245,6 +258,7 @@ class JobTable(Chains, Backlogs):
 
 def matches(row: JobRow, where: JobFilter) -> bool:
     """Whether a listing by kind, kernel and `q` shows the job; owner and state are not looked at."""
+    assert not isinstance(row.request, UnknownRequest), "this ledger knows one version alone"
     kernel = row.outcome.kernel if isinstance(row.outcome, Outcome) else label_of(row.request)
     texts = (row.id, kernel, row.error.type if row.error else "", row.outcome.device if row.outcome else "")
     part = (where.q or "").encode().lower()

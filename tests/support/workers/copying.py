@@ -17,7 +17,7 @@ from worker.cpu.blas import multiply
 from worker.cpu.runner import CpuProduct, CpuRunner
 from worker.cuda.operand_cache import Copies, OfferedProducts, OperandCache
 from worker.device.cancellable_lock import LockRequest, go_on
-from worker.device.runner import HostOperand, Product
+from worker.device.runner import Epilogue, HostOperand, Product
 
 
 def flip(array: Array, *, position: int = 0) -> None:
@@ -47,9 +47,11 @@ class FaultyRunner(CpuRunner):
         b: HostOperand,
         place: Place | None = None,
         *,
+        epilogue: Epilogue | None = None,
         wanted: Callable[[], None] = go_on,
+        wiped: bool = False,
     ) -> Iterator[Product]:
-        with super().compute(problem, choice, a, b, place, wanted=wanted) as product:
+        with super().compute(problem, choice, a, b, place, epilogue=epilogue, wanted=wanted) as product:
             assert isinstance(product, CpuProduct)
             c, store = product._c, product.store
             self._after_product(c)
@@ -94,7 +96,9 @@ class CopyingRunner(CpuRunner):
         b: HostOperand,
         place: Place | None = None,
         *,
+        epilogue: Epilogue | None = None,
         wanted: Callable[[], None] = go_on,
+        wiped: bool = False,
     ) -> Iterator[Product]:
         self.offered.next_product((a, b))
         copies = [self._copy(operand) for operand in (a, b)]
@@ -130,7 +134,7 @@ class _CopiedProduct(CpuProduct):
         offered: OfferedProducts[HostCopy],
         device_lock: LockRequest,
     ) -> None:
-        super().__init__(problem, a, b, c, kernel_ms=1.0, device_lock=device_lock)
+        super().__init__(problem, (a, b), c, c, kernel_ms=1.0, device_lock=device_lock)
         self._copies, self._offered = copies, offered
 
     def keep_operands(self) -> None:

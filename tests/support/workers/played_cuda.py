@@ -12,6 +12,7 @@ from __future__ import annotations
 import ctypes
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
@@ -27,7 +28,7 @@ from kernels.model.numerics import Problem
 from tests.support.stores import StoreBench, fresh_name, make_bench, numbers
 from worker.cpu.blas import multiply
 from worker.device.cancellable_lock import CancellableLock
-from worker.device.runner import StoredOperand
+from worker.device.runner import Epilogue, StoredOperand
 
 calls: list[str] = []
 faults: dict[str, bool] = {}  # "download": the next one flips a bit; "register": it is refused
@@ -78,18 +79,57 @@ class Runtime:
             ctypes.cast(to, ctypes.POINTER(ctypes.c_uint8))[0] ^= 1
 
 
+class Function:
+    """As the driver has it."""
+
+    ptr = 0
+
+    def __init__(self, call: Callable[[Any], None]) -> None:
+        self._call = call
+
+    def __call__(self, grid: Any, block: Any, arguments: Any) -> None:
+        self._call(arguments)
+
+
 class Compiler:
-    """As `worker.cuda.compile.Compiler`, for digests alone."""
+    """As `worker.cuda.compile.Compiler`, for digests and epilogues alone."""
 
-    def function(self, _: Any, name: str) -> Any:
-        assert name.startswith("digest"), name
-        return self._digest
+    def function(self, program: Any, name: str) -> Any:
+        if name.startswith("digest"):
+            return Function(self._digest)
+        assert name in ("epilogue", "epilogue_check"), name
+        macro = next(option for option in program.options if option.startswith("-DDTYPE_"))
+        dtype = STORAGE_DTYPES[macro.removeprefix("-DDTYPE_").lower()]
+        return Function(lambda arguments: self._epilogue(dtype, arguments))
 
-    def _digest(self, grid: Any, block: Any, arguments: Any) -> None:
+    def _epilogue(self, dtype: Any, arguments: Any) -> None:
+        """By numpy, of numbers for which that is exact; with a place for a count, the check of it."""
+        *addresses, m, n = map(int, arguments[:5])
+        pitches, strides, batch = map(int, arguments[5:8]), map(int, arguments[8:11]), int(arguments[11])
+        alpha, beta = (float(np.uint64(word).view(np.float64)) for word in arguments[12:14])
+        p, c, d = (
+            _lying(address, dtype, (batch, m, n), (stride, pitch, 1))
+            for address, pitch, stride in zip(addresses, pitches, strides, strict=True)
+        )
+        made = (alpha * p + beta * c).astype(dtype)
+        if len(arguments) == 15:
+            ctypes.cast(int(arguments[14]), ctypes.POINTER(ctypes.c_uint64))[0] = np.count_nonzero(made != d)
+        else:
+            d[:] = made
+
+    def _digest(self, arguments: Any) -> None:
         address, row_bytes, pitch, rows, stride, batch, parts, to = map(int, arguments)
         lines = (address + item * stride + row * pitch for item in range(batch) for row in range(rows))
         raw = b"".join(ctypes.string_at(line, row_bytes) for line in lines)
         ctypes.memmove(to, part_digests(memoryview(raw), parts), 8 * parts)
+
+
+def _lying(address: int, dtype: Any, shape: tuple[int, int, int], strides: tuple[int, int, int]) -> Any:
+    """Memory of the device as an array; strides in elements."""
+    extent = 1 + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
+    raw = (ctypes.c_uint8 * (extent * dtype.itemsize)).from_address(address)
+    line = np.frombuffer(raw, dtype)
+    return np.lib.stride_tricks.as_strided(line, shape, [stride * dtype.itemsize for stride in strides])
 
 
 def install() -> Runtime:
@@ -123,6 +163,17 @@ class Way:
         np.testing.assert_array_equal(self._bench.get(second), expected)
         return "right"
 
+    def accumulated(self, problem: Problem) -> str:
+        """2·A·B - 3·C."""
+        sent = numbers((problem.m, problem.k), problem.dtype), numbers((problem.k, problem.n), problem.dtype, 1)
+        added = numbers(problem.product_shape, problem.product_dtype, 2)
+        a, b, c = (self._operand(array, problem) for array in (*sent, added))
+        calls.clear()
+        info = self._computed(problem, a, b, Epilogue(2.0, -3.0, c))
+        np.testing.assert_array_equal(self._bench.get(info), 2 * multiply(problem, *sent) - 3 * added)
+        self._bench.store.delete(info.id, owner="ada")
+        return "right"
+
     def product(self, problem: Problem, *, is_square: bool) -> str:
         """`is_square`: of a matrix with itself."""
         seed = 0 if is_square else 1
@@ -134,11 +185,15 @@ class Way:
         self._bench.store.delete(info.id, owner="ada")
         return "right"
 
-    def _computed(self, problem: Problem, a: StoredOperand, b: StoredOperand) -> MatrixInfo:
+    def _computed(
+        self, problem: Problem, a: StoredOperand, b: StoredOperand, epilogue: Epilogue | None = None
+    ) -> MatrixInfo:
         store, shape, dtype = self._bench.store, problem.product_shape, problem.product_dtype
         with store.place(dtype, shape) as place:
             device_lock = CancellableLock().request()
-            product = self._runner._compute(problem, None, a, b, place, device_lock)
+            product = self._runner._compute(problem, None, (a, b), epilogue, place, device_lock)
+            if product.wrong_elements():
+                raise VerificationFailed
             product.verify_operands()
             product.keep_operands()
             name = fresh_name()
@@ -181,13 +236,17 @@ def main() -> None:
             self._offered = OfferedProducts(self.cache)
             self._page_locks = PageLocks(runtime)
 
-        def _admit(self, *_: Any) -> None:
+        def _admit(self, *_: Any, **__: Any) -> None:
             """It fits."""
 
-        def _multiplied_ms(self, problem: Problem, _choice: Any, matrices: Any, meanwhile: Any = None) -> float:
+        def _multiplied_ms(
+            self, problem: Problem, choice: Any, matrices: Any, epilogue: Any = None, meanwhile: Any = None
+        ) -> float:
             """There is no check here, so nothing is prepared for one meanwhile."""
             arrays = [_rows(matrix) for matrix in matrices]
             arrays[2][:] = multiply(problem, arrays[0], arrays[1])
+            if epilogue is not None:
+                epilogue.launch()
             return 1.0
 
     read_back.PARTS = 2048  # pieces that a test has room for
@@ -199,8 +258,12 @@ def main() -> None:
         faults.update(dict.fromkeys(case.get("faults", ()), True))
         try:
             problem = Problem(**case["problem"])
-            chained = case.get("chain", False)
-            outcome = way.chain(problem) if chained else way.product(problem, is_square=case.get("square", False))
+            if case.get("c"):
+                outcome = way.accumulated(problem)
+            elif case.get("chain"):
+                outcome = way.chain(problem)
+            else:
+                outcome = way.product(problem, is_square=case.get("square", False))
         except MatmulError as error:
             outcome = type(error).__name__
         faults.clear()

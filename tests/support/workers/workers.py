@@ -109,15 +109,15 @@ class WorkerBench:
         return list(self.registry.live())
 
     def child(self) -> psutil.Process:
-        """The process that computes; not multiprocessing's tracker, which is a child too."""
+        """The process that computes."""
         assert self.process is not None
         found: list[psutil.Process] = []
 
         def look() -> bool:
             assert self.process is not None
-            with suppress(psutil.NoSuchProcess):  # as a zombie is, too
+            with suppress(psutil.NoSuchProcess):
                 children = psutil.Process(self.process.pid).children()
-                found[:] = [x for x in children if "spawn_main" in " ".join(x.cmdline())]
+                found[:] = [each for each in children if not is_dead(each)]
             return bool(found)
 
         until(look, timeout_s=END_TIMEOUT_S, what="the start of a child")

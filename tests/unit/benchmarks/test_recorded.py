@@ -35,7 +35,7 @@ def test_every_record_is_results_and_comes_out_as_it_went_in(path: Path) -> None
 
 def test_several_benchmarks_in_a_file(tmp_path: Path) -> None:
     several = {"seed": 7, "served": {"records": [1, None]}, "one": document("large"), "other": document("quick")}
-    for name in ("some.jsonl", "some.json"):
+    for name in ("some.jsonl", "some.jsonl.gz", "some.json"):
         write(tmp_path / name, several)
         found = read(tmp_path / name)
         assert {key: found[key] for key in ("seed", "served")} == {"seed": 7, "served": {"records": [1, None]}}

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
+
+import pytest
 
 from jobs.random_hex import POOL_BYTES, random_hex
 
@@ -20,3 +24,10 @@ def test_no_id_comes_twice_over_many_pools_and_threads() -> None:
         found = [each for ids in pool.map(some_ids, [2000] * 8) for each in ids]
     assert len(set(found)) == len(found) == 16_000
     assert len({half for each in found for half in (each[:16], each[16:])}) == 32_000
+
+
+def test_a_forked_process_gives_others(capfd: pytest.CaptureFixture[str]) -> None:
+    forks = "random_hex(1); os.fork(); os.write(1, random_hex(8).encode())"
+    subprocess.run([sys.executable, "-c", f"import os; from jobs.random_hex import random_hex; {forks}"], check=True)
+    given = capfd.readouterr().out
+    assert len(given) == 32 and given[:16] != given[16:]

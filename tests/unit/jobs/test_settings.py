@@ -1,11 +1,14 @@
-"""Settings that take more than pydantic: the Redis URL out of a file."""
+"""Settings that take more than pydantic: the Redis URL out of a file, and those that must go together."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from jobs.errors import InvalidSettings
 from jobs.settings import Settings
 
 
@@ -22,3 +25,28 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("MATMUL_REDIS_URL_FILE", str(tmp_path / "missing"))
     with pytest.raises(FileNotFoundError, match="missing"):
         Settings()
+
+
+@pytest.mark.parametrize(
+    ("values", "named"),
+    [
+        ({"heartbeat_s": 30, "lease_s": 1}, "MATMUL_HEARTBEAT_S is 30 and MATMUL_LEASE_S is 1"),
+        ({"heartbeat_s": 2.1, "lease_s": 6}, "MATMUL_LEASE_S"),
+        ({"redis_timeout_s": 6, "lease_s": 6}, "MATMUL_REDIS_TIMEOUT_S"),
+        ({"heartbeat_s": 2, "worker_ttl_s": 2}, "MATMUL_WORKER_TTL_S"),
+        ({"sweep_s": 3}, "MATMUL_SWEEP_S"),
+        ({"max_wait_s": 10}, "MATMUL_DEFAULT_WAIT_S"),
+    ],
+)
+def test_settings_that_do_not_go_together_are_refused_in_a_sentence(values: dict[str, float], named: str) -> None:
+    with pytest.raises(InvalidSettings, match=named):
+        Settings.model_validate(values)
+
+
+def test_neither_api_nor_worker_starts_on_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MATMUL_HEARTBEAT_S", "30")
+    for module in ("service", "worker"):
+        ended = subprocess.run([sys.executable, "-m", module], capture_output=True, text=True, timeout=60, check=False)
+        assert ended.returncode == 1
+        (line,) = ended.stderr.strip().splitlines()
+        assert "cannot start" in line and "sound workers lose their jobs" in line

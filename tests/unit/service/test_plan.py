@@ -84,6 +84,9 @@ def test_a_gpu_is_preferred_where_one_can_do_it() -> None:
     only_cublas = worker_info("gpu", kernels=("cublas",), device_class="gpu", compute_capability=(9, 0))
     integers = plan(MatmulOptions(), (2, 2), (2, 2), "int32")  # which cuBLAS does not take
     assert choose_queue(MatmulOptions(), integers, [CPU, only_cublas]) == "cpu"
+    of_another_version = CPU.model_copy(update={"kernels": ("cpu_gemm",)})
+    assert choose_queue(MatmulOptions(), AUTO, [of_another_version, GPU]) == "gpu"
+    assert choose_queue(MatmulOptions(), AUTO, [of_another_version]) == "cpu"  # it may be able to
 
 
 def test_a_named_kernel_goes_where_it_is_served() -> None:

@@ -23,7 +23,7 @@ from worker.cpu import room
 from worker.cpu.runner import CpuRunner
 from worker.device.cancellable_lock import go_on
 from worker.device.retry import retry_until
-from worker.device.runner import HostOperand, Product
+from worker.device.runner import Epilogue, HostOperand, Product
 from worker.process.main import main, prepare_environment
 from worker.process.readiness import NotReady, prove
 from worker.product import multiply
@@ -50,9 +50,11 @@ class WrongInOneElement(CpuRunner):
         b: HostOperand,
         place: Place | None = None,
         *,
+        epilogue: Epilogue | None = None,
         wanted: Callable[[], None] = go_on,
+        wiped: bool = False,
     ) -> Iterator[Product]:
-        with super().compute(problem, choice, a, b, place, wanted=wanted) as product:
+        with super().compute(problem, choice, a, b, place, epilogue=epilogue, wanted=wanted) as product:
             if problem.dtype == "int8" and problem.m > 100:
                 product._c[-1, -1] += 1  # type: ignore[attr-defined]  # it is in this process's memory
             yield product
@@ -149,7 +151,7 @@ def test_an_unknown_device_is_refused_in_words(device: str, capsys: pytest.Captu
 
 def test_nothing_lowers_or_forbids_tf32_behind_a_kernel_s_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """Set to 0 the variable would take TF32 from `cublas_tf32`; set to 1 it would lower `cublas`."""
-    for name in ("MATMUL_DEVICE", "OPENBLAS_THREAD_TIMEOUT", "CUDA_DEVICE_ORDER", "CUDA_VISIBLE_DEVICES"):
+    for name in ("MATMUL_DEVICE", "CUDA_DEVICE_ORDER", "CUDA_VISIBLE_DEVICES"):
         monkeypatch.setenv(name, "")
     monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "0")
     prepare_environment("gpu:1")

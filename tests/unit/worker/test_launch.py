@@ -126,3 +126,12 @@ def test_a_repeated_launch_makes_nothing_anew(driver_calls: dict[str, list[dict[
     assert driver_calls["again"][-1]["functions"] < 15
     assert driver_calls["digits again"][-1]["functions"] < 60
     assert driver_calls["again"][-1]["functions"] < driver_calls["plain"][-1]["functions"] / 2
+
+
+@pytest.mark.parametrize("case", [name for name in CASES if not CASES[name].get("dense")])
+def test_what_a_launch_allocates_was_foretold(driver_calls: dict[str, list[dict[str, Any]]], case: str) -> None:
+    """Beside the matrices; within what rounding up each piece of memory comes to. Admission asks for as much."""
+    for product in (one for one in driver_calls[case] if one["call"] == "product"):
+        assert product["predicted"] <= product["allocated"] <= product["predicted"] + 4 * 512
+    needs_some = case in ("transposed before", "digits", "digits again")
+    assert (driver_calls[case][0]["predicted"] > 0) >= needs_some

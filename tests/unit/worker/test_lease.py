@@ -15,7 +15,7 @@ from tests.support.ledger.ledgers import new_job
 from tests.support.ledger.memory_ledger import MemoryLedger
 from worker.process.lease import EXIT_CALLED_OFF, EXIT_TIME_UP, GRACE_BESIDE_OTHERS_S, GRACE_S, LeaseKeeper
 
-SETTINGS = Settings(heartbeat_s=0.05, lease_s=0.3)
+SETTINGS = Settings(heartbeat_s=0.05, lease_s=0.3, redis_timeout_s=0.2)
 
 
 class Bench:

@@ -32,6 +32,9 @@ CASES: dict[str, dict[str, Any]] = {
     "square": {"problem": SQUARE, "square": True},
     "square again": {"problem": SQUARE, "square": True},
     "small product": {"problem": SMALL_PRODUCT},
+    "with c": {"problem": PADDED, "c": True},
+    "with c again": {"problem": PADDED, "c": True},
+    "with c in groups": {"problem": BYTES, "c": True},
     "chain": {"problem": SQUARE, "chain": True},
     "not registered": {"problem": LARGER, "faults": ["register"]},
 }
@@ -99,6 +102,15 @@ def test_a_product_that_is_damaged_on_its_way_into_the_store_is_refused(played: 
 def test_a_product_without_a_slot_is_brought_back_in_pieces(played: dict[str, Played]) -> None:
     assert played["small product"].outcome == "right"
     assert "down by DMA" not in played["small product"].calls
+
+
+def test_operand_c_goes_the_way_of_the_others(played: dict[str, Played]) -> None:
+    """It is copied once, kept, and its digest compared; the product of a type in groups lies as an operand does."""
+    names = ("with c", "with c again", "with c in groups")
+    assert [played[name].outcome for name in names] == ["right"] * 3
+    first, again = played["with c"].calls, played["with c again"].calls
+    assert (first.count("open"), again.count("open")) == (1, 0), "a and b were kept from before"
+    assert first.count("up by DMA") == again.count("up by DMA") + 1
 
 
 def test_where_nothing_can_be_registered_copies_go_through_buffers(played: dict[str, Played]) -> None:

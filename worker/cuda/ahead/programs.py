@@ -19,6 +19,8 @@ from worker.cuda.sources import (
     benchmark_program,
     digest_program,
     direct_program,
+    epilogue_check_program,
+    epilogue_program,
     gather_program,
     random_program,
     sketch_program,
@@ -75,6 +77,8 @@ def _around() -> Iterator[Program]:
         if not DTYPES[dtype].is_integer:
             yield direct_program(dtype, AS_STORED)
     yield from map(transpose_program, TRANSPOSE_TILES)
+    for dtype in sorted({of_operands.product for of_operands in DTYPES.values()}):
+        yield from (epilogue_program(dtype), epilogue_check_program(dtype))
 
 
 def _of_transposed_operands() -> Iterator[Program]:

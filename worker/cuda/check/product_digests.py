@@ -12,9 +12,10 @@ from worker.cuda.memory import DeviceMatrix, Staging, StopWatch
 
 
 class ProductDigests:
-    """Of A, B and C on the device. A sketch that reads every byte can take those of `left` from what it reads, so these
-    wait for it; all others are taken on the current stream as soon as the product is there (`begin_others`). Whatever
-    else reads the matrices calls `begin` before. So no digest is of bytes that came after those which the check saw."""
+    """Of A, B and the product on the device, and of operand C where there is one. A sketch that reads every byte can
+    take those of `left` from what it reads, so these wait for it; all others are taken on the current stream as soon as
+    the product is there (`begin_others`). Whatever else reads the matrices calls `begin` before. So no digest is of
+    bytes that came after those which the check saw."""
 
     def __init__(
         self, compiler: Compiler, matrices: Sequence[DeviceMatrix], staging: Staging, left: tuple[bool, bool, bool]
@@ -27,11 +28,11 @@ class ProductDigests:
 
     def begin_others(self) -> None:
         """Those that no sketch can take. Small ones are brought back."""
-        self._begin([i for i in range(3) if not self._left[i]])
+        self._begin([i for i in range(len(self._matrices)) if not (*self._left, False)[i]])
 
     def begin(self) -> None:
         """All that have not begun."""
-        self._begin([*range(3)])
+        self._begin([*range(len(self._matrices))])
 
     def _begin(self, wanted: list[int]) -> None:
         wanted = [i for i in wanted if i not in self._begun]
@@ -45,7 +46,7 @@ class ProductDigests:
 
     @property
     def waiting(self) -> tuple[bool, bool, bool]:
-        """Which of A, B and C the next sketch is to take."""
+        """Which of A, B and the product the next sketch is to take."""
         of_a, of_b, of_c = self._left
         return of_a and 0 not in self._begun, of_b and 1 not in self._begun, of_c and 2 not in self._begun
 

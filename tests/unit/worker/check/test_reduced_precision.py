@@ -141,9 +141,8 @@ def failure(name: str, a: Array, b: Array, c: Array) -> JobFailed:
     shape = OperandRef(source="inline", matrix="op", dtype="float32", shape=(0, 0))
     request = MatmulRequest(a=shape, b=shape, kernel=name, accuracy=BY_NAME[name].accuracy["float32"])
     choice = Choice(BY_NAME[name], NO_CONFIG, "it was asked for.")
-    product = CpuProduct(
-        PROBLEM, HostOperand(a), HostOperand(b), c, kernel_ms=1.0, device_lock=CancellableLock().request()
-    )
+    given, device_lock = (HostOperand(a), HostOperand(b)), CancellableLock().request()
+    product = CpuProduct(PROBLEM, given, c, c, kernel_ms=1.0, device_lock=device_lock)
     with pytest.raises(JobFailed) as failed:
         verified(request, PROBLEM, choice, product, np.random.default_rng(14))
     return failed.value

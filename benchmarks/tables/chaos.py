@@ -1,0 +1,55 @@
+"""What docs/reliability.md says of the recorded `make chaos-long`."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tools.markdown import table
+
+COUNTS = ("accepted", "faults", "lost", "wrong", "doubled", "stuck", "failed")
+PASSED_ON = ("before", "executed")  # of calls
+
+
+def chaos(results: Path) -> Iterator[str]:
+    """A section; nothing where nothing is recorded."""
+    if not (path := results / "chaos.json").exists():
+        return
+    record = json.loads(path.read_text())
+    runs, at = record["runs"], record["environment"]
+    versions = ", ".join(f"{name} {number}" for name, number in at["versions"].items() if number)
+    yield f"Recorded {at['recorded_at']} on {at['cpu']}, {at['cores']} cores, Python {at['python']} ({versions})."
+    yield table(
+        ("seed", "accepted jobs", "faults", "lost", "wrong", "doubled", "stuck", "failed for good", "left behind"),
+        [*(_row(str(run["seed"]), [run]) for run in runs), _row("all", runs)],
+    ).rstrip()
+    calls = sum((Counter(run["calls"]) for run in runs), Counter[str]())
+    yield (
+        f"Beside these faults {sum(calls[name] for name in PASSED_ON):,} of {calls['calls']:,} calls of Redis never "
+        "arrived or were carried out without an answer. Before each run a control lost, swapped and doubled jobs, and "
+        "was found out."
+    )
+    yield table(
+        ("fault", "times", "jobs taken from their worker", "queued again, p50", "p99", "max"),
+        [_kind(kind, runs) for kind in sorted({kind for run in runs for kind in run["faults_by_kind"]})],
+    ).rstrip()
+    if record["not_run"]:
+        yield "Not run: " + "; ".join(f"{kind} ({reason})" for kind, reason in record["not_run"].items()) + "."
+
+
+def _row(name: str, runs: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    left = sum(sum(run["left_behind"].values()) for run in runs)
+    return (name, *(f"{sum(run[count] for run in runs):,}" for count in COUNTS), f"{left}")
+
+
+def _kind(kind: str, runs: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """The longest times of any run."""
+    times = sum(run["faults_by_kind"].get(kind, 0) for run in runs)
+    found = [run["back_in_the_queue"][kind] for run in runs if kind in run["back_in_the_queue"]]
+    if not found:
+        return (kind, f"{times}", "", "", "", "")
+    worst = (f"{max(each[name] for each in found):.2f} s" for name in ("p50_s", "p99_s", "max_s"))
+    return (kind, f"{times}", f"{sum(each['jobs'] for each in found)}", *worst)

@@ -1,0 +1,111 @@
+"""Which matrix store a process uses, so that workers of another one take no jobs of this service.
+
+A directory is told apart by a random name, to which a symbolic link in it points, and by the inode of that link: a copy
+of a directory is another one. All processes on one Redis share the Redis store.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import cast
+
+import redis
+
+from jobs.disk import translated_disk
+from jobs.errors import StoreUnavailable
+from jobs.redis.client import translated
+from jobs.settings import Settings
+
+IDENTITY = "identity"
+AGREED = (
+    *("lease_s", "heartbeat_s", "worker_ttl_s", "max_attempts", "max_matrix_bytes", "store_bytes", "product_ttl_s"),
+    *("room_timeout_s", "durability"),
+)  # settings that workers and API must have alike
+
+
+def identity_of(directory: Path) -> str:
+    """Makes it where there is none yet; whoever is first gives it. Raises StoreUnavailable."""
+    path = directory / IDENTITY
+    with translated_disk():
+        with suppress(FileExistsError):
+            os.symlink(secrets.token_hex(16), path)  # made and named in one step
+        return f"{os.readlink(path)}.{os.lstat(path).st_ino}"
+
+
+def place_of(settings: Settings) -> str:
+    """The store that these settings name. Raises StoreUnavailable."""
+    return "redis" if settings.store == "redis" else f"file:{identity_of(settings.store_dir)}"
+
+
+def agreed(settings: Settings) -> dict[str, int | float | str]:
+    """What a worker's heartbeat says of its settings."""
+    return {name: getattr(settings, name) for name in AGREED}
+
+
+def disagreement(theirs: Mapping[str, int | float | str], settings: Settings) -> str:
+    """In words, what of them is not as here; empty where all is."""
+    others = [
+        f"MATMUL_{name.upper()} is {theirs[name]} there and {mine} here"
+        for name, mine in agreed(settings).items()
+        if name in theirs and theirs[name] != mine
+    ]
+    return "; ".join(others)
+
+
+class ServicePlace:
+    """The store of the service on this Redis, as its API processes tell it. Safe to share between threads."""
+
+    def __init__(self, client: redis.Redis, settings: Settings) -> None:
+        self._client = client
+        self._settings = settings
+        self._key = f"{settings.key_prefix}store"
+        self._told: str | None = None
+        self._mine: str | None = None
+
+    @property
+    def mine(self) -> str | None:
+        """This process's own, as it was seen last; None where it could not be used so far."""
+        with suppress(StoreUnavailable):  # whoever needs the store is told; it is no other one for that
+            self._mine = place_of(self._settings)
+        return self._mine
+
+    @translated()
+    def told(self) -> str | None:
+        """What was told last; None where no API process has been here. Raises StoreUnavailable."""
+        found = cast(bytes | None, self._client.get(self._key))
+        return None if found is None else found.decode()
+
+    def tell(self) -> None:
+        """For API processes: tells the others, and sees that none has told another one since.
+
+        Raises StoreUnavailable."""
+        mine = self.mine
+        if mine is None:
+            return
+        told = self.told()
+        if told is None or mine != self._told:  # the first time, or its directory was made again
+            with translated():
+                self._client.set(self._key, mine)
+            self._told = mine
+        elif told != mine:
+            raise StoreUnavailable(
+                "Another API process of this service, started later, keeps matrices in another store; give all of them "
+                "the same MATMUL_STORE and MATMUL_STORE_DIR."
+            )
+
+    def misplaced(self) -> str | None:
+        """For workers: why this one can take no jobs; None where it can. Raises StoreUnavailable."""
+        mine, told = self.mine, self.told()
+        if mine is None or told is None or mine == told:
+            return None
+        if "redis" in (mine, told):
+            kept = "redis" if told == "redis" else "file"
+            return f"It keeps matrices in another store than this service: set MATMUL_STORE={kept} for it."
+        return (
+            f"Its matrix directory, {self._settings.store_dir}, is another one than this service's: give it the same "
+            "MATMUL_STORE_DIR, or set MATMUL_STORE=redis everywhere if it is on another host."
+        )

@@ -1,0 +1,49 @@
+"""What the process in which a worker ran its jobs leaves behind when it dies: taken back at once, by who knows of its
+death. The sweeper does the same once the leases run out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import redis
+
+from jobs.errors import TimeLimitExceeded, WorkerLost
+from jobs.ledger.codec import job_error
+from jobs.ledger.messages import MessageFormat
+from jobs.ledger.redis import LUA_DIR
+from jobs.matrices.index import LUA_DIR as MATRICES_LUA_DIR
+from jobs.redis.scripts import SERVER_CLOCK, RedisScripts
+from jobs.states import JobState
+
+
+@dataclass(frozen=True, slots=True)
+class TakenBack:
+    """A job as it was lost, and what became of it."""
+
+    job_id: str
+    attempt: int
+    state: JobState
+
+
+class EndedChildren:
+    """Raises StoreUnavailable, StoreFull. `clock` is for tests (`RedisScripts`)."""
+
+    def __init__(self, client: redis.Redis, *, prefix: str, messages: MessageFormat, clock: str = SERVER_CLOCK) -> None:
+        self._messages = messages.lists, messages.template
+        self._run = RedisScripts(client, prefix, LUA_DIR, clock=clock, after=MATRICES_LUA_DIR).run
+
+    def take_back(self, worker: str, *, max_attempts: int, messages: Sequence[str] = ()) -> Sequence[TakenBack]:
+        """Every job that this worker runs, by the ledger: queued again, or failed where `max_attempts` runs were made.
+        One that did not run alone has a second run in any case.
+
+        `messages` (`<job id>.<attempt>`) were fetched: where the job still waits its message is sent again.
+
+        To be called only while no process of this worker takes jobs.
+        """
+        lost, late = job_error(WorkerLost), job_error(TimeLimitExceeded)
+        errors = (lost.model_dump_json(), lost.type, late.model_dump_json(), late.type)
+        taken: Any = self._run("child_ended", worker, max_attempts, *errors, *messages, *self._messages)
+        return [TakenBack(job_id.decode(), int(attempt), JobState(state.decode())) for job_id, attempt, state in taken]

@@ -1,0 +1,46 @@
+"""Where a store or its disk is full: an attempt that finds no room, and a Redis that cannot keep what it said."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+from jobs.models import JobError
+from jobs.redis.clock import microseconds
+from jobs.states import JobState
+
+
+class GivesBack(ABC):
+    """The part of a ledger that sees to them."""
+
+    @abstractmethod
+    def give_back(self, job_id: str, attempt: int, error: JobError, *, patience_s: float) -> JobState | None:
+        """running → queued, behind all others, with attempt + 1, and without a run counted; or → failed, with `error`,
+        once `patience_s` have passed since the job was first given back after its submission or redrive.
+
+        Its state then; None where the attempt no longer owns the job.
+        """
+
+    @abstractmethod
+    def check_written(self) -> None:
+        """Raises StoreUnavailable where a change that was answered before this call would not outlive a crash of the
+        store."""
+
+
+class RedisGivesBack(GivesBack):
+    """The same in Redis."""
+
+    _run: Callable[..., Any]
+    _messages: tuple[str, str]
+
+    @abstractmethod
+    def _run_on(self, script: str, job_id: str, *args: str | bytes | int) -> Any: ...
+
+    def give_back(self, job_id: str, attempt: int, error: JobError, *, patience_s: float) -> JobState | None:
+        about = error.model_dump_json(), error.type, microseconds(patience_s)
+        outcome: str = self._run_on("give_back", job_id, attempt, *about, *self._messages)[0].decode()
+        return None if outcome == "stale" else JobState(outcome)
+
+    def check_written(self) -> None:
+        self._run("written")

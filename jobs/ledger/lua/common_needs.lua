@@ -1,0 +1,60 @@
+-- Put after common.lua: the stored matrices that a job needs as operands, from its submission to its end. Its hash has
+--   needs  "<operand><how><id>" for each, parted by spaces; <how> is + for one that was stored for this job alone, else =
+-- Matrices of other jobs join when these have succeeded. A job that failed or was cancelled needs none, but their owner
+-- keeps them for the time to live of its own matrices, for a retry.
+local NEED = '(%l)([+=])(%S+)'
+
+-- The first operand that its owner does not have. `new`: by id, those that are stored in this step.
+local function missing_operand(needs, owner, at, new)
+  for name, _, id in string.gmatch(needs, NEED) do
+    if not new[id] and not live_claim(id, owner, at) then
+      return name
+    end
+  end
+  return nil
+end
+
+local function need_operands(job, needs)
+  if needs ~= '' then
+    job.needs = needs
+    set(job, 'needs', needs)
+    for _, _, id in string.gmatch(needs, NEED) do
+      need_matrix(id, job.owner, job.id)
+    end
+  end
+end
+
+local function needs_of(job)
+  return job.needs or redis.call('HGET', job_key(job.id), 'needs') or ''
+end
+
+-- The stored product of a job that succeeded has become its operand.
+need_product = function(job, name, source)
+  local id = 'c_' .. string.match(source.id, '_(.*)$') .. '_' .. source.attempt -- as product_id in jobs/models.py
+  if redis.call('HEXISTS', matrix_key(id), 'claim:' .. job.owner) == 1 then
+    need_operands(job, needs_of(job) .. ' ' .. name .. '=' .. id)
+  end
+end
+
+-- At its end. With `drop`, matrices that were stored for it go now; of these, how many stay because others need them.
+release_operands = function(job, at, drop)
+  local kept = 0
+  for _, how, id in string.gmatch(needs_of(job), NEED) do
+    if drop and how == '+' then
+      kept = kept + drop_matrix(id, job.owner, job.id, at)
+    else
+      need_no_more(id, job.owner, job.id, at, drop and 0 or at + job.ttl, how == '+')
+    end
+  end
+  return kept
+end
+
+-- Whether a job that succeeded left a matrix that was stored for it to others.
+local function left_operands(job)
+  for _, how, id in string.gmatch(needs_of(job), NEED) do
+    if how == '+' and redis.call('EXISTS', matrix_key(id)) == 1 then
+      return true
+    end
+  end
+  return false
+end

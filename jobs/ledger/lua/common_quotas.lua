@@ -1,0 +1,73 @@
+-- Put after common.lua: what one owner may have in flight, and ask for in a minute.
+--   counts                flight:<owner>, flight_bytes:<owner>: jobs in flight (queued and running) that were recorded
+--                         under such a limit, and the bytes of their operands and products
+--   flops:<owner>         string  when all operations asked for are paid off, at the owner's rate; goes at that time
+-- A job that was recorded under a limit has its `cost` in its hash: bytes and operations.
+local WINDOW_US = 60e6
+
+local function flight_of(owner)
+  return 'flight:' .. owner, 'flight_bytes:' .. owner
+end
+
+-- `limits`: how many jobs may wait, alone or with the most jobs and bytes in flight, the most operations a minute (0: any
+-- number), and the bytes and operations of this job. A refusal, or what `charge_quota` takes; nothing is written.
+local function over_quota(owner, limits, known_cost)
+  local waiting = redis.call('ZCARD', state_key('queued', owner))
+  local most = tonumber(limits)
+  if most then
+    return waiting >= most and {'quota_exceeded'} or nil
+  end
+  local numbers = {}
+  for number in string.gmatch(limits, '%S+') do
+    numbers[#numbers + 1] = tonumber(number)
+  end
+  local most_waiting, most_jobs, most_bytes, most_flops, bytes, flops = unpack(numbers)
+  if known_cost then
+    bytes, flops = string.match(known_cost, '(%S+) (%S+)')
+  end
+  local jobs_field, bytes_field = flight_of(owner)
+  read_counts(jobs_field, bytes_field)
+  if waiting >= most_waiting then
+    return {'quota_exceeded'}
+  elseif most_jobs > 0 and known[jobs_field] >= most_jobs then
+    return {'quota_exceeded', 'jobs', int(most_jobs), 0}
+  elseif most_bytes > 0 and known[bytes_field] + bytes > most_bytes then
+    return {'quota_exceeded', 'bytes', int(most_bytes), 0}
+  end
+  local charge = {cost = int(bytes) .. ' ' .. string.format('%.0f', flops), bytes = tonumber(bytes)}
+  if most_flops > 0 then
+    local at = now()
+    local paid = math.max(tonumber(redis.call('GET', prefix .. 'flops:' .. owner) or 0), at)
+    local costs = flops / most_flops * WINDOW_US
+    -- What is more than a minute's worth by itself is let in once all before it is paid off.
+    local wait = math.min(paid + costs - at - WINDOW_US, paid - at)
+    if wait > 0 then
+      return {'quota_exceeded', 'flops', string.format('%.15g', most_flops), int(math.ceil(wait / 1e6))}
+    end
+    charge.paid, charge.keep_ms = paid + costs, math.ceil((paid + costs - at) / 1000)
+  end
+  return nil, charge
+end
+
+local function charge_quota(job, charge)
+  if not charge then
+    return
+  end
+  local jobs_field, bytes_field = flight_of(job.owner)
+  job.cost = charge.cost
+  set(job, 'cost', charge.cost)
+  count(jobs_field, 1)
+  count(bytes_field, charge.bytes)
+  if charge.paid then
+    redis.call('SET', prefix .. 'flops:' .. job.owner, int(charge.paid), 'PX', int(math.max(charge.keep_ms, 1)))
+  end
+end
+
+-- At its end.
+leave_flight = function(job)
+  if job.cost then
+    local jobs_field, bytes_field = flight_of(job.owner)
+    count(jobs_field, -1)
+    count(bytes_field, -string.match(job.cost, '%d+'))
+  end
+end

@@ -1,0 +1,67 @@
+"""The parts of a job that the ledger keeps as JSON, as far as this version can read them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pydantic import ValidationError
+
+from jobs.base import UnknownRequest
+from jobs.benchmarks.spec import BenchmarkSpec
+from jobs.errors import JobFailed
+from jobs.models import BenchmarkOutcome, JobError, MatmulRequest, Outcome, Progress
+from jobs.stored import NotUnderstood, read, read_parts, unknown_request
+from kernels.model.numerics import DTYPES
+
+Request = MatmulRequest | BenchmarkSpec | UnknownRequest
+
+REQUESTS: Mapping[str, type[MatmulRequest | BenchmarkSpec]] = {"matmul": MatmulRequest, "benchmark": BenchmarkSpec}
+NO_PROGRESS = Progress(done=0, total=1)
+UNREAD_ERROR = JobError(
+    type=JobFailed.type, detail="The job failed; why was recorded by another version, which this one cannot read."
+)
+
+
+def request_to_run(kind: str, text: bytes) -> Request:
+    """Raises NotUnderstood where this version does not know all of it: it might compute something else."""
+    try:
+        return REQUESTS[kind].model_validate_json(text)
+    except (KeyError, ValidationError) as error:
+        raise NotUnderstood from error
+
+
+def request_to_show(kind: str, text: bytes) -> Request:
+    """For everyone else. Names may be unknown, but for those of element types: with these one reckons."""
+    try:
+        found = read(REQUESTS[kind], text)
+    except (KeyError, ValidationError):
+        return unknown_request(text)
+    dtypes = (found.a.dtype, found.b.dtype) if isinstance(found, MatmulRequest) else found.dtypes
+    return found if DTYPES.keys() >= {*dtypes} else unknown_request(text)
+
+
+def progress_of(text: bytes | None) -> Progress:
+    """How far a job is; at its beginning where that cannot be read."""
+    try:
+        return NO_PROGRESS if text is None else read(Progress, text)
+    except ValidationError:
+        return NO_PROGRESS
+
+
+def outcome_of(kind: str, text: bytes | None) -> Outcome | BenchmarkOutcome | None:
+    """Each field that cannot be read is None."""
+    model: type[Outcome | BenchmarkOutcome] = BenchmarkOutcome if kind == "benchmark" else Outcome
+    if text is None:
+        return None
+    found = read_parts(model, text)
+    if isinstance(found, Outcome) and found.product is not None and found.product.dtype not in DTYPES:
+        return found.model_copy(update={"product": None})
+    return found
+
+
+def error_of(text: bytes | None) -> JobError:
+    """Why a job failed."""
+    try:
+        return read(JobError, text or b"")
+    except ValidationError:
+        return UNREAD_ERROR

@@ -1,0 +1,65 @@
+"""Jobs that a worker claimed and whose request its version does not know.
+
+They are given back as they were: no attempt is used up. Another worker may understand them; where every live worker of
+their queue refused them, for long, they fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import structlog
+
+from jobs.errors import StoreUnavailable
+from jobs.fleet.workers import WorkerInfo
+from jobs.ledger.interface import Claimed
+from jobs.ledger.replies import claimed_job
+from jobs.models import JobError
+from jobs.redis.clock import microseconds
+from jobs.stored import NotUnderstood
+
+LONGEST_PAUSE_S = 10.0  # from a refusal until the job is offered again; it begins with none, and then one second
+LIMIT = 1000  # jobs that are looked at in one sweep
+
+log = structlog.get_logger(__name__)
+
+
+class Refusals:
+    """`run` runs the ledger's scripts (`RedisScripts.run`). Raises StoreUnavailable."""
+
+    def __init__(self, run: Callable[..., Any]) -> None:
+        self._run = run
+
+    def understood(self, worker: str, replies: Sequence[Any]) -> list[Claimed]:
+        """Out of what lua/claim.lua replied to this worker; the other jobs are given back."""
+        claimed, refused = [], []
+        for reply in replies:
+            try:
+                claimed.append(claimed_job(reply))
+            except (NotUnderstood, LookupError, TypeError, ValueError):
+                refused.append((reply[0][0].decode(), reply[0][2].decode()))
+        if refused:
+            self._refuse(worker, refused)
+        return claimed
+
+    def _refuse(self, worker: str, jobs: Sequence[tuple[str, str]]) -> None:
+        """Jobs and attempts that this worker has just claimed. Where Redis is away their leases run out."""
+        log.warning("jobs ask for what this version does not know; they are given back", jobs=[job for job, _ in jobs])
+        flat = [part for job in jobs for part in job]
+        try:
+            self._run("refuse", worker, microseconds(LONGEST_PAUSE_S), *flat)
+        except StoreUnavailable:
+            log.warning("jobs could not be given back; the sweeper will see to them")
+
+    def give_up(self, live: Sequence[WorkerInfo], *, older_than_s: float) -> int:
+        """Fails jobs, first refused so long ago, that all live workers of their queue refused; how many."""
+        error = NotUnderstood()
+        about = JobError(type=error.type, detail=error.detail).model_dump_json(), error.type
+        count = 0
+        for job_id, attempt, queue, refused_by in self._run("refused", microseconds(older_than_s), LIMIT):
+            asked = {worker.id for worker in live if queue.decode() in (worker.queue, worker.bench_queue)}
+            if asked and asked <= {*refused_by.decode().split()}:
+                log.warning("no live worker understands a job, so it fails", job=job_id.decode())
+                count += int(self._run("give_up", job_id, attempt, *about))
+        return count

@@ -1,0 +1,40 @@
+"""Replies of scripts about jobs that another version may have recorded: nothing of them may stop the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import structlog
+
+from jobs.ledger.interface import JobMessage, Requeued
+from jobs.ledger.replies import job_of
+from jobs.models import Job
+from jobs.states import JobState
+from jobs.stored import RecordUnreadable
+
+log = structlog.get_logger(__name__)
+
+
+def requeued(reply: Sequence[Any]) -> Requeued | None:
+    """As `Ledger.fail`. Of what a script has changed only its own fields are read: nothing may fail after it."""
+    if reply[0] == b"stale":
+        return None
+    fields = dict(zip(reply[1][::2], reply[1][1::2], strict=True))
+    job_id, state, queue = (fields[name].decode() for name in (b"id", b"state", b"queue"))
+    attempt, number, timeout_us = (int(fields[name]) for name in (b"attempt", b"number", b"timeout"))
+    message = JobMessage(job_id, attempt, queue, number, timeout_us / 1e6)
+    return Requeued(job_id, JobState(state), message if state == JobState.QUEUED else None)
+
+
+def readable(replies: Sequence[Any], when_unreadable: Callable[[], object]) -> list[Job]:
+    """The jobs but those that this version cannot read at all, which are logged and told, and those that are gone."""
+    jobs = []
+    for reply in replies:
+        try:
+            jobs += [job_of(reply)] if reply[1] else []
+        except RecordUnreadable as error:
+            found = dict(zip(reply[1][::2], reply[1][1::2], strict=True))
+            when_unreadable()
+            log.warning("a job cannot be read", job=found.get(b"id"), reason=repr(error.__cause__))
+    return jobs

@@ -1,0 +1,80 @@
+"""Redis users for the parts of this service, with the commands and keys that each needs and no others.
+
+python -m jobs.redis.acl     prints lines for an ACL file, and on stderr the passwords that go into MATMUL_REDIS_URL
+
+Nobody may empty the server, configure it, list its keys, load code or end another's script. The sweeper is part of the
+API and has its user.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import re
+import secrets
+import sys
+from collections.abc import Sequence
+from typing import Literal, get_args
+
+from jobs.settings import Settings
+
+Role = Literal["api", "worker"]
+ROLES: tuple[Role, ...] = get_args(Role)
+PASSWORD_BYTES = 24
+
+_CONNECTION = ("auth", "hello", "ping", "select", "reset", "quit", "client|setinfo", "client|setname", "client|id")
+_SCRIPTS = ("evalsha", "eval", "script|load", "script|exists", "time")
+_KEYS = ("del", "unlink", "exists", "expire", "pexpire", "pexpireat", "persist", "pttl", "ttl", "copy", "rename")
+_STRINGS = ("get", "set", "setnx", "getrange", "strlen", "incr", "incrby", "mget")
+_HASHES = ("hget", "hset", "hsetnx", "hmget", "hdel", "hexists", "hgetall", "hincrby", "hkeys", "hlen", "hstrlen")
+_LISTS = ("llen", "lpush", "rpush", "lrem", "lrange", "lindex", "rpop")
+_SETS = ("sadd", "srem", "smembers", "scard", "sismember")
+_SORTED = (
+    *("zadd", "zrem", "zcard", "zcount", "zscore", "zmscore", "zrank", "zrange", "zrevrange", "zpopmin", "zincrby"),
+    *("zrangebyscore", "zrevrangebyscore", "zremrangebyrank", "zremrangebyscore", "zlexcount", "zrangebylex"),
+)
+_STREAMS = ("xadd", "xrange", "xrevrange", "xlen", "xtrim")
+_TELLING = ("publish", "multi", "exec", "discard", "watch", "unwatch")
+# What both do: the ledger and the stores' index are scripts that either may run.
+SHARED = (*_CONNECTION, *_SCRIPTS, *_KEYS, *_STRINGS, *_HASHES, *_LISTS, *_SETS, *_SORTED, *_STREAMS, *_TELLING)
+OWN: dict[Role, tuple[str, ...]] = {
+    "api": ("subscribe", "unsubscribe", "info", "config|get"),  # hears of changes and ends; looks at what Redis syncs
+    "worker": ("brpop", "subscribe", "unsubscribe", "psubscribe", "punsubscribe"),  # as Celery waits for messages
+}
+
+
+def user_name(role: Role) -> str:
+    return f"matmul-{role}"
+
+
+def key_patterns(role: Role, prefix: str) -> tuple[str, ...]:
+    """All keys with the prefix; but a worker's may not begin with `se`: it neither reads nor makes sign-ins."""
+    escaped = re.sub(r"([*?\[\]\\^])", r"\\\1", prefix)
+    return (f"{escaped}*",) if role == "api" else (f"{escaped}[^s]*", f"{escaped}s[^e]*")
+
+
+def password_rule(password: str) -> str:
+    return f"#{hashlib.sha256(password.encode()).hexdigest()}"
+
+
+def user_rules(role: Role, prefix: str, password: str) -> str:
+    """What follows `user` in an ACL file or a configuration."""
+    keys = " ".join(f"~{pattern}" for pattern in key_patterns(role, prefix))
+    channels = f"&{key_patterns('api', prefix)[0]}"
+    commands = " ".join(f"+{command}" for command in (*SHARED, *OWN[role]))
+    return f"{user_name(role)} on {password_rule(password)} resetkeys resetchannels {keys} {channels} -@all {commands}"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m jobs.redis.acl", description="Lines for an ACL file of Redis.")
+    parser.add_argument("--prefix", default=Settings().key_prefix, help="MATMUL_KEY_PREFIX")
+    chosen = parser.parse_args(arguments)
+    for role in ROLES:
+        password = secrets.token_urlsafe(PASSWORD_BYTES)
+        print(f"user {user_rules(role, chosen.prefix, password)}")
+        print(f"{role}: redis://{user_name(role)}:{password}@<host>:6379/0", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,122 @@
+"""Who did what: a line for each request that changes anything, for each sign-in, and for each that was refused.
+
+The lines are JSON on the logger `matmul.audit`, whatever MATMUL_LOG_LEVEL says. Each holds the hash of the line before
+it of the same process: `python -m service.audit FILE` finds the first that does not follow.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import logging
+import os
+import secrets
+import sys
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import orjson
+from starlette.datastructures import Headers
+from starlette.types import Message, Scope, Send
+
+from jobs.errors import MatmulError
+from jobs.settings import Settings
+from service.attempts import address_of
+
+LOGGER = "matmul.audit"
+FIRST = "0" * 32
+READING = frozenset({"GET", "HEAD", "OPTIONS"})
+MAX_PATH = 200
+
+
+def action_of(scope: Scope) -> str:
+    """The operation's name, as in /openapi.json; of a page its function's."""
+    route = scope.get("route")
+    name = getattr(route, "operation_id", None) or getattr(route, "name", None)
+    return str(name) if name else f"{scope['method']} of no path"
+
+
+def _hash(line: bytes) -> str:
+    return hashlib.sha256(line).hexdigest()[:32]
+
+
+class Audit:
+    """Of one process. Lines go to the file of MATMUL_AUDIT_FILE, or else where the log goes."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Raises OSError where the file cannot be opened."""
+        self._log = logging.getLogger(LOGGER)
+        self._file: int | None = None
+        if settings.audit_file is not None:
+            self._file = os.open(settings.audit_file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        self._log.setLevel(logging.INFO)
+        self._chain = secrets.token_hex(4)
+        self._last = FIRST
+
+    def listening(self, scope: Scope, send: Send) -> Send:
+        """`send`, for a request that may change something: its line is told once its answer begins."""
+        if scope["method"] in READING:
+            return send
+
+        async def tell_and_send(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                location = Headers(raw=message["headers"]).get("location")
+                about = " ".join(map(str, scope.get("path_params", {}).values())) or location
+                self._tell(scope, action_of(scope), about, str(message["status"]))
+            await send(message)
+
+        return tell_and_send
+
+    def refused(self, scope: Scope, error: MatmulError) -> None:
+        """Tells of a request with a wrong key, or of one that its key may not make."""
+        self._tell(scope, "refused", f"{scope['method']} {scope['path'][:MAX_PATH]}", error.type)
+
+    def _tell(self, scope: Scope, action: str, about: str | None, result: str) -> None:
+        state = scope["state"]
+        role = state.get("role")
+        line = orjson.dumps(
+            {
+                "at": datetime.now(UTC),
+                "key": state.get("owner"),
+                "role": role.word if role is not None else None,
+                "action": action,
+                "object": about,
+                "result": result,
+                "request_id": state.get("request_id"),
+                "address": address_of(scope),
+                "chain": self._chain,
+                "after": self._last,
+            }
+        )
+        self._last = _hash(line)
+        if self._file is None:
+            self._log.info("%s", line.decode())
+        else:
+            os.write(self._file, line + b"\n")  # one write, so that lines of several processes do not mix
+
+
+def broken_at(lines: Iterable[bytes]) -> int | None:
+    """The number of the first line, from 1, that does not follow the one before it of its process; None where all do.
+    What was cut off at the end of a chain is not noticed."""
+    last: dict[Any, str] = {}
+    for number, line in enumerate((line.rstrip(b"\n") for line in lines), 1):
+        told = orjson.loads(line)
+        if told["after"] != last.get(told["chain"], FIRST):
+            return number
+        last[told["chain"]] = _hash(line)
+    return None
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m service.audit", description="Checks the lines of an audit file.")
+    parser.add_argument("file", type=Path, help="the file of MATMUL_AUDIT_FILE")
+    with open(parser.parse_args().file, "rb") as lines:
+        number = broken_at(lines)
+    print("every line follows the one before it" if number is None else f"line {number} does not follow")
+    return 0 if number is None else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

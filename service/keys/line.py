@@ -1,0 +1,146 @@
+"""A key's line: `<key id>:<hash>:<name>`, then any of `:role=…`, `:expires=…` and the key's own limits.
+
+    3f0c…:9b2e…:alice:role=reader:expires=20270131T000000Z
+    77aa…:c01d…:batch:jobs=500:flops_per_minute=1e15
+
+A line without them is a submitter's that does not expire, under the limits of the settings.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import math
+import re
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from types import MappingProxyType
+
+from jobs.errors import InvalidSettings
+from service.keys.role import ROLES, Role
+
+PREFIX = "mm"
+SECRET_BYTES = 32
+# A key's own limits, in place of the settings' for all keys.
+LIMITS: Mapping[str, str] = {
+    "jobs": "jobs in flight: queued and running",
+    "queued_jobs": "jobs that wait",
+    "job_bytes": "bytes of operands and products of jobs in flight",
+    "flops_per_minute": "operations asked for in a minute",
+}
+_OPTION = re.compile(r":([a-z_]+)=([^:=]*)$")
+_NO_LIMITS: Mapping[str, float] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class NewKey:
+    """A key as its holder gets it, and the line the server keeps."""
+
+    key: str
+    line: str
+
+
+@dataclass(frozen=True, slots=True)
+class KnownKey:
+    """What the server knows of a key. `limits`: by the names in LIMITS."""
+
+    id: str
+    digest: str
+    name: str
+    role: Role = Role.SUBMITTER
+    expires_at: datetime | None = None
+    limits: Mapping[str, float] = field(default_factory=dict, hash=False)
+
+    @property
+    def line(self) -> str:
+        options = [f"role={self.role.word}"] if self.role is not Role.SUBMITTER else []
+        options += [f"expires={self.expires_at:%Y%m%dT%H%M%SZ}"] if self.expires_at else []
+        options += [f"{name}={value:.15g}" for name, value in self.limits.items()]
+        return ":".join((self.id, self.digest, self.name, *options))
+
+    def is_expired(self) -> bool:
+        return self.expires_at is not None and self.expires_at <= datetime.now(UTC)
+
+
+def digest_of(key: str, pepper: bytes) -> str:
+    return hmac.new(pepper, key.encode(), hashlib.sha256).hexdigest()
+
+
+def new_secret(key_id: str, pepper: bytes) -> tuple[str, str]:
+    """A fresh key of 256 random bits under that id, and its hash."""
+    key = f"{PREFIX}_{key_id}_{secrets.token_urlsafe(SECRET_BYTES)}"
+    return key, digest_of(key, pepper)
+
+
+def make_key(
+    name: str,
+    pepper: bytes,
+    *,
+    role: Role = Role.SUBMITTER,
+    expires_at: datetime | None = None,
+    limits: Mapping[str, float] = _NO_LIMITS,
+) -> NewKey:
+    """A fresh key. What the line may not hold of `name` is replaced."""
+    key_id = secrets.token_hex(6)
+    key, digest = new_secret(key_id, pepper)
+    plain = "_".join(re.split(r"[\s:=]+", name.strip()))
+    return NewKey(key, KnownKey(key_id, digest, plain, role, expires_at, limits).line)
+
+
+def parse_lines(lines: Iterable[str]) -> dict[str, KnownKey]:
+    """Keys by id; blank lines and those that begin with # are skipped. Raises InvalidSettings."""
+    known = {}
+    for number, line in enumerate(lines, 1):
+        if not (text := line.strip()) or text.startswith("#"):
+            continue
+        try:
+            key = parse_line(text)
+        except ValueError as error:
+            raise InvalidSettings(f"API key line {number}: {error}") from None
+        known[key.id] = key
+    return known
+
+
+def parse_line(text: str) -> KnownKey:
+    """Raises ValueError, with a sentence."""
+    options: dict[str, str] = {}
+    while found := _OPTION.search(text):
+        text = text[: found.start()]
+        options = {found[1]: found[2], **options}
+    key_id, _, rest = text.partition(":")
+    digest, _, name = rest.partition(":")
+    if not key_id or len(digest) != hashlib.sha256().digest_size * 2:
+        raise ValueError("it is not of the form <key id>:<hash>:<name>.")
+    role, expires = options.pop("role", Role.SUBMITTER.word), options.pop("expires", None)
+    if role not in ROLES:
+        raise ValueError(f"there is no role {role!r}; a role is one of {', '.join(ROLES)}.")
+    return KnownKey(
+        key_id, digest, name, Role.of(role), None if expires is None else read_instant(expires), read_limits(options)
+    )
+
+
+def read_instant(text: str) -> datetime:
+    """A date or a time of ISO 8601, in UTC where it names no zone. Raises ValueError, with a sentence."""
+    try:
+        instant = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is no time; write 2027-01-31 or 20270131T120000Z.") from None
+    return instant.astimezone(UTC) if instant.tzinfo else instant.replace(tzinfo=UTC)
+
+
+def read_limits(given: Mapping[str, str]) -> Mapping[str, float]:
+    """Raises ValueError, with a sentence."""
+    limits = {}
+    for name, text in given.items():
+        if name not in LIMITS:
+            raise ValueError(f"there is no {name!r}; beside role and expires a line takes {', '.join(LIMITS)}.")
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not 0 < value < math.inf:
+            raise ValueError(f"{name} is {text!r}, but a limit is a number above 0.")
+        limits[name] = value
+    return MappingProxyType(limits)

@@ -1,0 +1,78 @@
+"""`python -m service.pause on|off|show`: while the service is paused it takes requests, and no worker starts a job.
+
+A flag in the ledger, which the script that starts jobs looks at: it outlives restarts, and workers need not be told.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import redis
+
+from jobs.errors import InvalidSettings, StoreUnavailable
+from jobs.redis.client import connect, translated
+from jobs.settings import get_settings
+
+PAUSED = "Paused: jobs are taken and wait, and no worker starts one. `python -m service.pause off` ends that."
+LOOK_EVERY_S = 0.2
+
+
+class Pause:
+    """The flag. Raises StoreUnavailable."""
+
+    def __init__(self, client: redis.Redis, prefix: str) -> None:
+        self._client, self._counts, self._leases = client, f"{prefix}counts", f"{prefix}leases"
+
+    @translated()
+    def begin(self) -> None:
+        """Jobs that run go on to their end."""
+        self._client.hset(self._counts, "paused", "1")
+
+    @translated()
+    def end(self) -> None:
+        """The sweeper sends the messages of jobs that wait again, within seconds."""
+        self._client.hdel(self._counts, "paused")
+
+    @translated()
+    def is_on(self) -> bool:
+        return bool(self._client.hexists(self._counts, "paused"))
+
+    @translated()
+    def running(self) -> int:
+        """Jobs that still run."""
+        found: Any = self._client.zcard(self._leases)
+        return int(found)
+
+    def wait_until_idle(self) -> None:
+        """Returns once none runs."""
+        while self.running():
+            time.sleep(LOOK_EVERY_S)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m service.pause", description="Pauses the starting of jobs.")
+    parser.add_argument("what", choices=("on", "off", "show"))
+    parser.add_argument("--wait", action="store_true", help="with `on`: return once no job runs any more")
+    chosen = parser.parse_args(arguments)
+    try:
+        settings = get_settings()
+        with connect(settings) as client:
+            pause = Pause(client, settings.key_prefix)
+            if chosen.what == "on":
+                pause.begin()
+                if chosen.wait:
+                    pause.wait_until_idle()
+            elif chosen.what == "off":
+                pause.end()
+            print(f"{'paused' if pause.is_on() else 'not paused'}; {pause.running()} jobs run")
+    except (InvalidSettings, StoreUnavailable) as error:
+        sys.exit(str(error))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

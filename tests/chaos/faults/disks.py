@@ -1,0 +1,61 @@
+"""Disks that are full, read-only or gone."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import time
+from pathlib import Path
+
+from tests.chaos.faults.fault import Fault
+from tests.chaos.stack import ChaosStack
+
+AT_FDCWD, RENAME_EXCHANGE = -100, 2
+
+
+def full_append_file(stack: ChaosStack, fault: Fault) -> bool:
+    stack.redis_disk.fill()
+    time.sleep(fault.seconds)
+    stack.redis_disk.make_room()
+    return True
+
+
+def full_append_file_and_killed(stack: ChaosStack, fault: Fault) -> bool:
+    """What was acknowledged while there was no room must be there after a crash."""
+    stack.redis_disk.fill()
+    time.sleep(fault.seconds)
+    stack.redis.kill()
+    stack.redis_disk.make_room()
+    stack.redis.start()
+    return True
+
+
+def full_store(stack: ChaosStack, fault: Fault) -> bool:
+    stack.store_disk.fill()
+    time.sleep(fault.seconds)
+    stack.store_disk.make_room()
+    return True
+
+
+def read_only_store(stack: ChaosStack, fault: Fault) -> bool:
+    stack.store_disk.protect(stack.store)
+    time.sleep(fault.seconds)
+    stack.store_disk.unprotect(stack.store)
+    return True
+
+
+def store_gone(stack: ChaosStack, fault: Fault) -> bool:
+    """A plain file stands where the directory was."""
+    other = stack.store.with_name("not a directory")
+    other.touch()
+    _exchange(stack.store, other)
+    time.sleep(fault.seconds)
+    _exchange(stack.store, other)
+    return True
+
+
+def _exchange(one: Path, other: Path) -> None:
+    """Both names at once, so that no one sees neither."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.renameat2(AT_FDCWD, os.fsencode(one), AT_FDCWD, os.fsencode(other), RENAME_EXCHANGE):
+        raise OSError(ctypes.get_errno(), "the store could not be moved")

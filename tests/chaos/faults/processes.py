@@ -1,0 +1,123 @@
+"""Processes that die, stop for a while, are restarted, or whose clock jumps."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import redis
+
+from tests.chaos.faults.fault import Fault
+from tests.chaos.stack import APIS, PREFIX, ChaosStack
+
+UP_TIMEOUT_S = 60.0
+WORK_TIMEOUT_S = 1.0
+CLOCK_STEPS_S = (700, -700)
+FAKETIME_PLACES = ("/usr/lib/*/faketime/libfaketime.so.1", "/usr/local/lib/faketime/libfaketime.so.1")
+
+
+def kill(stack: ChaosStack, fault: Fault) -> bool:
+    """SIGKILL, to the children too, and another in its place."""
+    stack.parts[fault.at].kill()
+    time.sleep(fault.seconds)
+    stack.start(fault.at)
+    return wait_until_up(stack, fault.at)
+
+
+def kill_child(stack: ChaosStack, fault: Fault) -> bool:
+    return stack.parts[fault.at].kill_child()
+
+
+def wait_for_work(stack: ChaosStack, worker: str) -> None:
+    """A moment, for it to have a job: an idle worker has none to lose."""
+    deadline, ending = time.monotonic() + WORK_TIMEOUT_S, f"/{stack.parts[worker].pid}".encode()
+    with stack.client() as client, suppress(redis.RedisError):
+        while time.monotonic() < deadline:
+            leased: Any = client.zrange(f"{PREFIX}leases", 0, -1)
+            if any((client.hget(f"{PREFIX}job:{job.decode()}", "worker") or b"").endswith(ending) for job in leased):
+                return
+            time.sleep(0.002)
+
+
+def stop(stack: ChaosStack, fault: Fault) -> bool:
+    """SIGSTOP for a while, to the children too."""
+    part = stack.parts[fault.at]
+    part.signal_group(signal.SIGSTOP)
+    time.sleep(fault.seconds)
+    part.signal_group(signal.SIGCONT)
+    return True
+
+
+def stop_child(stack: ChaosStack, fault: Fault) -> bool:
+    return stack.parts[fault.at].stop_child(fault.seconds)
+
+
+def restart(stack: ChaosStack, fault: Fault) -> bool:
+    """SIGTERM, and another in its place: of the other version, every second time, where there is one."""
+    stack.parts[fault.at].terminate()
+    stack.start(fault.at, checkout=fault.other if fault.number % 2 else None)
+    return wait_until_up(stack, fault.at)
+
+
+def kill_redis(stack: ChaosStack, fault: Fault) -> bool:
+    stack.restart_redis()
+    return True
+
+
+def stop_redis(stack: ChaosStack, fault: Fault) -> bool:
+    os.kill(stack.redis.pid, signal.SIGSTOP)
+    time.sleep(fault.seconds)
+    os.kill(stack.redis.pid, signal.SIGCONT)
+    return True
+
+
+def faketime() -> Path | None:
+    """libfaketime, where it is installed or MATMUL_CHAOS_FAKETIME names it."""
+    if named := os.environ.get("MATMUL_CHAOS_FAKETIME"):
+        return Path(named)
+    return next((path for place in FAKETIME_PLACES for path in Path("/").glob(place[1:])), None)
+
+
+def jump_clock(stack: ChaosStack, fault: Fault) -> bool:
+    """A process whose wall clock is off, and jumps once while it runs."""
+    library, part = faketime(), stack.parts[fault.at]
+    offset = stack.directory / f"clock of {fault.at}"
+    step = CLOCK_STEPS_S[fault.number % 2]
+    offset.write_text(f"{step:+}s\n")
+    part.terminate()
+    stack.start(
+        fault.at,
+        {
+            "LD_PRELOAD": str(library),
+            "FAKETIME_TIMESTAMP_FILE": str(offset),
+            "FAKETIME_CACHE_DURATION": "1",
+            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+            "DONT_FAKE_MONOTONIC": "1",
+        },
+    )
+    wait_until_up(stack, fault.at)
+    offset.write_text(f"{-step:+}s\n")
+    time.sleep(fault.seconds)
+    part.terminate()
+    stack.start(fault.at)
+    return wait_until_up(stack, fault.at)
+
+
+def wait_until_up(stack: ChaosStack, name: str) -> bool:
+    """Until an API answers, or a worker has the process that computes. Raises TimeoutError."""
+    part, deadline = stack.parts[name], time.monotonic() + UP_TIMEOUT_S
+    while time.monotonic() < deadline:
+        if name in APIS:
+            with suppress(OSError, ValueError):
+                stack.ask(name, "/livez")
+                return True
+        elif part.child() is not None:
+            return True
+        if not part.is_running:
+            stack.start(name)  # it ended by itself, as where Redis was away at its start
+        time.sleep(0.05)
+    raise TimeoutError(f"{name} was not up in {UP_TIMEOUT_S:.0f} s; see {stack.directory}")

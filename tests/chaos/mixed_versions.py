@@ -1,0 +1,229 @@
+"""Two versions of the service at work on one Redis: none of their jobs is lost, unreadable, wrong or run twice.
+
+`python -m tests.chaos.mixed_versions --jobs 10000 [--other <git reference>]` prints a compact record as JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import count
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import httpx
+import numpy as np
+
+from jobs.matrices.random import generate
+from jobs.models import RandomSpec
+from tests.support.mixed_stack import VERSIONS, MixedStack, Version
+from tests.support.other_version import ITS_KERNEL, KERNEL, changed_copy, of_reference
+from tools.played.api import npy
+
+END_TIMEOUT_S = 300.0
+CLIENTS = 4
+LARGE = 72  # rows of a matrix whose products are stored
+END = ("succeeded", "failed", "cancelled")
+ROUND = 500  # jobs between two restarts of everything, in bulk
+
+
+@dataclass
+class Asked:
+    """A job that was accepted, and its product, where that is known beforehand."""
+
+    job_id: str
+    product: list[list[float]] | None
+    sort: str
+
+
+@dataclass
+class Mixed(MixedStack):
+    """With jobs of all sorts, by turns through either API."""
+
+    asked: list[Asked] = field(default_factory=list)
+    numbers: Iterator[int] = field(default_factory=lambda: count(1))
+    matrix: str = ""  # a stored one
+
+    def ask(self, jobs: int) -> None:
+        """So many of all sorts, by turns through either API."""
+        numbers = [next(self.numbers) for _ in range(jobs)]
+        with ThreadPoolExecutor(CLIENTS) as pool:
+            self.asked += pool.map(self._ask_one, numbers)
+
+    def _ask_one(self, number: int) -> Asked:
+        version = VERSIONS[number % 2]
+        sorts = [self._inline, self._random, self._stored, self._chain]
+        if len(self.workers) == 2:
+            sorts += [self._named, *([self._new_field] if version == "other" and self.has_new_field else [])]
+        sort = sorts[number // 2 % len(sorts)]
+        body, product = sort(number, version)
+        return Asked(self._post(version, "/v1/matmul", body), product, sort.__name__)
+
+    @property
+    def has_new_field(self) -> bool:
+        return self.kernels["other"] != self.kernels["this"]
+
+    def _post(self, version: Version, path: str, body: dict[str, Any]) -> str:
+        reply = self.apis[version].post(path, json=body, headers={"prefer": "respond-async"})
+        assert reply.status_code == 202, reply.text
+        job_id: str = reply.json()["job"]["id"]
+        return job_id
+
+    def _inline(self, number: int, version: Version) -> tuple[dict[str, Any], list[list[float]]]:
+        a = np.array([[number, 1.0], [2.0, number % 97]])
+        b = np.array([[1.0, 3.0], [number % 89, 5.0]])
+        return {"a": a.T.tolist(), "b": b.tolist(), "dtype": "float64", "transpose_a": True}, (a @ b).tolist()
+
+    def _named(self, number: int, version: Version) -> tuple[dict[str, Any], list[list[float]]]:
+        """By its name in that version: the other one's workers do not know it."""
+        body, product = self._inline(number, version)
+        return body | {"kernel": self.kernels[version]}, product
+
+    def _random(self, number: int, version: Version) -> tuple[dict[str, Any], list[list[float]]]:
+        spec = RandomSpec(shape=(4, 4), seed=number, distribution="integers")
+        a = generate(spec, "float32")
+        asked = {"random": spec.model_dump(mode="json")}
+        return {"a": asked, "b": asked, "dtype": "float32"}, (a @ a).tolist()
+
+    def _new_field(self, number: int, version: Version) -> tuple[dict[str, Any], list[list[float]]]:
+        """That it has another value than by default matters: this version's workers do not know to what."""
+        body, product = self._random(number, version)
+        body["a"] = {"random": body["a"]["random"] | {"added": number}}
+        return body, product
+
+    def _stored(self, number: int, version: Version) -> tuple[dict[str, Any], list[list[float]]]:
+        """One that is stored, by a sparse one that comes inline; the product is stored."""
+        b = np.zeros((LARGE, LARGE), np.float32)
+        b[0, 0] = number % 1000
+        return {"a": {"matrix": self.matrix}, "b": b.tolist()}, (large() @ b).tolist()
+
+    def _chain(self, number: int, version: Version) -> tuple[dict[str, Any], None]:
+        body, _ = self._inline(number, version)
+        first = self._post(VERSIONS[(number // 2) % 2], "/v1/matmul", body)
+        self.asked.append(Asked(first, None, "_chain"))
+        return {"a": {"job": first}, "b": body["b"], "dtype": "float64"}, None
+
+    def ask_benchmarks(self) -> None:
+        """One of each version, of whatever runs there."""
+        for version in VERSIONS:
+            timing = {"rounds": 1, "warmup_ms": 0, "min_samples": 1, "max_samples": 2, "min_time_s": 0}
+            job_id = self._post(version, "/v1/benchmarks", {"kernels": "all", "shapes": [16], "timing": timing})
+            self.asked.append(Asked(job_id, None, "benchmark"))
+
+    def upload(self) -> None:
+        headers = {"content-type": "application/x-npy"}
+        reply = self.apis["this"].post("/v1/matrices", content=npy(large()), headers=headers)
+        self.matrix = reply.raise_for_status().json()["id"]
+
+    # ---- what became of them ----
+    def wait(self) -> None:
+        """Until all that was asked for has come to its end."""
+        open_ids = {each.job_id for each in self.asked}
+
+        def is_done() -> bool:
+            for job_id in sorted(open_ids)[:64]:
+                reply = self.apis["this"].get(f"/v1/jobs/{job_id}")
+                if reply.status_code != 200 or reply.json()["state"] in END:
+                    open_ids.discard(job_id)
+            return not open_ids
+
+        self.until(is_done, END_TIMEOUT_S + len(self.asked) / 20)
+
+    def found(self) -> dict[str, Any]:
+        """What either version says of all jobs."""
+        tally: Counter[str] = Counter()
+        ids = {each.job_id for each in self.asked}
+        for client in self.apis.values():
+            with ThreadPoolExecutor(CLIENTS) as pool:
+                for seen in pool.map(partial(look, client), self.asked):
+                    tally.update(seen)
+            tally["not_listed"] += len(ids - listed(client))
+            for page in ("/", "/ui/jobs", "/ui/devices", "/ui/benchmarks"):
+                tally[f"page_{client.get(page).status_code}"] += 1
+            unread = re.search(r"^matmul_unreadable_jobs_total (\S+)$", client.get("/metrics").text, re.MULTILINE)
+            tally["unreadable"] += int(float(unread[1])) if unread else 0  # a version before has no such metric
+        sorts = Counter(each.sort.strip("_") for each in self.asked)
+        return {"jobs": len(self.asked), "sorts": dict(sorts), **dict(sorted(tally.items()))}
+
+
+def large() -> np.ndarray[Any, np.dtype[np.float32]]:
+    return (np.arange(LARGE * LARGE, dtype=np.float32) % 7).reshape(LARGE, LARGE)
+
+
+def look(client: httpx.Client, asked: Asked) -> list[str]:
+    """What is to be counted of a job, as this API has it."""
+    reply = client.get(f"/v1/jobs/{asked.job_id}")
+    if reply.status_code != 200:
+        return [f"get_{reply.status_code}"]
+    record = reply.json()
+    seen = [record["state"] if record["error"] is None else record["error"]["type"]]
+    seen += ["attempts_used_up"] if record["attempt"] != 1 else []
+    if asked.sort == "benchmark":
+        return [*seen, f"results_{client.get(f'/v1/benchmarks/{asked.job_id}/results').status_code}"]
+    product = client.get(f"/v1/jobs/{asked.job_id}/product", headers={"accept": "application/json"})
+    if product.status_code != 200:
+        return [*seen, f"product_{product.status_code}"]
+    return [*seen, "wrong"] if asked.product not in (None, product.json()["c"]) else seen
+
+
+def listed(client: httpx.Client) -> set[str]:
+    """The ids on all pages."""
+    found: set[str] = set()
+    cursor: dict[str, str] = {}
+    while True:
+        page = client.get("/v1/jobs", params={"limit": "100", **cursor}).raise_for_status().json()
+        found |= {job["id"] for job in page["jobs"]}
+        if page["next"] is None:
+            return found
+        cursor = {"cursor": page["next"]}
+
+
+def run(directory: Path, other: Path, jobs: int, *, kernels: Sequence[str] = (KERNEL, ITS_KERNEL)) -> dict[str, Any]:
+    """In rounds: workers of the other version alone, of both, of this one alone; jobs are under way all the while."""
+    started = time.monotonic()
+    mixed = Mixed(directory, other, dict(zip(VERSIONS, kernels, strict=True)))
+    rounds = max(1, jobs // ROUND)
+    with mixed.running():
+        mixed.upload()
+        for _ in range(rounds):
+            part = jobs // rounds // 4
+            mixed.start_worker("other")
+            mixed.ask(part)
+            mixed.start_worker("this")
+            mixed.ask(part)
+            mixed.ask_benchmarks()
+            mixed.wait()  # what the other version alone knows needs its worker
+            mixed.stop_worker("other")
+            mixed.ask(part)
+            mixed.wait()
+            mixed.stop_worker("this")
+        found = mixed.found()
+    return found | {"rounds": rounds, "seconds": round(time.monotonic() - started, 1)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--jobs", type=int, default=10_000, help="how many, about")
+    parser.add_argument("--other", help="a git reference; by default a changed copy of this version")
+    asked = parser.parse_args()
+    with TemporaryDirectory(prefix="matmul-mixed-") as name:
+        place = Path(name) / "other"
+        other = of_reference(asked.other, place) if asked.other else changed_copy(place)
+        kernels = (KERNEL, KERNEL) if asked.other else (KERNEL, ITS_KERNEL)
+        print(
+            json.dumps(
+                {"other": asked.other or "a changed copy", **run(Path(name), other, asked.jobs, kernels=kernels)}
+            )
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,155 @@
+"""Links do to their connections what the plan of faults says, and nothing else."""
+
+from __future__ import annotations
+
+import random
+import socket
+import socketserver
+import threading
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from typing import ClassVar, Literal
+
+import pytest
+
+from jobs.redis.embedded import free_port
+from tests.chaos.network.proxy import HOST, Proxies
+
+SILENCE_S = 0.3
+TIMEOUT_S = 10.0
+CALLS, RATE = 400, 0.1
+
+
+class Echo(socketserver.BaseRequestHandler):
+    """What servers do: they keep what came, and send it back."""
+
+    received: ClassVar[list[bytes]] = []
+
+    def handle(self) -> None:
+        with suppress(ConnectionError):
+            while data := self.request.recv(1 << 16):
+                self.received.append(data)
+                self.request.sendall(data)
+
+
+class Front:
+    """One link, in the process of links, before an echo."""
+
+    def __init__(self, proxies: Proxies, port: int) -> None:
+        self.proxies, self._port = proxies, port
+
+    def do(self, what: Literal["cut", "reset", "half_open"]) -> None:
+        self.proxies.do("link", what)
+
+    def mode(self, mode: str) -> None:
+        self.proxies.do("link", "mode", mode=mode, delay_s=0.01)
+
+    def connect(self) -> socket.socket:
+        return socket.create_connection((HOST, self._port), TIMEOUT_S)
+
+
+@pytest.fixture(scope="module")
+def only_front(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
+    with socketserver.ThreadingTCPServer((HOST, 0), Echo) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        listen = free_port()
+        described = {"name": "link", "listen": listen, "target": server.server_address[1], "fails_calls": True}
+        proxies = Proxies([described], seed=1, log=tmp_path_factory.mktemp("links") / "proxy.log")
+        yield Front(proxies, listen)
+        proxies.stop()
+        server.shutdown()
+
+
+@pytest.fixture
+def front(only_front: Front) -> Iterator[Front]:
+    """As it was made."""
+    yield only_front
+    only_front.mode("plain")
+    only_front.proxies.set_call_fault_rate(0.0)
+    only_front.do("reset")
+    Echo.received.clear()
+
+
+def said(client: socket.socket, text: bytes, timeout_s: float = TIMEOUT_S) -> bytes:
+    """What comes back of it. Raises OSError where the connection ends or is silent."""
+    client.settimeout(timeout_s)
+    client.sendall(text)
+    back = b""
+    while len(back) < len(text):
+        if not (piece := client.recv(1 << 16)):
+            raise ConnectionError("it ended")
+        back += piece
+    return back
+
+
+def test_a_plain_link_passes_everything_on(front: Front) -> None:
+    with closing(front.connect()) as client:
+        for number in range(8):
+            text = random.Random(number).randbytes(1 << 16)
+            assert said(client, text) == text
+
+
+def test_a_black_hole_keeps_everything_back_until_it_ends(front: Front) -> None:
+    with closing(front.connect()) as client, closing(front.connect()) as other:
+        assert said(client, b"before") == b"before"
+        front.mode("hole")
+        for each in (client, other):
+            with pytest.raises(TimeoutError):
+                said(each, b"later", SILENCE_S)
+        assert Echo.received == [b"before"]
+        front.mode("plain")
+        for each in (client, other):
+            each.settimeout(TIMEOUT_S)
+            assert each.recv(5) == b"later"
+
+
+@pytest.mark.parametrize("mode", ["slow", "trickle"])
+def test_a_bad_link_still_passes_all_bytes_in_order(front: Front, mode: str) -> None:
+    front.mode(mode)
+    text = random.Random(3).randbytes(600)
+    with closing(front.connect()) as client:
+        for start in range(0, len(text), 100):
+            assert said(client, text[start : start + 100]) == text[start : start + 100]
+    assert max(map(len, Echo.received)) <= (64 if mode == "trickle" else 100)
+
+
+@pytest.mark.parametrize("what", ["cut", "reset"])
+def test_a_cut_or_reset_ends_the_connections_there_are_and_no_others(
+    front: Front, what: Literal["cut", "reset"]
+) -> None:
+    with closing(front.connect()) as client, closing(front.connect()) as other:
+        assert said(client, b"hello") == b"hello"
+        front.do(what)
+        with pytest.raises(ConnectionError):
+            said(client, b"hello?")
+        other.close()
+    with closing(front.connect()) as client:
+        assert said(client, b"again") == b"again"
+
+
+def test_a_half_open_connection_ends_for_the_server_alone(front: Front) -> None:
+    with closing(front.connect()) as client, closing(front.connect()) as other:
+        assert said(client, b"hello") == b"hello"
+        front.do("half_open")
+        with pytest.raises(TimeoutError):
+            said(client, b"nobody", SILENCE_S)
+        assert Echo.received == [b"hello"]
+        other.close()
+    with closing(front.connect()) as client:
+        assert said(client, b"someone") == b"someone"
+
+
+def test_calls_fail_at_their_rate_before_they_arrive_or_after_they_were_carried_out(front: Front) -> None:
+    before, ended = front.proxies.counts()["link"], 0
+    front.proxies.set_call_fault_rate(RATE)
+    for number in range(CALLS):
+        with closing(front.connect()) as client:
+            try:
+                said(client, b"%d" % number, SILENCE_S)
+            except OSError:
+                ended += 1
+    counts = {name: count - before[name] for name, count in front.proxies.counts()["link"].items()}
+    assert counts["calls"] == CALLS
+    assert ended == counts["before"] + counts["executed"]
+    assert CALLS - len(Echo.received) == counts["before"]
+    assert min(counts["before"], counts["executed"]) > CALLS * RATE / 2

@@ -1,0 +1,160 @@
+"""What became of every accepted job: the service's own listing and products beside what callers were told."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+import redis
+
+from jobs.ledger.redis import RedisLedger
+from jobs.models import JobEvent
+from tests.chaos.callers import OCTETS, Accepted, Caller, Refused, Told
+from tests.chaos.stack import PREFIX, ChaosStack
+
+END = ("succeeded", "failed", "cancelled")
+READERS = 6
+STANDSTILL_S = 45.0  # longer than any fault, lease or deadline: what has not moved for so long is stuck
+POLL_S = 0.2
+PLAIN_VERSION = 3  # queued, running, ended: more were struck by something, or queued twice
+Record = dict[str, Any]
+
+
+@dataclass
+class Account:
+    """Each list names jobs, with what is known of them."""
+
+    lost: list[str] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+    doubled: list[str] = field(default_factory=list)
+    stuck: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+    dishonest: list[str] = field(default_factory=list)  # cancelled though it was not asked, or the other way about
+    paths: Counter[str] = field(default_factory=Counter)
+    attempts: Counter[int] = field(default_factory=Counter)
+    largest_batch: int = 0
+
+    @property
+    def counts(self) -> dict[str, int]:
+        names = ("lost", "wrong", "doubled", "stuck", "failed", "dishonest")
+        return {name: len(getattr(self, name)) for name in names}
+
+
+def wait_for_ends(client: redis.Redis, standstill_s: float = STANDSTILL_S) -> str:
+    """Until no job waits or runs, or none has moved for so long. What there is then; empty where all have ended."""
+    moved_at = time.monotonic()
+    before: tuple[int, ...] = ()
+    while time.monotonic() - moved_at < standstill_s:
+        now = _unended(client)
+        if not any(now[:2]):
+            return ""
+        if now != before:
+            before, moved_at = now, time.monotonic()
+        time.sleep(POLL_S)
+    return "the ledger counts {} jobs that wait and {} that run".format(*before)
+
+
+def _unended(client: redis.Redis) -> tuple[int, int, int]:
+    """Jobs that wait and that run, and something that changes with every end."""
+    waiting: Any = client.hget(f"{PREFIX}counts", "waiting")
+    running: Any = client.zcard(f"{PREFIX}leases")
+    ended: Any = client.zcard(f"{PREFIX}finished")
+    return int(waiting or 0), int(running), int(ended)
+
+
+def listing(stack: ChaosStack) -> dict[str, Record]:
+    """Every job that the service knows, by paging through the list of each key."""
+    jobs: dict[str, Record] = {}
+    caller = Caller(0, stack.doors, stack.operator, Told(), 0)
+    for key in stack.keys:
+        cursor: str | None = ""
+        while cursor is not None:
+            page = caller.answered("GET", f"/v1/jobs?limit=200{cursor}", key=key).json()
+            jobs |= {job["id"]: job for job in page["jobs"]}
+            cursor = None if page["next"] is None else f"&cursor={page['next']}"
+    return jobs
+
+
+def settle(
+    stack: ChaosStack, client: redis.Redis, told: Told, others: Collection[str] = (), *, all_of_it: bool = True
+) -> Account:
+    """Of a run whose callers are done. `others`: jobs of someone else's."""
+    account = Account(wrong=list(told.wrong))
+    jobs = listing(stack)
+    kept = [each for each in told.accepted.values() if not each.is_deleted]
+    for each in told.accepted.values():
+        account.paths[each.path] += 1
+        _judge(account, each, jobs.get(each.job))
+    done = [each for each in kept if each.job in jobs and jobs[each.job]["state"] == "succeeded"]
+    account.wrong += wrong_products(stack, [each for each in done if each.product is not None])
+    account.doubled += done_twice(stack.ledger(client), client, [each.job for each in done])
+    if all_of_it:
+        known = {each.job for each in told.accepted.values()} | set(others)
+        account.doubled += [f"{job}: nobody was told of it" for job in jobs if job not in known]
+    return account
+
+
+def _judge(account: Account, accepted: Accepted, job: Record | None) -> None:
+    name = f"{accepted.number} ({accepted.path}) {accepted.job}"
+    if job is None:
+        if not accepted.is_deleted:
+            account.lost.append(name)
+        return
+    account.attempts[job["attempt"]] += 1
+    account.largest_batch = max(account.largest_batch, job["batch"] or 0)
+    if job["state"] not in END:
+        account.stuck.append(f"{name}: {job['state']}, attempt {job['attempt']}")
+    elif job["state"] == "failed":
+        account.failed.append(f"{name}: attempt {job['attempt']}, {job['error']}")
+    elif job["state"] not in accepted.ends:
+        account.dishonest.append(f"{name}: {job['state']}, not {' or '.join(sorted(accepted.ends))}")
+
+
+def wrong_products(stack: ChaosStack, accepted: Sequence[Accepted]) -> list[str]:
+    """Those whose product is not there, or not bit for bit what it must be."""
+
+    def read(index: int) -> list[str]:
+        caller = Caller(index, stack.doors, stack.operator, Told(), index)
+        wrong = []
+        for each in accepted[index::READERS]:
+            try:
+                got = caller.answered("GET", f"/v1/jobs/{each.job}/product", OCTETS, key=each.key).body
+                reason = "" if got == each.product else f"{got.hex()[:64]} is not {(each.product or b'').hex()[:64]}"
+            except Refused as refusal:
+                reason = str(refusal)
+            if reason:
+                wrong.append(f"{each.number} ({each.path}) {each.job}: {reason}")
+        return wrong
+
+    with ThreadPoolExecutor(READERS) as pool:
+        return [wrong for part in pool.map(read, range(READERS)) for wrong in part]
+
+
+def done_twice(ledger: RedisLedger, client: redis.Redis, jobs: Iterable[str]) -> list[str]:
+    """Succeeded jobs with any number of successful ends but one."""
+    return [job for job, events in lives(ledger, client, jobs).items() if ends_of(events) != 1]
+
+
+def lives(ledger: RedisLedger, client: redis.Redis, jobs: Iterable[str]) -> Mapping[str, Sequence[JobEvent]]:
+    """The events of those that had more than a plain life."""
+    struck: list[str] = []
+    left = iter(jobs)
+    while some := list(islice(left, 1000)):
+        with client.pipeline(transaction=False) as pipe:
+            for job in some:
+                pipe.hget(f"{PREFIX}job:{job}", "version")
+                pipe.exists(f"{PREFIX}job:{job}:events")
+            replies = pipe.execute()
+        for job, version, has_stream in zip(some, replies[::2], replies[1::2], strict=True):
+            if has_stream or int(version or 0) > PLAIN_VERSION:
+                struck.append(job)
+    return {job: ledger.events(job) for job in struck}
+
+
+def ends_of(events: Sequence[JobEvent]) -> int:
+    return sum(event.event == "succeeded" for event in events)

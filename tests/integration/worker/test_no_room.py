@@ -1,0 +1,94 @@
+"""A store or a Redis that is full for a while, or a disk that fails: no job fails of it.
+
+One child, in this process, on a real Redis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jobs.disk import UNUSABLE
+from jobs.errors import MatmulError, StoreFull, StoreUnavailable
+from jobs.redis.embedded import EmbeddedServer
+from jobs.states import JobState
+from tests.support.workers.workers import WorkerBench
+from worker.cpu.runner import CpuRunner
+from worker.process import child as child_module
+from worker.process.child import Child
+
+A = np.arange(12, dtype=np.float32).reshape(3, 4)
+
+
+@pytest.fixture(params=["file", "redis"])
+def bench(request: pytest.FixtureRequest, own_server: EmbeddedServer, tmp_path: Path) -> Iterator[WorkerBench]:
+    bench = WorkerBench(own_server, tmp_path, overrides={"store": request.param, "max_attempts": "1"})
+    yield bench
+    bench.client.close()
+
+
+@pytest.fixture
+def child(bench: WorkerBench, monkeypatch: pytest.MonkeyPatch) -> Iterator[Child]:
+    monkeypatch.setattr(child_module, "NO_ROOM_PAUSE_S", 0.01)
+    child = Child(bench.settings, CpuRunner(bench.settings), bench.ledger, bench.store)
+    yield child
+    child.heartbeat.stop()
+
+
+def run(child: Child, job_id: str, attempt: int) -> None:
+    child.run(job_id, attempt)
+    child.wait_until_idle()
+
+
+def test_redis_without_memory_fails_no_job(bench: WorkerBench, child: Child) -> None:
+    job_id = bench.submit(A, A.T)
+    with bench.server.client() as client:
+        client.config_set("maxmemory", "1mb")
+        for attempt in (1, 2, 3):
+            run(child, job_id, attempt)
+            record = bench.ledger.get(job_id).record
+            assert (record.state, record.attempt) == (JobState.QUEUED, attempt + 1)
+        client.config_set("maxmemory", "0")
+    run(child, job_id, 4)
+    np.testing.assert_array_equal(bench.product(bench.ledger.get(job_id)), A @ A.T)
+
+
+@pytest.mark.parametrize("bench", ["file"], indirect=True)
+@pytest.mark.parametrize("error", [StoreFull(), StoreUnavailable(UNUSABLE, resource="disk")])
+def test_others_go_on_while_a_job_finds_no_room(
+    bench: WorkerBench, child: Child, error: MatmulError, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker and its device are free in between."""
+    without_room, small = bench.submit(A, A.T), bench.submit(A, A.T.copy(), in_record=True)
+
+    def full(*_: Any, **__: Any) -> None:
+        raise error
+
+    with monkeypatch.context() as disk:
+        disk.setattr(bench.store, "create", full)
+        run(child, without_room, 1)
+        run(child, small, 1)
+    assert bench.ledger.get(small).record.state is JobState.SUCCEEDED
+    assert bench.ledger.get(without_room).record.state is JobState.QUEUED
+    run(child, without_room, 2)
+    assert bench.ledger.get(without_room).record.state is JobState.SUCCEEDED
+
+
+@pytest.mark.parametrize("bench", ["file"], indirect=True)
+def test_a_job_that_looks_for_room_can_be_cancelled(
+    bench: WorkerBench, child: Child, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job_id = bench.submit(A, A.T)
+
+    def full(*_: Any, **__: Any) -> None:
+        bench.ledger.cancel(job_id)
+        raise StoreFull
+
+    monkeypatch.setattr(child_module, "NO_ROOM_PAUSE_S", 60.0)
+    monkeypatch.setattr(bench.store, "create", full)
+    run(child, job_id, 1)
+    assert bench.ledger.get(job_id).record.state is JobState.CANCELLED

@@ -1,0 +1,181 @@
+"""The GPU worker's tasks on a device that is played, and that fails as devices do where a product has a certain depth.
+
+CuPy is replaced in the child. What is real is the worker's own: its runner, its memory, its check, its processes.
+A file beside the store tells a first run from later ones, and the worker that it happened to from others.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+from unittest.mock import MagicMock
+
+import numpy as np
+
+from jobs.fleet.workers import Telemetry
+from jobs.settings import Settings, get_settings
+from kernels.model.numerics import Problem
+from kernels.selection.choose import Choice
+from tests.support.workers.simulated import H200
+from worker.cpu.blas import multiply
+from worker.device.cancellable_lock import CancellableLock
+from worker.device.runner import Runner
+from worker.process import start, tasks
+
+__all__ = ["tasks"]
+
+# Depths of products: memory runs out once at an operand, the product, the workspace; and what else goes wrong.
+FULL_AT_OPERAND, FULL_AT_PRODUCT, FULL_AT_WORKSPACE = 301, 303, 304
+HUNGRY, POISONS_ONCE, HANGS, WRITES_HALF, VANISHES, IS_WRONG_HERE = range(401, 407)
+ALLOCATION = {FULL_AT_OPERAND: 1, FULL_AT_PRODUCT: 3, FULL_AT_WORKSPACE: 4}  # which one fails
+OFFERED = ("naive", "split_k", "cublas")
+FREE_BYTES, TOO_MANY_BYTES = 1 << 36, 1 << 40
+SLEEP_S = 60.0
+
+
+class RuntimeFault(RuntimeError):
+    """As CuPy raises it."""
+
+    def __init__(self, status: int, name: str) -> None:
+        super().__init__(f"{name}: as played")
+        self.status = status
+
+
+class DriverFault(RuntimeFault): ...
+
+
+class LibraryFault(RuntimeFault): ...
+
+
+class Driver:
+    """What fails from now on. A sticky error is raised by every call until the process ends."""
+
+    def __init__(self) -> None:
+        self.sticky: RuntimeFault | None = None
+        self.allocations, self.fails_at = 0, 0
+        self.seen: set[int] = set()
+
+    def begin(self, depth: int) -> None:
+        """Of a product."""
+        self.allocations, self.fails_at = 0, 0 if depth in self.seen else ALLOCATION.get(depth, 0)
+        self.seen.add(depth)
+
+    def check(self) -> None:
+        if self.sticky is not None:
+            raise self.sticky
+
+    def allocate(self, size: int) -> Any:
+        from tests.support.workers.played_cuda import Memory
+
+        self.check()
+        self.allocations += 1
+        if self.allocations == self.fails_at:
+            raise MemoryError
+        return Memory(size)
+
+
+driver = Driver()
+
+
+def mark(name: str) -> Path:
+    return get_settings().store_dir.parent / name
+
+
+def happens_here(name: str) -> bool:
+    """To the worker that it happens to first."""
+    try:
+        with mark(name).open("x") as file:
+            file.write(str(os.getppid()))
+    except FileExistsError:
+        return mark(name).read_text() == str(os.getppid())
+    return True
+
+
+def mark_of(directory: Path, name: str) -> str:
+    """The process number of that worker."""
+    return (directory / name).read_text()
+
+
+def make_played(settings: Settings) -> Runner:
+    """Installs CuPy's double, so in the child alone."""
+    if mark("vanished").exists() and happens_here("vanished"):
+        raise RuntimeFault(100, "cudaErrorNoDevice")
+    from tests.support.workers import played_cuda
+
+    runtime = played_cuda.install()
+    setattr(runtime, "CUDARuntimeError", RuntimeFault)  # noqa: B010  # it is a class's
+    setattr(runtime, "memGetInfo", lambda: (FREE_BYTES, FREE_BYTES))  # noqa: B010
+    cupy, libraries = sys.modules["cupy"], MagicMock()
+    libraries.cublas.CUBLASError = LibraryFault
+    sys.modules["cupy_backends.cuda.libs"] = libraries
+    cupy.cuda.alloc, cupy.cuda.driver.CUDADriverError = driver.allocate, DriverFault
+    cupy.get_default_memory_pool.return_value.free_bytes.return_value = 0
+    return _runner(runtime)
+
+
+def _runner(runtime: Any) -> Runner:
+    from tests.support.workers.played_cuda import Compiler, _rows
+    from worker.cuda import runner as cuda_runner
+    from worker.cuda.operand_cache import OfferedProducts, OperandCache
+    from worker.cuda.page_locks import PageLocks
+
+    cuda_runner.HOST_CHECK_ELEMENTS = 1 << 40  # the kernels of the device's own check are not played
+
+    class FaultyRunner(cuda_runner.CudaRunner):
+        kernels = OFFERED
+
+        def __init__(self) -> None:
+            self.device = H200
+            self.max_bytes_under_way = 1 << 30
+            self.compiler, self._of_thread = Compiler(), cuda_runner._OfThread()  # type: ignore[assignment]  # as one
+            self._device_lock, self._page_locks = CancellableLock(), PageLocks(runtime)
+            self.cache = OperandCache(1 << 30)
+            self._offered = OfferedProducts(self.cache)
+
+        def telemetry(self) -> Telemetry:
+            return Telemetry()
+
+        def compile_ahead(self, _: Any) -> None:
+            """Nothing is compiled."""
+
+        def is_compiled(self, choice: Choice, problem: Problem) -> bool:
+            return choice.kernel.name in OFFERED
+
+        def kernel_bytes(self, choice: Choice, problem: Problem) -> int:
+            is_too_much = problem.k == HUNGRY and choice.kernel.name != "naive"
+            return TOO_MANY_BYTES if is_too_much else super().kernel_bytes(choice, problem)
+
+        def _compute(self, problem: Problem, *about: Any, **more: Any) -> Any:
+            driver.begin(problem.k)
+            return super()._compute(problem, *about, **more)
+
+        def _multiplied_ms(self, problem: Problem, choice: Choice, matrices: Any, *_: Any, **__: Any) -> float:
+            driver.allocate(max(1, super().kernel_bytes(choice, problem)))
+            _go_wrong(problem.k)
+            driver.check()
+            a, b, c = (_rows(matrix) for matrix in matrices)
+            product = multiply(problem, a, b)
+            written = problem.m // 2 if problem.k == WRITES_HALF else problem.m
+            c[:written] = product[:written]
+            if problem.k == IS_WRONG_HERE and happens_here("wrong"):
+                c[0, 0] += np.random.default_rng().integers(1, 1 << 20)
+            return 1.0
+
+    return FaultyRunner()
+
+
+def _go_wrong(depth: int) -> None:
+    if depth == POISONS_ONCE and not mark("poisoned").exists():
+        mark("poisoned").touch()
+        driver.sticky = RuntimeFault(700, "cudaErrorIllegalAddress")
+    if depth == HANGS:
+        time.sleep(SLEEP_S)
+    if depth == VANISHES and not mark("vanished").exists() and happens_here("vanished"):
+        driver.sticky = DriverFault(100, "CUDA_ERROR_NO_DEVICE")
+
+
+setattr(start, "make_runner", make_played)  # noqa: B010  # of the module
+setattr(start, "NOT_READY_PAUSE_S", 0.5)  # noqa: B010  # for a test, that is long

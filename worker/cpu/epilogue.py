@@ -1,0 +1,52 @@
+"""alpha·P + beta·C on the CPU, block by block."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jobs.formats.elements import STORAGE_DTYPES, Array
+from kernels.model.numerics import DTYPES, Problem
+from worker.check.elements import core, narrow, widen
+from worker.device.runner import Epilogue
+
+BLOCK_ELEMENTS = 1 << 16  # with its copies in a core's cache
+
+
+def add_epilogue(problem: Problem, epilogue: Epilogue, p: Array, out: Array | None = None) -> Array:
+    """D of shape `problem.product_shape`, in the product's stored type; written to `out` where there is one. `p`: A·B.
+
+    Floats: in float64, then rounded to float32 unless that is the type, and from there to 16 bits. Integers: modulo
+    2³²."""
+    dtype = problem.product_dtype
+    d = np.empty(problem.product_shape, STORAGE_DTYPES[dtype]) if out is None else out
+    rows_of_d, rows_of_p = (each.reshape(-1, problem.n) for each in (d, p))
+    c = None if epilogue.c is None else core(epilogue.c.elements, transposed=False)
+    height = max(1, BLOCK_ELEMENTS // max(1, problem.n))
+    with np.errstate(all="ignore"):  # overflow and NaN are answers here, by IEEE rules
+        for item in range(problem.batch):
+            for start in range(0, problem.m, height):
+                end = min(start + height, problem.m)
+                at = slice(item * problem.m + start, item * problem.m + end)
+                rows_of_d[at] = _rows(
+                    problem, epilogue, rows_of_p[at], None if c is None else c[item % len(c), start:end]
+                )
+    return d
+
+
+def _rows(problem: Problem, epilogue: Epilogue, p: Array, c: Array | None) -> Array:
+    """In stored form."""
+    dtype = problem.product_dtype
+    is_integer = DTYPES[dtype].is_integer
+    total = np.zeros(p.shape, np.int64 if is_integer else np.float64)
+    if epilogue.alpha != 0.0:
+        np.multiply(widen(p, dtype), _factor(epilogue.alpha, is_integer), out=total)
+    if c is not None:
+        added = np.multiply(widen(c, dtype), _factor(epilogue.beta, is_integer), dtype=total.dtype)
+        total = np.add(total, added, out=total) if epilogue.alpha != 0.0 else added
+    if is_integer or dtype == "float64":
+        return total
+    return narrow(total.astype(np.float32), dtype)
+
+
+def _factor(factor: float, is_integer: bool) -> np.int64 | np.float64:
+    return np.int64(factor) if is_integer else np.float64(factor)

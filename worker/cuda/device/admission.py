@@ -1,0 +1,39 @@
+"""Whether a product fits in the device's memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import cupy
+
+from kernels.model.numerics import DTypeName, Problem
+from worker.cuda.check.read_back import read_back_bytes
+from worker.cuda.memory import DeviceMatrix
+from worker.cuda.operand_cache import OperandCache
+from worker.cuda.pitch import operand_layout, product_layout
+from worker.device.runner import HostOperand
+
+SPARE_BYTES = 192 << 20  # left free beside the matrices: cuBLAS's workspace, the check's vectors and sums
+
+
+def operand_types(problem: Problem) -> tuple[DTypeName, DTypeName, DTypeName]:
+    """Of A, B and C."""
+    return problem.dtype, problem.dtype, problem.product_dtype
+
+
+def bytes_needed(
+    problem: Problem, operands: Sequence[HostOperand], cache: OperandCache[DeviceMatrix], *, has_epilogue: bool
+) -> int:
+    """What has to be allocated: operands that are not kept there, and the product. With an epilogue A·B is another."""
+    need = product_layout(problem).bytes * (2 if has_epilogue else 1)
+    need += read_back_bytes(problem.product_bytes) + SPARE_BYTES
+    for operand, dtype in zip(operands, operand_types(problem), strict=False):
+        if operand.id is None or cache.get(operand.id) is None:
+            need += operand_layout(dtype, operand.shape).bytes
+    return need
+
+
+def free_bytes() -> int:
+    """What the driver has free, and what CuPy's pool holds unused."""
+    free, _ = cupy.cuda.runtime.memGetInfo()
+    return int(free + cupy.get_default_memory_pool().free_bytes())

@@ -1,0 +1,56 @@
+"""A worker that takes no jobs, and tells the fleet so: its device does not answer, or multiplied wrongly."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from threading import Event, Thread
+from typing import Literal
+
+import structlog
+
+from jobs.errors import MatmulError
+from jobs.fleet.registry import WorkerRegistry
+from jobs.fleet.workers import Telemetry
+from jobs.redis.client import connect
+from jobs.settings import Settings
+
+BEAT_S = 1.0
+# Where it is set, it is the reason why children of this worker take no jobs. The parent sets it; a start of the worker
+# clears it: its readiness products decide anew.
+QUARANTINED = "MATMUL_QUARANTINED"
+WRONG_PRODUCTS = "Products came out wrong twice. Have the device looked at, then start the worker again."
+
+log = structlog.get_logger(__name__)
+
+
+class OutOfService:
+    """Beats in the worker's name, with what was last heard of it; nothing where it was never ready."""
+
+    def __init__(
+        self, settings: Settings, worker_id: str, state: Literal["unavailable", "quarantined"], reason: str
+    ) -> None:
+        self._settings, self._worker_id, self._changes = settings, worker_id, {"state": state, "reason": reason}
+        self._registry = WorkerRegistry(connect(settings), prefix=settings.key_prefix)
+        self._stopped = Event()
+
+    def start(self) -> None:
+        """From a thread of its own."""
+        Thread(target=self._run, name="out of service", daemon=True).start()
+
+    def stop(self) -> None:
+        """Takes the worker off the register. Raises StoreUnavailable."""
+        self._stopped.set()
+        self._registry.gone(self._worker_id)
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            try:
+                self._beat()
+            except MatmulError as error:
+                log.debug("a heartbeat was not heard", reason=error.type)
+            self._stopped.wait(min(BEAT_S, self._settings.worker_ttl_s / 5))
+
+    def _beat(self) -> None:
+        if (last := self._registry.last(self._worker_id)) is not None:
+            told = {**self._changes, "job": None, "telemetry": Telemetry(), "seen_at": datetime.now(UTC)}
+            self._registry.beat(last.model_copy(update=told), self._settings.worker_ttl_s)

@@ -1,0 +1,43 @@
+"""What a worker does about a child that died: its jobs are queued again at once, and not when their leases run out.
+
+The parent sees the death and does this before it starts another child. Where Redis did not answer it then, or a claim
+of the dead child was still on its way, the next child does it before it takes a job.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Sequence
+
+import structlog
+
+from jobs.errors import MatmulError
+from jobs.ledger.ended_child import EndedChildren
+from jobs.queue import make_celery, message_format
+from jobs.redis.client import connect
+from jobs.settings import Settings, get_settings
+
+log = structlog.get_logger(__name__)
+
+
+def worker_id(device: str, parent: int) -> str:
+    """The worker's name: it is its parent process's, so a child that follows another has the same."""
+    return f"{socket.gethostname()}/{device}/{parent}"
+
+
+def take_back(settings: Settings, worker: str, messages: Sequence[str] = ()) -> None:
+    """Raises StoreUnavailable, StoreFull."""
+    with connect(settings) as client, make_celery(settings) as app:
+        ended = EndedChildren(client, prefix=settings.key_prefix, messages=message_format(app))
+        for taken in ended.take_back(worker, max_attempts=settings.max_attempts, messages=messages):
+            log.warning("a job was taken back from a dead process", job=taken.job_id, attempt=taken.attempt)
+
+
+def take_back_from_child(messages: Sequence[str]) -> None:
+    """For the parent: its child has ended. Tries once."""
+    settings = get_settings()
+    try:
+        take_back(settings, worker_id(settings.device, os.getpid()), messages)
+    except MatmulError as error:
+        log.warning("jobs of a dead process were not taken back; the next one will", reason=error.type)

@@ -1,0 +1,57 @@
+"""A product that did not pass its check: whose fault it is, as far as one can tell.
+
+It is made again, in memory that is wiped first. Where it is right then, or wrong in another way, the device is to
+blame: every kernel adds up in a fixed order. Where it is wrong again in the same way, bit for bit, it may be the
+kernel's doing. A request could have been made for that, so it is held against a device once for each kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from jobs.errors import JobFailed, MatmulError, OperandOutOfRange, VerificationFailed
+from jobs.models import Verification
+from kernels.model.numerics import ACCURACY_RANGE, Problem
+from kernels.selection.choose import Choice
+from worker.device.runner import Product
+
+
+class Again(NamedTuple):
+    """The product, made once more."""
+
+    is_right: bool
+    digest: int
+
+
+class Mismatch(VerificationFailed):
+    """The product did not pass its check, so it is not returned."""
+
+    kernel: str | None = None  # whose doing it may be
+
+    def explain(self, choice: Choice, again: Callable[[], Again]) -> None:
+        """`again` makes the product once more, by the same kernel."""
+        try:
+            second = again()
+            is_repeated = not second.is_right and again() == second
+        except MatmulError:
+            is_repeated = True  # not known, so nothing is held against the device
+        self.kernel = choice.kernel.name if is_repeated else None
+
+
+def failed_check(choice: Choice, problem: Problem, product: Product, verification: Verification) -> JobFailed:
+    """The reason: operands that the kernel's class does not reach, or else a wrong product."""
+    accuracy = choice.kernel.accuracy[problem.dtype]
+    if accuracy in ACCURACY_RANGE:
+        limit = ACCURACY_RANGE[accuracy][1]
+        elements = product.matrices.elementwise
+        largest = max(elements.a.largest(), elements.b.largest())
+        if largest > limit:
+            return OperandOutOfRange(
+                f"{choice.kernel.name} computes in {accuracy}, which ends at {limit:g}, and an operand has elements of "
+                f"{largest:.6g}; scale the operands, or take a kernel of another class."
+            )
+    return Mismatch(
+        f"The product did not pass its check and is not returned: its residual is {verification.residual:.3g} "
+        f"where rounding explains {verification.threshold:.3g}."
+    )
