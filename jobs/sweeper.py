@@ -67,7 +67,7 @@ class Sweeper:
         self._give_up_refused = give_up_refused
         self._clock = clock
         self._run = RedisScripts(client, settings.key_prefix, LOCK_SCRIPTS, clock=redis_clock).run
-        self._queues = LiveQueues(ledger, WorkerRegistry(client, prefix=settings.key_prefix))
+        self._queues = LiveQueues(ledger, WorkerRegistry(client, prefix=settings.key_prefix, clock=redis_clock))
         self._token = new_id("sweeper")
         self._suspects: frozenset[JobMessage] = frozenset()
         self._leases_count_from_s: float | None = None  # None: this process does not know what came before

@@ -34,7 +34,7 @@ class Pause:
 
     @translated()
     def end(self) -> None:
-        """The sweeper sends the messages of jobs that wait again, within seconds."""
+        """The sweeper then sends the messages of waiting jobs again."""
         self._client.hdel(self._counts, "paused")
 
     @translated()

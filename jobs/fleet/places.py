@@ -74,7 +74,7 @@ class ServicePlace:
         return self._mine
 
     @translated()
-    def told(self) -> str | None:
+    def announced(self) -> str | None:
         """What was told last; None where no API process has been here. Raises StoreUnavailable."""
         found = cast(bytes | None, self._client.get(self._key))
         return None if found is None else found.decode()
@@ -86,7 +86,7 @@ class ServicePlace:
         mine = self.mine
         if mine is None:
             return
-        told = self.told()
+        told = self.announced()
         if told is None or mine != self._told:  # the first time, or its directory was made again
             with translated():
                 self._client.set(self._key, mine)
@@ -99,7 +99,7 @@ class ServicePlace:
 
     def misplaced(self) -> str | None:
         """For workers: why this one can take no jobs; None where it can. Raises StoreUnavailable."""
-        mine, told = self.mine, self.told()
+        mine, told = self.mine, self.announced()
         if mine is None or told is None or mine == told:
             return None
         if "redis" in (mine, told):

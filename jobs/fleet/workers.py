@@ -62,6 +62,7 @@ class Telemetry(Strict):
 
 
 WorkerState = Literal["ready", "busy", "unavailable", "quarantined", "misplaced"]
+OUT_OF_SERVICE = ("unavailable", "quarantined", "misplaced")  # a state of another version is none of these
 
 
 class WorkerInfo(Strict):
@@ -93,4 +94,4 @@ class WorkerInfo(Strict):
     @property
     def serves(self) -> bool:
         """Whether it takes jobs."""
-        return self.state in ("ready", "busy")
+        return self.state not in OUT_OF_SERVICE

@@ -15,9 +15,9 @@ class GivesBack(ABC):
     """The part of a ledger that sees to them."""
 
     @abstractmethod
-    def give_back(self, job_id: str, attempt: int, error: JobError, *, patience_s: float) -> JobState | None:
+    def give_back(self, job_id: str, attempt: int, error: JobError, *, timeout_s: float) -> JobState | None:
         """running → queued, behind all others, with attempt + 1, and without a run counted; or → failed, with `error`,
-        once `patience_s` have passed since the job was first given back after its submission or redrive.
+        once `timeout_s` have passed since the job was first given back after its submission or redrive.
 
         Its state then; None where the attempt no longer owns the job.
         """
@@ -37,8 +37,8 @@ class RedisGivesBack(GivesBack):
     @abstractmethod
     def _run_on(self, script: str, job_id: str, *args: str | bytes | int) -> Any: ...
 
-    def give_back(self, job_id: str, attempt: int, error: JobError, *, patience_s: float) -> JobState | None:
-        about = error.model_dump_json(), error.type, microseconds(patience_s)
+    def give_back(self, job_id: str, attempt: int, error: JobError, *, timeout_s: float) -> JobState | None:
+        about = error.model_dump_json(), error.type, microseconds(timeout_s)
         outcome: str = self._run_on("give_back", job_id, attempt, *about, *self._messages)[0].decode()
         return None if outcome == "stale" else JobState(outcome)
 

@@ -20,7 +20,7 @@ CHANGES = (
         'model_config = ConfigDict(extra="forbid", frozen=True)\n\n    added: int = 7',
     ),
     # New members of enumerations, in heartbeats and in outcomes.
-    ("jobs/fleet/workers.py", 'Literal["ready", "busy"]', 'Literal["idle", "ready", "busy"]'),
+    ("jobs/fleet/workers.py", 'Literal["ready", "busy", ', 'Literal["idle", "ready", "busy", '),
     ("worker/process/heartbeat.py", '"busy" if job else "ready"', '"busy" if job else "idle"'),
     ("jobs/models.py", 'VerifyName = Literal["freivalds", "off"]', 'VerifyName = Literal["freivalds", "rows", "off"]'),
     ("worker/check/verify.py", 'Verification(method="freivalds"', 'Verification(method="rows"'),

@@ -136,7 +136,7 @@ class JobEnds:
     def _tell(self, claimed: Claimed, failure: JobFailed, error: JobError) -> None:
         job_id, attempt = claimed.job.id, claimed.attempt
         if isinstance(failure, NoRoomForProduct):
-            self._ledger.give_back(job_id, attempt, error, patience_s=self._settings.room_timeout_s)
+            self._ledger.give_back(job_id, attempt, error, timeout_s=self._settings.room_timeout_s)
             return
         max_attempts = self._settings.max_attempts if failure.retryable else 1
         self._ledger.fail(job_id, attempt, error, max_attempts=max_attempts)

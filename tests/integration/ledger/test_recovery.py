@@ -213,7 +213,7 @@ def test_a_cancelled_jobs_message_is_not_missed(bench: Bench) -> None:
 # ---- no room for a product ----
 def test_a_job_given_back_waits_behind_all_others(bench: Bench) -> None:
     first, second = bench.running(), bench.submit()
-    assert bench.ledger.give_back(first.job_id, 1, FULL, patience_s=60) is JobState.QUEUED
+    assert bench.ledger.give_back(first.job_id, 1, FULL, timeout_s=60) is JobState.QUEUED
     assert not bench.succeed(first)
     job = bench.ledger.get(first.job_id)
     assert (job.record.attempt, job.record.queue_position, job.record.error) == (2, 2, None)
@@ -225,7 +225,7 @@ def test_a_job_given_back_waits_behind_all_others(bench: Bench) -> None:
 def test_a_job_given_back_has_all_its_runs_left(bench: Bench) -> None:
     job_id = bench.running().job_id
     for attempt in range(1, 6):
-        assert bench.ledger.give_back(job_id, attempt, FULL, patience_s=60) is JobState.QUEUED
+        assert bench.ledger.give_back(job_id, attempt, FULL, timeout_s=60) is JobState.QUEUED
         assert bench.ledger.claim(job_id, attempt + 1, worker="w", lease_s=0)
     taken = bench.ledger.take_back(job_id, 6, max_attempts=2)
     assert taken and taken.state is JobState.QUEUED
@@ -235,7 +235,7 @@ def test_it_fails_once_it_found_no_room_for_so_long(bench: Bench) -> None:
     job_id = bench.running().job_id
     bench.clock.advance(100)  # it ran, and waited for nothing
     for attempt, state in ((1, JobState.QUEUED), (2, JobState.QUEUED), (3, JobState.FAILED)):
-        assert bench.ledger.give_back(job_id, attempt, FULL, patience_s=60) is state
+        assert bench.ledger.give_back(job_id, attempt, FULL, timeout_s=60) is state
         bench.clock.advance(30)
         bench.ledger.claim(job_id, attempt + 1, worker="w", lease_s=60)
     error = bench.ledger.get(job_id).record.error
@@ -243,11 +243,11 @@ def test_it_fails_once_it_found_no_room_for_so_long(bench: Bench) -> None:
     assert bench.ledger.dead_letters() == []  # no worker was lost
     bench.ledger.redrive(job_id)
     assert bench.ledger.claim(job_id, 4, worker="w", lease_s=60)
-    assert bench.ledger.give_back(job_id, 4, FULL, patience_s=60) is JobState.QUEUED
+    assert bench.ledger.give_back(job_id, 4, FULL, timeout_s=60) is JobState.QUEUED
 
 
 def test_a_job_that_is_another_attempt_s_is_left_alone(bench: Bench) -> None:
     message = bench.running()
     bench.ledger.cancel(message.job_id)
-    assert bench.ledger.give_back(message.job_id, 1, FULL, patience_s=60) is None
+    assert bench.ledger.give_back(message.job_id, 1, FULL, timeout_s=60) is None
     assert bench.state(message.job_id) == "cancelled"

@@ -11,7 +11,8 @@ import pytest
 
 from jobs.errors import StoreFull
 from jobs.formats.elements import Array
-from jobs.models import ANONYMOUS, OperandRef
+from jobs.matrices.file_store import FileMatrixStore
+from jobs.models import ANONYMOUS
 from jobs.redis.embedded import EmbeddedServer
 from jobs.states import JobState
 from kernels.model.numerics import DTYPE_NAMES, DTYPES, DTypeName, Problem
@@ -94,8 +95,10 @@ def test_a_disk_without_room_for_the_product_fails_the_job(bench: WorkerBench, m
 
 # ---- operands ----
 def test_an_operand_that_is_gone_is_said(bench: WorkerBench) -> None:
-    gone = OperandRef(source="matrix", matrix="0" * 64, dtype="float32", shape=(300, 200))
-    job_id = bench.submit(gone, B)
+    gone = bench.operand(A, "float32", inline=False)
+    job_id = bench.submit(gone, bench.operand(B, "float32", inline=False))
+    assert isinstance(bench.store, FileMatrixStore) and gone.matrix is not None
+    bench.store.path(gone.matrix).unlink()
     assert error_of(attempts(bench, CpuRunner(bench.settings), job_id)[-1]) == "operand_missing"
 
 

@@ -223,9 +223,9 @@ class MemoryLedger(MemoryFigures):
                 return None
             return self._table.retry_or_fail(row, error, max_attempts, dead=max_attempts > 1)
 
-    def give_back(self, job_id: str, attempt: int, error: JobError, *, patience_s: float) -> JobState | None:
+    def give_back(self, job_id: str, attempt: int, error: JobError, *, timeout_s: float) -> JobState | None:
         with self._lock:
-            return self._table.give_back(job_id, attempt, error, microseconds(patience_s))
+            return self._table.give_back(job_id, attempt, error, microseconds(timeout_s))
 
     # ---- the sweeper's side ----
     def lost_messages(self, queue: str, *, broker_is_empty: bool, grace_s: float) -> Sequence[JobMessage]:

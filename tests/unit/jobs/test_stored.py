@@ -103,7 +103,7 @@ def test_every_stored_model_can_be_read_tolerantly(model: type[Strict]) -> None:
 
 def test_what_is_stored_is_read_as_strictly_as_it_can_be() -> None:
     assert type(stored.read(MatmulRequest, json.dumps(MATMUL))) is MatmulRequest
-    odd = MATMUL | {"kernel": "gone_kernel", "accuracy": "fp4", "beta": {"seed": 1}}
+    odd = MATMUL | {"kernel": "gone_kernel", "accuracy": "fp4", "gamma": {"seed": 1}}
     read = stored.read(MatmulRequest, json.dumps(odd))
     assert (read.kernel, read.accuracy, read.a.shape) == ("gone_kernel", "fp4", (2, 2))
     axis = {"kernel": "gone_kernel", "configs": [{"stages": 9}]}
