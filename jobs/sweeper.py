@@ -46,7 +46,7 @@ class Sweeper:
     """One process' part in sweeping. For use by one thread.
 
     `sweep_matrices` is a store's `sweep`, and says how many it removed. `give_up_refused` fails jobs that no live
-    worker understands. `move_stranded` gives jobs another queue, and says how many.
+    worker understands. `move_stranded` gives jobs another queue.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Sweeper:
         *,
         sweep_matrices: Callable[[], int],
         give_up_refused: Callable[[], int] = lambda: 0,
-        move_stranded: Callable[[], int] = lambda: 0,
+        move_stranded: Callable[[], object] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
         redis_clock: str = SERVER_CLOCK,
     ) -> None:
@@ -137,16 +137,16 @@ class Sweeper:
         while self._ledger.settle_dependents():
             pass  # others get their turn in between
         self._queues.sweep()
+        self._move_stranded()
         republished = self._republish_lost()
         if self._clock() < self._housekeeping_at_s:
             return Swept(republished, recovered)
         self._housekeeping_at_s = self._clock() + HOUSEKEEPING_EVERY_S
         self._give_up_refused()
-        moved = self._move_stranded()
         expired = len(self._ledger.expire(job_ttl_s=self._settings.job_ttl_s, limit=BATCH))
         stored, in_records = self._sweep_matrices(), self._ledger.expire_matrices(limit=BATCH)
         matrices = stored + in_records
-        if BATCH in (moved, expired, stored, in_records):  # a full batch means that there is more
+        if BATCH in (expired, stored, in_records):  # a full batch means that there is more
             self._housekeeping_at_s = self._clock()
         return Swept(republished, recovered, expired, matrices)
 
