@@ -123,6 +123,14 @@ def test_keys_keep_their_windows_and_jobs_their_batches(fleet: Fleet) -> None:
     assert fleet.floor.messages() == []
 
 
+def test_what_a_key_leaves_behind_gets_its_message(fleet: Fleet) -> None:
+    fleet.submit(2, owner="alice")
+    (named,) = fleet.submit(owner="alice", kernel="naive")
+    assert fleet.floor.messages("gpu") != [named]
+    assert fleet.sweep_later() == 2
+    assert fleet.floor.messages("gpu") == [named]
+
+
 def test_a_job_that_moved_on_stays_where_it_is(fleet: Fleet) -> None:
     running, again = fleet.submit(2)
     found = fleet.ledger.moves.waiting("gpu", after=None, limit=9)[1]
