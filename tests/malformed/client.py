@@ -13,6 +13,10 @@ class NoAnswer(Exception):
     """The connection ended, or nothing came in time."""
 
 
+class ClosedWhileIdle(NoAnswer):
+    """A connection that had been used before ended, and nothing of an answer had come."""
+
+
 class BadAnswer(Exception):
     """What came is not HTTP."""
 
@@ -40,9 +44,20 @@ class Connection:
         self._address = (host, port)
         self._socket: socket.socket | None = None
         self._rest = b""
+        self._is_used = False  # before the request under way
 
     def exchange(self, wire: bytes, *, has_body: bool, timeout_s: float) -> Answer:
-        """Raises NoAnswer, BadAnswer. `has_body`: whether an answer to this method has one."""
+        """Raises NoAnswer, BadAnswer. `has_body`: whether an answer to this method has one.
+
+        A server may close an idle connection just when the next request is sent: it is then sent once more, on a new
+        one (RFC 9112, section 9.3.1)."""
+        try:
+            return self._exchange(wire, has_body, timeout_s)
+        except ClosedWhileIdle:
+            return self._exchange(wire, has_body, timeout_s)
+
+    def _exchange(self, wire: bytes, has_body: bool, timeout_s: float) -> Answer:
+        self._is_used = self._socket is not None
         if self._socket is None:
             self._socket, self._rest = socket.create_connection(self._address, timeout=timeout_s), b""
         deadline = time.monotonic() + timeout_s
@@ -116,10 +131,13 @@ class Connection:
         except TimeoutError:
             raise NoAnswer("nothing came in time") from None
         except ConnectionError as error:
-            raise NoAnswer(f"the connection broke: {error}") from None
+            raise self._ended(f"the connection broke: {error}") from None
         if not piece:
-            raise NoAnswer("the connection was closed")
+            raise self._ended("the connection was closed")
         self._rest += piece
+
+    def _ended(self, how: str) -> NoAnswer:
+        return ClosedWhileIdle(how) if self._is_used and not self._rest else NoAnswer(how)
 
     def close(self) -> None:
         if self._socket is not None:

@@ -69,6 +69,23 @@ def test_a_damaged_product_is_not_sent(served: tuple[Api, StoreBench], accept: s
         assert damage_count(client) == before + 1
 
 
+@pytest.mark.parametrize("product", [PRODUCT, LARGE], ids=["small", "large"])
+@pytest.mark.parametrize("left", [0, 1, 0.5, 0.99])
+def test_a_product_that_is_cut_short_is_an_error_before_any_header(
+    served: tuple[Api, StoreBench], product: Array, left: float
+) -> None:
+    """Never a 200 with the length of the whole: also where what comes first is still there."""
+    api, stores = served
+    with api.client(accept=OCTETS) as client:
+        job_id = finished(api, client, product)
+        name = [name for name in stores.kept() if product_id(job_id, 1) in name][-1]
+        raw = stores.raw(name)
+        stores.replace(name, raw[: int(left if left == 1 else left * len(raw))])
+        reply = client.get(f"/v1/jobs/{job_id}/product")
+        assert reply.status_code in (410, 500), (reply.status_code, len(reply.content))
+        assert "submit the job again" in reply.json()["detail"]
+
+
 def test_a_damaged_product_is_not_in_the_reply_to_the_one_who_waited(served: tuple[Api, StoreBench]) -> None:
     """The job's key is bound, so the same request is answered with its product."""
     api, stores = served

@@ -16,7 +16,7 @@ from jobs.fleet.workers import WorkerInfo
 from jobs.models import Job
 from jobs.redis.embedded import EmbeddedServer
 from jobs.states import JobState
-from tests.support.workers import faulty_gpu as gpu
+from tests.support.workers import gpu_faults as gpu
 from tests.support.workers.workers import WorkerBench, is_dead, running_worker, until
 
 WORKER = {"module": "tests.support.workers.faulty_gpu_worker", "device": "gpu:0"}

@@ -98,7 +98,8 @@ def test_an_operand_that_is_gone_is_said(bench: WorkerBench) -> None:
     gone = bench.operand(A, "float32", inline=False)
     job_id = bench.submit(gone, bench.operand(B, "float32", inline=False))
     assert isinstance(bench.store, FileMatrixStore) and gone.matrix is not None
-    bench.store.path(gone.matrix).unlink()
+    for file in bench.store.directory.glob(f"{gone.matrix}*"):
+        file.unlink()
     assert error_of(attempts(bench, CpuRunner(bench.settings), job_id)[-1]) == "operand_missing"
 
 

@@ -19,6 +19,16 @@ from jobs.fleet.workers import Telemetry
 from jobs.settings import Settings, get_settings
 from kernels.model.numerics import Problem
 from kernels.selection.choose import Choice
+from tests.support.workers.gpu_faults import (
+    ALLOCATION,
+    FREE_BYTES,
+    HANGS,
+    HUNGRY,
+    IS_WRONG_HERE,
+    POISONS_ONCE,
+    VANISHES,
+    WRITES_HALF,
+)
 from tests.support.workers.simulated import H200
 from worker.cpu.blas import multiply
 from worker.device.cancellable_lock import CancellableLock
@@ -27,12 +37,8 @@ from worker.process import start, tasks
 
 __all__ = ["tasks"]
 
-# Depths of products: memory runs out once at an operand, the product, the workspace; and what else goes wrong.
-FULL_AT_OPERAND, FULL_AT_PRODUCT, FULL_AT_WORKSPACE = 301, 303, 304
-HUNGRY, POISONS_ONCE, HANGS, WRITES_HALF, VANISHES, IS_WRONG_HERE = range(401, 407)
-ALLOCATION = {FULL_AT_OPERAND: 1, FULL_AT_PRODUCT: 3, FULL_AT_WORKSPACE: 4}  # which one fails
 OFFERED = ("naive", "split_k", "cublas")
-FREE_BYTES, TOO_MANY_BYTES = 1 << 36, 1 << 40
+TOO_MANY_BYTES = 1 << 40
 SLEEP_S = 60.0
 
 
@@ -92,11 +98,6 @@ def happens_here(name: str) -> bool:
     except FileExistsError:
         return mark(name).read_text() == str(os.getppid())
     return True
-
-
-def mark_of(directory: Path, name: str) -> str:
-    """The process number of that worker."""
-    return (directory / name).read_text()
 
 
 def make_played(settings: Settings) -> Runner:

@@ -20,5 +20,5 @@ def run(job_id: str, attempt: int) -> None:
     settings = get_settings()
     with connect(settings) as client:
         client.rpush(f"{settings.key_prefix}{NOTES}", f"{job_id} {attempt} {os.getpid()}")
-        if job_id.startswith("hang") and attempt == 1:
+        if job_id.startswith("hang") and client.set(f"{settings.key_prefix}hung:{job_id}", 1, nx=True):
             time.sleep(60)
