@@ -5,13 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-import structlog
-
 from jobs.fleet.registry import WorkerRegistry
 from jobs.fleet.workers import WorkerInfo
 from jobs.ledger.interface import Ledger
-
-log = structlog.get_logger(__name__)
 
 
 class LiveQueues:
@@ -23,7 +19,7 @@ class LiveQueues:
 
     def sweep(self) -> None:
         """Tells the ledger how many workers take from each queue. Raises StoreUnavailable."""
-        workers = self._registry.live()
+        workers = [worker for worker in self._registry.live() if worker.serves]
         self._ledger.refill(workers_by_queue(workers, self._ledger.queues()))
 
 

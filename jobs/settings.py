@@ -134,6 +134,12 @@ class Settings(BaseSettings):
         description="How long after it was first given back by a worker whose version does not know what it asks for a "
         "job fails, if all live workers gave it back.",
     )
+    move_after_s: float = Field(
+        60.0,
+        ge=0,
+        description="How long a device class is without a live worker before the jobs that wait for it go to another "
+        "class, where they ask for `auto` and it has a kernel of their accuracy class.",
+    )
     sweep_s: float = Field(0.5, gt=0, description="How often lost messages and expired leases are looked for.")
     sweep_grace_s: float = Field(2.0, gt=0, description="Age below which a message is not called lost.")
     sweeper: bool = Field(True, description="Whether this API process takes part in sweeping.")

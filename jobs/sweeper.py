@@ -46,7 +46,7 @@ class Sweeper:
     """One process' part in sweeping. For use by one thread.
 
     `sweep_matrices` is a store's `sweep`, and says how many it removed. `give_up_refused` fails jobs that no live
-    worker understands.
+    worker understands. `move_stranded` gives jobs another queue.
     """
 
     def __init__(
@@ -57,6 +57,7 @@ class Sweeper:
         *,
         sweep_matrices: Callable[[], int],
         give_up_refused: Callable[[], int] = lambda: 0,
+        move_stranded: Callable[[], object] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
         redis_clock: str = SERVER_CLOCK,
     ) -> None:
@@ -65,6 +66,7 @@ class Sweeper:
         self._settings = settings
         self._sweep_matrices = sweep_matrices
         self._give_up_refused = give_up_refused
+        self._move_stranded = move_stranded
         self._clock = clock
         self._run = RedisScripts(client, settings.key_prefix, LOCK_SCRIPTS, clock=redis_clock).run
         self._queues = LiveQueues(ledger, WorkerRegistry(client, prefix=settings.key_prefix, clock=redis_clock))
@@ -135,6 +137,7 @@ class Sweeper:
         while self._ledger.settle_dependents():
             pass  # others get their turn in between
         self._queues.sweep()
+        self._move_stranded()
         republished = self._republish_lost()
         if self._clock() < self._housekeeping_at_s:
             return Swept(republished, recovered)

@@ -18,6 +18,7 @@ from starlette.responses import Response
 from jobs.errors import MatmulError
 from jobs.process import settle_memory
 from jobs.settings import Settings, get_settings
+from jobs.stranded import StrandedJobs
 from jobs.sweeper import Sweeper
 from service import handlers
 from service.context import Context, make_context
@@ -95,6 +96,9 @@ def sweeping(context: Context) -> Iterator[None]:
         give_up_refused=lambda: context.ledger.refusals.give_up(
             context.registry.live(), older_than_s=context.settings.refused_ttl_s
         ),
+        move_stranded=StrandedJobs(
+            context.ledger.moves, context.registry.live, after_s=context.settings.move_after_s
+        ).sweep,
     )
     thread = Thread(target=sweeper.run_forever, args=(stop,), name="sweeper", daemon=True)
     thread.start()

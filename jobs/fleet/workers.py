@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Literal
 
 from pydantic import Field
 
 from jobs.base import Strict
-from kernels.model.kernel import DeviceClass, DeviceTraits
+from kernels.model.kernel import DeviceClass, DeviceTraits, Kernel
 from kernels.model.numerics import DTypeName
 
 
@@ -90,6 +91,11 @@ class WorkerInfo(Strict):
     settings: dict[str, int | float | str] = Field(
         default_factory=dict, description="Those of its settings that should be as the API's."
     )
+
+    def runs_one_of(self, kernels: Iterable[Kernel], dtype: DTypeName) -> bool:
+        """Whether it serves one of them, and its device takes such operands."""
+        traits = self.device.traits
+        return any(each.name in self.kernels and each.unsupported_because(traits, dtype) is None for each in kernels)
 
     @property
     def serves(self) -> bool:

@@ -84,6 +84,7 @@ class JobRow:
     product_bytes: int = 0  # room in the record for its product; 0: the product goes to the store
     attempts: dict[str, int] = field(default_factory=dict)  # of other jobs, whose products are operands
     waits: bool = False  # for such a product
+    unserved: bool = False  # it is queued, and no live worker takes from its queue
 
     def message(self) -> JobMessage:
         return JobMessage(self.id, self.attempt, self.queue, self.number, self.timeout_us / 1e6)
@@ -144,6 +145,8 @@ class JobRow:
     def _progress(self) -> Progress:
         if self.waits:
             return Progress(done=0, total=1, current=f"waits for {' and '.join(sorted({*self.missing().values()}))}")
+        if self.unserved:
+            return Progress(done=0, total=1, current=f"waits for a worker of the queue {self.queue}; none is live")
         if self.state is JobState.SUCCEEDED:
             return Progress(done=self.progress.total, total=self.progress.total)
         return self.progress
@@ -251,6 +254,7 @@ def _row(fields: Mapping[str, bytes], request: Request) -> JobRow:
         product_bytes=int(fields["product_bytes"]),
         attempts={name: int(fields[f"{name}_attempt"]) for name in OPERANDS if f"{name}_attempt" in fields},
         waits=fields.get("waits") == b"1",
+        unserved="unserved" in fields,
     )
 
 

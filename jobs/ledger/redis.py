@@ -42,6 +42,7 @@ from jobs.ledger.interface import (
 )
 from jobs.ledger.limits import NO_LIMITS, Limits, QuotaOf, limit_arguments, no_quota
 from jobs.ledger.messages import MessageFormat
+from jobs.ledger.moves import Moves
 from jobs.ledger.refusals import Refusals
 from jobs.ledger.replies import counts_of, event_of, job_of, redriven, refuse, submitted
 from jobs.ledger.submission import BESIDE, key_digest, submission
@@ -86,6 +87,7 @@ class RedisLedger(RedisFairQueues, RedisGivesBack, Ledger):
         self.scripts = RedisScripts(client, prefix, LUA_DIR, clock=clock, after=MATRICES_LUA_DIR)
         self._run = self.scripts.run
         self.refusals = Refusals(self._run)
+        self.moves = Moves(self._run, self._messages)
 
     # ---- the service's side ----
     def submit(

@@ -14,7 +14,7 @@ from service.submit.plan import AUTO, ProductPlan
 
 def choose_queue(options: MatmulOptions, plan: ProductPlan, workers: Sequence[WorkerInfo]) -> str:
     """A GPU's queue where one can run it, else a CPU's. Raises NoWorkers, NoWorkerForKernel, InvalidConfig."""
-    able = [worker for worker in workers if _can_run(worker, plan)]
+    able = [worker for worker in workers if worker.runs_one_of(plan.kernels, plan.problem.dtype)]
     if not able and options.kernel == AUTO:
         # Of another version: one of the kernels that only it knows may be able to.
         able = [worker for worker in workers if not BY_NAME.keys() >= {*worker.kernels}]
@@ -27,11 +27,6 @@ def choose_queue(options: MatmulOptions, plan: ProductPlan, workers: Sequence[Wo
     served = ", ".join(sorted({name for worker in workers for name in worker.kernels})) or "none"
     asked = "a kernel that can do this" if options.kernel == AUTO else options.kernel
     raise NoWorkerForKernel(f"No live worker serves {asked}; served now: {served}.", field="kernel")
-
-
-def _can_run(worker: WorkerInfo, plan: ProductPlan) -> bool:
-    traits, dtype = worker.device.traits, plan.problem.dtype
-    return any(k.name in worker.kernels and k.unsupported_because(traits, dtype) is None for k in plan.kernels)
 
 
 def _fitting(options: MatmulOptions, plan: ProductPlan, able: Sequence[WorkerInfo]) -> Sequence[WorkerInfo]:

@@ -207,6 +207,9 @@ local leave_window
 local function reply(outcome, id)
   local flat = redis.call('HGETALL', job_key(id))
   local state, queue, owner, number = unpack(redis.call('HMGET', job_key(id), 'state', 'queue', 'owner', 'number'))
+  if state == 'queued' and redis.call('HEXISTS', counts, 'unserved:' .. queue) == 1 then
+    flat[#flat + 1], flat[#flat + 2] = 'unserved', '1'
+  end
   return {outcome, flat, state == 'queued' and place_of(queue, owner, number, id) or -1}
 end
 
@@ -335,12 +338,16 @@ local function send(job)
   return job.number
 end
 
--- `first` is the number of the earliest message of this attempt: see claim.lua.
-local function enqueue(job, at, more)
+local function line_up(job)
   local place = wait_in_backlog(job) or send(job)
   if job.batch and job.attempt == '1' then -- what failed once is tried again alone
     write('ZADD', batch_key(job), place, job.id)
   end
+end
+
+-- `first` is the number of the earliest message of this attempt: see claim.lua.
+local function enqueue(job, at, more)
+  line_up(job)
   enter(job, 'queued', more, 'attempt', job.attempt, 'runs', job.runs, 'number', job.number, 'first', job.number,
     'published', at, 'queued', at)
 end

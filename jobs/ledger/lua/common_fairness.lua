@@ -4,7 +4,8 @@
 -- messages are all sent at once.
 --   backlog:<queue>:<owner>  zset  queued jobs without a message, in order; their `number` is minus their place there
 --   window:<queue>           hash  by owner, how many queued jobs have a message
--- In `counts`, workers:<queue> is how many live workers take from a queue, as the sweeper last saw.
+-- In `counts`, workers:<queue> is how many live workers take from a queue, as the sweeper last saw; unserved:<queue> is
+-- there where none does.
 local OPEN = 'anonymous' -- as in jobs/models.py
 local UNSENT = 2 ^ 52 -- in queued:<queue> jobs without a message come after those with one, by this much
 local left = {} -- whose jobs leave a queue in this step

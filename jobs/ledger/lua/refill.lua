@@ -20,7 +20,19 @@ local function count_sent(queue)
   return sent
 end
 
+-- Records of its jobs say that no worker takes from the queue.
+local function tell_unserved(queue, workers)
+  local unserved = 'unserved:' .. queue
+  local was_told = redis.call('HEXISTS', counts, unserved) == 1
+  if tonumber(workers) == 0 and not was_told then
+    write('HSET', counts, unserved, 1)
+  elseif tonumber(workers) > 0 and was_told then
+    write('HDEL', counts, unserved)
+  end
+end
+
 local function refill(queue, workers)
+  tell_unserved(queue, workers)
   if window_of(queue) ~= math.max(1, workers) then
     write('HSET', counts, 'workers:' .. queue, workers)
     known['workers:' .. queue] = tonumber(workers)

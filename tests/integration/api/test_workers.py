@@ -82,3 +82,21 @@ def test_a_worker_out_of_service_is_shown_and_gets_nothing(api: Api, quiet: http
     assert api.ledger.get(job).queue == "cpu"
     api.registry.gone("played")
     assert "came out <wrong> twice" in problem(quiet.get("/readyz"), 503, "no_workers")["detail"]
+
+
+def test_jobs_of_a_worker_that_left_go_to_another_or_say_what_they_wait_for(
+    valkey: EmbeddedServer, key_prefix: str, tmp_path: Path
+) -> None:
+    with running_api(valkey, key_prefix, tmp_path, sweeper=True, sweep_s=0.02, move_after_s=0.0) as api:
+        api.registry.beat(GPU, FAKE_TTL_S)
+        with api.client() as client:
+            until(lambda: "gpu-0" in client.get("/v1/devices").text)
+            auto, named = (
+                client.post("/v1/matmul", json=SEEDED | {"kernel": kernel}, headers=ASYNC).json()["job"]["id"]
+                for kernel in ("auto", "naive")
+            )
+            api.registry.gone("gpu-0")
+            until(lambda: api.ledger.get(auto).queue == "cpu")
+            says = "waits for a worker of the queue gpu; none is live"
+            until(lambda: client.get(f"/v1/jobs/{named}").json()["progress"]["current"] == says)
+            assert client.get(f"/v1/jobs/{auto}").json()["progress"]["current"] is None
