@@ -7,6 +7,7 @@ ending process before it counts as ended, so the answer is mostly "not yet", and
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +16,10 @@ import structlog
 from celery import signals
 from celery.concurrency import asynpool, prefork
 
+from jobs.queue import make_ledger
+from jobs.redis.client import connect
+from jobs.settings import get_settings
+from kernels.digest import kernels_digest
 from worker.device.out_of_service import QUARANTINED, WRONG_PRODUCTS
 from worker.process.ended_child import take_back_from_child
 from worker.process.lease import EXIT_QUARANTINED
@@ -83,3 +88,14 @@ class AttentivePool(asynpool.AsynPool):  # type: ignore[misc]
 
 class TaskPool(prefork.TaskPool):  # type: ignore[misc]
     Pool = AttentivePool
+
+    def on_start(self) -> None:
+        """What all children make alike is made once before they are forked, and set apart from what each of them looks
+        through for garbage: else that alone is a third of a child's start."""
+        settings = get_settings()
+        with connect(settings) as client:
+            make_ledger(settings, client)  # its scripts are put together; nothing is sent
+        kernels_digest()
+        gc.collect()
+        gc.freeze()
+        super().on_start()
