@@ -53,16 +53,24 @@ class Disk:
 
     def protect(self, directory: Path) -> None:
         """What is opened by a path in that directory from now on cannot be written."""
-        _mount("--bind", str(directory), str(directory))
-        _mount("-o", "remount,ro,bind", str(directory))
+        aside = directory.with_name("read-only")  # where no one writes: a mount with writers stays writable
+        aside.mkdir(exist_ok=True)
+        _mount("--bind", str(directory), str(aside))
+        _mount("-o", "remount,ro,bind", str(aside))
+        _mount("--bind", str(aside), str(directory))
+        _mount_ended(aside)
 
     def unprotect(self, directory: Path) -> None:
-        subprocess.run(["umount", "--lazy", str(directory)], check=True)
+        _mount_ended(directory)
 
     def close(self) -> None:
         if self.is_own:
-            subprocess.run(["umount", "--lazy", str(self.point)], check=True)
+            _mount_ended(self.point)
 
 
 def _mount(*arguments: str) -> None:
     subprocess.run(["mount", *arguments], check=True)
+
+
+def _mount_ended(directory: Path) -> None:
+    subprocess.run(["umount", "--lazy", str(directory)], check=True)

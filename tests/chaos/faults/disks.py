@@ -5,8 +5,11 @@ from __future__ import annotations
 import ctypes
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from tests.chaos.disks import Disk
 from tests.chaos.faults.fault import Fault
 from tests.chaos.stack import ChaosStack
 
@@ -14,26 +17,23 @@ AT_FDCWD, RENAME_EXCHANGE = -100, 2
 
 
 def full_append_file(stack: ChaosStack, fault: Fault) -> bool:
-    stack.redis_disk.fill()
-    time.sleep(fault.seconds)
-    stack.redis_disk.make_room()
+    with _full(stack.redis_disk):
+        time.sleep(fault.seconds)
     return True
 
 
 def full_append_file_and_killed(stack: ChaosStack, fault: Fault) -> bool:
     """What was acknowledged while there was no room must be there after a crash."""
-    stack.redis_disk.fill()
-    time.sleep(fault.seconds)
-    stack.redis.kill()
-    stack.redis_disk.make_room()
+    with _full(stack.redis_disk):
+        time.sleep(fault.seconds)
+        stack.redis.kill()
     stack.redis.start()
     return True
 
 
 def full_store(stack: ChaosStack, fault: Fault) -> bool:
-    stack.store_disk.fill()
-    time.sleep(fault.seconds)
-    stack.store_disk.make_room()
+    with _full(stack.store_disk):
+        time.sleep(fault.seconds)
     return True
 
 
@@ -52,6 +52,13 @@ def store_gone(stack: ChaosStack, fault: Fault) -> bool:
     time.sleep(fault.seconds)
     _exchange(stack.store, other)
     return True
+
+
+@contextmanager
+def _full(disk: Disk) -> Iterator[None]:
+    disk.fill()
+    yield
+    disk.make_room()
 
 
 def _exchange(one: Path, other: Path) -> None:
