@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import os
 import secrets
 import shutil
 import socket
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import redis
@@ -19,6 +19,8 @@ from redis.retry import Retry
 from jobs.redis.acl import ROLES, Role, password_rule, user_name, user_rules
 
 START_TIMEOUT_S = 10.0
+# Below those that Linux gives to connections: one of them would take the port while its server is down.
+SERVER_PORTS = range(20_000, 32_768)
 
 
 class EmbeddedServerError(RuntimeError):
@@ -40,11 +42,12 @@ def find_server() -> str:
 
 
 def free_port() -> int:
-    """A loopback port that nothing listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A loopback port that nothing has now."""
+    while True:
+        port = secrets.choice(SERVER_PORTS)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 class EmbeddedServer:
@@ -131,7 +134,9 @@ class EmbeddedServer:
                     assert self._process is not None
                     if self._process.poll() is not None or time.monotonic() > deadline:
                         log = self.directory / "valkey.log"
-                        raise EmbeddedServerError(f"the embedded server did not start; see {log}") from error
+                        raise EmbeddedServerError(
+                            f"the embedded server did not start; see {log}, which ends with: {_last_line(log)}"
+                        ) from error
                     time.sleep(0.01)
 
     def stop(self, timeout_s: float = 10.0) -> None:
@@ -148,6 +153,11 @@ class EmbeddedServer:
     def kill(self) -> None:
         """SIGKILL, as a crash would."""
         if self._process is not None:
-            os.kill(self._process.pid, 9)
+            self._process.kill()
             self._process.wait()
             self._process = None
+
+
+def _last_line(log: Path) -> str:
+    lines = log.read_text(errors="replace").splitlines() if log.exists() else []
+    return lines[-1] if lines else "nothing"

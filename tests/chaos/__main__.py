@@ -4,9 +4,11 @@
     make chaos-long ARGS="--for-s 600"
     python -m tests.chaos --jobs 5000 --faults 25 --seed 7 --out record.json
     python -m tests.chaos --only "AOF disk full" --faults 8 --jobs 800
+    python -m tests.chaos --join seed_3.json --join seed_7.json --out benchmarks/results/chaos.json
 
-Several seeds share the jobs and the faults. A seed whose run is in the record already is not run again. Exits with 1
-where a run did not pass, and then keeps its directory.
+Several seeds share the jobs and the faults. A seed whose run is in the record already is not run again; `--join` takes
+the runs of other records, made side by side on one machine. Exits with 1 where a run did not pass, and then keeps its
+directory.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import shutil
 import sys
 import time
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from secrets import randbelow
 from tempfile import mkdtemp
@@ -35,6 +38,8 @@ CONTROL_AND_END_S = 60.0  # what a run takes beside its faults
 def main(arguments: Sequence[str]) -> int:
     """The exit status."""
     asked = _parser().parse_args(arguments)
+    if asked.join:
+        return _join(asked.join, asked.out)
     enter_namespace(arguments)
     seeds = asked.seeds or [randbelow(2**31)]
     record = _read(asked.out)
@@ -44,7 +49,21 @@ def main(arguments: Sequence[str]) -> int:
             continue
         record["runs"].append(_run_one(asked, seed, len(seeds), until - CONTROL_AND_END_S - time.monotonic()))
         if asked.out:
-            asked.out.write_text(json.dumps(record, indent=1) + "\n")
+            _write(asked.out, record)
+    return _status(record)
+
+
+def _join(others: Sequence[Path], out: Path) -> int:
+    """What did not pass is taken as well."""
+    record = _read(out)
+    for taken in (taken for other in others for taken in _read(other)["runs"]):
+        if taken["seed"] not in {each["seed"] for each in record["runs"]}:
+            record["runs"].append(taken)
+    _write(out, record)
+    return _status(record)
+
+
+def _status(record: dict[str, Any]) -> int:
     return 0 if record["runs"] and all(each["passed"] for each in record["runs"]) else 1
 
 
@@ -62,7 +81,7 @@ def _run_one(asked: argparse.Namespace, seed: int, runs: int, for_s: float) -> d
     )
     print(f"seed {seed}: {one.jobs} jobs, {one.faults} faults", flush=True)
     directory = Path(mkdtemp(prefix="matmul-chaos-"))
-    outcome = run(one, directory).as_record()
+    outcome = {**run(one, directory).as_record(), "recorded_at": datetime.now(UTC).isoformat(timespec="seconds")}
     shown = {key: value for key, value in outcome.items() if key != "log"}
     print(json.dumps(shown, indent=1), flush=True)
     if outcome["passed"]:
@@ -70,6 +89,10 @@ def _run_one(asked: argparse.Namespace, seed: int, runs: int, for_s: float) -> d
     else:
         print("\n".join(outcome["log"]), f"logs and jobs: {directory}", sep="\n", flush=True)
     return outcome
+
+
+def _write(out: Path, record: dict[str, Any]) -> None:
+    out.write_text(json.dumps(record, indent=1) + "\n")
 
 
 def _read(out: Path | None) -> dict[str, Any]:
@@ -93,6 +116,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--without", action="append", choices=KINDS, default=[], help="not these")
     parser.add_argument("--other-version", type=Path, help="a checkout that every second restart runs")
     parser.add_argument("--for-s", type=float, default=86_400.0, help="all of it is to be done by then")
+    parser.add_argument("--join", type=Path, action="append", default=[], help="a record whose runs go into --out")
     parser.add_argument("--out", type=Path, help="record of the runs")
     return parser
 
