@@ -108,7 +108,7 @@ class MatmulRequest(Strict):
 
     @property
     def matrix_bytes(self) -> int:
-        """Of operands and product. Where these differ, A·B counts too."""
+        """Of operands and product; with alpha or beta, of A·B as well."""
         operands = sum(matrix_bytes(ref.dtype, ref.shape) for ref in self.operands.values())
         return operands + self.problem.product_bytes * (2 if self.has_epilogue else 1)
 

@@ -59,8 +59,7 @@ def limit_arguments(limits: Limits, quota: Quota, cost: Cost = NO_COST) -> tuple
 
 def cost_of(job: NewJob) -> Cost:
     if isinstance(job.request, MatmulRequest):
-        problem = job.request.problem
-        return Cost(problem.operand_bytes + problem.product_bytes, float(problem.flops))
+        return Cost(job.request.matrix_bytes, float(job.request.problem.flops))
     return Cost(0, job.flops if isinstance(job, NewBenchmark) else 0.0)
 
 

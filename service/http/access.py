@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import hmac
-from typing import Any, cast
+from typing import cast
 
-from fastapi import Depends
 from starlette.datastructures import Headers, QueryParams
 from starlette.requests import Request
 from starlette.types import Scope
@@ -27,11 +26,6 @@ _REFUSED = {
 def role_of(request: Request) -> Role:
     """Of the key that the request came with; an operator's where keys are off."""
     return cast(Role, request.state.role)
-
-
-def may_write(request: Request) -> bool:
-    """Whether pages offer what changes anything."""
-    return role_of(request) >= Role.SUBMITTER
 
 
 def whose_jobs(request: Request) -> str | None:
@@ -62,12 +56,3 @@ def check_write_token(scope: Scope, headers: Headers) -> None:
     sent = headers.get(WRITE_HEADER) or QueryParams(scope["query_string"]).get("csrf", "")
     if not hmac.compare_digest(sent.encode(), token.encode()):
         raise Forbidden("This does not come from a page of this sign-in; open the page again and send it from there.")
-
-
-def require(role: Role) -> Any:
-    """For routes that need more than others: `@router.post(…, dependencies=[require(Role.OPERATOR)])`."""
-
-    async def check(request: Request) -> None:
-        check_role(role_of(request), role)
-
-    return Depends(check)

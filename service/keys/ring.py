@@ -89,7 +89,3 @@ class KeyRing:
     def write_token(self, session: str) -> str:
         """What a page of that session sends with whatever it changes: not to be had from the session's name alone."""
         return hmac.new(self._pepper, f"csrf {session}".encode(), hashlib.sha256).hexdigest()[:32]
-
-    def owner_of(self, key: str) -> str:
-        """The id of the key, which owns what is made with it. Raises Unauthenticated."""
-        return self.known(key).id

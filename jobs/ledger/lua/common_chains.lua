@@ -93,9 +93,9 @@ end
 -- The operands of a job that are not there, as `read_sources` takes them.
 local function missing_products(id)
   local missing = {}
-  for _, name in ipairs(NAMES) do
-    local source, attempt = unpack(redis.call('HMGET', job_key(id), name .. '_job', name .. '_attempt'))
-    missing[name] = not attempt and source or ''
+  local v = redis.call('HMGET', job_key(id), 'a_job', 'b_job', 'c_job', 'a_attempt', 'b_attempt', 'c_attempt')
+  for i, name in ipairs(NAMES) do
+    missing[name] = not v[i + #NAMES] and v[i] or ''
   end
   return missing
 end

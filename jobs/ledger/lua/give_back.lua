@@ -1,14 +1,14 @@
 #!lua flags=allow-oom
 -- running → queued, for a job that found no room for its product: no run is counted. Failed once it has found none for
--- `patience`, as its hash says (no_room_since).
-local id, attempt, error, error_type, patience = unpack(ARGV, 2, 6)
+-- `timeout`, as its hash says (no_room_since).
+local id, attempt, error, error_type, timeout = unpack(ARGV, 2, 6)
 local job = read_running(id, attempt)
 if not job then
   return {'stale'}
 end
 local at = now()
 local since = redis.call('HGET', job_key(id), 'no_room_since')
-local waits_on = not since or at - since < tonumber(patience)
+local waits_on = not since or at - since < tonumber(timeout)
 if waits_on then
   set(job, 'no_room_since', since or int(at))
   job.runs = int(job.runs - 1)

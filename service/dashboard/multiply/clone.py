@@ -46,7 +46,7 @@ def _operands(request: MatmulRequest) -> dict[str, str]:
         "k": str(k),
         "seed": str(a.random.seed),
         "seed_b": "" if follows else str(b.random.seed),
-        "seed_c": str(specs[2].seed) if len(specs) > len("ab") else "",
+        "seed_c": str(specs[2].seed) if len(specs) == len("abc") else "",
         "distribution": a.random.distribution,
         "dtype": a.dtype,
     }

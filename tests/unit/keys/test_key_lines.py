@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from starlette.requests import Request
 
-from jobs.errors import Forbidden, InvalidSettings, Unauthenticated
+from jobs.errors import InvalidSettings, Unauthenticated
 from jobs.settings import Settings, get_settings
 from service.attempts import MAX_ADDRESSES, FailedAttempts, address_of
-from service.http.access import require
 from service.keys import KeyRing, Role, make_key, parse_lines
 from service.keys.__main__ import main, read_expiry
 
@@ -139,17 +136,6 @@ def test_an_expired_key_is_none(key_file: Path) -> None:
     assert ring.find("abc") is not None and ring.find(made.line.split(":")[0]) is None
     with pytest.raises(Unauthenticated, match=f"expired on {an_hour_ago:%Y-%m-%d at %H:%M} UTC"):
         ring.known(made.key)
-
-
-@pytest.mark.parametrize("role", Role)
-def test_a_route_may_ask_for_operators(role: Role) -> None:
-    check = require(Role.OPERATOR).dependency
-    request = Request({"type": "http", "state": {"role": role}})
-    if role is Role.OPERATOR:
-        asyncio.run(check(request))
-    else:
-        with pytest.raises(Forbidden, match="This is for operators"):
-            asyncio.run(check(request))
 
 
 def test_expiry_in_words() -> None:

@@ -30,7 +30,7 @@ def test_the_key_is_kept_and_known_to_the_api(tmp_path: Path, monkeypatch: pytes
     assert key.is_for_callers
     assert local_key(settings, tmp_path) == key
     assert all(path.stat().st_mode & 0o077 == 0 for path in tmp_path.iterdir())
-    assert KeyRing(settings_for_api(key, monkeypatch)).owner_of(key.value) == key.value.split("_")[1]
+    assert KeyRing(settings_for_api(key, monkeypatch)).known(key.value).id == key.value.split("_")[1]
 
 
 def test_beside_keys_of_the_callers_own_it_makes_one_for_itself(
@@ -44,7 +44,7 @@ def test_beside_keys_of_the_callers_own_it_makes_one_for_itself(
     assert key is not None
     assert not key.is_for_callers
     ring = KeyRing(settings_for_api(key, monkeypatch))
-    assert {ring.owner_of(own.key), ring.owner_of(key.value)} == {made.split("_")[1] for made in (own.key, key.value)}
+    assert {ring.known(own.key).id, ring.known(key.value).id} == {made.split("_")[1] for made in (own.key, key.value)}
     assert not list(tmp_path.iterdir())
 
 
