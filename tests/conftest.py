@@ -12,19 +12,20 @@ import pytest
 from jobs.models import new_id
 from jobs.redis.embedded import EmbeddedServer
 
-SERVICES = ("tests/chaos/", "tests/integration/")
-BROWSER = "tests/browser/"
+SERVICES = "tests/integration/"
+BROWSER = ("tests/browser/", "tests/chaos/")
 
 
 @pytest.hookimpl(optionalhook=True)  # a GPU machine may have no xdist
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Tests that start services of their own take turns, as do those that share a browser; all others go by file."""
+    """Tests that start services of their own take turns, as do those that share a browser, with the long one under
+    faults among these, so that both take about as long; all others go by file."""
     from xdist.scheduler import LoadScopeScheduling
 
     class Together(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
         def _split_scope(self, nodeid: str) -> str:
             if nodeid.startswith(BROWSER):
-                return BROWSER
+                return "browser"
             return "services" if nodeid.startswith(SERVICES) else nodeid.partition("::")[0]
 
     return Together(config, log)
