@@ -8,6 +8,7 @@ from starlette.datastructures import Headers
 from starlette.types import Receive, Scope
 
 from jobs.errors import MalformedBody
+from service.bodies.piece import Piece
 from service.problems import PayloadTooLarge, UnsupportedMediaType
 from service.process.body_memory import BodyMemory
 
@@ -15,7 +16,7 @@ BATCH_BYTES = 4 << 20  # what one trip to a worker thread carries of a large bod
 FIRST_BYTES = 64 << 10  # what the first trip carries
 SMALL_BYTES = 1 << 20  # a body up to this declared size is read whole
 
-Batch = list[bytes]
+Batch = list[Piece]
 
 
 class ClientGone(Exception):
@@ -50,12 +51,12 @@ class Body:
             members={"limit_bytes": self._limit_bytes},
         )
 
-    async def _next_piece(self) -> bytes:
+    async def _next_piece(self) -> Piece:
         message = await self._receive()
         if message["type"] == "http.disconnect":
             raise ClientGone
         self._ended = not message.get("more_body", False)
-        piece: bytes = message.get("body", b"")
+        piece: Piece = message.get("body", b"")
         self._seen_bytes += len(piece)
         if self._seen_bytes > self._limit_bytes:
             raise self._too_large()

@@ -8,6 +8,7 @@ from typing import Any
 from jobs.errors import InvalidRequest
 from service.bodies.nested_lists import parse_nested
 from service.bodies.options import MatmulOptions, parse_model
+from service.bodies.piece import Piece
 from service.bodies.reader import (
     NEEDED,
     MatmulInput,
@@ -28,8 +29,8 @@ class JsonReader(Reader[MatmulInput]):
         self._open = open_upload
         self._pieces: list[bytes] = []
 
-    def feed(self, data: bytes) -> None:
-        self._pieces.append(data)
+    def feed(self, data: Piece) -> None:
+        self._pieces.append(bytes(data))
 
     def finish(self) -> MatmulInput:
         document = json_object(b"".join(self._pieces))

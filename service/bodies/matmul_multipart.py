@@ -15,6 +15,7 @@ from jobs.formats.parser import MatrixHeader
 from jobs.models import OPERANDS
 from service.bodies.multipart import MultipartParser, Part, boundary_of
 from service.bodies.options import MatmulOptions, parse_model
+from service.bodies.piece import Piece
 from service.bodies.reader import (
     NEEDED,
     Check,
@@ -42,7 +43,7 @@ class _OptionsPart(Part):
         self._take = take
         self._text = bytearray()
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes | memoryview) -> None:
         self._text += data
         if len(self._text) > MAX_OPTIONS_BYTES:
             raise InvalidRequest(f"The part options may have {MAX_OPTIONS_BYTES} bytes.", field=OPTIONS)
@@ -58,7 +59,7 @@ class _FilePart(Part):
         self._name = name
         self._parser = parser
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes | memoryview) -> None:
         self._told(lambda: self._parser.feed(data))
 
     def end(self) -> None:
@@ -83,7 +84,7 @@ class MultipartReader(Reader[MatmulInput]):
         self._options: MatmulOptions | None = None
         self._operands: dict[str, Operand] = {}
 
-    def feed(self, data: bytes) -> None:
+    def feed(self, data: Piece) -> None:
         self._parts.feed(data)
 
     def finish(self) -> MatmulInput:

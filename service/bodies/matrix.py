@@ -18,6 +18,7 @@ from kernels.model.numerics import DTYPES, DTypeName
 from service.bodies.body import Body
 from service.bodies.nested_lists import parse_nested
 from service.bodies.options import Nested, parse_model
+from service.bodies.piece import Piece
 from service.bodies.reader import OpenUpload, Reader, filled, json_object
 from service.bodies.uploads import Upload
 from service.context import Context
@@ -48,7 +49,7 @@ class FileReader(Reader[Upload]):
         self._upload = self._open(header)
         return self._upload
 
-    def feed(self, data: bytes) -> None:
+    def feed(self, data: Piece) -> None:
         self.parser.feed(data)
 
     def finish(self) -> Upload:
@@ -69,8 +70,8 @@ class JsonMatrixReader(Reader[Upload]):
         self._open = open_upload
         self._pieces: list[bytes] = []
 
-    def feed(self, data: bytes) -> None:
-        self._pieces.append(data)
+    def feed(self, data: Piece) -> None:
+        self._pieces.append(bytes(data))
 
     def finish(self) -> Upload:
         document = json_object(b"".join(self._pieces))

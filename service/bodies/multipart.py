@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Literal
 
 from jobs.errors import MalformedBody
+from service.bodies.piece import Piece, Text, text_of
 
 MAX_HEADER_BYTES = 8 << 10  # of one part, and of what may come before the first
 _PARAMETER = re.compile(r';\s*([!#-\'*+.^-`|~\w-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]*))', re.ASCII)
@@ -23,7 +24,8 @@ class Part(ABC):
     """Takes one part's contents."""
 
     @abstractmethod
-    def write(self, data: bytes) -> None: ...
+    def write(self, data: bytes | memoryview) -> None:
+        """The next bytes. They are others' memory: what is to stay is copied."""
 
     @abstractmethod
     def end(self) -> None: ...
@@ -42,16 +44,17 @@ class MultipartParser:
         self._kept = b"\r\n"  # the first delimiter has no line before it
         self._part: Part | None = None
 
-    def feed(self, data: bytes) -> None:
-        data = self._kept + data if self._kept else data
-        self._kept = b""
-        while data and self._state != "epilogue":
+    def feed(self, data: Piece) -> None:
+        if self._kept:
+            data, self._kept = self._kept + data, b""
+        text, view, at = text_of(data), memoryview(data), 0
+        while at < len(view) and self._state != "epilogue":
             if self._state in ("preamble", "body"):
-                data = self._to_delimiter(data)
+                at = self._to_delimiter(text, view, at)
             elif self._state == "delimiter":
-                data = self._after_delimiter(data)
+                at = self._after_delimiter(view, at)
             else:
-                data = self._headers(data)
+                at = self._headers(text, view, at)
 
     def finish(self) -> None:
         if self._state == "preamble":
@@ -59,18 +62,19 @@ class MultipartParser:
         if self._state != "epilogue":
             raise MalformedBody("The multipart body ends before its closing boundary; was it cut off?")
 
-    def _to_delimiter(self, data: bytes) -> bytes:
-        at = data.find(self._delimiter)
-        if at >= 0:
-            self._contents(data[:at])
+    # Each of these takes what came from `at` on, and returns where the rest begins.
+    def _to_delimiter(self, text: Text, view: memoryview, at: int) -> int:
+        found = text.find(self._delimiter, at, len(view))
+        if found >= 0:
+            self._contents(view[at:found])
             self._end_part()
             self._state = "delimiter"
-            return data[at + len(self._delimiter) :]
-        self._kept = data[_possible_start(data, self._delimiter) :]
-        self._contents(data[: len(data) - len(self._kept)] if self._kept else data)
-        return b""
+            return found + len(self._delimiter)
+        kept_from = _possible_start(text, at, len(view), self._delimiter)
+        self._contents(view[at:kept_from])
+        return self._keep(view, kept_from)
 
-    def _contents(self, data: bytes) -> None:
+    def _contents(self, data: memoryview) -> None:
         if self._part is not None and data:
             self._part.write(data)
         elif self._part is None and len(data) > MAX_HEADER_BYTES:
@@ -81,30 +85,31 @@ class MultipartParser:
             self._part.end()
             self._part = None
 
-    def _after_delimiter(self, data: bytes) -> bytes:
-        if len(data) < 2:
-            return self._keep(data)
-        if data.startswith(b"--"):
+    def _after_delimiter(self, view: memoryview, at: int) -> int:
+        mark = bytes(view[at : at + 2])
+        if len(mark) < 2:
+            return self._keep(view, at)
+        if mark == b"--":
             self._state = "epilogue"
-            return b""
-        if not data.startswith(b"\r\n"):
+            return len(view)
+        if mark != b"\r\n":
             raise MalformedBody("A multipart boundary must be followed by a line break or by two hyphens.")
         self._state = "headers"
-        return data  # its line break stays: it ends an empty header block as well
+        return at  # its line break stays: it ends an empty header block as well
 
-    def _headers(self, data: bytes) -> bytes:
-        end = data.find(b"\r\n\r\n")
-        if end < 0 or end > MAX_HEADER_BYTES:
-            if len(data) > MAX_HEADER_BYTES:
+    def _headers(self, text: Text, view: memoryview, at: int) -> int:
+        end = text.find(b"\r\n\r\n", at, len(view))
+        if end < 0 or end - at > MAX_HEADER_BYTES:
+            if len(view) - at > MAX_HEADER_BYTES:
                 raise MalformedBody(f"The headers of a part may have {MAX_HEADER_BYTES} bytes.")
-            return self._keep(data)
-        self._part = self._open_part(*_read_headers(data[2:end]))
+            return self._keep(view, at)
+        self._part = self._open_part(*_read_headers(bytes(view[at + 2 : end])))
         self._state = "body"
-        return data[end + 4 :]
+        return end + 4
 
-    def _keep(self, data: bytes) -> bytes:
-        self._kept = data
-        return b""
+    def _keep(self, view: memoryview, at: int) -> int:
+        self._kept = bytes(view[at:])
+        return len(view)
 
 
 def boundary_of(content_type: str) -> str:
@@ -123,14 +128,14 @@ def _parameters(value: str) -> dict[str, str]:
     return found
 
 
-def _possible_start(data: bytes, delimiter: bytes) -> int:
-    """Where the longest end of `data` begins that could be the beginning of the delimiter; its length if none."""
-    at = data.find(b"\r", max(0, len(data) - len(delimiter) + 1))
+def _possible_start(text: Text, begin: int, end: int, delimiter: bytes) -> int:
+    """Where the longest end of what there is could be the beginning of the delimiter; `end` if none could."""
+    at = text.find(b"\r", max(begin, end - len(delimiter) + 1), end)
     while at >= 0:
-        if delimiter.startswith(data[at:]):
+        if delimiter.startswith(text[at:end]):
             return at
-        at = data.find(b"\r", at + 1)
-    return len(data)
+        at = text.find(b"\r", at + 1, end)
+    return end
 
 
 @lru_cache(maxsize=64)  # the same few words come with every request

@@ -14,6 +14,7 @@ from jobs.models import OPERANDS, RandomSpec
 from kernels.model.numerics import DTypeName
 from service.bodies.nested_lists import loads
 from service.bodies.options import JobRef, MatmulOptions, MatrixRef, RandomOperand, parse_model
+from service.bodies.piece import Piece
 from service.bodies.uploads import Upload
 from service.problems import UnsupportedMediaType
 
@@ -48,7 +49,7 @@ class Reader(ABC, Generic[T]):
     keeps: ClassVar[bool] = False  # whether it holds the body until `finish`
 
     @abstractmethod
-    def feed(self, data: bytes) -> None: ...
+    def feed(self, data: Piece) -> None: ...
 
     @abstractmethod
     def finish(self) -> T:

@@ -9,6 +9,7 @@ from jobs.formats.parser import MatrixHeader
 from jobs.formats.safetensors import SafetensorsParser
 from jobs.models import OPERANDS
 from service.bodies.options import MatmulOptions, parse_model
+from service.bodies.piece import Piece
 from service.bodies.reader import NEEDED, Check, MatmulInput, OpenUpload, Reader, json_object
 from service.bodies.uploads import Upload
 
@@ -27,7 +28,7 @@ class SafetensorsReader(Reader[MatmulInput]):
         self._options: MatmulOptions | None = None
         self._operands: dict[str, Upload] = {}
 
-    def feed(self, data: bytes) -> None:
+    def feed(self, data: Piece) -> None:
         self._parser.feed(data)
 
     def finish(self) -> MatmulInput:

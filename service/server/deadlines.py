@@ -22,6 +22,7 @@ from service.problems import (
     problem_response,
 )
 from service.process.share import ALONE, Share
+from service.server.buffers import Buffers
 from service.server.large_bodies import LargeBodyProtocol
 from service.server.sending import Unsent
 
@@ -61,9 +62,12 @@ class LimitedProtocol(LargeBodyProtocol):
             self._timer.cancel()
         super().connection_lost(exc)
 
-    def data_received(self, data: bytes) -> None:
+    def _hear(self, size: int) -> None:
         self._heard_at = self.loop.time()
-        self._window_bytes += len(data)
+        self._window_bytes += size
+
+    def data_received(self, data: bytes) -> None:
+        self._hear(len(data))
         if self._stage != "body":
             self._head_bytes += len(data)
         super().data_received(data)
@@ -109,12 +113,20 @@ class LimitedProtocol(LargeBodyProtocol):
             self._stop_parsing(MalformedBody("The body comes in too many small chunks; send larger ones."))
 
     def on_body(self, body: bytes) -> None:
-        self._body_bytes += len(body)
+        self._count_body(len(body))
+        super().on_body(body)
+
+    def body_received(self, size: int) -> None:
+        self._hear(size)
+        self._count_body(size)
+        super().body_received(size)
+
+    def _count_body(self, size: int) -> None:
+        self._body_bytes += size
         if self.cycle.response_complete:
-            self._discarded_bytes += len(body)
+            self._discarded_bytes += size
             if self._discarded_bytes > DISCARD_BYTES:
                 self.transport.close()
-        super().on_body(body)
 
     def on_message_complete(self) -> None:
         super().on_message_complete()
@@ -205,5 +217,6 @@ def protocol_class(settings: Settings, share: Share = ALONE) -> type[asyncio.Pro
         "send_timeout_s": settings.send_timeout_s,
         "max_connections": share.of(MAX_CONNECTIONS),
         "unsent": Unsent(),
+        "buffers": Buffers(),
     }
     return type("Protocol", (LimitedProtocol,), limits)

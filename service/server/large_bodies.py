@@ -1,24 +1,30 @@
-"""uvicorn's httptools protocol where it counts down a body itself, past the parser: large ones, so that they are not
-copied, and those that came with an Upgrade, which the parser would take for the other protocol's.
+"""uvicorn's httptools protocol where it counts down a body itself, past the parser: large ones, which an intake reads
+with few steps and copies, and those that came with an Upgrade, which the parser would take for the other protocol's.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+from typing import Any, ClassVar
 
 import httptools
 
+from service.server.buffers import Buffers
+from service.server.intake import Connection, Intake, Pieces
 from service.server.sending import SendingProtocol
 
 LARGE_BYTES = 1 << 20  # a smaller body stays with the parser
 CHUNKED_HEAD = b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
-class LargeBodyProtocol(SendingProtocol):
+class LargeBodyProtocol(SendingProtocol, Connection):
     """Once a head is parsed its body, of declared length, may pass here; a fresh parser reads what follows it."""
+
+    buffers: ClassVar[Buffers]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self._pieces: Pieces | None = None  # of the large body that comes
         self._left_bytes = 0  # of a body that passes here; 0 where the parser is at work
         self._chunks_follow = False  # a chunked body comes that the parser stopped before
         self._is_replayed = False  # the head that the parser reads is not the client's
@@ -28,6 +34,32 @@ class LargeBodyProtocol(SendingProtocol):
         rest: bytes | None = data
         while rest and self._last_words is None and not self.transport.is_closing():
             rest = self._pass(rest) if self._left_bytes else self._parse(rest)
+        if self._left_bytes and self._pieces is not None and not self.transport.is_closing():
+            self._read_by(Intake(self, self._left_bytes, self.buffers))
+
+    def _read_by(self, protocol: asyncio.BaseProtocol) -> None:
+        """The transport asks its protocol how to read only when it begins to."""
+        is_reading = not self.flow.read_paused
+        if is_reading:
+            self.transport.pause_reading()
+        self.transport.set_protocol(protocol)
+        if is_reading:
+            self.transport.resume_reading()
+
+    # ---- what an intake calls ----
+    def body_received(self, size: int) -> None:
+        self._left_bytes -= size
+
+    def pass_on(self, piece: bytes | memoryview) -> None:
+        if self._pieces is not None and self._last_words is None and not self.cycle.response_complete:
+            self._pieces.add(piece)
+
+    def body_ended(self) -> None:
+        if self.transport.is_closing():
+            return
+        self.on_message_complete()
+        self._take_new_parser()
+        self._read_by(self)
 
     def _parse(self, data: bytes) -> bytes | None:
         """What the parser left of it."""
@@ -78,6 +110,7 @@ class LargeBodyProtocol(SendingProtocol):
         length = self.declared_bytes
         is_upgrade = self.parser.should_upgrade()
         self._left_bytes = length if length >= LARGE_BYTES or is_upgrade else 0
+        self._pieces = Pieces(self.cycle) if length >= LARGE_BYTES and not is_upgrade else None
         self._chunks_follow = is_upgrade and any(name == b"transfer-encoding" for name, _ in self.headers)
 
     @property
@@ -87,9 +120,6 @@ class LargeBodyProtocol(SendingProtocol):
 
     def on_body(self, body: bytes) -> None:
         self._left_bytes -= min(self._left_bytes, len(body))
-        if not self.cycle.response_complete and not self.cycle.body:
-            self.cycle.body = body  # type: ignore[assignment]  # as it is, so that `receive` has nothing to copy
-            body = b""
         super().on_body(body)
 
     def on_message_complete(self) -> None:

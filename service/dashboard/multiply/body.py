@@ -13,6 +13,7 @@ from jobs.models import OPERANDS
 from service.bodies.multipart import MultipartParser, Part, boundary_of
 from service.bodies.nested_lists import parse_nested
 from service.bodies.options import MatmulOptions, parse_model
+from service.bodies.piece import Piece
 from service.bodies.reader import NEEDED, MatmulInput, OpenUpload, Operand, Reader, filled, reference
 from service.bodies.safetensors import OPTIONAL
 from service.bodies.uploads import Upload
@@ -31,7 +32,7 @@ class _Field(Part):
         self._take = take
         self._text = bytearray()
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes | memoryview) -> None:
         self._text += data
         if len(self._text) > MAX_FIELD_BYTES:
             raise InvalidRequest(
@@ -54,7 +55,7 @@ class _File(Part):
         self._head = b""
         self._parser: MatrixParser | None = None
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes | memoryview) -> None:
         if self._parser is None:
             self._head += data
             if len(self._head) < HEAD_BYTES:
@@ -89,7 +90,7 @@ class FormReader(Reader[MatmulInput]):
         self._parsers: list[MatrixParser] = []
         self._operands: dict[str, Operand] = {}
 
-    def feed(self, data: bytes) -> None:
+    def feed(self, data: Piece) -> None:
         self._parts.feed(data)
 
     def finish(self) -> MatmulInput:

@@ -25,7 +25,7 @@ class Kept(Part):
     data: bytearray = field(default_factory=bytearray)
     ended: bool = False
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes | memoryview) -> None:
         assert not self.ended
         self.data += data
 
