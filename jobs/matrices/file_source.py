@@ -51,6 +51,16 @@ class FileSource(ElementSource):
             start += len(piece)
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
+    def read_into(self, buffer: memoryview, start: int) -> memoryview:
+        done = 0
+        while done < len(buffer):
+            with translated_disk():
+                count = os.preadv(self.file.fd, [buffer[done:]], start + done)
+            if not count:
+                raise MatrixNotFound
+            done += count
+        return buffer
+
     def mapped(self, memories: SlotMemories) -> tuple[Array, SlotMemory | None]:
         """The elements, uint8, read-only, and the slot's memory. The array outlives this object. Raises OSError."""
         if self._is_slot:

@@ -17,6 +17,7 @@ from itertools import chain
 
 from xxhash import xxh3_64_intdigest
 
+from jobs.buffers import Buffers
 from jobs.errors import BodyTooLarge, DigestMismatch, InvalidMatrix, InvalidRequest, MatrixNotFound, StoreUnavailable
 from jobs.formats.elements import Array, matrix_bytes
 from jobs.matrices.digest import PART, Digest, part_begin, part_of, spans
@@ -34,6 +35,7 @@ from jobs.models import new_id
 from kernels.model.numerics import DTypeName
 
 READ_PARTS = READ_CHUNK_BYTES // PART  # read at a time
+READ_BUFFERS = 4  # that are kept to read into; where all are in use, each piece gets memory of its own
 UPLOAD_LEASE_S = 3600.0  # how long the room of a writer that died stays reserved
 LEASED_FROM_BYTES = 1 << 20  # a smaller named matrix is claimed for its full time at once, which saves a round trip
 STEP_BYTES = 16 << 20  # room that is taken at a time for what comes slowly
@@ -63,6 +65,11 @@ class ElementSource(ABC):
     def read(self, start: int, stop: int) -> bytes:
         """Exactly these bytes of the elements. Raises MatrixNotFound where they are gone."""
 
+    def read_into(self, buffer: memoryview, start: int) -> memoryview:
+        """As many as the buffer has room for, from `start` on, which the matrix must have; in the buffer, or elsewhere.
+        Raises as `read`."""
+        return memoryview(self.read(start, start + len(buffer)))
+
     def digests(self, first: int, after: int) -> Array:
         """Of these parts, uint64."""
         return self.parts[first:after]
@@ -73,6 +80,7 @@ class IndexedMatrixStore(MatrixStore):
 
     def __init__(self, index: MatrixIndex, max_matrix_bytes: int) -> None:
         self.index = index
+        self._buffers = Buffers(READ_BUFFERS, READ_CHUNK_BYTES + PART)  # the last part may be up to twice as long
         self._max_matrix_bytes = max_matrix_bytes
 
     @abstractmethod
@@ -109,9 +117,15 @@ class IndexedMatrixStore(MatrixStore):
                 return
             for first, after in spans(part_of(start, size), part_of(stop - 1, size) + 1, READ_PARTS, grows=grows):
                 begin = part_begin(first, size)
-                piece = memoryview(source.read(begin, part_begin(after, size)))
+                piece = self._piece(source, begin, part_begin(after, size))
                 check_parts(piece, source.digests(first, after))
                 yield piece[max(0, start - begin) : stop - begin]
+
+    def _piece(self, source: ElementSource, begin: int, end: int) -> memoryview:
+        buffer = self._buffers.take() if end - begin <= self._buffers.size else None
+        if buffer is None:
+            return memoryview(source.read(begin, end))
+        return source.read_into(buffer[: end - begin], begin)
 
     def create(
         self,

@@ -12,7 +12,7 @@ from service.bodies.piece import Piece
 from service.problems import PayloadTooLarge, UnsupportedMediaType
 from service.process.body_memory import BodyMemory
 
-BATCH_BYTES = 4 << 20  # what one trip to a worker thread carries of a large body
+BATCH_BYTES = 8 << 20  # what one trip to a worker thread carries of a large body
 FIRST_BYTES = 64 << 10  # what the first trip carries
 SMALL_BYTES = 1 << 20  # a body up to this declared size is read whole
 

@@ -1,7 +1,7 @@
 """A push parser for multipart/form-data (RFC 7578): bytes in as they come, parts out as they begin, grow and end.
 
 It looks for the boundary with `bytes.find`, so a large part costs no Python per byte, and it keeps back only what might
-be the beginning of a boundary.
+be the beginning of a boundary. A part that knows its length is not searched: RFC 2046 has no boundary in contents.
 """
 
 from __future__ import annotations
@@ -29,6 +29,11 @@ class Part(ABC):
 
     @abstractmethod
     def end(self) -> None: ...
+
+    @property
+    def expected_bytes(self) -> int:
+        """How many bytes are still to come, where the part itself says so: the boundary is not looked for in them."""
+        return 0
 
 
 class MultipartParser:
@@ -64,6 +69,10 @@ class MultipartParser:
 
     # Each of these takes what came from `at` on, and returns where the rest begins.
     def _to_delimiter(self, text: Text, view: memoryview, at: int) -> int:
+        if self._part is not None and (expected := self._part.expected_bytes):
+            ahead = min(expected, len(view) - at)
+            self._contents(view[at : at + ahead])
+            return at + ahead
         found = text.find(self._delimiter, at, len(view))
         if found >= 0:
             self._contents(view[at:found])

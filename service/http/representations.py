@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from starlette.concurrency import iterate_in_threadpool
+from anyio import CancelScope, to_thread
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Send
@@ -135,8 +135,21 @@ async def _in_turn(pieces: Iterator[bytes | memoryview], at_hand_bytes: int) -> 
         sent_bytes += len(piece)
         yield piece
         await asyncio.sleep(0)  # others' turn; and a client that left is noticed
-    async for piece in iterate_in_threadpool(pieces):
+    async for piece in _read_ahead(pieces):
         yield piece
+
+
+async def _read_ahead(pieces: Iterator[bytes | memoryview]) -> AsyncIterator[bytes | memoryview]:
+    """In worker threads, each while the one before is sent."""
+    coming = asyncio.ensure_future(to_thread.run_sync(next, pieces, None))
+    try:
+        while (piece := await coming) is not None:
+            coming = asyncio.ensure_future(to_thread.run_sync(next, pieces, None))
+            yield piece
+            del piece  # its buffer is free
+    finally:
+        with CancelScope(shield=True):  # a thread is at it: whoever lets go of the pieces waits for it
+            await asyncio.wait([coming])
 
 
 class _PiecewiseResponse(StreamingResponse):

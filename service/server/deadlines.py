@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
+from jobs.buffers import Buffers
 from jobs.errors import MalformedBody, MatmulError
 from jobs.matrices.indexed_store import UPLOAD_LEASE_S
 from jobs.settings import Settings
@@ -22,7 +23,6 @@ from service.problems import (
     problem_response,
 )
 from service.process.share import ALONE, Share
-from service.server.buffers import Buffers
 from service.server.large_bodies import LargeBodyProtocol
 from service.server.sending import Unsent
 
@@ -31,6 +31,7 @@ MAX_HEADERS = 200
 MIN_BYTES = 1 << 10  # of a body within one receive timeout; more where its length says that it would take too long
 FREE_CHUNKS, CHUNK_MEAN_BYTES = 16_384, 512  # chunks of a body, beyond which their mean size must not be smaller
 DISCARD_BYTES = 16 << 20  # of a body that was answered before its end; more is cut off
+BUFFER_BYTES, MAX_BUFFERS = 1 << 20, 32  # that large bodies come through; where all are in use, they are copied
 MAX_CONNECTIONS = 4096  # over all API processes
 
 
@@ -217,6 +218,6 @@ def protocol_class(settings: Settings, share: Share = ALONE) -> type[asyncio.Pro
         "send_timeout_s": settings.send_timeout_s,
         "max_connections": share.of(MAX_CONNECTIONS),
         "unsent": Unsent(),
-        "buffers": Buffers(),
+        "buffers": Buffers(MAX_BUFFERS, BUFFER_BYTES),
     }
     return type("Protocol", (LimitedProtocol,), limits)
