@@ -85,6 +85,7 @@ class JobRow:
     attempts: dict[str, int] = field(default_factory=dict)  # of other jobs, whose products are operands
     waits: bool = False  # for such a product
     unserved: bool = False  # it is queued, and no live worker takes from its queue
+    trace: str = ""  # of the request that it came with
 
     def message(self) -> JobMessage:
         return JobMessage(self.id, self.attempt, self.queue, self.number, self.timeout_us / 1e6)
@@ -100,6 +101,8 @@ class JobRow:
             operands_in_record=self.in_record,
             matrices_kept=self.held > 0,
             product_in_record=self.product_bytes > 0,
+            trace=self.trace,
+            queued_us=self.queued_us,
         )
 
     def _record(self, queue_position: int | None) -> JobRecord:
@@ -189,6 +192,7 @@ def new_row(job: NewJob, *, seq: int, created_us: int, number: int) -> JobRow:
         in_record="".join(packed),
         held=sum(map(len, packed.values())) + held.product_bytes,
         product_bytes=held.product_bytes,
+        trace=job.trace,
     )
 
 
@@ -196,7 +200,7 @@ def new_row(job: NewJob, *, seq: int, created_us: int, number: int) -> JobRow:
 READ = (
     *("id", "state", "attempt", "version", "owner", "seq", "queue", "runs", "timeout", "queued", "started", "number"),
     *("first", "held", "ttl", "in_record", "product_bytes", "batch", "reply_to", "kind", "created", "request"),
-    *("a_attempt", "b_attempt", "waits", "dependents", "cost"),
+    *("a_attempt", "b_attempt", "waits", "dependents", "cost", "trace"),
 )
 
 
@@ -255,6 +259,7 @@ def _row(fields: Mapping[str, bytes], request: Request) -> JobRow:
         attempts={name: int(fields[f"{name}_attempt"]) for name in OPERANDS if f"{name}_attempt" in fields},
         waits=fields.get("waits") == b"1",
         unserved="unserved" in fields,
+        trace=fields["trace"].decode() if "trace" in fields else "",
     )
 
 

@@ -12,6 +12,7 @@ from jobs.ledger.replies import job_of
 from jobs.models import Job
 from jobs.states import JobState
 from jobs.stored import RecordUnreadable
+from jobs.tracing.spans import LostAttempt
 
 log = structlog.get_logger(__name__)
 
@@ -24,7 +25,15 @@ def requeued(reply: Sequence[Any]) -> Requeued | None:
     job_id, state, queue = (fields[name].decode() for name in (b"id", b"state", b"queue"))
     attempt, number, timeout_us = (int(fields[name]) for name in (b"attempt", b"number", b"timeout"))
     message = JobMessage(job_id, attempt, queue, number, timeout_us / 1e6)
-    return Requeued(job_id, JobState(state), message if state == JobState.QUEUED else None)
+    return Requeued(job_id, JobState(state), message if state == JobState.QUEUED else None, lost_attempt(reply[3:]))
+
+
+def lost_attempt(about: Sequence[Any]) -> LostAttempt | None:
+    """Out of what scripts tell of an attempt that they took from its worker; None of others."""
+    if len(about) < 3:
+        return None
+    trace, queued_us, started_us = about
+    return LostAttempt(trace.decode(), int(queued_us), int(started_us))
 
 
 def readable(replies: Sequence[Any], when_unreadable: Callable[[], object]) -> list[Job]:
