@@ -19,7 +19,7 @@ from jobs.logs import about
 from jobs.random_hex import random_hex
 from jobs.tracing.request_trace import current
 from service.bodies.body import ClientGone
-from service.http.tracing import trace_of, trace_response
+from service.http.tracing import answered, trace_of
 from service.metrics import HttpMetrics
 from service.problems import problem_response
 
@@ -114,7 +114,7 @@ class _Exchange:
         if b"location" in given:
             self._location = given[b"location"].decode("latin-1")
         if self._trace is not None:
-            ours.append((b"traceresponse", trace_response(self._trace)))
+            ours.append((b"traceresponse", answered(self._trace, self._location)))
         return [*headers, (b"x-request-id", self.request_id.encode()), *ours]
 
     async def fail(self, error: Exception, receive: Receive) -> None:

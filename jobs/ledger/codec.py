@@ -32,6 +32,7 @@ from jobs.redis.clock import microseconds
 from jobs.states import JobState
 from jobs.stored import RecordUnreadable
 from jobs.timing import Timing
+from jobs.tracing.request_trace import log_fields
 
 EVENTS_TTL_S = 3600  # how long a job's events outlive its end; as in lua/common.lua
 EVENTS_KEPT = 1000  # a job's last so many events; as in lua/common.lua
@@ -130,6 +131,7 @@ class JobRow:
             batch=outcome and outcome.batch,
             benchmark=benchmark and benchmark.summary,
             error=self.error,
+            **log_fields(self.trace),
         )
         try:
             return JobRecord(**parts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from threading import Thread
 from typing import TYPE_CHECKING
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import SpanContext
 
 SERVICE = "matmul-service"
+DELAY_MS = 1000  # until spans are sent; a process that is killed takes those along that were not
 
 log = structlog.get_logger(__name__)
 
@@ -29,6 +30,14 @@ def is_wanted() -> bool:
         return False
     endpoints = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
     return any(os.environ.get(name) for name in endpoints)
+
+
+def preload() -> None:
+    """Has a process that forks import what those it forks will need."""
+    if is_wanted():
+        with suppress(ImportError):
+            import opentelemetry.exporter.otlp.proto.http.trace_exporter
+            import opentelemetry.sdk.trace.export  # noqa: F401
 
 
 def make_tracing(part: str) -> OtlpTracing | None:
@@ -58,7 +67,8 @@ def _provider(part: str) -> TracerProvider:
 
     about = {"service.name": os.environ.get("OTEL_SERVICE_NAME") or SERVICE, "matmul.part": part}
     provider = TracerProvider(resource=Resource.create(about), id_generator=Ids(), shutdown_on_exit=False)
-    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    delay_ms = None if "OTEL_BSP_SCHEDULE_DELAY" in os.environ else DELAY_MS
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(), schedule_delay_millis=delay_ms))
     return provider
 
 

@@ -27,6 +27,7 @@ from jobs.tracing.request_trace import RequestTrace
 if TYPE_CHECKING:
     from jobs.tracing.export import OtlpTracing
 
+JOBS = "/v1/jobs/"
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
 MAX_STATE = 512  # characters, which the recommendation asks everyone to hand on
 FLAGS = 0x03  # those that a trace of version 00 may hand on: sampled, and that its id is random
@@ -72,8 +73,13 @@ def _caller(headers: Headers) -> SpanContext:
     return get_current_span(_propagator.extract(given, Context())).get_span_context()
 
 
-def trace_response(trace: RequestTrace) -> bytes:
-    """The value of `traceresponse`: the trace, and the span that answered; where that is not exported, any."""
-    if get_current_span().get_span_context().is_valid:
-        return trace.traceparent.encode()
-    return f"00-{trace.trace_id}-{random_hex(8)}-00".encode()
+def answered(trace: RequestTrace, location: str | None) -> bytes:
+    """The value of `traceresponse`: the trace, and the span that answered; where that is not exported, no span of the
+    caller's. The span is told which request it is of, and which job it made or asked for."""
+    span = get_current_span()
+    if not span.get_span_context().is_valid:
+        return f"00-{trace.trace_id}-{random_hex(8)}-00".encode()
+    span.set_attribute("matmul.request_id", trace.request_id)
+    if location is not None and location.startswith(JOBS):
+        span.set_attribute("matmul.job.id", location.removeprefix(JOBS))
+    return trace.traceparent.encode()

@@ -12,6 +12,10 @@ from threading import Thread
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
+from jobs.tracing.request_trace import RequestTrace, current
+from jobs.tracing.spans import ATTEMPT, Tracing
+from jobs.tracing.spans import Span as TracedSpan
+
 ERROR = 2  # the code of a span's status
 
 
@@ -98,3 +102,38 @@ def _span(part: str, span: Span) -> Received:
         attributes=attributes,
         times_ns=(span.start_time_unix_nano, span.end_time_unix_nano),
     )
+
+
+class Told(Tracing):
+    """Keeps the spans that a process would export."""
+
+    def __init__(self) -> None:
+        self.spans: list[tuple[RequestTrace, TracedSpan]] = []
+
+    def tell(self, trace: RequestTrace, span: TracedSpan) -> None:
+        self.spans.append((trace, span))
+
+    def flush(self, timeout_s: float) -> None:
+        """Nothing waits."""
+
+    def named(self, name: str) -> list[TracedSpan]:
+        return [span for _, span in self.spans if span.name == name]
+
+    def ends(self) -> list[tuple[int, str | None]]:
+        """Of the attempts told: their numbers, and how they failed."""
+        return [
+            (int(span.attributes["matmul.job.attempt"]), span.error and span.error[0]) for span in self.named(ATTEMPT)
+        ]
+
+
+TRACE = RequestTrace(f"00-{'a' * 32}-{'b' * 16}-01", "asked")
+
+
+@contextmanager
+def asked_by(trace: RequestTrace = TRACE) -> Iterator[None]:
+    """Jobs that are made inside are this request's."""
+    token = current.set(trace)
+    try:
+        yield
+    finally:
+        current.reset(token)

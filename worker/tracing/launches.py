@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from jobs.errors import MatmulError
+from jobs.errors import MatmulError, StoreUnavailable
 from jobs.ledger.chains import sources_of
 from jobs.ledger.interface import Claimed, Ledger
 from jobs.logs import about
@@ -25,8 +25,8 @@ FLUSH_S = 0.5  # before a process ends that must
 def log_fields(claimed: Sequence[Claimed]) -> Mapping[str, object]:
     """Whose jobs a log line is about."""
     traces = [trace for each in claimed if (trace := _trace(each)) is not None]
-    if len(traces) == 1:
-        return traces[0].log_fields
+    if len(traces) < 2:
+        return traces[0].log_fields if traces else {}
     return {"request_ids": [each.request_id for each in traces], "trace_ids": [each.trace_id for each in traces]}
 
 
@@ -118,7 +118,9 @@ class Launch:
         for claimed in self.left:
             try:
                 record = self._ledger.get(claimed.job.id).record
-            except MatmulError:
+            except StoreUnavailable:
+                return
+            except MatmulError:  # it is gone
                 continue
             if record.state is JobState.CANCELLED and record.attempt == claimed.attempt:
                 self.ended(claimed, JobError(type="cancelled", detail="The job was cancelled."))
