@@ -12,6 +12,7 @@ from jobs.ledger.replies import job_of
 from jobs.models import Job
 from jobs.states import JobState
 from jobs.stored import RecordUnreadable
+from jobs.tracing.request_trace import log_fields
 from jobs.tracing.spans import LostAttempt
 
 log = structlog.get_logger(__name__)
@@ -45,5 +46,6 @@ def readable(replies: Sequence[Any], when_unreadable: Callable[[], object]) -> l
         except RecordUnreadable as error:
             found = dict(zip(reply[1][::2], reply[1][1::2], strict=True))
             when_unreadable()
-            log.warning("a job cannot be read", job=found.get(b"id"), reason=repr(error.__cause__))
+            about = {"job": found.get(b"id"), **log_fields(found.get(b"trace", b"").decode())}
+            log.warning("a job cannot be read", reason=repr(error.__cause__), **about)
     return jobs

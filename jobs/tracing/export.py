@@ -93,10 +93,16 @@ class OtlpTracing:
         self._tracer = provider.get_tracer("matmul")
 
     def tell(self, trace: RequestTrace, span: Span) -> None:
-        from opentelemetry import trace as api
-
         if not trace.is_sampled:
             return
+        try:
+            self._tell(trace, span)
+        except Exception:  # no job is to suffer for it
+            log.exception("a span could not be told", span=span.name)
+
+    def _tell(self, trace: RequestTrace, span: Span) -> None:
+        from opentelemetry import trace as api
+
         parent = _context(trace, span.parent or trace.span_id)
         with _named(span.id):
             told = self._tracer.start_span(

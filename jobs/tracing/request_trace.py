@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from contextvars import ContextVar
 from typing import NamedTuple, Self
 
-LENGTH = 55  # of a `traceparent`
+_TRACEPARENT = re.compile("00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 SAMPLED = 1  # of the flags: the caller, or who began the trace, keeps it
 
 
@@ -46,9 +47,7 @@ class RequestTrace(NamedTuple):
     def read(cls, stored: str) -> Self | None:
         """What `str` gave; None for anything else, such as nothing at all."""
         parts = stored.split(" ", 2)
-        if len(parts) < 2 or len(parts[0]) != LENGTH or not stored.startswith("00-"):
-            return None
-        return cls(*parts)
+        return cls(*parts) if len(parts) > 1 and _TRACEPARENT.fullmatch(parts[0]) else None
 
 
 def log_fields(stored: str) -> dict[str, str]:

@@ -47,7 +47,7 @@ from worker.process.readiness import NotReady, prove
 from worker.process.spare_time import SpareTime
 from worker.product.batch import multiply_batch
 from worker.product.multiply import Multiplied, multiply
-from worker.tracing.launches import Launches
+from worker.tracing.launches import Launches, named
 from worker.tracing.phases import now, one_job
 
 CLAIM_TIMEOUT_S = 5.0  # a message given up on is sent again by the sweeper
@@ -134,10 +134,11 @@ class Child:
     def _begin(self, launch: Sequence[Claimed], claim: tuple[int, int], *, alone: bool) -> None:
         """`claim`: when it was asked for and had, in nanoseconds."""
         self._under_way |= {(each.job.id, each.attempt) for each in launch}
-        if alone or self._jobs_under_way == 1 or _is_small(launch[0]):
-            self._work(launch, claim)
-        else:
-            self._threads.start(lambda: self._work_in_thread(launch, claim))
+        with named(launch):
+            if alone or self._jobs_under_way == 1 or _is_small(launch[0]):
+                self._work(launch, claim)
+            else:
+                self._threads.start(lambda: self._work_in_thread(launch, claim))
 
     def wait_until_idle(self) -> None:
         """Until no job is under way."""

@@ -23,11 +23,21 @@ FLUSH_S = 0.5  # before a process ends that must
 
 
 def log_fields(claimed: Sequence[Claimed]) -> Mapping[str, object]:
-    """Whose jobs a log line is about."""
+    """Whose jobs a log line is about: the request that made each."""
     traces = [trace for each in claimed if (trace := _trace(each)) is not None]
     if len(traces) < 2:
         return traces[0].log_fields if traces else {}
     return {"request_ids": [each.request_id for each in traces], "trace_ids": [each.trace_id for each in traces]}
+
+
+@contextmanager
+def named(claimed: Sequence[Claimed]) -> Iterator[None]:
+    """Log lines inside say whose jobs they are about."""
+    token = about.set(lambda: log_fields(claimed))
+    try:
+        yield
+    finally:
+        about.reset(token)
 
 
 def _trace(claimed: Claimed) -> RequestTrace | None:
@@ -146,16 +156,7 @@ class Launches:
 
     @contextmanager
     def under_way(self, claimed: Sequence[Claimed], claim: tuple[int, int]) -> Iterator[None]:
-        """Log lines inside say whose jobs they are about; where spans are exported, phases are gathered."""
-        token = about.set(lambda: log_fields(claimed))
-        try:
-            with self._gathered(claimed, claim):
-                yield
-        finally:
-            about.reset(token)
-
-    @contextmanager
-    def _gathered(self, claimed: Sequence[Claimed], claim: tuple[int, int]) -> Iterator[None]:
+        """Phases that are told inside are gathered, where spans are exported."""
         if self._tracing is None:
             yield
             return

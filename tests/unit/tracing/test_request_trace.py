@@ -20,7 +20,9 @@ def test_its_parts() -> None:
     assert log_fields(str(TRACE)) == {"request_id": "req-1", "trace_id": "a" * 32}
 
 
-@pytest.mark.parametrize("stored", ["", "x", str(TRACE)[:54], TRACE.traceparent, f"0{TRACE}", f"01{str(TRACE)[2:]}"])
+@pytest.mark.parametrize(
+    "stored", ["", "x", str(TRACE)[:54], TRACE.traceparent, f"0{TRACE}", f"01{str(TRACE)[2:]}", str(TRACE).upper()]
+)
 def test_what_is_nothing_of_ours_is_no_trace(stored: str) -> None:
     assert RequestTrace.read(stored) is None
     assert log_fields(stored) == {}
