@@ -14,7 +14,7 @@ from threading import Event
 import redis
 import structlog
 
-from jobs.errors import MatmulError, StoreUnavailable, WorkerLost
+from jobs.errors import MatmulError, StoreUnavailable
 from jobs.fleet.registry import WorkerRegistry
 from jobs.ledger.interface import JobMessage, Ledger
 from jobs.live_queues import LiveQueues
@@ -175,7 +175,7 @@ class Sweeper:
                 "a job was taken back from a silent worker", job=job_id, attempt=attempt, state=taken.state, **about
             )
             if taken.lost is not None:
-                taken.lost.tell(self._tracing, job_id, attempt, WorkerLost.type)
+                taken.lost.tell(self._tracing, job_id, attempt)
         return count
 
     def _republish_lost(self) -> int:

@@ -31,10 +31,10 @@ def requeued(reply: Sequence[Any]) -> Requeued | None:
 
 def lost_attempt(about: Sequence[Any]) -> LostAttempt | None:
     """Out of what scripts tell of an attempt that they took from its worker; None of others."""
-    if len(about) < 3:
+    if len(about) < 4:
         return None
-    trace, queued_us, started_us = about
-    return LostAttempt(trace.decode(), int(queued_us), int(started_us))
+    trace, queued_us, started_us, error_type = about
+    return LostAttempt(trace.decode(), int(queued_us), int(started_us), error_type.decode())
 
 
 def readable(replies: Sequence[Any], when_unreadable: Callable[[], object]) -> list[Job]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -65,7 +66,12 @@ def _provider(part: str) -> TracerProvider:
             wanted = _next_id.get()
             return super().generate_span_id() if wanted is None else int(wanted, 16)
 
-    about = {"service.name": os.environ.get("OTEL_SERVICE_NAME") or SERVICE, "matmul.part": part}
+    about: dict[str, str | int] = {
+        "service.name": os.environ.get("OTEL_SERVICE_NAME") or SERVICE,
+        "host.name": socket.gethostname(),
+        "process.pid": os.getpid(),
+        "matmul.part": part,
+    }
     provider = TracerProvider(resource=Resource.create(about), id_generator=Ids(), shutdown_on_exit=False)
     delay_ms = None if "OTEL_BSP_SCHEDULE_DELAY" in os.environ else DELAY_MS
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(), schedule_delay_millis=delay_ms))

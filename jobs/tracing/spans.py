@@ -98,12 +98,13 @@ class LostAttempt:
     trace: str  # as the ledger keeps it with the job
     queued_us: int
     started_us: int
+    error_type: str  # why
 
-    def tell(self, tracing: Tracing | None, job_id: str, attempt: int, error_type: str) -> None:
+    def tell(self, tracing: Tracing | None, job_id: str, attempt: int) -> None:
         """Its spans, which its worker cannot tell any more."""
         trace = RequestTrace.read(self.trace)
         if tracing is None or trace is None:
             return
         tracing.tell(trace, queue_span(job_id, attempt, self.queued_us, self.started_us))
-        times, error = (self.started_us * 1000, time.time_ns()), (error_type, "It was taken back from its worker.")
+        times, error = (self.started_us * 1000, time.time_ns()), (self.error_type, "It was taken back from its worker.")
         tracing.tell(trace, attempt_span(trace, job_id, attempt, times, error=error))

@@ -13,7 +13,7 @@ from functools import cache
 
 import structlog
 
-from jobs.errors import MatmulError, WorkerLost
+from jobs.errors import MatmulError
 from jobs.ledger.ended_child import EndedChildren
 from jobs.queue import make_celery, message_format
 from jobs.redis.client import connect
@@ -38,7 +38,7 @@ def take_back(settings: Settings, worker: str, messages: Sequence[str] = (), tra
             about = {"job": taken.job_id, "attempt": taken.attempt, **log_fields(taken.trace)}
             log.warning("a job was taken back from a dead process", **about)
             if taken.lost is not None:
-                taken.lost.tell(tracing, taken.job_id, taken.attempt, WorkerLost.type)
+                taken.lost.tell(tracing, taken.job_id, taken.attempt)
 
 
 @cache

@@ -62,7 +62,7 @@ class JobEnds:
             if isinstance(end, Multiplied):
                 self._heartbeat.count_product(is_verified=end.outcome.verification.passed is True)
             if was_taken:
-                self._launches.ended(claimed)
+                self._launches.ended(claimed, success.outcome)
             self._clear_up(claimed, success, taken=was_taken)
         first = ends[0][1]
         about = {"jobs": len(ends), "job": ends[0][0].job.id, "taken": sum(map(bool, taken))}

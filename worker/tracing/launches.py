@@ -12,7 +12,7 @@ from jobs.errors import MatmulError, StoreUnavailable
 from jobs.ledger.chains import sources_of
 from jobs.ledger.interface import Claimed, Ledger
 from jobs.logs import about
-from jobs.models import JobError
+from jobs.models import BenchmarkOutcome, JobError, Outcome
 from jobs.states import JobState
 from jobs.tracing.request_trace import RequestTrace
 from jobs.tracing.spans import LAUNCH, Link, Span, Tracing, attempt_span, queue_span, span_id
@@ -20,6 +20,7 @@ from worker.tracing import phases
 from worker.tracing.phases import Phase, Phases
 
 FLUSH_S = 0.5  # before a process ends that must
+End = Outcome | BenchmarkOutcome | JobError
 
 
 def log_fields(claimed: Sequence[Claimed]) -> Mapping[str, object]:
@@ -71,7 +72,7 @@ class Launch:
         )
         self._tell_phases(trace, own, [each for each in self.phases.found if each.job is None])
 
-    def ended(self, claimed: Claimed, error: JobError | None) -> None:
+    def ended(self, claimed: Claimed, end: End) -> None:
         """The end of its attempt is recorded."""
         self.left = [each for each in self.left if each is not claimed]
         if (trace := _trace(claimed)) is None or not trace.is_sampled:
@@ -86,9 +87,9 @@ class Launch:
                 job.id,
                 attempt,
                 (self._claim[0], ended_ns),
-                attributes={"matmul.queue": job.queue, "matmul.job.kind": job.record.kind},
+                attributes={"matmul.queue": job.queue, "matmul.job.kind": job.record.kind, **_device_and_kernel(end)},
                 links=(*self._link_to_launch(), *self._links_to_sources(claimed)),
-                error=None if error is None else (error.type, error.detail),
+                error=(end.type, end.detail) if isinstance(end, JobError) else None,
             ),
         )
 
@@ -136,6 +137,13 @@ class Launch:
                 self.ended(claimed, JobError(type="cancelled", detail="The job was cancelled."))
 
 
+def _device_and_kernel(end: End) -> Mapping[str, str]:
+    if isinstance(end, JobError):
+        return {}
+    kernel = {"matmul.kernel": end.kernel} if isinstance(end, Outcome) else {}
+    return {"matmul.device": end.device, **kernel}
+
+
 def _link(claimed: Claimed) -> Link:
     return Link(claimed.job.trace[3:35], span_id(claimed.job.id, claimed.attempt))
 
@@ -174,10 +182,10 @@ class Launches:
         if (launch := _current.get()) is not None:
             launch.recording()
 
-    def ended(self, claimed: Claimed, error: JobError | None = None) -> None:
+    def ended(self, claimed: Claimed, end: End) -> None:
         """The end of an attempt of this thread's launch is recorded."""
         if (launch := _current.get()) is not None:
-            launch.ended(claimed, error)
+            launch.ended(claimed, end)
 
     def handed_back(self, claimed: Claimed, error: JobError) -> None:
         """An attempt of any launch was ended for it, and that is recorded."""

@@ -14,9 +14,9 @@ end
 for _, id in ipairs(held) do
   local job = read(id)
   local attempt, queued, started = job.attempt, job.queued, job.started
-  take_from_worker(job, at, max_attempts, lost, lost_type, late, late_type)
+  local why = take_from_worker(job, at, max_attempts, lost, lost_type, late, late_type)
   carry_out()
-  taken[#taken + 1] = {id, attempt, job.state, job.trace or '', queued, started}
+  taken[#taken + 1] = {id, attempt, job.state, job.trace or '', queued, started, why}
 end
 for position = 8, #ARGV - 2 do
   local id, attempt = string.match(ARGV[position], '^(.*)%.(%d+)$')

@@ -11,8 +11,8 @@ elseif tonumber(redis.call('ZSCORE', leases, id)) > at then
   return {'stale'}
 end
 local queued, started = job.queued, job.started
-take_from_worker(job, at, max_attempts, lost, lost_type, late, late_type)
+local why = take_from_worker(job, at, max_attempts, lost, lost_type, late, late_type)
 carry_out()
 local answer = reply(job.state, id)
-answer[4], answer[5], answer[6] = job.trace or '', queued, started
+answer[4], answer[5], answer[6], answer[7] = job.trace or '', queued, started, why
 return answer

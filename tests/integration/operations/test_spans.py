@@ -9,7 +9,6 @@ from threading import Event
 import numpy as np
 import pytest
 
-from jobs.errors import WorkerLost
 from jobs.ledger.interface import Claimed
 from jobs.redis.clock import microseconds
 from jobs.redis.embedded import EmbeddedServer
@@ -49,10 +48,21 @@ def test_the_ledger_tells_of_an_attempt_that_it_took_from_its_worker(redis: Benc
     taken = redis.ledger.take_back(job_id, 1, max_attempts=3)
     assert taken is not None and taken.lost is not None
     told = Told()
-    taken.lost.tell(told, job_id, 1, WorkerLost.type)
+    taken.lost.tell(told, job_id, 1)
     (wait,) = told.named(QUEUE)
     assert (wait.start_ns, wait.end_ns) == (queued_us * 1000, (queued_us + microseconds(2)) * 1000)
     assert told.ends() == [(1, "worker_lost")] and told.named("attempt")[0].id == span_id(job_id, 1)
+
+
+def test_an_attempt_whose_time_was_up_says_so(redis: Bench) -> None:
+    message, told = redis.running(timeout_s=10), Told()
+    redis.clock.advance(11)
+    assert redis.ledger.renew(message.job_id, 1, lease_s=6)
+    redis.clock.advance(20)
+    taken = redis.ledger.take_back(message.job_id, 1, max_attempts=3)
+    assert taken is not None and taken.lost is not None
+    taken.lost.tell(told, message.job_id, 1)
+    assert told.ends() == [(1, "time_limit_exceeded")]
 
 
 def test_a_cancel_is_told_and_what_was_taken_back_is_left_to_who_did(redis: Bench) -> None:
@@ -89,5 +99,6 @@ def test_each_attempt_of_a_job_is_told_once_with_its_own_end(valkey: EmbeddedSer
     assert {trace for trace, _ in told.spans} == {TRACE}
     first, second = told.named("attempt")
     assert [link.span_id for link in second.links] == [first.id]
+    assert second.attributes["matmul.kernel"] == "cpu_blas"
     phases = [span.name for _, span in told.spans if span.parent == second.id]
     assert phases == ["claim", "upload", "kernel", "check", "download", "end"]

@@ -66,8 +66,8 @@ def test_ids_of_attempts_differ_and_are_the_same_everywhere() -> None:
 
 def test_an_attempt_that_was_recorded_without_a_trace_is_not_told() -> None:
     told = Told()
-    LostAttempt("", 1, 2).tell(told, JOB, 1, "worker_lost")
-    LostAttempt(str(TRACE), 1, 2).tell(None, JOB, 1, "worker_lost")
+    LostAttempt("", 1, 2, "worker_lost").tell(told, JOB, 1)
+    LostAttempt(str(TRACE), 1, 2, "worker_lost").tell(None, JOB, 1)
     assert not told.spans
 
 
