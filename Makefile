@@ -96,7 +96,7 @@ recorded: env-dev ## write what ships of benchmarks/results/: kernels/tuned/, wh
 
 # In this order each file agrees with the one before: what a GPU needs decides, and tests run on what is shipped.
 LOCK = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
-	--no-header --no-annotate pyproject.toml --extra embedded --extra report
+	--no-header --no-annotate pyproject.toml --extra embedded --extra report --extra tracing
 constraints: env-dev ## lock the newest versions that pyproject.toml allows, with hashes
 	$(LOCK) --extra cuda13 --group build -o constraints/cuda13.txt
 	$(LOCK) --group dev -c constraints/cuda13.txt -o constraints/dev.txt

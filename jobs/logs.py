@@ -4,18 +4,32 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 
 import structlog
-from structlog.typing import Processor
+from structlog.typing import EventDict, Processor, WrappedLogger
 
 from jobs.settings import Settings
 
-# Celery says twice for every task what the ledger knows better.
-_TALKATIVE = ("celery.worker.strategy", "celery.app.trace")
+# Celery says often for every task what the ledger knows better, and urllib3 that spans were sent.
+_TALKATIVE = ("celery.worker.strategy", "celery.worker.request", "celery.pool", "celery.app.trace", "urllib3")
+# They warn of what callers send.
+_OF_CALLERS = ("opentelemetry.trace.span", "opentelemetry.trace.propagation.tracecontext")
+
+
+# What lines that are written now are about: asked when there is one. Worker threads have that of whom they work for.
+about: ContextVar[Callable[[], Mapping[str, object]]] = ContextVar("about", default=dict)
+
+
+def _add_context(_logger: WrappedLogger, _method: str, line: EventDict) -> EventDict:
+    for name, value in about.get()().items():
+        line.setdefault(name, value)
+    return line
+
 
 _SHARED: Sequence[Processor] = (
-    structlog.contextvars.merge_contextvars,
+    _add_context,
     structlog.stdlib.add_log_level,
     structlog.stdlib.add_logger_name,
     structlog.processors.TimeStamper(fmt="iso", utc=True),
@@ -39,6 +53,8 @@ def configure_logs(settings: Settings) -> None:
     root.setLevel(level)
     for name in _TALKATIVE:
         logging.getLogger(name).setLevel(max(level, logging.WARNING))
+    for name in _OF_CALLERS:
+        logging.getLogger(name).setLevel(max(level, logging.ERROR))
 
 
 def _formatter(settings: Settings) -> structlog.stdlib.ProcessorFormatter:

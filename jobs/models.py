@@ -16,6 +16,7 @@ from jobs.kernel_choice import KernelChoice
 from jobs.random_hex import random_hex
 from jobs.states import JobState
 from jobs.timing import Timing
+from jobs.tracing.request_trace import trace_of_new_job
 from kernels.model.numerics import AccuracyName, DTypeName, Problem
 
 ANONYMOUS = "anonymous"  # the owner of everything where keys are off
@@ -36,9 +37,7 @@ def new_id(prefix: str) -> str:
 
 def product_id(job_id: str, attempt: int) -> str:
     """Id of what one attempt at a job computes, among the matrices: `job_3f…`, 2 gives `c_3f…_2`.
-
-    Each attempt has its own, so a late worker can neither overwrite nor delete the product of the one that counts.
-    """
+    Each attempt has its own, so a late worker can neither overwrite nor delete the product of the one that counts."""
     return f"c_{job_id.partition('_')[2]}_{attempt}"
 
 
@@ -92,9 +91,7 @@ class MatmulRequest(Strict):
     verify: VerifyName = Field("freivalds", description="How the product is checked.")
     alpha: float = Field(1.0, description="Factor of A·B.")
     beta: float = Field(0.0, description="Factor of C; with 0, C is not read.")
-    c: OperandRef | None = Field(
-        None, description="Operand C, which is added: m×n, a batch axis may lead; null where there is none."
-    )
+    c: OperandRef | None = Field(None, description="Operand C, which is added: m×n, a batch axis may lead; else null.")
 
     @property
     def operands(self) -> dict[str, OperandRef]:
@@ -193,6 +190,8 @@ class JobRecord(Strict):
     )
     benchmark: BenchmarkSummary | None = Field(None, description="What became of a benchmark, once it succeeded.")
     error: JobError | None = Field(None, description="Why it failed; null otherwise.")
+    request_id: str | None = Field(None, description="Id of the request that made it.", examples=["4d106fd6e1644a9d"])
+    trace_id: str | None = Field(None, description="That one's trace.", examples=["0af7651916cd43dd8448eb211c80319c"])
 
     @property
     def operands(self) -> tuple[OperandRef, ...]:
@@ -212,6 +211,8 @@ class Job(Strict):
     matrices_kept: bool = False  # whether the record still has what it was given
     product_in_record: bool = False  # where the product is, or will be: in the job's record rather than the store
     packed_product: bytes | None = None  # that product (jobs/matrices/packed.py), where it was asked for
+    trace: str = ""  # of the request that it came with (`RequestTrace.read`)
+    queued_us: int = 0  # when it came into its queue for this attempt, in microseconds since the epoch
 
     @property
     def id(self) -> str:
@@ -249,6 +250,7 @@ class NewJob(Strict):
     matrices: JobMatrices = JobMatrices()
     reply_to: str = ""  # the service process whose caller waits for it; it is sent a small product at once
     batch: str = ""  # jobs with the same one may be computed in one launch, or beside each other; empty: alone
+    trace: str = Field(default_factory=trace_of_new_job)  # the request being answered: whose job it is
 
     @property
     def label(self) -> str:

@@ -22,6 +22,8 @@ from jobs.models import new_id
 from jobs.queue import waiting_messages
 from jobs.redis.scripts import LOCK_SCRIPTS, SERVER_CLOCK, RedisScripts
 from jobs.settings import Settings
+from jobs.tracing.request_trace import log_fields
+from jobs.tracing.spans import Tracing
 
 LOCK_S = 3.0  # how long a silent holder keeps the lock
 HOUSEKEEPING_EVERY_S = 5.0  # what is merely old can wait a little
@@ -60,8 +62,10 @@ class Sweeper:
         move_stranded: Callable[[], object] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
         redis_clock: str = SERVER_CLOCK,
+        tracing: Tracing | None = None,
     ) -> None:
         self._ledger = ledger
+        self._tracing = tracing
         self._client = client
         self._settings = settings
         self._sweep_matrices = sweep_matrices
@@ -166,7 +170,12 @@ class Sweeper:
             if taken is None:
                 continue
             count += 1
-            log.warning("a job was taken back from a silent worker", job=job_id, attempt=attempt, state=taken.state)
+            about = {} if taken.lost is None else log_fields(taken.lost.trace)
+            log.warning(
+                "a job was taken back from a silent worker", job=job_id, attempt=attempt, state=taken.state, **about
+            )
+            if taken.lost is not None:
+                taken.lost.tell(self._tracing, job_id, attempt)
         return count
 
     def _republish_lost(self) -> int:
@@ -186,5 +195,6 @@ class Sweeper:
     def _send_again(self, lost: JobMessage) -> bool:
         if self._ledger.republish(lost) is None:
             return False
-        log.warning("a job's message was lost and is sent again", job=lost.job_id, attempt=lost.attempt)
+        about = log_fields(lost.trace)
+        log.warning("a job's message was lost and is sent again", job=lost.job_id, attempt=lost.attempt, **about)
         return True

@@ -20,11 +20,13 @@ from jobs.process import settle_memory
 from jobs.settings import Settings, get_settings
 from jobs.stranded import StrandedJobs
 from jobs.sweeper import Sweeper
+from jobs.tracing.export import OtlpTracing, make_tracing
 from service import handlers
 from service.context import Context, make_context
 from service.dashboard.routers import ROUTERS
 from service.envelope import Envelope
 from service.http.security import Gate, key_ring
+from service.http.tracing import telemetry
 from service.keys import KeyRing
 from service.metrics import HttpMetrics
 from service.openapi.document import make_document
@@ -32,6 +34,7 @@ from service.process.share import ALONE, Share
 from service.routes import benchmarks, catalogue, events, health, jobs, matmul, matrices, pages, published
 
 SWEEPER_STOP_S = 5.0
+FLUSH_S = 2.0  # for spans that were not sent yet
 
 
 class MatmulApi(FastAPI):
@@ -55,15 +58,17 @@ def create_app(settings: Settings | None = None, share: Share = ALONE) -> FastAP
     settings = settings or get_settings()
     metrics = HttpMetrics(share)
     keys = key_ring(settings)
+    tracing = make_tracing("api")
     app = MatmulApi(
         title="matmul-service",
         version=_version(),
         default_response_class=Response,  # routes make their responses themselves
-        lifespan=_lifespan(settings, metrics, share, keys),
+        lifespan=_lifespan(settings, metrics, share, keys, tracing),
         docs_url=None,  # FastAPI's pages load scripts from elsewhere
         redoc_url=None,
         openapi_url=None,
         redirect_slashes=False,
+        telemetry=telemetry(tracing),
         middleware=[
             Middleware(Envelope, metrics=metrics, behind_tls=settings.behind_tls),
             Middleware(Gate, settings=settings, keys=keys),
@@ -82,7 +87,7 @@ def create_app(settings: Settings | None = None, share: Share = ALONE) -> FastAP
 
 
 @contextmanager
-def sweeping(context: Context) -> Iterator[None]:
+def sweeping(context: Context, tracing: OtlpTracing | None) -> Iterator[None]:
     """Takes part in sweeping, in a thread of its own, where the settings say so."""
     if not context.settings.sweeper:
         yield
@@ -99,6 +104,7 @@ def sweeping(context: Context) -> Iterator[None]:
         move_stranded=StrandedJobs(
             context.ledger.moves, context.registry.live, after_s=context.settings.move_after_s
         ).sweep,
+        tracing=tracing,
     )
     thread = Thread(target=sweeper.run_forever, args=(stop,), name="sweeper", daemon=True)
     thread.start()
@@ -116,14 +122,14 @@ def _sweep_matrices(context: Context) -> int:
 
 
 def _lifespan(
-    settings: Settings, metrics: HttpMetrics, share: Share, keys: KeyRing | None
+    settings: Settings, metrics: HttpMetrics, share: Share, keys: KeyRing | None, tracing: OtlpTracing | None
 ) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         context = app.state.context = make_context(settings, metrics, share, keys)
         listening = asyncio.create_task(context.hub.run())
         try:
-            with sweeping(context):
+            with sweeping(context, tracing):
                 settle_memory()
                 yield
         finally:
@@ -131,5 +137,7 @@ def _lifespan(
             await listening
             await context.line.close()
             context.client.close()
+            if tracing is not None:
+                await asyncio.to_thread(tracing.flush, FLUSH_S)
 
     return lifespan

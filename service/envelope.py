@@ -1,19 +1,25 @@
-"""What surrounds every exchange: request id, security headers, HEAD as GET without the body, the figures of /metrics,
-and a problem document for what nobody else caught.
+"""What surrounds every exchange: request id, trace, security headers, HEAD as GET without the body, the figures of
+/metrics, and a problem document for what nobody else caught.
 """
 
 from __future__ import annotations
 
+import logging
 import re
 import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 import structlog
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from jobs.errors import MatmulError
+from jobs.logs import about
 from jobs.random_hex import random_hex
+from jobs.tracing.request_trace import current
 from service.bodies.body import ClientGone
+from service.http.tracing import answered, trace_of
 from service.metrics import HttpMetrics
 from service.problems import problem_response
 
@@ -44,14 +50,17 @@ class Envelope:
             return
         exchange = _Exchange(scope, send, self._headers)
         started = time.perf_counter()
-        try:
-            await self._app(exchange.scope, receive, exchange.send)
-        except ClientGone:
-            pass
-        except Exception as error:
-            await exchange.fail(error, receive)
-        finally:
-            self._metrics.observe(exchange.scope, exchange.status, time.perf_counter() - started)
+        with exchange.named():
+            try:
+                await self._app(exchange.scope, receive, exchange.send)
+            except ClientGone:
+                pass
+            except Exception as error:
+                await exchange.fail(error, receive)
+            finally:
+                seconds = time.perf_counter() - started
+                self._metrics.observe(exchange.scope, exchange.status, seconds)
+                exchange.log(seconds)
 
 
 class _Exchange:
@@ -59,13 +68,36 @@ class _Exchange:
 
     def __init__(self, scope: Scope, send: Send, security: list[tuple[bytes, bytes]]) -> None:
         self._security = security
-        asked = Headers(scope=scope).get("x-request-id", "")
+        headers = Headers(scope=scope)
+        asked = headers.get("x-request-id", "")
         self.request_id = asked if REQUEST_ID.fullmatch(asked) else random_hex(8)
+        self._trace = trace_of(scope, headers, self.request_id)
         self.status = 0  # until the response starts
+        self._location: str | None = None
         self._send = send
         self._head = scope["method"] == "HEAD"
         state = scope.get("state", {}) | {"request_id": self.request_id, "head": self._head}
         self.scope: Scope = {**scope, "state": state, "method": "GET" if self._head else scope["method"]}
+
+    @contextmanager
+    def named(self) -> Iterator[None]:
+        """Log lines inside say which request they are of, and jobs that are made there know it."""
+        tokens = current.set(self._trace), about.set(self._log_fields)
+        try:
+            yield
+        finally:
+            current.reset(tokens[0])
+            about.reset(tokens[1])
+
+    def _log_fields(self) -> Mapping[str, object]:
+        return {"request_id": self.request_id} if self._trace is None else self._trace.log_fields
+
+    def log(self, seconds: float) -> None:
+        """That it was answered; status 0: the client left before."""
+        if logging.getLogger().isEnabledFor(logging.DEBUG):  # asked first: it is asked for each request
+            request = {"method": self.scope["method"], "path": self.scope["path"]}
+            made = {} if self._location is None else {"location": self._location}
+            log.debug("answered", status=self.status, seconds=round(seconds, 6), **request, **made)
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -77,13 +109,17 @@ class _Exchange:
 
     def _headers(self, headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
         """What a response says for itself stays."""
-        given = {name for name, _ in headers}
+        given = dict(headers)
         ours = [header for header in self._security if header[0] not in given]
+        if b"location" in given:
+            self._location = given[b"location"].decode("latin-1")
+        if self._trace is not None:
+            ours.append((b"traceresponse", answered(self._trace, self._location)))
         return [*headers, (b"x-request-id", self.request_id.encode()), *ours]
 
     async def fail(self, error: Exception, receive: Receive) -> None:
         """A 500 that tells the caller nothing but the request id; the log has the rest."""
-        log.error("unexpected error", request_id=self.request_id, path=self.scope["path"], exc_info=error)
+        log.error("unexpected error", path=self.scope["path"], exc_info=error)
         if self.status:
             raise error  # the response is under way: all that is left is to cut it off
         unexpected = MatmulError("Something went wrong here; it was logged under the request id.")

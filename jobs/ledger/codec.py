@@ -32,6 +32,7 @@ from jobs.redis.clock import microseconds
 from jobs.states import JobState
 from jobs.stored import RecordUnreadable
 from jobs.timing import Timing
+from jobs.tracing.request_trace import log_fields
 
 EVENTS_TTL_S = 3600  # how long a job's events outlive its end; as in lua/common.lua
 EVENTS_KEPT = 1000  # a job's last so many events; as in lua/common.lua
@@ -85,6 +86,7 @@ class JobRow:
     attempts: dict[str, int] = field(default_factory=dict)  # of other jobs, whose products are operands
     waits: bool = False  # for such a product
     unserved: bool = False  # it is queued, and no live worker takes from its queue
+    trace: str = ""  # of the request that it came with
 
     def message(self) -> JobMessage:
         return JobMessage(self.id, self.attempt, self.queue, self.number, self.timeout_us / 1e6)
@@ -100,6 +102,8 @@ class JobRow:
             operands_in_record=self.in_record,
             matrices_kept=self.held > 0,
             product_in_record=self.product_bytes > 0,
+            trace=self.trace,
+            queued_us=self.queued_us,
         )
 
     def _record(self, queue_position: int | None) -> JobRecord:
@@ -127,6 +131,7 @@ class JobRow:
             batch=outcome and outcome.batch,
             benchmark=benchmark and benchmark.summary,
             error=self.error,
+            **log_fields(self.trace),
         )
         try:
             return JobRecord(**parts)
@@ -189,6 +194,7 @@ def new_row(job: NewJob, *, seq: int, created_us: int, number: int) -> JobRow:
         in_record="".join(packed),
         held=sum(map(len, packed.values())) + held.product_bytes,
         product_bytes=held.product_bytes,
+        trace=job.trace,
     )
 
 
@@ -196,7 +202,7 @@ def new_row(job: NewJob, *, seq: int, created_us: int, number: int) -> JobRow:
 READ = (
     *("id", "state", "attempt", "version", "owner", "seq", "queue", "runs", "timeout", "queued", "started", "number"),
     *("first", "held", "ttl", "in_record", "product_bytes", "batch", "reply_to", "kind", "created", "request"),
-    *("a_attempt", "b_attempt", "waits", "dependents", "cost"),
+    *("a_attempt", "b_attempt", "waits", "dependents", "cost", "trace"),
 )
 
 
@@ -255,6 +261,7 @@ def _row(fields: Mapping[str, bytes], request: Request) -> JobRow:
         attempts={name: int(fields[f"{name}_attempt"]) for name in OPERANDS if f"{name}_attempt" in fields},
         waits=fields.get("waits") == b"1",
         unserved="unserved" in fields,
+        trace=fields["trace"].decode() if "trace" in fields else "",
     )
 
 

@@ -5,7 +5,7 @@ death. The sweeper does the same once the leases run out.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import redis
@@ -14,9 +14,11 @@ from jobs.errors import TimeLimitExceeded, WorkerLost
 from jobs.ledger.codec import job_error
 from jobs.ledger.messages import MessageFormat
 from jobs.ledger.redis import LUA_DIR
+from jobs.ledger.unread import lost_attempt
 from jobs.matrices.index import LUA_DIR as MATRICES_LUA_DIR
 from jobs.redis.scripts import SERVER_CLOCK, RedisScripts
 from jobs.states import JobState
+from jobs.tracing.spans import LostAttempt
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,8 @@ class TakenBack:
     job_id: str
     attempt: int
     state: JobState
+    trace: str = field(default="", compare=False)
+    lost: LostAttempt | None = field(default=None, compare=False)  # None where it had not begun
 
 
 class EndedChildren:
@@ -46,4 +50,7 @@ class EndedChildren:
         lost, late = job_error(WorkerLost), job_error(TimeLimitExceeded)
         errors = (lost.model_dump_json(), lost.type, late.model_dump_json(), late.type)
         taken: Any = self._run("child_ended", worker, max_attempts, *errors, *messages, *self._messages)
-        return [TakenBack(job_id.decode(), int(attempt), JobState(state.decode())) for job_id, attempt, state in taken]
+        return [
+            TakenBack(job_id.decode(), int(attempt), JobState(state.decode()), told[0].decode(), lost_attempt(told))
+            for job_id, attempt, state, *told in taken
+        ]

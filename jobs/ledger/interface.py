@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from jobs.ledger.chains import Taken
@@ -18,6 +18,7 @@ from jobs.ledger.limits import NO_LIMITS, Limits
 from jobs.matrices.packed import PackedMatrix
 from jobs.models import ANONYMOUS, BenchmarkOutcome, Job, JobError, JobEvent, NewJob, Outcome, Progress
 from jobs.states import JobState
+from jobs.tracing.spans import LostAttempt
 
 # How long after its time limit a job's process is ended by force. No lease outlives that, so a worker that hangs and
 # still says it is alive is taken back all the same.
@@ -36,6 +37,7 @@ class JobMessage:
     queue: str
     number: int
     timeout_s: float
+    trace: str = field(default="", compare=False)  # the job's, where the message was lost
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,7 @@ class Requeued:
     job_id: str
     state: JobState
     message: JobMessage | None  # sent, where it is queued again
+    lost: LostAttempt | None = field(default=None, compare=False)  # the attempt, where a sweeper took it back
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,9 +148,8 @@ class Ledger(FairQueues, GivesBack):
 
     @abstractmethod
     def get(self, job_id: str, *, owner: str | None = None, with_product: bool = False) -> Job:
-        """`with_product`: with the product that is in its record, if it is there.
-
-        Raises JobNotFound; also where `owner` is given and is not the job's."""
+        """`with_product`: with the product that is in its record, if it is there. Raises JobNotFound; also where
+        `owner` is given and is not the job's."""
 
     @abstractmethod
     def list(self, where: JobFilter, *, limit: int, cursor: str | None = None) -> JobPage:
@@ -155,10 +157,8 @@ class Ledger(FairQueues, GivesBack):
 
     @abstractmethod
     def cancel(self, job_id: str, *, owner: str | None = None) -> tuple[Job, CancelOutcome]:
-        """Ends a queued or running job now; its worker finds out at its next heartbeat.
-
-        Raises JobNotFound, WrongState (succeeded or failed).
-        """
+        """Ends a queued or running job now; its worker finds out at its next heartbeat. Raises JobNotFound, WrongState
+        (succeeded or failed)."""
 
     @abstractmethod
     def redrive(

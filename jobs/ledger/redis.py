@@ -1,5 +1,4 @@
 """The ledger in Redis. Each method is one Lua script (`jobs/ledger/lua`), so a crash never leaves half of a change.
-
 What is kept where is listed in `jobs/ledger/lua/common.lua`.
 """
 
@@ -263,8 +262,8 @@ class RedisLedger(RedisFairQueues, RedisGivesBack, Ledger):
     def lost_messages(self, queue: str, *, broker_is_empty: bool, grace_s: float) -> Sequence[JobMessage]:
         found = self._run("lost_messages", queue, int(broker_is_empty), microseconds(grace_s), LOST_LIMIT, MAY_SWAP)
         return [
-            JobMessage(job_id.decode(), int(attempt), queue, int(number), int(timeout) / 1e6)
-            for job_id, attempt, number, timeout in found
+            JobMessage(job_id.decode(), int(attempt), queue, int(number), int(timeout) / 1e6, trace.decode())
+            for job_id, attempt, number, timeout, trace in found
         ]
 
     def republish(self, message: JobMessage) -> JobMessage | None:

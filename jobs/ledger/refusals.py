@@ -13,14 +13,17 @@ import structlog
 
 from jobs.errors import StoreUnavailable
 from jobs.fleet.workers import WorkerInfo
+from jobs.ledger.codec import READ
 from jobs.ledger.interface import Claimed
 from jobs.ledger.replies import claimed_job
 from jobs.models import JobError
 from jobs.redis.clock import microseconds
 from jobs.stored import NotUnderstood
+from jobs.tracing.request_trace import log_fields
 
 LONGEST_PAUSE_S = 10.0  # from a refusal until the job is offered again; it begins with none, and then one second
 LIMIT = 1000  # jobs that are looked at in one sweep
+TRACE = READ.index("trace")
 
 log = structlog.get_logger(__name__)
 
@@ -39,13 +42,14 @@ class Refusals:
                 claimed.append(claimed_job(reply))
             except (NotUnderstood, LookupError, TypeError, ValueError):
                 refused.append((reply[0][0].decode(), reply[0][2].decode()))
+                trace = log_fields((reply[0][TRACE] or b"").decode())
+                log.warning("a job asks for what this version does not know", job=refused[-1][0], **trace)
         if refused:
             self._refuse(worker, refused)
         return claimed
 
     def _refuse(self, worker: str, jobs: Sequence[tuple[str, str]]) -> None:
         """Jobs and attempts that this worker has just claimed. Where Redis is away their leases run out."""
-        log.warning("jobs ask for what this version does not know; they are given back", jobs=[job for job, _ in jobs])
         flat = [part for job in jobs for part in job]
         try:
             self._run("refuse", worker, microseconds(LONGEST_PAUSE_S), *flat)
@@ -57,9 +61,10 @@ class Refusals:
         error = NotUnderstood()
         about = JobError(type=error.type, detail=error.detail).model_dump_json(), error.type
         count = 0
-        for job_id, attempt, queue, refused_by in self._run("refused", microseconds(older_than_s), LIMIT):
+        for job_id, attempt, queue, refused_by, trace in self._run("refused", microseconds(older_than_s), LIMIT):
             asked = {worker.id for worker in live if queue.decode() in (worker.queue, worker.bench_queue)}
             if asked and asked <= {*refused_by.decode().split()}:
-                log.warning("no live worker understands a job, so it fails", job=job_id.decode())
+                about_job = {"job": job_id.decode(), **log_fields(trace.decode())}
+                log.warning("no live worker understands a job, so it fails", **about_job)
                 count += int(self._run("give_up", job_id, attempt, *about))
         return count

@@ -35,7 +35,7 @@ def submission(
     chain = (*(sources.get(name, "") for name in OPERANDS), unmet_error() if sources else "")
     return (
         *(*about, job.label, *limit_arguments(limits, quota, cost_of(job)), *binding, *matrices, *room),
-        *(job.batch, job.reply_to, *chain, needs_of(job), *max_ended, *_stored(job)),
+        *(job.batch, job.reply_to, *chain, needs_of(job), *max_ended, job.trace, *_stored(job)),
     )
 
 

@@ -12,6 +12,8 @@ from jobs.ledger.replies import job_of
 from jobs.models import Job
 from jobs.states import JobState
 from jobs.stored import RecordUnreadable
+from jobs.tracing.request_trace import log_fields
+from jobs.tracing.spans import LostAttempt
 
 log = structlog.get_logger(__name__)
 
@@ -24,7 +26,15 @@ def requeued(reply: Sequence[Any]) -> Requeued | None:
     job_id, state, queue = (fields[name].decode() for name in (b"id", b"state", b"queue"))
     attempt, number, timeout_us = (int(fields[name]) for name in (b"attempt", b"number", b"timeout"))
     message = JobMessage(job_id, attempt, queue, number, timeout_us / 1e6)
-    return Requeued(job_id, JobState(state), message if state == JobState.QUEUED else None)
+    return Requeued(job_id, JobState(state), message if state == JobState.QUEUED else None, lost_attempt(reply[3:]))
+
+
+def lost_attempt(about: Sequence[Any]) -> LostAttempt | None:
+    """Out of what scripts tell of an attempt that they took from its worker; None of others."""
+    if len(about) < 4:
+        return None
+    trace, queued_us, started_us, error_type = about
+    return LostAttempt(trace.decode(), int(queued_us), int(started_us), error_type.decode())
 
 
 def readable(replies: Sequence[Any], when_unreadable: Callable[[], object]) -> list[Job]:
@@ -36,5 +46,6 @@ def readable(replies: Sequence[Any], when_unreadable: Callable[[], object]) -> l
         except RecordUnreadable as error:
             found = dict(zip(reply[1][::2], reply[1][1::2], strict=True))
             when_unreadable()
-            log.warning("a job cannot be read", job=found.get(b"id"), reason=repr(error.__cause__))
+            about = {"job": found.get(b"id"), **log_fields(found.get(b"trace", b"").decode())}
+            log.warning("a job cannot be read", reason=repr(error.__cause__), **about)
     return jobs

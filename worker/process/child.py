@@ -32,6 +32,7 @@ from jobs.matrices.interface import MatrixStore
 from jobs.models import BenchmarkOutcome, MatmulRequest
 from jobs.redis.client import connect
 from jobs.settings import Settings
+from jobs.tracing.spans import Tracing
 from kernels.selection.ahead import warm_up
 from worker.benchmark.job import benchmark
 from worker.device.model import measured_model
@@ -46,6 +47,8 @@ from worker.process.readiness import NotReady, prove
 from worker.process.spare_time import SpareTime
 from worker.product.batch import multiply_batch
 from worker.product.multiply import Multiplied, multiply
+from worker.tracing.launches import Launches, named
+from worker.tracing.phases import now, one_job
 
 CLAIM_TIMEOUT_S = 5.0  # a message given up on is sent again by the sweeper
 NO_ROOM_PAUSE_S = 0.5  # before a job that found no room goes back into its queue, and maybe comes again at once
@@ -57,7 +60,14 @@ log = structlog.get_logger(__name__)
 class Child:
     """One per process. For use by the thread that runs the tasks."""
 
-    def __init__(self, settings: Settings, runner: Runner, ledger: Ledger, store: MatrixStore) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        runner: Runner,
+        ledger: Ledger,
+        store: MatrixStore,
+        tracing: Tracing | None = None,
+    ) -> None:
         self._settings = settings
         self._runner = runner
         self._ledger = ledger
@@ -66,7 +76,8 @@ class Child:
         self._under_way: set[tuple[str, int]] = set()  # jobs and attempts; changed in one step of the interpreter
         self._jobs_under_way = settings.jobs_under_way or runner.jobs_under_way
         self._threads, self._room = JobThreads(self._jobs_under_way), Room(runner.max_bytes_under_way)
-        self._lease = LeaseKeeper(ledger, settings)
+        self.launches = Launches(tracing, ledger)
+        self._lease = LeaseKeeper(ledger, settings, launches=self.launches)
         client = connect(settings)
         self._registry = WorkerRegistry(client, prefix=settings.key_prefix)
         shared = MeasuredShapes(client, prefix=settings.key_prefix, model=measured_model(runner.device))
@@ -81,7 +92,7 @@ class Child:
             settings,
             give_up=lambda problem: self._lease.end_child(EXIT_NOT_READY, problem),
         )
-        self._ends = JobEnds(settings, ledger, store, runner, self.heartbeat, self._lease)
+        self._ends = JobEnds(settings, ledger, store, runner, self.heartbeat, self._lease, self.launches)
 
     def prove_ready(self) -> None:
         """Raises NotReady, DeviceFault, StoreUnavailable."""
@@ -108,32 +119,37 @@ class Child:
         if alone:
             self._threads.wait_for_all()
         with self._loans.job():
+            asked_ns = now()
             claimed = retry_until(lambda: self._claim(job_id, attempt), timeout_s=CLAIM_TIMEOUT_S)
+            claim = asked_ns, now()
             if not claimed:
                 log.debug("a message came for a job that is not waiting", job=job_id, attempt=attempt)
             for launch in _launches(claimed):
-                self._begin(launch, alone=alone)
+                self._begin(launch, claim, alone=alone)
         with suppress(SoftTimeLimitExceeded):  # of a job in a thread: its lease ends it
             self._threads.wait_for_one()
 
-    def _begin(self, launch: Sequence[Claimed], *, alone: bool) -> None:
+    def _begin(self, launch: Sequence[Claimed], claim: tuple[int, int], *, alone: bool) -> None:
+        """`claim`: when it was asked for and had, in nanoseconds."""
         self._under_way |= {(each.job.id, each.attempt) for each in launch}
-        if alone or self._jobs_under_way == 1 or _is_small(launch[0]):
-            self._work(launch)
-        else:
-            self._threads.start(lambda: self._work_in_thread(launch))
+        with named(launch):
+            if alone or self._jobs_under_way == 1 or _is_small(launch[0]):
+                self._work(launch, claim)
+            else:
+                self._threads.start(lambda: self._work_in_thread(launch, claim))
 
     def wait_until_idle(self) -> None:
         """Until no job is under way."""
         self._threads.wait_for_all()
 
-    def _work_in_thread(self, claimed: Sequence[Claimed]) -> None:
+    def _work_in_thread(self, claimed: Sequence[Claimed], claim: tuple[int, int]) -> None:
         with self._loans.job():
-            self._work(claimed)
+            self._work(claimed, claim)
 
-    def _work(self, claimed: Sequence[Claimed]) -> None:
+    def _work(self, claimed: Sequence[Claimed], claim: tuple[int, int]) -> None:
         try:
-            self._worked(claimed)
+            with self.launches.under_way(claimed, claim):
+                self._worked(claimed)
         finally:
             self._under_way -= {(each.job.id, each.attempt) for each in claimed}
 
@@ -188,6 +204,7 @@ class Child:
 
     def _outcome(self, claimed: Claimed, hold: Hold) -> Multiplied | BenchmarkOutcome:
         """Raises JobFailed and its kin for whatever goes wrong with this job, but for Redis."""
+        one_job(claimed.job.id)
         with _errors_named([claimed]):
             if claimed.job.record.kind == "benchmark":
                 return self._benchmark(claimed, hold)

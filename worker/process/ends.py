@@ -19,6 +19,7 @@ from worker.process.heartbeat import Heartbeat
 from worker.process.lease import EXIT_FAULT, EXIT_QUARANTINED, LeaseKeeper
 from worker.product.mismatch import Mismatch
 from worker.product.multiply import Multiplied
+from worker.tracing.launches import Launches
 
 WORK_TIMEOUT_S = 60.0  # for what is lost with the attempt: operands to be read, a product to be stored or recorded
 
@@ -41,12 +42,14 @@ class JobEnds:
         runner: Runner,
         heartbeat: Heartbeat,
         lease: LeaseKeeper,
+        launches: Launches,
     ) -> None:
         self._settings, self._ledger, self._store, self._runner = settings, ledger, store, runner
-        self._heartbeat, self._lease = heartbeat, lease
+        self._heartbeat, self._lease, self._launches = heartbeat, lease, launches
 
     def record(self, ends: Sequence[tuple[Claimed, End]]) -> None:
         """Of one launch. A device that faulted takes this process along. Raises StoreUnavailable, StoreFull."""
+        self._launches.recording()
         self._succeed([(job, end) for job, end in ends if not isinstance(end, JobFailed)])
         self._fail([(job, end) for job, end in ends if isinstance(end, JobFailed)])
 
@@ -58,6 +61,8 @@ class JobEnds:
         for (claimed, end), success, was_taken in zip(ends, done, taken, strict=True):
             if isinstance(end, Multiplied):
                 self._heartbeat.count_product(is_verified=end.outcome.verification.passed is True)
+            if was_taken:
+                self._launches.ended(claimed, success.outcome)
             self._clear_up(claimed, success, taken=was_taken)
         first = ends[0][1]
         about = {"jobs": len(ends), "job": ends[0][0].job.id, "taken": sum(map(bool, taken))}
@@ -123,7 +128,8 @@ class JobEnds:
         job, error = claimed.job, JobError(type=failure.type, detail=failure.detail)
         log.warning("a job failed", job=job.id, attempt=claimed.attempt, error=failure.type, detail=failure.detail)
         try:
-            self._patiently(lambda: self._tell(claimed, failure, error))
+            if self._patiently(lambda: self._tell(claimed, failure, error)):
+                self._launches.ended(claimed, error)
         except (StoreUnavailable, StoreFull):
             log.warning("the job store does not serve; the sweeper will see to the job", job=job.id)
 
@@ -133,13 +139,14 @@ class JobEnds:
         pause_s = 2 * self._settings.heartbeat_s
         return retry_until(record, timeout_s=WORK_TIMEOUT_S, longest_pause_s=pause_s)
 
-    def _tell(self, claimed: Claimed, failure: JobFailed, error: JobError) -> None:
+    def _tell(self, claimed: Claimed, failure: JobFailed, error: JobError) -> bool:
+        """Whether the attempt still owned the job."""
         job_id, attempt = claimed.job.id, claimed.attempt
         if isinstance(failure, NoRoomForProduct):
-            self._ledger.give_back(job_id, attempt, error, timeout_s=self._settings.room_timeout_s)
-            return
+            timeout_s = self._settings.room_timeout_s
+            return self._ledger.give_back(job_id, attempt, error, timeout_s=timeout_s) is not None
         max_attempts = self._settings.max_attempts if failure.retryable else 1
-        self._ledger.fail(job_id, attempt, error, max_attempts=max_attempts)
+        return self._ledger.fail(job_id, attempt, error, max_attempts=max_attempts) is not None
 
 
 def _inline(claimed: Claimed) -> Sequence[StoredOperand]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import copy_context
 from threading import Condition
 
 import structlog
@@ -31,11 +32,11 @@ class JobThreads:
             return self._free
 
     def start(self, run: Callable[[], None]) -> None:
-        """Has a thread run it, once one is free."""
+        """Has a thread run it, once one is free; log lines there are about what they are about here."""
         with self._changed:
             self._changed.wait_for(lambda: self._free > 0)
             self._free -= 1
-        self._pool.submit(self._run, run)
+        self._pool.submit(copy_context().run, self._run, run)
 
     def wait_for_one(self) -> None:
         """Until a thread is free."""

@@ -21,6 +21,7 @@ from jobs.ledger.interface import Claimed, Ledger
 from jobs.models import JobError
 from jobs.settings import Settings
 from worker.device.retry import retry_until
+from worker.tracing.launches import Launches, log_fields
 
 GRACE_S = 0.2  # what a job that was called off has, to stop by itself
 GRACE_BESIDE_OTHERS_S = 0.8  # the same, where ending it would end other jobs
@@ -68,7 +69,15 @@ class Hold:
 class LeaseKeeper:
     """One thread for all jobs of the child. `end` ends the process; tests pass their own."""
 
-    def __init__(self, ledger: Ledger, settings: Settings, *, end: Callable[[int], None] = end_process) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        settings: Settings,
+        *,
+        launches: Launches | None = None,
+        end: Callable[[int], None] = end_process,
+    ) -> None:
+        self._launches = launches or Launches(None, ledger)
         self._ledger = ledger
         self._settings = settings
         self._end = end
@@ -96,10 +105,12 @@ class LeaseKeeper:
         """Ends the process. Jobs that are held are handed back before: they did nothing wrong."""
         with self._changed:
             ours = [held for hold in self._holds for held in hold.ours]
-        log.warning(f"this process ends: {reason}", jobs_handed_back=len(ours))
+        about = log_fields([held.claimed for held in ours])
+        log.warning(f"this process ends: {reason}", jobs_handed_back=len(ours), **about)
         lost = JobError(type=WorkerLost.type, detail="The worker that ran the job had to end for another job's sake.")
         for held in ours:
             self._tell(held, lost, max_attempts=self._settings.max_attempts)
+        self._launches.flush()
         self._end(code)
 
     def _run(self) -> None:
@@ -136,7 +147,8 @@ class LeaseKeeper:
             if not self._ledger.renew(claimed.job.id, claimed.attempt, lease_s=self._settings.lease_s):
                 held.lost_at = time.monotonic()
         except MatmulError as error:
-            log.warning("the lease could not be renewed; trying again", job=claimed.job.id, reason=error.type)
+            about = {"job": claimed.job.id, **log_fields([claimed])}
+            log.warning("the lease could not be renewed; trying again", **about, reason=error.type)
 
     def _tell_time_is_up(self, held: _Held) -> None:
         timeout_s = held.claimed.job.timeout_s
@@ -148,11 +160,14 @@ class LeaseKeeper:
         job, attempt = held.claimed.job, held.claimed.attempt
         held.lost_at = time.monotonic()
         try:
-            retry_until(
+            told = retry_until(
                 lambda: self._ledger.fail(job.id, attempt, error, max_attempts=max_attempts), timeout_s=LAST_WORDS_S
             )
+            if told is not None:
+                self._launches.handed_back(held.claimed, error)
         except MatmulError:
-            log.warning("the end of an attempt could not be recorded; the sweeper will", job=job.id)
+            about = {"job": job.id, **log_fields([held.claimed])}
+            log.warning("the end of an attempt could not be recorded; the sweeper will", **about)
 
     def _end_for(self, hold: Hold, code: int, reason: str) -> None:
         """Not where the launch came to its end by itself meanwhile."""

@@ -19,6 +19,7 @@ from celery.concurrency import asynpool, prefork
 from jobs.queue import make_ledger
 from jobs.redis.client import connect
 from jobs.settings import get_settings
+from jobs.tracing.export import preload
 from kernels.digest import kernels_digest
 from worker.device.out_of_service import QUARANTINED, WRONG_PRODUCTS
 from worker.process.ended_child import take_back_from_child
@@ -96,6 +97,7 @@ class TaskPool(prefork.TaskPool):  # type: ignore[misc]
         with connect(settings) as client:
             make_ledger(settings, client)  # its scripts are put together; nothing is sent
         kernels_digest()
+        preload()
         gc.collect()
         gc.freeze()
         super().on_start()

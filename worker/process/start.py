@@ -15,6 +15,7 @@ from jobs.queue import make_ledger
 from jobs.redis.client import connect
 from jobs.redis.layout import claim_layout
 from jobs.settings import Settings
+from jobs.tracing.export import make_tracing
 from worker.cpu.runner import CpuRunner
 from worker.device.out_of_service import OutOfService
 from worker.device.retry import retry_until
@@ -46,10 +47,11 @@ def start(settings: Settings) -> Child:
         claim_layout(settings)
         ledger, store = make_ledger(settings, client), make_matrix_store(settings, client, keeps_maps=True)
         runner = make_runner(settings)
-        child = Child(settings, runner, ledger, store)
+        tracing = make_tracing("worker")
+        child = Child(settings, runner, ledger, store, tracing)
         child.prove_ready()
         worker = child.heartbeat.worker_id
-        retry_until(lambda: take_back(settings, worker), timeout_s=WORK_TIMEOUT_S / 2)
+        retry_until(lambda: take_back(settings, worker, tracing=tracing), timeout_s=WORK_TIMEOUT_S / 2)
         retry_until(child.heartbeat.start, timeout_s=WORK_TIMEOUT_S / 2)
         child.spare_time.start()
         if runner.device.device_class == "gpu":  # a CPU reads and writes matrices where they are

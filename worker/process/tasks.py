@@ -60,6 +60,7 @@ def _stop(**_: Any) -> None:
         child.spare_time.stop()
         with suppress(MatmulError):  # its time on the register runs out by itself
             child.heartbeat.stop()
+        child.launches.flush()
     for beats in _out_of_service:
         with suppress(MatmulError):
             beats.stop()

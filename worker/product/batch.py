@@ -17,6 +17,7 @@ from worker.device.runner import HostOperand, Runner, gathered
 from worker.product.auto import AutoChoices
 from worker.product.multiply import CHANGED, Multiplied, choose_kernel, verified
 from worker.product.outcome import outcome_of
+from worker.tracing.phases import now, tell_product
 
 
 def multiply_batch(
@@ -39,15 +40,18 @@ def multiply_batch(
     choice = choose_kernel(jobs[0], problem, runner, auto)
     packed_a, packed_b = [_there(job.a) for job in jobs], [_there(job.b) for job in jobs]
     a, b = _stacked(request.a, packed_a), _stacked(request.b, packed_b)
-    unchecked = request.verify == "off"
+    unchecked, began = request.verify == "off", now()
     try:
         with runner.compute(problem, choice, a, b, wanted=check_ownership, wiped=unchecked) as product:
+            computed = now()
             check_ownership()
             verification = verified(request, problem, choice, product, rng)
+            checked = now()
             _compare(a, packed_a)
             _compare(b, packed_b)
             products = _split(gathered(product.chunks()), product.digest, problem)
             measured = product.measured
+            tell_product(began, computed, checked, now(), measured)
     except MemoryError:
         raise OutOfDeviceMemory("The products do not fit in the worker's memory.") from None
     outcome = outcome_of(single, choice, runner, measured, verification, batch=len(jobs))

@@ -46,6 +46,7 @@ from worker.product.auto import AutoChoices
 from worker.product.lighter import second_try
 from worker.product.mismatch import Again, Mismatch, failed_check
 from worker.product.outcome import outcome_of
+from worker.tracing.phases import now, tell_product
 
 log = structlog.get_logger(__name__)
 
@@ -113,6 +114,7 @@ def _multiplied(
     check_ownership: Callable[[], None],
 ) -> Multiplied:
     job, problem, unchecked = claimed.job, request.problem, request.verify == "off"
+    began = now()
     try:
         with (
             _operand(request.a, claimed.a, store) as a,
@@ -123,9 +125,11 @@ def _multiplied(
                 problem, choice, a, b, place, epilogue=epilogue, wanted=check_ownership, wiped=unchecked
             ) as product,
         ):
+            computed = now()
             check_ownership()
             with _copies_dropped_on_damage(product):
                 verification = verified(request, problem, choice, product, rng)
+                checked = now()
                 check_ownership()
                 packed = _packed(product) if job.product_in_record else None
                 if packed is None:
@@ -133,6 +137,7 @@ def _multiplied(
                     if verification.passed:
                         product.offer(product_id(job.id, claimed.attempt))
             measured = product.measured
+            tell_product(began, computed, checked, now(), measured)
     except MemoryError:
         raise OutOfDeviceMemory("The product does not fit in the worker's memory; make it smaller.") from None
     return Multiplied(outcome_of(problem, choice, runner, measured, verification), packed)

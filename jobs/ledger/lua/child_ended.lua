@@ -13,10 +13,10 @@ if #held > 1 then -- only first attempts have company: whoever did it, each of t
 end
 for _, id in ipairs(held) do
   local job = read(id)
-  local attempt = job.attempt
-  take_from_worker(job, at, max_attempts, lost, lost_type, late, late_type)
+  local attempt, queued, started = job.attempt, job.queued, job.started
+  local why = take_from_worker(job, at, max_attempts, lost, lost_type, late, late_type)
   carry_out()
-  taken[#taken + 1] = {id, attempt, job.state}
+  taken[#taken + 1] = {id, attempt, job.state, job.trace or '', queued, started, why}
 end
 for position = 8, #ARGV - 2 do
   local id, attempt = string.match(ARGV[position], '^(.*)%.(%d+)$')
@@ -24,7 +24,7 @@ for position = 8, #ARGV - 2 do
   if job and job.state == 'queued' and job.attempt == attempt and not job.waits then
     set(job, 'number', send(job), 'published', int(at))
     carry_out()
-    taken[#taken + 1] = {id, attempt, job.state}
+    taken[#taken + 1] = {id, attempt, job.state, job.trace or ''}
   end
 end
 return taken

@@ -157,7 +157,7 @@ end
 local READ = {
   'id', 'state', 'attempt', 'version', 'owner', 'seq', 'queue', 'runs', 'timeout', 'queued', 'started', 'number',
   'first', 'held', 'ttl', 'in_record', 'product_bytes', 'batch', 'reply_to', 'kind', 'created', 'request',
-  'a_attempt', 'b_attempt', 'waits', 'dependents', 'cost',
+  'a_attempt', 'b_attempt', 'waits', 'dependents', 'cost', 'trace',
 }
 
 -- Those fields, as strings, and all under `values`; nil where there is no such job. Written out, for a table that grows
@@ -172,6 +172,7 @@ local function read(id)
     runs = v[8], timeout = v[9], queued = v[10], started = v[11], number = v[12], first = v[13], held = v[14],
     ttl = v[15], in_record = v[16], product_bytes = v[17], batch = v[18], reply_to = v[19],
     a_attempt = v[23], b_attempt = v[24], waits = v[25] == '1', has_waited = v[25] == '0', dependents = v[26], cost = v[27],
+    trace = v[28],
   }
 end
 

@@ -13,11 +13,11 @@ end
 
 local lost = {}
 for _, id in ipairs(redis.call('ZRANGEBYSCORE', queued_key(queue), '-inf', below, 'LIMIT', 0, limit)) do
-  local attempt, number, timeout, sent =
-    unpack(redis.call('HMGET', job_key(id), 'attempt', 'number', 'timeout', 'published'))
+  local attempt, number, timeout, sent, trace =
+    unpack(redis.call('HMGET', job_key(id), 'attempt', 'number', 'timeout', 'published', 'trace'))
   number, sent = tonumber(number), tonumber(sent)
   if sent and number and sent < sent_before and (not overtaken or number < overtaken.number or sent < overtaken.sent) then
-    lost[#lost + 1] = {id, attempt, number, timeout}
+    lost[#lost + 1] = {id, attempt, number, timeout, trace or ''}
   end
 end
 return lost

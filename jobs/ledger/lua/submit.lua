@@ -9,8 +9,8 @@ local batch, reply_to = unpack(ARGV, 21, 22)
 local a_job, b_job, c_job, unmet = unpack(ARGV, 23, 26)
 local needs = ARGV[27] -- stored matrices that are its operands: see common_needs.lua
 local most_ended, most_ended_of_owner = tonumber(ARGV[28]), tonumber(ARGV[29])
-local stored_bytes, stored_ttl = ARGV[30], ARGV[31]
-local STORED = 32 -- from here on id, element type, shape and bytes of each operand that is stored for this job
+local trace, stored_bytes, stored_ttl = unpack(ARGV, 30, 32)
+local STORED = 33 -- from here on id, element type, shape and bytes of each operand that is stored for this job
 local held = #a + #b + #c + product_bytes
 
 if redis.call('EXISTS', job_key(id)) == 1 then
@@ -77,6 +77,9 @@ end
 if batch ~= '' then
   job.batch = batch
   set(job, 'batch', batch)
+end
+if trace ~= '' then
+  set(job, 'trace', trace)
 end
 if reply_to ~= '' then
   set(job, 'reply_to', reply_to)

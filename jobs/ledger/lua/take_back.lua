@@ -10,6 +10,9 @@ if not job then
 elseif tonumber(redis.call('ZSCORE', leases, id)) > at then
   return {'stale'}
 end
-take_from_worker(job, at, max_attempts, lost, lost_type, late, late_type)
+local queued, started = job.queued, job.started
+local why = take_from_worker(job, at, max_attempts, lost, lost_type, late, late_type)
 carry_out()
-return reply(job.state, id)
+local answer = reply(job.state, id)
+answer[4], answer[5], answer[6], answer[7] = job.trace or '', queued, started, why
+return answer

@@ -16,7 +16,9 @@ from jobs.queue import broker_prefix, waiting_messages
 from jobs.redis.embedded import EmbeddedServer
 from jobs.settings import Settings
 from jobs.sweeper import LOCK_S, Sweeper, Swept
+from jobs.tracing.spans import Tracing
 from tests.support.ledger.ledgers import CLOCK_LUA, Bench, new_job, redis_bench, settings_for
+from tests.support.otlp import TRACE, Told, asked_by
 
 NOTHING = Swept()
 
@@ -34,7 +36,7 @@ class Floor:
     def client(self) -> Any:
         return self.bench.clock.client
 
-    def sweeper(self) -> Sweeper:
+    def sweeper(self, tracing: Tracing | None = None) -> Sweeper:
         return Sweeper(
             self.bench.ledger,
             self.client,
@@ -42,6 +44,7 @@ class Floor:
             sweep_matrices=lambda: self.matrices.pop(0) if self.matrices else 0,
             clock=lambda: self.bench.clock.now_us / 1e6 - self.stepped_s,
             redis_clock=CLOCK_LUA,
+            tracing=tracing,
         )
 
     def submit(self) -> JobMessage:
@@ -78,6 +81,21 @@ def floor(valkey: EmbeddedServer, key_prefix: str) -> Iterator[Floor]:
     settings = settings_for(valkey, key_prefix)
     with redis_bench(valkey, key_prefix) as bench:
         yield Floor(bench, settings)
+
+
+# ---- whose jobs they are ----
+def test_log_lines_and_spans_of_what_comes_back_name_the_request(floor: Floor) -> None:
+    told = Told()
+    sweeper = floor.sweeper(told)
+    with asked_by(), capture_logs() as logs:
+        lost = floor.submit()
+        floor.lose_message()
+        floor.sweeps(sweeper, 20)
+        silent = floor.running(lease_s=1)
+        floor.sweeps(sweeper, 20)
+    assert told.ends() == [(1, "worker_lost")]
+    assert {line["job"] for line in logs} == {silent.job_id, lost.job_id}
+    assert {(line["trace_id"], line["request_id"]) for line in logs} == {(TRACE.trace_id, TRACE.request_id)}
 
 
 # ---- damaged rows ----

@@ -20,6 +20,7 @@ from jobs.redis.embedded import find_server, free_port
 from jobs.settings import Settings
 
 DOCKER = Path(__file__).parents[3] / "docker"
+OTLP_ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 COMPOSE: dict[str, Any] = yaml.safe_load((DOCKER / "compose.yaml").read_text())
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 GPU_WORKERS = [name for name in SERVICES if name.startswith("worker-gpu")]
@@ -71,7 +72,9 @@ def test_all_wait_for_a_healthy_redis_and_share_the_store(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in SERVICES if name != "redis"])
 def test_the_environment_names_real_settings_and_no_secret(name: str) -> None:
-    values = {key.removeprefix("MATMUL_").lower(): value for key, value in SERVICES[name]["environment"].items()}
+    environment = dict(SERVICES[name]["environment"])
+    assert environment.pop(OTLP_ENDPOINT) == f"${{{OTLP_ENDPOINT}:-}}"  # OpenTelemetry's own name
+    values = {key.removeprefix("MATMUL_").lower(): value for key, value in environment.items()}
     assert values.keys() <= Settings.model_fields.keys()
     files = {key: Path(value) for key, value in values.items() if key.endswith("_file")}
     assert {path.name for path in files.values()} == set(SERVICES[name]["secrets"]) <= COMPOSE["secrets"].keys()

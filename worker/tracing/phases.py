@@ -1,0 +1,56 @@
+"""What a launch spent its time on, told by those who know and gathered where spans are exported."""
+
+from __future__ import annotations
+
+import time
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+
+from jobs.models import Measured
+
+now = time.time_ns
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """Times are nanoseconds since the epoch. `job`: whose it is; None for all jobs of the launch."""
+
+    name: str
+    start_ns: int
+    end_ns: int
+    attributes: dict[str, float] = field(default_factory=dict)
+    job: str | None = None
+
+
+@dataclass(slots=True)
+class Phases:
+    """Of one launch."""
+
+    found: list[Phase] = field(default_factory=list)
+    job: str | None = None  # the one that is computed by itself now
+
+
+current: ContextVar[Phases | None] = ContextVar("phases", default=None)
+
+
+def one_job(job_id: str) -> None:
+    """What is told from now on is this job's alone."""
+    if (phases := current.get()) is not None:
+        phases.job = job_id
+
+
+def tell_product(began: int, computed: int, checked: int, kept: int, measured: Measured) -> None:
+    """How a product came about: when it was begun, multiplied, checked, and on its way back.
+
+    Devices tell how long copies and kernel took, and not when: the kernel is taken to end when the device was done, and
+    what came before it, waiting for the device too, is the upload.
+    """
+    if (phases := current.get()) is None:
+        return
+    kernel_began = max(began, computed - round(measured.kernel_ms * 1e6))
+    phases.found += [
+        Phase("upload", began, kernel_began, {"matmul.h2d_ms": measured.h2d_ms}, phases.job),
+        Phase("kernel", kernel_began, computed, {"matmul.kernel_ms": measured.kernel_ms}, phases.job),
+        Phase("check", computed, checked, {}, phases.job),
+        Phase("download", checked, kept, {"matmul.d2h_ms": measured.d2h_ms}, phases.job),
+    ]
