@@ -43,8 +43,9 @@ class MatmulOptions(Strict):
     )
     dtype: DTypeName | None = Field(
         None,
-        description="Element type of nested lists and of random operands that name none; float32 by default. "
-        "For stored or binary operands leave it out, or repeat theirs.",
+        description="Element type of nested lists and of random operands that name none; float32 by default, or "
+        "float64 where nested lists have integers that float32 does not hold, or might not multiply, exactly. What "
+        "float64 does not is refused. For stored or binary operands leave it out, or repeat theirs.",
         examples=["float32"],
     )
     accuracy: AccuracyName | None = Field(

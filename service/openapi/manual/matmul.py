@@ -68,7 +68,8 @@ OPTIONS_PART = {
 BODY: Piece = {
     "required": True,
     "description": "Two operands, a third that is added, if any, and options. JSON suits small matrices; files are "
-    "streamed.",
+    "streamed. In JSON an integer is never changed: numbers without a `dtype` are float32, or float64 where integers "
+    "need it.",
     "content": {
         JSON: {
             "schema": ref(MatmulBody),
