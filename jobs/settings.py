@@ -17,6 +17,7 @@ HOUR_S, DAY_S = 3600, 86_400
 FileMode = Annotated[int, BeforeValidator(lambda value: int(value, 8) if isinstance(value, str) else value)]
 AutoMeasures = Literal["idle", "asked", "off"]
 Durability = Literal["process", "disk"]
+QueueWithoutWorkers = Literal["asked", "always", "never"]
 
 
 class Settings(BaseSettings):
@@ -84,6 +85,15 @@ class Settings(BaseSettings):
     max_wait_s: float = Field(120.0, gt=0, description="Longest `Prefer: wait`.")
     default_wait_s: float = Field(
         30.0, gt=0, description="How long a product is waited for when `Prefer` says nothing."
+    )
+    queue_without_workers: QueueWithoutWorkers = Field(
+        "asked",
+        description="Whether a product waits until a worker is started: `asked`, where none at all is live and the "
+        "request says `Prefer: respond-async`; `always`, also where only its device class has none, and `/readyz` then "
+        "asks for no worker; `never`. Else the answer is 503 or 409.",
+    )
+    class_without_workers: Literal["cpu", "gpu"] = Field(
+        "cpu", description="Device class in whose queue such a product waits if both could compute it."
     )
     max_queued_jobs: int = Field(100_000, ge=1, description="Jobs that may wait, all keys together.")
     max_queued_jobs_per_key: int = Field(20_000, ge=1, description="Jobs of one key that may wait.")
