@@ -13,10 +13,14 @@ import service.__main__
 import service.local.run
 import worker.process.main
 from jobs.errors import InvalidSettings
+from jobs.redis import acl
 from jobs.settings import get_settings
 from jobs.starting.options import CANNOT_START
 from jobs.starting.wrong_settings import checked_settings
+from service import pause
+from service.keys import __main__ as keys
 from worker.device.there import check_device
+from worker.process import tune
 
 Main = Callable[[Sequence[str]], Any]
 PROGRAMS: dict[str, Main] = {
@@ -60,6 +64,17 @@ def test_all_wrong_settings_are_one_line(program: str, capsys: pytest.CaptureFix
     (line,) = said.err.splitlines()
     assert "MATMUL_PORT is 'abc', but must be a valid integer; MATMUL_AUTH is 'maybe', but must be" in line
     assert not said.out and "hidden" not in line and "pydantic" not in line
+
+
+@pytest.mark.parametrize(
+    "main",
+    [lambda: keys.main(["list"]), lambda: pause.main(["show"]), lambda: acl.main([]), tune.main],
+    ids=["keys", "pause", "acl", "tune"],
+)
+def test_so_say_the_tools(main: Callable[[], int], capsys: pytest.CaptureFixture[str]) -> None:
+    os.environ["MATMUL_PORT"] = "abc"
+    assert main() > 0
+    assert capsys.readouterr().err == "MATMUL_PORT is 'abc', but must be a valid integer.\n"
 
 
 @pytest.mark.parametrize(
