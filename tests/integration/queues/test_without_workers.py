@@ -83,6 +83,15 @@ def test_who_does_not_ask_is_refused_and_told_how_to(api: Api, quiet: httpx.Clie
     problem(quiet.post("/v1/benchmarks", json={"preset": "quick"}, headers=ASYNC), 503, "no_workers")
 
 
+def test_the_page_leads_to_a_job_that_waits(api: Api, quiet: httpx.Client) -> None:
+    without_workers(api, quiet)
+    fields = {"source": "pasted", "a": "16777217", "b": "1"}
+    reply = quiet.post("/ui/multiply", files=[(name, (None, value)) for name, value in fields.items()])
+    assert reply.status_code == 303
+    record = api.ledger.get(reply.headers["location"].rpartition("/")[2]).record
+    assert (record.state, record.operands[0].dtype) == (JobState.QUEUED, "float64")
+
+
 def test_a_live_worker_that_cannot_is_no_reason_to_wait(api: Api, quiet: httpx.Client) -> None:
     """Who asks for a kernel that no live worker has is told so at once."""
     problem(submit(quiet, headers=ASYNC, kernel="naive"), 409, "no_worker_for_kernel")
