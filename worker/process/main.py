@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 import warnings
 from collections.abc import Sequence
 
@@ -33,8 +32,8 @@ EXAMPLES = """\
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs until SIGTERM or SIGINT; the job at hand may end first."""
     device = _device(arguments)
-    prepare_environment(device)
     try:
+        prepare_environment(device)
         check_device(device)
         settings = checked_settings()
         configure_logs(settings)
@@ -65,14 +64,14 @@ def _device(arguments: Sequence[str] | None) -> str:
 
 
 def prepare_environment(device: str) -> None:
-    """What the child inherits: one GPU counted as nvidia-smi does, float32 that stays so."""
+    """What the child inherits: one GPU counted as nvidia-smi does, float32 that stays so. Raises InvalidSettings."""
     os.environ["MATMUL_DEVICE"] = device
     if (found := _DEVICE.fullmatch(device)) is None or (index := found[1]) is None:
         return
     os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
     visible = [name for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
     if visible and int(index) >= len(visible):
-        sys.exit(f"--device {device}: CUDA_VISIBLE_DEVICES leaves {len(visible)} GPUs to choose from")
+        raise InvalidSettings(f"CUDA_VISIBLE_DEVICES leaves {len(visible)} GPUs to choose from, from gpu:0 on.")
     os.environ["CUDA_VISIBLE_DEVICES"] = visible[int(index)] if visible else index
     # Set to 0 it would take TF32 from the kernels that are asked for by it, too.
     os.environ.pop("NVIDIA_TF32_OVERRIDE", None)

@@ -94,6 +94,14 @@ def test_a_wrong_setting_is_named(name: str, value: str, words: str) -> None:
     assert words in refused.value.detail and "\n" not in refused.value.detail
 
 
+def test_a_gpu_that_is_hidden_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    os.environ["CUDA_VISIBLE_DEVICES"] = "0,1"
+    with pytest.raises(SystemExit) as ended:
+        worker.process.main.main(["--device", "gpu:7"])
+    assert ended.value.code == CANNOT_START
+    assert "the worker for gpu:7 cannot start: CUDA_VISIBLE_DEVICES leaves 2 GPUs" in capsys.readouterr().err
+
+
 def test_options_stand_for_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service.local.run, "serve", lambda settings: f"{settings.host}:{settings.port}")
     with pytest.raises(SystemExit) as ended:
