@@ -86,15 +86,6 @@ class Settings(BaseSettings):
     default_wait_s: float = Field(
         30.0, gt=0, description="How long a product is waited for when `Prefer` says nothing."
     )
-    queue_without_workers: QueueWithoutWorkers = Field(
-        "asked",
-        description="Whether a product waits until a worker is started: `asked`, where none at all is live and the "
-        "request says `Prefer: respond-async`; `always`, also where only its device class has none, and `/readyz` then "
-        "asks for no worker; `never`. Else the answer is 503 or 409.",
-    )
-    class_without_workers: Literal["cpu", "gpu"] = Field(
-        "cpu", description="Device class in whose queue such a product waits if both could compute it."
-    )
     max_queued_jobs: int = Field(100_000, ge=1, description="Jobs that may wait, all keys together.")
     max_queued_jobs_per_key: int = Field(20_000, ge=1, description="Jobs of one key that may wait.")
 
@@ -149,6 +140,15 @@ class Settings(BaseSettings):
         ge=0,
         description="How long a device class is without a live worker before the jobs that wait for it go to another "
         "class, where they ask for `auto` and it has a kernel of their accuracy class.",
+    )
+    queue_without_workers: QueueWithoutWorkers = Field(
+        "asked",
+        description="Whether a product waits until a worker is started: `asked`, where none at all is live and the "
+        "request says `Prefer: respond-async`; `always`, also where only its device class has none, and `/readyz` then "
+        "asks for no worker; `never`. Else the answer is 503 or 409.",
+    )
+    class_without_workers: Literal["cpu", "gpu"] = Field(
+        "cpu", description="Device class in whose queue such a product waits if both could compute it."
     )
     sweep_s: float = Field(0.5, gt=0, description="How often lost messages and expired leases are looked for.")
     sweep_grace_s: float = Field(2.0, gt=0, description="Age below which a message is not called lost.")

@@ -8,14 +8,12 @@ from starlette.datastructures import Headers
 from starlette.types import Receive, Scope
 
 from jobs.errors import MalformedBody
-from service.http.negotiation import JSON
 from service.problems import PayloadTooLarge, UnsupportedMediaType
 from service.process.body_memory import BodyMemory
 
 BATCH_BYTES = 4 << 20  # what one trip to a worker thread carries of a large body
 FIRST_BYTES = 64 << 10  # what the first trip carries
 SMALL_BYTES = 1 << 20  # a body up to this declared size is read whole
-FILES_INSTEAD = " JSON is for small matrices; send .npy or safetensors."
 
 Batch = list[bytes]
 
@@ -30,8 +28,8 @@ class Body:
     def __init__(self, scope: Scope, receive: Receive, *, limit_bytes: int, memory: BodyMemory | None = None) -> None:
         headers = Headers(scope=scope)
         self._memory = memory or BodyMemory()  # a body that is short by its limit is counted nowhere else
-        holds_matrices = memory is not None and headers.get("content-type", "").startswith(JSON)
-        self._advice = FILES_INSTEAD if holds_matrices else ""
+        has_matrices = memory is not None and headers.get("content-type", "").startswith("application/json")
+        self._advice = " JSON is for small matrices; send .npy or safetensors." if has_matrices else ""
         self._receive = receive
         self._limit_bytes = limit_bytes
         self._seen_bytes = 0
