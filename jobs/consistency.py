@@ -18,7 +18,7 @@ def check_times(
     default_wait_s: float,
     max_wait_s: float,
 ) -> None:
-    """Raises InvalidSettings with the first rule that does not hold."""
+    """Raises InvalidSettings with every rule that does not hold."""
     rules = [
         (
             heartbeat_s * BEATS_PER_LEASE <= lease_s,
@@ -45,6 +45,5 @@ def check_times(
             "by default must not be longer than what may be asked for.",
         ),
     ]
-    for holds, sentence in rules:
-        if not holds:
-            raise InvalidSettings(sentence)
+    if broken := [sentence for holds, sentence in rules if not holds]:
+        raise InvalidSettings(" ".join(broken))

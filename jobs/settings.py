@@ -17,6 +17,7 @@ HOUR_S, DAY_S = 3600, 86_400
 FileMode = Annotated[int, BeforeValidator(lambda value: int(value, 8) if isinstance(value, str) else value)]
 AutoMeasures = Literal["idle", "asked", "off"]
 Durability = Literal["process", "disk"]
+QueueWithoutWorkers = Literal["asked", "always", "never"]
 
 
 class Settings(BaseSettings):
@@ -139,6 +140,15 @@ class Settings(BaseSettings):
         ge=0,
         description="How long a device class is without a live worker before the jobs that wait for it go to another "
         "class, where they ask for `auto` and it has a kernel of their accuracy class.",
+    )
+    queue_without_workers: QueueWithoutWorkers = Field(
+        "asked",
+        description="Whether a product waits until a worker is started: `asked`, where none at all is live and the "
+        "request says `Prefer: respond-async`; `always`, also where only its device class has none, and `/readyz` then "
+        "asks for no worker; `never`. Else the answer is 503 or 409.",
+    )
+    class_without_workers: Literal["cpu", "gpu"] = Field(
+        "cpu", description="Device class in whose queue such a product waits if both could compute it."
     )
     sweep_s: float = Field(0.5, gt=0, description="How often lost messages and expired leases are looked for.")
     sweep_grace_s: float = Field(2.0, gt=0, description="Age below which a message is not called lost.")

@@ -6,19 +6,20 @@ One process answers by itself; of several, this one only keeps the others runnin
 from __future__ import annotations
 
 import os
-import sys
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Event
 
 import structlog
-from pydantic import ValidationError
 
 from jobs.errors import InvalidSettings
 from jobs.logs import configure_logs
 from jobs.matrices.factory import make_matrix_store
 from jobs.redis.layout import claim_layout
-from jobs.settings import Settings, get_settings
+from jobs.settings import Settings
+from jobs.starting.options import add_settings, apply_settings, cannot_start, make_parser
+from jobs.starting.wrong_settings import checked_settings
 from service.http.security import key_ring
 from service.local.api import ApiProcesses, process_count
 from service.local.supervisor import Supervisor
@@ -26,6 +27,11 @@ from service.server.addresses import bind
 from service.server.main import SHUTDOWN_S, serve
 
 STOP_TIMEOUT_S = SHUTDOWN_S + 5.0
+OPTIONS = {"host": "address to bind", "port": "port to bind", "api_processes": "processes that answer"}
+EXAMPLES = """\
+  python -m service
+  MATMUL_REDIS_URL=redis://head-node:6379/0 python -m service --port 9000
+"""
 
 
 def keep_serving(settings: Settings) -> None:
@@ -47,16 +53,19 @@ def keep_serving(settings: Settings) -> None:
             supervisor.stop()
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = make_parser("python -m service", "The API. It needs a Redis; `python -m worker` multiplies.", EXAMPLES)
+    add_settings(parser, OPTIONS)
+    apply_settings(parser.parse_args(arguments), OPTIONS)
     try:
-        settings = get_settings()
+        settings = checked_settings()
         configure_logs(settings)
         if process_count(settings) > 1:
             keep_serving(settings)
         else:
             serve(settings, bind(settings))
-    except (InvalidSettings, ValidationError, OSError) as error:
-        sys.exit(f"matmul-service cannot start: {error}")
+    except (InvalidSettings, OSError) as error:
+        cannot_start("matmul-service", error)
 
 
 if __name__ == "__main__":

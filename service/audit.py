@@ -112,8 +112,12 @@ def broken_at(lines: Iterable[bytes]) -> int | None:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m service.audit", description="Checks the lines of an audit file.")
     parser.add_argument("file", type=Path, help="the file of MATMUL_AUDIT_FILE")
-    with open(parser.parse_args().file, "rb") as lines:
-        number = broken_at(lines)
+    try:
+        with open(parser.parse_args().file, "rb") as lines:
+            number = broken_at(lines)
+    except OSError as error:
+        print(f"{error.filename} cannot be read: {error.strerror}", file=sys.stderr)
+        return 2
     print("every line follows the one before it" if number is None else f"line {number} does not follow")
     return 0 if number is None else 1
 

@@ -15,7 +15,7 @@ import redis
 
 from jobs.errors import InvalidSettings, StoreUnavailable
 from jobs.redis.client import connect, translated
-from jobs.settings import get_settings
+from jobs.starting.wrong_settings import checked_settings
 
 PAUSED = "Paused: jobs are taken and wait, and no worker starts one. `python -m service.pause off` ends that."
 LOOK_EVERY_S = 0.2
@@ -59,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--wait", action="store_true", help="with `on`: return once no job runs any more")
     chosen = parser.parse_args(arguments)
     try:
-        settings = get_settings()
+        settings = checked_settings()
         with connect(settings) as client:
             pause = Pause(client, settings.key_prefix)
             if chosen.what == "on":
@@ -70,7 +70,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 pause.end()
             print(f"{'paused' if pause.is_on() else 'not paused'}; {pause.running()} jobs run")
     except (InvalidSettings, StoreUnavailable) as error:
-        sys.exit(str(error))
+        print(error, file=sys.stderr)
+        return 1
     return 0
 
 

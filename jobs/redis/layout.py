@@ -12,7 +12,7 @@ import redis
 import structlog
 
 from jobs.errors import InvalidSettings, StoreFull, StoreUnavailable
-from jobs.redis.client import connect, translated
+from jobs.redis.client import address_of, connect, translated
 from jobs.settings import Settings
 
 LAYOUT = 1
@@ -36,7 +36,7 @@ def claim_layout(settings: Settings) -> None:
         try:
             _compare(_written(client, settings.key_prefix))
         except (StoreUnavailable, StoreFull):
-            log.info("the layout of the job store is not known yet: Redis does not answer")
+            log.warning("Redis does not answer; MATMUL_REDIS_URL says where it is", address=address_of(settings))
 
 
 @translated()

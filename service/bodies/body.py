@@ -29,6 +29,8 @@ class Body:
     def __init__(self, scope: Scope, receive: Receive, *, limit_bytes: int, memory: BodyMemory | None = None) -> None:
         headers = Headers(scope=scope)
         self._memory = memory or BodyMemory()  # a body that is short by its limit is counted nowhere else
+        has_matrices = memory is not None and headers.get("content-type", "").startswith("application/json")
+        self._advice = " JSON is for small matrices; send .npy or safetensors." if has_matrices else ""
         self._receive = receive
         self._limit_bytes = limit_bytes
         self._seen_bytes = 0
@@ -46,7 +48,7 @@ class Body:
 
     def _too_large(self) -> PayloadTooLarge:
         return PayloadTooLarge(
-            f"The body is larger than the {self._limit_bytes} bytes taken here.",
+            f"The body is larger than the {self._limit_bytes} bytes taken here.{self._advice}",
             headers={"connection": "close"},
             members={"limit_bytes": self._limit_bytes},
         )

@@ -6,7 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 from jobs.errors import InvalidRequest
-from service.bodies.nested_lists import parse_nested
+from service.bodies.nested_lists import Numbers, read_lists
+from service.bodies.number_types import with_dtype
 from service.bodies.options import MatmulOptions, parse_model
 from service.bodies.piece import Piece
 from service.bodies.reader import (
@@ -33,16 +34,21 @@ class JsonReader(Reader[MatmulInput]):
         self._pieces.append(bytes(data))
 
     def finish(self) -> MatmulInput:
-        document = json_object(b"".join(self._pieces))
+        body = b"".join(self._pieces)
+        document = json_object(body)
         values = operands_of(document)
         options = parse_model(MatmulOptions, document)
         for name in NEEDED:
             if name not in values:
                 raise InvalidRequest(f"{name} is missing; a product needs the operands a and b.", field=name)
-        return MatmulInput(options, **{name: self._operand(value, name, options) for name, value in values.items()})
+        lists = read_lists(values, body, typed=options.dtype is not None)
+        options = with_dtype(options, lists, others=len(lists) < len(values))
+        return MatmulInput(
+            options, **{name: self._operand(lists.get(name, value), name, options) for name, value in values.items()}
+        )
 
     def _operand(self, value: Any, name: str, options: MatmulOptions) -> Operand:
-        if isinstance(value, list):
+        if isinstance(value, Numbers):
             dtype = options.dtype_of(name)
-            return filled(self._open, parse_nested(value, name, dtype), dtype)
+            return filled(self._open, value.stored(dtype), dtype)
         return reference(value, name)

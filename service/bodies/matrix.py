@@ -16,7 +16,8 @@ from jobs.matrices.random import check_random, generate_chunks
 from jobs.models import RandomSpec
 from kernels.model.numerics import DTYPES, DTypeName
 from service.bodies.body import Body
-from service.bodies.nested_lists import parse_nested
+from service.bodies.nested_lists import read_lists
+from service.bodies.number_types import USUAL, type_that_holds
 from service.bodies.options import Nested, parse_model
 from service.bodies.piece import Piece
 from service.bodies.reader import OpenUpload, Reader, filled, json_object
@@ -34,7 +35,12 @@ class MatrixUpload(Strict):
     data: Nested | None = Field(
         None, description="Rows of numbers, or a list of such matrices.", examples=[[[1.0, 2.0], [3.0, 4.0]]]
     )
-    dtype: DTypeName = Field("float32", description="Element type of `data`, and of `random` where it names none.")
+    dtype: DTypeName | None = Field(
+        None,
+        description="Element type of `data`, and of `random` where it names none; float32 by default, or float64 where "
+        "`data` has integers that float32 does not hold exactly.",
+        examples=["float32"],
+    )
 
 
 class FileReader(Reader[Upload]):
@@ -74,16 +80,19 @@ class JsonMatrixReader(Reader[Upload]):
         self._pieces.append(bytes(data))
 
     def finish(self) -> Upload:
-        document = json_object(b"".join(self._pieces))
+        body = b"".join(self._pieces)
+        document = json_object(body)
         data = document.pop("data", None)  # its elements are checked by a stricter and faster hand
         upload = parse_model(MatrixUpload, document)
         if (data is None) == (upload.random is None):
             raise InvalidRequest("Give either data or random.", field="data")
         if upload.random is not None:
-            return self._random(upload.random, upload.random.dtype or upload.dtype)
+            return self._random(upload.random, upload.random.dtype or upload.dtype or USUAL)
         if not isinstance(data, list):
             raise InvalidMatrix("data must be a list of rows of numbers.", field="data")
-        return filled(self._open, parse_nested(data, "data", upload.dtype), upload.dtype)
+        numbers = read_lists({"data": data}, body, typed=upload.dtype is not None)["data"]
+        dtype = upload.dtype or type_that_holds([numbers])
+        return filled(self._open, numbers.stored(dtype), dtype)
 
     def _random(self, spec: RandomSpec, dtype: DTypeName) -> Upload:
         check_random(spec, dtype)

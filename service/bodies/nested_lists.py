@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 from typing import Any, NoReturn
 
@@ -31,7 +33,7 @@ class NotJson(str):
 def loads(body: bytes) -> Any:
     """The JSON value of `body`. Raises MalformedBody with the place where it stops being JSON.
 
-    A bare NaN and its like come through as NotJson, so that `parse_nested` can name the element.
+    A bare NaN and its like come through as NotJson, so that `Numbers` can name the element.
     """
     try:
         return orjson.loads(body)
@@ -62,11 +64,68 @@ def _loads_leniently(body: bytes) -> tuple[Any, bool]:
     return value, bool(found)
 
 
-def parse_nested(value: list[Any], name: str, dtype: DTypeName) -> Array:
-    """A matrix, or a batch of them, in its stored form. Raises InvalidMatrix with the element's position."""
-    numbers, shape = _flatten(value, name)
-    convert = _integers if DTYPES[dtype].is_integer else _floats
-    return convert(numbers, name, shape, dtype).reshape(shape)
+@dataclass(frozen=True)
+class Numbers:
+    """A matrix, or a batch of them, as JSON has it: elements in row-major order. Raises InvalidMatrix with the
+    position of what is no number."""
+
+    name: str  # the operand's, for sentences
+    elements: Sequence[Any]
+    shape: tuple[int, ...]
+
+    @cached_property
+    def types(self) -> set[type]:
+        return set(map(type, self.elements))
+
+    @property
+    def are_whole(self) -> bool:
+        """Whether all are written as integers, without a point or an exponent."""
+        return self.types == {int}
+
+    @cached_property
+    def values(self) -> Array:
+        """In float64, one-dimensional."""
+        elements = self.elements
+        if not self.types <= {int, float}:  # `type`, because a bool is an int to isinstance
+            elements = [NAMED.get(x, x) if type(x) is str else x for x in elements]
+            _check_numbers(elements, self.name, self.shape, 'or "NaN", "Infinity" or "-Infinity" in quotes')
+        return np.array(elements, np.float64)
+
+    @cached_property
+    def largest(self) -> float:
+        """Largest magnitude; NaN where there is one."""
+        return float(np.abs(self.values).max(initial=0.0))
+
+    @property
+    def may_have_lost_digits(self) -> bool:
+        """Whether an integer of more than 64 bits may be among them, which `loads` reads as a float."""
+        if float not in self.types or self.largest < 2.0**63:
+            return False
+        return bool((np.isfinite(self.values) & (np.abs(self.values) >= 2.0**63)).any())
+
+    def stored(self, dtype: DTypeName) -> Array:
+        """In the stored form of an element type."""
+        convert = _integers if DTYPES[dtype].is_integer else _floats
+        return convert(self, dtype).reshape(self.shape)
+
+    def position(self, index: int) -> str:
+        """Of an element, as in `b[3][1]`."""
+        return _position(self.name, self.shape, index)
+
+
+def read_numbers(value: list[Any], name: str) -> Numbers:
+    """Nested lists of one shape. Raises InvalidMatrix with the place where they are not."""
+    return Numbers(name, *_flatten(value, name))
+
+
+def read_lists(values: Mapping[str, Any], body: bytes, *, typed: bool) -> dict[str, Numbers]:
+    """Those of the operands that are nested lists, by name. Where the caller has `typed` them they are rounded to that;
+    else every digit in `body` counts. Raises as `read_numbers`."""
+    lists = {name: read_numbers(value, name) for name, value in values.items() if isinstance(value, list)}
+    if not typed and any(numbers.may_have_lost_digits for numbers in lists.values()):
+        again, _ = _loads_leniently(body)
+        lists = {name: read_numbers(again[name], name) for name in lists}
+    return lists
 
 
 def to_json(array: Array, dtype: DTypeName) -> bytes:
@@ -128,16 +187,13 @@ def _common_length(items: list[Any], name: str, shape: tuple[int, ...]) -> int:
     return expected
 
 
-def _floats(numbers: list[Any], name: str, shape: tuple[int, ...], dtype: DTypeName) -> Array:
-    if not _all_numbers(numbers):
-        numbers = [NAMED.get(x, x) if type(x) is str else x for x in numbers]
-        _check_numbers(numbers, name, shape, 'or "NaN", "Infinity" or "-Infinity" in quotes')
-    exact = np.array(numbers, np.float64)
+def _floats(numbers: Numbers, dtype: DTypeName) -> Array:
+    exact = numbers.values
     with np.errstate(over="ignore"):
         stored = _narrow(exact, dtype)
     widened = widen(stored, dtype)
-    _refuse_any(np.isfinite(exact) & ~np.isfinite(widened), numbers, name, shape, f"which is too large for {dtype}")
-    _refuse_any(np.isinf(exact) & np.isnan(widened), numbers, name, shape, f"but {dtype} has no infinities")
+    _refuse_any(np.isfinite(exact) & ~np.isfinite(widened), numbers, f"which is too large for {dtype}")
+    _refuse_any(np.isinf(exact) & np.isnan(widened), numbers, f"but {dtype} has no infinities")
     return stored
 
 
@@ -147,34 +203,31 @@ def _narrow(exact: Array, dtype: DTypeName) -> Array:
     return exact.astype(STORAGE_DTYPES[dtype])
 
 
-def _integers(numbers: list[Any], name: str, shape: tuple[int, ...], dtype: DTypeName) -> Array:
+def _integers(numbers: Numbers, dtype: DTypeName) -> Array:
     """By way of float64, which holds every number of these types exactly."""
-    _check_numbers(numbers, name, shape, f"and {dtype} has no other values")
-    exact = np.array(numbers, np.float64)
+    _check_numbers(numbers.elements, numbers.name, numbers.shape, f"and {dtype} has no other values")
+    exact = numbers.values
     bounds = np.iinfo(STORAGE_DTYPES[dtype])
-    _refuse_any(exact != np.trunc(exact), numbers, name, shape, f"but {dtype} holds whole numbers only")
+    _refuse_any(exact != np.trunc(exact), numbers, f"but {dtype} holds whole numbers only")
     outside = (exact < bounds.min) | (exact > bounds.max)
-    _refuse_any(outside, numbers, name, shape, f"but {dtype} holds {bounds.min} to {bounds.max}")
+    _refuse_any(outside, numbers, f"but {dtype} holds {bounds.min} to {bounds.max}")
     return exact.astype(STORAGE_DTYPES[dtype])
 
 
-def _all_numbers(numbers: Sequence[Any]) -> bool:
-    return set(map(type, numbers)) <= {int, float}  # `type`, because a bool is an int to isinstance
-
-
 def _check_numbers(numbers: Sequence[Any], name: str, shape: tuple[int, ...], hint: str) -> None:
-    if _all_numbers(numbers):
+    if set(map(type, numbers)) <= {int, float}:
         return
     index = next(i for i, x in enumerate(numbers) if type(x) not in (int, float))
     where = _position(name, shape, index)
     _refuse(f"{where} is {_word(numbers[index])}; a JSON number belongs there, {hint}.", where)
 
 
-def _refuse_any(bad: Array, numbers: Sequence[Any], name: str, shape: tuple[int, ...], because: str) -> None:
+def _refuse_any(bad: Array, numbers: Numbers, because: str) -> None:
     if bad.any():
         index = int(bad.argmax())
-        where = _position(name, shape, index)
-        _refuse(f"{where} is {_word(numbers[index])}, {because}.", where)
+        where, element = numbers.position(index), numbers.elements[index]
+        named = NAMED.get(element, element) if type(element) is str else element
+        _refuse(f"{where} is {_word(named)}, {because}.", where)
 
 
 def _position(name: str, shape: tuple[int, ...], index: int) -> str:

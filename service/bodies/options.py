@@ -12,7 +12,7 @@ from pydantic_core import ErrorDetails
 from jobs.base import Strict
 from jobs.errors import InvalidRequest, MalformedBody, MatmulError, UnknownKernel, UnsupportedDType
 from jobs.kernel_choice import KernelChoice
-from jobs.models import RandomSpec, VerifyName
+from jobs.models import OPERANDS, RandomSpec, VerifyName
 from kernels.model.numerics import DTYPES, AccuracyName, DTypeName
 
 M = TypeVar("M", bound=BaseModel)
@@ -43,8 +43,9 @@ class MatmulOptions(Strict):
     )
     dtype: DTypeName | None = Field(
         None,
-        description="Element type of nested lists and of random operands that name none; float32 by default. "
-        "For stored or binary operands leave it out, or repeat theirs.",
+        description="Element type of nested lists and of random operands that name none; float32 by default, or "
+        "float64 where nested lists have integers that float32 does not hold, or might not multiply, exactly. What "
+        "float64 does not is refused. For stored or binary operands leave it out, or repeat theirs.",
         examples=["float32"],
     )
     accuracy: AccuracyName | None = Field(
@@ -158,7 +159,8 @@ def _sentence(complaint: ErrorDetails, field: str, model: type[BaseModel]) -> st
     context = complaint.get("ctx", {})
     match complaint["type"]:
         case "extra_forbidden":
-            known = f"; there are: {', '.join(model.model_fields)}" if len(complaint["loc"]) == 1 else ""
+            names = [*(OPERANDS if model is MatmulOptions else ()), *model.model_fields]
+            known = f"; there are: {', '.join(names)}" if len(complaint["loc"]) == 1 else ""
             return f"There is no field {field}{known}."
         case "missing":
             return f"{field} is missing."

@@ -13,6 +13,7 @@ from jobs.errors import Unauthenticated
 from jobs.fleet.workers import WorkerInfo
 from jobs.ledger.interface import JobFilter, QueueDepth
 from jobs.models import JobRecord
+from jobs.queue import QUEUES
 from jobs.states import JobState
 from service.bodies.form import read_form
 from service.context import Context, context_of, owner_of
@@ -43,7 +44,7 @@ class Overview:
 def look(context: Context, owner: str) -> Overview:
     """Raises StoreUnavailable."""
     workers = context.workers.now()
-    queues = sorted({name for worker in workers for name in (worker.queue, worker.bench_queue) if name})
+    queues = sorted({name for worker in workers for name in (worker.queue, worker.bench_queue) if name}.union(QUEUES))
     last = context.ledger.list(JobFilter(owner), limit=LAST_JOBS)
     running = context.ledger.list(JobFilter(owner, JobState.RUNNING), limit=LAST_JOBS)
     return Overview(

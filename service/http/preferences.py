@@ -15,6 +15,7 @@ class Wait:
 
     seconds: float
     applied: str | None
+    is_async: bool = False  # whether `respond-async` was among them
 
 
 def parse_wait(header: str | None, *, default_s: float, max_s: float) -> Wait:
@@ -26,9 +27,9 @@ def parse_wait(header: str | None, *, default_s: float, max_s: float) -> Wait:
     if wait_s.isascii() and wait_s.isdigit():
         seconds = min(float(wait_s[:9]), max_s)
         applied = f"wait={seconds:g}"
-        return Wait(seconds, f"respond-async, {applied}" if respond_async else applied)
+        return Wait(seconds, f"respond-async, {applied}" if respond_async else applied, respond_async)
     if respond_async:
-        return Wait(0.0, "respond-async")
+        return Wait(0.0, "respond-async", is_async=True)
     return Wait(min(default_s, max_s), None)
 
 

@@ -9,7 +9,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from jobs.errors import InvalidSettings
-from jobs.settings import Settings, get_settings
+from jobs.settings import Settings
+from jobs.starting.wrong_settings import checked_settings
 from service.keys.file import KeyFile
 from service.keys.line import LIMITS, KnownKey, make_key, new_secret, read_instant, read_limits
 from service.keys.ring import read_pepper
@@ -125,7 +126,7 @@ def run(settings: Settings, chosen: argparse.Namespace) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     chosen = parse(arguments)
     try:
-        run(get_settings(), chosen)
+        run(checked_settings(), chosen)
     except (InvalidSettings, ValueError, OSError) as error:
         print(error, file=sys.stderr)
         return 2

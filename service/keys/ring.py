@@ -25,7 +25,7 @@ def read_pepper(settings: Settings) -> bytes:
     if len(pepper) < MIN_PEPPER_BYTES:
         raise InvalidSettings(
             f"API keys need a pepper of at least {MIN_PEPPER_BYTES} bytes: set MATMUL_API_KEY_PEPPER_FILE or "
-            "MATMUL_API_KEY_PEPPER."
+            "MATMUL_API_KEY_PEPPER; docs/operations.md has the commands, under Keys."
         )
     return pepper
 

@@ -12,12 +12,10 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from threading import Event, Thread
 from typing import IO
-
-from pydantic import ValidationError
 
 from jobs.disk import tmpfs_bytes
 from jobs.errors import InvalidSettings
@@ -25,6 +23,8 @@ from jobs.redis.embedded import EmbeddedServer, EmbeddedServerError
 from jobs.redis.memory import memory_options
 from jobs.redis.persistence import server_options
 from jobs.settings import Settings
+from jobs.starting.options import add_settings, apply_settings, cannot_start, make_parser
+from jobs.starting.wrong_settings import checked_settings
 from service.local.api import ApiProcesses
 from service.local.first_product import Announcer, ServiceClient
 from service.local.keys import LocalKey, local_key
@@ -32,6 +32,11 @@ from service.local.supervisor import ChildProcess, ServicePart, Supervisor
 
 SHARED_MEMORY = Path("/dev/shm")
 STOP_TIMEOUT_S = 30.0  # a worker may finish the product it is at
+OPTIONS = {"host": "address to bind", "port": "port to bind", "state_dir": "where jobs and matrices are kept"}
+EXAMPLES = """\
+  python -m service.local
+  python -m service.local --port 9000 --state-dir /var/tmp/matmul
+"""
 
 
 class CannotStartError(RuntimeError):
@@ -155,8 +160,12 @@ def supervise(supervisor: Supervisor, api: ApiProcesses, announcer: Announcer) -
     return 1 if announcer.failed else 0
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
+    about = "The whole service on this machine: Redis, a worker for each device, and the API. `make run` does this."
+    parser = make_parser("python -m service.local", about, EXAMPLES)
+    add_settings(parser, OPTIONS)
+    apply_settings(parser.parse_args(arguments), OPTIONS)
     try:
-        sys.exit(serve(Settings()))
-    except (CannotStartError, EmbeddedServerError, InvalidSettings, ValidationError) as error:
-        sys.exit(f"matmul-service cannot start: {error}")
+        sys.exit(serve(checked_settings()))
+    except (CannotStartError, EmbeddedServerError, InvalidSettings, OSError) as error:
+        cannot_start("matmul-service", error)

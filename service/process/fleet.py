@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import structlog
 
-from jobs.errors import MatmulError, NoWorkerForKernel, NoWorkers
+from jobs.errors import MatmulError
 from jobs.fleet.places import ServicePlace, disagreement
 from jobs.fleet.registry import WorkerRegistry
 from jobs.fleet.workers import WorkerInfo
@@ -30,6 +30,11 @@ class Fleet:
     def warnings(self) -> tuple[str, ...]:
         return self._useless + self._differing
 
+    @property
+    def has_useless(self) -> bool:
+        """Whether there are workers that take no jobs."""
+        return bool(self._useless)
+
     def read(self) -> Sequence[WorkerInfo]:
         """Those that take jobs. Raises StoreUnavailable, also where another API process has another store."""
         self._place.tell()
@@ -50,7 +55,7 @@ class Fleet:
             for info in self._registry.known()
         ]
 
-    def explained(self, refusal: NoWorkers | NoWorkerForKernel) -> MatmulError:
+    def explained(self, refusal: MatmulError) -> MatmulError:
         """The same, with the workers that are there and take no jobs."""
         if not self._useless:
             return refusal

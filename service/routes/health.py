@@ -19,6 +19,7 @@ from service.openapi.manual import rest as manual
 from service.pause import PAUSED
 
 NO_AOF = "Redis keeps no append-only file, so its restart loses all jobs; set its appendonly to yes."
+NO_WORKERS = "No worker is live; products wait until one is."
 
 router = APIRouter()
 
@@ -32,10 +33,11 @@ async def live() -> Response:
 async def ready(request: Request) -> Response:
     context = context_of(request)
     workers, of_redis = await context.call(_checked, context)
-    if not workers:
+    if not workers and context.settings.queue_without_workers != "always":
         raise context.fleet.explained(NoWorkers())
     said: dict[str, object] = {"status": "ok", "workers": len(workers)}
-    if warnings := [*context.fleet.warnings, *of_redis]:
+    none = [] if workers else [NO_WORKERS]
+    if warnings := [*none, *context.fleet.warnings, *of_redis]:
         said["warnings"] = warnings
     return Response(orjson.dumps(said), media_type=JSON)
 

@@ -63,7 +63,8 @@ async def _submit(request: Request, context: Context, job_id: str, key: str | No
     )
     operands = OperandResolver(context, owner)
     reader = _reader(request, media_type, body, uploads, operands, context)
-    submitter = Submitter(context, owner, job_id, operands, request.headers.get("accept"), key, waits=wait.seconds > 0)
+    accept, waits = request.headers.get("accept"), wait.seconds > 0
+    submitter = Submitter(context, owner, job_id, operands, accept, key, waits=waits, is_async=wait.is_async)
     return await receive(context, body, reader, uploads, submitter.submit, submitter.at_once)
 
 

@@ -77,11 +77,16 @@ def _bind_port(host: str, port: int) -> list[socket.socket]:
             raise refused
     except OSError as error:
         Addresses(bound).close()
-        raise InvalidSettings(
-            f"{host} port {port} cannot be used ({error.strerror}); stop what uses it, or choose another: "
-            f"MATMUL_PORT={port % 65535 + 1}"
-        ) from None
+        raise InvalidSettings(f"{host} port {port} cannot be used ({error.strerror}); {_advice(error, port)}") from None
     return bound
+
+
+def _advice(error: OSError, port: int) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return f"stop what uses it, or choose another: MATMUL_PORT={port % 65535 + 1}"
+    if error.errno == errno.EACCES:
+        return "ports below 1024 are the system's: set MATMUL_PORT to a higher one."
+    return "set MATMUL_HOST to an address of this machine, or to 0.0.0.0 for all of them."
 
 
 def _bind_one(family: int, address: tuple[object, ...]) -> socket.socket:

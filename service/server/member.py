@@ -8,11 +8,10 @@ import argparse
 import sys
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from jobs.errors import InvalidSettings
 from jobs.logs import configure_logs
-from jobs.settings import get_settings
+from jobs.starting.options import cannot_start
+from jobs.starting.wrong_settings import checked_settings
 from service.process.share import Share
 from service.server.accepting import ConnectionCounts
 from service.server.addresses import Addresses
@@ -40,13 +39,13 @@ def main() -> None:
     parser.add_argument("--metrics", type=Path, required=True, help="directory of what they count for /metrics")
     asked = parser.parse_args()
     try:
-        settings = get_settings()
+        settings = checked_settings()
         configure_logs(settings)
         addresses = Addresses.inherited(map(int, asked.listen.split(",")))
         counts = ConnectionCounts.inherited(asked.counts, asked.index)
         serve(settings, addresses, counts, Share(asked.index, asked.processes, asked.metrics))
-    except (InvalidSettings, ValidationError, OSError) as error:
-        sys.exit(f"matmul-service cannot start: {error}")
+    except (InvalidSettings, OSError) as error:
+        cannot_start("matmul-service", error)
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ from service.submit.job import Receipt, replayed, submit_job
 from service.submit.operands import OperandResolver, fingerprint
 from service.submit.placement import choose_queue
 from service.submit.plan import ProductPlan
+from service.submit.without_workers import explained, waiting_queue
 
 ASK_ROOM_BYTES = 1 << 20  # for a smaller product the worker finds out
 
@@ -40,6 +41,7 @@ class Submitter:
     accept: str | None
     idempotency_key: str | None
     waits: bool  # whether the caller waits for the product
+    is_async: bool = False  # whether it said `Prefer: respond-async`
 
     def submit(self, asked: MatmulInput) -> Receipt:
         """Raises InvalidRequest and its kin, NotAcceptable, and what the store and the ledger raise."""
@@ -76,7 +78,11 @@ class Submitter:
         try:
             return choose_queue(asked.options, plan, workers)
         except (NoWorkers, NoWorkerForKernel) as refusal:
-            raise self.context.fleet.explained(refusal) from None
+            fleet, settings = self.context.fleet, self.context.settings
+            asked_to_wait = self.is_async and not fleet.has_useless
+            if (queue := waiting_queue(plan, workers, settings, asked=asked_to_wait)) is not None:
+                return queue
+            raise explained(refusal, fleet, settings) from None
 
     def _in_record(self, *operands: Operand) -> bool:
         most = self.context.settings.record_matrix_bytes

@@ -9,16 +9,14 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
-
-from pydantic import SecretStr
+from typing import Any
 
 from jobs.benchmarks.presets import PRESETS
 from jobs.errors import JobFailed
-from jobs.settings import GIB, KIB, MIB, Settings
+from jobs.settings import Settings
+from jobs.starting.settings_text import choices_of, default_of, size_of, variable
 from service.problems import BY_TYPE, STATUS, title_of
 from tools.docs import accuracy as accuracy_docs
 from tools.kernels import docs as kernel_docs
@@ -35,35 +33,20 @@ PART = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 def settings() -> str:
     rows = (
-        (f"`MATMUL_{name.upper()}`", default_of(name, field.default), f"{field.description}{choices(field.annotation)}")
+        (
+            f"`{variable(name)}`",
+            shown_default(name, field.default),
+            f"{field.description}{choices_of(field.annotation)}",
+        )
         for name, field in Settings.model_fields.items()
     )
     return table(("Variable", "Default", "Meaning"), rows)
 
 
-def choices(annotation: Any) -> str:
-    allowed = get_args(annotation) if get_origin(annotation) is Literal else ()
-    return f" One of {', '.join(f'`{value}`' for value in allowed)}." if allowed else ""
-
-
-def default_of(name: str, value: Any) -> str:
-    """As a reader would set it; directories that depend on the machine are shown by what they depend on."""
-    if value is None or value == ():
+def shown_default(name: str, value: Any) -> str:
+    if not (shown := default_of(name, value)):
         return "not set"
-    if isinstance(value, SecretStr):
-        value = value.get_secret_value()
-    if isinstance(value, Path):
-        value = str(value).replace(tempfile.gettempdir(), "/tmp").replace(str(Path.home()), "~")
-    if name.endswith("_bytes") and value:
-        return f"`{value}` ({size(value)})"
-    return f"`{str(value).lower() if isinstance(value, bool) else value}`"
-
-
-def size(value: int) -> str:
-    unit, word = next(
-        ((unit, word) for unit, word in ((GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")) if value >= unit), (1, "B")
-    )
-    return f"{value / unit:g} {word}"
+    return f"`{shown}` ({size_of(value)})" if name.endswith("_bytes") and value else f"`{shown}`"
 
 
 def errors() -> str:

@@ -4,41 +4,42 @@ queue of its device's class, and benchmarks from that of its model.
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
-import sys
 import warnings
 from collections.abc import Sequence
 
 from celery.exceptions import SecurityWarning
 from kombu.entity import Queue
-from pydantic import ValidationError
 
 from jobs.errors import InvalidSettings
 from jobs.logs import configure_logs
 from jobs.queue import WORKER_ARGUMENTS, make_celery
-from jobs.redis.layout import WrongLayout, claim_layout
-from jobs.settings import get_settings
+from jobs.redis.layout import claim_layout
+from jobs.starting.options import cannot_start, make_parser
+from jobs.starting.wrong_settings import checked_settings
+from worker.device.there import check_device
 from worker.process.device_name import offer_bench_queue
 
 TASKS = "worker.process.tasks"  # what parent and child import: the task, and what a child does when it starts
 _DEVICE = re.compile(r"cpu|gpu:(\d{1,3})")
+EXAMPLES = """\
+  python -m worker
+  MATMUL_REDIS_URL=redis://head-node:6379/0 MATMUL_STORE=redis python -m worker --device gpu:0
+"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs until SIGTERM or SIGINT; the job at hand may end first."""
     device = _device(arguments)
-    prepare_environment(device)
     try:
-        settings = get_settings()
-    except (InvalidSettings, ValidationError, OSError) as error:
-        sys.exit(f"the worker cannot start: {error}")
-    configure_logs(settings)
-    try:
+        prepare_environment(device)
+        check_device(device)
+        settings = checked_settings()
+        configure_logs(settings)
         claim_layout(settings)
-    except WrongLayout as error:
-        sys.exit(f"this worker cannot start: {error}")
+    except InvalidSettings as error:
+        cannot_start(f"the worker for {device}", error)
     # Celery warns of root on many lines. Containers run as another user; on one's own machine it is one's own choice.
     warnings.simplefilter("ignore", SecurityWarning)
     app = make_celery(settings)
@@ -53,8 +54,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _device(arguments: Sequence[str] | None) -> str:
-    parser = argparse.ArgumentParser(prog="python -m worker", description="A worker: multiplies on one device.")
-    parser.add_argument("--device", default=os.environ.get("MATMUL_DEVICE", "cpu"), help="cpu, or gpu:<index>")
+    parser = make_parser("python -m worker", "A worker: multiplies on one device. It needs a Redis.", EXAMPLES)
+    words = "cpu, or gpu:<index> as nvidia-smi counts; in place of MATMUL_DEVICE"
+    parser.add_argument("--device", default=os.environ.get("MATMUL_DEVICE", "cpu"), help=words)
     device: str = parser.parse_args(arguments).device
     if not _DEVICE.fullmatch(device):
         parser.error(f"--device is {device!r}; it must be cpu or gpu:<index>, such as gpu:0")
@@ -62,14 +64,14 @@ def _device(arguments: Sequence[str] | None) -> str:
 
 
 def prepare_environment(device: str) -> None:
-    """What the child inherits: one GPU counted as nvidia-smi does, float32 that stays so."""
+    """What the child inherits: one GPU counted as nvidia-smi does, float32 that stays so. Raises InvalidSettings."""
     os.environ["MATMUL_DEVICE"] = device
     if (found := _DEVICE.fullmatch(device)) is None or (index := found[1]) is None:
         return
     os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
     visible = [name for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
     if visible and int(index) >= len(visible):
-        sys.exit(f"--device {device}: CUDA_VISIBLE_DEVICES leaves {len(visible)} GPUs to choose from")
+        raise InvalidSettings(f"CUDA_VISIBLE_DEVICES leaves {len(visible)} GPUs to choose from, from gpu:0 on.")
     os.environ["CUDA_VISIBLE_DEVICES"] = visible[int(index)] if visible else index
     # Set to 0 it would take TF32 from the kernels that are asked for by it, too.
     os.environ.pop("NVIDIA_TF32_OVERRIDE", None)

@@ -9,7 +9,8 @@ from jobs.errors import MatmulError
 from jobs.fleet.measured import MAX_WANTED, MeasuredShapes
 from jobs.fleet.registry import WorkerRegistry
 from jobs.redis.client import connect
-from jobs.settings import Settings, get_settings
+from jobs.settings import Settings
+from jobs.starting.wrong_settings import checked_settings
 from worker.device.model import measured_model
 
 LOOK_EVERY_S = 1.0
@@ -23,7 +24,7 @@ STUCK = (
 
 def main() -> int:
     try:
-        return tune(get_settings())
+        return tune(checked_settings())
     except MatmulError as error:
         print(error.detail, file=sys.stderr)
         return 1

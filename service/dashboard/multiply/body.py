@@ -11,7 +11,8 @@ from jobs.formats.parser import MatrixHeader, MatrixParser
 from jobs.formats.safetensors import SafetensorsParser
 from jobs.models import OPERANDS
 from service.bodies.multipart import MultipartParser, Part, boundary_of
-from service.bodies.nested_lists import parse_nested
+from service.bodies.nested_lists import Numbers, read_numbers
+from service.bodies.number_types import with_dtype
 from service.bodies.options import MatmulOptions, parse_model
 from service.bodies.piece import Piece
 from service.bodies.reader import NEEDED, MatmulInput, OpenUpload, Operand, Reader, filled, reference
@@ -102,7 +103,12 @@ class FormReader(Reader[MatmulInput]):
         form = form_of(self.fields)
         options = parse_model(MatmulOptions, options_of(form))
         if form.source != "files":
-            self._operands = {name: self._typed(value, name, options) for name, value in operands_of(form).items()}
+            values = operands_of(form)
+            lists = {name: read_numbers(value, name) for name, value in values.items() if isinstance(value, list)}
+            options = with_dtype(options, lists, others=len(lists) < len(values))
+            self._operands = {
+                name: self._typed(lists.get(name, value), name, options) for name, value in values.items()
+            }
         for name in NEEDED:
             if name not in self._operands:
                 raise InvalidRequest(f"There is no {name.upper()}; choose a file for it.", field=f"file_{name}")
@@ -113,9 +119,9 @@ class FormReader(Reader[MatmulInput]):
             parser.close()
 
     def _typed(self, value: object, name: str, options: MatmulOptions) -> Operand:
-        if isinstance(value, list):
+        if isinstance(value, Numbers):
             dtype = options.dtype_of(name)
-            return filled(self._open, parse_nested(value, name, dtype), dtype)
+            return filled(self._open, value.stored(dtype), dtype)
         return reference(value, name)
 
     def _open_part(self, name: str, media_type: str | None) -> Part:

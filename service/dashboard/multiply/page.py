@@ -69,7 +69,7 @@ async def multiply(request: Request) -> Response:
 
     def submit(asked: MatmulInput) -> Receipt:
         key = _once(reader.fields.get("token", ""), asked)
-        return Submitter(context, owner, job_id, operands, None, key, waits=False).submit(asked)
+        return Submitter(context, owner, job_id, operands, None, key, waits=False, is_async=True).submit(asked)
 
     try:
         receipt: Receipt = await receive(context, body, reader, uploads, submit)

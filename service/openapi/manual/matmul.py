@@ -68,7 +68,8 @@ OPTIONS_PART = {
 BODY: Piece = {
     "required": True,
     "description": "Two operands, a third that is added, if any, and options. JSON suits small matrices; files are "
-    "streamed.",
+    "streamed. In JSON an integer is never changed: numbers without a `dtype` are float32, or float64 where integers "
+    "need it.",
     "content": {
         JSON: {
             "schema": ref(MatmulBody),
@@ -163,7 +164,9 @@ MULTIPLY: Piece = {
     "summary": "Multiply two matrices",
     "description": "A·B, or alpha·A·B + beta·C, or a batch of such products. The reply is the product, checked, in the "
     "media type that Accept asks for, if it is there within the time that Prefer gives (30 s by default); else 202 and "
-    "the job, to be asked for later. NaN and infinities multiply by IEEE rules; JSON carries them as strings.",
+    "the job, to be asked for later. While no worker is live, a product asked for with `respond-async` is queued until "
+    "one is started, and others are refused (503), unless the server's MATMUL_QUEUE_WITHOUT_WORKERS says otherwise. "
+    "NaN and infinities multiply by IEEE rules; JSON carries them as strings.",
     "responses": {
         200: PRODUCT,
         202: json_answer(JobReply, "Not there yet: poll the job.", "Location", "Retry-After", "Preference-Applied"),

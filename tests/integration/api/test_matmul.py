@@ -48,6 +48,16 @@ def test_json_in_and_out(client: httpx.Client) -> None:
     assert client.get(reply.headers["location"]).json() == job
 
 
+def test_integers_come_back_as_they_are(client: httpx.Client) -> None:
+    reply = right(client.post("/v1/matmul", json={"a": [[16777217, -3]], "b": [[1], [0]]})).json()
+    assert (reply["c"], reply["job"]["product"]["dtype"]) == ([[16777217]], "float64")
+    stored = client.post("/v1/matrices", json={"data": [[16777217]]}).json()
+    asked = {"a": {"matrix": stored["id"]}, "b": [[16777217]]}
+    assert right(client.post("/v1/matmul", json=asked)).json()["c"] == [[16777217**2]]
+    refused = client.post("/v1/matmul", json={"a": [[2**53 + 1]], "b": [[1]]})
+    assert refused.status_code == 422 and "a[0][0] is 9007199254740993" in refused.json()["detail"]
+
+
 def test_files_in_and_out(client: httpx.Client) -> None:
     reply = right(client.post("/v1/matmul", files=files(A, B), headers=NPY))
     np.testing.assert_allclose(from_npy(reply.content), A @ B, rtol=1e-4, atol=1e-4)

@@ -12,7 +12,7 @@ from jobs.redis.embedded import EmbeddedServer
 from tests.integration.api.test_jobs import SEEDED, problem
 from tools.played.api import FAKE_TTL_S, Api, running_api, until, worker_info
 
-ASYNC = {"prefer": "respond-async"}
+ASYNC, AT_ONCE = {"prefer": "respond-async"}, {"prefer": "wait=0"}  # the first may wait for a worker, too
 GPU = worker_info("gpu-0", kernels=("naive", "cublas"), device_class="gpu", compute_capability=(9, 0))
 
 
@@ -25,13 +25,13 @@ def api(valkey: EmbeddedServer, key_prefix: str, tmp_path: Path) -> Iterator[Api
 def test_without_workers_it_is_not_ready_and_takes_nothing(api: Api, quiet: httpx.Client) -> None:
     assert quiet.get("/readyz").json() == {"status": "ok", "workers": 1}
     api.registry.gone("played")
-    until(lambda: quiet.post("/v1/matmul", json=SEEDED, headers=ASYNC).status_code != 202)
-    refused = quiet.post("/v1/matmul", json=SEEDED, headers=ASYNC)
+    until(lambda: quiet.post("/v1/matmul", json=SEEDED, headers=AT_ONCE).status_code != 202)
+    refused = quiet.post("/v1/matmul", json=SEEDED, headers=AT_ONCE)
     problem(refused, 503, "no_workers")
     assert refused.headers["retry-after"]
     problem(quiet.get("/readyz"), 503, "no_workers")
     assert quiet.get("/livez").status_code == 200
-    named = quiet.post("/v1/matmul", json=SEEDED | {"kernel": "cpu_blas"}, headers=ASYNC)
+    named = quiet.post("/v1/matmul", json=SEEDED | {"kernel": "cpu_blas"}, headers=AT_ONCE)
     assert "served now: none" in problem(named, 409, "no_worker_for_kernel")["detail"]
     api.registry.beat(worker_info(), FAKE_TTL_S)
     until(lambda: quiet.post("/v1/matmul", json=SEEDED, headers=ASYNC).status_code == 202)

@@ -51,7 +51,7 @@ def test_a_worker_that_asks_again_for_what_it_has_gets_it(bench: Bench, pause: P
 def test_it_is_told(
     api: Api, quiet: httpx.Client, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(command, "get_settings", lambda: api.settings)
+    monkeypatch.setattr(command, "checked_settings", lambda: api.settings)
     assert command.main(["on", "--wait"]) == 0
     assert capsys.readouterr().out == "paused; 0 jobs run\n"
     assert quiet.get("/readyz").json() == {"status": "ok", "workers": 1, "warnings": [PAUSED]}

@@ -110,7 +110,14 @@ NUMBERS = [
     Case("no NaN in int32", 422, "invalid_matrix", "int32", "b[0][0]", **lists(ROW, [["NaN"], [1]], dtype="int32")),
 ]
 OPTIONS = [
-    Case("unknown field", 422, "invalid_request", "transpose_c", "transpose_c", **lists(ROW, COLUMN, transpose_c=True)),
+    Case(
+        "unknown field",
+        422,
+        "invalid_request",
+        "There is no field transpose_c; there are: a, b, c, kernel,",
+        "transpose_c",
+        **lists(ROW, COLUMN, transpose_c=True),
+    ),
     Case("unknown dtype", 422, "unsupported_dtype", "float32", "dtype", **lists(ROW, COLUMN, dtype="float128")),
     Case(
         "mixed dtypes",
@@ -248,6 +255,12 @@ JSON_BODIES = [
         content=b'{"a": "\xff"}',
         headers={"content-type": "application/json"},
     ),
-    Case("over the limit", 413, "body_too_large", str(MAX_JSON), **bare(" " * (MAX_JSON + 1))),
+    Case(
+        "over the limit",
+        413,
+        "body_too_large",
+        f"{MAX_JSON} bytes taken here. JSON is for small matrices; send .npy",
+        **bare(" " * (MAX_JSON + 1)),
+    ),
 ]
 REQUESTS = [*SHAPES, *NUMBERS, *OPTIONS, *JSON_BODIES]

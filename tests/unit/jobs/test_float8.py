@@ -17,7 +17,7 @@ from kernels.model.architectures import ARCHITECTURES, H200
 from kernels.model.kernel import NO_CONFIG
 from kernels.model.numerics import ACCURACY_NAMES, DTYPES, Problem, meets
 from kernels.selection.choose import NoKernelError, choose
-from service.bodies.nested_lists import parse_nested, to_json
+from service.bodies.nested_lists import read_numbers, to_json
 from tests.support.kernels.checks import checked
 from tests.support.kernels.products import Data, operands
 from tools.played.benchmarks import H200 as H200_INFO
@@ -79,12 +79,12 @@ def test_blocks_and_shapes_change_nothing() -> None:
 
 # ---- in and out ----
 def test_json_holds_its_numbers_and_refuses_others() -> None:
-    array = parse_nested([[448, -0.015625, "NaN"]], "a", "float8_e4m3")
+    array = read_numbers([[448, -0.015625, "NaN"]], "a").stored("float8_e4m3")
     assert to_json(array, "float8_e4m3") == b'[[448.0,-0.015625,"NaN"]]'
     with pytest.raises(InvalidMatrix, match=r"a\[0\]\[1\] is 500, which is too large for float8_e4m3\."):
-        parse_nested([[1, 500]], "a", "float8_e4m3")
+        read_numbers([[1, 500]], "a").stored("float8_e4m3")
     with pytest.raises(InvalidMatrix, match=r"a\[0\]\[0\] is -Infinity, but float8_e4m3 has no infinities\."):
-        parse_nested([["-Infinity"]], "a", "float8_e4m3")
+        read_numbers([["-Infinity"]], "a").stored("float8_e4m3")
 
 
 # ---- who multiplies it ----

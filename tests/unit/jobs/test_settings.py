@@ -10,6 +10,7 @@ import pytest
 
 from jobs.errors import InvalidSettings
 from jobs.settings import Settings
+from jobs.starting.options import CANNOT_START
 
 
 def test_the_redis_url_comes_from_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,6 +48,6 @@ def test_neither_api_nor_worker_starts_on_them(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("MATMUL_HEARTBEAT_S", "30")
     for module in ("service", "worker"):
         ended = subprocess.run([sys.executable, "-m", module], capture_output=True, text=True, timeout=60, check=False)
-        assert ended.returncode == 1
+        assert ended.returncode == CANNOT_START
         (line,) = ended.stderr.strip().splitlines()
         assert "cannot start" in line and "sound workers lose their jobs" in line

@@ -44,6 +44,11 @@ def test_a_port_in_use_is_a_sentence() -> None:
         bind(settings_with(port=port))
 
 
+def test_an_address_of_another_machine_is_another_sentence() -> None:
+    with pytest.raises(InvalidSettings, match="set MATMUL_HOST to an address of this machine"):
+        bind(Settings(host="192.0.2.1"))
+
+
 def test_a_unix_socket_has_its_mode_and_goes_at_the_end(tmp_path: Path) -> None:
     path = tmp_path / "api.sock"
     assert Settings().unix_socket_mode == 0o600

@@ -16,7 +16,7 @@ from jobs.errors import InvalidMatrix, MalformedBody
 from jobs.formats.bit_floats import widen
 from jobs.formats.elements import STORAGE_DTYPES, Array
 from kernels.model.numerics import DTYPES, DTypeName
-from service.bodies.nested_lists import NAMED, loads, parse_nested, to_json
+from service.bodies.nested_lists import NAMED, loads, read_numbers, to_json
 
 FLOATS: dict[DTypeName, Any] = {"float16": np.float16, "float32": np.float32, "float64": np.float64}
 shapes = st.one_of(
@@ -35,12 +35,12 @@ def test_floats_are_rounded_once_and_come_back(data: st.DataObject, shape: tuple
     numbers = st.one_of(st.floats(-limit, limit), st.integers(-1000, 1000), st.sampled_from(list(NAMED)))
     flat = data.draw(st.lists(numbers, min_size=math.prod(shape), max_size=math.prod(shape)))
     nested = np.array(flat, object).reshape(shape).tolist()
-    array = parse_nested(loads(orjson.dumps(nested)), "a", dtype)
+    array = read_numbers(loads(orjson.dumps(nested)), "a").stored(dtype)
     assert (array.shape, array.dtype) == (shape, STORAGE_DTYPES[dtype])
     exact = np.array([NAMED.get(x, x) if isinstance(x, str) else x for x in flat], np.float64).reshape(shape)
     if dtype in FLOATS:
         np.testing.assert_array_equal(array, exact.astype(FLOATS[dtype]))
-    back = parse_nested(loads(to_json(array, dtype)), "c", dtype)
+    back = read_numbers(loads(to_json(array, dtype)), "c").stored(dtype)
     np.testing.assert_array_equal(values(back, dtype), values(array, dtype))
 
 
@@ -50,7 +50,7 @@ def test_integers_come_back(data: st.DataObject, shape: tuple[int, ...], dtype: 
     numbers = st.integers(int(bounds.min), int(bounds.max))
     whole = numbers | numbers.map(float)
     flat = data.draw(st.lists(whole, min_size=math.prod(shape), max_size=math.prod(shape)))
-    array = parse_nested(np.array(flat, object).reshape(shape).tolist(), "a", dtype)
+    array = read_numbers(np.array(flat, object).reshape(shape).tolist(), "a").stored(dtype)
     np.testing.assert_array_equal(array, np.array(flat, np.int64).reshape(shape))
     assert orjson.loads(to_json(array, dtype)) == array.tolist()
 
@@ -59,7 +59,7 @@ def test_integers_come_back(data: st.DataObject, shape: tuple[int, ...], dtype: 
 def test_a_number_is_held_or_refused(number: float, dtype: DTypeName) -> None:
     """Nothing becomes another number unseen: what is stored is the nearest there is, or an error."""
     try:
-        (stored,) = values(parse_nested([[number]], "a", dtype), dtype).ravel().tolist()
+        (stored,) = values(read_numbers([[number]], "a").stored(dtype), dtype).ravel().tolist()
     except InvalidMatrix:
         integral = math.isfinite(number) and number == int(number)
         too_large = not abs(number) <= DTYPES[dtype].largest
@@ -82,7 +82,7 @@ json_values = st.recursive(
 @given(st.lists(json_values, max_size=4), st.sampled_from(list(DTYPES)))
 def test_any_lists_are_a_matrix_or_a_sentence(value: list[Any], dtype: DTypeName) -> None:
     try:
-        array = parse_nested(value, "a", dtype)
+        array = read_numbers(value, "a").stored(dtype)
     except InvalidMatrix as error:
         assert error.field is not None
         assert error.field.startswith("a")
@@ -104,7 +104,7 @@ def test_any_bytes_are_json_or_a_sentence(body: bytes) -> None:
 def test_what_is_no_json_number_is_named(token: str) -> None:
     document = loads(f'{{"a": [[1, {token}]]}}'.encode())
     with pytest.raises(InvalidMatrix, match=r"a\[0\]\[1\] is the bare token") as refused:
-        parse_nested(document["a"], "a", "float64")
+        read_numbers(document["a"], "a").stored("float64")
     assert refused.value.field == "a[0][1]"
 
 

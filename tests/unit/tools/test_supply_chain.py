@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -100,3 +101,8 @@ def test_images_start_from_what_their_files_pin() -> None:
         assert re.findall(r"^ARG BASE=(\S+)", text, re.MULTILINE) == ["docker.io/library/debian:bookworm-slim"]
         assert "--require-hashes" in text or "tools.environment" in text
     assert ":latest" not in Path(ROOT / "docker" / "compose.yaml").read_text()
+
+
+def test_the_server_cannot_be_uploaded_by_mistake() -> None:
+    """Package indexes refuse what has this classifier; its packages have names that others have, too."""
+    assert "Private :: Do Not Upload" in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["classifiers"]

@@ -17,8 +17,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
-from jobs.errors import KernelUnavailable
-from jobs.settings import get_settings
+from jobs.errors import InvalidSettings, KernelUnavailable
+from jobs.starting.wrong_settings import checked_settings
 from kernels.catalog import CATALOG
 from kernels.model.kernel import CudaKernel
 from worker.cpu.device import usable_cores
@@ -38,7 +38,11 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("--directory", type=Path, help="in place of MATMUL_KERNEL_CACHE_DIR")
     parser.add_argument("--kernels", nargs="+", choices=OURS, default=(), help="only what these launch")
     options = parser.parse_args(given)
-    settings = get_settings()
+    try:
+        settings = checked_settings()
+    except InvalidSettings as error:
+        print(error, file=sys.stderr)
+        return 1
     directory: Path = options.directory or settings.kernel_cache_dir
     shipped = None if options.directory else settings.compiled_kernels_dir
     archs = options.architectures or [f"sm_{major}{minor}" for major, minor in compute_capabilities()]

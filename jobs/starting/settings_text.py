@@ -1,0 +1,74 @@
+"""The settings as a reader meets them: by group, with defaults, as `--settings` and docs/operations.md list them."""
+
+from __future__ import annotations
+
+import tempfile
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+from pydantic import SecretStr
+
+from jobs.settings import GIB, KIB, MIB, Settings
+
+WIDTH = 100  # characters of a line
+GROUPS = {  # by the first setting of each
+    "state_dir": "make run",
+    "host": "the API",
+    "redis_url": "Redis",
+    "max_attempts": "a job's life",
+    "store": "matrices",
+    "device": "workers",
+    "log_format": "logs",
+}
+
+
+def variable(name: str) -> str:
+    """The environment variable of a setting."""
+    return f"MATMUL_{name.upper()}"
+
+
+def default_of(name: str, value: Any) -> str:
+    """As a reader would set it; directories that depend on the machine are shown by what they depend on. Empty where
+    it is not set."""
+    if value is None or value == ():
+        return ""
+    if isinstance(value, SecretStr):
+        value = value.get_secret_value()
+    if isinstance(value, Path):
+        return str(value).replace(tempfile.gettempdir(), "/tmp").replace(str(Path.home()), "~")  # noqa: S108
+    if name == "unix_socket_mode":
+        return f"{value:o}"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def size_of(value: int) -> str:
+    """Bytes in the largest unit that they fill."""
+    unit, word = next(
+        ((unit, word) for unit, word in ((GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")) if value >= unit), (1, "B")
+    )
+    return f"{value / unit:g} {word}"
+
+
+def choices_of(annotation: Any) -> str:
+    """A sentence with the values that may be set; empty where there is no list of them."""
+    allowed = get_args(annotation) if get_origin(annotation) is Literal else ()
+    return f" One of {', '.join(f'`{value}`' for value in allowed)}." if allowed else ""
+
+
+def by_group() -> str:
+    """Every setting, as text for a terminal."""
+    return "\n".join(_lines())
+
+
+def _lines() -> Iterator[str]:
+    yield "Settings are environment variables, read once at start."
+    for name, field in Settings.model_fields.items():
+        if name in GROUPS:
+            yield f"\n{GROUPS[name]}:"
+        default = default_of(name, field.default)
+        size = f"  ({size_of(field.default)})" if name.endswith("_bytes") and field.default else ""
+        yield f"  {variable(name)}={default}{size}"
+        text = f"{field.description}{choices_of(field.annotation)}".replace("`", "")
+        yield textwrap.fill(text, WIDTH, initial_indent=" " * 6, subsequent_indent=" " * 6)

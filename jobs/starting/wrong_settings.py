@@ -1,0 +1,53 @@
+"""What is wrong with the settings, in words that name the environment variable."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_settings.exceptions import SettingsError
+
+from jobs.errors import InvalidSettings
+from jobs.settings import Settings, get_settings
+from jobs.starting.settings_text import variable
+
+REDIS_SCHEMES = ("redis://", "rediss://", "unix://")
+
+
+def checked_settings() -> Settings:
+    """This process's settings. Raises InvalidSettings with a sentence for all that is wrong."""
+    try:
+        settings = get_settings()
+    except ValidationError as error:
+        raise InvalidSettings(_sentence(error)) from None
+    except SettingsError as error:
+        raise InvalidSettings(_not_json(str(error))) from None
+    except OSError as error:
+        raise InvalidSettings(f"MATMUL_REDIS_URL_FILE: {error.filename} cannot be read ({error.strerror}).") from None
+    if not settings.redis_url.get_secret_value().startswith(REDIS_SCHEMES):
+        raise InvalidSettings(
+            f"MATMUL_REDIS_URL must begin with {', '.join(REDIS_SCHEMES[:-1])} or {REDIS_SCHEMES[-1]}, as in "
+            "redis://127.0.0.1:6379/0."
+        )
+    return settings
+
+
+def _sentence(error: ValidationError) -> str:
+    return "; ".join(_clause(one) for one in error.errors(include_url=False)) + "."
+
+
+def _clause(found: Any) -> str:
+    name = str(found["loc"][0])
+    words = found["msg"].removeprefix("Value error, ")
+    words = words.replace("Input should", "must", 1).partition(", unable to")[0]
+    field = Settings.model_fields.get(name)
+    is_secret = field is not None and "SecretStr" in str(field.annotation)
+    value = "set" if is_secret else repr(found["input"])
+    joined = "but" if words.startswith("must") else "which cannot be read:"
+    return f"{variable(name)} is {value}, {joined} {words}"
+
+
+def _not_json(message: str) -> str:
+    """pydantic-settings names the field in quotes, and that alone is of use to a reader."""
+    name = message.partition('"')[2].partition('"')[0]
+    return f'{variable(name)} is not JSON; it takes a list such as ["name", "name:8000"].'

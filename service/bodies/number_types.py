@@ -1,0 +1,139 @@
+"""Which element type numbers in JSON have where no `dtype` says so: float32, or float64 where a number written as an
+integer would come out as another one (docs/decisions/0039-json-numbers.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NoReturn
+
+import numpy as np
+
+from jobs.errors import InvalidMatrix, UnsupportedDType
+from kernels.catalog import BY_NAME, CATALOG
+from kernels.model.kernel import CudaKernel
+from kernels.model.numerics import DTYPES, AccuracyName, DTypeName, Problem, meets
+from service.bodies.nested_lists import Numbers
+from service.bodies.options import MatmulOptions
+from service.bodies.reader import NEEDED
+
+AUTO = "auto"
+USUAL: DTypeName = "float32"
+WIDER: DTypeName = "float64"
+LARGEST: dict[DTypeName, float] = {USUAL: 2.0**24, WIDER: 2.0**53}  # up to here every integer is one of theirs
+EMULATE = [
+    kernel for kernel in CATALOG if isinstance(kernel, CudaKernel) and kernel.emulated_with and kernel.takes(USUAL)
+]
+
+
+def with_dtype(options: MatmulOptions, lists: Mapping[str, Numbers], *, others: bool) -> MatmulOptions:
+    """The same, with a `dtype` where integers in `lists`, operands by name, need one. `others`: there are operands of
+    other kinds, too.
+
+    Raises InvalidMatrix, UnsupportedDType where no type will do.
+    """
+    if options.dtype is not None or not lists or _may_round(options):
+        return options
+    if not lists.keys() & {*NEEDED}:  # C alone, whose type the others say
+        for numbers in lists.values():
+            if (index := _changed(numbers, USUAL)) is not None:
+                _refuse_element(numbers, index, USUAL)
+        return options
+    dtype = type_that_holds(lists.values())
+    if not others and all(numbers.are_whole for numbers in lists.values()):
+        dtype = _type_that_multiplies(options, lists, dtype)
+    if dtype == USUAL:
+        return options
+    if options.kernel != AUTO and dtype not in BY_NAME[options.kernel].dtypes:
+        raise UnsupportedDType(
+            f"The operands have integers that {USUAL} may not multiply exactly, and {options.kernel} does not take "
+            f'{WIDER}; send "dtype": "{USUAL}" to have them rounded.',
+            field="dtype",
+        )
+    return options.model_copy(update={"dtype": dtype})
+
+
+def type_that_holds(lists: Iterable[Numbers]) -> DTypeName:
+    """The first type that has every integer among them. Raises InvalidMatrix where float64 has not."""
+    dtype = USUAL
+    for numbers in lists:
+        if _changed(numbers, USUAL) is None:
+            continue
+        if (index := _changed(numbers, WIDER)) is not None:
+            _refuse_element(numbers, index, WIDER)
+        dtype = WIDER
+    return dtype
+
+
+def _changed(numbers: Numbers, dtype: DTypeName) -> int | None:
+    """Where an integer is that the type does not have; None where there is none."""
+    if int not in numbers.types or numbers.largest <= LARGEST[dtype] / 2:
+        return None
+    values = numbers.values
+    with np.errstate(over="ignore"):
+        held = values.astype(DTYPES[dtype].name).astype(np.float64)
+    for index in np.flatnonzero((held != values) | (np.abs(values) >= LARGEST[WIDER])).tolist():
+        number = numbers.elements[index]
+        if type(number) is int and (not np.isfinite(held[index]) or int(held[index]) != number):
+            return int(index)
+    return None
+
+
+def _type_that_multiplies(options: MatmulOptions, lists: Mapping[str, Numbers], holds: DTypeName) -> DTypeName:
+    """The first type in which no sum of the product is rounded, of those that hold all numbers."""
+    product = _largest_sum(options, lists["a"], lists["b"])
+    if holds == USUAL and _with_factors(options, lists, product) <= LARGEST[USUAL] and not _may_emulate(options, lists):
+        return USUAL
+    if product >= LARGEST[WIDER]:
+        raise InvalidMatrix(
+            f'The operands are integers whose sums may pass 2^53, where float64 begins to round; send "dtype": '
+            f'"{WIDER}" to have them rounded, or "int32" for sums modulo 2^32.'
+        )
+    return WIDER
+
+
+def _largest_sum(options: MatmulOptions, a: Numbers, b: Numbers) -> float:
+    """What no sum of magnitudes in A·B exceeds. As float64 rounds to the nearest and 2^53 is one of its numbers, a
+    bound past that never comes out below."""
+    roughly = a.shape[-2 if options.transpose_a else -1] * a.largest * b.largest
+    if roughly <= LARGEST[USUAL]:
+        return roughly
+    rows = np.abs(a.values).reshape(a.shape).sum(axis=-2 if options.transpose_a else -1).max(initial=0.0)
+    columns = np.abs(b.values).reshape(b.shape).sum(axis=-1 if options.transpose_b else -2).max(initial=0.0)
+    return float(min(rows * b.largest, a.largest * columns))
+
+
+def _with_factors(options: MatmulOptions, lists: Mapping[str, Numbers], product: float) -> float:
+    """The same of alpha·A·B + beta·C."""
+    added = lists["c"].largest if "c" in lists else 0.0
+    beta = 1.0 if options.beta is None else options.beta
+    return max(product, abs(options.alpha) * product + abs(beta) * added)
+
+
+def _accuracy(options: MatmulOptions) -> AccuracyName:
+    """That a float32 product is to meet."""
+    named = {} if options.kernel == AUTO else BY_NAME[options.kernel].accuracy
+    return options.accuracy or named.get(USUAL, DTYPES[USUAL].accuracy)
+
+
+def _may_round(options: MatmulOptions) -> bool:
+    """Whether the caller asks for less than float32 keeps: operands are rounded then whatever their type."""
+    return not meets(_accuracy(options), DTYPES[USUAL].accuracy)
+
+
+def _may_emulate(options: MatmulOptions, lists: Mapping[str, Numbers]) -> bool:
+    """Whether `auto` may take a kernel that puts float32 products together from narrower ones, which rounds."""
+    problem = Problem.of_shapes(
+        lists["a"].shape, lists["b"].shape, USUAL, transpose_a=options.transpose_a, transpose_b=options.transpose_b
+    )
+    return options.kernel == AUTO and not all(kernel.fallback and kernel.fallback.always(problem) for kernel in EMULATE)
+
+
+def _refuse_element(numbers: Numbers, index: int, dtype: DTypeName) -> NoReturn:
+    where, digits = numbers.position(index), str(numbers.elements[index])
+    shown = digits if len(digits) <= 40 else f"{digits[:40]}…"
+    raise InvalidMatrix(
+        f'{where} is {shown}, an integer that {dtype} does not hold exactly; send "dtype", as "{WIDER}", to have it '
+        "rounded to that.",
+        field=where,
+    )

@@ -1,0 +1,121 @@
+"""Programs of the service on the command line: their help, and one sentence where they cannot start."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+
+import service.__main__
+import service.local.run
+import worker.process.main
+from jobs.errors import InvalidSettings
+from jobs.redis import acl
+from jobs.settings import get_settings
+from jobs.starting.options import CANNOT_START
+from jobs.starting.wrong_settings import checked_settings
+from service import pause
+from service.keys import __main__ as keys
+from worker.device.there import check_device
+from worker.process import tune
+
+Main = Callable[[Sequence[str]], Any]
+PROGRAMS: dict[str, Main] = {
+    "python -m service": service.__main__.main,
+    "python -m service.local": service.local.run.main,
+    "python -m worker": worker.process.main.main,
+}
+
+
+@pytest.fixture(autouse=True)
+def own_environment() -> Iterator[None]:
+    """What a program tells its children is gone afterwards, and settings are read anew."""
+    kept = dict(os.environ)
+    get_settings.cache_clear()
+    yield
+    os.environ.clear()
+    os.environ.update(kept)
+    get_settings.cache_clear()
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize(("option", "words"), [("--help", "exit status:"), ("--settings", "MATMUL_REDIS_URL=redis://")])
+def test_a_program_says_what_it_takes_and_ends(
+    program: str, option: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        PROGRAMS[program]([option])
+    assert not ended.value.code
+    said = capsys.readouterr()
+    assert words in said.out and not said.err
+    assert option == "--settings" or said.out.startswith(f"usage: {program} ")
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_all_wrong_settings_are_one_line(program: str, capsys: pytest.CaptureFixture[str]) -> None:
+    os.environ |= {"MATMUL_PORT": "abc", "MATMUL_AUTH": "maybe", "MATMUL_REDIS_URL": "redis://:hidden@there"}
+    with pytest.raises(SystemExit) as ended:
+        PROGRAMS[program]([])
+    assert ended.value.code == CANNOT_START
+    said = capsys.readouterr()
+    (line,) = said.err.splitlines()
+    assert "MATMUL_PORT is 'abc', but must be a valid integer; MATMUL_AUTH is 'maybe', but must be" in line
+    assert not said.out and "hidden" not in line and "pydantic" not in line
+
+
+@pytest.mark.parametrize(
+    "main",
+    [lambda: keys.main(["list"]), lambda: pause.main(["show"]), lambda: acl.main([]), tune.main],
+    ids=["keys", "pause", "acl", "tune"],
+)
+def test_so_say_the_tools(main: Callable[[], int], capsys: pytest.CaptureFixture[str]) -> None:
+    os.environ["MATMUL_PORT"] = "abc"
+    assert main() > 0
+    assert capsys.readouterr().err == "MATMUL_PORT is 'abc', but must be a valid integer.\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("MATMUL_ALLOWED_HOSTS", "here", "MATMUL_ALLOWED_HOSTS is not JSON"),
+        ("MATMUL_REDIS_URL", "localhost:6379", "MATMUL_REDIS_URL must begin with redis://"),
+        ("MATMUL_REDIS_URL_FILE", "/nowhere/url", "MATMUL_REDIS_URL_FILE: /nowhere/url cannot be read"),
+        ("MATMUL_UNIX_SOCKET_MODE", "9", "MATMUL_UNIX_SOCKET_MODE is '9', which cannot be read"),
+        ("MATMUL_SWEEP_S", "9", "MATMUL_SWEEP_S is 9: it must be 2 at most"),
+    ],
+)
+def test_a_wrong_setting_is_named(name: str, value: str, words: str) -> None:
+    os.environ[name] = value
+    with pytest.raises(InvalidSettings) as refused:
+        checked_settings()
+    assert words in refused.value.detail and "\n" not in refused.value.detail
+
+
+def test_a_gpu_that_is_hidden_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    os.environ["CUDA_VISIBLE_DEVICES"] = "0,1"
+    with pytest.raises(SystemExit) as ended:
+        worker.process.main.main(["--device", "gpu:7"])
+    assert ended.value.code == CANNOT_START
+    assert "the worker for gpu:7 cannot start: CUDA_VISIBLE_DEVICES leaves 2 GPUs" in capsys.readouterr().err
+
+
+def test_options_stand_for_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service.local.run, "serve", lambda settings: f"{settings.host}:{settings.port}")
+    with pytest.raises(SystemExit) as ended:
+        service.local.run.main(["--host", "127.0.0.2", "--port", "9"])
+    assert ended.value.code == "127.0.0.2:9"
+    assert os.environ["MATMUL_PORT"] == "9"  # for the processes that it starts
+
+
+def test_a_gpu_worker_without_cupy_or_gpu_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    check_device("cpu")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "99")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(InvalidSettings, match="--device gpu:99 needs CuPy, which is not installed"):
+        check_device("gpu:99")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
+    with pytest.raises(InvalidSettings, match=r"NVIDIA's driver|CUDA finds no gpu:99 here"):
+        check_device("gpu:99")
