@@ -5,7 +5,7 @@ done twice, restarted or forgotten later makes a figure wrong.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import redis
@@ -48,3 +48,42 @@ def totals_of(client: redis.Redis, prefix: str) -> Totals:
         dead_lettered=int(found.get("dead_lettered", 0)),
         dead=reply[1],
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """Products that one kernel computed, and what they took all together. Times are microseconds, as in `Timing`.
+
+    `failed` are those that were asked of it and failed."""
+
+    products: int = 0
+    launches: int = 0  # small products may share one
+    total_us: float = 0.0
+    queue_us: float = 0.0
+    h2d_us: float = 0.0
+    kernel_us: float = 0.0
+    d2h_us: float = 0.0
+    failed: int = 0
+    failed_us: float = 0.0
+
+    def __add__(self, other: Served) -> Served:
+        return Served(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(Served)))
+
+
+@translated()
+def served_of(client: redis.Redis, prefix: str) -> Mapping[str, Served]:
+    """By kernel; failed ones that left the choice open under `auto`. Raises StoreUnavailable."""
+    pipe = client.pipeline()
+    pipe.hgetall(f"{prefix}products")
+    pipe.hgetall(f"{prefix}counts")
+    succeeded, counts = pipe.execute()
+    served = {}
+    for kernel, figures in succeeded.items():
+        products, launches, total, queue, h2d, own, d2h = map(float, figures.split())
+        served[kernel.decode()] = Served(int(products), int(launches), total, queue, h2d, own, d2h)
+    for name, count in counts.items():
+        kind, _, kernel = name.decode().partition(":")
+        if kind == "failed_products":
+            failed_us = float(counts[f"failed_us:{kernel}".encode()])
+            served[kernel] = replace(served.get(kernel, Served()), failed=int(count), failed_us=failed_us)
+    return served

@@ -9,6 +9,7 @@ import json
 import math
 from collections.abc import Sequence
 from itertools import chain
+from math import prod
 from typing import Any, NoReturn
 
 import numpy as np
@@ -67,6 +68,24 @@ def parse_nested(value: list[Any], name: str, dtype: DTypeName) -> Array:
     numbers, shape = _flatten(value, name)
     convert = _integers if DTYPES[dtype].is_integer else _floats
     return convert(numbers, name, shape, dtype).reshape(shape)
+
+
+def parse_shaped(value: list[Any], name: str, shape: tuple[int, ...], dtype: DTypeName) -> Array:
+    """A matrix of known shape, as nested lists or with all elements in one list, row by row. A bare NaN or Infinity is
+    taken for what it says. Raises InvalidMatrix with the element's position."""
+    numbers, found = _flatten(value, name) if value and isinstance(value[0], list) else (value, None)
+    if found not in (None, shape):
+        _refuse(f"{name} has the shape {_told(shape)}, but its data are {_told(found)}.", name)
+    if len(numbers) != prod(shape):
+        _refuse(f"{name} has {len(numbers)} elements, but its shape makes {prod(shape)}.", name)
+    if NotJson in set(map(type, numbers)):
+        numbers = [NAMED.get(x, x) if type(x) is NotJson else x for x in numbers]
+    convert = _integers if DTYPES[dtype].is_integer else _floats
+    return convert(numbers, name, shape, dtype).reshape(shape)
+
+
+def _told(shape: tuple[int, ...] | None) -> str:
+    return "×".join(map(str, shape or ()))
 
 
 def to_json(array: Array, dtype: DTypeName) -> bytes:
