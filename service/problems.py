@@ -112,9 +112,10 @@ class TooManyBodies(EdgeError):
 
 
 class ProductNotReady(EdgeError):
-    """The product was not there in the time that its caller waits."""
+    """The product was not ready in the time that its caller waits."""
 
     type = "product_not_ready"
+    retry_after_s = 1
 
 
 class JobCancelled(MatmulError):
@@ -180,9 +181,9 @@ STATUS: Mapping[type[MatmulError], int] = {
     errors.StoreFull: 503,
     errors.StoreUnavailable: 503,
     errors.NoWorkers: 503,
+    ProductNotReady: 503,
     RecordUnreadable: 503,
     WrongLayout: 503,
-    ProductNotReady: 504,
     errors.TimeLimitExceeded: 504,
     errors.OutOfDeviceMemory: 507,
     errors.NoRoomForProduct: 507,

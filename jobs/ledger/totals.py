@@ -5,7 +5,7 @@ done twice, restarted or forgotten later makes a figure wrong.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any
 
 import redis
@@ -13,6 +13,8 @@ import redis
 from jobs.errors import DeviceFault, NoRoomForProduct, OperandDamaged, TimeLimitExceeded, VerificationFailed, WorkerLost
 from jobs.redis.client import translated
 from jobs.states import TERMINAL
+
+NS_PER_US = 1000
 
 # Told from the start, as 0: a rise from nothing is not seen by who compares two answers.
 WATCHED = (DeviceFault, NoRoomForProduct, OperandDamaged, TimeLimitExceeded, VerificationFailed, WorkerLost)
@@ -52,19 +54,19 @@ def totals_of(client: redis.Redis, prefix: str) -> Totals:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """Products that one kernel computed, and what they took all together. Times are microseconds, as in `Timing`.
+    """Products that one kernel computed, and what they took all together, in nanoseconds, as in `Timing`.
 
     `failed` are those that were asked of it and failed."""
 
     products: int = 0
     launches: int = 0  # small products may share one
-    total_us: float = 0.0
-    queue_us: float = 0.0
-    h2d_us: float = 0.0
-    kernel_us: float = 0.0
-    d2h_us: float = 0.0
+    total_ns: int = 0
+    queue_ns: int = 0
+    h2d_ns: int = 0
+    kernel_ns: int = 0
+    d2h_ns: int = 0
     failed: int = 0
-    failed_us: float = 0.0
+    failed_ns: int = 0
 
     def __add__(self, other: Served) -> Served:
         return Served(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(Served)))
@@ -73,17 +75,17 @@ class Served:
 @translated()
 def served_of(client: redis.Redis, prefix: str) -> Mapping[str, Served]:
     """By kernel; failed ones that left the choice open under `auto`. Raises StoreUnavailable."""
-    pipe = client.pipeline()
-    pipe.hgetall(f"{prefix}products")
-    pipe.hgetall(f"{prefix}counts")
-    succeeded, counts = pipe.execute()
-    served = {}
-    for kernel, figures in succeeded.items():
-        products, launches, total, queue, h2d, own, d2h = map(float, figures.split())
-        served[kernel.decode()] = Served(int(products), int(launches), total, queue, h2d, own, d2h)
-    for name, count in counts.items():
-        kind, _, kernel = name.decode().partition(":")
-        if kind == "failed_products":
-            failed_us = float(counts[f"failed_us:{kernel}".encode()])
-            served[kernel] = replace(served.get(kernel, Served()), failed=int(count), failed_us=failed_us)
+    served: dict[str, Served] = {}
+    counts: Any = client.hgetall(f"{prefix}counts")
+    for field, value in counts.items():
+        kind, _, kernel = field.decode().partition(":")
+        before = served.get(kernel, Served())
+        if kind == "products":
+            products, launches, total_us, queue_us, *copies_ns = map(int, value.split())
+            times_ns = (total_us * NS_PER_US, queue_us * NS_PER_US, *copies_ns)
+            served[kernel] = before + Served(products, launches, *times_ns)
+        elif kind == "failed_products":
+            served[kernel] = before + Served(failed=int(value))
+        elif kind == "failed_us":
+            served[kernel] = before + Served(failed_ns=int(value) * NS_PER_US)
     return served

@@ -87,11 +87,11 @@ class Body:
 
     async def _inflated(self, inflater: Inflater) -> bytes:
         """A step of it, in a worker thread."""
-        if inflater.needs_more:
+        if inflater.needs_more():
             inflater.put(await self._received())
             self._has_come, self._ended = self._ended, False
         piece = await anyio.to_thread.run_sync(inflater.step)
-        if self._has_come and inflater.needs_more:
+        if self._has_come and inflater.needs_more():
             inflater.end()
             self._ended = True
         return piece

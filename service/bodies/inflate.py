@@ -20,7 +20,6 @@ class Inflater:
         self._rest = b""
         self._is_drained = True
 
-    @property
     def needs_more(self) -> bool:
         """Whether nothing more comes out of what was put in."""
         return self._is_drained

@@ -83,12 +83,12 @@ class Model:
         """Of the products that ran its kernel, or of all; failed ones by the kernel that was asked for."""
         total = sum(served.values(), Served()) if self.kernel is None else served.get(self.name, Served())
         times = {
-            "success": (total.products, total.total_us),
-            "fail": (total.failed, total.failed_us),
-            "queue": (total.products, total.queue_us),
-            "compute_input": (total.products, total.h2d_us),
-            "compute_infer": (total.products, total.kernel_us),
-            "compute_output": (total.products, total.d2h_us),
+            "success": (total.products, total.total_ns),
+            "fail": (total.failed, total.failed_ns),
+            "queue": (total.products, total.queue_ns),
+            "compute_input": (total.products, total.h2d_ns),
+            "compute_infer": (total.products, total.kernel_ns),
+            "compute_output": (total.products, total.d2h_ns),
             "cache_hit": (0, 0),
             "cache_miss": (0, 0),
         }
@@ -97,7 +97,7 @@ class Model:
             "version": VERSION,
             "inference_count": total.products,
             "execution_count": total.launches,
-            "inference_stats": {name: {"count": count, "ns": int(us * 1000)} for name, (count, us) in times.items()},
+            "inference_stats": {name: {"count": count, "ns": ns} for name, (count, ns) in times.items()},
             "batch_stats": [],
         }
 

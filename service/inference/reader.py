@@ -42,9 +42,18 @@ class InferParser(MatrixParser):
     """The JSON, of known length, then the elements of the tensors that have a `binary_data_size`."""
 
     def __init__(
-        self, header_bytes: int, model: Model, open_upload: OpenUpload, check: Check, *, body_bytes: int | None
+        self,
+        header_bytes: int,
+        model: Model,
+        open_upload: OpenUpload,
+        check: Check,
+        *,
+        body_bytes: int | None,
+        is_alone: bool,
     ) -> None:
+        """`is_alone`: the caller did not say that elements follow the JSON."""
         super().__init__(self._take, body_bytes=body_bytes)
+        self._is_alone = is_alone
         self._length = header_bytes
         self._model = model
         self._open = open_upload
@@ -89,6 +98,11 @@ class InferParser(MatrixParser):
         name, size = tensor.name, tensor.parameters.binary_data_size
         if (size is None) == (elements is None):
             raise InvalidRequest(f"{name} needs either data or the parameter binary_data_size.", field=name)
+        if size is not None and self._is_alone:
+            raise MalformedBody(
+                f"{name} has a binary_data_size, but {LENGTH_HEADER} does not say where the JSON ends.",
+                field=LENGTH_HEADER,
+            )
         if size is not None and size != header.bytes:
             raise InvalidMatrix(
                 f"{name} has a binary_data_size of {size}, but its shape and datatype make {header.bytes} bytes.",
@@ -147,11 +161,6 @@ class JsonInferReader(Reader[InferRequest]):
         text = b"".join(self._pieces)
         parser = self._make_parser(len(text))
         parser.feed(text)
-        if any(tensor.parameters.binary_data_size is not None for tensor in parser.request.body.inputs):
-            raise MalformedBody(
-                f"A tensor has a binary_data_size, but {LENGTH_HEADER} does not say where the JSON ends.",
-                field=LENGTH_HEADER,
-            )
         parser.finish()
         return parser.request
 
@@ -160,8 +169,13 @@ def header_length(text: str | None) -> int | None:
     """The value of LENGTH_HEADER; None without one. Raises MalformedBody."""
     if text is None:
         return None
-    if not (text.isascii() and text.isdigit() and len(text) <= len(str(MAX_HEADER_BYTES))):
+    if not (text.isascii() and text.isdigit()):
         raise MalformedBody(f"{LENGTH_HEADER} must be a whole number of bytes.", field=LENGTH_HEADER)
+    if len(text) > len(str(MAX_HEADER_BYTES)) or int(text) > MAX_HEADER_BYTES:
+        raise MalformedBody(
+            f"The JSON before binary data may have {MAX_HEADER_BYTES} bytes; send large tensors as binary data.",
+            field=LENGTH_HEADER,
+        )
     return int(text)
 
 

@@ -174,7 +174,8 @@ async def _submit(request: Request, context: Context, model: Model, job_id: str,
         return None if receipt is None else (receipt, wanted)
 
     def parser(header_bytes: int) -> InferParser:
-        return InferParser(header_bytes, model, uploads.open, operands.check, body_bytes=body.declared_bytes)
+        declared, is_alone = body.declared_bytes, length is None
+        return InferParser(header_bytes, model, uploads.open, operands.check, body_bytes=declared, is_alone=is_alone)
 
     reader: Reader[InferRequest] = JsonInferReader(parser) if length is None else BinaryInferReader(parser(length))
     return await receive(context, body, reader, uploads, submit, at_once)

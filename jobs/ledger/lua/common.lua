@@ -16,7 +16,8 @@
 --                                 how many jobs are; number:<queue>: the last publication number; started:<queue>: the
 --                                 highest of a job started, sent:<queue>: when that was sent; and what only rises:
 --                                 ended:<state>, attempts_failed:<error type>, dead_lettered, and of products that
---                                 failed, by kernel asked for, failed_products:<kernel> and failed_us:<kernel>
+--                                 failed, by kernel asked for, failed_products:<kernel> and failed_us:<kernel>;
+--                                 products:<kernel>: see common_served.lua
 --                                 (jobs/ledger/totals.py);
 --                                 paused: 1 while no job is to be started (service/pause.py)
 --   finished, finished:<owner>  zset  ended jobs by their end: see common_oldest.lua

@@ -1,36 +1,31 @@
 -- What products took, all together: counted in the step that ends them, and never falling (jobs/ledger/totals.py).
---   products  hash  by kernel that ran: how many, of how many launches, and microseconds of them all together, in
---                 all and in the queue, of copies to the device, of the kernel and of copies back
+-- In `counts`, products:<kernel>, by kernel that ran: how many, of how many launches, microseconds of them all together in
+-- all and in the queue, and nanoseconds of copies to the device, of the kernel and of copies back.
 local served, launched = {}, {} -- what this step adds; outcomes of launches that made several products
-local MEASURED = '"measured":{"h2d_ms":([^,]+),"kernel_ms":([^,]+),"d2h_ms":([^}]+)}' -- as jobs/models.py has an Outcome
+local MEASURED = '"measured":{"h2d_ms":([^,]+),"kernel_ms":([^,]+),"d2h_ms":([^}]+)}.*"batch":(%d+)' -- of an Outcome
+local FIGURES, KEPT = '(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)', '%d %d %d %d %d %d %d'
 
 -- A product that succeeds; a benchmark has no measured product.
 local function serve(job, kernel, outcome, at)
-  local h2d, kernel_ms, d2h = string.match(outcome, MEASURED)
+  local h2d, own, d2h, batch = string.match(outcome, MEASURED)
   if not h2d then
     return
   end
-  local sum = served[kernel] or {0, 0, 0, 0, 0, 0, 0}
-  local is_first = string.match(outcome, '"batch":(%d+)') == '1' or not launched[outcome]
-  launched[outcome], served[kernel] = true, sum
-  local added = {1, is_first and 1 or 0, at - job.values[21], job.started - job.queued, h2d * 1e3, kernel_ms * 1e3, d2h * 1e3}
-  for i, figure in ipairs(added) do
-    sum[i] = sum[i] + figure
+  local sum = served[kernel]
+  if not sum then
+    sum = {string.match(redis.call('HGET', counts, 'products:' .. kernel) or '0 0 0 0 0 0 0', FIGURES)}
+    served[kernel] = sum
   end
+  if batch == '1' or not launched[outcome] then
+    launched[outcome] = true
+    sum[2] = sum[2] + 1
+  end
+  sum[1], sum[3], sum[4] = sum[1] + 1, sum[3] + at - job.values[21], sum[4] + job.started - job.queued
+  sum[5], sum[6], sum[7] = sum[5] + h2d * 1e6, sum[6] + own * 1e6, sum[7] + d2h * 1e6
 end
 
--- One read and one write for each kernel.
 local function keep_served()
   for kernel, sum in pairs(served) do
-    local before = redis.call('HGET', prefix .. 'products', kernel)
-    local i = 0
-    for figure in string.gmatch(before or '', '%S+') do
-      i = i + 1
-      sum[i] = sum[i] + figure
-    end
-    for place, figure in ipairs(sum) do
-      sum[place] = string.format('%.17g', figure)
-    end
-    redis.call('HSET', prefix .. 'products', kernel, table.concat(sum, ' '))
+    redis.call('HSET', counts, 'products:' .. kernel, string.format(KEPT, unpack(sum)))
   end
 end
