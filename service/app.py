@@ -29,7 +29,19 @@ from service.keys import KeyRing
 from service.metrics import HttpMetrics
 from service.openapi.document import make_document
 from service.process.share import ALONE, Share
-from service.routes import benchmarks, catalogue, events, health, inference, jobs, matmul, matrices, pages, published
+from service.routes import (
+    benchmarks,
+    catalogue,
+    events,
+    health,
+    infer,
+    inference,
+    jobs,
+    matmul,
+    matrices,
+    pages,
+    published,
+)
 
 SWEEPER_STOP_S = 5.0
 
@@ -74,7 +86,7 @@ def create_app(settings: Settings | None = None, share: Share = ALONE) -> FastAP
             HTTPException: handlers.http,
         },
     )
-    for module in (matmul, inference, benchmarks, jobs, events, matrices, catalogue, published, health, pages):
+    for module in (matmul, infer, inference, benchmarks, jobs, events, matrices, catalogue, published, health, pages):
         app.include_router(module.router)
     for router in ROUTERS:
         app.include_router(router)

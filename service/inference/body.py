@@ -21,6 +21,10 @@ class InRegion(Strict):
     shared_memory_byte_size: int | None = Field(None, ge=0)
     shared_memory_offset: int = Field(0, ge=0)
 
+    @property
+    def is_in_region(self) -> bool:
+        return self.shared_memory_region is not None
+
 
 class InputParameters(InRegion):
     """Where an input's elements are, where they are not in the JSON."""

@@ -18,7 +18,6 @@ from service.submit.plan import AUTO
 ANY_KERNEL = "matmul"
 VERSION = "1"
 PLATFORM = "matmul_service"
-EXTENSIONS = ("binary_tensor_data", "model_configuration", "parameters", "statistics")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,3 +113,8 @@ def find_model(name: str, version: str = VERSION) -> Model:
     if version != VERSION:
         raise NotFound(f"{name} has the version {VERSION} alone.")
     return MODELS[name]
+
+
+def model_of(path_params: Mapping[str, str]) -> Model:
+    """The model that a path names. Raises NotFound."""
+    return find_model(path_params["name"], path_params.get("version", VERSION))

@@ -7,8 +7,9 @@ other without gaps in the order of the inputs. (Format: the binary tensor data e
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from jobs.errors import InvalidMatrix, InvalidRequest, MalformedBody, MatmulError
 from jobs.formats.parser import MatrixHeader, MatrixParser, check_shape
@@ -16,9 +17,11 @@ from jobs.models import OPERANDS
 from service.bodies.nested_lists import parse_shaped
 from service.bodies.options import MatmulOptions, parse_model
 from service.bodies.reader import NEEDED, Check, MatmulInput, OpenUpload, Operand, Reader, filled, json_object
-from service.inference.body import InferBody, Input
+from service.bodies.uploads import Upload
+from service.inference.body import InferBody, Input, InRegion
 from service.inference.datatypes import BITS, dtype_of
 from service.inference.models import Model
+from service.inference.regions import Window
 
 LENGTH_HEADER = "Inference-Header-Content-Length"
 MAX_HEADER_BYTES = 1 << 20  # of JSON with elements behind it
@@ -28,6 +31,12 @@ _NOT_OFFERED = {
     "sequence_end": "Sequences are not offered: each product stands alone. Leave sequence_end out.",
     "classification": "A product has no classes; leave classification out.",
 }
+
+
+class OpenWindow(Protocol):
+    """Opens what a tensor's parameters say of shared memory. Raises InvalidRequest, Forbidden, NotFound."""
+
+    def __call__(self, where: InRegion, *, writes: bool) -> AbstractContextManager[Window]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +59,12 @@ class InferParser(MatrixParser):
         *,
         body_bytes: int | None,
         is_alone: bool,
+        open_window: OpenWindow,
     ) -> None:
-        """`is_alone`: the caller did not say that elements follow the JSON."""
+        """`is_alone`: the caller did not say that elements follow the JSON. `open_window`: finds shared memory."""
         super().__init__(self._take, body_bytes=body_bytes)
         self._is_alone = is_alone
+        self._open_window = open_window
         self._length = header_bytes
         self._model = model
         self._open = open_upload
@@ -83,11 +94,17 @@ class InferParser(MatrixParser):
         headers = [self._header(tensor) for tensor in self._body.inputs]
         for tensor, header, elements in zip(self._body.inputs, headers, data, strict=True):
             self._check_source(tensor, header, elements)
-        for header, elements in zip(headers, data, strict=True):
+        for tensor, header, elements in zip(self._body.inputs, headers, data, strict=True):
             if elements is not None:
                 self._operands[header.name.lower()] = self._filled(header, elements)
+            elif tensor.parameters.is_in_region:
+                self._copy(self._take(header), tensor.parameters)
         self._check_early()
-        return [header for header, elements in zip(headers, data, strict=True) if elements is None]
+        return [
+            header
+            for tensor, header in zip(self._body.inputs, headers, strict=True)
+            if tensor.parameters.binary_data_size is not None
+        ]
 
     def _header(self, tensor: Input) -> MatrixHeader:
         dtype = dtype_of(tensor.datatype, self._options.dtype, tensor.name)
@@ -96,16 +113,20 @@ class InferParser(MatrixParser):
     def _check_source(self, tensor: Input, header: MatrixHeader, elements: Any) -> None:
         """Whether elements are in one place, and are as many as the shape says."""
         name, size = tensor.name, tensor.parameters.binary_data_size
-        if (size is None) == (elements is None):
-            raise InvalidRequest(f"{name} needs either data or the parameter binary_data_size.", field=name)
-        if size is not None and self._is_alone:
+        if (size is not None) + (elements is not None) + tensor.parameters.is_in_region != 1:
+            raise InvalidRequest(
+                f"{name} needs one of data and the parameters binary_data_size and shared_memory_region.", field=name
+            )
+        if tensor.parameters.is_in_region:
+            size = tensor.parameters.shared_memory_byte_size
+        elif size is not None and self._is_alone:
             raise MalformedBody(
                 f"{name} has a binary_data_size, but {LENGTH_HEADER} does not say where the JSON ends.",
                 field=LENGTH_HEADER,
             )
         if size is not None and size != header.bytes:
             raise InvalidMatrix(
-                f"{name} has a binary_data_size of {size}, but its shape and datatype make {header.bytes} bytes.",
+                f"{name} has {size} bytes, but its shape and datatype make {header.bytes}.",
                 field=name,
             )
         if elements is not None and not isinstance(elements, list):
@@ -117,8 +138,14 @@ class InferParser(MatrixParser):
         array = parse_shaped(elements, header.name, header.shape, header.dtype)
         return filled(self._open, array, header.dtype)
 
-    def _take(self, header: MatrixHeader) -> Any:
-        upload = self._operands[header.name.lower()] = _named(header.name, lambda: self._open(header))
+    def _copy(self, upload: Upload, where: InRegion) -> None:
+        with self._open_window(where, writes=False) as window:
+            for chunk in window.chunks():
+                upload.write(chunk)
+
+    def _take(self, header: MatrixHeader) -> Upload:
+        upload: Upload = _named(header.name, lambda: self._open(header))
+        self._operands[header.name.lower()] = upload
         self._check_early()
         return upload
 

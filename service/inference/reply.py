@@ -24,13 +24,21 @@ from service.inference.body import OUTPUT
 from service.inference.datatypes import datatype_of
 from service.inference.models import VERSION, Model
 from service.inference.reader import LENGTH_HEADER, InferRequest
+from service.inference.regions import Window
 from service.submit.replies import end_reply, job_location, product_elements, sending_product, server_timing
 
 
 def check_sendable(context: Context, wanted: InferRequest, problem: Problem) -> None:
     """Before there is a job. Raises InvalidRequest."""
     elements, most = prod(problem.product_shape), context.settings.max_json_elements
-    if not wanted.body.is_binary and elements > most:
+    where = wanted.body.output
+    if where.is_in_region:
+        if (where.shared_memory_byte_size or 0) < problem.product_bytes:
+            raise InvalidRequest(
+                f"The product has {problem.product_bytes} bytes, which is more than its shared_memory_byte_size.",
+                field="outputs",
+            )
+    elif not wanted.body.is_binary and elements > most:
         raise InvalidRequest(
             f"The product has {elements} elements; JSON carries {most} here. Ask for it with binary_data.",
             field="outputs",
@@ -38,9 +46,17 @@ def check_sendable(context: Context, wanted: InferRequest, problem: Problem) -> 
 
 
 def infer_end(
-    context: Context, job: Job, request: Request, extra: Mapping[str, str], *, model: Model, wanted: InferRequest
+    context: Context,
+    job: Job,
+    request: Request,
+    extra: Mapping[str, str],
+    *,
+    model: Model,
+    wanted: InferRequest,
+    target: Window | None,
 ) -> Response | None:
-    """The product, or why there is none; None while the job has not ended. Raises as `product_reply`."""
+    """The product, or why there is none; None while the job has not ended. `target` is where it goes in shared memory.
+    Raises InvalidRequest, and as `product_reply`."""
     if job.record.state is not JobState.SUCCEEDED:
         return end_reply(context, job, request, extra)
     if job.record.product is None:
@@ -48,6 +64,9 @@ def infer_end(
     headers = {**job_location(job.id), "server-timing": server_timing(job.record), **extra}
     with sending_product():
         product = product_elements(job)
+        if target is not None:
+            place = _into(target, context, product)
+            return Response(_head(job.record, model, wanted, product, parameters=place), 200, headers, JSON)
         if not wanted.body.is_binary:
             values = to_json(product.load(context).reshape(-1), product.dtype)
             return Response(_head(job.record, model, wanted, product, data=orjson.Fragment(values)), 200, headers, JSON)
@@ -55,6 +74,16 @@ def infer_end(
         head = _head(job.record, model, wanted, product, parameters=size)
         headers[LENGTH_HEADER.lower()] = str(len(head))
         return send(context, Representation(product, OCTETS, head), UNCONDITIONAL, headers)
+
+
+def _into(target: Window, context: Context, product: StoredElements) -> dict[str, str | int]:
+    """Writes the product into shared memory; the reply's parameters for that."""
+    size = matrix_bytes(product.dtype, product.shape)
+    done = 0
+    for chunk in product.chunks(context, 0, size):
+        target.write(memoryview(chunk).cast("B"), done)
+        done += len(chunk)
+    return {"shared_memory_region": target.name, "shared_memory_byte_size": size}
 
 
 def _head(record: JobRecord, model: Model, wanted: InferRequest, product: StoredElements, **output: Any) -> bytes:

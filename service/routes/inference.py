@@ -3,44 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import Any
 
 import orjson
 from fastapi import APIRouter, Request, Response
 
-from jobs.errors import WrongState
 from jobs.ledger.totals import served_of
-from jobs.models import new_id
 from service.bodies.body import Body
-from service.bodies.reader import Reader, json_object
-from service.bodies.receive import receive
-from service.bodies.uploads import UploadOwner, UploadSet
-from service.changes import Watch
-from service.context import Context, context_of, owner_of
-from service.http.idempotency import holding_key
+from service.bodies.options import parse_model
+from service.bodies.reader import json_object
+from service.context import context_of, owner_of
 from service.http.negotiation import JSON
-from service.http.preferences import Wait
-from service.inference.models import EXTENSIONS, MODELS, VERSION, Model, find_model
-from service.inference.reader import (
-    LENGTH_HEADER,
-    BinaryInferReader,
-    InferParser,
-    InferRequest,
-    JsonInferReader,
-    header_length,
-)
-from service.inference.reply import check_sendable, infer_end
-from service.problems import EdgeError, ProductNotReady
+from service.inference.models import MODELS, VERSION, Model, model_of
+from service.inference.regions import Region, Regions
+from service.problems import EdgeError
 from service.routes.health import ready
-from service.routes.matmul import answer
-from service.submit.job import Receipt
-from service.submit.operands import OperandResolver
-from service.submit.product import Submitter
-from service.submit.replies import job_location
 
 MAX_QUESTION_BYTES = 4 << 10
-ACCEPTED = 202
+EXTENSIONS = ("binary_tensor_data", "model_configuration", "parameters", "statistics")
+SHARED_MEMORY = "/systemsharedmemory"
 NOT_OFFERED = {
     "/cudasharedmemory/{rest:path}": "CUDA shared memory is not offered; send tensors in the body.",
     "/repository/models/{rest:path}": "Models are the kernels that live workers have; none is loaded or unloaded.",
@@ -50,7 +31,6 @@ NOT_OFFERED = {
 }
 
 router = APIRouter(prefix="/v2", include_in_schema=False)
-Submitted = tuple[Receipt, InferRequest]
 
 
 def _json(document: Any) -> Response:
@@ -58,13 +38,14 @@ def _json(document: Any) -> Response:
 
 
 def _model(request: Request) -> Model:
-    """The one that the path names. Raises NotFound."""
-    return find_model(request.path_params["name"], request.path_params.get("version", VERSION))
+    return model_of(request.path_params)
 
 
 @router.get("")
 async def server_metadata(request: Request) -> Response:
-    return _json({"name": request.app.title, "version": request.app.version, "extensions": EXTENSIONS})
+    is_on = bool(context_of(request).settings.shared_memory_prefix)
+    extensions = [*EXTENSIONS, *(["system_shared_memory"] if is_on else [])]
+    return _json({"name": request.app.title, "version": request.app.version, "extensions": extensions})
 
 
 @router.get("/health/live")
@@ -118,7 +99,7 @@ async def model_ready(request: Request) -> Response:
 @router.post("/repository/index")
 async def repository_index(request: Request) -> Response:
     context = context_of(request)
-    text = await Body(request.scope, request.receive, limit_bytes=MAX_QUESTION_BYTES).read()
+    text = await _question(request)
     ready_ones = bool(text) and json_object(text).get("ready") is True
     workers = await context.call(context.workers.now)
     states = {model.name: model.is_served(workers) for model in MODELS.values()}
@@ -131,91 +112,44 @@ async def repository_index(request: Request) -> Response:
     )
 
 
-@router.post("/models/{name}/infer")
-@router.post("/models/{name}/versions/{version}/infer")
-async def infer(request: Request) -> Response:
-    context, model = context_of(request), _model(request)
-    async with holding_key(request) as key:
-        job_id = new_id("job")
-        with context.hub.watch(job_id, answers_only=True) as watch:
-            receipt, wanted = await _submit(request, context, model, job_id, key)
-            if not receipt.replayed:
-                return await _answer(request, context, model, receipt, wanted, watch, key)
-        with context.hub.watch(receipt.job.id, ends_only=True) as watch:
-            return await _answer(request, context, model, receipt, wanted, watch, key)
+async def _question(request: Request) -> bytes:
+    return await Body(request.scope, request.receive, limit_bytes=MAX_QUESTION_BYTES).read()
 
 
-async def _submit(request: Request, context: Context, model: Model, job_id: str, key: str | None) -> Submitted:
-    """Reads the body and records a job for it."""
-    owner, settings = owner_of(request), context.settings
-    length = header_length(request.headers.get(LENGTH_HEADER))
-    limit_bytes = settings.max_json_bytes if length is None else settings.max_body_bytes
-    body = Body(request.scope, request.receive, limit_bytes=limit_bytes, memory=context.bodies, inflates=True)
-    uploads = UploadSet(
-        context.store,
-        lambda: UploadOwner(owner, settings.product_ttl_s, name=new_id("op")),
-        max_bytes=settings.max_matrix_bytes,
-        fingerprinted=key is not None,
-    )
-    operands = OperandResolver(context, owner)
-    submitter = Submitter(context, owner, job_id, operands, None, key, waits=True, path=request.url.path)
-
-    def check(wanted: InferRequest) -> None:
-        if not wanted.body.is_binary:
-            check_sendable(context, wanted, operands.plan(wanted.asked).problem)
-
-    def submit(wanted: InferRequest) -> Submitted:
-        check(wanted)
-        return submitter.submit(wanted.asked), wanted
-
-    async def at_once(wanted: InferRequest) -> Submitted | None:
-        check(wanted)
-        receipt = await submitter.at_once(wanted.asked)
-        return None if receipt is None else (receipt, wanted)
-
-    def parser(header_bytes: int) -> InferParser:
-        declared, is_alone = body.declared_bytes, length is None
-        return InferParser(header_bytes, model, uploads.open, operands.check, body_bytes=declared, is_alone=is_alone)
-
-    reader: Reader[InferRequest] = JsonInferReader(parser) if length is None else BinaryInferReader(parser(length))
-    return await receive(context, body, reader, uploads, submit, at_once)
+def _regions(request: Request) -> Regions:
+    """Raises Forbidden where shared memory is off."""
+    context = context_of(request)
+    regions = Regions(context.client, context.settings)
+    regions.check_on()
+    return regions
 
 
-async def _answer(
-    request: Request,
-    context: Context,
-    model: Model,
-    receipt: Receipt,
-    wanted: InferRequest,
-    watch: Watch,
-    key: str | None,
-) -> Response:
-    """Raises ProductNotReady, and what `answer` raises."""
-    most_s, timeout_s = context.settings.max_wait_s, wanted.body.parameters.timeout_s
-    wait = Wait(min(timeout_s or most_s, most_s), None)
-    ended = partial(infer_end, model=model, wanted=wanted)
-    reply = await answer(request, context, receipt, watch, wait, key, ended)
-    if reply.status_code != ACCEPTED:
-        return reply
-    job_id, owner = receipt.job.id, owner_of(request)
+@router.get(f"{SHARED_MEMORY}/status")
+@router.get(f"{SHARED_MEMORY}/region/{{name}}/status")
+async def regions_status(request: Request) -> Response:
+    regions, owner, name = _regions(request), owner_of(request), request.path_params.get("name")
 
-    def give_up() -> Response:
-        """A job that ended meanwhile is answered."""
-        if timeout_s is not None:
-            try:
-                context.ledger.cancel(job_id, owner=owner)
-            except WrongState:
-                job = context.ledger.get(job_id, owner=owner, with_product=True)
-                if (late := ended(context, job, request, {})) is not None:
-                    return late
-        goes_on = f"goes on; see /v1/jobs/{job_id}" if timeout_s is None else "was cancelled"
-        raise ProductNotReady(
-            f"The product was not ready within {wait.seconds:g} s; its job {goes_on}.",
-            headers=job_location(job_id),
-            members={"job": job_id},
-        )
+    def look() -> dict[str, Region]:
+        return regions.all(owner) if name is None else {name: regions.one(owner, name)}
 
-    return await context.call(give_up)
+    found = await context_of(request).call(look)
+    return _json([{"name": name, **region.model_dump()} for name, region in found.items()])
+
+
+@router.post(f"{SHARED_MEMORY}/region/{{name}}/register")
+async def register_region(request: Request, name: str) -> Response:
+    regions = _regions(request)
+    region = parse_model(Region, json_object(await _question(request)))
+    await context_of(request).call(regions.register, owner_of(request), name, region)
+    return Response()
+
+
+@router.post(f"{SHARED_MEMORY}/unregister")
+@router.post(f"{SHARED_MEMORY}/region/{{name}}/unregister")
+async def unregister_regions(request: Request) -> Response:
+    regions, name = _regions(request), request.path_params.get("name")
+    await context_of(request).call(regions.unregister, owner_of(request), name)
+    return Response()
 
 
 def _refusing(sentence: str) -> Callable[[], Awaitable[Response]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import AbstractContextManager
 from itertools import pairwise
 from typing import Any, cast
 
@@ -11,13 +12,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from jobs.errors import MatmulError
+from jobs.errors import Forbidden, MatmulError
 from jobs.formats.elements import STORAGE_DTYPES, Array
 from jobs.formats.parser import MatrixHeader
 from jobs.matrices.packed import PackedMatrix
 from kernels.model.numerics import DTypeName
 from service.bodies.reader import Reader
 from service.bodies.uploads import Upload, UploadOwner
+from service.inference.body import InRegion
 from service.inference.datatypes import datatype_of
 from service.inference.models import find_model
 from service.inference.reader import (
@@ -28,6 +30,7 @@ from service.inference.reader import (
     JsonInferReader,
     header_length,
 )
+from service.inference.regions import OFF, Window
 
 KINDS: tuple[DTypeName, ...] = ("float32", "float64", "float16", "bfloat16", "int8", "int32")
 NUMBERS = ("float32", "float64", "int8", "int32")  # whose elements JSON carries as they are here
@@ -36,6 +39,10 @@ NUMBERS = ("float32", "float64", "int8", "int32")  # whose elements JSON carries
 def open_upload(header: MatrixHeader) -> Upload:
     """One that stays in memory."""
     return Upload(cast(Any, None), header, UploadOwner("anyone", 60.0, name="op"), max_bytes=1 << 20)
+
+
+def no_shared_memory(where: InRegion, *, writes: bool) -> AbstractContextManager[Window]:
+    raise Forbidden(OFF)
 
 
 def reader_of(body: bytes, header_bytes: int | None, *, declared: bool = True) -> Reader[InferRequest]:
@@ -47,6 +54,7 @@ def reader_of(body: bytes, header_bytes: int | None, *, declared: bool = True) -
             lambda asked: None,
             body_bytes=len(body) if declared else None,
             is_alone=header_bytes is None,
+            open_window=no_shared_memory,
         )
 
     return JsonInferReader(parser) if header_bytes is None else BinaryInferReader(parser(header_bytes))
