@@ -24,7 +24,7 @@ from jobs.settings import Settings
 
 DIRECTORY = "/dev/shm"  # noqa: S108 (where POSIX shared memory is on Linux)
 CHUNK_BYTES = 1 << 20
-MAX_REGIONS = 1024  # of one owner
+MAX_REGIONS = 128  # of one owner
 MAX_NAME_CHARACTERS = 255
 OFF = "System shared memory is off on this server (MATMUL_SHARED_MEMORY_PREFIX); send tensors in the body."
 _FILE_NAME = re.compile(r"(?!\.)[A-Za-z0-9_.-]{1,250}")

@@ -65,8 +65,8 @@ def infer_end(
     with sending_product():
         product = product_elements(job)
         if target is not None:
-            place = _into(target, context, product)
-            return Response(_head(job.record, model, wanted, product, parameters=place), 200, headers, JSON)
+            _write(target, context, product)
+            return Response(_head(job.record, model, wanted, product), 200, headers, JSON)
         if not wanted.body.is_binary:
             values = to_json(product.load(context).reshape(-1), product.dtype)
             return Response(_head(job.record, model, wanted, product, data=orjson.Fragment(values)), 200, headers, JSON)
@@ -76,14 +76,12 @@ def infer_end(
         return send(context, Representation(product, OCTETS, head), UNCONDITIONAL, headers)
 
 
-def _into(target: Window, context: Context, product: StoredElements) -> dict[str, str | int]:
-    """Writes the product into shared memory; the reply's parameters for that."""
-    size = matrix_bytes(product.dtype, product.shape)
+def _write(target: Window, context: Context, product: StoredElements) -> None:
+    """Into shared memory. The reply has no parameters for that: NVIDIA's C++ client expects others in them."""
     done = 0
-    for chunk in product.chunks(context, 0, size):
+    for chunk in product.chunks(context, 0, matrix_bytes(product.dtype, product.shape)):
         target.write(memoryview(chunk).cast("B"), done)
         done += len(chunk)
-    return {"shared_memory_region": target.name, "shared_memory_byte_size": size}
 
 
 def _head(record: JobRecord, model: Model, wanted: InferRequest, product: StoredElements, **output: Any) -> bytes:

@@ -23,7 +23,7 @@ MAX_QUESTION_BYTES = 4 << 10
 EXTENSIONS = ("binary_tensor_data", "model_configuration", "parameters", "statistics")
 SHARED_MEMORY = "/systemsharedmemory"
 NOT_OFFERED = {
-    "/cudasharedmemory/{rest:path}": "CUDA shared memory is not offered; send tensors in the body.",
+    "/cudasharedmemory/region/{rest:path}": "CUDA shared memory is not offered; send tensors in the body.",
     "/repository/models/{rest:path}": "Models are the kernels that live workers have; none is loaded or unloaded.",
     "/models/{name}/trace/setting": "Traces are not set here.",
     "/trace/setting": "Traces are not set here.",
@@ -149,6 +149,17 @@ async def register_region(request: Request, name: str) -> Response:
 async def unregister_regions(request: Request) -> Response:
     regions, name = _regions(request), request.path_params.get("name")
     await context_of(request).call(regions.unregister, owner_of(request), name)
+    return Response()
+
+
+@router.get("/cudasharedmemory/status")
+async def no_cuda_regions() -> Response:
+    return _json([])
+
+
+@router.post("/cudasharedmemory/unregister")
+async def unregister_no_cuda_regions() -> Response:
+    """Clients that clean up do so for both kinds."""
     return Response()
 
 

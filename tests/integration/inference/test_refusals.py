@@ -168,7 +168,7 @@ def test_bombs(quiet: httpx.Client, api: Api) -> None:
         ("GET", INFER, 405),
         ("PUT", "/v2/models/matmul", 405),
         ("POST", "/v2/repository/models/matmul/load", 400),
-        ("GET", "/v2/cudasharedmemory/status", 400),
+        ("POST", "/v2/cudasharedmemory/region/x/register", 400),
         ("GET", "/v2/logging", 400),
     ],
 )

@@ -167,10 +167,12 @@ def test_refusals_are_sentences(server: triton.InferenceServerClient) -> None:
     assert "no classes" in refusal(server.infer, "matmul", inputs, outputs=wanted).message()
     assert "runs the kernel" in refusal(server.infer, "cpu_blas", inputs, parameters={"kernel": "naive"}).message()
     assert "must equal b's rows" in refusal(server.infer, "matmul", [inputs[0], tensor("B", A)]).message()
+    server.unregister_cuda_shared_memory()  # as clients do before they begin
+    assert server.get_cuda_shared_memory_status() == []
     for call, args in (
         (server.load_model, ["matmul"]),
         (server.unload_model, ["matmul"]),
-        (server.get_cuda_shared_memory_status, []),
+        (server.get_cuda_shared_memory_status, ["x"]),
         (server.register_cuda_shared_memory, ["x", b"x", 0, 16]),
         (server.get_trace_settings, []),
         (server.update_log_settings, [{}]),
