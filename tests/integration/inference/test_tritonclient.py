@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -16,6 +20,8 @@ from tritonclient.utils import InferenceServerException
 
 from kernels.catalog import CATALOG
 from tools.stack import Stack
+
+ROOT = Path(__file__).resolve().parents[3]
 
 # By datatype: what numpy holds it as, and the product's type.
 DATATYPES: dict[str, tuple[Any, Any]] = {
@@ -195,3 +201,10 @@ def test_an_idempotency_key_makes_one_product(client: httpx.Client) -> None:
     asked["inputs"][0]["data"] = [[1, 3]]
     other = client.post("/v2/models/matmul/infer", json=asked, headers=headers)
     assert other.status_code == 422 and other.json()["error"] == other.json()["detail"]
+
+
+def test_the_example_of_the_docs(stack: Stack) -> None:
+    (example,) = re.findall(r"^```python\n(.*?)^```$", (ROOT / "docs" / "inference.md").read_text(), re.M | re.S)
+    text = example.replace("localhost:8000", stack.url.removeprefix("http://"))
+    done = subprocess.run([sys.executable, "-W", "error", "-c", text], capture_output=True, text=True, check=True)
+    assert done.stdout.split()[:2] == ["[[32.", "32."]
