@@ -198,6 +198,8 @@ def test_an_idempotency_key_makes_one_product(client: httpx.Client) -> None:
     assert [reply.json()["outputs"][0]["data"] for reply in replies] == [[11.0], [11.0]]
     assert replies[0].headers["location"] == replies[1].headers["location"]
     assert replies[1].headers["idempotent-replayed"] == "true"
+    elsewhere = client.post("/v2/models/matmul/versions/1/infer", json=asked, headers=headers)
+    assert elsewhere.status_code == 422 and "another request" in elsewhere.json()["error"]
     asked["inputs"][0]["data"] = [[1, 3]]
     other = client.post("/v2/models/matmul/infer", json=asked, headers=headers)
     assert other.status_code == 422 and other.json()["error"] == other.json()["detail"]
