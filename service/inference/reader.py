@@ -7,8 +7,9 @@ other without gaps in the order of the inputs. (Format: the binary tensor data e
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from threading import Semaphore
 from typing import Any, Protocol
 
 from jobs.errors import InvalidMatrix, InvalidRequest, MalformedBody, MatmulError
@@ -22,9 +23,11 @@ from service.inference.body import InferBody, Input, InRegion
 from service.inference.datatypes import BITS, dtype_of
 from service.inference.models import Model
 from service.inference.regions import Window
+from service.process.body_memory import FREE_BYTES
 
 LENGTH_HEADER = "Inference-Header-Content-Length"
 MAX_HEADER_BYTES = 1 << 20  # of JSON with elements behind it
+PARSING = Semaphore(4)  # so many at a time: what comes of JSON takes up many times its length
 _NOT_OFFERED = {
     "sequence_id": "Sequences are not offered: each product stands alone. Leave sequence_id out.",
     "sequence_start": "Sequences are not offered: each product stands alone. Leave sequence_start out.",
@@ -82,6 +85,17 @@ class InferParser(MatrixParser):
         return self._length
 
     def _read_header(self, head: bytes) -> Sequence[MatrixHeader]:
+        with PARSING if len(head) > FREE_BYTES else nullcontext():
+            headers = self._parse(head)
+        tensors = list(zip(self._body.inputs, headers, strict=True))
+        for tensor, header in tensors:
+            if tensor.parameters.is_in_region:
+                self._copy(self._take(header), tensor.parameters)
+        self._check_early()
+        return [header for tensor, header in tensors if tensor.parameters.binary_data_size is not None]
+
+    def _parse(self, head: bytes) -> list[MatrixHeader]:
+        """Of all inputs. Those whose elements are in the JSON are read."""
         document = json_object(head)
         _check_offered(document)
         data = _taken_data(document)
@@ -89,22 +103,14 @@ class InferParser(MatrixParser):
         self._options = self._model.options(self._body.parameters.options)
         if len(self._body.outputs) > 1:
             raise InvalidRequest("There is one output, C; name it once.", field="outputs")
-        names = [tensor.name for tensor in self._body.inputs]
-        _check_names(names)
+        _check_names([tensor.name for tensor in self._body.inputs])
         headers = [self._header(tensor) for tensor in self._body.inputs]
         for tensor, header, elements in zip(self._body.inputs, headers, data, strict=True):
             self._check_source(tensor, header, elements)
-        for tensor, header, elements in zip(self._body.inputs, headers, data, strict=True):
+        for header, elements in zip(headers, data, strict=True):
             if elements is not None:
                 self._operands[header.name.lower()] = self._filled(header, elements)
-            elif tensor.parameters.is_in_region:
-                self._copy(self._take(header), tensor.parameters)
-        self._check_early()
-        return [
-            header
-            for tensor, header in zip(self._body.inputs, headers, strict=True)
-            if tensor.parameters.binary_data_size is not None
-        ]
+        return headers
 
     def _header(self, tensor: Input) -> MatrixHeader:
         dtype = dtype_of(tensor.datatype, self._options.dtype, tensor.name)
