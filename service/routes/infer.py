@@ -127,18 +127,19 @@ class InferCall:
     async def answer(self, receipt: Receipt, watch: Watch, key: str | None) -> Response:
         """Raises ProductNotReady, and what the answer to a product raises."""
         most_s, timeout_s = self.context.settings.max_wait_s, self._wanted.body.parameters.timeout_s
+        is_over = timeout_s is not None and timeout_s <= most_s  # once it was waited for
         wait = Wait(min(timeout_s or most_s, most_s), None)
         ended = partial(infer_end, model=self._model, wanted=self._wanted, target=self._target)
         reply = await answer(self._request, self.context, receipt, watch, wait, key, ended)
         if reply.status_code != ACCEPTED:
             return reply
-        return await self.context.call(self._give_up, receipt.job.id, wait.seconds, ended)
+        give_up = partial(self._give_up, receipt.job.id, wait.seconds, ended, cancels=is_over)
+        return await self.context.call(give_up)
 
-    def _give_up(self, job_id: str, waited_s: float, ended: EndReply) -> Response:
-        """Who said how long the product is of use has its job cancelled. One that ended meanwhile is answered."""
-        goes_on = f"goes on; see /v1/jobs/{job_id}"
-        if self._wanted.body.parameters.timeout_s is not None:
-            goes_on = "was cancelled"
+    def _give_up(self, job_id: str, waited_s: float, ended: EndReply, *, cancels: bool) -> Response:
+        """A product that is of no use any more has its job cancelled. One that ended meanwhile is answered."""
+        goes_on = "was cancelled" if cancels else f"goes on; see /v1/jobs/{job_id}"
+        if cancels:
             try:
                 self.context.ledger.cancel(job_id, owner=self._owner)
             except WrongState:

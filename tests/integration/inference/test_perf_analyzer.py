@@ -15,7 +15,7 @@ from tools.perf_analyzer import Unavailable, command
 from tools.stack import Stack
 
 LEVELS = (1, 16)  # requests under way at a time
-WINDOW_MS = 250
+WINDOW_MS = 150
 
 
 @pytest.fixture(scope="module")

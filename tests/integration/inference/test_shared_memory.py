@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from threading import Event, Thread
@@ -22,7 +23,7 @@ from jobs.models import MatmulRequest, new_id
 from jobs.redis.embedded import EmbeddedServer
 from jobs.states import JobState
 from service.inference.regions import DIRECTORY, MAX_REGIONS, Window
-from tools.played.api import Api, running_api
+from tools.played.api import Api, running_api, until
 
 PREFIX = "/matmul-test-"
 A = np.arange(12, dtype=np.float32).reshape(3, 4)
@@ -183,15 +184,31 @@ def test_a_file_cut_short_is_an_error_and_no_signal(server: triton.InferenceServ
     assert "There is no shared memory" in refusal(server.infer, "matmul", inputs("r"))
 
 
-def test_a_request_goes_on_with_a_region_that_is_gone(server: triton.InferenceServerClient, key: str) -> None:
-    path = file_of(key, A.tobytes() + B.tobytes())
-    server.register_system_shared_memory("r", key, A.nbytes + B.nbytes)
-    descriptor = os.open(path, os.O_RDONLY)
-    server.unregister_system_shared_memory()
-    os.unlink(path)
-    assert b"".join(Window("r", descriptor, 0, A.nbytes).chunks()) == A.tobytes()
-    os.close(descriptor)
-    assert "register it first" in refusal(server.infer, "matmul", inputs("r"))
+def test_a_request_goes_on_with_a_region_that_is_gone(valkey: EmbeddedServer, key: str, tmp_path: Path) -> None:
+    path, product = file_of(key, A.tobytes() + B.tobytes()), A @ B
+    where = {"shared_memory_region": "r", "shared_memory_byte_size": product.nbytes}
+    asked = {
+        "inputs": [tensor._get_tensor() for tensor in inputs("r")],
+        "outputs": [{"name": "C", "parameters": where}],
+    }
+    prefix = f"{new_id('shm')}:"
+    with (
+        running_api(valkey, prefix, tmp_path, shared_memory_prefix=PREFIX) as api,
+        api.client() as client,
+        ThreadPoolExecutor() as pool,
+        open(path, "rb") as file,
+    ):
+        region = {"key": key, "byte_size": A.nbytes + B.nbytes}
+        assert client.post("/v2/systemsharedmemory/region/r/register", json=region).status_code == 200
+        reply = pool.submit(client.post, "/v2/models/matmul/infer", json=asked)
+        until(lambda: api.ledger.list(JobFilter(), limit=1).jobs)
+        with api.client() as other:
+            assert other.post("/v2/systemsharedmemory/unregister").status_code == 200
+        os.unlink(path)
+        api.succeed(api.ledger.list(JobFilter(), limit=1).jobs[0].id, product)
+        assert reply.result().json()["outputs"] == [{"name": "C", "datatype": "FP32", "shape": [3, 5]}]
+        assert file.read(product.nbytes) == product.tobytes()
+        assert client.post("/v2/models/matmul/infer", json=asked).status_code == 404
 
 
 def test_regions_are_bounded(server: triton.InferenceServerClient, shared: Api, key: str) -> None:

@@ -154,6 +154,17 @@ def test_the_client_for_asyncio(stack: Stack) -> None:
                     "matmul", inputs, outputs=wanted, request_id="a", request_compression_algorithm=encoding
                 )
                 assert np.array_equal(found.as_numpy("C"), A @ B)
+            for datatype in DATATYPES:
+                for binary in (True,) if datatype == "BF16" else (True, False):
+                    inputs = [
+                        tensor(name, values, datatype, binary=binary, module=triton_aio)
+                        for name, values in (("A", A), ("B", B))
+                    ]
+                    wanted = [triton_aio.InferRequestedOutput("C", binary_data=binary)]
+                    product = (await client.infer("matmul", inputs, outputs=wanted)).as_numpy("C")
+                    assert product.dtype == DATATYPES[datatype][1]
+                    assert np.array_equal(product.astype(np.int64), A @ B)
+            assert {each["name"] for each in await client.get_model_repository_index()} >= {"matmul", "naive"}
             before = (await client.get_inference_statistics("matmul"))["model_stats"][0]["inference_count"]
             with pytest.raises(InferenceServerException, match="missing"):
                 await client.infer("matmul", inputs[:1])

@@ -57,6 +57,8 @@ def test_with_a_timeout_it_is_cancelled(hasty: Api) -> None:
         reply = client.post(INFER, json=asked(timeout=20_000))
         assert error_of(reply, 503).endswith("its job was cancelled.")
         assert client.get(reply.headers["location"]).json()["state"] == "cancelled"
+        patient = client.post(INFER, json=asked(timeout=3_600_000_000))  # longer than anyone may wait here
+        assert "its job goes on" in error_of(patient, 503)
 
 
 def test_a_job_that_fails_is_an_error(api: Api, quiet: httpx.Client) -> None:
