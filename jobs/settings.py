@@ -86,6 +86,12 @@ class Settings(BaseSettings):
     default_wait_s: float = Field(
         30.0, gt=0, description="How long a product is waited for when `Prefer` says nothing."
     )
+    shared_memory_prefix: str | None = Field(
+        None,
+        pattern=r"^/[A-Za-z0-9_.-]{0,100}$",
+        description="What the keys of POSIX shared memory begin with that clients of /v2 may register, such as "
+        "`/matmul_`; `/` allows all of this user's. Unset: shared memory is refused.",
+    )
     max_queued_jobs: int = Field(100_000, ge=1, description="Jobs that may wait, all keys together.")
     max_queued_jobs_per_key: int = Field(20_000, ge=1, description="Jobs of one key that may wait.")
 

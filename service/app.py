@@ -31,7 +31,19 @@ from service.keys import KeyRing
 from service.metrics import HttpMetrics
 from service.openapi.document import make_document
 from service.process.share import ALONE, Share
-from service.routes import benchmarks, catalogue, events, health, jobs, matmul, matrices, pages, published
+from service.routes import (
+    benchmarks,
+    catalogue,
+    events,
+    health,
+    infer,
+    inference,
+    jobs,
+    matmul,
+    matrices,
+    pages,
+    published,
+)
 
 SWEEPER_STOP_S = 5.0
 FLUSH_S = 2.0  # for spans that were not sent yet
@@ -79,7 +91,7 @@ def create_app(settings: Settings | None = None, share: Share = ALONE) -> FastAP
             HTTPException: handlers.http,
         },
     )
-    for module in (matmul, benchmarks, jobs, events, matrices, catalogue, published, health, pages):
+    for module in (matmul, infer, inference, benchmarks, jobs, events, matrices, catalogue, published, health, pages):
         app.include_router(module.router)
     for router in ROUTERS:
         app.include_router(router)

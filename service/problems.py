@@ -15,6 +15,7 @@ from jobs.redis.layout import WrongLayout
 from jobs.stored import NotUnderstood, RecordUnreadable
 
 PROBLEM_JSON = "application/problem+json"
+INFERENCE = "/v2"  # whose clients read a member `error`
 
 
 class EdgeError(MatmulError):
@@ -110,6 +111,13 @@ class TooManyBodies(EdgeError):
     retry_after_s = 1
 
 
+class ProductNotReady(EdgeError):
+    """The product was not ready in the time that its caller waits."""
+
+    type = "product_not_ready"
+    retry_after_s = 1
+
+
 class JobCancelled(MatmulError):
     """The job was cancelled, so no product will come."""
 
@@ -173,6 +181,7 @@ STATUS: Mapping[type[MatmulError], int] = {
     errors.StoreFull: 503,
     errors.StoreUnavailable: 503,
     errors.NoWorkers: 503,
+    ProductNotReady: 503,
     RecordUnreadable: 503,
     WrongLayout: 503,
     errors.TimeLimitExceeded: 504,
@@ -203,6 +212,8 @@ def problem_document(error: MatmulError, scope: Scope) -> dict[str, Any]:
         "instance": scope["path"],
         "request_id": scope["state"].get("request_id"),
     }
+    if scope["path"].startswith(INFERENCE):
+        document["error"] = error.detail
     if error.field is not None:
         document["field"] = error.field
     if error.retry_after_s is not None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 
+import anyio.to_thread
 from starlette.datastructures import Headers
 from starlette.types import Receive, Scope
 
 from jobs.errors import MalformedBody
+from service.bodies.inflate import WINDOW_BITS, Inflater
 from service.bodies.piece import Piece
 from service.problems import PayloadTooLarge, UnsupportedMediaType
 from service.process.body_memory import BodyMemory
@@ -15,6 +17,8 @@ from service.process.body_memory import BodyMemory
 BATCH_BYTES = 8 << 20  # what one trip to a worker thread carries of a large body
 FIRST_BYTES = 64 << 10  # what the first trip carries
 SMALL_BYTES = 1 << 20  # a body up to this declared size is read whole
+
+MAX_INFLATED_BYTES = 64 << 20  # in a compressed body, which costs its sender next to nothing
 
 Batch = list[Piece]
 
@@ -24,9 +28,20 @@ class ClientGone(Exception):
 
 
 class Body:
-    """Raises PayloadTooLarge as soon as the length is declared, or as soon as the byte past the limit arrives."""
+    """Raises PayloadTooLarge as soon as the length is declared, or as soon as the byte past the limit arrives.
 
-    def __init__(self, scope: Scope, receive: Receive, *, limit_bytes: int, memory: BodyMemory | None = None) -> None:
+    With `inflates`, a compressed body is read as what is in it: that is what its limit is for, and `declared_bytes` is
+    None."""
+
+    def __init__(
+        self,
+        scope: Scope,
+        receive: Receive,
+        *,
+        limit_bytes: int,
+        memory: BodyMemory | None = None,
+        inflates: bool = False,
+    ) -> None:
         headers = Headers(scope=scope)
         self._memory = memory or BodyMemory()  # a body that is short by its limit is counted nowhere else
         has_matrices = memory is not None and headers.get("content-type", "").startswith("application/json")
@@ -35,15 +50,20 @@ class Body:
         self._limit_bytes = limit_bytes
         self._seen_bytes = 0
         self._ended = False
+        self._has_come = False  # whether the last byte of a compressed one has been read
         self.declared_bytes = _declared_bytes(headers)
         if self.declared_bytes is not None and self.declared_bytes > limit_bytes:
             raise self._too_large()
         encoding = headers.get("content-encoding", "identity").strip().lower()
-        if encoding != "identity":
+        self._inflater = Inflater(encoding) if inflates and encoding in WINDOW_BITS else None
+        if self._inflater is not None:
+            self.declared_bytes, self._limit_bytes = None, min(limit_bytes, MAX_INFLATED_BYTES)
+        elif encoding != "identity":
+            taken = ["identity", *WINDOW_BITS] if inflates else ["identity"]
             raise UnsupportedMediaType(
                 f"Bodies are taken as they are, not {encoding}-encoded; send it without Content-Encoding.",
                 field="Content-Encoding",
-                headers={"accept-encoding": "identity"},
+                headers={"accept-encoding": ", ".join(taken)},
             )
 
     def _too_large(self) -> PayloadTooLarge:
@@ -54,14 +74,29 @@ class Body:
         )
 
     async def _next_piece(self) -> Piece:
+        piece = await (self._received() if self._inflater is None else self._inflated(self._inflater))
+        self._seen_bytes += len(piece)
+        if self._seen_bytes > self._limit_bytes:
+            raise self._too_large()
+        return piece
+
+    async def _received(self) -> Piece:
         message = await self._receive()
         if message["type"] == "http.disconnect":
             raise ClientGone
         self._ended = not message.get("more_body", False)
         piece: Piece = message.get("body", b"")
-        self._seen_bytes += len(piece)
-        if self._seen_bytes > self._limit_bytes:
-            raise self._too_large()
+        return piece
+
+    async def _inflated(self, inflater: Inflater) -> bytes:
+        """A step of it, in a worker thread."""
+        if inflater.needs_more():
+            inflater.put(await self._received())
+            self._has_come, self._ended = self._ended, False
+        piece = await anyio.to_thread.run_sync(inflater.step)
+        if self._has_come and inflater.needs_more():
+            inflater.end()
+            self._ended = True
         return piece
 
     async def batches(self) -> AsyncGenerator[Batch]:

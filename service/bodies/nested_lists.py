@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
+from math import prod
 from typing import Any, NoReturn
 
 import numpy as np
@@ -126,6 +127,24 @@ def read_lists(values: Mapping[str, Any], body: bytes, *, typed: bool) -> dict[s
         again, _ = _loads_leniently(body)
         lists = {name: read_numbers(again[name], name) for name in lists}
     return lists
+
+
+def parse_shaped(value: list[Any], name: str, shape: tuple[int, ...], dtype: DTypeName) -> Array:
+    """A matrix of known shape, as nested lists or with all elements in one list, row by row. A bare NaN or Infinity is
+    taken for what it says. Raises InvalidMatrix with the element's position."""
+    numbers = read_numbers(value, name) if value and isinstance(value[0], list) else Numbers(name, value, shape)
+    if numbers.shape != shape:
+        _refuse(f"{name} has the shape {_told(shape)}, but its data are {_told(numbers.shape)}.", name)
+    if len(numbers.elements) != prod(shape):
+        _refuse(f"{name} has {len(numbers.elements)} elements, but its shape makes {prod(shape)}.", name)
+    if NotJson in numbers.types:
+        known = [NAMED.get(x, x) if type(x) is NotJson else x for x in numbers.elements]
+        numbers = Numbers(name, known, shape)
+    return numbers.stored(dtype)
+
+
+def _told(shape: tuple[int, ...]) -> str:
+    return "×".join(map(str, shape))
 
 
 def to_json(array: Array, dtype: DTypeName) -> bytes:

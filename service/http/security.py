@@ -24,7 +24,8 @@ from service.problems import TooManyAttempts, problem_response
 from service.sessions import cookie_name
 
 SIGN_IN = "/ui/sign-in"
-OPEN_PATHS = frozenset({"/livez", "/readyz", "/openapi.json", "/docs", SIGN_IN})  # these say nothing of anyone's work
+PROBES = ("/livez", "/readyz", "/v2/health/live", "/v2/health/ready")
+OPEN_PATHS = frozenset({*PROBES, "/openapi.json", "/docs", SIGN_IN})  # these say nothing of anyone's work
 OPEN_PREFIXES = ("/problems/", "/ui/static/")
 FRONT, PAGES = "/", "/ui/"
 KEYS_RELOAD_S = 1.0

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 from fastapi import APIRouter, Request, Response
 
 from jobs.ledger.ends import JobEnd
-from jobs.models import new_id
+from jobs.models import Job, new_id
 from service.bodies.body import Body
 from service.bodies.json import JsonReader
 from service.bodies.leaving import unless_gone
@@ -26,6 +28,7 @@ from service.submit.operands import OperandResolver
 from service.submit.product import Submitter
 from service.submit.replies import end_reply, pending_reply
 
+EndReply = Callable[[Context, Job, Request, Mapping[str, str]], Response | None]
 ACCEPTED_TYPES = (JSON, MULTIPART, SAFETENSORS)
 
 router = APIRouter()
@@ -41,9 +44,9 @@ async def multiply(request: Request) -> Response:
         with context.hub.watch(job_id, answers_only=True) as watch:
             receipt = await _submit(request, context, job_id, key, wait)
             if not receipt.replayed:
-                return await _answer(request, context, receipt, watch, wait, key)
+                return await answer(request, context, receipt, watch, wait, key)
         with context.hub.watch(receipt.job.id, ends_only=True) as watch:
-            return await _answer(request, context, receipt, watch, wait, key)
+            return await answer(request, context, receipt, watch, wait, key)
 
 
 async def _submit(request: Request, context: Context, job_id: str, key: str | None, wait: Wait) -> Receipt:
@@ -82,10 +85,18 @@ def _reader(
     )
 
 
-async def _answer(
-    request: Request, context: Context, receipt: Receipt, watch: Watch, wait: Wait, key: str | None
+async def answer(
+    request: Request,
+    context: Context,
+    receipt: Receipt,
+    watch: Watch,
+    wait: Wait,
+    key: str | None,
+    ended: EndReply = end_reply,
 ) -> Response:
-    """The product, or 202 where it is not there in time. Raises ClientGone where the client left with its key."""
+    """The product, or 202 where it is not there in time. Raises ClientGone where the client left with its key.
+
+    `ended` makes the reply of a job that has ended; None of one that has not."""
     job_id, owner = receipt.job.id, owner_of(request)
     extra = applied(wait) | ({"idempotent-replayed": "true"} if receipt.replayed else {})
 
@@ -93,11 +104,11 @@ async def _answer(
         assert receipt.asked is not None, "only a job that was recorded here is answered here"
         job = end.of(receipt.asked, receipt.job)
         if job.packed_product is None:
-            return await context.call(end_reply, context, job, request, extra)
-        return end_reply(context, job, request, extra)
+            return await context.call(ended, context, job, request, extra)
+        return ended(context, job, request, extra)
 
     def look() -> Response | None:
-        return end_reply(context, context.ledger.get(job_id, owner=owner, with_product=True), request, extra)
+        return ended(context, context.ledger.get(job_id, owner=owner, with_product=True), request, extra)
 
     reply = await context.call(look) if receipt.replayed else None  # it may have ended before anyone watched
     if reply is None:

@@ -206,7 +206,8 @@ def _head_too_large() -> HeadersTooLarge:
 def _raw_response(error: MatmulError) -> bytes:
     """The problem document as bytes on the wire: no application is there to send it."""
     scope: dict[str, Any] = {"path": "/", "state": {"request_id": secrets.token_hex(8)}}
-    response = problem_response(error, scope, {"connection": "close", "x-request-id": scope["state"]["request_id"]})
+    headers_out = {"connection": "close", "x-request-id": scope["state"]["request_id"]}
+    response = problem_response(error, scope, headers_out, members={"error": error.detail})  # it may be for /v2
     headers = [name + b": " + value for name, value in [*response.raw_headers, *SECURITY_HEADERS]]
     return STATUS_LINE[response.status_code] + b"\r\n".join([*headers, b"", bytes(response.body)])
 

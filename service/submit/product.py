@@ -42,6 +42,7 @@ class Submitter:
     idempotency_key: str | None
     waits: bool  # whether the caller waits for the product
     is_async: bool = False  # whether it said `Prefer: respond-async`
+    path: str = "/v1/matmul"  # that was posted to
 
     def submit(self, asked: MatmulInput) -> Receipt:
         """Raises InvalidRequest and its kin, NotAcceptable, and what the store and the ledger raise."""
@@ -94,7 +95,7 @@ class Submitter:
     def _key(self, asked: MatmulInput) -> IdempotencyKey | None:
         if self.idempotency_key is None:
             return None
-        return IdempotencyKey(self.idempotency_key, fingerprint("POST /v1/matmul", asked))
+        return IdempotencyKey(self.idempotency_key, fingerprint(f"POST {self.path}", asked))
 
     def _new_job(self, asked: MatmulInput, plan: ProductPlan, queue: str) -> NewJob:
         options = asked.options

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from math import prod
 from types import MappingProxyType
 
@@ -46,11 +47,18 @@ def product_reply(
     """
     record = job.record
     headers = {**job_location(record.id), "server-timing": server_timing(record), **extra}
-    try:
+    with sending_product():
         product = product_elements(job)
         if media_type == JSON:
             return Response(_json_reply(context, record, product), 200, headers, JSON)
         return send(context, represent(product, media_type), asked, headers)
+
+
+@contextmanager
+def sending_product() -> Iterator[None]:
+    """What is wrong with a stored matrix is said of a product. Raises ProductExpired, MatrixDamaged."""
+    try:
+        yield
     except MatrixNotFound:
         raise ProductExpired from None
     except MatrixDamaged:

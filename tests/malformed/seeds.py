@@ -11,6 +11,7 @@ import httpx
 import numpy as np
 from safetensors.numpy import save
 
+from tests.malformed.inference import inference_seeds
 from tests.malformed.requests import Form, Request
 from tools.played.api import npy
 
@@ -47,7 +48,7 @@ def seeds(url: str, headers: dict[str, str]) -> list[Request]:
         deadline = time.monotonic() + WAIT_S
         while time.monotonic() < deadline and client.get(f"/v1/jobs/{bench}").json()["state"] in ("queued", "running"):
             client.get(f"/v1/jobs/{bench}", headers={"prefer": "wait=0.4"})
-    requests = [*_products(matrix, job), *_matrices(matrix), *_jobs(job, bench), *_forms(job)]
+    requests = [*_products(matrix, job), *inference_seeds(A), *_matrices(matrix), *_jobs(job, bench), *_forms(job)]
     requests += [Request("GET", page.encode(), [(b"Accept", b"text/html, */*")]) for page in PAGES]
     for request in requests:
         request.headers = [(b"Host", httpx.URL(url).netloc), *request.headers]

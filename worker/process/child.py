@@ -112,8 +112,8 @@ class Child:
         records their ends. A product that is stored is left to a thread: this returns once another job may begin. At
         once where the message is stale. `alone`: no other job may be under way beside it. Nor may one beside a job that
         was tried before: a job that ends the process takes no other along twice."""
-        claim = (job_id, attempt)
-        if claim in self._under_way:  # it was taken with another; the ledger would take this for the same claim
+        job = (job_id, attempt)
+        if job in self._under_way:  # it was taken with another; the ledger would take this for the same claim
             return
         alone = alone or attempt > 1
         if alone:

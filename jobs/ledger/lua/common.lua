@@ -15,7 +15,10 @@
 --   counts                hash    seq: the last number given to a job, its place in listings; waiting, failed, cancelled:
 --                                 how many jobs are; number:<queue>: the last publication number; started:<queue>: the
 --                                 highest of a job started, sent:<queue>: when that was sent; and what only rises:
---                                 ended:<state>, attempts_failed:<error type>, dead_lettered (jobs/ledger/totals.py);
+--                                 ended:<state>, attempts_failed:<error type>, dead_lettered, and of products that
+--                                 failed, by kernel asked for, failed_products:<kernel> and failed_us:<kernel>;
+--                                 products:<kernel>: see common_served.lua
+--                                 (jobs/ledger/totals.py);
 --                                 paused: 1 while no job is to be started (service/pause.py)
 --   finished, finished:<owner>  zset  ended jobs by their end: see common_oldest.lua
 --   dead, dead:<owner>    zset    jobs that used up their attempts, by their end
@@ -402,6 +405,11 @@ local function finish(job, state, at, more, end_of, ...)
   end
   leave_flight(job)
   count('ended:' .. state, 1)
+  if state == 'failed' and job.values[20] == 'matmul' then
+    local asked = redis.call('HGET', job_key(job.id), 'asked')
+    count('failed_products:' .. asked, 1)
+    count('failed_us:' .. asked, at - job.values[21])
+  end
   enter(job, state, more, 'finished', at, ...)
   if job.reply_to then
     answer(job, at, end_of)

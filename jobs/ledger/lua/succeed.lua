@@ -25,6 +25,7 @@ local function succeed(id, attempt, outcome, kernel, device, product)
   if kernel ~= '' then -- a benchmark runs many
     set(job, 'kernel', kernel)
   end
+  serve(job, kernel, outcome, at)
   local end_of = {outcome = outcome, product = product}
   finish(job, 'succeeded', at, '', end_of)
   return (job.dependents and 2 or 1) + (end_of.operands_kept > 0 and 4 or 0)
@@ -34,5 +35,6 @@ local taken = {}
 for i = 2, #ARGV, 6 do
   taken[#taken + 1] = succeed(unpack(ARGV, i, i + 5))
 end
+keep_served()
 carry_out()
 return taken

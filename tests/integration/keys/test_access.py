@@ -226,8 +226,12 @@ def test_a_key_s_own_limits_hold_on_every_way_in(guarded: Guarded) -> None:
         assert limited.post(f"/v1/jobs/{second}/cancel").status_code == 202
         benchmark = limited.post("/v1/benchmarks", json=SPEC).json()["job"]["id"]  # more than a minute's worth
         assert limited.post(f"/v1/jobs/{benchmark}/cancel").status_code == 202
-        for path, body in (("/v1/benchmarks", SPEC), (f"/v1/jobs/{benchmark}/retry", {}), ("/v1/matmul", SEEDED)):
-            refused = limited.post(path, json=body)
+        one = {"shape": [1, 1], "datatype": "FP32", "data": [1]}
+        inference = "/v2/models/matmul/infer", {"inputs": [{"name": "A"} | one, {"name": "B"} | one]}
+        retry = f"/v1/jobs/{benchmark}/retry"
+        ways: list[tuple[str, Any]] = [("/v1/benchmarks", SPEC), (retry, {}), ("/v1/matmul", SEEDED), inference]
+        for path, asked in ways:
+            refused = limited.post(path, json=asked)
             told = problem(refused, 429, "quota_exceeded")
             assert "operations that it may in a minute" in told["detail"]
             assert told["retry_after_s"] == int(refused.headers["retry-after"]) > 60

@@ -1,0 +1,120 @@
+"""The models: `matmul`, which runs any kernel, and each kernel of the catalogue by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jobs.errors import InvalidRequest, NotFound, NoWorkerForKernel, NoWorkers
+from jobs.fleet.workers import WorkerInfo
+from jobs.ledger.totals import Served
+from kernels.catalog import CATALOG
+from kernels.model.kernel import Kernel
+from service.bodies.options import MatmulOptions
+from service.inference.datatypes import datatypes_of
+from service.submit.plan import AUTO
+
+ANY_KERNEL = "matmul"
+VERSION = "1"
+PLATFORM = "matmul_service"
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """One of them. `kernel` is None for the one that runs any."""
+
+    name: str
+    kernel: Kernel | None
+
+    def options(self, asked: MatmulOptions) -> MatmulOptions:
+        """With the model's kernel. Raises InvalidRequest where another is asked for."""
+        if self.kernel is None:
+            return asked
+        if asked.kernel not in (AUTO, self.name):
+            raise InvalidRequest(
+                f"The model {self.name} runs the kernel {self.name}; leave kernel out, or take the model {ANY_KERNEL}.",
+                field="parameters.kernel",
+            )
+        return asked.model_copy(update={"kernel": self.name})
+
+    def is_served(self, workers: Sequence[WorkerInfo]) -> bool:
+        return any(self.kernel is None or self.name in worker.kernels for worker in workers)
+
+    def check_served(self, workers: Sequence[WorkerInfo]) -> None:
+        """Raises NoWorkers, NoWorkerForKernel."""
+        if not workers:
+            raise NoWorkers
+        if not self.is_served(workers):
+            raise NoWorkerForKernel(f"No live worker serves {self.name}.")
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """Tensors may have other datatypes than those, and a leading batch axis: metadata has room for one of each."""
+        operand, product = datatypes_of(self.kernel)
+        shape = [-1, -1]
+        return {
+            "name": self.name,
+            "versions": [VERSION],
+            "platform": PLATFORM,
+            "inputs": [{"name": name, "datatype": operand, "shape": shape} for name in "AB"],
+            "outputs": [{"name": "C", "datatype": product, "shape": shape}],
+        }
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The same as Triton's configuration has it. A batch is an axis of the operands, so there is no batch size."""
+        metadata = self.metadata
+
+        def listed(tensors: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+            return [{"name": t["name"], "data_type": f"TYPE_{t['datatype']}", "dims": t["shape"]} for t in tensors]
+
+        return {
+            "name": self.name,
+            "platform": PLATFORM,
+            "backend": PLATFORM,
+            "max_batch_size": 0,
+            "input": listed(metadata["inputs"]),
+            "output": listed(metadata["outputs"]),
+        }
+
+    def statistics(self, served: Mapping[str, Served]) -> dict[str, Any]:
+        """Of the products that ran its kernel, or of all; failed ones by the kernel that was asked for."""
+        total = sum(served.values(), Served()) if self.kernel is None else served.get(self.name, Served())
+        times = {
+            "success": (total.products, total.total_ns),
+            "fail": (total.failed, total.failed_ns),
+            "queue": (total.products, total.queue_ns),
+            "compute_input": (total.products, total.h2d_ns),
+            "compute_infer": (total.products, total.kernel_ns),
+            "compute_output": (total.products, total.d2h_ns),
+            "cache_hit": (0, 0),
+            "cache_miss": (0, 0),
+        }
+        return {
+            "name": self.name,
+            "version": VERSION,
+            "inference_count": total.products,
+            "execution_count": total.launches,
+            "inference_stats": {name: {"count": count, "ns": ns} for name, (count, ns) in times.items()},
+            "batch_stats": [],
+        }
+
+
+MODELS: Mapping[str, Model] = {
+    model.name: model for model in (Model(ANY_KERNEL, None), *(Model(kernel.name, kernel) for kernel in CATALOG))
+}
+
+
+def find_model(name: str, version: str = VERSION) -> Model:
+    """Raises NotFound."""
+    if name not in MODELS:
+        raise NotFound(f"There is no model {name[:40]!a}; there are {ANY_KERNEL} and one for each kernel.")
+    if version != VERSION:
+        raise NotFound(f"{name} has the version {VERSION} alone.")
+    return MODELS[name]
+
+
+def model_of(path_params: Mapping[str, str]) -> Model:
+    """The model that a path names. Raises NotFound."""
+    return find_model(path_params["name"], path_params.get("version", VERSION))

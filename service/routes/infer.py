@@ -1,0 +1,153 @@
+"""POST /v2/models/{model}/infer: a product, by the Open Inference Protocol."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, ExitStack
+from functools import partial
+from typing import cast
+
+from fastapi import APIRouter, Request, Response
+
+from jobs.errors import InvalidRequest, WrongState
+from jobs.models import new_id
+from service.bodies.body import Body
+from service.bodies.reader import Reader
+from service.bodies.receive import receive
+from service.bodies.uploads import UploadOwner, UploadSet
+from service.changes import Watch
+from service.context import Context, context_of, owner_of
+from service.http.idempotency import holding_key
+from service.http.preferences import Wait
+from service.inference.body import InRegion
+from service.inference.models import model_of
+from service.inference.reader import (
+    LENGTH_HEADER,
+    BinaryInferReader,
+    InferParser,
+    InferRequest,
+    JsonInferReader,
+    header_length,
+)
+from service.inference.regions import Regions, Window
+from service.inference.reply import check_sendable, infer_end
+from service.problems import ProductNotReady
+from service.routes.matmul import EndReply, answer
+from service.submit.job import Receipt
+from service.submit.operands import OperandResolver
+from service.submit.product import Submitter
+from service.submit.replies import job_location
+
+ACCEPTED = 202
+
+router = APIRouter(prefix="/v2/models/{name}", include_in_schema=False)
+
+
+@router.post("/infer")
+@router.post("/versions/{version}/infer")
+async def infer(request: Request) -> Response:
+    with ExitStack() as held:
+        call = InferCall(request, held)
+        async with holding_key(request) as key:
+            job_id = new_id("job")
+            with call.context.hub.watch(job_id, answers_only=True) as watch:
+                receipt = await call.submit(job_id, key)
+                if not receipt.replayed:
+                    return await call.answer(receipt, watch, key)
+            with call.context.hub.watch(receipt.job.id, ends_only=True) as watch:
+                return await call.answer(receipt, watch, key)
+
+
+class InferCall:
+    """One call. What it has open of shared memory is closed with `held`."""
+
+    def __init__(self, request: Request, held: ExitStack) -> None:
+        self.context: Context = context_of(request)
+        self._request = request
+        self._held = held
+        self._owner = owner_of(request)
+        self._model = model_of(request.path_params)
+        self._regions = Regions(self.context.client, self.context.settings)
+        self._wanted: InferRequest
+        self._target: Window | None = None
+
+    async def submit(self, job_id: str, key: str | None) -> Receipt:
+        """Reads the body and records a job for it."""
+        context, request, settings = self.context, self._request, self.context.settings
+        length = header_length(request.headers.get(LENGTH_HEADER))
+        limit_bytes = settings.max_json_bytes if length is None else settings.max_body_bytes
+        body = Body(request.scope, request.receive, limit_bytes=limit_bytes, memory=context.bodies, inflates=True)
+        uploads = UploadSet(
+            context.store,
+            lambda: UploadOwner(self._owner, settings.product_ttl_s, name=new_id("op")),
+            max_bytes=settings.max_matrix_bytes,
+            fingerprinted=key is not None,
+        )
+        operands = OperandResolver(context, self._owner)
+        path = request.url.path
+        submitter = Submitter(context, self._owner, job_id, operands, None, key, waits=True, path=path)
+
+        def parser(header_bytes: int) -> InferParser:
+            return InferParser(
+                header_bytes,
+                self._model,
+                uploads.open,
+                operands.check,
+                body_bytes=body.declared_bytes,
+                is_alone=length is None,
+                open_window=self._window,
+            )
+
+        def submit(wanted: InferRequest) -> Receipt:
+            self._take(wanted, operands)
+            return submitter.submit(wanted.asked)
+
+        async def at_once(wanted: InferRequest) -> Receipt | None:
+            self._take(wanted, operands)
+            return await submitter.at_once(wanted.asked)
+
+        reader: Reader[InferRequest] = JsonInferReader(parser) if length is None else BinaryInferReader(parser(length))
+        in_thread = self._regions.is_on  # which is needed to read of shared memory
+        return await receive(context, body, reader, uploads, submit, None if in_thread else at_once)
+
+    def _take(self, wanted: InferRequest, operands: OperandResolver) -> None:
+        """Whether its product can be sent as it asks. Raises InvalidRequest and its kin."""
+        self._wanted, where = wanted, wanted.body.output
+        if where.is_in_region:
+            self._target = self._held.enter_context(self._window(where, writes=True))
+        if where.is_in_region or not wanted.body.is_binary:
+            check_sendable(self.context, wanted, operands.plan(wanted.asked).problem)
+
+    def _window(self, where: InRegion, *, writes: bool) -> AbstractContextManager[Window]:
+        self._regions.check_on()
+        name, size = where.shared_memory_region, where.shared_memory_byte_size
+        if size is None:
+            raise InvalidRequest("A tensor in shared memory needs shared_memory_byte_size.")
+        return self._regions.window(self._owner, cast(str, name), where.shared_memory_offset, size, writes=writes)
+
+    async def answer(self, receipt: Receipt, watch: Watch, key: str | None) -> Response:
+        """Raises ProductNotReady, and what the answer to a product raises."""
+        most_s, timeout_s = self.context.settings.max_wait_s, self._wanted.body.parameters.timeout_s
+        is_over = timeout_s is not None and timeout_s <= most_s  # once it was waited for
+        wait = Wait(min(timeout_s or most_s, most_s), None)
+        ended = partial(infer_end, model=self._model, wanted=self._wanted, target=self._target)
+        reply = await answer(self._request, self.context, receipt, watch, wait, key, ended)
+        if reply.status_code != ACCEPTED:
+            return reply
+        give_up = partial(self._give_up, receipt.job.id, wait.seconds, ended, cancels=is_over)
+        return await self.context.call(give_up)
+
+    def _give_up(self, job_id: str, waited_s: float, ended: EndReply, *, cancels: bool) -> Response:
+        """A product that is of no use any more has its job cancelled. One that ended meanwhile is answered."""
+        goes_on = "was cancelled" if cancels else f"goes on; see /v1/jobs/{job_id}"
+        if cancels:
+            try:
+                self.context.ledger.cancel(job_id, owner=self._owner)
+            except WrongState:
+                job = self.context.ledger.get(job_id, owner=self._owner, with_product=True)
+                if (late := ended(self.context, job, self._request, {})) is not None:
+                    return late
+        raise ProductNotReady(
+            f"The product was not ready within {waited_s:g} s; its job {goes_on}.",
+            headers=job_location(job_id),
+            members={"job": job_id},
+        )
