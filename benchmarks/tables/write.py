@@ -30,6 +30,7 @@ from benchmarks.tables.service.bounds import first_and_newest
 from benchmarks.tables.service.path import path as path_section
 from benchmarks.tables.service.path_steps import picture as steps_picture
 from benchmarks.tables.service.peers import peers
+from benchmarks.tables.soak import soak
 from benchmarks.tables.stress import stress
 from benchmarks.tables.targets import kernel_targets, read
 from benchmarks.tables.where import where
@@ -185,7 +186,7 @@ def accuracy_page(text: str, results: Path = RESULTS) -> str:
 
 def reliability_page(text: str, results: Path = RESULTS) -> str:
     """The same for docs/reliability.md."""
-    parts = {"chaos": chaos, "machine": machine}
+    parts = {"chaos": chaos, "machine": machine, "soak": soak}
     return _with_parts(text, {name: "\n\n".join(part(results)) for name, part in parts.items()})
 
 
