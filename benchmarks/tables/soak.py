@@ -19,9 +19,9 @@ def soak(results: Path) -> Iterator[str]:
     yield where(record)
     yield (
         f"{record['jobs']:,} jobs in {record['seconds']:,.0f} s, by {asked['api_processes']} API processes and "
-        f"{asked['workers']} CPU workers: {record['lost']} lost, {len(record['wrong'])} wrong. The first "
-        f"{asked['warm_up_s']:.0f} s are left out below. Found to grow: {_list(verdict['growing'])}. Too short a run to "
-        f"say: {_list(verdict['undecided'])}."
+        f"{asked['workers']} CPU workers: {record['lost']} lost, {len(record['wrong'])} wrong. Below, the first "
+        f"{asked['warm_up_s']:.0f} s are left out. Found to grow: {_list(verdict['growing'])}. Too short a run to say: "
+        f"{_list(verdict['undecided'])}."
     )
     yield table(
         ("process", "memory grows, MiB/h", "interval", "descriptors, first and last quarter"),
