@@ -1,7 +1,7 @@
 # One target per intention; `make help` lists them. What a target needs is set up first: `.venv` is made from the
 # hash-locked constraints/ when it is missing or out of date.
 .DEFAULT_GOAL := help
-.PHONY: help run worker test test-gpu sanitize stress prove malformed chaos chaos-long test-images check fix docs kernel-resources recorded constraints audit sbom sizes bench-service bench-peers bench-path bench-dashboard bench-kernels bench-library bench-accuracy bench-auto bench-presets images tune clean env-run env-dev
+.PHONY: help run worker test test-gpu sanitize stress prove malformed chaos chaos-long machine soak test-images check fix docs kernel-resources recorded constraints audit sbom sizes bench-service bench-peers bench-path bench-dashboard bench-kernels bench-library bench-accuracy bench-auto bench-presets images tune clean env-run env-dev
 
 BIN := .venv/bin
 ARGS ?=
@@ -52,6 +52,12 @@ chaos: env-dev ## 5,000 jobs under 25 faults, every one accounted for, as `make 
 chaos-long: env-dev ## 100,000 jobs under 1,000 faults over six seeds, recorded seed by seed, so that it may be cut off and goes on: ARGS="--for-s 600"
 	$(BIN)/python -m tests.chaos $(addprefix --seed ,1 2 3 4 5 6) --jobs 100000 --faults 1000 \
 		--out benchmarks/results/chaos.json $(ARGS)
+
+machine: env-dev ## 50,000 steps in random lives of jobs, on both ledgers, every promise looked at after each: ARGS="--seed 7 --steps 5000"
+	$(BIN)/python -m tests.machine $(ARGS)
+
+soak: env-dev ## steady use on every path, a million jobs or --for-s seconds; nothing in the service may grow: ARGS="--for-s 480 --out benchmarks/results/soak.json"
+	$(BIN)/python -m tests.soak $(ARGS)
 
 test-images: env-dev ## build both container images and multiply with them (root, Debian)
 	PATH="$(CURDIR)/$(BIN):$$PATH" bash docker/test-images

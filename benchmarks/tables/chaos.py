@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.tables.where import where
 from tools.markdown import table
 
 COUNTS = ("accepted", "faults", "lost", "wrong", "doubled", "stuck", "failed")
@@ -19,9 +20,8 @@ def chaos(results: Path) -> Iterator[str]:
     if not (path := results / "chaos.json").exists():
         return
     record = json.loads(path.read_text())
-    runs, at = record["runs"], record["environment"]
-    versions = ", ".join(f"{name} {number}" for name, number in at["versions"].items() if number)
-    yield f"Recorded {at['recorded_at']} on {at['cpu']}, {at['cores']} cores, Python {at['python']} ({versions})."
+    runs = record["runs"]
+    yield where(record)
     yield table(
         ("seed", "accepted jobs", "faults", "lost", "wrong", "doubled", "stuck", "failed for good", "left behind"),
         [*(_row(str(run["seed"]), [run]) for run in runs), _row("all", runs)],

@@ -22,6 +22,7 @@ from benchmarks.tables.check import check_cost
 from benchmarks.tables.dashboard import dashboard
 from benchmarks.tables.gpu import benchmarks, cross_check
 from benchmarks.tables.library import library
+from benchmarks.tables.machine import machine
 from benchmarks.tables.operand_speed import operand_speed
 from benchmarks.tables.plot_targets import picture
 from benchmarks.tables.prove import prove
@@ -29,8 +30,10 @@ from benchmarks.tables.service.bounds import first_and_newest
 from benchmarks.tables.service.path import path as path_section
 from benchmarks.tables.service.path_steps import picture as steps_picture
 from benchmarks.tables.service.peers import peers
+from benchmarks.tables.soak import soak
 from benchmarks.tables.stress import stress
 from benchmarks.tables.targets import kernel_targets, read
+from benchmarks.tables.where import where
 from tools.markdown import table
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -54,12 +57,6 @@ sizes. At odd sizes cuBLAS can be much faster on operands that the caller has pa
 [docs/performance.md](docs/performance.md) has that baseline where it is recorded, and errors, clocks and power.
 
 """
-
-
-def where(record: dict[str, Any]) -> str:
-    at = record["environment"]
-    versions = ", ".join(f"{name} {number}" for name, number in at["versions"].items() if number)
-    return f"Recorded {at['recorded_at']} on {at['cpu']}, {at['cores']} cores, Python {at['python']} ({versions})."
 
 
 def targets(record: dict[str, Any]) -> str:
@@ -189,7 +186,8 @@ def accuracy_page(text: str, results: Path = RESULTS) -> str:
 
 def reliability_page(text: str, results: Path = RESULTS) -> str:
     """The same for docs/reliability.md."""
-    return _with_parts(text, {"chaos": "\n\n".join(chaos(results))})
+    parts = {"chaos": chaos, "machine": machine, "soak": soak}
+    return _with_parts(text, {name: "\n\n".join(part(results)) for name, part in parts.items()})
 
 
 def _with_parts(text: str, parts: Mapping[str, str]) -> str:

@@ -76,9 +76,8 @@ class RedisLedger(RedisFairQueues, RedisGivesBack, Ledger):
         clock: str = SERVER_CLOCK,
         when_unreadable: Callable[[], object] = lambda: None,
     ) -> None:
-        self._client = client
+        self._client, self._prefix = client, prefix
         self._when_unreadable = when_unreadable  # called for each job that a page leaves out
-        self._prefix = prefix
         self._messages = messages.lists, messages.template  # what scripts that queue a job are given last
         self._bounds = bounds  # of matrices, in records and in the store together
         self._quota_of, self._max_ended = quota_of, max_ended

@@ -51,6 +51,7 @@ from worker.tracing.launches import Launches, named
 from worker.tracing.phases import now, one_job
 
 CLAIM_TIMEOUT_S = 5.0  # a message given up on is sent again by the sweeper
+ELSEWHERE_PAUSE_S = 0.2  # before this worker takes another message, which may be the same job's again
 NO_ROOM_PAUSE_S = 0.5  # before a job that found no room goes back into its queue, and maybe comes again at once
 SMALL_BYTES = 1 << 20  # of operands
 
@@ -126,6 +127,8 @@ class Child:
                 log.debug("a message came for a job that is not waiting", job=job_id, attempt=attempt)
             for launch in _launches(claimed):
                 self._begin(launch, claim, alone=alone)
+        if not claimed and attempt > 1:  # it may be for another worker, who is to have its message first
+            pause(ELSEWHERE_PAUSE_S)
         with suppress(SoftTimeLimitExceeded):  # of a job in a thread: its lease ends it
             self._threads.wait_for_one()
 

@@ -8,6 +8,7 @@ ending process before it counts as ended, so the answer is mostly "not yet", and
 from __future__ import annotations
 
 import gc
+import heapq
 import os
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +16,8 @@ from typing import Any
 import structlog
 from celery import signals
 from celery.concurrency import asynpool, prefork
+from kombu.asynchronous import get_event_loop
+from kombu.asynchronous.timer import Timer
 
 from jobs.queue import make_ledger
 from jobs.redis.client import connect
@@ -26,6 +29,7 @@ from worker.process.ended_child import take_back_from_child
 from worker.process.lease import EXIT_QUARANTINED
 
 LOOK_EVERY_S = 0.05
+FORGET_EVERY_S = 1.0
 
 log = structlog.get_logger(__name__)
 
@@ -67,10 +71,23 @@ def _begin(sender: Any, **_: Any) -> None:
     consuming.begin(sender)
 
 
+def forget_cancelled(timer: Timer) -> None:
+    """Celery sets a timer for each message's time limit and cancels it at the message's end. Kombu would keep it until
+    its time comes: with the default limit ten minutes of messages, a kilobyte each. To be called by the event loop."""
+    entries = timer._queue  # kombu has no public way; changed in place, for the loop holds on to it
+    entries[:] = [each for each in entries if not each.entry.canceled]
+    heapq.heapify(entries)
+
+
 class AttentivePool(asynpool.AsynPool):  # type: ignore[misc]
     @property
     def timers(self) -> dict[Callable[[], None], float]:
-        return {self.maintain_pool: LOOK_EVERY_S}
+        return {self.maintain_pool: LOOK_EVERY_S, self.forget_time_limits: FORGET_EVERY_S}
+
+    def forget_time_limits(self) -> None:
+        """Of messages that are done."""
+        if loop := get_event_loop():
+            forget_cancelled(loop.timer)
 
     def _join_exited_workers(self, shutdown: bool = False) -> Any:
         """Before Celery clears up after them, and so before it starts others."""

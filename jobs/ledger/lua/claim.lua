@@ -5,6 +5,7 @@
 -- back asks again: it gets the same jobs, as far as they are still its own.
 local id, attempt, worker, lease, max_jobs, max_beside, beside = unpack(ARGV, 2, 8)
 local NEAR = 1024 -- numbers, so that a message is not looked for far from the list's end
+local ELSEWHERE_US = 300 * 1e6 -- so long a job waits for a worker that did not make its product wrong
 
 -- What was read, its start now, the operands, the attempt that made c where another job did, and how far it is if it runs already.
 local function claimed_one(job, started, progress)
@@ -15,6 +16,21 @@ local function claimed_one(job, started, progress)
     operands = redis.call('HMGET', matrices_key(job.id), 'a', 'b')
   end
   return {job.values, job.version, started, operands, c_attempt(job), progress}
+end
+
+-- Whether its product came out wrong on this worker, and another one may make it: of those that take from the queue the
+-- others than the last one that made it wrong, or those that never did.
+local function is_for_others(job, at)
+  local wrong_on = job.attempt ~= '1' and redis.call('HGET', job_key(job.id), 'wrong_on')
+  if not wrong_on or at - job.queued > ELSEWHERE_US then
+    return false
+  end
+  local tried, is_here, last = 0, false, nil
+  for each in string.gmatch(wrong_on, '%S+') do
+    tried, is_here, last = tried + 1, is_here or each == worker, each
+  end
+  local workers = known['workers:' .. job.queue]
+  return is_here and (workers > tried or (last == worker and workers > 1))
 end
 
 local function start(job, at, ends, others)
@@ -47,6 +63,11 @@ end
 local at, started = now(), 'started:' .. job.queue
 if read_counts(started, 'waiting', 'paused', 'number:' .. job.queue, 'workers:' .. job.queue).paused == 1 then
   return {} -- once the pause is over, the sweeper finds that its message is gone
+end
+if is_for_others(job, at) then
+  set(job, 'number', send(job), 'published', int(at)) -- behind all others, while this worker still holds its message
+  carry_out()
+  return {}
 end
 -- A message that was sent twice may be the first or the second. Counting the first never makes messages look lost
 -- that still wait between the two.

@@ -6,18 +6,22 @@ local LOOKED_AT = 1000 -- messages in a list; of a longer one nothing is said
 local AT_ONCE = 64 -- for an owner that has none, so workers of another version are kept busy
 local at, in_all = int(now()), 0
 
--- By owner, the queued jobs with a message; nil where they are too many.
+-- By owner, the queued jobs with a message, and the owners in the order of their first ones; nil and none where these
+-- are too many.
 local function count_sent(queue)
   local ids = redis.call('ZRANGEBYSCORE', queued_key(queue), '-inf', '(' .. int(UNSENT), 'LIMIT', 0, LOOKED_AT + 1)
   if #ids > LOOKED_AT then
-    return nil
+    return nil, {}
   end
-  local sent = {}
+  local sent, owners = {}, {}
   for _, id in ipairs(ids) do
     local owner = redis.call('HGET', job_key(id), 'owner')
-    sent[owner] = (sent[owner] or 0) + 1
+    if not sent[owner] then
+      sent[owner], owners[#owners + 1] = 0, owner
+    end
+    sent[owner] = sent[owner] + 1
   end
-  return sent
+  return sent, owners
 end
 
 -- Records of its jobs say that no worker takes from the queue.
@@ -37,16 +41,27 @@ local function refill(queue, workers)
     write('HSET', counts, 'workers:' .. queue, workers)
     known['workers:' .. queue] = tonumber(workers)
   end
-  local window = redis.call('HGETALL', prefix .. 'window:' .. queue)
-  local counted = #window > 0 and count_sent(queue)
-  for i = 1, counted and #window or 0, 2 do
-    local owner = window[i]
-    local sent = counted[owner] or 0
-    local more = send_next(queue, owner, sent == 0 and AT_ONCE or window_of(queue) - sent, at)
-    if int(sent + more) ~= window[i + 1] then
-      set_sent(queue, owner, sent + more)
+  local window, counted, owners = {}, nil, {}
+  local flat = redis.call('HGETALL', prefix .. 'window:' .. queue)
+  if #flat > 0 then
+    counted, owners = count_sent(queue)
+  end
+  for i = 1, counted and #flat or 0, 2 do
+    local owner = flat[i]
+    window[owner] = flat[i + 1]
+    if not counted[owner] then
+      owners[#owners + 1] = owner
     end
-    in_all = in_all + more
+  end
+  for _, owner in ipairs(owners) do
+    if window[owner] then -- else an open server's
+      local sent = counted[owner] or 0
+      local more = send_next(queue, owner, sent == 0 and AT_ONCE or window_of(queue) - sent, at)
+      if int(sent + more) ~= window[owner] then
+        set_sent(queue, owner, sent + more)
+      end
+      in_all = in_all + more
+    end
   end
 end
 

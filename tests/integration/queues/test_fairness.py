@@ -90,6 +90,14 @@ def test_the_broker_holds_a_message_of_each_key_for_each_worker(floor: Floor) ->
     assert floor.submit("carol", 4)[:3] == floor.messages()[-3:]
 
 
+def test_more_messages_are_sent_in_the_order_of_the_first_ones(floor: Floor) -> None:
+    alice, bob = floor.submit("alice", 3), floor.submit("bob", 3)
+    floor.claim()
+    assert floor.messages() == [bob[0], alice[1]]
+    assert floor.bench.ledger.refill({"cpu": 2}) == 2
+    assert floor.messages() == [bob[0], alice[1], bob[1], alice[2]]
+
+
 def test_jobs_of_an_open_server_are_all_sent(floor: Floor) -> None:
     jobs = floor.submit(ANONYMOUS, 20)
     assert floor.messages() == jobs

@@ -1,42 +1,59 @@
-"""A job whose product came out wrong is tried again by another worker, where one is idle."""
+"""A job whose product came out wrong is made by another worker, if there is one."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import psutil
 
+from jobs.errors import VerificationFailed
 from jobs.redis.embedded import EmbeddedServer
 from jobs.states import JobState
 from tests.support.workers.poison import IS_WRONG
 from tests.support.workers.workers import END_TIMEOUT_S, WorkerBench, running_worker, until
+from worker.process.ended_child import worker_id
 
-JOBS = 12
-
-
-def is_idle(worker: WorkerBench) -> bool:
-    """Its parent waits for a message, in Redis."""
-    assert worker.process is not None
-    ports = {str(each.laddr.port) for each in psutil.Process(worker.process.pid).net_connections("tcp")}
-    waiting = (each for each in worker.client.client_list() if each["cmd"] == "brpop")
-    return any(each["addr"].rpartition(":")[2] in ports for each in waiting)
+LIVES = {"worker_ttl_s": "30", "sweep_grace_s": "30", "max_attempts": "3"}  # a stopped worker counts as a busy one
 
 
-def test_an_idle_worker_gets_the_next_attempt(valkey: EmbeddedServer, tmp_path: Path) -> None:
-    """One worker's products are wrong at this depth. Redis serves who has waited longest. A wait ends each second and
-    begins anew, so once in a while the other one has just let go: a job may be unlucky, not more."""
-    attempts = {"max_attempts": "4"}
-    with running_worker(valkey, tmp_path, module="tests.support.workers.poisoned_worker", overrides=attempts) as bad:
-        shared = {"key_prefix": bad.settings.key_prefix, "store_dir": str(bad.settings.store_dir), **attempts}
-        with running_worker(valkey, tmp_path, overrides=shared) as good:
-            until(lambda: len(good.live()) == 2, timeout_s=END_TIMEOUT_S, what="both heartbeats")
-            records = []
-            for _ in range(JOBS):
-                until(lambda: is_idle(good) and is_idle(bad), timeout_s=END_TIMEOUT_S, what="both at rest")
-                job = good.ended(good.of_depth(IS_WRONG))
-                np.testing.assert_array_equal(good.product(job), np.full((3, 4), IS_WRONG, np.float32))
-                records.append(job.record)
-    assert {record.state for record in records} == {JobState.SUCCEEDED}
-    assert {record.attempt for record in records} >= {2}
-    assert sum(record.attempt > 2 for record in records) <= 1
+def counted(bench: WorkerBench, name: str) -> int:
+    """By the ledger."""
+    count: Any = bench.client.hget(f"{bench.settings.key_prefix}counts", name)
+    return int(count or 0)
+
+
+def workers_known(bench: WorkerBench) -> int:
+    return counted(bench, "workers:cpu")
+
+
+def messages_sent(bench: WorkerBench) -> int:
+    return counted(bench, "number:cpu")
+
+
+def test_a_wrong_product_is_made_by_another_worker(valkey: EmbeddedServer, tmp_path: Path) -> None:
+    """Also one that is busy: the worker whose products are wrong at this depth is at rest, is sent the job again and
+    again, and leaves it. Only once it is alone does it make the next attempt."""
+    poisoned = "tests.support.workers.poisoned_worker"
+    with running_worker(valkey, tmp_path, overrides=LIVES) as good:
+        child = good.child()
+        child.suspend()
+        before = good.of_depth(5)
+        until(lambda: not good.client.llen(f"{good.settings.key_prefix}broker:cpu"), timeout_s=5, what="its message")
+        shared = {"key_prefix": good.settings.key_prefix, "store_dir": str(good.settings.store_dir), **LIVES}
+        with running_worker(valkey, tmp_path, module=poisoned, overrides=shared) as bad:
+            until(lambda: workers_known(bad) == 2, timeout_s=END_TIMEOUT_S, what="both heartbeats")
+            wrong, sent = bad.of_depth(IS_WRONG), messages_sent(bad)
+            until(lambda: messages_sent(bad) > sent + 3, timeout_s=END_TIMEOUT_S, what="its return to the queue")
+            assert bad.ledger.get(wrong).record.attempt == 2
+            child.resume()
+            job = good.ended(wrong)
+            np.testing.assert_array_equal(good.product(job), np.full((3, 4), IS_WRONG, np.float32))
+            assert (job.record.state, job.record.attempt) == (JobState.SUCCEEDED, 2)
+            assert good.ended(before).record.attempt == 1
+            good.stop()
+            assert good.process is not None
+            bad.registry.gone(worker_id("cpu", good.process.pid))
+            until(lambda: workers_known(bad) == 1, timeout_s=END_TIMEOUT_S, what="the other one's end")
+            alone = bad.ended(bad.of_depth(IS_WRONG)).record
+            assert alone.error and alone.error.type == VerificationFailed.type and alone.attempt == 3

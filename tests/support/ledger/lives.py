@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from jobs.ledger.interface import JobFilter
 from jobs.models import Job, JobMatrices
 from jobs.states import JobState
 
-SETTINGS = settings(max_examples=30, stateful_step_count=50, deadline=None, suppress_health_check=[*HealthCheck])
 OWNERS, QUEUES, KEYS = ("alice", "bob"), ("cpu", "gpu"), ("k1", "k2")
 FILTERS = [
     JobFilter(owner="bob"),

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from jobs.ledger.codec import JobRow
 from jobs.models import ANONYMOUS
 
+ELSEWHERE_US = 300_000_000  # as in lua/claim.lua
+
 
 @dataclass
 class Backlogs(ABC):
@@ -18,6 +20,7 @@ class Backlogs(ABC):
     clock: Callable[[], int]
     places: dict[str, int] = field(default_factory=dict, kw_only=True)  # job id → its number when it was queued
     sent_at: dict[str, int] = field(default_factory=dict, kw_only=True)  # job id → when it left the backlog, µs
+    wrong_on: dict[str, list[str]] = field(default_factory=dict, kw_only=True)  # job id → workers, the last one last
     workers: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int), kw_only=True)  # by queue
 
     @abstractmethod
@@ -59,6 +62,16 @@ class Backlogs(ABC):
         self.workers.update(workers)
         owners = [(queue, row.owner) for queue in workers for row in self.waiting(queue)]
         return sum(self.send_next(*each) for each in dict.fromkeys(owners))
+
+    def made_wrong(self, row: JobRow, worker: str) -> None:
+        others = [other for other in self.wrong_on.get(row.id, []) if other != worker]
+        self.wrong_on[row.id] = [*others, worker]
+
+    def is_for_others(self, row: JobRow, worker: str) -> bool:
+        wrong_on, workers = self.wrong_on.get(row.id, []), self.workers[row.queue]
+        if worker not in wrong_on or self.clock() - row.queued_us > ELSEWHERE_US:
+            return False
+        return workers > len(wrong_on) or (wrong_on[-1] == worker and workers > 1)
 
     def place(self, row: JobRow) -> int:
         """From 1; of a job in a backlog at most, if nobody sends more."""

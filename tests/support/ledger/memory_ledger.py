@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from jobs.errors import TimeLimitExceeded, WorkerLost, WrongState
+from jobs.errors import TimeLimitExceeded, VerificationFailed, WorkerLost, WrongState
 from jobs.ledger.chains import Taken
 from jobs.ledger.codec import LOST_LIMIT, SCAN_LIMIT, JobRow, cursor_after, cursor_seq, event_place, job_error
 from jobs.ledger.interface import (
@@ -147,6 +147,9 @@ class MemoryLedger(MemoryFigures):
                 return []
             if row.state is not JobState.QUEUED or row.waits:
                 return self._claimed_again(row, worker)
+            if self._table.is_for_others(row, worker):
+                row.number, row.published_us = self._table.next_number(row.queue), self._clock()
+                return []
             sent_us = max(row.queued_us, self._table.sent_at.get(row.id, 0))
             self._table.started[row.queue] = max(self._table.started[row.queue], (row.first, sent_us))
             others = self._table.batch_of(row, max_jobs, max_beside)
@@ -221,6 +224,8 @@ class MemoryLedger(MemoryFigures):
         with self._lock:
             if (row := self._table.running(job_id, attempt)) is None:
                 return None
+            if error.type == VerificationFailed.type:
+                self._table.made_wrong(row, self._table.claims[row.id][0])
             return self._table.retry_or_fail(row, error, max_attempts, dead=max_attempts > 1)
 
     def give_back(self, job_id: str, attempt: int, error: JobError, *, timeout_s: float) -> JobState | None:

@@ -16,6 +16,7 @@ import yaml
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from jobs.redis.acl import ROLES, Role, password_rule, user_rules
 from jobs.redis.embedded import find_server, free_port
 from jobs.settings import Settings
 
@@ -111,22 +112,33 @@ def wait_until_listening(port: int, timeout_s: float = 10.0) -> None:
     raise TimeoutError("the server does not listen")
 
 
-@pytest.fixture
-def redis_port(tmp_path: Path) -> Iterator[int]:
-    """A server started as the compose file starts it, but for the paths; its password is `secret`."""
-    password, port = tmp_path / "redis_password", free_port()
-    password.write_text("requirepass secret\n")
-    options = ["--include", str(password), "--dir", str(tmp_path), "--bind", "127.0.0.1", "--port", str(port)]
-    with open(tmp_path / "log", "wb") as log:
-        server = subprocess.Popen([find_server(), str(DOCKER / "valkey.conf"), *options], stdout=log, stderr=log)
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What docker/make-secrets makes."""
+    directory = tmp_path_factory.mktemp("composed") / "secrets"
+    for _ in range(2):  # the second time it leaves all as it is
+        subprocess.run([str(DOCKER / "make-secrets"), str(directory)], check=True)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def redis_port(made: Path) -> Iterator[int]:
+    """A server started as the compose file starts it, but for the paths."""
+    port, command = free_port(), SERVICES["redis"]["command"]
+    there = {"/etc/valkey.conf": str(DOCKER / "valkey.conf"), "valkey-server": find_server()}
+    started = [there.get(word, word.replace("/run/secrets", str(made))) for word in command]
+    options = ["--dir", str(made.parent), "--bind", "127.0.0.1", "--port", str(port)]
+    with open(made.parent / "log", "wb") as log:
+        server = subprocess.Popen([*started, *options], stdout=log, stderr=log)
     wait_until_listening(port)
     yield port
     server.terminate()
     server.wait()
 
 
-def test_redis_as_composed_loses_no_job_and_asks_for_its_password(redis_port: int) -> None:
-    with redis.Redis(port=redis_port, password="secret") as client:
+def test_redis_as_composed_loses_no_job_and_asks_for_its_password(redis_port: int, made: Path) -> None:
+    password = (made / "redis_password").read_text().split()[1]
+    with redis.Redis(port=redis_port, password=password) as client:
         config = client.config_get("maxmemory*", "appendonly", "appendfsync")
     assert config["maxmemory-policy"] == "noeviction"
     assert (config["appendonly"], config["appendfsync"]) == ("yes", "everysec")
@@ -136,3 +148,37 @@ def test_redis_as_composed_loses_no_job_and_asks_for_its_password(redis_port: in
         pytest.raises(redis.AuthenticationError),
     ):
         stranger.ping()
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_api_and_workers_are_users_who_may_do_what_they_must_and_no_more(
+    redis_port: int, made: Path, role: Role
+) -> None:
+    used = {Path(each["environment"]["MATMUL_REDIS_URL_FILE"]).name for each in parts_of(role)}
+    assert used == {f"redis_url_{role}"}
+    url = (made / used.pop()).read_text().strip().replace("@redis:6379/", f"@127.0.0.1:{redis_port}/")
+    with redis.Redis.from_url(url) as client:
+        assert client.set("matmul:a", 1)
+        for refused in (client.flushall, lambda: client.get("other"), lambda: client.config_set("maxmemory", 1)):
+            with pytest.raises(redis.exceptions.NoPermissionError):
+                refused()
+
+
+def parts_of(role: Role) -> list[dict[str, Any]]:
+    return [each for name, each in SERVICES.items() if name.startswith("service" if role == "api" else "worker")]
+
+
+def test_the_users_rules_are_those_of_the_service() -> None:
+    """Run `python -m jobs.redis.acl` for the lines that should be there, with a hash in place of `%api%`."""
+    found = [line for line in (DOCKER / "valkey.users").read_text().splitlines() if line.startswith("user ")]
+    secret, prefix = "password", Settings().key_prefix
+    lines = [f"user {user_rules(role, prefix, secret)}" for role in ROLES]
+    assert found == [line.replace(password_rule(secret), f"#%{role}%") for role, line in zip(ROLES, lines, strict=True)]
+
+
+def test_secrets_are_made_once_and_no_password_is_told_to_redis(made: Path) -> None:
+    passwords = [(made / f"redis_url_{role}").read_text().split(":")[2].partition("@")[0] for role in ROLES]
+    users = (made / "redis_users").read_text()
+    assert len({*passwords}) == len(ROLES) and all(len(each) == 64 and each not in users for each in passwords)
+    assert "%" not in "".join(line for line in users.splitlines() if line.startswith("user "))
+    assert {each.name for each in made.iterdir()} == set(COMPOSE["secrets"])

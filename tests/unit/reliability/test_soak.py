@@ -1,0 +1,101 @@
+"""What a soak says of its samples: growth is found beneath noise and jumps, and noise is not called growth."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.tables.soak import soak
+from tests.soak.__main__ import document, written
+from tests.soak.run import Asked, Outcome
+from tests.soak.sample import ProcessSample, Sample
+from tests.soak.slope import slope
+from tests.soak.traffic import SHARES, Tally, path_of
+from tests.soak.verdict import judge
+
+ASKED = Asked(1000, 480.0, 120.0, 2.0, 1, 1, 1, 16, 20_000)
+
+
+def samples(
+    own_mib: Callable[[float], float],
+    *,
+    noise_kib: float = 40,
+    descriptors: int = 0,
+    keys: int = 0,
+    gone_after: float = 1e9,
+) -> list[Sample]:
+    """480 seconds of a process with so much memory at a time, and so many more descriptors and keys a second."""
+    noise, found = np.random.default_rng(20), []
+    for at in map(float, range(0, 480, 2)):
+        own = round(1024 * own_mib(at) + noise.normal(0, noise_kib))
+        there = {"API": ProcessSample(own, own + 9000, 20 + round(descriptors * at))}
+        jobs, present = round(2000 * at), there if at < gone_after else {}
+        found.append(Sample(at, jobs, present, 9000, 4000 + round(keys * at), 70, 1800))
+    return found
+
+
+def test_noise_and_an_early_jump_are_no_growth() -> None:
+    verdict = judge(samples(lambda at: 90 + min(at, 100) / 4 + (0.5 if at > 140 else 0)), 120.0)
+    assert verdict.growing == verdict.undecided == verdict.ended == []
+
+
+def test_too_much_noise_shows_nothing() -> None:
+    verdict = judge(samples(lambda _: 90, noise_kib=2000), 120.0)
+    assert verdict.growing == [] and verdict.undecided == ["API"]
+
+
+def test_growth_is_found_beneath_the_noise() -> None:
+    verdict = judge(samples(lambda at: 90 + 12 * at / 3600), 120.0)
+    assert verdict.growing == ["the memory of API"]
+    assert verdict.memory["API"].low < 12 < verdict.memory["API"].high
+
+
+@pytest.mark.parametrize("more", [{"descriptors": 1}, {"keys": 100}])
+def test_what_is_not_flat_is_found(more: dict[str, int]) -> None:
+    assert judge(samples(lambda _: 90, **more), 120.0).growing
+
+
+def test_a_process_that_was_replaced_is_told() -> None:
+    assert judge(samples(lambda _: 90, gone_after=400.0), 120.0).ended == ["API"]
+
+
+def test_the_slope_is_a_median_with_an_interval() -> None:
+    times = list(range(0, 3600, 10))
+    found = slope(times, [t / 1800 + (50 if t in (100, 2000) else 0) for t in times])
+    assert found.per_h == pytest.approx(2.0) and found.low <= found.per_h <= found.high
+    with pytest.raises(ValueError, match="too few"):
+        slope([1, 2, 3], [1, 2, 3])
+
+
+def test_a_lost_job_or_a_wrong_product_fails_the_run() -> None:
+    calm = samples(lambda _: 90)
+    verdict = judge(calm, 120.0)
+    assert Outcome(ASKED, Tally(jobs=5), calm, verdict, 5, 480.0).passed
+    assert not Outcome(ASKED, Tally(jobs=5), calm, verdict, 4, 480.0).passed
+    assert not Outcome(ASKED, Tally(jobs=5, wrong=["1: not its own"]), calm, verdict, 5, 480.0).passed
+
+
+def test_a_record_has_a_row_for_each_sample() -> None:
+    calm = samples(lambda _: 90)
+    record = json.loads(written(document(Outcome(ASKED, Tally(jobs=5), calm, judge(calm, 120.0), 5, 480.0))))
+    assert len(record["samples"]) == len(calm)
+    assert all(len(row) == len(record["columns"]) + len(record["processes"]) for row in record["samples"])
+
+
+def test_the_docs_tell_of_it(tmp_path: Path) -> None:
+    grows = samples(lambda at: 90 + 12 * at / 3600)
+    outcome = Outcome(ASKED, Tally(jobs=5000), grows, judge(grows, 120.0), 4999, 480.0)
+    (tmp_path / "soak.json").write_text(written(document(outcome)))
+    text = "\n".join(soak(tmp_path))
+    assert "5,000 jobs in 480 s" in text and "1 lost, 0 wrong" in text
+    assert "Found to grow: the memory of API." in text
+    assert not [*soak(tmp_path / "elsewhere")]
+
+
+def test_paths_have_their_shares() -> None:
+    assert Counter(path_of(number) for number in range(100)) == SHARES
