@@ -43,7 +43,7 @@ stress: $(if $(PYTHON),,env-dev) ## random products by every kernel, every eleme
 prove: $(if $(PYTHON),,env-dev) ## faults of every kind, and clean products, for the check of products: ARGS="--out benchmarks/results/prove_cpu.json"
 	$(or $(PYTHON),$(BIN)/python) -m tests.campaign $(ARGS)
 
-malformed: env-dev ## requests that are wrong in every way that is thought of: ARGS="--requests 1000000 --out benchmarks/results/malformed.json"
+malformed: env-dev ## requests that are wrong in every way that is thought of, recorded run by run, so that it may be cut off and goes on: ARGS="--requests 1000000 --for-s 480 --out benchmarks/results/malformed.json"
 	$(BIN)/python -m tests.malformed $(ARGS)
 
 chaos: env-dev ## 5,000 jobs under 25 faults, every one accounted for, as `make test` runs it: ARGS="--seed 7 --only BUSY"

@@ -1,0 +1,46 @@
+"""What docs/reliability.md says of the recorded `make malformed`, `make fuzz-api` and `make fuzz`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tools.markdown import table
+
+Run = Mapping[str, Any]
+
+
+def malformed(results: Path) -> Iterator[str]:
+    """A section; nothing where nothing is recorded."""
+    runs = _runs(results / "malformed.json")
+    if not runs:
+        return
+    columns = ("device", "commit", "runs", "requests", "wrong answers", "503 that says when", "restarts", "tracebacks")
+    groups: dict[tuple[str, str], list[Run]] = {}
+    for run in runs:
+        groups.setdefault((_device(run), str(run["commit"])), []).append(run)
+    yield table(
+        columns, [*(_malformed_row(*where, of) for where, of in groups.items()), _malformed_row("all", "", runs)]
+    ).rstrip()
+
+
+def _malformed_row(device: str, commit: str, runs: Sequence[Run]) -> tuple[str, ...]:
+    counts = (
+        *(len(runs), _sum(runs, "requests"), sum(sum(run["bad"].values()) for run in runs)),
+        *(_sum(runs, name) for name in ("told_503", "restarts", "tracebacks")),
+    )
+    return (device, commit, *(f"{count:,}" for count in counts))
+
+
+def _runs(path: Path) -> list[Run]:
+    return json.loads(path.read_text())["runs"] if path.exists() else []
+
+
+def _device(run: Run) -> str:
+    return f"{run['cpu']}, {run['cores']} cores, Python {run['python']}"
+
+
+def _sum(runs: Sequence[Run], name: str) -> int:
+    return sum(run[name] for run in runs)
