@@ -26,6 +26,28 @@ def malformed(results: Path) -> Iterator[str]:
     ).rstrip()
 
 
+def fuzz(results: Path) -> Iterator[str]:
+    """The same of the parsers. Edges: the most that a process took."""
+    runs = _runs(results / "fuzz.json")
+    if not runs:
+        return
+    rows = [_fuzz_row(name, runs) for name in sorted({name for run in runs for name in run["targets"]})]
+    findings = sum(len(run["findings"]) for run in runs)
+    yield table(("target", "runs", "edges"), [*rows, ("all", f"{_sum(runs, 'runs'):,}", "")]).rstrip()
+    yield f"{_made(runs)} Inputs that broke something: {findings or 'none'}."
+
+
+def _fuzz_row(name: str, runs: Sequence[Run]) -> tuple[str, ...]:
+    found = [run["targets"][name] for run in runs if name in run["targets"]]
+    return (f"`{name}`", f"{_sum(found, 'runs'):,}", f"{max(each['edges'] for each in found):,}")
+
+
+def _made(runs: Sequence[Run]) -> str:
+    """Where and at which commits the runs were made."""
+    devices, commits = (", ".join(dict.fromkeys(map(of, runs))) for of in (_device, lambda run: str(run["commit"])))
+    return f"Recorded on {devices}, at {commits}."
+
+
 def _malformed_row(device: str, commit: str, runs: Sequence[Run]) -> tuple[str, ...]:
     counts = (
         *(len(runs), _sum(runs, "requests"), sum(sum(run["bad"].values()) for run in runs)),

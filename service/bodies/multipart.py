@@ -41,6 +41,7 @@ class MultipartParser:
         self._state: Literal["preamble", "delimiter", "headers", "body", "epilogue"] = "preamble"
         self._kept = b"\r\n"  # the first delimiter has no line before it
         self._part: Part | None = None
+        self._preamble_bytes = 0
 
     def feed(self, data: bytes) -> None:
         data = self._kept + data if self._kept else data
@@ -71,9 +72,11 @@ class MultipartParser:
         return b""
 
     def _contents(self, data: bytes) -> None:
-        if self._part is not None and data:
+        if self._part is None:
+            self._preamble_bytes += len(data)
+        elif data:
             self._part.write(data)
-        elif self._part is None and len(data) > MAX_HEADER_BYTES:
+        if self._preamble_bytes > MAX_HEADER_BYTES:
             raise MalformedBody("The body does not begin with the boundary that Content-Type names.")
 
     def _end_part(self) -> None:

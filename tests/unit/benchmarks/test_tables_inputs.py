@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks.tables.inputs import malformed
+import pytest
+
+from benchmarks.tables.inputs import fuzz, malformed
 from tests.support.runs import RunsRecord, origin
 
 ORIGIN = {"commit": "0123456789ab", "cpu": "A CPU", "cores": 2, "python": "3.11", "versions": {}}
@@ -27,8 +30,20 @@ def test_malformed_requests_are_added_up_by_device_and_commit(tmp_path: Path) ->
     assert "| all |  | 3 | 3,000 | 2 | 3 | 1 | 0 |" in text
 
 
-def test_nothing_is_said_where_nothing_is_recorded(tmp_path: Path) -> None:
-    assert list(malformed(tmp_path)) == []
+def test_runs_of_a_target_are_added_up(tmp_path: Path) -> None:
+    record = RunsRecord(tmp_path / "fuzz.json")
+    for runs, edges, findings in ((1000, 7, []), (2500, 9, ["npy: ValueError"])):
+        found = {"npy": {"runs": runs, "edges": edges, "features": 20}}
+        record.add({"seed": runs, **ORIGIN, "runs": runs, "findings": findings, "targets": found})
+    text = "\n".join(fuzz(tmp_path))
+    assert "| `npy` | 3,500 | 9 |" in text
+    assert "| all | 3,500 |  |" in text
+    assert "A CPU, 2 cores, Python 3.11, at 0123456789ab. Inputs that broke something: 1." in text
+
+
+@pytest.mark.parametrize("part", [malformed, fuzz])
+def test_nothing_is_said_where_nothing_is_recorded(part: Callable[[Path], Iterator[str]], tmp_path: Path) -> None:
+    assert list(part(tmp_path)) == []
 
 
 def test_a_record_goes_on_where_it_ended(tmp_path: Path) -> None:
