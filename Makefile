@@ -1,7 +1,7 @@
 # One target per intention; `make help` lists them. What a target needs is set up first: `.venv` is made from the
 # hash-locked constraints/ when it is missing or out of date.
 .DEFAULT_GOAL := help
-.PHONY: help run worker test test-gpu sanitize stress prove malformed fuzz chaos chaos-long test-images check fix docs kernel-resources recorded constraints audit sbom sizes bench-service bench-peers bench-path bench-dashboard bench-kernels bench-library bench-accuracy bench-auto bench-presets images tune clean env-run env-dev env-fuzz
+.PHONY: help run worker test test-gpu sanitize stress prove malformed fuzz fuzz-api chaos chaos-long test-images check fix docs kernel-resources recorded constraints audit sbom sizes bench-service bench-peers bench-path bench-dashboard bench-kernels bench-library bench-accuracy bench-auto bench-presets images tune clean env-run env-dev env-fuzz
 
 BIN := .venv/bin
 ARGS ?=
@@ -45,6 +45,9 @@ prove: $(if $(PYTHON),,env-dev) ## faults of every kind, and clean products, for
 
 malformed: env-dev ## requests that are wrong in every way that is thought of, recorded run by run, so that it may be cut off and goes on: ARGS="--requests 1000000 --for-s 480 --out benchmarks/results/malformed.json"
 	$(BIN)/python -m tests.malformed $(ARGS)
+
+fuzz-api: env-dev ## requests made up from the OpenAPI document of a real service: ARGS="--examples 1000 --out benchmarks/results/fuzz_api.json"
+	$(BIN)/python -m tests.openapi $(ARGS)
 
 fuzz: $(if $(PYTHON),,env-fuzz) ## parsers of requests and records, fuzzed by coverage with atheris: ARGS="--target npy --runs 1000000", or ARGS="--for-s 480 --keep --out benchmarks/results/fuzz.json"
 	$(or $(PYTHON),$(BIN)/python) -m tests.fuzz $(ARGS)

@@ -10,6 +10,7 @@ from typing import Any
 from tools.markdown import table
 
 Run = Mapping[str, Any]
+PHASES = ("examples", "coverage", "fuzzing", "stateful")  # of schemathesis
 
 
 def malformed(results: Path) -> Iterator[str]:
@@ -24,6 +25,29 @@ def malformed(results: Path) -> Iterator[str]:
     yield table(
         columns, [*(_malformed_row(*where, of) for where, of in groups.items()), _malformed_row("all", "", runs)]
     ).rstrip()
+
+
+def openapi(results: Path) -> Iterator[str]:
+    """The same of requests made up from the OpenAPI document."""
+    runs = _runs(results / "fuzz_api.json")
+    if not runs:
+        return
+    names = sorted({name for run in runs for name in run["operations"]}, key=lambda name: name.split()[::-1])
+    columns = ("operation", "examples", "at bounds", "random", "in chains", "not as described")
+    total = (_sum(runs, "requests"), _sum(runs, "failures"))
+    all_row = ("all", *(f"{sum(_counts(run, phase) for run in runs):,}" for phase in PHASES), f"{total[1]:,}")
+    yield table(columns, [*(_openapi_row(name, runs) for name in names), all_row]).rstrip()
+    yield f"{_made(runs)} {total[0]:,} requests in {len(runs)} runs."
+
+
+def _openapi_row(name: str, runs: Sequence[Run]) -> tuple[str, ...]:
+    found = [run["operations"][name] for run in runs if name in run["operations"]]
+    counts = [sum(each.get(phase, 0) for each in found) for phase in (*PHASES, "failures")]
+    return (f"`{name}`", *(f"{count:,}" for count in counts))
+
+
+def _counts(run: Run, phase: str) -> int:
+    return sum(each.get(phase, 0) for each in run["operations"].values())
 
 
 def fuzz(results: Path) -> Iterator[str]:

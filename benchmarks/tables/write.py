@@ -21,7 +21,7 @@ from benchmarks.tables.chaos import chaos
 from benchmarks.tables.check import check_cost
 from benchmarks.tables.dashboard import dashboard
 from benchmarks.tables.gpu import benchmarks, cross_check
-from benchmarks.tables.inputs import fuzz, malformed
+from benchmarks.tables.inputs import fuzz, malformed, openapi
 from benchmarks.tables.library import library
 from benchmarks.tables.operand_speed import operand_speed
 from benchmarks.tables.plot_targets import picture
@@ -190,7 +190,7 @@ def accuracy_page(text: str, results: Path = RESULTS) -> str:
 
 def reliability_page(text: str, results: Path = RESULTS) -> str:
     """The same for docs/reliability.md."""
-    parts = {"chaos": chaos, "malformed": malformed, "fuzz": fuzz}
+    parts = {"chaos": chaos, "malformed": malformed, "openapi": openapi, "fuzz": fuzz}
     return _with_parts(text, {name: "\n\n".join(part(results)) for name, part in parts.items()})
 
 

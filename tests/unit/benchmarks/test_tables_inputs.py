@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.tables.inputs import fuzz, malformed
+from benchmarks.tables.inputs import fuzz, malformed, openapi
 from tests.support.runs import RunsRecord, origin
 
 ORIGIN = {"commit": "0123456789ab", "cpu": "A CPU", "cores": 2, "python": "3.11", "versions": {}}
@@ -41,7 +41,18 @@ def test_runs_of_a_target_are_added_up(tmp_path: Path) -> None:
     assert "A CPU, 2 cores, Python 3.11, at 0123456789ab. Inputs that broke something: 1." in text
 
 
-@pytest.mark.parametrize("part", [malformed, fuzz])
+def test_made_up_requests_are_added_up_by_operation(tmp_path: Path) -> None:
+    record = RunsRecord(tmp_path / "fuzz_api.json")
+    for failures in (0, 2):
+        found = {"GET /v1/jobs": {"coverage": 100, "fuzzing": 1000, "failures": failures, "seconds": 1.5}}
+        record.add({"seed": failures, **ORIGIN, "requests": 1100, "failures": failures, "operations": found})
+    text = "\n".join(openapi(tmp_path))
+    assert "| `GET /v1/jobs` | 0 | 200 | 2,000 | 0 | 2 |" in text
+    assert "| all | 0 | 200 | 2,000 | 0 | 2 |" in text
+    assert "2,200 requests in 2 runs." in text
+
+
+@pytest.mark.parametrize("part", [malformed, openapi, fuzz])
 def test_nothing_is_said_where_nothing_is_recorded(part: Callable[[Path], Iterator[str]], tmp_path: Path) -> None:
     assert list(part(tmp_path)) == []
 
