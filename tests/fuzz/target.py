@@ -43,14 +43,6 @@ def takes(target: Target, data: bytes) -> bool:
     return True
 
 
-def outcome(read: Callable[[], T]) -> T | tuple[str, str]:
-    """What is read, or the kind of error and its sentence."""
-    try:
-        return read()
-    except MatmulError as error:
-        return error.type, error.detail
-
-
 def pieces(data: bytes) -> Iterator[bytes]:
     """The data as a network may cut it: the same data is cut the same way."""
     size = 1 + crc32(data) % MAX_PIECE_BYTES
@@ -59,9 +51,19 @@ def pieces(data: bytes) -> Iterator[bytes]:
 
 def same_however_cut(read: Callable[[Iterable[bytes]], T], data: bytes) -> T:
     """What `read` makes of the data. It must not matter in which pieces that comes. Raises what `read` raises."""
-    whole, cut = outcome(lambda: read([data])), outcome(lambda: read(pieces(data)))
+    whole, cut = _outcome(read, [data]), _outcome(read, pieces(data))
+    if isinstance(whole, MatmulError):
+        assert isinstance(cut, MatmulError) and (cut.type, cut.detail) == (whole.type, whole.detail), (whole, cut)
+        raise whole
     assert whole == cut, (whole, cut)
-    return read([data])
+    return whole
+
+
+def _outcome(read: Callable[[Iterable[bytes]], T], feed: Iterable[bytes]) -> T | MatmulError:
+    try:
+        return read(feed)
+    except MatmulError as error:
+        return error
 
 
 def driven(coroutine: Coroutine[Any, Any, T]) -> T:

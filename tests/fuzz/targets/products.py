@@ -122,7 +122,7 @@ OPTION_WORDS = tuple(f'"{name}"'.encode() for name in MatmulOptions.model_fields
 PART_WORDS = (b"\r\n--X\r\n", b"--X--", b"Content-Disposition: form-data; name=", b'"a"', b'"options"', b"\r\n\r\n")
 TARGETS = (
     Target("json_product", _target(_json), _json_seeds, (*JSON_WORDS, *OPTION_WORDS, b'"matrix"', b'"job"')),
-    Target("multipart", _target(_multipart), _multipart_seeds, PART_WORDS, max_bytes=12_000),
+    Target("multipart", _target(_multipart), _multipart_seeds, PART_WORDS),
     Target("safetensors_product", _target(_safetensors), _safetensors_seeds, OPTION_WORDS),
     Target("multiply_form", _target(_form), _form_seeds, (*PART_WORDS, b'"source"', b"pasted", b'"file_a"')),
 )
