@@ -37,7 +37,7 @@ def openapi(results: Path) -> Iterator[str]:
     total = (_sum(runs, "requests"), _sum(runs, "failures"))
     all_row = ("all", *(f"{sum(_counts(run, phase) for run in runs):,}" for phase in PHASES), f"{total[1]:,}")
     yield table(columns, [*(_openapi_row(name, runs) for name in names), all_row]).rstrip()
-    yield f"{_made(runs)} {total[0]:,} requests in {len(runs)} runs."
+    yield f"{_made(runs)} {total[0]:,} requests; runs: {len(runs)}."
 
 
 def _openapi_row(name: str, runs: Sequence[Run]) -> tuple[str, ...]:

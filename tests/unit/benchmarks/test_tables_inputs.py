@@ -49,7 +49,7 @@ def test_made_up_requests_are_added_up_by_operation(tmp_path: Path) -> None:
     text = "\n".join(openapi(tmp_path))
     assert "| `GET /v1/jobs` | 0 | 200 | 2,000 | 0 | 2 |" in text
     assert "| all | 0 | 200 | 2,000 | 0 | 2 |" in text
-    assert "2,200 requests in 2 runs." in text
+    assert "2,200 requests; runs: 2." in text
 
 
 @pytest.mark.parametrize("part", [malformed, openapi, fuzz])
