@@ -1,7 +1,7 @@
 # One target per intention; `make help` lists them. What a target needs is set up first: `.venv` is made from the
 # hash-locked constraints/ when it is missing or out of date.
 .DEFAULT_GOAL := help
-.PHONY: help run worker test test-gpu sanitize stress prove malformed chaos chaos-long machine soak test-images check fix docs kernel-resources recorded constraints audit sbom sizes bench-service bench-peers bench-path bench-dashboard bench-kernels bench-library bench-accuracy bench-auto bench-presets images tune clean env-run env-dev
+.PHONY: help run worker test test-gpu sanitize stress prove malformed fuzz fuzz-api chaos chaos-long machine soak test-images check fix docs kernel-resources recorded constraints audit sbom sizes bench-service bench-peers bench-path bench-dashboard bench-kernels bench-library bench-accuracy bench-auto bench-presets images tune clean env-run env-dev env-fuzz
 
 BIN := .venv/bin
 ARGS ?=
@@ -43,8 +43,14 @@ stress: $(if $(PYTHON),,env-dev) ## random products by every kernel, every eleme
 prove: $(if $(PYTHON),,env-dev) ## faults of every kind, and clean products, for the check of products: ARGS="--out benchmarks/results/prove_cpu.json"
 	$(or $(PYTHON),$(BIN)/python) -m tests.campaign $(ARGS)
 
-malformed: env-dev ## requests that are wrong in every way that is thought of: ARGS="--requests 1000000 --out benchmarks/results/malformed.json"
+malformed: env-dev ## requests that are wrong in every way that is thought of, recorded run by run, so that it may be cut off and goes on: ARGS="--requests 1000000 --for-s 480 --out benchmarks/results/malformed.json"
 	$(BIN)/python -m tests.malformed $(ARGS)
+
+fuzz-api: env-dev ## requests made up from the OpenAPI document of a real service: ARGS="--examples 1000 --out benchmarks/results/fuzz_api.json"
+	$(BIN)/python -m tests.openapi $(ARGS)
+
+fuzz: $(if $(PYTHON),,env-fuzz) ## parsers of requests and records, fuzzed by coverage with atheris: ARGS="--target npy --runs 1000000", or ARGS="--for-s 480 --keep --out benchmarks/results/fuzz.json"
+	$(or $(PYTHON),$(BIN)/python) -m tests.fuzz $(ARGS)
 
 chaos: env-dev ## 5,000 jobs under 25 faults, every one accounted for, as `make test` runs it: ARGS="--seed 7 --only BUSY"
 	$(BIN)/python -m tests.chaos $(ARGS)
@@ -101,13 +107,15 @@ recorded: env-dev ## write what ships of benchmarks/results/: kernels/tuned/, wh
 	$(BIN)/python -m benchmarks.publish
 
 # In this order each file agrees with the one before: what a GPU needs decides, and tests run on what is shipped.
-LOCK = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
-	--no-header --no-annotate pyproject.toml --extra embedded --extra report --extra tracing
+LOCK_GROUP = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+	--no-header --no-annotate
+LOCK = $(LOCK_GROUP) pyproject.toml --extra embedded --extra report --extra tracing
 constraints: env-dev ## lock the newest versions that pyproject.toml allows, with hashes
 	$(LOCK) --extra cuda13 --group build -o constraints/cuda13.txt
 	$(LOCK) --group dev -c constraints/cuda13.txt -o constraints/dev.txt
 	$(LOCK) --group build -c constraints/dev.txt -o constraints/run.txt
 	$(LOCK) --extra cuda12 --group build -c constraints/run.txt -o constraints/cuda12.txt
+	$(LOCK_GROUP) --group fuzz -o constraints/fuzz.txt
 
 audit: env-dev ## known vulnerabilities in what is locked; without a network it says so and fails nothing, but where MATMUL_REQUIRE_AUDIT=1
 	$(BIN)/python -m tools.audit
@@ -155,6 +163,6 @@ clean: ## remove what the tools made; the state in .matmul stays
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-env-run env-dev: env-%:
+env-run env-dev env-fuzz: env-%:
 	@python="$(or $(PYTHON),$(SUITABLE_PYTHON))"; [ -n "$$python" ] || { echo '$(strip $(NO_PYTHON))' >&2; exit 1; }; \
 		"$$python" -m tools.environment $* --cuda $(CUDA)

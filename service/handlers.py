@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from http import HTTPStatus
 
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Match
 
 from jobs.errors import InvalidRequest, MalformedBody, MatmulError, NotFound
 from service.dashboard.problems import is_page, problem_page
@@ -39,13 +41,22 @@ async def http(request: Request, error: Exception) -> Response:
     return await ours(request, _translated(error, request))
 
 
+def _methods(request: Request) -> Iterator[str]:
+    """Of all routes at this path: the framework names those of the first."""
+    for method in ("DELETE", "GET", "HEAD", "PATCH", "POST", "PUT"):
+        scope = {**request.scope, "method": "GET" if method == "HEAD" else method}  # whatever may be read has a head
+        if any(route.matches(scope)[0] is Match.FULL for route in request.app.routes):
+            yield method
+
+
 def _translated(error: HTTPException, request: Request) -> MatmulError:
     headers = dict(error.headers or {})
     match error.status_code:
         case HTTPStatus.NOT_FOUND:
             return NotFound("There is nothing at this path; /docs lists what there is.")
         case HTTPStatus.METHOD_NOT_ALLOWED:
-            return MethodNotAllowed(f"This path does not answer {request.method}.", headers=headers)
+            allowed = {"allow": ", ".join(_methods(request))}
+            return MethodNotAllowed(f"This path does not answer {request.method}.", headers=allowed)
         case HTTPStatus.BAD_REQUEST:
             return MalformedBody()
     return EdgeError(headers=headers)

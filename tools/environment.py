@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 VENV_PYTHON = VENV / "bin" / "python"
 CONSTRAINTS = ROOT / "constraints"
-PURPOSES = ("run", "dev")
+PURPOSES = ("run", "dev", "fuzz")
 MIN_PYTHON = (3, 11)
 # Oldest NVIDIA driver series whose CUDA runs there (CUDA's table of minor version compatibility), newest first.
 DRIVER_FOR_CUDA = ((580, "13"), (525, "12"))
@@ -45,10 +45,11 @@ def cuda_for_driver(series: int | None) -> str | None:
 
 
 def requirement_files(purpose: str, cuda: str | None) -> list[Path]:
-    """What to install: `dev` holds all of `run`, and `cuda12` or `cuda13` all of `run` with the GPU packages."""
+    """What to install: `dev` holds all of `run`, `fuzz` comes beside `dev`, and `cuda12` or `cuda13` hold all of `run`
+    with the GPU packages."""
     gpu = [CONSTRAINTS / f"cuda{cuda}.txt"] if cuda else []
-    if purpose == "dev":
-        return [CONSTRAINTS / "dev.txt", *gpu]
+    if purpose != "run":
+        return [CONSTRAINTS / "dev.txt", *([CONSTRAINTS / "fuzz.txt"] if purpose == "fuzz" else []), *gpu]
     return gpu or [CONSTRAINTS / "run.txt"]
 
 
@@ -62,7 +63,7 @@ def fingerprint(files: list[Path]) -> str:
 
 def is_current(purpose: str, cuda: str | None) -> bool:
     """Whether the environment holds what this purpose needs; what tests need holds what running needs."""
-    wanted = {"run": PURPOSES, "dev": ("dev",)}[purpose]
+    wanted = PURPOSES[PURPOSES.index(purpose) :]
     return is_made_here() and any(
         stamp.exists() and stamp.read_text() == fingerprint(requirement_files(name, cuda))
         for name in wanted
@@ -110,7 +111,8 @@ def _run(command: list[str]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python3 -m tools.environment", description=__doc__)
-    parser.add_argument("purpose", choices=PURPOSES, help="run: the service and workers; dev: tests and checks too")
+    words = "run: the service and workers; dev: tests and checks too; fuzz: atheris too"
+    parser.add_argument("purpose", choices=PURPOSES, help=words)
     parser.add_argument(
         "--cuda", choices=("auto", "12", "13", "none"), default="auto", help="GPU packages; auto: as the driver says"
     )

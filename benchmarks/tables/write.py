@@ -21,6 +21,7 @@ from benchmarks.tables.chaos import chaos
 from benchmarks.tables.check import check_cost
 from benchmarks.tables.dashboard import dashboard
 from benchmarks.tables.gpu import benchmarks, cross_check
+from benchmarks.tables.inputs import fuzz, malformed, openapi
 from benchmarks.tables.library import library
 from benchmarks.tables.machine import machine
 from benchmarks.tables.operand_speed import operand_speed
@@ -186,7 +187,7 @@ def accuracy_page(text: str, results: Path = RESULTS) -> str:
 
 def reliability_page(text: str, results: Path = RESULTS) -> str:
     """The same for docs/reliability.md."""
-    parts = {"chaos": chaos, "machine": machine, "soak": soak}
+    parts = {"chaos": chaos, "malformed": malformed, "openapi": openapi, "fuzz": fuzz, "machine": machine, "soak": soak}
     return _with_parts(text, {name: "\n\n".join(part(results)) for name, part in parts.items()})
 
 

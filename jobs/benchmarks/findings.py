@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
@@ -48,7 +49,7 @@ def read_findings(kept: Mapping[str, bytes]) -> Findings:
     """What another version wrote is read as far as it can be. The rest is left out, and logged."""
     attempts = sorted(_read(kept, "attempt:", AttemptInfo), key=lambda found: found[1].attempt)
     records = sorted(_read(kept, "record:", CaseRecord), key=lambda found: (found[1].round, found[0]))
-    samples = {_place(name): one for name, one in _read(kept, "samples:", Samples)}
+    samples = {place: one for name, one in _read(kept, "samples:", Samples) if (place := _place(name)) is not None}
     ceilings = sorted(_read(kept, "ceiling:", Ceiling), key=lambda found: found[0])
     return Findings(
         attempts=tuple(one for _, one in attempts),
@@ -74,6 +75,7 @@ def _read(kept: Mapping[str, bytes], kind: str, model: type[Model]) -> Iterator[
                 log.warning("a finding cannot be read", finding=name, reason=str(error))
 
 
-def _place(name: str) -> tuple[int, str]:
-    _, round_number, case_id = name.split(":")
-    return int(round_number), case_id
+def _place(name: str) -> tuple[int, str] | None:
+    """Round and case that `samples_name` made a name of; None for any other."""
+    found = re.fullmatch(r"samples:(\d{1,9}):([^:]*)", name, re.ASCII)
+    return (int(found[1]), found[2]) if found else None

@@ -102,11 +102,6 @@ class MatrixParser(ABC):
         """What the body holds; empty before its header is complete."""
         return tuple(section.header for section in self._sections or ())
 
-    @property
-    def missing_bytes(self) -> int:
-        """Of elements that are still to come; 0 before the header is complete."""
-        return sum(section.missing_bytes for section in self._sections or ())
-
     def feed(self, data: bytes | bytearray | memoryview) -> None:
         """The next bytes of the body. Raises UnsupportedDType, InvalidMatrix, and whatever the sinks raise."""
         view = memoryview(data)
@@ -121,8 +116,8 @@ class MatrixParser(ABC):
             self._take_header(memoryview(b""))
         if self._sections is None:
             raise InvalidMatrix("The body ends inside its header; send it whole.")
-        if self.missing_bytes:
-            raise InvalidMatrix(f"The body ends too early: {self.missing_bytes} bytes of elements are missing.")
+        if missing := sum(section.missing_bytes for section in self._sections):
+            raise InvalidMatrix(f"The body ends too early: {missing} bytes of elements are missing.")
         for section in self._sections:
             section.reordered.finish()
 
@@ -164,7 +159,7 @@ class MatrixParser(ABC):
         assert self._sections is not None
         while view.nbytes:
             if self._current == len(self._sections):
-                raise InvalidMatrix("The elements do not end where the header says; send as many as it has.")
+                raise InvalidMatrix("The body goes on after the last element; send nothing behind it.")
             section = self._sections[self._current]
             piece = view[: section.missing_bytes]
             if piece.nbytes:

@@ -40,6 +40,7 @@ SCAN_LIMIT = 1000  # jobs that a filtered listing looks at for one page
 LOST_LIMIT = 500  # lost messages reported at a time
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LAST_US = 253_402_300_799_999_999  # the last of the year 9999
 _EVENT_ID = re.compile(r"(\d{1,20})(?:-(\d{1,20}))?", re.ASCII)
 
 
@@ -235,18 +236,18 @@ def _row(fields: Mapping[str, bytes], request: Request) -> JobRow:
         owner=fields["owner"].decode(),
         kind=kind,
         queue=fields["queue"].decode(),
-        timeout_us=int(fields["timeout"]),
+        timeout_us=_whole(fields["timeout"]),
         request=request,
-        seq=int(fields["seq"]),
-        created_us=int(fields["created"]),
+        seq=_whole(fields["seq"]),
+        created_us=_whole(fields["created"]),
         state=state,
-        attempt=int(fields["attempt"]),
-        runs=int(fields["runs"]),
-        version=int(fields["version"]),
+        attempt=_whole(fields["attempt"]),
+        runs=_whole(fields["runs"]),
+        version=_whole(fields["version"]),
         number=int(fields["number"]),
         first=int(fields["first"]),
-        published_us=int(fields["published"]),
-        queued_us=int(fields["queued"]),
+        published_us=_whole(fields["published"]),
+        queued_us=_whole(fields["queued"]),
         started_us=_optional_int(fields, "started"),
         seen_us=_optional_int(fields, "seen"),
         finished_us=_optional_int(fields, "finished"),
@@ -256,9 +257,9 @@ def _row(fields: Mapping[str, bytes], request: Request) -> JobRow:
         idem=fields["idem"].decode() if "idem" in fields else None,
         batch=fields["batch"].decode() if "batch" in fields else None,
         in_record=fields["in_record"].decode().removesuffix("C"),  # which tells scripts alone that c is a job's product
-        held=int(fields.get("held", 0)),
-        product_bytes=int(fields["product_bytes"]),
-        attempts={name: int(fields[f"{name}_attempt"]) for name in OPERANDS if f"{name}_attempt" in fields},
+        held=_whole(fields.get("held", b"0")),
+        product_bytes=_whole(fields["product_bytes"]),
+        attempts={name: _whole(fields[f"{name}_attempt"]) for name in OPERANDS if f"{name}_attempt" in fields},
         waits=fields.get("waits") == b"1",
         unserved="unserved" in fields,
         trace=fields["trace"].decode() if "trace" in fields else "",
@@ -266,7 +267,14 @@ def _row(fields: Mapping[str, bytes], request: Request) -> JobRow:
 
 
 def _optional_int(fields: Mapping[str, bytes], name: str) -> int | None:
-    return int(fields[name]) if name in fields else None
+    return _whole(fields[name]) if name in fields else None
+
+
+def _whole(text: bytes) -> int:
+    """A count, a size or a time as scripts write them. Raises ValueError for one that no instant can be made of."""
+    if not 0 <= (value := int(text)) <= _LAST_US:
+        raise ValueError
+    return value
 
 
 def job_error(kind: type[JobFailed]) -> JobError:

@@ -65,10 +65,6 @@ class _FilePart(Part):
     def end(self) -> None:
         self._told(self._parser.finish)
 
-    @property
-    def expected_bytes(self) -> int:
-        return self._parser.missing_bytes
-
     def _told(self, step: Callable[[], None]) -> None:
         try:
             step()

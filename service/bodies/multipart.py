@@ -1,7 +1,7 @@
 """A push parser for multipart/form-data (RFC 7578): bytes in as they come, parts out as they begin, grow and end.
 
 It looks for the boundary with `bytes.find`, so a large part costs no Python per byte, and it keeps back only what might
-be the beginning of a boundary. A part that knows its length is not searched: RFC 2046 has no boundary in contents.
+be the beginning of a boundary.
 """
 
 from __future__ import annotations
@@ -30,11 +30,6 @@ class Part(ABC):
     @abstractmethod
     def end(self) -> None: ...
 
-    @property
-    def expected_bytes(self) -> int:
-        """How many bytes are still to come, where the part itself says so: the boundary is not looked for in them."""
-        return 0
-
 
 class MultipartParser:
     """Calls `open_part` with each part's name and media type (None where it gives none), and feeds what that returns.
@@ -48,6 +43,7 @@ class MultipartParser:
         self._state: Literal["preamble", "delimiter", "headers", "body", "epilogue"] = "preamble"
         self._kept = b"\r\n"  # the first delimiter has no line before it
         self._part: Part | None = None
+        self._preamble_bytes = 0
 
     def feed(self, data: Piece) -> None:
         if self._kept:
@@ -69,10 +65,6 @@ class MultipartParser:
 
     # Each of these takes what came from `at` on, and returns where the rest begins.
     def _to_delimiter(self, text: Text, view: memoryview, at: int) -> int:
-        if self._part is not None and (expected := self._part.expected_bytes):
-            ahead = min(expected, len(view) - at)
-            self._contents(view[at : at + ahead])
-            return at + ahead
         found = text.find(self._delimiter, at, len(view))
         if found >= 0:
             self._contents(view[at:found])
@@ -84,9 +76,11 @@ class MultipartParser:
         return self._keep(view, kept_from)
 
     def _contents(self, data: memoryview) -> None:
-        if self._part is not None and data:
+        if self._part is None:
+            self._preamble_bytes += len(data)
+        elif data:
             self._part.write(data)
-        elif self._part is None and len(data) > MAX_HEADER_BYTES:
+        if self._preamble_bytes > MAX_HEADER_BYTES:
             raise MalformedBody("The body does not begin with the boundary that Content-Type names.")
 
     def _end_part(self) -> None:

@@ -13,7 +13,10 @@ from service.sessions import cookie_name
 
 def own_path(wanted: str) -> str:
     """`wanted` if it is an address of this server's pages, else the overview: a link to the form leads nowhere else."""
-    parts = urlsplit(wanted)
+    try:
+        parts = urlsplit(wanted)
+    except ValueError:  # a host in brackets that is none
+        return "/"
     is_ours = not parts.scheme and not parts.netloc and wanted.startswith("/") and not wanted.startswith(("//", "/\\"))
     return wanted if is_ours else "/"
 

@@ -56,7 +56,7 @@ class KnownKey:
     @property
     def line(self) -> str:
         options = [f"role={self.role.word}"] if self.role is not Role.SUBMITTER else []
-        options += [f"expires={self.expires_at:%Y%m%dT%H%M%SZ}"] if self.expires_at else []
+        options += [f"expires={written_instant(self.expires_at)}"] if self.expires_at else []
         options += [f"{name}={value:.15g}" for name, value in self.limits.items()]
         return ":".join((self.id, self.digest, self.name, *options))
 
@@ -122,12 +122,17 @@ def parse_line(text: str) -> KnownKey:
 
 
 def read_instant(text: str) -> datetime:
-    """A date or a time of ISO 8601, in UTC where it names no zone. Raises ValueError, with a sentence."""
+    """A date or a time of ISO 8601 to the second, in UTC where it names no zone. Raises ValueError, with a sentence."""
     try:
-        instant = datetime.fromisoformat(text)
-    except ValueError:
+        instant = datetime.fromisoformat(text).replace(microsecond=0)
+        return instant.astimezone(UTC) if instant.tzinfo else instant.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):  # the latter where only its zone leads out of the calendar
         raise ValueError(f"{text!r} is no time; write 2027-01-31 or 20270131T120000Z.") from None
-    return instant.astimezone(UTC) if instant.tzinfo else instant.replace(tzinfo=UTC)
+
+
+def written_instant(instant: datetime) -> str:
+    """As a line has it: `read_instant` reads it again."""
+    return f"{instant.year:04}{instant:%m%dT%H%M%SZ}"
 
 
 def read_limits(given: Mapping[str, str]) -> Mapping[str, float]:

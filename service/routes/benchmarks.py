@@ -14,7 +14,7 @@ from service.benchmarks.submit import dry_run, presets, submit
 from service.bodies.body import Body
 from service.bodies.reader import media_type_of, unsupported
 from service.context import context_of, owner_of
-from service.http.idempotency import holding_key
+from service.http.idempotency import holding_key, key_of
 from service.http.negotiation import JSON
 from service.openapi.manual import benchmarks as manual
 from service.openapi.manual.parts import JOB_ID
@@ -64,6 +64,7 @@ async def list_presets(request: Request) -> Response:
 async def submit_benchmark(request: Request, query: Annotated[NewBenchmarkQuery, Query()]) -> Response:
     context = context_of(request)
     if query.dry_run:
+        key_of(request)  # makes no job, so it is bound to none; but no request may come with a wrong one
         body = await _body(request)
         async with context.plans:
             told = await context.call(dry_run, context, body)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
@@ -38,6 +40,15 @@ PAGES = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Made:
+    """Ids of what the server has."""
+
+    matrix: str
+    job: str
+    bench: str
+
+
 def seeds(url: str, headers: dict[str, str]) -> list[Request]:
     """Makes what they name, then gives them. `headers` go with each, such as a key."""
     with httpx.Client(base_url=url, headers=headers, timeout=60, verify=False) as client:
@@ -48,8 +59,7 @@ def seeds(url: str, headers: dict[str, str]) -> list[Request]:
         deadline = time.monotonic() + WAIT_S
         while time.monotonic() < deadline and client.get(f"/v1/jobs/{bench}").json()["state"] in ("queued", "running"):
             client.get(f"/v1/jobs/{bench}", headers={"prefer": "wait=0.4"})
-    requests = [*_products(matrix, job), *inference_seeds(A), *_matrices(matrix), *_jobs(job, bench), *_forms(job)]
-    requests += [Request("GET", page.encode(), [(b"Accept", b"text/html, */*")]) for page in PAGES]
+    requests = [request for family in FAMILIES for request in family(Made(matrix, job, bench))]
     for request in requests:
         request.headers = [(b"Host", httpx.URL(url).netloc), *request.headers]
         request.headers += [(name.encode(), value.encode()) for name, value in headers.items()]
@@ -81,7 +91,7 @@ def multipart(parts: dict[str, bytes], types: dict[str, bytes]) -> bytes:
     return b"".join([*pieces, b"--%s--\r\n" % BOUNDARY])
 
 
-def _products(matrix: str, job: str) -> list[Request]:
+def _products(made: Made) -> list[Request]:
     files = multipart(
         {"a": npy(A), "b": npy(A), "options": b'{"kernel": "auto", "transpose_b": true}'},
         {"a": b"application/x-npy", "b": b"application/x-npy", "options": b"application/json"},
@@ -89,7 +99,7 @@ def _products(matrix: str, job: str) -> list[Request]:
     options = {"kernel": "cpu_blas", "accuracy": "fp32", "transpose_a": True, "verify": "freivalds"}
     asked = [
         _json("/v1/matmul", {"a": [[1, 2], [3, 4]], "b": [[5, 6], [7, 8]], "dtype": "float64"}),
-        _json("/v1/matmul", {"a": {"matrix": matrix}, "b": {"job": job}, **options}),
+        _json("/v1/matmul", {"a": {"matrix": made.matrix}, "b": {"job": made.job}, **options}),
         _json("/v1/matmul", {"a": {"random": {"shape": [3, 2], "seed": 1}}, "b": {"random": {"shape": [2, 3]}}}),
         _json("/v1/matmul", {"a": [[1]], "b": [[2]], "kernel": "naive", "config": {"block_m": 16, "block_n": 16}}),
         _post("/v1/matmul", files, "multipart", b"multipart/form-data; boundary=" + BOUNDARY),
@@ -106,8 +116,8 @@ def _products(matrix: str, job: str) -> list[Request]:
     ]
 
 
-def _matrices(matrix: str) -> list[Request]:
-    target = f"/v1/matrices/{matrix}"
+def _matrices(made: Made) -> list[Request]:
+    target = f"/v1/matrices/{made.matrix}"
     octets = _post("/v1/matrices", A.tobytes(), "octets", b"application/octet-stream")
     octets.headers += [(b"X-Matmul-Shape", b"2,2"), (b"X-Matmul-Dtype", b"float32")]
     ranged = Request("GET", target.encode(), [(b"Accept", b"application/x-npy"), (b"Range", b"bytes=0-9")])
@@ -125,7 +135,8 @@ def _matrices(matrix: str) -> list[Request]:
     ]
 
 
-def _jobs(job: str, bench: str) -> list[Request]:
+def _jobs(made: Made) -> list[Request]:
+    job, bench = made.job, made.bench
     return [
         Request("GET", f"/v1/jobs/{job}".encode(), [(b"Prefer", b"wait=0.1")]),
         Request(
@@ -144,7 +155,7 @@ def _jobs(job: str, bench: str) -> list[Request]:
     ]
 
 
-def _forms(job: str) -> list[Request]:
+def _forms(made: Made) -> list[Request]:
     written = b"application/x-www-form-urlencoded"
     fields = {
         "token": b"t",
@@ -157,7 +168,7 @@ def _forms(job: str) -> list[Request]:
     bodies = {
         "/ui/sign-in": {"key": "mm_x_y", "next": "/ui/jobs"},
         "/ui/sign-out": {},
-        "/ui/jobs/many": {"action": "cancel", "scope": "picked", "job": job, "state": "failed"},
+        "/ui/jobs/many": {"action": "cancel", "scope": "picked", "job": made.job, "state": "failed"},
         "/ui/benchmarks": {"preset": "quick", "shapes": "16:64:16, 8x8x8", "kernels": "cpu_blas", "rounds": "1"},
     }
     forms = [_post(target, urlencode(body).encode(), "urlencoded", written) for target, body in bodies.items()]
@@ -165,3 +176,15 @@ def _forms(job: str) -> list[Request]:
         *forms,
         _post("/ui/multiply", multipart(fields, {}), "multipart", b"multipart/form-data; boundary=" + BOUNDARY),
     ]
+
+
+def _pages(made: Made) -> list[Request]:
+    return [Request("GET", page.encode(), [(b"Accept", b"text/html, */*")]) for page in PAGES]
+
+
+def _inference(made: Made) -> list[Request]:
+    return inference_seeds(A)
+
+
+# A family of routes is a row: its right requests, which are mutated.
+FAMILIES: tuple[Callable[[Made], list[Request]], ...] = (_products, _inference, _matrices, _jobs, _forms, _pages)

@@ -130,7 +130,9 @@ def decades(lo: float, hi: float) -> list[float]:
 
 
 def even_steps(lo: float, hi: float, max_steps: int = 6) -> list[float]:
-    """Multiples of 1, 2 or 5 times a power of ten, about `max_steps` of them at most."""
+    """Multiples of 1, 2 or 5 times a power of ten, about `max_steps` of them at most; of a single value that one."""
+    if lo == hi:
+        return [lo]
     power = 10.0 ** floor(log10((hi - lo) / max_steps))
     step = next(power * part for part in (1, 2, 5, 10) if power * part * max_steps >= hi - lo)
     return [round(step * count, 12) for count in range(ceil(lo / step), floor(hi / step) + 1)]

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request, Response
-from pydantic import Field, ValidationError
+from pydantic import AwareDatetime, Field, ValidationError
 from starlette.responses import RedirectResponse
 
 from jobs.errors import JobNotFound, MatmulError, StoreUnavailable
@@ -41,7 +41,7 @@ class Many(Wanted):
     action: Action
     scope: Literal["picked", "all"] = "picked"
     job: list[Annotated[str, Field(max_length=100)]] = Field(default_factory=list, max_length=MAX_PICKED)
-    until: datetime | None = None  # of all that match, those that were there when they were counted
+    until: AwareDatetime | None = None  # of all that match, those that were there when they were counted
 
 
 @dataclass(frozen=True, slots=True)

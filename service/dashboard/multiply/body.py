@@ -71,10 +71,6 @@ class _File(Part):
         if self._parser is not None:
             self._told(lambda parser: parser.finish())
 
-    @property
-    def expected_bytes(self) -> int:
-        return self._parser.missing_bytes if self._parser is not None else 0
-
     def _told(self, step: Callable[[MatrixParser], None]) -> None:
         assert self._parser is not None
         try:

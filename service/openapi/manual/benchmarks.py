@@ -113,7 +113,7 @@ SUBMIT: Piece = {
     "same model goes on at the case it was on. A case that cannot run on the device becomes a `skipped` record; a "
     "kernel that no live worker serves, or a config that no device takes, is refused.\n\n"
     "`?dry_run=true` answers how many cases it has and about how long it takes, and makes no job; Idempotency-Key is "
-    "ignored. Too many measurements (MATMUL_MAX_BENCHMARK_CASES) or operations (MATMUL_MAX_BENCHMARK_FLOPS) are "
+    "not used up. Too many measurements (MATMUL_MAX_BENCHMARK_CASES) or operations (MATMUL_MAX_BENCHMARK_FLOPS) are "
     "refused with the numbers.\n\n"
     "`device`: of a GPU's UUID the model counts, so it is taken only where one live worker runs on that model.\n\n"
     f"Presets:\n{_LISTED}",

@@ -51,9 +51,9 @@ class MatrixView(Strict):
 OCTET_PARAMETERS = [
     header_in(
         "X-Matmul-Dtype",
-        "Element type of an octet-stream body; or the query's `dtype`.",
+        f"Element type of an octet-stream body: {', '.join(DTYPE_NAMES)}; or the query's `dtype`. Other bodies say "
+        "theirs themselves, and this is passed over.",
         "float32",
-        enum=list(DTYPE_NAMES),
     ),
     header_in("X-Matmul-Shape", "Sizes of an octet-stream body; or the query's `shape`.", "256,512"),
 ]

@@ -103,6 +103,7 @@ IDEMPOTENCY_KEY = header_in(
     "6f1e9c1a-7f0c-4b52-9a57-0c6d1f6f5e0b",
     minLength=1,
     maxLength=255,
+    pattern="^[ -~]+$",
 )
 IF_NONE_MATCH = header_in("If-None-Match", "ETag of what the caller has: 304 while it is still that.", '"3"')
 RANGE = header_in("Range", "One range of bytes; several are answered with the whole.", "bytes=0-1023")

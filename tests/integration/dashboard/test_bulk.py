@@ -59,6 +59,14 @@ def test_picked_jobs_are_counted_then_cancelled_then_retried(api: Api, browser: 
     assert states(api, one, two) == ["queued", "queued"]
 
 
+def test_a_time_without_its_zone_is_refused(browser: httpx.Client) -> None:
+    submit(browser)
+    asked = {"action": "cancel", "scope": "all", "until": "2026-01-02T03:04:05"}
+    assert browser.get(MANY, params=asked).status_code == 422
+    assert browser.post(MANY, data=asked).status_code == 422
+    assert browser.get(MANY, params=asked | {"until": "2026-01-02T03:04:05Z"}).status_code == 200
+
+
 def test_jobs_that_moved_on_meanwhile_are_counted(api: Api, browser: httpx.Client) -> None:
     one, two = submit(browser), submit(browser)
     form = hidden(get(browser, f"{MANY}?action=cancel&job={one}&job={two}"))

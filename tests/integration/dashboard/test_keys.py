@@ -241,6 +241,7 @@ def test_another_site_s_page_asks_for_nothing_in_one_s_name(guarded: Guarded, he
         ("//evil.example", "/"),
         ("/\\evil.example", "/"),
         ("javascript:alert(1)", "/"),
+        ("http://[:]", "/"),
         ("", "/"),
     ],
 )

@@ -82,10 +82,17 @@ def test_unknown_paths(quiet: httpx.Client, path: str) -> None:
 
 
 def test_wrong_methods(quiet: httpx.Client) -> None:
-    for method, path in (("DELETE", "/v1/matmul"), ("GET", "/v1/matmul"), ("PATCH", "/v1/jobs"), ("POST", "/livez")):
+    for method, path, allowed in (
+        ("DELETE", "/v1/matmul", "POST"),
+        ("GET", "/v1/matmul", "POST"),
+        ("PATCH", "/v1/jobs", "GET, HEAD"),
+        ("POST", "/livez", "GET, HEAD"),
+        ("OPTIONS", "/v1/benchmarks", "GET, HEAD, POST"),
+        ("OPTIONS", f"/v1/matrices/{'0' * 64}", "DELETE, GET, HEAD, PUT"),
+    ):
         reply = quiet.request(method, path)
         problem(reply, 405, "method_not_allowed")
-        assert reply.headers["allow"]
+        assert reply.headers["allow"] == allowed
 
 
 @pytest.mark.parametrize(

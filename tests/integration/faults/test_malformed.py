@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.malformed.__main__ import attack, found, passed
+from tests.malformed import __main__ as campaign
+from tests.malformed.__main__ import attack, found, main, passed
 from tests.malformed.client import Answer
 from tests.malformed.requests import Request
 from tests.malformed.run import wrong_with
 from tests.malformed.server import attacked
+from tests.support.runs import RunsRecord
 
 REQUESTS = 1200
 PROBLEM = {b"content-type": b"application/problem+json"}
@@ -51,3 +54,15 @@ def test_a_process_that_ended_or_a_traceback_would_be_seen() -> None:
     assert passed(result)
     for spoilt in ({"bad": {"status 500": 1}}, {"restarts": 1}, {"tracebacks": 1}):
         assert not passed(result | spoilt)
+
+
+def test_runs_add_up_and_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def ran(asked: Any, seed: int, requests: int, seconds: float) -> dict[str, Any]:
+        return {"seed": seed, "requests": requests, "bad": {}, "restarts": 0, "tracebacks": 0}
+
+    monkeypatch.setattr(campaign, "run_one", ran)
+    out = tmp_path / "malformed.json"
+    for wanted, for_s in ((120, 9999), (200, 1), (200, 9999)):
+        assert main(["--requests", f"{wanted}", "--each", "50", "--for-s", f"{for_s}", "--out", str(out)]) == 0
+    runs = RunsRecord(out).runs
+    assert [(run["seed"], run["requests"]) for run in runs] == [(1, 50), (2, 50), (3, 20), (4, 50), (5, 30)]

@@ -143,7 +143,7 @@ def test_too_few_and_too_many_bytes(order: str) -> None:
     for cut in range(len(body)):
         with pytest.raises(InvalidMatrix):
             parse(NpyParser, body[:cut])
-    with pytest.raises(InvalidMatrix, match="do not end where the header says"):
+    with pytest.raises(InvalidMatrix, match="goes on after the last element"):
         parse(NpyParser, body + b"\0")
     with pytest.raises(InvalidMatrix, match="160 bytes of elements, but 161 follow"):
         NpyParser(Collector(), body_bytes=len(body) + 1).feed(body)

@@ -70,7 +70,7 @@ def test_octets_are_passed_on_and_counted() -> None:
         parse(lambda sink: OctetParser(header, sink, body_bytes=11), b"abcdefghijk")
     with pytest.raises(InvalidMatrix, match="1 bytes of elements are missing"):
         parse(lambda sink: OctetParser(header, sink), b"abcdefghijk")
-    with pytest.raises(InvalidMatrix, match="do not end where the header says"):
+    with pytest.raises(InvalidMatrix, match="after the last element"):
         parse(lambda sink: OctetParser(header, sink), b"abcdefghijklm")
 
 

@@ -7,7 +7,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.errors import InvalidRequest
-from jobs.ledger.codec import cursor_after, cursor_seq, event_place
+from jobs.ledger.codec import cursor_after, cursor_seq, event_place, row_from_hash
+from jobs.stored import RecordUnreadable
+from tests.fuzz.targets.records import FIELDS
+
+
+@pytest.mark.parametrize("number", ["-1", "9" * 18, "9" * 400])
+@pytest.mark.parametrize("field", ["created", "timeout", "seq"])
+def test_a_number_that_no_script_writes_makes_a_record_unreadable(field: str, number: str) -> None:
+    flat = [part.encode() for name, value in (FIELDS | {"request": "{}"}).items() for part in (name, value)]
+    assert row_from_hash(flat).job(None).record.id
+    flat[flat.index(field.encode()) + 1] = number.encode()
+    with pytest.raises(RecordUnreadable):
+        row_from_hash(flat)
 
 
 @given(st.integers(0, 10**15 - 1))

@@ -37,6 +37,8 @@ def test_a_line_says_role_expiry_and_limits() -> None:
     assert (known.name, known.role, known.expires_at) == ("alice", Role.READER, datetime(2027, 1, 31, 12, tzinfo=UTC))
     assert dict(known.limits) == {"jobs": 5, "flops_per_minute": 1e15}
     assert parse_lines([known.line])["abc"] == known
+    far = parse_lines([f"abc:{HASH}:alice:expires=02270131T120000.5Z"])["abc"]
+    assert parse_lines([far.line])["abc"] == far
     assert parse_lines([f"abc:{HASH}:alice:expires=2027-01-31"])["abc"].expires_at == datetime(2027, 1, 31, tzinfo=UTC)
 
 
@@ -46,6 +48,7 @@ def test_a_line_says_role_expiry_and_limits() -> None:
         ("role=admin", "there is no role 'admin'; a role is one of reader, submitter, operator."),
         ("exipres=2027-01-31", "there is no 'exipres'"),
         ("expires=soon", "'soon' is no time"),
+        ("expires=00010101T000000+2359", "is no time"),
         ("jobs=many", "jobs is 'many', but a limit is a number above 0."),
         ("jobs=0", "a number above 0"),
         ("jobs=nan", "a number above 0"),

@@ -93,6 +93,13 @@ def test_what_stands_before_and_after_is_passed_over() -> None:
     assert (part.name, bytes(part.data)) == ("a", b"1")
 
 
+def test_what_stands_before_is_bounded_however_it_is_cut() -> None:
+    body = write([("a", b"1")], preamble=b"x" * MAX_HEADER_BYTES + b"\r\n")
+    for cuts in ([], list(range(0, len(body), 50))):
+        with pytest.raises(MalformedBody, match="does not begin with the boundary"):
+            parse(body, cuts)
+
+
 @pytest.mark.parametrize(
     "head",
     [

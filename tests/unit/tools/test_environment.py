@@ -23,6 +23,7 @@ def test_cuda_follows_the_driver(series: int | None, cuda: str | None) -> None:
         ("run", "13", ["cuda13.txt"]),
         ("dev", None, ["dev.txt"]),
         ("dev", "12", ["dev.txt", "cuda12.txt"]),
+        ("fuzz", None, ["dev.txt", "fuzz.txt"]),
     ],
 )
 def test_requirement_files(purpose: str, cuda: str | None, names: list[str]) -> None:

@@ -113,7 +113,7 @@ def test_words_that_do_not_belong_here(pattern: str) -> None:
     assert not found
 
 
-@pytest.mark.parametrize("name", ["run.txt", "dev.txt", "cuda12.txt", "cuda13.txt"])
+@pytest.mark.parametrize("name", ["run.txt", "dev.txt", "fuzz.txt", "cuda12.txt", "cuda13.txt"])
 def test_constraints_are_hashed_and_name_no_index(name: str) -> None:
     text = (ROOT / "constraints" / name).read_text()
     requirements = re.split(r"\n(?=\S)", text.strip())
