@@ -95,13 +95,15 @@ recorded: env-dev ## write what ships of benchmarks/results/: kernels/tuned/, wh
 	$(BIN)/python -m benchmarks.publish
 
 # In this order each file agrees with the one before: what a GPU needs decides, and tests run on what is shipped.
-LOCK = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
-	--no-header --no-annotate pyproject.toml --extra embedded --extra report
-constraints: env-dev ## lock the newest versions that pyproject.toml allows, with hashes
+COMPILE := $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
+LOCK := $(COMPILE) pyproject.toml --extra embedded --extra report
+LOCK_CLIENT := $(COMPILE) client/pyproject.toml
+constraints: env-dev ## lock the newest versions that pyproject.toml and client/pyproject.toml allow, with hashes
 	$(LOCK) --extra cuda13 --group build -o constraints/cuda13.txt
 	$(LOCK) --group dev -c constraints/cuda13.txt -o constraints/dev.txt
 	$(LOCK) --group build -c constraints/dev.txt -o constraints/run.txt
 	$(LOCK) --extra cuda12 --group build -c constraints/run.txt -o constraints/cuda12.txt
+	$(LOCK_CLIENT) --extra cli -c constraints/dev.txt -o constraints/client.txt
 
 audit: env-dev ## known vulnerabilities in what is locked; without a network it says so and fails nothing, but where MATMUL_REQUIRE_AUDIT=1
 	$(BIN)/python -m tools.audit

@@ -1,0 +1,205 @@
+"""The client for code that waits. It runs the flows of `core` over httpx2's transport, with blocking calls."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import httpx2
+
+from matmul_client.core import catalogue, products
+from matmul_client.core.elements import Array, BodyReader
+from matmul_client.core.errors import MatmulError
+from matmul_client.core.events import Event, EventFeed
+from matmul_client.core.http import (
+    CLEAN_UP_S,
+    DEFAULT_RETRIES,
+    DEFAULT_TIMEOUT_S,
+    EVENTS_ENDED,
+    LATE,
+    STALL_S,
+    Service,
+    Timeouts,
+    cut,
+    headers_of,
+)
+from matmul_client.core.operands import Chained
+from matmul_client.core.options import Options
+from matmul_client.core.wire import Call, Compute, Cut, Flow, Outcome, Pause, Reply, Request, Step
+from matmul_client.handles import Benchmark, Job, Matrix, Product
+
+if TYPE_CHECKING:
+    from typing_extensions import Self, Unpack
+
+T = TypeVar("T")
+Record = dict[str, Any]
+
+
+class Client:
+    """The service at `url` (MATMUL_URL), asked with `api_key` (MATMUL_API_KEY). Safe to share between threads.
+
+    `timeout`, in seconds, is the deadline of a whole call, retries and waiting included. A call that is cut off, or
+    refused for a limit, is tried again `max_retries` times under one Idempotency-Key: it makes one job.
+    `transport`: one of httpx2's, such as `httpx2.HTTPTransport(proxy=…)`.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        api_key: str | None = None,
+        *,
+        timeout: float = DEFAULT_TIMEOUT_S,
+        max_retries: int = DEFAULT_RETRIES,
+        transport: httpx2.BaseTransport | None = None,
+    ) -> None:
+        self._service = Service(url, api_key)
+        self._timeout_s, self._max_retries = timeout, max_retries
+        self._transport = transport or httpx2.HTTPTransport(verify=self._service.verify)
+
+    @property
+    def url(self) -> str:
+        return self._service.url
+
+    def matmul(self, a: Any, b: Any, *, timeout: float | None = None, **options: Unpack[Options]) -> Array:
+        """The product of two matrices, or batches of them: arrays, or what is on the service already.
+
+        If the call does not end well, by its deadline or by Ctrl-C, its job is cancelled. Raises MatmulError's kin.
+        """
+        call = self._call(timeout)
+        return self._run(call, products.multiply(call, a, b, options))
+
+    def submit(self, a: Any, b: Any, *, timeout: float | None = None, **options: Unpack[Options]) -> Job:
+        """Asks for a product and does not wait for it."""
+        call = self._call(timeout)
+        return Job(self, self._run(call, products.submit(call, a, b, options)))
+
+    def upload(self, a: Any, *, timeout: float | None = None) -> Matrix:
+        """Stores a matrix for many products. What the service has already is not sent again."""
+        call = self._call(timeout)
+        stored = self._run(call, products.upload(call, a))
+        return Matrix(self, stored.id, stored.dtype, stored.shape)
+
+    def matrix(self, matrix_id: str) -> Matrix:
+        """One that is stored."""
+        call = self._call(None)
+        info = self._run(call, products.get_json(call, f"/v1/matrices/{matrix_id}"))
+        return Matrix(self, info["id"], info["dtype"], tuple(info["shape"]))
+
+    def job(self, job_id: str) -> Job:
+        """One that was submitted before, by whichever client; a benchmark's is a Benchmark."""
+        call = self._call(None)
+        record = self._run(call, products.get_json(call, f"/v1/jobs/{job_id}"))
+        return Benchmark(self, record) if record["kind"] == "benchmark" else Job(self, record)
+
+    def jobs(self, *, limit: int = 50, **where: str) -> list[Record]:
+        """Records, newest first; `where`: `state`, `kind`, `kernel`, `q`."""
+        call = self._call(None)
+        return self._run(call, catalogue.jobs(call, limit, where))
+
+    def benchmark(self, preset: str | None = None, *, timeout: float | None = None, **fields: Any) -> Benchmark:
+        """Starts one, of a preset's name, the fields of a spec, or both. `timeout` is of the request, not of the
+        measuring."""
+        call = self._call(timeout)
+        return Benchmark(self, self._run(call, catalogue.start_benchmark(call, preset, fields)))
+
+    def compare(self, before: str, after: str) -> Record:
+        """Two benchmarks, case by case, by the ids of their jobs."""
+        call = self._call(None)
+        return self._run(call, catalogue.compare(call, before, after))
+
+    def kernels(self) -> list[Record]:
+        call = self._call(None)
+        return self._run(call, catalogue.listed(call, "kernels"))
+
+    def devices(self) -> list[Record]:
+        call = self._call(None)
+        return self._run(call, catalogue.listed(call, "devices"))
+
+    def presets(self) -> list[Record]:
+        call = self._call(None)
+        return self._run(call, catalogue.listed(call, "benchmarks", "presets"))
+
+    def close(self) -> None:
+        self._transport.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _call(self, timeout: float | None) -> Call:
+        return Call(self._timeout_s if timeout is None else timeout, self._max_retries)
+
+    def _product(self, left: Any, right: Any) -> Product:
+        return Product(self, Chained(left, right))
+
+    def _run(self, call: Call, flow: Flow[T]) -> T:
+        """Does what the flow asks for, to its end. What the call has started is cancelled where it ends badly."""
+        outcome: Outcome = None
+        try:
+            while True:
+                outcome = self._do(call, flow.send(outcome))
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        except BaseException:
+            if call.owned or call.unanswered:
+                self._abandon(call)
+            raise
+
+    def _abandon(self, ended: Call) -> None:
+        call = Call(CLEAN_UP_S, self._max_retries)
+        with contextlib.suppress(MatmulError):  # the first error is the one to tell
+            self._run(call, products.abandon(call, ended))
+
+    def _do(self, call: Call, step: Step) -> Outcome:
+        match step:
+            case Request():
+                return self._perform(call, step)
+            case Pause():
+                time.sleep(step.seconds)
+            case Compute():
+                step.work()
+        return None
+
+    def _perform(self, call: Call, request: Request) -> Reply | Cut:
+        timeouts = Timeouts(lambda: call.remaining_s)
+        try:
+            response = self._transport.handle_request(self._service.request(request, timeouts))
+            headers = headers_of(response)
+            timeouts.stall_s = STALL_S
+            try:
+                reader = BodyReader(headers)
+                for piece in response.iter_raw():
+                    reader.feed(piece)
+                    if call.remaining_s <= 0:
+                        return Cut(LATE, may_have_arrived=True)
+            finally:
+                response.close()
+            return Reply(response.status_code, headers, reader.body())
+        except httpx2.TransportError as error:
+            return cut(error, self.url)
+
+    def _events(self, job_id: str) -> Iterator[Event]:
+        """To the job's last event, over breaks and restarts of the service."""
+        feed = EventFeed(job_id, self._max_retries)
+        while not feed.ended:
+            try:
+                timeouts = Timeouts(lambda: STALL_S)  # the service says something more often than that
+                response = self._transport.handle_request(self._service.request(feed.request(), timeouts))
+                try:
+                    if response.status_code != 200:
+                        outcome: Reply | Cut = Reply(response.status_code, headers_of(response), response.read())
+                    else:
+                        for piece in response.iter_raw():
+                            yield from feed.feed(piece)
+                        outcome = Cut(EVENTS_ENDED, may_have_arrived=True)
+                finally:
+                    response.close()
+            except httpx2.TransportError as error:
+                outcome = cut(error, self.url)
+            if not feed.ended:
+                time.sleep(feed.broken(outcome))
