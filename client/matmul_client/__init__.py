@@ -13,6 +13,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from matmul_client.version import __version__
+
 if TYPE_CHECKING:
     from matmul_client.async_client import AsyncClient
     from matmul_client.client import Client
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
         Unreachable,
     )
 
-__version__ = "0.1.0"
+
 __all__ = [
     "AsyncClient",
     "Busy",
@@ -49,6 +51,7 @@ __all__ = [
     "ServerError",
     "ServiceFailed",
     "Unreachable",
+    "__version__",
 ]
 _MODULES = {"AsyncClient": "matmul_client.async_client", "Client": "matmul_client.client"}
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import httpx2
 
-from matmul_client import __version__
 from matmul_client.core.errors import MatmulError
 from matmul_client.core.wire import Buffer, Cut, Request
+from matmul_client.version import __version__
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 DEFAULT_TIMEOUT_S, DEFAULT_RETRIES = 300.0, 8
