@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import quote
 
 import anyio
 import httpx2
@@ -12,7 +13,7 @@ import httpx2
 from matmul_client.async_handles import AsyncBenchmark, AsyncJob, AsyncMatrix, AsyncProduct
 from matmul_client.core import catalogue, products
 from matmul_client.core.elements import Array, BodyReader
-from matmul_client.core.errors import MatmulError
+from matmul_client.core.errors import MatmulError, NotFound
 from matmul_client.core.events import Event, EventFeed
 from matmul_client.core.http import (
     CLEAN_UP_S,
@@ -28,7 +29,7 @@ from matmul_client.core.http import (
 )
 from matmul_client.core.operands import Chained
 from matmul_client.core.options import Options
-from matmul_client.core.wire import Call, Compute, Cut, Flow, Outcome, Pause, Reply, Request, Step
+from matmul_client.core.wire import Acquaintance, Call, Compute, Cut, Flow, Outcome, Pause, Reply, Request, Step
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
@@ -57,6 +58,7 @@ class AsyncClient:
     ) -> None:
         self._service = Service(url, api_key)
         self._timeout_s, self._max_retries = timeout, max_retries
+        self._acquaintance = Acquaintance()
         self._transport = transport or httpx2.AsyncHTTPTransport(verify=self._service.verify)
 
     @property
@@ -108,6 +110,13 @@ class AsyncClient:
         call = self._call(timeout)
         return AsyncBenchmark(self, await self._run(call, catalogue.start_benchmark(call, preset, fields)))
 
+    async def open_benchmark(self, job_id: str) -> AsyncBenchmark:
+        """One that was started before, by whichever client. Raises NotFound."""
+        job = await self.job(job_id)
+        if not isinstance(job, AsyncBenchmark):
+            raise NotFound(f"{job_id} is a product, not a benchmark.", code="not_found", job_id=job_id)
+        return job
+
     async def compare(self, before: str, after: str) -> Record:
         """Two benchmarks, case by case, by the ids of their jobs."""
         call = self._call(None)
@@ -116,6 +125,12 @@ class AsyncClient:
     async def kernels(self) -> list[Record]:
         call = self._call(None)
         return await self._run(call, catalogue.listed(call, "kernels"))
+
+    async def kernel(self, name: str) -> Record:
+        """One, with its tile parameters and what it needs."""
+        call = self._call(None)
+        found: Record = await self._run(call, products.get_json(call, f"/v1/kernels/{quote(name)}"))
+        return found
 
     async def devices(self) -> list[Record]:
         call = self._call(None)
@@ -135,7 +150,7 @@ class AsyncClient:
         await self.aclose()
 
     def _call(self, timeout: float | None) -> Call:
-        return Call(self._timeout_s if timeout is None else timeout, self._max_retries)
+        return Call(self._timeout_s if timeout is None else timeout, self._max_retries, self._acquaintance)
 
     def _product(self, left: Any, right: Any) -> AsyncProduct:
         return AsyncProduct(self, Chained(left, right))
@@ -157,7 +172,7 @@ class AsyncClient:
 
     async def _abandon(self, ended: Call) -> None:
         """Not to be cancelled in turn, so it has a short deadline of its own."""
-        call = Call(CLEAN_UP_S, self._max_retries)
+        call = Call(CLEAN_UP_S, self._max_retries, self._acquaintance)
         with anyio.CancelScope(shield=True), contextlib.suppress(MatmulError):  # the first error is the one to tell
             await self._run(call, products.abandon(call, ended))
 

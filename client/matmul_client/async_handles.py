@@ -135,7 +135,11 @@ class AsyncBenchmark(AsyncJob):
 
     async def plot(self, name: str = "gflops") -> Plot:
         """One of the service's plots; an unknown name is answered with those there are."""
-        return Plot((await self._shown(f"plots/{name}", "svg")).decode())
+        return Plot((await self.drawn(name, "svg")).decode())
+
+    async def drawn(self, name: str, form: str) -> bytes:
+        """The same as a file's contents, `svg` or `png`."""
+        return await self._shown(f"plots/{name}", form)
 
     async def report(self, form: str = "html") -> bytes:
         """The report, as `html` or `markdown`."""

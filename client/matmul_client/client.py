@@ -6,12 +6,13 @@ import contextlib
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import quote
 
 import httpx2
 
 from matmul_client.core import catalogue, products
 from matmul_client.core.elements import Array, BodyReader
-from matmul_client.core.errors import MatmulError
+from matmul_client.core.errors import MatmulError, NotFound
 from matmul_client.core.events import Event, EventFeed
 from matmul_client.core.http import (
     CLEAN_UP_S,
@@ -27,7 +28,7 @@ from matmul_client.core.http import (
 )
 from matmul_client.core.operands import Chained
 from matmul_client.core.options import Options
-from matmul_client.core.wire import Call, Compute, Cut, Flow, Outcome, Pause, Reply, Request, Step
+from matmul_client.core.wire import Acquaintance, Call, Compute, Cut, Flow, Outcome, Pause, Reply, Request, Step
 from matmul_client.handles import Benchmark, Job, Matrix, Product
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ class Client:
     ) -> None:
         self._service = Service(url, api_key)
         self._timeout_s, self._max_retries = timeout, max_retries
+        self._acquaintance = Acquaintance()
         self._transport = transport or httpx2.HTTPTransport(verify=self._service.verify)
 
     @property
@@ -104,6 +106,13 @@ class Client:
         call = self._call(timeout)
         return Benchmark(self, self._run(call, catalogue.start_benchmark(call, preset, fields)))
 
+    def open_benchmark(self, job_id: str) -> Benchmark:
+        """One that was started before, by whichever client. Raises NotFound."""
+        job = self.job(job_id)
+        if not isinstance(job, Benchmark):
+            raise NotFound(f"{job_id} is a product, not a benchmark.", code="not_found", job_id=job_id)
+        return job
+
     def compare(self, before: str, after: str) -> Record:
         """Two benchmarks, case by case, by the ids of their jobs."""
         call = self._call(None)
@@ -112,6 +121,12 @@ class Client:
     def kernels(self) -> list[Record]:
         call = self._call(None)
         return self._run(call, catalogue.listed(call, "kernels"))
+
+    def kernel(self, name: str) -> Record:
+        """One, with its tile parameters and what it needs."""
+        call = self._call(None)
+        found: Record = self._run(call, products.get_json(call, f"/v1/kernels/{quote(name)}"))
+        return found
 
     def devices(self) -> list[Record]:
         call = self._call(None)
@@ -131,7 +146,7 @@ class Client:
         self.close()
 
     def _call(self, timeout: float | None) -> Call:
-        return Call(self._timeout_s if timeout is None else timeout, self._max_retries)
+        return Call(self._timeout_s if timeout is None else timeout, self._max_retries, self._acquaintance)
 
     def _product(self, left: Any, right: Any) -> Product:
         return Product(self, Chained(left, right))
@@ -151,7 +166,7 @@ class Client:
             raise
 
     def _abandon(self, ended: Call) -> None:
-        call = Call(CLEAN_UP_S, self._max_retries)
+        call = Call(CLEAN_UP_S, self._max_retries, self._acquaintance)
         with contextlib.suppress(MatmulError):  # the first error is the one to tell
             self._run(call, products.abandon(call, ended))
 

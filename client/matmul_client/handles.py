@@ -133,7 +133,11 @@ class Benchmark(Job):
 
     def plot(self, name: str = "gflops") -> Plot:
         """One of the service's plots; an unknown name is answered with those there are."""
-        return Plot(self._shown(f"plots/{name}", "svg").decode())
+        return Plot(self.drawn(name, "svg").decode())
+
+    def drawn(self, name: str, form: str) -> bytes:
+        """The same as a file's contents, `svg` or `png`."""
+        return self._shown(f"plots/{name}", form)
 
     def report(self, form: str = "html") -> bytes:
         """The report, as `html` or `markdown`."""

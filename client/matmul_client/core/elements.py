@@ -9,14 +9,17 @@ import hashlib
 import sys
 from collections.abc import Mapping
 from math import prod
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from matmul_client.core.errors import InvalidOperand, ServiceFailed
 from matmul_client.core.wire import Buffer, Reply
 
-Array = np.ndarray[Any, np.dtype[Any]]
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array = np.ndarray[Any, np.dtype[Any]]
+else:
+    Array = Any  # numpy is loaded by what needs it: importing the client, or listing jobs, does not wait for it
 
 _NUMPY = ("float16", "float32", "float64", "int8", "int32")
 _BITS: Mapping[str, str] = {"bfloat16": "bfloat16", "float8_e4m3": "float8_e4m3fn"}  # here, and in ml_dtypes
@@ -27,6 +30,8 @@ TYPES = ", ".join([*_NUMPY, *_BITS.values()])
 
 def to_array(value: Any, name: str) -> Array:
     """`value` as a dense, little-endian array on the host, copied only where it is not one. Raises InvalidOperand."""
+    import numpy as np
+
     array = _on_host(value, name)
     if array.dtype.name not in _NAMES:
         raise InvalidOperand(f"{name} is of {array.dtype.name}; convert it to one of {TYPES}.")
@@ -36,6 +41,8 @@ def to_array(value: Any, name: str) -> Array:
 
 
 def _on_host(value: Any, name: str) -> Array:
+    import numpy as np
+
     if isinstance(value, np.ndarray):
         return value
     if not hasattr(value, "__dlpack__"):
@@ -52,6 +59,8 @@ def _on_host(value: Any, name: str) -> Array:
 
 def _from_dlpack(value: Any) -> Array:
     """From a GPU by way of what its library has for that: CuPy's `get`, torch's `cpu`."""
+    import numpy as np
+
     is_on_host = value.__dlpack_device__()[0] in (1, 3, 13)  # memory of the CPU, or pinned by CUDA; or managed
     if not is_on_host and hasattr(value, "get"):
         return np.asarray(value.get())
@@ -59,6 +68,8 @@ def _from_dlpack(value: Any) -> Array:
 
 
 def _ml_dtype(name: str) -> np.dtype[Any]:
+    import numpy as np
+
     try:
         import ml_dtypes
     except ImportError:
@@ -74,7 +85,7 @@ def dtype_name(array: Array) -> str:
 
 def elements(array: Array) -> Buffer:
     """The bytes of a dense array, not copied."""
-    return array.reshape(-1).view(np.uint8).data  # numpy exports no buffer of ml_dtypes' types
+    return array.reshape(-1).view("u1").data  # numpy exports no buffer of ml_dtypes' types
 
 
 def content_hash(array: Array) -> hashlib._Hash:
@@ -84,6 +95,8 @@ def content_hash(array: Array) -> hashlib._Hash:
 
 def array_of(reply: Reply) -> Array:
     """The matrix in an octet-stream reply. Raises ServiceFailed where it is not what its headers say."""
+    import numpy as np
+
     name, sizes = reply.headers.get("x-matmul-dtype", ""), reply.headers.get("x-matmul-shape", "")
     if name not in _NUMPY and name not in _BITS:
         raise ServiceFailed(f"The service sent elements of a type that this client does not know: {name!r}.")
@@ -102,7 +115,7 @@ class BodyReader:
         self._pieces: list[bytes] = []
         self._bytes = 0
         declared = int(headers.get("content-length", "0"))
-        self._whole = np.empty(declared, np.uint8).data if declared >= _LARGE_BYTES else None
+        self._whole = _memory(declared) if declared >= _LARGE_BYTES else None
 
     def feed(self, piece: bytes) -> None:
         if self._whole is None:
@@ -113,6 +126,13 @@ class BodyReader:
 
     def body(self) -> Buffer:
         return b"".join(self._pieces) if self._whole is None else self._whole[: self._bytes]
+
+
+def _memory(size: int) -> memoryview:
+    """Not filled with zeros first, as a bytearray would be."""
+    import numpy as np
+
+    return np.empty(size, np.uint8).data
 
 
 _LARGE_BYTES = 1 << 16

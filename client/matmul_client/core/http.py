@@ -17,7 +17,7 @@ from matmul_client.core.wire import Buffer, Cut, Request
 from matmul_client.version import __version__
 
 DEFAULT_URL = "http://127.0.0.1:8000"
-DEFAULT_TIMEOUT_S, DEFAULT_RETRIES = 300.0, 8
+DEFAULT_TIMEOUT_S, DEFAULT_RETRIES = 300.0, 20
 CLEAN_UP_S = 2.0  # how long a call that was given up may take to cancel its jobs
 CONNECT_S, STALL_S = 10.0, 10.0  # to connect; between two pieces of a reply
 PIECE_BYTES = 1 << 20  # of a body, handed to the transport at a time

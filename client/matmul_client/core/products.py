@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from matmul_client.core.bodies import Reference, body_of, fits_multipart
 from matmul_client.core.elements import Array, array_of, content_hash, dtype_name, elements, to_array
 from matmul_client.core.errors import NotFound, ServerError, job_error
@@ -226,4 +224,4 @@ def get_json(call: Call, target: str, headers: Mapping[str, str] | None = None) 
 
 def turned(array: Array, transposed: bool) -> Array:
     """The last two axes exchanged, where that is asked for."""
-    return np.swapaxes(array, -1, -2) if transposed else array
+    return array.swapaxes(-1, -2) if transposed else array

@@ -94,7 +94,9 @@ def shown(value: Any) -> str:
         case None:
             return "–"
         case float():
-            return f"{value:.4g}" if value < 1000 else f"{value:,.0f}"
+            return f"{value:.4g}" if abs(value) < 1000 else f"{value:,.0f}"
+        case list():
+            return " ".join(map(str, value))
         case dict():
             return " ".join(f"{name}={number}" for name, number in value.items()) or "–"
     return str(value)

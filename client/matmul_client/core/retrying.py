@@ -12,6 +12,7 @@ from matmul_client.core.errors import Busy, DeadlineExceeded, MatmulError, Serve
 from matmul_client.core.wire import Call, Cut, Flow, Outcome, Pause, Reply, Request
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 4.0
+STRANGER_RETRIES = 3  # where nothing has ever answered: probably nothing is there
 # Of a gateway before the service, and of a service that read too slowly or still works on the first try.
 _AGAIN_STATUS = frozenset({408, 502})
 _AGAIN_CODES = frozenset({"idempotency_key_in_use"})
@@ -23,11 +24,14 @@ def exchange(call: Call, request: Request) -> Flow[Reply]:
         if call.remaining_s <= 0:
             raise DeadlineExceeded(f"The call did not end in its {call.timeout_s:g} s.")
         outcome = yield request
+        if isinstance(outcome, Reply) or (outcome and outcome.may_have_arrived):
+            call.acquaintance.made = True
         if isinstance(outcome, Reply) and outcome.status < 400:
             return outcome
         error = _error(outcome, call)
         wait_s = pause_s(error, tries)
-        if tries >= call.max_retries or not is_passing(error) or wait_s >= call.remaining_s:
+        most = call.max_retries if call.acquaintance.made else min(STRANGER_RETRIES, call.max_retries)
+        if tries >= most or not is_passing(error) or wait_s >= call.remaining_s:
             raise error
         yield Pause(wait_s)
     raise AssertionError("it is asked until something comes of it")

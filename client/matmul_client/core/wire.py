@@ -68,11 +68,19 @@ Flow: TypeAlias = Generator[Step, Outcome, T]
 
 
 @dataclass(slots=True)
+class Acquaintance:
+    """Whether the service has ever answered this client: one that has is waited for longer when it is gone."""
+
+    made: bool = False
+
+
+@dataclass(slots=True)
 class Call:
     """One call of the user's: its deadline, how often it asks again, and what it has started on the service."""
 
     timeout_s: float
     max_retries: int
+    acquaintance: Acquaintance = field(default_factory=Acquaintance)
     clock: Callable[[], float] = time.monotonic
     owned: list[str] = field(default_factory=list)  # jobs that nobody wants if the call does not end well
     unanswered: Request | None = None  # may have made a job whose id has not come back

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from jobs.redis.embedded import EmbeddedServer
 from matmul_client import (
     AsyncClient,
     Busy,
@@ -25,33 +23,12 @@ from matmul_client import (
 )
 from matmul_client.async_handles import AsyncBenchmark
 from matmul_client.handles import Benchmark
-from tools.played.api import Api, running_api, until
+from tests.integration.client.conftest import waiting
+from tools.played.api import Api, until
 from tools.stack import Stack
 
 RNG = np.random.default_rng(3)
 A, B, X = RNG.standard_normal((30, 20)), RNG.standard_normal((20, 40)), RNG.standard_normal((40, 5))
-TIMING = {"rounds": 1, "warmup_ms": 1, "min_samples": 3, "max_samples": 3, "min_time_s": 0.001}
-SMALL: dict[str, Any] = {"kernels": ["cpu_blas"], "shapes": [16, 32], "timing": TIMING}
-
-
-@pytest.fixture
-def mm(stack: Stack) -> Iterator[Client]:
-    with Client(stack.url) as client:
-        yield client
-
-
-@pytest.fixture(scope="module")
-def measured(stack: Stack) -> Iterator[Benchmark]:
-    """A benchmark that was started here; it need not have ended."""
-    with Client(stack.url) as client:
-        yield client.benchmark(**SMALL)
-
-
-@pytest.fixture(scope="module")
-def idle(valkey: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
-    """An API whose jobs wait: no worker is there."""
-    with running_api(valkey, "idle-client:", tmp_path_factory.mktemp("idle"), max_queued_jobs_per_key=1) as api:
-        yield api
 
 
 def close(got: np.ndarray[Any, Any], wanted: np.ndarray[Any, Any]) -> bool:
@@ -173,11 +150,6 @@ def test_no_wait_outlives_its_end(idle: Api) -> None:
         job.cancel()
         with pytest.raises(JobCancelled):
             job.result()
-
-
-def waiting(api: Api) -> int:
-    with Client(api.url) as mm:
-        return len(mm.jobs(state="queued"))
 
 
 def test_the_api_is_killed_in_the_middle(tmp_path: Path) -> None:

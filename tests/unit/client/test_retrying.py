@@ -65,6 +65,15 @@ def test_it_gives_up_after_so_many_tries() -> None:
         played.run(exchange(played.call, ASK))
 
 
+def test_a_service_that_never_answered_is_given_up_soon() -> None:
+    stranger = Played([NOT_SENT] * 9)
+    with pytest.raises(Unreachable):
+        stranger.run(exchange(stranger.call, ASK))
+    assert len(stranger.requests) == 4
+    known = Played([CUT, *[NOT_SENT] * 7, PRODUCT])
+    assert known.run(exchange(known.call, ASK)) == PRODUCT
+
+
 def test_no_pause_outlasts_the_deadline() -> None:
     """Who cannot be answered in time is told why, and not kept waiting first."""
     played = Played([problem(429, "quota_exceeded", retry_after_s=30)], timeout_s=10)
