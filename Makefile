@@ -1,7 +1,7 @@
 # One target per intention; `make help` lists them. What a target needs is set up first: `.venv` is made from the
 # hash-locked constraints/ when it is missing or out of date.
 .DEFAULT_GOAL := help
-.PHONY: help run worker test test-gpu sanitize stress prove malformed chaos chaos-long test-images check fix docs kernel-resources recorded constraints audit sbom sizes bench-service bench-peers bench-path bench-dashboard bench-kernels bench-library bench-accuracy bench-auto bench-presets images tune clean env-run env-dev
+.PHONY: help run worker test test-gpu sanitize stress prove malformed chaos chaos-long test-images check fix docs kernel-resources recorded constraints audit sbom sizes bench-service bench-peers bench-path bench-client bench-dashboard bench-kernels bench-library bench-accuracy bench-auto bench-presets images tune clean env-run env-dev
 
 BIN := .venv/bin
 ARGS ?=
@@ -121,6 +121,10 @@ bench-peers: env-dev ## measure the service beside PyTriton and a naive service 
 
 bench-path: $(if $(PYTHON),,env-dev) ## measure the way of a product beside the bare one on a GPU: ARGS="--out benchmarks/results/h200_path_2026-11-23.json"
 	$(or $(PYTHON),$(BIN)/python) -m benchmarks.measure.path $(ARGS)
+
+bench-client: env-dev ## measure the Python client beside the same requests over a bare socket; writes benchmarks/results/
+	$(BIN)/python -m benchmarks.measure.client $(ARGS)
+	$(BIN)/python -m benchmarks.tables.write
 
 bench-dashboard: env-dev ## measure the dashboard in Chromium; writes benchmarks/results/
 	$(BIN)/python -m benchmarks.measure.dashboard $(ARGS)

@@ -192,7 +192,7 @@ class AsyncClient:
         return Cut(LATE, may_have_arrived=True)
 
     async def _exchange(self, call: Call, request: Request) -> Reply | Cut:
-        timeouts = Timeouts(lambda: call.remaining_s)
+        timeouts = Timeouts(call.deadline)
         try:
             response = await self._transport.handle_async_request(self._service.request(request, timeouts))
             headers = headers_of(response)
@@ -212,7 +212,8 @@ class AsyncClient:
         feed = EventFeed(job_id, self._max_retries)
         while not feed.ended:
             try:
-                timeouts = Timeouts(lambda: STALL_S)  # the service says something more often than that
+                timeouts = Timeouts(float("inf"))
+                timeouts.stall_s = STALL_S  # the service says something more often than that
                 response = await self._transport.handle_async_request(self._service.request(feed.request(), timeouts))
                 try:
                     if response.status_code != 200:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 from urllib.parse import quote
 
 import httpx2
@@ -181,14 +181,14 @@ class Client:
         return None
 
     def _perform(self, call: Call, request: Request) -> Reply | Cut:
-        timeouts = Timeouts(lambda: call.remaining_s)
+        timeouts = Timeouts(call.deadline)
         try:
             response = self._transport.handle_request(self._service.request(request, timeouts))
             headers = headers_of(response)
             timeouts.stall_s = STALL_S
             try:
                 reader = BodyReader(headers)
-                for piece in response.iter_raw():
+                for piece in cast(httpx2.SyncByteStream, response.stream):
                     reader.feed(piece)
                     if call.remaining_s <= 0:
                         return Cut(LATE, may_have_arrived=True)
@@ -203,7 +203,8 @@ class Client:
         feed = EventFeed(job_id, self._max_retries)
         while not feed.ended:
             try:
-                timeouts = Timeouts(lambda: STALL_S)  # the service says something more often than that
+                timeouts = Timeouts(float("inf"))
+                timeouts.stall_s = STALL_S  # the service says something more often than that
                 response = self._transport.handle_request(self._service.request(feed.request(), timeouts))
                 try:
                     if response.status_code != 200:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import sys
 from collections.abc import Mapping
+from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -33,11 +34,12 @@ def to_array(value: Any, name: str) -> Array:
     import numpy as np
 
     array = _on_host(value, name)
-    if array.dtype.name not in _NAMES:
+    if _service_name(array.dtype) is None:
         raise InvalidOperand(f"{name} is of {array.dtype.name}; convert it to one of {TYPES}.")
     if array.ndim not in (2, 3):
         raise InvalidOperand(f"{name} is {array.ndim}-D; an operand has rows and columns, and may have a batch axis.")
-    return np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+    dtype = array.dtype if array.dtype.byteorder != ">" else array.dtype.newbyteorder("<")
+    return np.ascontiguousarray(array, dtype=dtype)
 
 
 def _on_host(value: Any, name: str) -> Array:
@@ -80,7 +82,12 @@ def _ml_dtype(name: str) -> np.dtype[Any]:
 
 def dtype_name(array: Array) -> str:
     """As the service calls it."""
-    return _NAMES[array.dtype.name]
+    return _service_name(array.dtype) or ""
+
+
+@lru_cache(maxsize=32)
+def _service_name(dtype: np.dtype[Any]) -> str | None:
+    return _NAMES.get(dtype.name)  # numpy puts a name together each time
 
 
 def elements(array: Array) -> Buffer:

@@ -7,7 +7,9 @@ service has none of, cost more time than a small product's whole request.
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 import httpx2
@@ -20,6 +22,7 @@ DEFAULT_URL = "http://127.0.0.1:8000"
 DEFAULT_TIMEOUT_S, DEFAULT_RETRIES = 300.0, 20
 CLEAN_UP_S = 2.0  # how long a call that was given up may take to cancel its jobs
 CONNECT_S, STALL_S = 10.0, 10.0  # to connect; between two pieces of a reply
+LONGEST_S = 86400.0  # of one phase: a socket takes no endless time
 PIECE_BYTES = 1 << 20  # of a body, handed to the transport at a time
 LATE = "The reply did not come in time."
 EVENTS_ENDED = "The stream of events ended early."
@@ -39,6 +42,8 @@ class Service:
         if self._base.scheme not in ("http", "https") or not self._base.host:
             raise MatmulError(f"The service's URL {self.url!r} is not one; give http://host:port.")
         key = api_key or os.environ.get("MATMUL_API_KEY")
+        # Parsing an address takes as long as all else about a request, and most requests go to a few.
+        self._url = lru_cache(maxsize=64)(lambda target: httpx2.URL(self.url + target))
         self._headers = [("host", self._base.netloc.decode()), ("user-agent", f"matmul-client/{__version__}")]
         self._headers += [("authorization", f"Bearer {key}")] if key else []
 
@@ -49,27 +54,27 @@ class Service:
 
     def request(self, request: Request, timeouts: Mapping[str, Any]) -> httpx2.Request:
         headers = [*self._headers, *request.headers.items()]
-        body: bytes | Pieces | None = None
         if request.body or request.method in ("POST", "PUT"):
             headers.append(("content-length", str(request.body_bytes)))
-            body = Pieces(request.body) if request.body_bytes > PIECE_BYTES else b"".join(request.body)
         return httpx2.Request(
             request.method,
-            httpx2.URL(self.url + request.target),
+            self._url(request.target),
             headers=headers,
-            content=body if isinstance(body, bytes) else None,
-            stream=body if isinstance(body, Pieces) else None,
+            stream=Pieces(request.body),  # given as a stream: httpx2 then adds no headers of its own
             extensions={"timeout": timeouts},
         )
 
 
 class Pieces(httpx2.SyncByteStream, httpx2.AsyncByteStream):
-    """A body in pieces of its buffers; nothing is copied here."""
+    """A body in pieces: a small one in one, a large one in parts of its buffers, which are not copied here."""
 
     def __init__(self, buffers: tuple[Buffer, ...]) -> None:
         self._buffers = buffers
 
     def __iter__(self) -> Iterator[bytes]:
+        if sum(map(len, self._buffers)) <= PIECE_BYTES:
+            yield b"".join(self._buffers)
+            return
         for buffer in self._buffers:
             for start in range(0, len(buffer), PIECE_BYTES):
                 yield buffer[start : start + PIECE_BYTES]  # type: ignore[misc]  # a memoryview is written as bytes are
@@ -82,14 +87,16 @@ class Pieces(httpx2.SyncByteStream, httpx2.AsyncByteStream):
 class Timeouts(dict[str, float]):
     """Of one request: none of its phases may outlive the call. The transport asks as each phase begins."""
 
-    def __init__(self, remaining_s: Callable[[], float]) -> None:
+    def __init__(self, deadline: float) -> None:
         super().__init__()
-        self._remaining_s = remaining_s
+        self._deadline = deadline
         self.stall_s = float("inf")  # until the reply begins: the service may wait for a job as long as it was asked to
 
     def get(self, phase: str, default: Any = None) -> Any:
-        longest_s = {"connect": CONNECT_S, "read": self.stall_s}.get(phase, float("inf"))
-        return max(0.001, min(self._remaining_s(), longest_s))
+        left_s = min(LONGEST_S, max(0.001, self._deadline - time.monotonic()))
+        if phase == "read":
+            return min(left_s, self.stall_s)
+        return min(left_s, CONNECT_S) if phase == "connect" else left_s
 
 
 def cut(error: Exception, url: str) -> Cut:

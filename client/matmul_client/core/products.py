@@ -137,7 +137,7 @@ def _job_of(reply: Reply) -> Record:
 
 
 def _wait_s(call: Call) -> int:
-    return max(1, min(WAIT_S, int(call.remaining_s)))
+    return max(1, int(min(WAIT_S, call.remaining_s)))
 
 
 def wait(call: Call, job_id: str) -> Flow[Record]:

@@ -158,6 +158,11 @@ def test_a_link_of_a_chain_is_submitted_once() -> None:
     assert body == {"a": {"job": JOB}, "b": {"job": JOB}, "transpose_b": True}
 
 
+def test_a_call_may_have_no_deadline() -> None:
+    played = Played([PRODUCT], timeout_s=float("inf"))
+    assert played.run(products.multiply(played.call, A, A, {})) == A
+
+
 def test_without_retries_no_key_is_needed() -> None:
     played = Played([PRODUCT], max_retries=0)
     played.run(products.multiply(played.call, A, A, {}))
