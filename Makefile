@@ -130,8 +130,9 @@ bench-dashboard: env-dev ## measure the dashboard in Chromium; writes benchmarks
 	$(BIN)/python -m benchmarks.measure.dashboard $(ARGS)
 	$(BIN)/python -m benchmarks.tables.write
 
-images: env-dev ## write docs/images/ anew: screenshots of the service on recorded H200 results, and their plots
+images: env-dev ## write docs/images/ anew: screenshots of the service on recorded H200 results, their plots, and the command in a terminal
 	$(BIN)/python -m tools.images
+	$(BIN)/python -m tools.command_pictures
 
 bench-kernels: $(if $(PYTHON),,env-dev) ## measure the fast kernels beside cuBLAS on a GPU: ARGS="--out benchmarks/results/h200_vs_cublas.jsonl"
 	$(or $(PYTHON),$(BIN)/python) -m benchmarks.measure.kernels $(ARGS)

@@ -23,9 +23,12 @@ def cells() -> list[str]:
 def run(source: str, names: dict[str, Any]) -> Any:
     """The value of the cell's last line, if it is an expression."""
     tree = ast.parse(source)
-    last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
-    exec(compile(tree, NOTEBOOK.name, "exec"), names)
-    return eval(compile(ast.Expression(last.value), NOTEBOOK.name, "eval"), names) if last else None
+    last = tree.body[-1]
+    if not isinstance(last, ast.Expr):
+        exec(compile(tree, NOTEBOOK.name, "exec"), names)
+        return None
+    exec(compile(ast.Module(tree.body[:-1], []), NOTEBOOK.name, "exec"), names)
+    return eval(compile(ast.Expression(last.value), NOTEBOOK.name, "eval"), names)
 
 
 def test_the_notebook_runs(stack: Stack, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
