@@ -43,7 +43,8 @@ class AsyncClient:
     asyncio or trio.
 
     `timeout`, in seconds, is the deadline of a whole call, retries and waiting included. A call that is cut off, or
-    refused for a limit, is tried again `max_retries` times under one Idempotency-Key: it makes one job.
+    refused for a limit, is tried again `max_retries` times under one Idempotency-Key: it makes one job. With
+    `max_retries=0` no key is sent, which saves the service some work.
     `transport`: one of httpx2's, such as `httpx2.AsyncHTTPTransport(proxy=…)`.
     """
 

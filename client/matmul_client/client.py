@@ -42,7 +42,8 @@ class Client:
     """The service at `url` (MATMUL_URL), asked with `api_key` (MATMUL_API_KEY). Safe to share between threads.
 
     `timeout`, in seconds, is the deadline of a whole call, retries and waiting included. A call that is cut off, or
-    refused for a limit, is tried again `max_retries` times under one Idempotency-Key: it makes one job.
+    refused for a limit, is tried again `max_retries` times under one Idempotency-Key: it makes one job. With
+    `max_retries=0` no key is sent, which saves the service some work.
     `transport`: one of httpx2's, such as `httpx2.HTTPTransport(proxy=…)`.
     """
 

@@ -116,9 +116,10 @@ def _upload_what_no_form_carries(call: Call, operands: dict[str, Array | Referen
 
 def _post(call: Call, request: Request, headers: Mapping[str, str]) -> Flow[Reply]:
     """Of a request that makes a job, which is the call's own from then on."""
-    call.unanswered = replace(request, headers={**request.headers, **headers})
+    asked = replace(request, headers={**request.headers, **headers})
+    call.unanswered = asked if call.max_retries else None  # without a key, asking again would make another job
     try:
-        reply = yield from exchange(call, call.unanswered)
+        reply = yield from exchange(call, asked)
     except ServerError:
         call.unanswered = None  # it was answered: there is no job, or it has ended
         raise
