@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from matmul_client import AsyncClient, Client, DeadlineExceeded, Unreachable
+from matmul_client.core.retrying import STRANGER_RETRIES
 from tests.unit.client.scripted import ACCEPTED, CANCELLED, HALF, SILENCE, WHOLE, keys, scripted
 
 A = np.ones((1, 1), np.float32)
+NOBODY = "http://127.0.0.1:1"
 
 
 def test_a_reply_that_is_cut_off_is_asked_for_again_under_its_key() -> None:
@@ -61,3 +63,24 @@ def test_without_retries_a_cut_is_told() -> None:
     with scripted(HALF, WHOLE) as server, Client(server.url, max_retries=0) as mm, told:
         mm.matmul(A, A)
     assert len(server.heads) == 1 and keys(server) == []
+
+
+def test_pauses_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By each in its own way. Where nothing listens, nothing was sent: that is given up after a few tries."""
+    blocking: list[float] = []
+    awaited: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        awaited.append(seconds)
+
+    async def ask() -> None:
+        async with AsyncClient(NOBODY) as mm:
+            await mm.kernels()
+
+    monkeypatch.setattr("time.sleep", blocking.append)
+    monkeypatch.setattr("anyio.sleep", sleep)
+    with Client(NOBODY) as mm, pytest.raises(Unreachable, match="Is it running"):
+        mm.kernels()
+    with pytest.raises(Unreachable):
+        asyncio.run(ask())
+    assert len(blocking) == len(awaited) == STRANGER_RETRIES
