@@ -1,18 +1,21 @@
-"""The client for event loops. It runs the flows of `core` over httpx2's transport; nothing in it blocks a loop."""
+"""The client for event loops. It runs the flows of `core`; nothing in it blocks a loop."""
 
 from __future__ import annotations
 
 import contextlib
+import ssl
 from collections.abc import AsyncIterator
+from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
 import anyio
 import httpx2
 
+from matmul_client.async_connections import AsyncConnections, headers_of
 from matmul_client.async_handles import AsyncBenchmark, AsyncJob, AsyncMatrix, AsyncProduct
 from matmul_client.core import catalogue, products
-from matmul_client.core.elements import Array, BodyReader
+from matmul_client.core.elements import Array
 from matmul_client.core.errors import MatmulError, NotFound
 from matmul_client.core.events import Event, EventFeed
 from matmul_client.core.http import (
@@ -20,12 +23,7 @@ from matmul_client.core.http import (
     DEFAULT_RETRIES,
     DEFAULT_TIMEOUT_S,
     EVENTS_ENDED,
-    LATE,
-    STALL_S,
     Service,
-    Timeouts,
-    cut,
-    headers_of,
 )
 from matmul_client.core.operands import Chained
 from matmul_client.core.options import Options
@@ -45,7 +43,7 @@ class AsyncClient:
     `timeout`, in seconds, is the deadline of a whole call, retries and waiting included. A call that is cut off, or
     refused for a limit, is tried again `max_retries` times under one Idempotency-Key: it makes one job. With
     `max_retries=0` no key is sent, which saves the service some work.
-    `transport`: one of httpx2's, such as `httpx2.AsyncHTTPTransport(proxy=…)`.
+    `ssl_context`: for certificates that the system does not know.
     """
 
     def __init__(
@@ -55,12 +53,12 @@ class AsyncClient:
         *,
         timeout: float = DEFAULT_TIMEOUT_S,
         max_retries: int = DEFAULT_RETRIES,
-        transport: httpx2.AsyncBaseTransport | None = None,
+        ssl_context: ssl.SSLContext | None = None,
     ) -> None:
         self._service = Service(url, api_key)
         self._timeout_s, self._max_retries = timeout, max_retries
         self._acquaintance = Acquaintance()
-        self._transport = transport or httpx2.AsyncHTTPTransport(verify=self._service.verify)
+        self._connections = AsyncConnections(self._service, ssl_context)
 
     @property
     def url(self) -> str:
@@ -142,7 +140,7 @@ class AsyncClient:
         return await self._run(call, catalogue.listed(call, "benchmarks", "presets"))
 
     async def aclose(self) -> None:
-        await self._transport.aclose()
+        await self._connections.aclose()
 
     async def __aenter__(self) -> Self:
         return self
@@ -188,45 +186,24 @@ class AsyncClient:
         return None
 
     async def _perform(self, call: Call, request: Request) -> Reply | Cut:
-        with anyio.move_on_after(call.remaining_s):
-            return await self._exchange(call, request)
-        return Cut(LATE, may_have_arrived=True)
-
-    async def _exchange(self, call: Call, request: Request) -> Reply | Cut:
-        timeouts = Timeouts(call.deadline)
-        try:
-            response = await self._transport.handle_async_request(self._service.request(request, timeouts))
-            headers = headers_of(response)
-            timeouts.stall_s = STALL_S
-            try:
-                reader = BodyReader(headers)
-                async for piece in response.aiter_raw():
-                    reader.feed(piece)
-            finally:
-                await response.aclose()
-            return Reply(response.status_code, headers, reader.body())
-        except httpx2.TransportError as error:
-            return cut(error, self.url)
+        return await self._connections.exchange(request, call.deadline)
 
     async def _events(self, job_id: str) -> AsyncIterator[Event]:
         """To the job's last event, over breaks and restarts of the service."""
         feed = EventFeed(job_id, self._max_retries)
         while not feed.ended:
-            try:
-                timeouts = Timeouts(float("inf"))
-                timeouts.stall_s = STALL_S  # the service says something more often than that
-                response = await self._transport.handle_async_request(self._service.request(feed.request(), timeouts))
+            async with self._connections.opened(feed.request(), inf) as opened:
+                outcome: Reply | Cut = Cut(EVENTS_ENDED, may_have_arrived=True)
                 try:
-                    if response.status_code != 200:
-                        outcome: Reply | Cut = Reply(response.status_code, headers_of(response), await response.aread())
-                    else:
-                        async for piece in response.aiter_raw():
+                    if isinstance(opened, Cut):
+                        outcome = opened
+                    elif opened.status_code == 200:
+                        async for piece in opened.aiter_raw():
                             for event in feed.feed(piece):
                                 yield event
-                        outcome = Cut(EVENTS_ENDED, may_have_arrived=True)
-                finally:
-                    await response.aclose()
-            except httpx2.TransportError as error:
-                outcome = cut(error, self.url)
+                    else:
+                        outcome = Reply(opened.status_code, headers_of(opened), await opened.aread())
+                except httpx2.TransportError:
+                    pass  # it is asked again
             if not feed.ended:
                 await anyio.sleep(feed.broken(outcome))

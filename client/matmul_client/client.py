@@ -1,17 +1,19 @@
-"""The client for code that waits. It runs the flows of `core` over httpx2's transport, with blocking calls."""
+"""The client for code that waits. It runs the flows of `core` on blocking connections."""
 
 from __future__ import annotations
 
 import contextlib
+import ssl
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from http.client import HTTPException
+from math import inf
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
-import httpx2
-
+from matmul_client.connections import Connections
 from matmul_client.core import catalogue, products
-from matmul_client.core.elements import Array, BodyReader
+from matmul_client.core.elements import Array
 from matmul_client.core.errors import MatmulError, NotFound
 from matmul_client.core.events import Event, EventFeed
 from matmul_client.core.http import (
@@ -19,12 +21,7 @@ from matmul_client.core.http import (
     DEFAULT_RETRIES,
     DEFAULT_TIMEOUT_S,
     EVENTS_ENDED,
-    LATE,
-    STALL_S,
     Service,
-    Timeouts,
-    cut,
-    headers_of,
 )
 from matmul_client.core.operands import Chained
 from matmul_client.core.options import Options
@@ -44,7 +41,7 @@ class Client:
     `timeout`, in seconds, is the deadline of a whole call, retries and waiting included. A call that is cut off, or
     refused for a limit, is tried again `max_retries` times under one Idempotency-Key: it makes one job. With
     `max_retries=0` no key is sent, which saves the service some work.
-    `transport`: one of httpx2's, such as `httpx2.HTTPTransport(proxy=…)`.
+    `ssl_context`: for certificates that the system does not know.
     """
 
     def __init__(
@@ -54,12 +51,12 @@ class Client:
         *,
         timeout: float = DEFAULT_TIMEOUT_S,
         max_retries: int = DEFAULT_RETRIES,
-        transport: httpx2.BaseTransport | None = None,
+        ssl_context: ssl.SSLContext | None = None,
     ) -> None:
         self._service = Service(url, api_key)
         self._timeout_s, self._max_retries = timeout, max_retries
         self._acquaintance = Acquaintance()
-        self._transport = transport or httpx2.HTTPTransport(verify=self._service.verify)
+        self._connections = Connections(self._service, ssl_context)
 
     @property
     def url(self) -> str:
@@ -138,7 +135,7 @@ class Client:
         return self._run(call, catalogue.listed(call, "benchmarks", "presets"))
 
     def close(self) -> None:
-        self._transport.close()
+        self._connections.close()
 
     def __enter__(self) -> Self:
         return self
@@ -182,41 +179,23 @@ class Client:
         return None
 
     def _perform(self, call: Call, request: Request) -> Reply | Cut:
-        timeouts = Timeouts(call.deadline)
-        try:
-            response = self._transport.handle_request(self._service.request(request, timeouts))
-            headers = headers_of(response)
-            timeouts.stall_s = STALL_S
-            try:
-                reader = BodyReader(headers)
-                for piece in cast(httpx2.SyncByteStream, response.stream):
-                    reader.feed(piece)
-                    if call.remaining_s <= 0:
-                        return Cut(LATE, may_have_arrived=True)
-            finally:
-                response.close()
-            return Reply(response.status_code, headers, reader.body())
-        except httpx2.TransportError as error:
-            return cut(error, self.url)
+        return self._connections.exchange(request, call.deadline)
 
     def _events(self, job_id: str) -> Iterator[Event]:
         """To the job's last event, over breaks and restarts of the service."""
         feed = EventFeed(job_id, self._max_retries)
         while not feed.ended:
-            try:
-                timeouts = Timeouts(float("inf"))
-                timeouts.stall_s = STALL_S  # the service says something more often than that
-                response = self._transport.handle_request(self._service.request(feed.request(), timeouts))
+            with self._connections.opened(feed.request(), inf) as opened:
+                outcome: Reply | Cut = Cut(EVENTS_ENDED, may_have_arrived=True)
                 try:
-                    if response.status_code != 200:
-                        outcome: Reply | Cut = Reply(response.status_code, headers_of(response), response.read())
-                    else:
-                        for piece in response.iter_raw():
+                    if isinstance(opened, Cut):
+                        outcome = opened
+                    elif opened.response.status == 200:
+                        for piece in opened.pieces(inf):
                             yield from feed.feed(piece)
-                        outcome = Cut(EVENTS_ENDED, may_have_arrived=True)
-                finally:
-                    response.close()
-            except httpx2.TransportError as error:
-                outcome = cut(error, self.url)
+                    else:
+                        outcome = Reply(opened.response.status, opened.headers(), b"".join(opened.pieces(inf)))
+                except (OSError, HTTPException):
+                    pass  # it is asked again
             if not feed.ended:
                 time.sleep(feed.broken(outcome))

@@ -122,7 +122,7 @@ class BodyReader:
         self._pieces: list[bytes] = []
         self._bytes = 0
         declared = int(headers.get("content-length", "0"))
-        self._whole = _memory(declared) if declared >= _LARGE_BYTES else None
+        self._whole = memory(declared) if declared >= _LARGE_BYTES else None
 
     def feed(self, piece: bytes) -> None:
         if self._whole is None:
@@ -135,7 +135,7 @@ class BodyReader:
         return b"".join(self._pieces) if self._whole is None else self._whole[: self._bytes]
 
 
-def _memory(size: int) -> memoryview:
+def memory(size: int) -> memoryview:
     """Not filled with zeros first, as a bytearray would be."""
     import numpy as np
 

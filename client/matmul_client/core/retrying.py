@@ -12,6 +12,7 @@ from matmul_client.core.errors import Busy, DeadlineExceeded, MatmulError, Serve
 from matmul_client.core.wire import Call, Cut, Flow, Outcome, Pause, Reply, Request
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 4.0
+ROUNDING_S = 0.02  # a socket may wake up that much before the deadline that it was given
 STRANGER_RETRIES = 3  # where nothing has ever answered: probably nothing is there
 # Of a gateway before the service, and of a service that read too slowly or still works on the first try.
 _AGAIN_STATUS = frozenset({408, 502})
@@ -41,7 +42,7 @@ def _error(outcome: Outcome, call: Call) -> MatmulError:
     if isinstance(outcome, Reply):
         return error_of(outcome.status, outcome.headers, bytes(outcome.body))
     assert isinstance(outcome, Cut)
-    if call.remaining_s <= 0:
+    if call.remaining_s <= ROUNDING_S:
         return DeadlineExceeded(f"The call did not end in its {call.timeout_s:g} s.")
     return Unreachable(outcome.why)
 
