@@ -1,7 +1,7 @@
 # One target per intention; `make help` lists them. What a target needs is set up first: `.venv` is made from the
 # hash-locked constraints/ when it is missing or out of date.
 .DEFAULT_GOAL := help
-.PHONY: help run worker test test-gpu sanitize stress prove malformed fuzz fuzz-api chaos chaos-long machine soak test-images check fix docs kernel-resources recorded constraints audit sbom sizes bench-service bench-peers bench-path bench-dashboard bench-kernels bench-library bench-accuracy bench-auto bench-presets images tune clean env-run env-dev env-fuzz
+.PHONY: help run worker test test-gpu sanitize stress prove malformed fuzz fuzz-api chaos chaos-long machine soak test-images check fix docs kernel-resources recorded constraints audit sbom sizes bench-service bench-peers bench-path bench-client bench-dashboard bench-kernels bench-library bench-accuracy bench-auto bench-presets images tune clean env-run env-dev env-fuzz
 
 BIN := .venv/bin
 ARGS ?=
@@ -107,15 +107,16 @@ recorded: env-dev ## write what ships of benchmarks/results/: kernels/tuned/, wh
 	$(BIN)/python -m benchmarks.publish
 
 # In this order each file agrees with the one before: what a GPU needs decides, and tests run on what is shipped.
-LOCK_GROUP = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
-	--no-header --no-annotate
-LOCK = $(LOCK_GROUP) pyproject.toml --extra embedded --extra report --extra tracing
-constraints: env-dev ## lock the newest versions that pyproject.toml allows, with hashes
+COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
+LOCK = $(COMPILE) pyproject.toml --extra embedded --extra report --extra tracing
+LOCK_CLIENT = $(COMPILE) client/pyproject.toml
+constraints: env-dev ## lock the newest versions that pyproject.toml and client/pyproject.toml allow, with hashes
 	$(LOCK) --extra cuda13 --group build -o constraints/cuda13.txt
 	$(LOCK) --group dev -c constraints/cuda13.txt -o constraints/dev.txt
 	$(LOCK) --group build -c constraints/dev.txt -o constraints/run.txt
 	$(LOCK) --extra cuda12 --group build -c constraints/run.txt -o constraints/cuda12.txt
-	$(LOCK_GROUP) --group fuzz -o constraints/fuzz.txt
+	$(COMPILE) --group fuzz -o constraints/fuzz.txt
+	$(LOCK_CLIENT) --extra cli -c constraints/dev.txt -o constraints/client.txt
 
 audit: env-dev ## known vulnerabilities in what is locked; without a network it says so and fails nothing, but where MATMUL_REQUIRE_AUDIT=1
 	$(BIN)/python -m tools.audit
@@ -134,12 +135,17 @@ bench-peers: env-dev ## measure the service beside PyTriton and a naive service 
 bench-path: $(if $(PYTHON),,env-dev) ## measure the way of a product beside the bare one on a GPU: ARGS="--out benchmarks/results/h200_path_2026-11-23.json"
 	$(or $(PYTHON),$(BIN)/python) -m benchmarks.measure.path $(ARGS)
 
+bench-client: env-dev ## measure the Python client beside the same requests over a bare socket; writes benchmarks/results/
+	$(BIN)/python -m benchmarks.measure.client $(ARGS)
+	$(BIN)/python -m benchmarks.tables.write
+
 bench-dashboard: env-dev ## measure the dashboard in Chromium; writes benchmarks/results/
 	$(BIN)/python -m benchmarks.measure.dashboard $(ARGS)
 	$(BIN)/python -m benchmarks.tables.write
 
-images: env-dev ## write docs/images/ anew: screenshots of the service on recorded H200 results, and their plots
+images: env-dev ## write docs/images/ anew: screenshots of the service on recorded H200 results, their plots, and the command in a terminal
 	$(BIN)/python -m tools.images
+	$(BIN)/python -m tools.command_pictures
 
 bench-kernels: $(if $(PYTHON),,env-dev) ## measure the fast kernels beside cuBLAS on a GPU: ARGS="--out benchmarks/results/h200_vs_cublas.jsonl"
 	$(or $(PYTHON),$(BIN)/python) -m benchmarks.measure.kernels $(ARGS)

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-LOCKED = Path("constraints/run.txt")
+LOCKED = (Path("constraints/run.txt"), Path("constraints/client.txt"))
 ARGUMENTS = ("--disable-pip", "--require-hashes", "--format", "json", "--progress-spinner", "off", "--timeout", "10")
 
 
@@ -39,7 +39,8 @@ def judge(report: str, complaint: str, *, required: bool) -> tuple[int, Sequence
 
 
 def main() -> int:
-    command = [str(Path(sys.executable).with_name("pip-audit")), *ARGUMENTS, "-r", str(LOCKED)]
+    files = (word for path in LOCKED for word in ("-r", str(path)))
+    command = [str(Path(sys.executable).with_name("pip-audit")), *ARGUMENTS, *files]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     status, lines = judge(done.stdout, done.stderr, required=bool(os.environ.get("MATMUL_REQUIRE_AUDIT")))
     print("\n".join(lines))

@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 VENV_PYTHON = VENV / "bin" / "python"
 CONSTRAINTS = ROOT / "constraints"
+CLIENT = ROOT / "client"  # a distribution of its own: `matmul_client`, and the command `matmul`
 PURPOSES = ("run", "dev", "fuzz")
 MIN_PYTHON = (3, 11)
 # Oldest NVIDIA driver series whose CUDA runs there (CUDA's table of minor version compatibility), newest first.
@@ -46,17 +47,18 @@ def cuda_for_driver(series: int | None) -> str | None:
 
 def requirement_files(purpose: str, cuda: str | None) -> list[Path]:
     """What to install: `dev` holds all of `run`, `fuzz` comes beside `dev`, and `cuda12` or `cuda13` hold all of `run`
-    with the GPU packages."""
+    with the GPU packages; `client` has what the client and its command need."""
     gpu = [CONSTRAINTS / f"cuda{cuda}.txt"] if cuda else []
-    if purpose != "run":
-        return [CONSTRAINTS / "dev.txt", *([CONSTRAINTS / "fuzz.txt"] if purpose == "fuzz" else []), *gpu]
-    return gpu or [CONSTRAINTS / "run.txt"]
+    client = CONSTRAINTS / "client.txt"
+    if purpose == "run":
+        return [*(gpu or [CONSTRAINTS / "run.txt"]), client]
+    return [CONSTRAINTS / "dev.txt", *([CONSTRAINTS / "fuzz.txt"] if purpose == "fuzz" else []), *gpu, client]
 
 
 def fingerprint(files: list[Path]) -> str:
     """Changes with the requirements, the project's metadata and the Python."""
     digest = hashlib.sha256(sys.version.encode())
-    for path in [*files, ROOT / "pyproject.toml", Path(__file__)]:
+    for path in [*files, ROOT / "pyproject.toml", CLIENT / "pyproject.toml", Path(__file__)]:
         digest.update(path.read_bytes())
     return digest.hexdigest()
 
@@ -93,13 +95,13 @@ def pip_command() -> list[str]:
 
 
 def install(purpose: str, cuda: str | None) -> None:
-    """Installs the locked packages, then this checkout so that edits count at once."""
+    """Installs the locked packages, then this checkout and its client, so that edits count at once."""
     files = requirement_files(purpose, cuda)
     names = " and ".join(str(path.relative_to(ROOT)) for path in files)
     pip = pip_command()
     print(f"Installing {names}{' (CUDA libraries are large: this takes a while)' if cuda else ''}", flush=True)
     _run([*pip, "--require-hashes", *(word for path in files for word in ("-r", str(path)))])
-    _run([*pip, "--no-deps", "--no-build-isolation", "--editable", str(ROOT)])
+    _run([*pip, "--no-deps", "--no-build-isolation", "--editable", str(ROOT), "--editable", str(CLIENT)])
     (VENV / f"{purpose}.stamp").write_text(fingerprint(files))
 
 

@@ -19,6 +19,7 @@ from benchmarks.tables.accuracy import accuracy
 from benchmarks.tables.auto import auto_choices
 from benchmarks.tables.chaos import chaos
 from benchmarks.tables.check import check_cost
+from benchmarks.tables.client import client
 from benchmarks.tables.dashboard import dashboard
 from benchmarks.tables.gpu import benchmarks, cross_check
 from benchmarks.tables.inputs import fuzz, malformed, openapi
@@ -156,6 +157,9 @@ def page() -> str:
         parts += peers(recorded, where(first_and_newest(recorded)[1]))
     for host, recorded in paths_by_host().items():
         parts += path_section(f"{host}_path", recorded, where(first_and_newest(recorded)[1]))
+    if recorded := sorted(RESULTS.glob("client_*.json")):
+        newest = json.loads(recorded[-1].read_text())
+        parts.append(client(newest, where(newest)))
     if recorded := sorted(RESULTS.glob("dashboard_*.json")):
         newest = json.loads(recorded[-1].read_text())
         parts.append(dashboard(newest, where(newest)))

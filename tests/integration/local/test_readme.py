@@ -55,7 +55,13 @@ def run(language: str, text: str, local: Local, directory: Path) -> str:
     command = {"bash": ["bash", "-euo", "pipefail", "-c"], "python": [sys.executable, "-W", "error", "-c"]}[language]
     text = text.replace("127.0.0.1:8000", f"127.0.0.1:{local.port}")
     done = subprocess.run(
-        [*command, text], cwd=directory, capture_output=True, text=True, timeout=BLOCK_TIMEOUT_S, check=False
+        [*command, text],
+        cwd=directory,
+        env=os.environ | {"MATMUL_URL": local.url},
+        capture_output=True,
+        text=True,
+        timeout=BLOCK_TIMEOUT_S,
+        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -83,9 +89,18 @@ def test_npy_files(local: Local, checkout: Path) -> None:
     np.testing.assert_allclose(c, a.astype(np.float64) @ b, rtol=0, atol=1e-3)
 
 
-def test_numpy_example(local: Local, checkout: Path) -> None:
-    differences = run("python", block("import io, json"), local, checkout).split()
-    assert [float(value) < 1e-10 for value in differences] == [True, True]
+def test_python(local: Local, checkout: Path) -> None:
+    """The second block goes on where the first ends."""
+    first, second = block("client.matmul("), block("client.upload(")
+    told = run("python", f"{first}{second}print(c[0, 0], y[0, 0], job.id)\n", local, checkout)
+    assert told.startswith("400.0 120000.0 job_")
+
+
+def test_command(local: Local, checkout: Path) -> None:
+    np.save(checkout / "a.npy", np.ones((3, 2)))
+    np.save(checkout / "b.npy", np.ones((2, 4)))
+    assert "verified" in run("bash", block(".venv/bin/matmul"), local, checkout)
+    assert np.array_equal(np.load(checkout / "c.npy"), np.full((3, 4), 2.0))
 
 
 def test_job(local: Local, checkout: Path) -> None:
@@ -134,7 +149,14 @@ def test_api_page(language: str, text: str, local: Local, checkout: Path) -> Non
 
 def test_every_block_is_run_here() -> None:
     """`make test` is what runs this; `test_house.py` holds that continuous integration says the same."""
-    run_here = ["[[1, 2], [3, 4]]", "-F a=@a.npy", "import io, json", "respond-async", '{"preset": "quick"}']
-    run_here += ["make worker", "make run"]
+    run_here = [
+        "[[1, 2], [3, 4]]",
+        "-F a=@a.npy",
+        "client.matmul(",
+        "client.upload(",
+        "respond-async",
+        '{"preset": "quick"}',
+    ]
+    run_here += ["make worker", "make run", ".venv/bin/matmul"]
     assert sorted([*map(block, run_here), "make test\n"]) == sorted(text for _, text in BLOCKS)
     assert {language for language, _ in BLOCKS} == {"bash", "python"}

@@ -19,11 +19,11 @@ def test_cuda_follows_the_driver(series: int | None, cuda: str | None) -> None:
 @pytest.mark.parametrize(
     ("purpose", "cuda", "names"),
     [
-        ("run", None, ["run.txt"]),
-        ("run", "13", ["cuda13.txt"]),
-        ("dev", None, ["dev.txt"]),
-        ("dev", "12", ["dev.txt", "cuda12.txt"]),
-        ("fuzz", None, ["dev.txt", "fuzz.txt"]),
+        ("run", None, ["run.txt", "client.txt"]),
+        ("run", "13", ["cuda13.txt", "client.txt"]),
+        ("dev", None, ["dev.txt", "client.txt"]),
+        ("dev", "12", ["dev.txt", "cuda12.txt", "client.txt"]),
+        ("fuzz", None, ["dev.txt", "fuzz.txt", "client.txt"]),
     ],
 )
 def test_requirement_files(purpose: str, cuda: str | None, names: list[str]) -> None:

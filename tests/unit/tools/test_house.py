@@ -19,6 +19,7 @@ FOLDERS = (
     ".ci",
     "analysis",
     "benchmarks",
+    "client",
     "constraints",
     "docker",
     "docs",
@@ -113,7 +114,7 @@ def test_words_that_do_not_belong_here(pattern: str) -> None:
     assert not found
 
 
-@pytest.mark.parametrize("name", ["run.txt", "dev.txt", "fuzz.txt", "cuda12.txt", "cuda13.txt"])
+@pytest.mark.parametrize("name", ["run.txt", "dev.txt", "fuzz.txt", "cuda12.txt", "cuda13.txt", "client.txt"])
 def test_constraints_are_hashed_and_name_no_index(name: str) -> None:
     text = (ROOT / "constraints" / name).read_text()
     requirements = re.split(r"\n(?=\S)", text.strip())
@@ -129,11 +130,18 @@ def test_constraints_agree(name: str) -> None:
     assert {package: other.get(package) for package in run} == run
 
 
+def test_the_client_is_tested_on_what_is_locked_for_it() -> None:
+    client, dev = locked("client.txt"), locked("dev.txt")
+    assert {package: dev.get(package, versions) for package, versions in client.items()} == client
+
+
 def test_declared_dependencies_are_locked() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     declared = project["project"]["dependencies"] + project["project"]["optional-dependencies"]["embedded"]
     assert names_of(declared) <= locked("run.txt").keys()
     assert names_of(project["dependency-groups"]["dev"]) <= locked("dev.txt").keys()
+    client = tomllib.loads((ROOT / "client" / "pyproject.toml").read_text())["project"]
+    assert names_of(client["dependencies"]) <= locked("client.txt").keys()
 
 
 def test_changelog_knows_the_version() -> None:

@@ -1,0 +1,209 @@
+"""The client for event loops. It runs the flows of `core`; nothing in it blocks a loop."""
+
+from __future__ import annotations
+
+import contextlib
+import ssl
+from collections.abc import AsyncIterator
+from math import inf
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import quote
+
+import anyio
+import httpx2
+
+from matmul_client.async_connections import AsyncConnections, headers_of
+from matmul_client.async_handles import AsyncBenchmark, AsyncJob, AsyncMatrix, AsyncProduct
+from matmul_client.core import catalogue, products
+from matmul_client.core.elements import Array
+from matmul_client.core.errors import MatmulError, NotFound
+from matmul_client.core.events import Event, EventFeed
+from matmul_client.core.http import (
+    CLEAN_UP_S,
+    DEFAULT_RETRIES,
+    DEFAULT_TIMEOUT_S,
+    EVENTS_ENDED,
+    Service,
+)
+from matmul_client.core.operands import Chained
+from matmul_client.core.options import Options
+from matmul_client.core.wire import Acquaintance, Call, Compute, Cut, Flow, Outcome, Pause, Reply, Request, Step
+
+if TYPE_CHECKING:
+    from typing_extensions import Self, Unpack
+
+T = TypeVar("T")
+Record = dict[str, Any]
+
+
+class AsyncClient:
+    """The service at `url` (MATMUL_URL), asked with `api_key` (MATMUL_API_KEY). For one event loop, of
+    asyncio or trio.
+
+    `timeout`, in seconds, is the deadline of a whole call, retries and waiting included. A call that is cut off, or
+    refused for a limit, is tried again `max_retries` times under one Idempotency-Key: it makes one job. With
+    `max_retries=0` no key is sent, which saves the service some work.
+    `ssl_context`: for certificates that the system does not know.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        api_key: str | None = None,
+        *,
+        timeout: float = DEFAULT_TIMEOUT_S,
+        max_retries: int = DEFAULT_RETRIES,
+        ssl_context: ssl.SSLContext | None = None,
+    ) -> None:
+        self._service = Service(url, api_key)
+        self._timeout_s, self._max_retries = timeout, max_retries
+        self._acquaintance = Acquaintance()
+        self._connections = AsyncConnections(self._service, ssl_context)
+
+    @property
+    def url(self) -> str:
+        return self._service.url
+
+    async def matmul(self, a: Any, b: Any, *, timeout: float | None = None, **options: Unpack[Options]) -> Array:
+        """The product of two matrices, or batches of them: arrays, or what is on the service already.
+
+        If the call does not end well, by its deadline or because its task is cancelled, its job is cancelled. Raises
+        MatmulError's kin.
+        """
+        call = self._call(timeout)
+        return await self._run(call, products.multiply(call, a, b, options))
+
+    async def submit(self, a: Any, b: Any, *, timeout: float | None = None, **options: Unpack[Options]) -> AsyncJob:
+        """Asks for a product and does not wait for it."""
+        call = self._call(timeout)
+        return AsyncJob(self, await self._run(call, products.submit(call, a, b, options)))
+
+    async def upload(self, a: Any, *, timeout: float | None = None) -> AsyncMatrix:
+        """Stores a matrix for many products. What the service has already is not sent again."""
+        call = self._call(timeout)
+        stored = await self._run(call, products.upload(call, a))
+        return AsyncMatrix(self, stored.id, stored.dtype, stored.shape)
+
+    async def matrix(self, matrix_id: str) -> AsyncMatrix:
+        """One that is stored."""
+        call = self._call(None)
+        info = await self._run(call, products.get_json(call, f"/v1/matrices/{matrix_id}"))
+        return AsyncMatrix(self, info["id"], info["dtype"], tuple(info["shape"]))
+
+    async def job(self, job_id: str) -> AsyncJob:
+        """One that was submitted before, by whichever client; a benchmark's is a AsyncBenchmark."""
+        call = self._call(None)
+        record = await self._run(call, products.get_json(call, f"/v1/jobs/{job_id}"))
+        return AsyncBenchmark(self, record) if record["kind"] == "benchmark" else AsyncJob(self, record)
+
+    async def jobs(self, *, limit: int = 50, **where: str) -> list[Record]:
+        """Records, newest first; `where`: `state`, `kind`, `kernel`, `q`."""
+        call = self._call(None)
+        return await self._run(call, catalogue.jobs(call, limit, where))
+
+    async def benchmark(
+        self, preset: str | None = None, *, timeout: float | None = None, **fields: Any
+    ) -> AsyncBenchmark:
+        """Starts one, of a preset's name, the fields of a spec, or both. `timeout` is of the request, not of the
+        measuring."""
+        call = self._call(timeout)
+        return AsyncBenchmark(self, await self._run(call, catalogue.start_benchmark(call, preset, fields)))
+
+    async def open_benchmark(self, job_id: str) -> AsyncBenchmark:
+        """One that was started before, by whichever client. Raises NotFound."""
+        job = await self.job(job_id)
+        if not isinstance(job, AsyncBenchmark):
+            raise NotFound(f"{job_id} is a product, not a benchmark.", code="not_found", job_id=job_id)
+        return job
+
+    async def compare(self, before: str, after: str) -> Record:
+        """Two benchmarks, case by case, by the ids of their jobs."""
+        call = self._call(None)
+        return await self._run(call, catalogue.compare(call, before, after))
+
+    async def kernels(self) -> list[Record]:
+        call = self._call(None)
+        return await self._run(call, catalogue.listed(call, "kernels"))
+
+    async def kernel(self, name: str) -> Record:
+        """One, with its tile parameters and what it needs."""
+        call = self._call(None)
+        found: Record = await self._run(call, products.get_json(call, f"/v1/kernels/{quote(name)}"))
+        return found
+
+    async def devices(self) -> list[Record]:
+        call = self._call(None)
+        return await self._run(call, catalogue.listed(call, "devices"))
+
+    async def presets(self) -> list[Record]:
+        call = self._call(None)
+        return await self._run(call, catalogue.listed(call, "benchmarks", "presets"))
+
+    async def aclose(self) -> None:
+        await self._connections.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    def _call(self, timeout: float | None) -> Call:
+        return Call(self._timeout_s if timeout is None else timeout, self._max_retries, self._acquaintance)
+
+    def _product(self, left: Any, right: Any) -> AsyncProduct:
+        return AsyncProduct(self, Chained(left, right))
+
+    async def _run(self, call: Call, flow: Flow[T]) -> T:
+        """Does what the flow asks for, to its end. What the call has started is cancelled where it ends badly, or is
+        cancelled itself."""
+        outcome: Outcome = None
+        try:
+            while True:
+                outcome = await self._do(call, flow.send(outcome))
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        except BaseException:
+            if call.owned or call.unanswered:
+                await self._abandon(call)
+            raise
+
+    async def _abandon(self, ended: Call) -> None:
+        """Not to be cancelled in turn, so it has a short deadline of its own."""
+        call = Call(CLEAN_UP_S, self._max_retries, self._acquaintance)
+        with anyio.CancelScope(shield=True), contextlib.suppress(MatmulError):  # the first error is the one to tell
+            await self._run(call, products.abandon(call, ended))
+
+    async def _do(self, call: Call, step: Step) -> Outcome:
+        match step:
+            case Request():
+                return await self._perform(call, step)
+            case Pause():
+                await anyio.sleep(step.seconds)
+            case Compute():
+                await anyio.to_thread.run_sync(step.work)
+        return None
+
+    async def _perform(self, call: Call, request: Request) -> Reply | Cut:
+        return await self._connections.exchange(request, call.deadline)
+
+    async def _events(self, job_id: str) -> AsyncIterator[Event]:
+        """To the job's last event, over breaks and restarts of the service."""
+        feed = EventFeed(job_id, self._max_retries)
+        while not feed.ended:
+            async with self._connections.opened(feed.request(), inf) as opened:
+                outcome: Reply | Cut = Cut(EVENTS_ENDED, may_have_arrived=True)
+                try:
+                    if isinstance(opened, Cut):
+                        outcome = opened
+                    elif opened.status_code == 200:
+                        async for piece in opened.aiter_raw():
+                            for event in feed.feed(piece):
+                                yield event
+                    else:
+                        outcome = Reply(opened.status_code, headers_of(opened), await opened.aread())
+                except httpx2.TransportError:
+                    pass  # it is asked again
+            if not feed.ended:
+                await anyio.sleep(feed.broken(outcome))

@@ -1,0 +1,110 @@
+"""Connections of the client for event loops, over httpx2's transport.
+
+The transport is used as it is, without httpx2's client: cookies, redirects and authentication flows, which this service
+has none of, cost more time than a small product's whole request.
+"""
+
+from __future__ import annotations
+
+import ssl
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import lru_cache
+from typing import Any
+
+import anyio
+import httpx2
+
+from matmul_client.core.elements import BodyReader
+from matmul_client.core.http import CONNECT_S, LATE, LONGEST_S, PIECE_BYTES, STALL_S, Service, broken, unreachable
+from matmul_client.core.wire import Buffer, Cut, Reply, Request
+
+# Errors of a connection that was never made.
+_NOT_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
+
+
+class AsyncConnections:
+    """Kept open from one request to the next."""
+
+    def __init__(self, service: Service, context: ssl.SSLContext | None) -> None:
+        self._service = service
+        # Without TLS no certificates are read: that takes time.
+        self._transport = httpx2.AsyncHTTPTransport(verify=context or service.is_secure)
+        self._url = lru_cache(maxsize=64)(lambda target: httpx2.URL(service.url + target))
+
+    async def aclose(self) -> None:
+        await self._transport.aclose()
+
+    async def exchange(self, request: Request, deadline: float) -> Reply | Cut:
+        """A whole reply, or why there is none."""
+        with anyio.move_on_after(deadline - time.monotonic()):
+            async with self.opened(request, deadline) as response:
+                if isinstance(response, Cut):
+                    return response
+                headers = headers_of(response)
+                reader = BodyReader(headers)
+                try:
+                    async for piece in response.aiter_raw():
+                        reader.feed(piece)
+                except httpx2.TransportError as error:
+                    return broken(self._service.url, error)
+                return Reply(response.status_code, headers, reader.body())
+        return Cut(LATE, may_have_arrived=True)
+
+    @asynccontextmanager
+    async def opened(self, request: Request, deadline: float) -> AsyncIterator[httpx2.Response | Cut]:
+        """A reply whose body is still to be read."""
+        timeouts = Timeouts(deadline)
+        asked = httpx2.Request(
+            request.method,
+            self._url(request.target),
+            headers=self._service.headers(request),
+            stream=Pieces(request.body),  # given as a stream: httpx2 then adds no headers of its own
+            extensions={"timeout": timeouts},
+        )
+        try:
+            response = await self._transport.handle_async_request(asked)
+        except httpx2.TransportError as error:
+            tell = unreachable if isinstance(error, _NOT_SENT) else broken
+            yield tell(self._service.url, error)
+            return
+        timeouts.stall_s = STALL_S
+        try:
+            yield response
+        finally:
+            await response.aclose()
+
+
+class Pieces(httpx2.AsyncByteStream):
+    """A body in pieces: a small one in one, a large one in parts of its buffers, which are not copied here."""
+
+    def __init__(self, buffers: tuple[Buffer, ...]) -> None:
+        self._buffers = buffers
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        if sum(map(len, self._buffers)) <= PIECE_BYTES:
+            yield b"".join(self._buffers)
+            return
+        for buffer in self._buffers:
+            for start in range(0, len(buffer), PIECE_BYTES):
+                yield buffer[start : start + PIECE_BYTES]  # type: ignore[misc]  # a memoryview is written as bytes are
+
+
+class Timeouts(dict[str, float]):
+    """Of one request: none of its phases may outlive the call. The transport asks as each phase begins."""
+
+    def __init__(self, deadline: float) -> None:
+        super().__init__()
+        self._deadline = deadline
+        self.stall_s = LONGEST_S  # until the reply begins: the service may wait for a job as long as it was asked to
+
+    def get(self, phase: str, default: Any = None) -> Any:
+        left_s = min(LONGEST_S, max(0.001, self._deadline - time.monotonic()))
+        if phase == "read":
+            return min(left_s, self.stall_s)
+        return min(left_s, CONNECT_S) if phase == "connect" else left_s
+
+
+def headers_of(response: httpx2.Response) -> dict[str, str]:
+    return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in response.headers.raw}

@@ -1,0 +1,138 @@
+"""`matmul bench`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from matmul_client.cli.output import console, print_json, table_of
+from matmul_client.cli.settings import JOB_FAILED, Settings, with_service
+
+EPILOG = """\b
+Examples:
+  matmul bench run quick
+  matmul bench run ladder --plot ladder.svg -o ladder.json
+  matmul bench run --set 'kernels=["cpu_blas"]' --set 'shapes=[64,128]'
+  matmul bench compare job_before job_after --check
+"""
+
+
+@click.group(epilog=EPILOG)
+def bench() -> None:
+    """Measure kernels, and compare what was measured."""
+
+
+def _fields(settings: tuple[str, ...]) -> dict[str, Any]:
+    """`name=value`s; a value that is no JSON is a word. Raises UsageError."""
+    fields: dict[str, Any] = {}
+    for text in settings:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise click.UsageError(f"--set takes name=value, not {text}.")
+        try:
+            fields[name] = json.loads(value)
+        except ValueError:
+            fields[name] = value
+    return fields
+
+
+OUTPUT = click.option(
+    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Keep the results as JSON."
+)
+PLOT = click.option(
+    "--plot", type=click.Path(dir_okay=False, path_type=Path), help="Draw speed by size: *.svg or *.png"
+)
+
+
+@bench.command(epilog=EPILOG)
+@click.argument("preset", required=False)
+@click.option(
+    "--set", "fields", multiple=True, metavar="NAME=JSON", help="A field of the spec, in place of the preset's."
+)
+@click.option("--detach", is_flag=True, help="Start it and do not watch.")
+@OUTPUT
+@PLOT
+@with_service
+def run(
+    settings: Settings,
+    preset: str | None,
+    fields: tuple[str, ...],
+    detach: bool,
+    output: Path | None,
+    plot: Path | None,
+) -> None:
+    """Start a benchmark and watch it. `matmul bench presets` lists the presets."""
+    from matmul_client.cli.watching import watch
+
+    if preset is None and not fields:
+        raise click.UsageError("Name a preset, as in `matmul bench run quick`, or give fields by --set.")
+    _check_plot(plot)
+    with settings.client() as client:
+        started = client.benchmark(preset, **_fields(fields))
+        if detach:
+            _detached(started.id, settings.as_json)
+        else:
+            watch(started, settings, output, plot)
+
+
+@bench.command("watch")
+@click.argument("job")
+@OUTPUT
+@PLOT
+@with_service
+def watch_again(settings: Settings, job: str, output: Path | None, plot: Path | None) -> None:
+    """Watch a benchmark that was started before, from its first measurement on."""
+    from matmul_client.cli.watching import watch
+
+    _check_plot(plot)
+    with settings.client() as client:
+        watch(client.open_benchmark(job), settings, output, plot)
+
+
+@bench.command()
+@click.argument("before")
+@click.argument("after")
+@click.option("--check", is_flag=True, help="Exit with 1 where a case is slower than before.")
+@with_service
+def compare(settings: Settings, before: str, after: str, check: bool) -> None:
+    """Compare two benchmarks case by case: faster, slower, same or ambiguous."""
+    with settings.client() as client:
+        found = client.compare(before, after)
+    if settings.as_json:
+        print_json(found)
+    else:
+        rows = [
+            {**case, "before": case["before"]["gflops"], "after": case["after"]["gflops"]} for case in found["cases"]
+        ]
+        columns = ("kernel", "config", "dtype", "m", "n", "k", "before", "after", "ratio", "verdict")
+        console().print(table_of(rows, columns))
+        click.echo(", ".join(f"{count} {verdict}" for verdict, count in found["counts"].items() if count))
+    if check and found["counts"].get("slower"):
+        raise click.exceptions.Exit(JOB_FAILED)
+
+
+@bench.command()
+@with_service
+def presets(settings: Settings) -> None:
+    """List the presets."""
+    with settings.client() as client:
+        found = client.presets()
+    if settings.as_json:
+        print_json(found)
+    else:
+        console().print(table_of(found, ("name", "summary")))
+
+
+def _check_plot(plot: Path | None) -> None:
+    if plot is not None and plot.suffix not in (".svg", ".png"):
+        raise click.UsageError("A plot is .svg or .png.")
+
+
+def _detached(job_id: str, as_json: bool) -> None:
+    if as_json:
+        print_json({"job": job_id})
+    else:
+        click.echo(f"It runs as {job_id}. Watch it: matmul bench watch {job_id}")

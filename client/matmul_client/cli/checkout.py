@@ -1,0 +1,49 @@
+"""`matmul up` and `matmul keys`: of the service itself, so they need its checkout."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import NoReturn
+
+import click
+
+MARKS = ("Makefile", "service/local/__init__.py")
+
+
+def checkout() -> Path:
+    """The checkout that the current directory is in. Raises UsageError."""
+    here = Path.cwd()
+    for folder in (here, *here.parents):
+        if all((folder / mark).exists() for mark in MARKS):
+            return folder
+    raise click.UsageError("This starts the service from its checkout; change into one, or use its container images.")
+
+
+@click.command(epilog="\b\nExample:\n  cd matmul-service && matmul up")
+def up() -> None:
+    """Start a service on this machine, as `make run` does: until Ctrl-C."""
+    _become("make", "run", folder=checkout())
+
+
+@click.command(
+    context_settings={"ignore_unknown_options": True, "help_option_names": []},
+    epilog="\b\nExample:\n  matmul keys new --name alice --add",
+)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def keys(arguments: tuple[str, ...]) -> None:
+    """Make, list, rotate and revoke API keys of a service run from its checkout."""
+    folder = checkout()
+    python = folder / ".venv" / "bin" / "python"
+    if not python.exists():
+        raise click.UsageError(f"{folder} has no .venv yet; `matmul up` makes it.")
+    _become(str(python), "-m", "service.keys", *arguments, folder=folder)
+
+
+def _become(*command: str, folder: Path) -> NoReturn:
+    """This process becomes that one, so that Ctrl-C and the exit status are its own."""
+    os.chdir(folder)
+    try:
+        os.execvp(command[0], command)
+    except OSError as error:
+        raise click.UsageError(f"{command[0]} cannot be started: {error.strerror}.") from None

@@ -1,0 +1,39 @@
+"""The groups and their help."""
+
+from __future__ import annotations
+
+import click
+
+from matmul_client.cli.bench import bench
+from matmul_client.cli.checkout import keys, up
+from matmul_client.cli.completion import completion
+from matmul_client.cli.lists import devices, kernels
+from matmul_client.cli.multiply import multiply
+from matmul_client.cli.report import report
+from matmul_client.cli.work import jobs
+from matmul_client.version import __version__
+
+EPILOG = """\b
+Examples:
+  matmul multiply a.npy b.npy -o c.npy
+  matmul bench run ladder --plot ladder.svg
+  matmul jobs --state running --json
+\b
+Where the service is: --url, or MATMUL_URL, or url in the configuration file
+($XDG_CONFIG_HOME/matmul/config.toml), or http://127.0.0.1:8000. Who asks:
+--key, MATMUL_API_KEY, or api_key in that file.
+\b
+Exit status: 0 done; 1 the job failed or was cancelled, or a benchmark is
+slower (compare --check); 2 a wrong command line or file; 3 the service cannot
+be reached, or not in time; 4 it refused the request; 5 it failed; 130 Ctrl-C.
+"""
+
+
+@click.group(epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, message="matmul-client %(version)s")
+def matmul() -> None:
+    """Multiply matrices and measure kernels on a matmul service."""
+
+
+for command in (multiply, bench, jobs, kernels, devices, report, keys, up, completion):
+    matmul.add_command(command)

@@ -1,0 +1,38 @@
+"""`matmul kernels` and `matmul devices`."""
+
+from __future__ import annotations
+
+import click
+
+from matmul_client.cli.output import console, print_json, table_of
+from matmul_client.cli.settings import Settings, with_service
+
+
+@click.command(epilog="\b\nExamples:\n  matmul kernels\n  matmul kernels warp_tiled --json")
+@click.argument("name", required=False)
+@with_service
+def kernels(settings: Settings, name: str | None) -> None:
+    """List the kernels, or show one with its tile parameters."""
+    with settings.client() as client:
+        found = client.kernel(name) if name else client.kernels()
+    if settings.as_json:
+        print_json(found)
+    elif isinstance(found, dict):
+        console().print(found["summary"], found["idea"], sep="\n", markup=False)
+        console().print(table_of(found["parameters"], ("name", "summary", "values", "default")))
+    else:
+        rows = [{**kernel, "live": "yes" if kernel["served_by"] else "no"} for kernel in found]
+        console().print(table_of(rows, ("name", "device_class", "live", "summary")))
+
+
+@click.command(epilog="\b\nExamples:\n  matmul devices\n  matmul devices --json")
+@with_service
+def devices(settings: Settings) -> None:
+    """List the live workers and their devices."""
+    with settings.client() as client:
+        found = client.devices()
+    if settings.as_json:
+        print_json(found)
+        return
+    rows = [{**worker, "device": worker["device"]["name"], "kernels": len(worker["kernels"])} for worker in found]
+    console().print(table_of(rows, ("id", "device", "state", "queue", "kernels", "job")))

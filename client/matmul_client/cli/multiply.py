@@ -1,0 +1,78 @@
+"""`matmul multiply`."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from matmul_client.cli.output import print_json
+from matmul_client.cli.settings import INTERRUPTED, Settings, with_service
+
+EPILOG = """\b
+Examples:
+  matmul multiply a.npy b.npy -o c.npy
+  matmul multiply a.npy b.npy --kernel warp_tiled --accuracy fp32 --json
+  matmul multiply a.npy b.npy --add c.npy --alpha 0.5 --beta 2 -o d.npy
+"""
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@click.command(epilog=EPILOG)
+@click.argument("a", type=FILE)
+@click.argument("b", type=FILE)
+@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Where to keep the product.")
+@click.option("--kernel", help="A name of `matmul kernels`; by default the service chooses.")
+@click.option("--accuracy", help="Error class of every element: fp64, fp32, tf32, bf16, fp16, fp8, exact.")
+@click.option("--transpose-a", is_flag=True, help="Multiply with A transposed.")
+@click.option("--transpose-b", is_flag=True, help="Multiply with B transposed.")
+@click.option("--alpha", type=float, help="Factor of A·B.")
+@click.option("--beta", type=float, help="Factor of what --add names.")
+@click.option("--add", "c", type=FILE, help="A matrix that is added.")
+@with_service
+def multiply(settings: Settings, a: Path, b: Path, c: Path | None, output: Path | None, **options: Any) -> None:
+    """Multiply two .npy files. Without -o the product is printed."""
+    import numpy as np
+
+    given = {name: value for name, value in options.items() if value not in (None, False)}
+    if c is not None:
+        given["c"] = _read(c)
+    with settings.client() as client:
+        job = client.submit(_read(a), _read(b), **given)
+        try:
+            product = job.result()
+        except KeyboardInterrupt:
+            with contextlib.suppress(Exception):  # it may have ended just now
+                job.cancel(timeout=2)
+            click.echo("The product was cancelled.", err=True)
+            sys.exit(INTERRUPTED)
+        record = job.status()
+    if output is not None:
+        np.save(output, product)
+    if settings.as_json:
+        print_json({"job": record, "output": output} if output else {"job": record, "c": product.tolist()})
+        return
+    if output is None:
+        click.echo(str(product))
+    click.echo(_summary(record, output), err=output is None)
+
+
+def _read(path: Path) -> Any:
+    """Mapped, not read: its bytes go from the file to the connection. Raises BadParameter."""
+    import numpy as np
+
+    try:
+        return np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError):
+        raise click.BadParameter(f"{path} is not an .npy file of numbers, as numpy.save writes it.") from None
+
+
+def _summary(record: dict[str, Any], output: Path | None) -> str:
+    sizes = "×".join(map(str, record["product"]["shape"]))
+    speed = f"{record['gflops']:.4g} GFLOPS" if record["gflops"] else "no speed"
+    checked = "verified" if record["verification"]["passed"] else "not verified"
+    where = f" in {output}" if output else ""
+    return f"{sizes} {record['product']['dtype']}{where}: {record['kernel']} on {record['device']}, {speed}, {checked}."

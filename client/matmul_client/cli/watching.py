@@ -1,0 +1,117 @@
+"""A benchmark while it runs: how far it is, what it has found, and what Ctrl-C means."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
+
+from matmul_client.cli.output import bars, console, print_json
+from matmul_client.cli.settings import INTERRUPTED, Settings
+from matmul_client.core.errors import MatmulError, job_error
+from matmul_client.core.results import Point
+
+if TYPE_CHECKING:
+    from matmul_client.handles import Benchmark
+
+COLUMNS = ("kernel", "dtype", "m", "n", "k")
+SHOWN = 12  # measurements in the live table
+
+
+def watch(run: Benchmark, settings: Settings, output: Path | None, plot: Path | None) -> None:
+    """To its end; then its results. Ctrl-C asks whether to leave it running."""
+    try:
+        _follow(run, settings)
+        record = run.wait()
+        if record["state"] != "succeeded":
+            raise job_error(record)
+        _finish(run, settings, output, plot)
+    except KeyboardInterrupt:
+        _interrupted(run, settings)
+
+
+def _follow(run: Benchmark, settings: Settings) -> None:
+    screen = Console(stderr=True, highlight=False)
+    if not screen.is_terminal:
+        for point in run:
+            if not settings.as_json:
+                click.echo(_line(point), err=True)
+        return
+    view = Watched(run.id)
+    with Live(view.shown(), console=screen, transient=True, refresh_per_second=8) as live:
+        for point in run:
+            view.take(point)
+            live.update(view.shown())
+
+
+def _line(point: Point) -> str:
+    speed = f"{point.gflops:.4g} GFLOPS" if point.gflops else point.status
+    return f"{point.done}/{point.total} {point.kernel} {point.dtype} {point.m}×{point.n}×{point.k}: {speed}"
+
+
+class Watched:
+    """A progress bar with the time left, above the newest measurements."""
+
+    def __init__(self, job_id: str) -> None:
+        self._points: list[Point] = []
+        self._progress = Progress(
+            SpinnerColumn(), TextColumn(job_id), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[left]}")
+        )
+        self._task = self._progress.add_task("", total=None, left="")
+
+    def take(self, point: Point) -> None:
+        self._points.append(point)
+        left = "" if point.eta_s is None else f"{point.eta_s:.0f} s left"
+        self._progress.update(self._task, completed=point.done, total=point.total, left=left)
+
+    def shown(self) -> Group:
+        newest: list[dict[str, Any]] = [_row(point) for point in self._points[-SHOWN:]]
+        return Group(self._progress, bars(newest, COLUMNS, "gflops"))
+
+
+def _row(point: Point) -> dict[str, Any]:
+    return {name: getattr(point, name) for name in (*COLUMNS, "gflops")}
+
+
+def _finish(run: Benchmark, settings: Settings, output: Path | None, plot: Path | None) -> None:
+    result = run.result()
+    if output is not None:
+        output.write_text(json.dumps(result.to_dict(), indent=1))
+    if plot is not None:
+        plot.write_bytes(run.drawn("gflops", plot.suffix[1:]))
+    if settings.as_json:
+        print_json(result.to_dict())
+        return
+    console().print(bars(result.records, (*COLUMNS, "kernel_ms"), "gflops"))
+    for warning in result.warnings:
+        click.echo(f"Note: {warning}")
+    for path in filter(None, (output, plot)):
+        click.echo(f"{path} written.")
+    click.echo(f"A report: matmul report {run.id} -o report.html")
+
+
+def _interrupted(run: Benchmark, settings: Settings) -> NoReturn:
+    """Whoever is there is asked; where nobody is, it is cancelled, for nobody would."""
+    answer = "c"
+    if sys.stdin.isatty():
+        try:
+            choice = click.Choice(["d", "c"])
+            answer = click.prompt("\nDetach, and leave it running, or cancel it?", type=choice, default="c", err=True)
+        except (KeyboardInterrupt, click.Abort):
+            answer = "c"
+    if answer == "d":
+        click.echo(f"It goes on. Watch it: matmul bench watch {run.id}", err=True)
+        sys.exit(0)
+    with suppress(MatmulError):  # it may have ended just now
+        run.cancel(timeout=5)
+    click.echo("It was cancelled; what was measured is kept.", err=True)
+    if settings.as_json:
+        print_json(run.so_far().to_dict())
+    sys.exit(INTERRUPTED)

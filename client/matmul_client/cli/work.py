@@ -1,0 +1,64 @@
+"""`matmul jobs`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from matmul_client.cli.output import console, print_json, table_of
+from matmul_client.cli.settings import Settings, with_service
+
+EPILOG = """\b
+Examples:
+  matmul jobs --state running
+  matmul jobs show job_0123…
+  matmul jobs cancel job_0123…
+"""
+
+
+@click.group(invoke_without_command=True, epilog=EPILOG)
+@click.option(
+    "--state", type=click.Choice(["queued", "running", "succeeded", "failed", "cancelled"]), help="Only these."
+)
+@click.option("--kind", type=click.Choice(["matmul", "benchmark"]), help="Only these.")
+@click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="Most of them.")
+@with_service
+def jobs(settings: Settings, state: str | None, kind: str | None, limit: int) -> None:
+    """List jobs, newest first."""
+    if click.get_current_context().invoked_subcommand is not None:
+        return
+    where = {name: value for name, value in (("state", state), ("kind", kind)) if value}
+    with settings.client() as client:
+        found = client.jobs(limit=limit, **where)
+    if settings.as_json:
+        print_json(found)
+        return
+    console().print(table_of(map(_row, found), ("id", "kind", "state", "done", "kernel", "gflops", "created")))
+
+
+def _row(job: dict[str, Any]) -> dict[str, Any]:
+    done, total = job["progress"]["done"], job["progress"]["total"]
+    return {**job, "done": f"{done}/{total}", "created": job["created_at"][11:19]}
+
+
+@jobs.command()
+@click.argument("job")
+@with_service
+def show(settings: Settings, job: str) -> None:
+    """Show a job's record."""
+    with settings.client() as client:
+        print_json(client.job(job).record)
+
+
+@jobs.command()
+@click.argument("job")
+@with_service
+def cancel(settings: Settings, job: str) -> None:
+    """Cancel a job that waits or runs."""
+    with settings.client() as client:
+        record = client.job(job).cancel()
+    if settings.as_json:
+        print_json(record)
+    else:
+        click.echo(f"{job} is {record['state']}.")

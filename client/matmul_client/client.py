@@ -1,0 +1,201 @@
+"""The client for code that waits. It runs the flows of `core` on blocking connections."""
+
+from __future__ import annotations
+
+import contextlib
+import ssl
+import time
+from collections.abc import Iterator
+from http.client import HTTPException
+from math import inf
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import quote
+
+from matmul_client.connections import Connections
+from matmul_client.core import catalogue, products
+from matmul_client.core.elements import Array
+from matmul_client.core.errors import MatmulError, NotFound
+from matmul_client.core.events import Event, EventFeed
+from matmul_client.core.http import (
+    CLEAN_UP_S,
+    DEFAULT_RETRIES,
+    DEFAULT_TIMEOUT_S,
+    EVENTS_ENDED,
+    Service,
+)
+from matmul_client.core.operands import Chained
+from matmul_client.core.options import Options
+from matmul_client.core.wire import Acquaintance, Call, Compute, Cut, Flow, Outcome, Pause, Reply, Request, Step
+from matmul_client.handles import Benchmark, Job, Matrix, Product
+
+if TYPE_CHECKING:
+    from typing_extensions import Self, Unpack
+
+T = TypeVar("T")
+Record = dict[str, Any]
+
+
+class Client:
+    """The service at `url` (MATMUL_URL), asked with `api_key` (MATMUL_API_KEY). Safe to share between threads.
+
+    `timeout`, in seconds, is the deadline of a whole call, retries and waiting included. A call that is cut off, or
+    refused for a limit, is tried again `max_retries` times under one Idempotency-Key: it makes one job. With
+    `max_retries=0` no key is sent, which saves the service some work.
+    `ssl_context`: for certificates that the system does not know.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        api_key: str | None = None,
+        *,
+        timeout: float = DEFAULT_TIMEOUT_S,
+        max_retries: int = DEFAULT_RETRIES,
+        ssl_context: ssl.SSLContext | None = None,
+    ) -> None:
+        self._service = Service(url, api_key)
+        self._timeout_s, self._max_retries = timeout, max_retries
+        self._acquaintance = Acquaintance()
+        self._connections = Connections(self._service, ssl_context)
+
+    @property
+    def url(self) -> str:
+        return self._service.url
+
+    def matmul(self, a: Any, b: Any, *, timeout: float | None = None, **options: Unpack[Options]) -> Array:
+        """The product of two matrices, or batches of them: arrays, or what is on the service already.
+
+        If the call does not end well, by its deadline or by Ctrl-C, its job is cancelled. Raises MatmulError's kin.
+        """
+        call = self._call(timeout)
+        return self._run(call, products.multiply(call, a, b, options))
+
+    def submit(self, a: Any, b: Any, *, timeout: float | None = None, **options: Unpack[Options]) -> Job:
+        """Asks for a product and does not wait for it."""
+        call = self._call(timeout)
+        return Job(self, self._run(call, products.submit(call, a, b, options)))
+
+    def upload(self, a: Any, *, timeout: float | None = None) -> Matrix:
+        """Stores a matrix for many products. What the service has already is not sent again."""
+        call = self._call(timeout)
+        stored = self._run(call, products.upload(call, a))
+        return Matrix(self, stored.id, stored.dtype, stored.shape)
+
+    def matrix(self, matrix_id: str) -> Matrix:
+        """One that is stored."""
+        call = self._call(None)
+        info = self._run(call, products.get_json(call, f"/v1/matrices/{matrix_id}"))
+        return Matrix(self, info["id"], info["dtype"], tuple(info["shape"]))
+
+    def job(self, job_id: str) -> Job:
+        """One that was submitted before, by whichever client; a benchmark's is a Benchmark."""
+        call = self._call(None)
+        record = self._run(call, products.get_json(call, f"/v1/jobs/{job_id}"))
+        return Benchmark(self, record) if record["kind"] == "benchmark" else Job(self, record)
+
+    def jobs(self, *, limit: int = 50, **where: str) -> list[Record]:
+        """Records, newest first; `where`: `state`, `kind`, `kernel`, `q`."""
+        call = self._call(None)
+        return self._run(call, catalogue.jobs(call, limit, where))
+
+    def benchmark(self, preset: str | None = None, *, timeout: float | None = None, **fields: Any) -> Benchmark:
+        """Starts one, of a preset's name, the fields of a spec, or both. `timeout` is of the request, not of the
+        measuring."""
+        call = self._call(timeout)
+        return Benchmark(self, self._run(call, catalogue.start_benchmark(call, preset, fields)))
+
+    def open_benchmark(self, job_id: str) -> Benchmark:
+        """One that was started before, by whichever client. Raises NotFound."""
+        job = self.job(job_id)
+        if not isinstance(job, Benchmark):
+            raise NotFound(f"{job_id} is a product, not a benchmark.", code="not_found", job_id=job_id)
+        return job
+
+    def compare(self, before: str, after: str) -> Record:
+        """Two benchmarks, case by case, by the ids of their jobs."""
+        call = self._call(None)
+        return self._run(call, catalogue.compare(call, before, after))
+
+    def kernels(self) -> list[Record]:
+        call = self._call(None)
+        return self._run(call, catalogue.listed(call, "kernels"))
+
+    def kernel(self, name: str) -> Record:
+        """One, with its tile parameters and what it needs."""
+        call = self._call(None)
+        found: Record = self._run(call, products.get_json(call, f"/v1/kernels/{quote(name)}"))
+        return found
+
+    def devices(self) -> list[Record]:
+        call = self._call(None)
+        return self._run(call, catalogue.listed(call, "devices"))
+
+    def presets(self) -> list[Record]:
+        call = self._call(None)
+        return self._run(call, catalogue.listed(call, "benchmarks", "presets"))
+
+    def close(self) -> None:
+        self._connections.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _call(self, timeout: float | None) -> Call:
+        return Call(self._timeout_s if timeout is None else timeout, self._max_retries, self._acquaintance)
+
+    def _product(self, left: Any, right: Any) -> Product:
+        return Product(self, Chained(left, right))
+
+    def _run(self, call: Call, flow: Flow[T]) -> T:
+        """Does what the flow asks for, to its end. What the call has started is cancelled where it ends badly."""
+        outcome: Outcome = None
+        try:
+            while True:
+                outcome = self._do(call, flow.send(outcome))
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        except BaseException:
+            if call.owned or call.unanswered:
+                self._abandon(call)
+            raise
+
+    def _abandon(self, ended: Call) -> None:
+        call = Call(CLEAN_UP_S, self._max_retries, self._acquaintance)
+        with contextlib.suppress(MatmulError):  # the first error is the one to tell
+            self._run(call, products.abandon(call, ended))
+
+    def _do(self, call: Call, step: Step) -> Outcome:
+        match step:
+            case Request():
+                return self._perform(call, step)
+            case Pause():
+                time.sleep(step.seconds)
+            case Compute():
+                step.work()
+        return None
+
+    def _perform(self, call: Call, request: Request) -> Reply | Cut:
+        return self._connections.exchange(request, call.deadline)
+
+    def _events(self, job_id: str) -> Iterator[Event]:
+        """To the job's last event, over breaks and restarts of the service."""
+        feed = EventFeed(job_id, self._max_retries)
+        while not feed.ended:
+            with self._connections.opened(feed.request(), inf) as opened:
+                outcome: Reply | Cut = Cut(EVENTS_ENDED, may_have_arrived=True)
+                try:
+                    if isinstance(opened, Cut):
+                        outcome = opened
+                    elif opened.response.status == 200:
+                        for piece in opened.pieces(inf):
+                            yield from feed.feed(piece)
+                    else:
+                        outcome = Reply(opened.response.status, opened.headers(), b"".join(opened.pieces(inf)))
+                except (OSError, HTTPException):
+                    pass  # it is asked again
+            if not feed.ended:
+                time.sleep(feed.broken(outcome))

@@ -1,0 +1,173 @@
+"""Connections of the blocking client, over the standard library's http.client.
+
+httpx2 takes 0.2 ms longer for a small request, and copies a large reply once more. A socket of our own can also be
+given what is left of a deadline before each read.
+"""
+
+from __future__ import annotations
+
+import select
+import ssl
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+
+from matmul_client.core.elements import memory
+from matmul_client.core.http import CONNECT_S, LATE, LONGEST_S, PIECE_BYTES, STALL_S, Service, broken, unreachable
+from matmul_client.core.wire import Buffer, Cut, Reply, Request
+
+IDLE_S = 4.0  # the service closes a connection that idles longer
+LARGE_BYTES = 64 << 10
+
+
+class Connections:
+    """Kept open from one request to the next; each is one thread's while a request is under way."""
+
+    def __init__(self, service: Service, context: ssl.SSLContext | None) -> None:
+        self._service = service
+        self._context = (context or ssl.create_default_context()) if service.is_secure else None
+        self._idle: list[tuple[HTTPConnection, float]] = []
+
+    def close(self) -> None:
+        while kept := self._idle_one():
+            kept[0].close()
+
+    def exchange(self, request: Request, deadline: float) -> Reply | Cut:
+        """A whole reply, or why there is none."""
+        with self.opened(request, deadline) as response:
+            if isinstance(response, Cut):
+                return response
+            try:
+                body = _body(response, deadline)
+            except (OSError, HTTPException) as error:
+                return broken(self._service.url, error)
+            return Reply(response.response.status, response.headers(), body)
+
+    @contextmanager
+    def opened(self, request: Request, deadline: float) -> Iterator[Opened | Cut]:
+        """A reply whose body is still to be read. The connection is kept if it was read to its end."""
+        try:
+            connection = self._take(deadline)
+        except (OSError, HTTPException) as error:
+            yield unreachable(self._service.url, error)
+            return
+        opened: Opened | None = None
+        try:
+            try:
+                opened = self._ask(connection, request, deadline)
+            except (OSError, HTTPException) as error:
+                yield broken(self._service.url, error)
+                return
+            yield opened
+        finally:
+            if opened is not None and opened.is_read and not opened.response.will_close:
+                opened.response.close()
+                self._idle.append((connection, time.monotonic()))
+            else:
+                connection.close()
+
+    def _take(self, deadline: float) -> HTTPConnection:
+        """One that is open already, if the service has not closed it meanwhile. Raises OSError."""
+        while kept := self._idle_one():
+            connection, since = kept
+            if time.monotonic() - since < IDLE_S and not _has_something(connection):
+                return connection
+            connection.close()
+        service, timeout_s = self._service, min(CONNECT_S, _left_s(deadline))
+        if self._context is not None:
+            made: HTTPConnection = HTTPSConnection(service.host, service.port, timeout=timeout_s, context=self._context)
+        else:
+            made = HTTPConnection(service.host, service.port, timeout=timeout_s)
+        made.connect()
+        return made
+
+    def _idle_one(self) -> tuple[HTTPConnection, float] | None:
+        with suppress(IndexError):  # threads may ask at one time
+            return self._idle.pop()
+        return None
+
+    def _ask(self, connection: HTTPConnection, request: Request, deadline: float) -> Opened:
+        """Raises OSError, HTTPException."""
+        connection.sock.settimeout(_left_s(deadline))
+        connection.putrequest(request.method, self._service.target(request), skip_host=True, skip_accept_encoding=True)
+        for name, value in self._service.headers(request).items():
+            connection.putheader(name, value)
+        if request.body_bytes <= PIECE_BYTES:
+            connection.endheaders(b"".join(request.body) or None)
+        else:
+            connection.endheaders()
+            with suppress(BrokenPipeError, ConnectionResetError):  # it refuses, and its reply says why
+                for piece in _pieces(request.body):
+                    connection.sock.settimeout(_left_s(deadline))
+                    connection.send(piece)
+        connection.sock.settimeout(_left_s(deadline))
+        return Opened(connection, connection.getresponse())
+
+
+class Opened:
+    """A reply, its body in pieces."""
+
+    def __init__(self, connection: HTTPConnection, response: HTTPResponse) -> None:
+        self._connection = connection
+        self.response = response
+        self.is_read = False
+
+    def headers(self) -> dict[str, str]:
+        return {name.lower(): value for name, value in self.response.headers.items()}
+
+    def pieces(self, deadline: float) -> Iterator[bytes]:
+        """As they come. Raises OSError, HTTPException."""
+        self.wait_at_most(deadline)
+        while piece := self.response.read1(LARGE_BYTES):
+            yield piece
+            self.wait_at_most(deadline)
+        self.is_read = True
+
+    def read_into(self, memory: memoryview, deadline: float) -> None:
+        """All of it, each read straight to where it stays. Raises OSError, HTTPException."""
+        reader, have = self.response.fp, 0
+        while have < len(memory):
+            self.wait_at_most(deadline)
+            count = reader.readinto1(memory[have : have + PIECE_BYTES])
+            if not count:
+                raise HTTPException(f"{len(memory) - have} bytes of the reply are missing")
+            have += count
+        self.is_read = True
+
+    def wait_at_most(self, deadline: float) -> None:
+        if time.monotonic() >= deadline:
+            raise TimeoutError(LATE)
+        if self._connection.sock is not None:  # closed at the end of a reply that says so
+            self._connection.sock.settimeout(min(STALL_S, _left_s(deadline)))
+
+
+def _body(opened: Opened, deadline: float) -> Buffer:
+    length = opened.response.length
+    if length is not None and length >= LARGE_BYTES:
+        whole = memory(length)
+        opened.read_into(whole, deadline)
+        return whole
+    body = b"".join(opened.pieces(deadline))
+    if length is not None and len(body) != length:
+        raise HTTPException(f"{length - len(body)} bytes of the reply are missing")
+    return body
+
+
+def _pieces(buffers: tuple[Buffer, ...]) -> Iterator[Buffer]:
+    for buffer in buffers:
+        for start in range(0, len(buffer), PIECE_BYTES):
+            yield buffer[start : start + PIECE_BYTES]
+
+
+def _left_s(deadline: float) -> float:
+    return min(LONGEST_S, max(0.001, deadline - time.monotonic()))
+
+
+def _has_something(connection: HTTPConnection) -> bool:
+    """Whether there is something to read where nothing was asked: the end of the connection."""
+    if not hasattr(select, "poll"):  # Windows
+        return bool(select.select([connection.sock], [], [], 0)[0])
+    waiting = select.poll()
+    waiting.register(connection.sock, select.POLLIN)
+    return bool(waiting.poll(0))

@@ -1,0 +1,75 @@
+"""A job's events, as they come: the stream is read, and taken up again after a break, without input or output here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from matmul_client.core.errors import MatmulError, Unreachable, error_of
+from matmul_client.core.retrying import is_passing, pause_s
+from matmul_client.core.wire import Cut, Reply, Request
+
+FINAL = frozenset({"succeeded", "failed", "cancelled"})
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A change of a job: `queued`, `running`, `progress`, or how it ended."""
+
+    id: str
+    name: str
+    data: dict[str, Any]
+
+
+class EventFeed:
+    """Reads `text/event-stream`. Ends with the job's last event."""
+
+    def __init__(self, job_id: str, max_retries: int) -> None:
+        self._target = f"/v1/jobs/{job_id}/events"
+        self._max_retries = max_retries
+        self._tries = 0
+        self._last_id: str | None = None
+        self._rest = b""
+        self.ended = False
+
+    def request(self) -> Request:
+        """The next to send; it goes on after the last event that was read."""
+        self._rest = b""
+        headers = {"accept": "text/event-stream", **({"last-event-id": self._last_id} if self._last_id else {})}
+        return Request("GET", self._target, headers)
+
+    def feed(self, piece: bytes) -> Iterator[Event]:
+        """The events that are whole with these bytes."""
+        *blocks, self._rest = (self._rest + piece).split(b"\n\n")
+        for block in blocks:
+            event = _event(block)
+            if event is not None:
+                self._tries, self._last_id = 0, event.id
+                self.ended = self.ended or event.name in FINAL
+                yield event
+
+    def broken(self, outcome: Reply | Cut) -> float:
+        """How long to wait before asking again, after a refusal or a break. Raises what cannot be waited out."""
+        if isinstance(outcome, Reply) and outcome.status == 204:  # nothing more comes
+            self.ended = True
+            return 0.0
+        error: MatmulError = (
+            Unreachable(outcome.why)
+            if isinstance(outcome, Cut)
+            else error_of(outcome.status, outcome.headers, bytes(outcome.body))
+        )
+        pause = pause_s(error, self._tries)
+        self._tries += 1
+        if self._tries > self._max_retries or not is_passing(error):
+            raise error
+        return pause
+
+
+def _event(block: bytes) -> Event | None:
+    """None for a comment, and for the time that a browser is to wait."""
+    fields = dict(line.split(": ", 1) for line in block.decode().split("\n") if ": " in line and line[0] != ":")
+    if "event" not in fields:
+        return None
+    return Event(fields.get("id", ""), fields["event"], json.loads(fields.get("data", "{}")))

@@ -1,0 +1,64 @@
+"""What both shells need to speak HTTP: where the service is, what a request carries, how long a phase may take."""
+
+from __future__ import annotations
+
+import os
+from urllib.parse import urlsplit
+
+from matmul_client.core.errors import MatmulError
+from matmul_client.core.wire import Cut, Request
+from matmul_client.version import __version__
+
+DEFAULT_URL = "http://127.0.0.1:8000"
+DEFAULT_TIMEOUT_S, DEFAULT_RETRIES = 300.0, 20
+CLEAN_UP_S = 2.0  # how long a call that was given up may take to cancel its jobs
+CONNECT_S, STALL_S = 10.0, 10.0  # to connect; between two pieces of a reply
+LONGEST_S = 86400.0  # of one phase: a socket takes no endless time
+PIECE_BYTES = 1 << 20  # of a body, sent or received at a time
+LATE = "The reply did not come in time."
+EVENTS_ENDED = "The stream of events ended early."
+
+
+class Service:
+    """Where the service is, and who asks: given, or MATMUL_URL and MATMUL_API_KEY."""
+
+    def __init__(self, url: str | None, api_key: str | None) -> None:
+        self.url = (url or os.environ.get("MATMUL_URL") or DEFAULT_URL).rstrip("/")
+        try:
+            parts = urlsplit(self.url)
+            self.port = parts.port
+        except ValueError:
+            raise MatmulError(_no_url(self.url)) from None
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise MatmulError(_no_url(self.url))
+        self.host, self.is_secure, self._prefix = parts.hostname, parts.scheme == "https", parts.path
+        key = api_key or os.environ.get("MATMUL_API_KEY")
+        self._headers = {"host": parts.netloc.rpartition("@")[2], "user-agent": f"matmul-client/{__version__}"}
+        self._headers |= {"authorization": f"Bearer {key}"} if key else {}
+
+    def target(self, request: Request) -> str:
+        return self._prefix + request.target
+
+    def headers(self, request: Request) -> dict[str, str]:
+        """All of them, its body's length too."""
+        headers = {**self._headers, **request.headers}
+        if request.body or request.method in ("POST", "PUT"):
+            headers["content-length"] = str(request.body_bytes)
+        return headers
+
+
+def _no_url(url: str) -> str:
+    return f"The service's URL {url!r} is not one; give http://host:port."
+
+
+def unreachable(url: str, error: Exception) -> Cut:
+    """No connection was made: the service has seen nothing of the request."""
+    return Cut(f"The service at {url} cannot be reached: {_words(error)}. Is it running?", may_have_arrived=False)
+
+
+def broken(url: str, error: Exception) -> Cut:
+    return Cut(f"The connection to {url} broke off: {_words(error)}.", may_have_arrived=True)
+
+
+def _words(error: Exception) -> str:
+    return str(error).rstrip(".") or type(error).__name__

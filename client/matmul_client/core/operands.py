@@ -1,0 +1,50 @@
+"""Matrices that are on the service, or will be; `@` between them makes a product that is computed there.
+
+`(A @ B @ x).result()` sends one request a product and fetches the last one alone: an operand may be the product of a
+job that still waits.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from matmul_client.core.bodies import Reference
+
+Self_ = TypeVar("Self_", bound="Operand")
+
+
+@dataclass(slots=True)
+class Chained:
+    """A product that was written with `@`. `job_id` is set once its job exists, so that it is computed once."""
+
+    left: Any
+    right: Any
+    job_id: str | None = None
+
+
+class Operand:
+    """A matrix on the service. `A @ B` multiplies there, `A.T` is its transpose; neither sends anything yet."""
+
+    __array_ufunc__ = None  # so that `ndarray @ operand` comes here
+
+    def __init__(self, source: Reference | Chained) -> None:
+        self._source = source
+        self._transposed = False
+
+    @property
+    def T(self: Self_) -> Self_:
+        """The transpose; nothing is computed for it."""
+        turned = copy.copy(self)
+        turned._transposed = not self._transposed
+        return turned
+
+    def __matmul__(self, other: Any) -> Any:
+        return self._product(self, other)
+
+    def __rmatmul__(self, other: Any) -> Any:
+        return self._product(other, self)
+
+    def _product(self, left: Any, right: Any) -> Operand:
+        raise TypeError("an operand belongs to a client")

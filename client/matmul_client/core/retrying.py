@@ -1,0 +1,61 @@
+"""When a request is sent again, and after how long.
+
+Every request can be: POSTs carry one Idempotency-Key a call, the others are idempotent by themselves.
+"""
+
+from __future__ import annotations
+
+import random
+from itertools import count
+
+from matmul_client.core.errors import Busy, DeadlineExceeded, MatmulError, ServerError, Unreachable, error_of
+from matmul_client.core.wire import Call, Cut, Flow, Outcome, Pause, Reply, Request
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 4.0
+ROUNDING_S = 0.02  # a socket may wake up that much before the deadline that it was given
+STRANGER_RETRIES = 3  # where nothing has ever answered: probably nothing is there
+# Of a gateway before the service, and of a service that read too slowly or still works on the first try.
+_AGAIN_STATUS = frozenset({408, 502})
+_AGAIN_CODES = frozenset({"idempotency_key_in_use"})
+
+
+def exchange(call: Call, request: Request) -> Flow[Reply]:
+    """The reply, of a status below 400. Raises ServerError and its kin, Unreachable, DeadlineExceeded."""
+    for tries in count():
+        if call.remaining_s <= 0:
+            raise DeadlineExceeded(f"The call did not end in its {call.timeout_s:g} s.")
+        outcome = yield request
+        if isinstance(outcome, Reply) or (outcome and outcome.may_have_arrived):
+            call.acquaintance.made = True
+        if isinstance(outcome, Reply) and outcome.status < 400:
+            return outcome
+        error = _error(outcome, call)
+        wait_s = pause_s(error, tries)
+        most = call.max_retries if call.acquaintance.made else min(STRANGER_RETRIES, call.max_retries)
+        if tries >= most or not is_passing(error) or wait_s >= call.remaining_s:
+            raise error
+        yield Pause(wait_s)
+    raise AssertionError("it is asked until something comes of it")
+
+
+def _error(outcome: Outcome, call: Call) -> MatmulError:
+    if isinstance(outcome, Reply):
+        return error_of(outcome.status, outcome.headers, bytes(outcome.body))
+    assert isinstance(outcome, Cut)
+    if call.remaining_s <= ROUNDING_S:
+        return DeadlineExceeded(f"The call did not end in its {call.timeout_s:g} s.")
+    return Unreachable(outcome.why)
+
+
+def is_passing(error: MatmulError) -> bool:
+    """Whether the same request may be answered otherwise a moment later."""
+    if isinstance(error, ServerError):
+        return isinstance(error, Busy) or error.status in _AGAIN_STATUS or error.code in _AGAIN_CODES
+    return isinstance(error, Unreachable)
+
+
+def pause_s(error: MatmulError, tries: int) -> float:
+    """Doubled with each try, and spread, so that many callers do not come back at once; never less than was asked."""
+    backoff_s = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(tries, 10)) * (0.5 + random.random() / 2)
+    asked_s = error.retry_after_s if isinstance(error, ServerError) else None
+    return max(backoff_s, asked_s or 0.0)

@@ -1,0 +1,148 @@
+"""What a `Client` hands out: stored matrices, products yet to come, jobs and benchmarks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from matmul_client.core import catalogue, products
+from matmul_client.core.bodies import Reference
+from matmul_client.core.elements import Array
+from matmul_client.core.events import Event
+from matmul_client.core.operands import Chained, Operand
+from matmul_client.core.results import BenchmarkResult, Plot, Point, point_of, record_html
+
+if TYPE_CHECKING:
+    from matmul_client.client import Client
+
+Record = dict[str, Any]
+
+
+class _Handle(Operand):
+    """An operand of a client's."""
+
+    def __init__(self, client: Client, source: Reference | Chained) -> None:
+        super().__init__(source)
+        self._client = client
+
+    def __matmul__(self, other: Any) -> Product:
+        return self._client._product(self, other)
+
+    def __rmatmul__(self, other: Any) -> Product:
+        return self._client._product(other, self)
+
+
+class Matrix(_Handle):
+    """A stored matrix; `dtype` and `shape` are those that it is stored with."""
+
+    def __init__(self, client: Client, matrix_id: str, dtype: str, shape: tuple[int, ...]) -> None:
+        super().__init__(client, Reference("matrix", matrix_id))
+        self.id, self.dtype, self.shape = matrix_id, dtype, shape
+
+    def numpy(self, *, timeout: float | None = None) -> Array:
+        """Fetches it."""
+        call = self._client._call(timeout)
+        return products.turned(self._client._run(call, products.download(call, self.id)), self._transposed)
+
+    def delete(self) -> None:
+        """Forgets it; jobs that need it keep it until their end."""
+        call = self._client._call(None)
+        self._client._run(call, products.delete(call, f"/v1/matrices/{self.id}"))
+
+    def __repr__(self) -> str:
+        return f"<Matrix {self.id[:12]}… {self.dtype} {'×'.join(map(str, self.shape))}>"
+
+
+class Product(_Handle):
+    """A product written with `@`. It is computed on the service, once, when its result is asked for."""
+
+    _source: Chained
+
+    def result(self, *, timeout: float | None = None) -> Array:
+        """The product, fetched. Raises JobFailed and the other errors of `matmul`."""
+        call = self._client._call(timeout)
+        return products.turned(self._client._run(call, products.chained(call, self._source)), self._transposed)
+
+    def submit(self, *, timeout: float | None = None) -> Job:
+        """Has it computed, and does not wait."""
+        call = self._client._call(timeout)
+        job = self._client.job(self._client._run(call, products.chain_submitted(call, self._source)))
+        job._transposed = self._transposed
+        return job
+
+
+class Job(_Handle):
+    """A product's job. `record` is what was last heard of it. It can be an operand before it has ended."""
+
+    def __init__(self, client: Client, record: Record) -> None:
+        super().__init__(client, Reference("job", record["id"]))
+        self.id: str = record["id"]
+        self.record = record
+
+    def status(self, *, timeout: float | None = None) -> Record:
+        """Its record now."""
+        return self._heard(timeout, wait=False)
+
+    def wait(self, *, timeout: float | None = None) -> Record:
+        """Its record at its end, whichever that is. Raises DeadlineExceeded; the job goes on then."""
+        return self._heard(timeout, wait=True)
+
+    def _heard(self, timeout: float | None, *, wait: bool) -> Record:
+        call = self._client._call(timeout)
+        flow = products.wait(call, self.id) if wait else products.get_json(call, f"/v1/jobs/{self.id}")
+        self.record = self._client._run(call, flow)
+        return self.record
+
+    def result(self, *, timeout: float | None = None) -> Array:
+        """The product, waited for. Raises JobFailed, JobCancelled, DeadlineExceeded; the job goes on after the last."""
+        call = self._client._call(timeout)
+        return products.turned(self._client._run(call, products.fetch(call, self.id)), self._transposed)
+
+    def cancel(self, *, timeout: float | None = None) -> Record:
+        """Its record, cancelled. Raises Conflict where it had ended."""
+        call = self._client._call(timeout)
+        self.record = self._client._run(call, products.cancel(call, self.id))
+        return self.record
+
+    def events(self) -> Iterator[Event]:
+        """Its changes, from the first on, as they come; ends with the job."""
+        return self._client._events(self.id)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.id}: {self.record['state']}>"
+
+    def _repr_html_(self) -> str:
+        return record_html(self.record, self._client.url)
+
+
+class Benchmark(Job):
+    """A benchmark's job. Iterating gives each measurement as it lands, from the first on."""
+
+    def __iter__(self) -> Iterator[Point]:
+        return (point for event in self.events() if (point := point_of(event)) is not None)
+
+    def result(self, *, timeout: float | None = None) -> BenchmarkResult:  # type: ignore[override]  # no matrix
+        """The whole result, waited for. Raises JobFailed, JobCancelled, DeadlineExceeded."""
+        call = self._client._call(timeout)
+        return self._client._run(call, catalogue.benchmark_result(call, self.id))
+
+    def so_far(self) -> BenchmarkResult:
+        """What has been measured by now."""
+        call = self._client._call(None)
+        return self._client._run(call, catalogue.results(call, self.id))
+
+    def plot(self, name: str = "gflops") -> Plot:
+        """One of the service's plots; an unknown name is answered with those there are."""
+        return Plot(self.drawn(name, "svg").decode())
+
+    def drawn(self, name: str, form: str) -> bytes:
+        """The same as a file's contents, `svg` or `png`."""
+        return self._shown(f"plots/{name}", form)
+
+    def report(self, form: str = "html") -> bytes:
+        """The report, as `html` or `markdown`."""
+        return self._shown("report", form)
+
+    def _shown(self, what: str, form: str) -> bytes:
+        call = self._client._call(None)
+        return self._client._run(call, catalogue.shown(call, self.id, what, form))

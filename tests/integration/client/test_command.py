@@ -1,0 +1,139 @@
+"""`matmul`, as a person and as a script uses it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from matmul_client import Client
+from matmul_client.cli.commands import matmul
+from matmul_client.handles import Benchmark
+from tests.integration.client.conftest import SMALL, waiting
+from tests.integration.client.terminal import Terminal
+from tools.played.api import Api
+from tools.stack import Stack
+
+FIELDS = [word for name, value in SMALL.items() for word in ("--set", f"{name}={json.dumps(value)}")]
+
+
+@pytest.fixture(autouse=True)
+def no_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    np.save("a.npy", np.arange(6.0).reshape(2, 3))
+    np.save("b.npy", np.ones((3, 2)))
+
+
+def run(url: str, *arguments: str) -> Result:
+    return CliRunner().invoke(matmul, arguments, env={"MATMUL_URL": url})
+
+
+def read(url: str, *arguments: str) -> Any:
+    done = run(url, *arguments, "--json")
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
+
+
+def test_multiply(stack: Stack) -> None:
+    done = run(stack.url, "multiply", "a.npy", "b.npy", "-o", "c.npy")
+    assert done.exit_code == 0 and "2×2 float64 in c.npy: cpu_blas" in done.stdout
+    assert np.array_equal(np.load("c.npy"), [[3, 3], [12, 12]])
+    told = read(stack.url, "multiply", "a.npy", "a.npy", "--transpose-b", "--alpha", "2")
+    assert told["c"] == [[10, 28], [28, 100]] and told["job"]["verification"]["passed"]
+    refused = run(stack.url, "multiply", "a.npy", "a.npy", "--json")
+    assert refused.exit_code == 4 and json.loads(refused.stderr)["code"] == "shape_mismatch"
+    Path("text.npy").write_text("no matrix")
+    assert run(stack.url, "multiply", "a.npy", "text.npy").exit_code == 2
+
+
+def test_lists(stack: Stack, measured: Benchmark) -> None:
+    assert "cpu_blas" in run(stack.url, "kernels").stdout
+    assert read(stack.url, "kernels", "warp_tiled")["name"] == "warp_tiled"
+    assert "block_m" in run(stack.url, "kernels", "warp_tiled").stdout
+    assert read(stack.url, "devices")[0]["queue"] == "cpu" and "ladder" in run(stack.url, "bench", "presets").stdout
+    assert measured.id in run(stack.url, "jobs", "--kind", "benchmark").stdout
+    assert read(stack.url, "jobs", "show", measured.id)["id"] == measured.id
+    assert run(stack.url, "jobs", "show", "job_" + "0" * 32).exit_code == 4
+
+
+def test_a_benchmark_in_a_terminal(stack: Stack, measured: Benchmark) -> None:
+    with Terminal("bench", "watch", measured.id, "--plot", "p.svg", "-o", "r.json", MATMUL_URL=stack.url) as terminal:
+        assert terminal.end() == 0
+    assert "2/2" in terminal.screen and "s left" in terminal.screen and "█" in terminal.screen
+    assert "<svg" in Path("p.svg").read_text() and len(json.loads(Path("r.json").read_text())["records"]) == 2
+
+
+def test_a_benchmark_in_a_script(stack: Stack, measured: Benchmark) -> None:
+    assert read(stack.url, "bench", "watch", measured.id)["complete"]
+    assert "2/2 cpu_blas" in run(stack.url, "bench", "watch", measured.id).stderr
+    compared = run(stack.url, "bench", "compare", measured.id, measured.id, "--check")
+    assert compared.exit_code == 0 and "cpu_blas" in compared.stdout
+    assert read(stack.url, "report", measured.id, "-o", "r.html")["bytes"] == Path("r.html").stat().st_size
+    assert run(stack.url, "report", measured.id, "-o", "r.pdf").exit_code == 2
+
+
+def test_ctrl_c_asks(idle: Api) -> None:
+    with Terminal("bench", "run", *FIELDS, MATMUL_URL=idle.url) as terminal:
+        terminal.until("job_")
+        terminal.ctrl_c()
+        terminal.until("cancel it?")
+        assert waiting(idle) == 1
+        terminal.type("d\n")
+        assert terminal.end() == 0
+    assert waiting(idle) == 1 and "matmul bench watch job_" in terminal.screen
+    with Client(idle.url) as mm:
+        job_id = mm.jobs(state="queued")[0]["id"]
+    with Terminal("bench", "watch", job_id, MATMUL_URL=idle.url) as terminal:
+        terminal.until("job_")
+        terminal.ctrl_c()
+        terminal.until("cancel it?")
+        terminal.type("c\n")
+        assert terminal.end() == 130
+    assert waiting(idle) == 0
+    with Terminal("multiply", "a.npy", "b.npy", MATMUL_URL=idle.url) as terminal:
+        while waiting(idle) == 0:
+            pass
+        terminal.ctrl_c()
+        assert terminal.end() == 130
+    assert waiting(idle) == 0
+
+
+def test_where_the_service_is(stack: Stack, tmp_path: Path) -> None:
+    """An option before a variable before the file; each may be missing."""
+    (tmp_path / "matmul").mkdir()
+    config = tmp_path / "matmul" / "config.toml"
+    config.write_text(f'url = "{stack.url}"\n')
+    assert CliRunner().invoke(matmul, ["kernels"], env={"MATMUL_URL": None}).exit_code == 0
+    dead = "http://127.0.0.1:1"
+    assert run(dead, "kernels", "--timeout", "0.3").exit_code == 3
+    assert run(dead, "kernels", "--url", stack.url).exit_code == 0
+    config.write_text("host = 1\n")
+    wrong = run(stack.url, "kernels")
+    assert wrong.exit_code == 2 and "url, api_key, timeout" in wrong.stderr
+
+
+def test_what_needs_a_checkout_says_so(tmp_path: Path) -> None:
+    for name in ("up", "keys"):
+        told = run("", name)
+        assert told.exit_code == 2 and "checkout" in told.stderr
+
+
+def test_help_has_examples_and_shells_complete() -> None:
+    for words in (
+        [],
+        ["multiply"],
+        ["bench"],
+        ["bench", "run"],
+        ["jobs"],
+        ["kernels"],
+        ["devices"],
+        ["report"],
+        ["up"],
+    ):
+        assert "Example" in run("", *words, "--help").stdout
+    assert "_MATMUL_COMPLETE=zsh_complete" in run("", "completion", "zsh").stdout

@@ -1,0 +1,126 @@
+"""Arrays of every kind on their way to the service and back."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from matmul_client import InvalidOperand, ServiceFailed
+from matmul_client.core import products
+from matmul_client.core.bodies import Reference, body_of
+from matmul_client.core.elements import BodyReader, array_of, dtype_name, elements, to_array
+from matmul_client.core.wire import Reply
+from tests.unit.client.play import Played, problem
+
+TYPES = [np.float16, np.float32, np.float64, np.int8, np.int32, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn]
+
+
+class Foreign:
+    """Another library's array on the host, as DLPack shows it; `detach` is what torch has for one with gradients."""
+
+    def __init__(self, array: np.ndarray[Any, Any]) -> None:
+        self._array = array
+
+    def __dlpack__(self, **asked: Any) -> Any:
+        return self._array.__dlpack__(**asked)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+    def detach(self) -> Foreign:
+        return self
+
+
+class OnGpu(Foreign):
+    """Its memory cannot be read here."""
+
+    def __dlpack__(self, **asked: Any) -> Any:
+        raise BufferError("on a GPU")
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (2, 0)
+
+
+class OfCupy(OnGpu):
+    def get(self) -> np.ndarray[Any, Any]:
+        return self._array
+
+
+class OfTorch(OnGpu):
+    def cpu(self) -> Foreign:
+        return Foreign(self._array)
+
+
+@pytest.mark.parametrize("wrap", [Foreign, OfCupy, OfTorch])
+def test_dlpack(wrap: type[Foreign]) -> None:
+    array = np.arange(6, dtype=np.float32).reshape(2, 3)
+    assert np.array_equal(to_array(wrap(array), "a"), array)
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=lambda dtype: np.dtype(dtype).name)
+def test_there_and_back(dtype: Any) -> None:
+    array = np.arange(12).reshape(3, 4).astype(dtype)
+    reply = Reply(
+        200,
+        {"x-matmul-dtype": dtype_name(to_array(array, "a")), "x-matmul-shape": "3,4"},
+        bytes(elements(to_array(array, "a"))),
+    )
+    back = array_of(reply)
+    assert back.dtype == array.dtype and np.array_equal(back, array)
+    back[0, 0] = 1  # the caller's own
+
+
+def test_strides_and_byte_order_are_made_plain_and_plain_arrays_are_not_copied() -> None:
+    array = np.arange(12, dtype=np.float32).reshape(3, 4)
+    assert np.shares_memory(to_array(array, "a"), array)
+    for odd in (array.T, array[:, ::2], array.astype(">f4")):
+        plain = to_array(odd, "a")
+        assert plain.flags.c_contiguous and plain.dtype.byteorder in "<=" and np.array_equal(plain, odd)
+
+
+@pytest.mark.parametrize("wrong", [np.ones((2, 2), np.int64), np.ones(3), np.ones((2, 2), complex), "text", None])
+def test_what_is_no_operand_is_told(wrong: Any) -> None:
+    with pytest.raises(InvalidOperand, match=r"^b is .+\.$"):
+        to_array(wrong, "b")
+
+
+def test_a_reply_of_another_size_is_refused() -> None:
+    with pytest.raises(ServiceFailed, match="4 bytes"):
+        array_of(Reply(200, {"x-matmul-dtype": "float32", "x-matmul-shape": "2,2"}, b"abcd"))
+
+
+@pytest.mark.parametrize("size", [10, 100_000])
+def test_a_body_comes_in_pieces(size: int) -> None:
+    sent = bytes(range(256)) * (size // 256 + 1)
+    reader = BodyReader({"content-length": str(len(sent))})
+    for start in range(0, len(sent), 999):
+        reader.feed(sent[start : start + 999])
+    assert bytes(reader.body()) == sent
+
+
+def test_a_form_is_npy_as_numpy_reads_it() -> None:
+    array = np.arange(6, dtype=np.int32).reshape(2, 3)
+    media_type, pieces = body_of({"a": Reference("job", "job_1"), "b": array}, {"kernel": "auto"})
+    parts = b"".join(map(bytes, pieces)).split(b"\r\n\r\n")
+    assert media_type.startswith("multipart/form-data; boundary=")
+    assert np.array_equal(np.load(io.BytesIO(parts[2])), array)
+
+
+def test_an_upload_asks_first_and_sends_what_is_missing() -> None:
+    array = np.zeros((200, 200), np.float32)
+    name = hashlib.sha256(b"float32:200x200\n" + array.tobytes()).hexdigest()
+    there = Played([Reply(200, {}, b"")])
+    assert there.run(products.upload(there.call, array)).id == name
+    assert [request.method for request in there.requests] == ["HEAD"]
+
+    missing = Played([problem(404, "matrix_not_found"), Reply(201, {}, b"{}")])
+    missing.run(products.upload(missing.call, array))
+    put = missing.requests[1]
+    assert (put.method, put.target) == ("PUT", f"/v1/matrices/{name}")
+    assert isinstance(put.body[0], memoryview)  # the array's own memory
+    assert np.shares_memory(np.frombuffer(put.body[0], np.float32), array)

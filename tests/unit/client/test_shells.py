@@ -1,0 +1,86 @@
+"""The two clients on connections that break off or fall silent."""
+
+from __future__ import annotations
+
+import asyncio
+
+import numpy as np
+import pytest
+
+from matmul_client import AsyncClient, Client, DeadlineExceeded, Unreachable
+from matmul_client.core.retrying import STRANGER_RETRIES
+from tests.unit.client.scripted import ACCEPTED, CANCELLED, HALF, SILENCE, WHOLE, keys, scripted
+
+A = np.ones((1, 1), np.float32)
+NOBODY = "http://127.0.0.1:1"
+
+
+def test_a_reply_that_is_cut_off_is_asked_for_again_under_its_key() -> None:
+    with scripted(HALF, WHOLE) as server, Client(server.url) as mm:
+        assert mm.matmul(A, A) == 1
+    assert len(keys(server)) == 2 and len({*keys(server)}) == 1
+
+
+def test_the_same_on_an_event_loop() -> None:
+    async def main(url: str) -> None:
+        async with AsyncClient(url) as mm:
+            assert await mm.matmul(A, A) == 1
+
+    with scripted(HALF, HALF, WHOLE) as server:
+        asyncio.run(main(server.url))
+    assert len(keys(server)) == 3 and len({*keys(server)}) == 1
+
+
+def test_silence_ends_with_the_deadline() -> None:
+    """The job that may have been made is then asked for by its key, on a short deadline of its own."""
+    told = pytest.raises(DeadlineExceeded, match=r"did not end in its 0\.2 s")
+    with scripted(SILENCE, ACCEPTED, CANCELLED) as server, Client(server.url) as mm, told:
+        mm.matmul(A, A, timeout=0.2)
+    assert server.heads[2].startswith(b"POST /v1/jobs/job_1/cancel ")
+    assert len({*keys(server)[:2]}) == 1 and b"prefer: respond-async" in server.heads[1].lower()
+
+
+def test_an_event_loop_runs_on_and_a_cancel_is_obeyed() -> None:
+    async def main(url: str, asked: asyncio.Event) -> int:
+        ticks = 0
+        async with AsyncClient(url, max_retries=0) as mm:
+            call = asyncio.create_task(mm.matmul(A, A))
+            while not asked.is_set():
+                ticks += 1
+                await asyncio.sleep(0.001)
+            call.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await call
+        return ticks
+
+    with scripted(SILENCE) as server:
+        assert asyncio.run(main(server.url, server.asked)) > 0  # type: ignore[arg-type]  # a thread's event
+
+
+def test_without_retries_a_cut_is_told() -> None:
+    """Nothing is asked again: without a key it would be another job."""
+    told = pytest.raises(Unreachable, match="broke off")
+    with scripted(HALF, WHOLE) as server, Client(server.url, max_retries=0) as mm, told:
+        mm.matmul(A, A)
+    assert len(server.heads) == 1 and keys(server) == []
+
+
+def test_pauses_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By each in its own way. Where nothing listens, nothing was sent: that is given up after a few tries."""
+    blocking: list[float] = []
+    awaited: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        awaited.append(seconds)
+
+    async def ask() -> None:
+        async with AsyncClient(NOBODY) as mm:
+            await mm.kernels()
+
+    monkeypatch.setattr("time.sleep", blocking.append)
+    monkeypatch.setattr("anyio.sleep", sleep)
+    with Client(NOBODY) as mm, pytest.raises(Unreachable, match="Is it running"):
+        mm.kernels()
+    with pytest.raises(Unreachable):
+        asyncio.run(ask())
+    assert len(blocking) == len(awaited) == STRANGER_RETRIES
