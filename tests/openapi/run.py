@@ -62,6 +62,9 @@ def made_up(
     )
     config.phases.update(phases=list(phases))
     config.checks.update(excluded_check_names=list(EXCLUDED))
+    server_error, rejection = config.checks.not_a_server_error, config.checks.negative_data_rejection
+    server_error.expected_statuses = [*server_error.expected_statuses, "501"]  # an extra that is not installed
+    rejection.expected_statuses = [*rejection.expected_statuses, "413", "431"]  # too large to be looked at
     config.generation.max_examples = examples
     config.generation.database = "none"
 
@@ -89,6 +92,7 @@ def _add(outcome: Outcome, event: Any) -> None:
             if check.status is Status.FAILURE and check.failure_info is not None:
                 failure = check.failure_info.failure
                 what = f"{failure.title}: {failure.message}"[:300]
-                outcome.failures[label].setdefault(what, f"{check.failure_info.code_sample}"[:1000])
+                status = answer.response.status_code if answer and answer.response else "no answer"
+                outcome.failures[label].setdefault(what, f"{status}: {check.failure_info.code_sample}"[:1000])
     if not is_stateful:
         outcome.seconds[recorder.label] += event.elapsed_time
