@@ -17,22 +17,22 @@ from typing import Any
 from benchmarks.recorded import files
 from benchmarks.tables.accuracy import accuracy
 from benchmarks.tables.auto import auto_choices
-from benchmarks.tables.chaos import chaos
 from benchmarks.tables.check import check_cost
 from benchmarks.tables.client import client
 from benchmarks.tables.dashboard import dashboard
 from benchmarks.tables.gpu import benchmarks, cross_check
-from benchmarks.tables.inputs import fuzz, malformed, openapi
 from benchmarks.tables.library import library
-from benchmarks.tables.machine import machine
 from benchmarks.tables.operand_speed import operand_speed
 from benchmarks.tables.plot_targets import picture
 from benchmarks.tables.prove import prove
+from benchmarks.tables.reliability.chaos import chaos
+from benchmarks.tables.reliability.inputs import fuzz, malformed, openapi
+from benchmarks.tables.reliability.machine import machine
+from benchmarks.tables.reliability.soak import soak
 from benchmarks.tables.service.bounds import first_and_newest
 from benchmarks.tables.service.path import path as path_section
 from benchmarks.tables.service.path_steps import picture as steps_picture
 from benchmarks.tables.service.peers import peers
-from benchmarks.tables.soak import soak
 from benchmarks.tables.stress import stress
 from benchmarks.tables.targets import kernel_targets, read
 from benchmarks.tables.where import where

@@ -7,7 +7,6 @@ import binascii
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pydantic import ValidationError
@@ -28,7 +27,7 @@ from jobs.models import (
     Outcome,
     Progress,
 )
-from jobs.redis.clock import microseconds
+from jobs.redis.clock import instant_of, microseconds
 from jobs.states import JobState
 from jobs.stored import RecordUnreadable
 from jobs.timing import Timing
@@ -39,18 +38,8 @@ EVENTS_KEPT = 1000  # a job's last so many events; as in lua/common.lua
 SCAN_LIMIT = 1000  # jobs that a filtered listing looks at for one page
 LOST_LIMIT = 500  # lost messages reported at a time
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST_US = 253_402_300_799_999_999  # the last of the year 9999
 _EVENT_ID = re.compile(r"(\d{1,20})(?:-(\d{1,20}))?", re.ASCII)
-
-
-def _instant(us: int) -> datetime:
-    return _EPOCH + timedelta(microseconds=us)
-
-
-def us_of(instant: datetime) -> int:
-    """Microseconds since the epoch."""
-    return round((instant - _EPOCH) / timedelta(microseconds=1))
 
 
 @dataclass(slots=True)
@@ -115,9 +104,9 @@ class JobRow:
             kind=self.kind,
             state=self.state,
             attempt=self.attempt,
-            created_at=_instant(self.created_us),
-            started_at=None if self.started_us is None else _instant(self.started_us),
-            finished_at=None if self.finished_us is None else _instant(self.finished_us),
+            created_at=instant_of(self.created_us),
+            started_at=None if self.started_us is None else instant_of(self.started_us),
+            finished_at=None if self.finished_us is None else instant_of(self.finished_us),
             queue_position=queue_position,
             progress=self._progress(),
             request=self._request(),

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jobs.ledger.codec import new_row, us_of
+from jobs.ledger.codec import new_row
 from jobs.ledger.parts import error_of, outcome_of
 from jobs.models import OPERANDS, Job, NewJob
+from jobs.redis.clock import us_of
 from jobs.states import JobState
 
 

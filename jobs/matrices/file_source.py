@@ -14,8 +14,7 @@ from jobs.errors import MatrixNotFound
 from jobs.formats.elements import Array
 from jobs.matrices.digest import PART_DIGEST_BYTES
 from jobs.matrices.file_lock import SHARED, LockedFile, open_file
-from jobs.matrices.indexed_store import ElementSource
-from jobs.matrices.interface import parts_bytes
+from jobs.matrices.interface import ElementSource, parts_bytes
 from jobs.matrices.slot_format import MIN_SLOT_BYTES, TRAILER_BYTES, slot_length, trailer
 from jobs.matrices.slot_memory import SlotMemories, SlotMemory
 

@@ -25,8 +25,8 @@ from jobs.errors import InvalidSettings, StoreUnavailable
 from jobs.formats.elements import STORAGE_DTYPES, Array, matrix_bytes
 from jobs.matrices.file_source import FileSource, open_matrix
 from jobs.matrices.index import Claim, Elements, MatrixIndex
-from jobs.matrices.indexed_store import ElementSource, IndexedMatrixStore, IndexedWriter, check_id, is_address
-from jobs.matrices.interface import MatrixWriter, Place, StoredMatrix
+from jobs.matrices.indexed_store import IndexedMatrixStore, IndexedWriter, check_id, is_address
+from jobs.matrices.interface import ElementSource, MatrixWriter, Place, StoredMatrix
 from jobs.matrices.new_slots import NewSlots
 from jobs.matrices.plain_file import PlainFile, make_private, remove_left
 from jobs.matrices.slot_format import MIN_SLOT_BYTES, SLOT_PART, slot_length

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
@@ -17,13 +17,14 @@ from itertools import chain
 
 from xxhash import xxh3_64_intdigest
 
-from jobs.buffers import Buffers
 from jobs.errors import BodyTooLarge, DigestMismatch, InvalidMatrix, InvalidRequest, MatrixNotFound, StoreUnavailable
-from jobs.formats.elements import Array, matrix_bytes
+from jobs.formats.buffers import Buffers
+from jobs.formats.elements import matrix_bytes
 from jobs.matrices.digest import PART, Digest, part_begin, part_of, spans
 from jobs.matrices.index import Claim, Elements, MatrixIndex
 from jobs.matrices.interface import (
     READ_CHUNK_BYTES,
+    ElementSource,
     MatrixInfo,
     MatrixStore,
     MatrixWriter,
@@ -54,25 +55,6 @@ def check_id(matrix_id: str) -> str:
     if not is_address(matrix_id) and _NAME.fullmatch(matrix_id) is None:
         raise MatrixNotFound
     return matrix_id
-
-
-class ElementSource(ABC):
-    """One matrix, open to be read."""
-
-    parts: Array  # uint64, as in StoredMatrix
-
-    @abstractmethod
-    def read(self, start: int, stop: int) -> bytes:
-        """Exactly these bytes of the elements. Raises MatrixNotFound where they are gone."""
-
-    def read_into(self, buffer: memoryview, start: int) -> memoryview:
-        """As many as the buffer has room for, from `start` on, which the matrix must have; in the buffer, or elsewhere.
-        Raises as `read`."""
-        return memoryview(self.read(start, start + len(buffer)))
-
-    def digests(self, first: int, after: int) -> Array:
-        """Of these parts, uint64."""
-        return self.parts[first:after]
 
 
 class IndexedMatrixStore(MatrixStore):

@@ -133,6 +133,25 @@ class MatrixWriter(ABC):
         self.abort()
 
 
+class ElementSource(ABC):
+    """One matrix, open to be read."""
+
+    parts: Array  # uint64, as in StoredMatrix
+
+    @abstractmethod
+    def read(self, start: int, stop: int) -> bytes:
+        """Exactly these bytes of the elements. Raises MatrixNotFound where they are gone."""
+
+    def read_into(self, buffer: memoryview, start: int) -> memoryview:
+        """As many as the buffer has room for, from `start` on, which the matrix must have; in the buffer, or elsewhere.
+        Raises as `read`."""
+        return memoryview(self.read(start, start + len(buffer)))
+
+    def digests(self, first: int, after: int) -> Array:
+        """Of these parts, uint64."""
+        return self.parts[first:after]
+
+
 class MatrixStore(ABC):
     """Raises StoreFull past a bound, StoreUnavailable where Redis does not answer."""
 

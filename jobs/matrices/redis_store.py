@@ -17,8 +17,8 @@ import redis
 from jobs.errors import MatrixNotFound
 from jobs.formats.elements import STORAGE_DTYPES, matrix_bytes
 from jobs.matrices.index import Claim, Elements, MatrixIndex
-from jobs.matrices.indexed_store import UPLOAD_LEASE_S, ElementSource, IndexedMatrixStore, IndexedWriter, check_id
-from jobs.matrices.interface import READ_CHUNK_BYTES, MatrixWriter, Place, StoredMatrix, parts_bytes
+from jobs.matrices.indexed_store import UPLOAD_LEASE_S, IndexedMatrixStore, IndexedWriter, check_id
+from jobs.matrices.interface import READ_CHUNK_BYTES, ElementSource, MatrixWriter, Place, StoredMatrix, parts_bytes
 from jobs.redis.client import translated
 from kernels.model.numerics import DTypeName
 

@@ -2,6 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
 
 def microseconds(seconds: float) -> int:
     return round(seconds * 1_000_000)
+
+
+def instant_of(us: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=us)
+
+
+def us_of(instant: datetime) -> int:
+    """Microseconds since the epoch."""
+    return round((instant - _EPOCH) / timedelta(microseconds=1))

@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Literal
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
-from jobs.buffers import Buffers
 from jobs.errors import MalformedBody, MatmulError
+from jobs.formats.buffers import Buffers
 from jobs.matrices.indexed_store import UPLOAD_LEASE_S
 from jobs.settings import Settings
 from service.envelope import SECURITY_HEADERS

@@ -9,7 +9,7 @@ from typing import Any
 
 from uvicorn.protocols.http.flow_control import FlowControl
 
-from jobs.buffers import Buffers
+from jobs.formats.buffers import Buffers
 
 SCRATCH_BYTES = 64 << 10
 FLUSH_S = 0.05  # what came is passed on after so long

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import httptools
 
-from jobs.buffers import Buffers
+from jobs.formats.buffers import Buffers
 from service.server.intake import Connection, Intake, Pieces
 from service.server.sending import SendingProtocol
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from benchmarks.tables.chaos import chaos
+from benchmarks.tables.reliability.chaos import chaos
 
 ENVIRONMENT = {"recorded_at": "2026-11-24T00:00:00+00:00", "cpu": "A CPU", "cores": 2, "python": "3.11", "versions": {}}
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.tables.inputs import fuzz, malformed, openapi
+from benchmarks.tables.reliability.inputs import fuzz, malformed, openapi
 from tests.support.runs import RunsRecord, origin
 
 ORIGIN = {"commit": "0123456789ab", "cpu": "A CPU", "cores": 2, "python": "3.11", "versions": {}}

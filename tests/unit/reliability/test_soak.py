@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.tables.soak import soak
+from benchmarks.tables.reliability.soak import soak
 from tests.soak.__main__ import document, written
 from tests.soak.run import Asked, Outcome
 from tests.soak.sample import ProcessSample, Sample

@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from pathlib import Path
 
-from benchmarks.tables.machine import machine
+from benchmarks.tables.reliability.machine import machine
 from tests.machine.__main__ import covers_every_state, found
 from tests.machine.played import Played
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.buffers import Buffers
+from jobs.formats.buffers import Buffers
 from service.server.intake import FLUSH_S, MIN_VIEW_BYTES
 from service.server.large_bodies import LARGE_BYTES
 from tests.support.http.wire import Connection, connected
