@@ -57,11 +57,16 @@ class KnownKey:
     def line(self) -> str:
         options = [f"role={self.role.word}"] if self.role is not Role.SUBMITTER else []
         options += [f"expires={written_instant(self.expires_at)}"] if self.expires_at else []
-        options += [f"{name}={value:.15g}" for name, value in self.limits.items()]
+        options += [f"{name}={_written(value)}" for name, value in self.limits.items()]
         return ":".join((self.id, self.digest, self.name, *options))
 
     def is_expired(self) -> bool:
         return self.expires_at is not None and self.expires_at <= datetime.now(UTC)
+
+
+def _written(number: float) -> str:
+    """As short as it can be and be read as the same number again."""
+    return repr(number).removesuffix(".0")
 
 
 def digest_of(key: str, pepper: bytes) -> str:

@@ -107,7 +107,10 @@ def wrong_with(answer: Answer, request: Request) -> str | None:
     if media_type != b"application/problem+json":
         return f"status {answer.status} as {media_type.decode()}"
     problem = json.loads(answer.body)
-    if request.target.startswith(b"/v2") and problem.get("error") != problem["detail"]:
+    is_inference = request.target.startswith(b"/v2") and problem["instance"].startswith(
+        "/v2"
+    )  # as sent, and as it came
+    if is_inference and problem.get("error") != problem["detail"]:
         return f"no error for its clients: {problem}"
     return None if problem["type"] and problem["detail"].endswith((".", "?")) else f"no sentence: {problem}"
 

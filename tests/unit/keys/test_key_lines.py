@@ -31,6 +31,12 @@ def test_old_lines_are_submitters_that_do_not_expire() -> None:
     assert known.name == "team:alice"
 
 
+@pytest.mark.parametrize("number", [500.0, 0.1 + 0.2, 1e15, 5.4444444444444444e80, 5e-324])
+def test_a_limit_is_written_as_it_is(number: float) -> None:
+    (known,) = parse_lines([f"abc:{HASH}:alice:jobs={number!r}"]).values()
+    assert parse_lines([known.line])["abc"] == known
+
+
 def test_a_line_says_role_expiry_and_limits() -> None:
     line = f"abc:{HASH}:alice:role=reader:expires=20270131T120000Z:jobs=5:flops_per_minute=1e+15"
     (known,) = parse_lines([line]).values()
