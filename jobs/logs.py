@@ -22,14 +22,15 @@ _OF_CALLERS = ("opentelemetry.trace.span", "opentelemetry.trace.propagation.trac
 about: ContextVar[Callable[[], Mapping[str, object]]] = ContextVar("about", default=dict)
 
 
-def _add_context(_logger: WrappedLogger, _method: str, line: EventDict) -> EventDict:
+def add_context(_logger: WrappedLogger, _method: str, line: EventDict) -> EventDict:
+    """What it is `about`, in every line."""
     for name, value in about.get()().items():
         line.setdefault(name, value)
     return line
 
 
 _SHARED: Sequence[Processor] = (
-    _add_context,
+    add_context,
     structlog.stdlib.add_log_level,
     structlog.stdlib.add_logger_name,
     structlog.processors.TimeStamper(fmt="iso", utc=True),

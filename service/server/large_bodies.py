@@ -1,4 +1,4 @@
-"""uvicorn's httptools protocol where it counts down a body itself, past the parser: large ones, which an intake reads
+"""uvicorn's httptools protocol where it counts down a body itself, past the parser: large ones, which a receiver reads
 with few steps and copies, and those that came with an Upgrade, which the parser would take for the other protocol's.
 """
 
@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import httptools
 
 from jobs.formats.buffers import Buffers
-from service.server.intake import Connection, Intake, Pieces
+from service.server.receiver import Connection, Pieces, Receiver
 from service.server.sending import SendingProtocol
 
 LARGE_BYTES = 1 << 20  # a smaller body stays with the parser
@@ -35,7 +35,7 @@ class LargeBodyProtocol(SendingProtocol, Connection):
         while rest and self._last_words is None and not self.transport.is_closing():
             rest = self._pass(rest) if self._left_bytes else self._parse(rest)
         if self._left_bytes and self._pieces is not None and not self.transport.is_closing():
-            self._read_by(Intake(self, self._left_bytes, self.buffers))
+            self._read_by(Receiver(self, self._left_bytes, self.buffers))
 
     def _read_by(self, protocol: asyncio.BaseProtocol) -> None:
         """The transport asks its protocol how to read only when it begins to."""
@@ -46,7 +46,7 @@ class LargeBodyProtocol(SendingProtocol, Connection):
         if is_reading:
             self.transport.resume_reading()
 
-    # ---- what an intake calls ----
+    # ---- what a receiver calls ----
     def body_received(self, size: int) -> None:
         self._left_bytes -= size
 

@@ -16,6 +16,7 @@ import psutil
 import pytest
 from structlog.testing import capture_logs
 
+from jobs.logs import add_context
 from jobs.models import new_id
 from jobs.redis.embedded import EmbeddedServer
 from service.live_workers import LiveWorkers
@@ -256,7 +257,7 @@ def test_unexpected_errors_say_nothing_of_the_inside(api: Api, monkeypatch: pyte
         raise RuntimeError("the secret of the inside")
 
     monkeypatch.setattr(LiveWorkers, "now", broken)
-    with capture_logs() as lines, api.client() as client:
+    with capture_logs(processors=[add_context]) as lines, api.client() as client:
         document = problem(client.get("/v1/kernels"), 500, "internal_error")
     assert "secret" not in json.dumps(document)
     (line,) = (line for line in lines if line["event"] == "unexpected error")

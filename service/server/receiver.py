@@ -19,7 +19,7 @@ _SCRATCH = memoryview(bytearray(SCRATCH_BYTES))  # each read's bytes are copied 
 
 
 class Connection(asyncio.BaseProtocol):
-    """What an intake needs of the HTTP protocol whose place it takes."""
+    """What a receiver needs of the HTTP protocol whose place it takes."""
 
     flow: FlowControl
     loop: asyncio.AbstractEventLoop
@@ -37,7 +37,7 @@ class Connection(asyncio.BaseProtocol):
         """All bytes have been passed on."""
 
 
-class Intake(asyncio.BufferedProtocol):
+class Receiver(asyncio.BufferedProtocol):
     """Stands in for a connection's HTTP protocol until `missing_bytes` have come. Reads no byte beyond them."""
 
     def __init__(self, connection: Connection, missing_bytes: int, buffers: Buffers) -> None:

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobs.formats.buffers import Buffers
-from service.server.intake import FLUSH_S, MIN_VIEW_BYTES
 from service.server.large_bodies import LARGE_BYTES
+from service.server.receiver import FLUSH_S, MIN_VIEW_BYTES
 from tests.support.http.wire import Connection, connected
 
 NEXT = b"POST /next HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\nnext"
