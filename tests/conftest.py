@@ -14,18 +14,21 @@ from jobs.redis.embedded import EmbeddedServer
 
 SERVICES = "tests/integration/"
 BROWSER = ("tests/browser/", "tests/chaos/")
+PROGRAMS = "tests/integration/local/"
 
 
 @pytest.hookimpl(optionalhook=True)  # a GPU machine may have no xdist
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Tests that start services of their own take turns, as do those that share a browser, with the long one under
-    faults among these, so that both take about as long; all others go by file."""
+    faults among these, and those of whole programs, so that each takes about as long; all others go by file."""
     from xdist.scheduler import LoadScopeScheduling
 
     class Together(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
         def _split_scope(self, nodeid: str) -> str:
             if nodeid.startswith(BROWSER):
                 return "browser"
+            if nodeid.startswith(PROGRAMS):
+                return "programs"
             return "services" if nodeid.startswith(SERVICES) else nodeid.partition("::")[0]
 
     return Together(config, log)
