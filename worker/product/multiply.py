@@ -61,6 +61,19 @@ class Multiplied:
     packed: bytes | None
 
 
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """A product that is to be made, and by what."""
+
+    claimed: Claimed
+    request: MatmulRequest
+    store: MatrixStore
+    runner: Runner
+    rng: np.random.Generator
+    product_ttl_s: float
+    check_ownership: Callable[[], None]
+
+
 def multiply(
     claimed: Claimed,
     store: MatrixStore,
@@ -78,16 +91,13 @@ def multiply(
     """
     request = claimed.job.record.request
     assert isinstance(request, MatmulRequest), "benchmarks go another way"
+    task = _Task(claimed, request, store, runner, rng, product_ttl_s, check_ownership)
     choice = choose_kernel(claimed, request.problem, runner, auto)
-
-    def once(choice: Choice) -> Multiplied:
-        return _multiplied(claimed, request, store, runner, choice, rng, product_ttl_s, check_ownership)
-
     # An error that is handled still holds on to the device's memory. So what is done about it is done afterwards.
     again: Choice | None = None
     wrong: Mismatch | None = None
     try:
-        return once(choice)
+        return _multiplied(task, choice)
     except OutOfDeviceMemory as full:
         again = second_try(request, request.problem, choice, runner, full)
         if again is None:
@@ -95,24 +105,16 @@ def multiply(
     except Mismatch as failed:
         wrong = failed.with_traceback(None)
     if wrong is not None:
-        wrong.explain(choice, lambda: _again(claimed, request, store, runner, choice, rng, check_ownership))
+        wrong.explain(choice, lambda: _again(task, choice))
         raise wrong
     assert again is not None
     log.warning("memory ran out; kept operands are dropped and the product is tried again", kernel=again.kernel.name)
     runner.free_memory()
-    return once(again)
+    return _multiplied(task, again)
 
 
-def _multiplied(
-    claimed: Claimed,
-    request: MatmulRequest,
-    store: MatrixStore,
-    runner: Runner,
-    choice: Choice,
-    rng: np.random.Generator,
-    product_ttl_s: float,
-    check_ownership: Callable[[], None],
-) -> Multiplied:
+def _multiplied(task: _Task, choice: Choice) -> Multiplied:
+    claimed, request, store = task.claimed, task.request, task.store
     job, problem, unchecked = claimed.job, request.problem, request.verify == "off"
     began = now()
     try:
@@ -121,45 +123,38 @@ def _multiplied(
             _operand(request.b, claimed.b, store) as b,
             _epilogue(request, claimed.c, store) as epilogue,
             _place(claimed, problem, store) as place,
-            runner.compute(
-                problem, choice, a, b, place, epilogue=epilogue, wanted=check_ownership, wiped=unchecked
+            task.runner.compute(
+                problem, choice, a, b, place, epilogue=epilogue, wanted=task.check_ownership, wiped=unchecked
             ) as product,
         ):
             computed = now()
-            check_ownership()
+            task.check_ownership()
             with _copies_dropped_on_damage(product):
-                verification = verified(request, problem, choice, product, rng)
+                verification = verified(request, problem, choice, product, task.rng)
                 checked = now()
-                check_ownership()
+                task.check_ownership()
                 packed = _packed(product) if job.product_in_record else None
                 if packed is None:
-                    _store(claimed, problem, product, store, place, product_ttl_s)
+                    _store(claimed, problem, product, store, place, task.product_ttl_s)
                     if verification.passed:
                         product.offer(product_id(job.id, claimed.attempt))
             measured = product.measured
             tell_product(began, computed, checked, now(), measured)
     except MemoryError:
         raise OutOfDeviceMemory("The product does not fit in the worker's memory; make it smaller.") from None
-    return Multiplied(outcome_of(problem, choice, runner, measured, verification), packed)
+    return Multiplied(outcome_of(problem, choice, task.runner, measured, verification), packed)
 
 
-def _again(
-    claimed: Claimed,
-    request: MatmulRequest,
-    store: MatrixStore,
-    runner: Runner,
-    choice: Choice,
-    rng: np.random.Generator,
-    check_ownership: Callable[[], None],
-) -> Again:
+def _again(task: _Task, choice: Choice) -> Again:
     """The product, not to be kept."""
+    claimed, request, store = task.claimed, task.request, task.store
     problem = request.problem
     with (
         _operand(request.a, claimed.a, store) as a,
         _operand(request.b, claimed.b, store) as b,
-        runner.compute(problem, choice, a, b, wanted=check_ownership, wiped=True) as product,
+        task.runner.compute(problem, choice, a, b, wanted=task.check_ownership, wiped=True) as product,
     ):
-        verification = check(problem, choice.kernel.accuracy[problem.dtype], product.matrices, rng)
+        verification = check(problem, choice.kernel.accuracy[problem.dtype], product.matrices, task.rng)
         return Again(bool(verification.passed), product.digest)
 
 
