@@ -1,8 +1,7 @@
-"""Plays lives on both ledgers, until so many steps were taken."""
+"""Plays lives on both ledgers."""
 
 from __future__ import annotations
 
-import time
 from typing import cast
 
 from hypothesis import HealthCheck, settings
@@ -48,13 +47,3 @@ def play(server: EmbeddedServer, *, lives: int, seed: int | None = None) -> Play
             ),
         )
     return played
-
-
-def play_long(server: EmbeddedServer, *, steps: int, seed: int, for_s: float) -> Played:
-    """Until so many steps were taken, or so much time has passed. Raises AssertionError as `play` does."""
-    total, until = Played(), time.monotonic() + for_s
-    while total.steps < steps and time.monotonic() < until:
-        total.add(play(server, lives=100, seed=seed))
-        print(f"seed {seed}: {total.steps} steps in {total.lives} lives", flush=True)
-        seed += 1
-    return total

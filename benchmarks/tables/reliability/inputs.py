@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
+from benchmarks.tables.reliability.runs import Run, device, made, read, total
 from tools.markdown import table
 
-Run = Mapping[str, Any]
 PHASES = ("examples", "coverage", "fuzzing", "stateful")  # of schemathesis
 
 
 def malformed(results: Path) -> Iterator[str]:
     """A section; nothing where nothing is recorded."""
-    runs = _runs(results / "malformed.json")
+    runs = read(results / "malformed.json")
     if not runs:
         return
     columns = ("device", "commit", "runs", "requests", "wrong answers", "503 that says when", "restarts", "tracebacks")
     groups: dict[tuple[str, str], list[Run]] = {}
     for run in runs:
-        groups.setdefault((_device(run), str(run["commit"])), []).append(run)
+        groups.setdefault((device(run), str(run["commit"])), []).append(run)
     yield table(
         columns, [*(_malformed_row(*where, of) for where, of in groups.items()), _malformed_row("all", "", runs)]
     ).rstrip()
@@ -29,15 +27,15 @@ def malformed(results: Path) -> Iterator[str]:
 
 def openapi(results: Path) -> Iterator[str]:
     """The same of requests made up from the OpenAPI document."""
-    runs = _runs(results / "fuzz_api.json")
+    runs = read(results / "fuzz_api.json")
     if not runs:
         return
     names = sorted({name for run in runs for name in run["operations"]}, key=lambda name: name.split()[::-1])
     columns = ("operation", "examples", "at bounds", "random", "in chains", "not as described")
-    total = (_sum(runs, "requests"), _sum(runs, "failures"))
-    all_row = ("all", *(f"{sum(_counts(run, phase) for run in runs):,}" for phase in PHASES), f"{total[1]:,}")
+    sums = (total(runs, "requests"), total(runs, "failures"))
+    all_row = ("all", *(f"{sum(_counts(run, phase) for run in runs):,}" for phase in PHASES), f"{sums[1]:,}")
     yield table(columns, [*(_openapi_row(name, runs) for name in names), all_row]).rstrip()
-    yield f"{_made(runs)} {total[0]:,} requests; runs: {len(runs)}."
+    yield f"{made(runs)} {sums[0]:,} requests; runs: {len(runs)}."
 
 
 def _openapi_row(name: str, runs: Sequence[Run]) -> tuple[str, ...]:
@@ -52,41 +50,23 @@ def _counts(run: Run, phase: str) -> int:
 
 def fuzz(results: Path) -> Iterator[str]:
     """The same of the parsers. Edges: the most that a process took."""
-    runs = _runs(results / "fuzz.json")
+    runs = read(results / "fuzz.json")
     if not runs:
         return
     rows = [_fuzz_row(name, runs) for name in sorted({name for run in runs for name in run["targets"]})]
     findings = sum(len(run["findings"]) for run in runs)
-    yield table(("target", "runs", "edges"), [*rows, ("all", f"{_sum(runs, 'runs'):,}", "")]).rstrip()
-    yield f"{_made(runs)} Inputs that broke something: {findings or 'none'}."
+    yield table(("target", "runs", "edges"), [*rows, ("all", f"{total(runs, 'runs'):,}", "")]).rstrip()
+    yield f"{made(runs)} Inputs that broke something: {findings or 'none'}."
 
 
 def _fuzz_row(name: str, runs: Sequence[Run]) -> tuple[str, ...]:
     found = [run["targets"][name] for run in runs if name in run["targets"]]
-    return (f"`{name}`", f"{_sum(found, 'runs'):,}", f"{max(each['edges'] for each in found):,}")
-
-
-def _made(runs: Sequence[Run]) -> str:
-    """Where and at which commits the runs were made."""
-    devices, commits = (", ".join(dict.fromkeys(map(of, runs))) for of in (_device, lambda run: str(run["commit"])))
-    return f"Recorded on {devices}, at {commits}."
+    return (f"`{name}`", f"{total(found, 'runs'):,}", f"{max(each['edges'] for each in found):,}")
 
 
 def _malformed_row(device: str, commit: str, runs: Sequence[Run]) -> tuple[str, ...]:
     counts = (
-        *(len(runs), _sum(runs, "requests"), sum(sum(run["bad"].values()) for run in runs)),
-        *(_sum(runs, name) for name in ("told_503", "restarts", "tracebacks")),
+        *(len(runs), total(runs, "requests"), sum(sum(run["bad"].values()) for run in runs)),
+        *(total(runs, name) for name in ("told_503", "restarts", "tracebacks")),
     )
     return (device, commit, *(f"{count:,}" for count in counts))
-
-
-def _runs(path: Path) -> list[Run]:
-    return json.loads(path.read_text())["runs"] if path.exists() else []
-
-
-def _device(run: Run) -> str:
-    return f"{run['cpu']}, {run['cores']} cores, Python {run['python']}"
-
-
-def _sum(runs: Sequence[Run], name: str) -> int:
-    return sum(run[name] for run in runs)

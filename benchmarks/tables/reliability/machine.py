@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
-import json
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.tables.where import where
+from benchmarks.tables.reliability.runs import made, read, total
 from tools.markdown import table
 
 
 def machine(results: Path) -> Iterator[str]:
     """A section; nothing where nothing is recorded."""
-    if not (path := results / "machine.json").exists():
+    if not (runs := read(results / "machine.json")):
         return
-    record = json.loads(path.read_text())
-    yield where(record)
-    calls = sum(sum(counts.values()) for counts in record["calls"].values())
+    calls = sum(sum(counts.values()) for run in runs for counts in run["calls"].values())
     yield (
-        f"{record['steps']:,} steps in {record['lives']:,} lives, {calls:,} calls of each ledger, from seed "
-        f"{record['seed']}: the ledgers agreed on each answer, and every promise held after each step. A worker left "
-        f"{record['left_to_others']:,} jobs to others because it had made their products wrong."
+        f"{made(runs)} {total(runs, 'steps'):,} steps in {total(runs, 'lives'):,} lives, {calls:,} calls of each "
+        f"ledger, seeds {runs[0]['seed']} to {runs[-1]['seed']}: the ledgers agreed on each answer, and every promise "
+        f"held after each step. A worker left {total(runs, 'left_to_others'):,} jobs to others because it had made "
+        "their products wrong."
     )
+    cancels: dict[str, Counter[str]] = {}
+    for run in runs:
+        for state, counts in run["cancels"].items():
+            cancels.setdefault(state, Counter()).update(counts)
     yield table(
         ("state of the job", "cancels that took effect", "that changed nothing"),
         [
             (state, f"{counts['took_effect']:,}", f"{counts['changed_nothing']:,}")
-            for state, counts in record["cancels"].items()
+            for state, counts in sorted(cancels.items())
         ],
     ).rstrip()
