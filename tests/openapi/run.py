@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,6 +10,7 @@ from typing import Any
 
 import schemathesis
 from schemathesis.config import HealthCheck
+from schemathesis.core.result import Ok
 from schemathesis.engine import Status, events, from_schema
 from schemathesis.engine.run import PhaseName
 
@@ -28,11 +30,18 @@ class Outcome:
     seconds: Counter[str] = field(default_factory=Counter)
     failures: dict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
     statuses: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+    is_cut_short: bool = False  # by its time
 
     @property
     def shown(self) -> str:
         """The failures, to read."""
         return "\n\n".join(f"{of}: {what}\n{how}" for of, each in self.failures.items() for what, how in each.items())
+
+
+def operations(document: Mapping[str, Any]) -> list[str]:
+    """The names of all that are called."""
+    schema = schemathesis.openapi.from_dict(dict(document)).exclude(path_regex=ENDLESS)
+    return [each.ok().label for each in schema.get_all_operations() if isinstance(each, Ok)]
 
 
 def made_up(
@@ -44,11 +53,14 @@ def made_up(
     seed: int = 1,
     seconds: int | None = None,
     headers: Mapping[str, str] | None = None,
+    operation: str | None = None,
 ) -> Outcome:
     """Sends to the server there what its document allows, and what it does not. `examples`: of each operation in each
     phase that makes them up at random. `seconds`: the phases that are not done after so long are cut short. `headers`
-    go with each."""
+    go with each. `operation`: its name, where only that one is called."""
     schema = schemathesis.openapi.from_dict(dict(document)).exclude(path_regex=ENDLESS)
+    if operation is not None:
+        schema = schema.include(name=operation)
     config = schema.config
     config.seed = seed
     config.max_time = seconds
@@ -69,6 +81,7 @@ def made_up(
     config.generation.database = "none"
 
     outcome = Outcome()
+    began = time.monotonic()
     for event in from_schema(schema).execute():
         if isinstance(event, events.ScenarioFinished):
             _add(outcome, event)
@@ -76,6 +89,7 @@ def made_up(
             outcome.failures[str(event.label)][str(event.value)[:200]] = ""
         elif isinstance(event, events.FatalError):
             raise event.exception
+    outcome.is_cut_short = seconds is not None and time.monotonic() - began >= seconds
     return outcome
 
 

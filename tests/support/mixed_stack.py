@@ -38,6 +38,7 @@ class MixedStack:
     kernels: dict[Version, str]  # what multiplies on a CPU, in each
     redis: EmbeddedServer = field(init=False)
     workers: dict[Version, subprocess.Popen[bytes]] = field(default_factory=dict)
+    versions: dict[str, Version] = field(default_factory=dict)  # of all workers there were, by process id
     apis: dict[Version, httpx.Client] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -66,6 +67,7 @@ class MixedStack:
 
     def start_worker(self, version: Version) -> None:
         self.workers[version] = self._spawn(version, "worker", f"worker-{version}", {"MATMUL_CPU_THREADS": "1"})
+        self.versions[str(self.workers[version].pid)] = version
         self.until(lambda: self._is_live(version), START_TIMEOUT_S)
 
     def stop_worker(self, version: Version) -> None:

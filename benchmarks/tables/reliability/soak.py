@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.tables.where import where
+from benchmarks.tables.reliability.runs import Run, made, read, total
 from tools.markdown import table
 
 
 def soak(results: Path) -> Iterator[str]:
-    """A section; nothing where nothing is recorded."""
-    if not (path := results / "soak.json").exists():
+    """A section; nothing where nothing is recorded. Memory is told of the longest run."""
+    if not (runs := read(results / "soak.json")):
         return
-    record = json.loads(path.read_text())
-    asked, verdict = record["asked"], record["verdict"]
-    yield where(record)
+    yield made(runs)
+    yield table(
+        ("run", "API processes", "workers", "jobs", "seconds", "lost", "wrong", "found to grow"), _runs(runs)
+    ).rstrip()
+    longest = max(runs, key=lambda run: float(run["seconds"]))
+    verdict = longest["verdict"]
     yield (
-        f"{record['jobs']:,} jobs in {record['seconds']:,.0f} s, by {asked['api_processes']} API processes and "
-        f"{asked['workers']} CPU workers: {record['lost']} lost, {len(record['wrong'])} wrong. Below, the first "
-        f"{asked['warm_up_s']:.0f} s are left out. Found to grow: {_list(verdict['growing'])}. Too short a run to say: "
+        f"The longest of them, less its first {longest['asked']['warm_up_s']:.0f} s. Too short a run to say: "
         f"{_list(verdict['undecided'])}."
     )
     yield table(
@@ -34,6 +34,29 @@ def soak(results: Path) -> Iterator[str]:
         ("beside them", "median of the first quarter", "of the last"),
         [(name, f"{each['first']:,.0f}", f"{each['last']:,.0f}") for name, each in verdict["others"].items()],
     ).rstrip()
+
+
+def _runs(runs: list[Run]) -> list[tuple[str, ...]]:
+    return [
+        (
+            f"{number}",
+            *(f"{run['asked'][name]}" for name in ("api_processes", "workers")),
+            *(f"{run['jobs']:,}", f"{run['seconds']:,.0f}", f"{run['lost']}", f"{len(run['wrong'])}"),
+            _list(run["verdict"]["growing"]),
+        )
+        for number, run in enumerate(runs, 1)
+    ] + [
+        (
+            "all",
+            "",
+            "",
+            f"{total(runs, 'jobs'):,}",
+            "",
+            f"{total(runs, 'lost')}",
+            f"{sum(len(run['wrong']) for run in runs)}",
+            "",
+        )
+    ]
 
 
 def _list(names: list[str]) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.chaos.mixed_versions import run
+from tests.chaos.mixed_versions import run, way, wrong
+from tests.support.mixed_stack import VERSIONS
 from tests.support.other_version import changed_copy
 
 JOBS = 60
@@ -14,8 +15,14 @@ def test_no_job_is_lost_or_unreadable_while_two_versions_are_at_work(tmp_path: P
     """Through both APIs, by workers of the other version, of both, and of this one. `python -m
     tests.chaos.mixed_versions` does the same in bulk."""
     found = run(tmp_path, changed_copy(tmp_path / "other"), JOBS)
-    seen = {name: value for name, value in found.items() if name not in ("sorts", "rounds", "seconds", "jobs")}
-    whole = {"succeeded": 2 * found["jobs"], "not_listed": 0, "unreadable": 0, "results_200": 4}
-    assert {name: value for name, value in seen.items() if not name.startswith("page_")} == whole, found
-    assert {name for name in seen if name.startswith("page_")} <= {"page_200", "page_303"}
+    assert wrong(found) == {}, found
+    assert found["ways"].keys() == {way(api, worker) for api in VERSIONS for worker in VERSIONS}
     assert {*found["sorts"]} == {"inline", "random", "stored", "chain", "named", "new_field", "benchmark"}
+
+
+def test_whatever_a_job_must_not_become_is_counted() -> None:
+    whole = {"jobs": 5, "sorts": {"benchmark": 1}, "succeeded": 10, "results_200": 2, "not_listed": 0, "page_200": 8}
+    assert wrong(whole) == {}
+    assert wrong(whole | {"succeeded": 9, "get_404": 1}) == {"succeeded": -1, "get_404": 1}
+    assert wrong(whole | {"unreadable": 1, "page_500": 2}) == {"unreadable": 1, "page_500": 2}
+    assert wrong({name: count for name, count in whole.items() if name != "succeeded"}) == {"succeeded": -10}

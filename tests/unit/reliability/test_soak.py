@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import re
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 
 from benchmarks.tables.reliability.soak import soak
-from tests.soak.__main__ import document, written
+from tests.soak.__main__ import document
 from tests.soak.run import Asked, Outcome
 from tests.soak.sample import ProcessSample, Sample
 from tests.soak.slope import slope
 from tests.soak.traffic import SHARES, Tally, path_of
 from tests.soak.verdict import judge
+from tests.support.runs import RunsRecord
 
 ASKED = Asked(1000, 480.0, 120.0, 2.0, 1, 1, 1, 16, 20_000)
 
@@ -80,20 +81,23 @@ def test_a_lost_job_or_a_wrong_product_fails_the_run() -> None:
     assert not Outcome(ASKED, Tally(jobs=5, wrong=["1: not its own"]), calm, verdict, 5, 480.0).passed
 
 
-def test_a_record_has_a_row_for_each_sample() -> None:
+def test_a_record_has_rows_of_samples() -> None:
     calm = samples(lambda _: 90)
-    record = json.loads(written(document(Outcome(ASKED, Tally(jobs=5), calm, judge(calm, 120.0), 5, 480.0))))
-    assert len(record["samples"]) == len(calm)
+    record = document(Outcome(ASKED, Tally(jobs=5), calm, judge(calm, 120.0), 5, 480.0))
+    assert 24 <= len(record["samples"]) <= 48 < len(calm)
     assert all(len(row) == len(record["columns"]) + len(record["processes"]) for row in record["samples"])
 
 
-def test_the_docs_tell_of_it(tmp_path: Path) -> None:
-    grows = samples(lambda at: 90 + 12 * at / 3600)
-    outcome = Outcome(ASKED, Tally(jobs=5000), grows, judge(grows, 120.0), 4999, 480.0)
-    (tmp_path / "soak.json").write_text(written(document(outcome)))
+def test_the_docs_tell_of_all_runs(tmp_path: Path) -> None:
+    record = RunsRecord(tmp_path / "soak.json")
+    flat, growing = samples(lambda _: 90), samples(lambda at: 90 + 12 * at / 3600)
+    for some, ended, seconds in ((flat, 5000, 240.0), (growing, 4999, 480.0)):
+        record.add(document(Outcome(ASKED, Tally(jobs=5000), some, judge(some, 120.0), ended, seconds)))
     text = "\n".join(soak(tmp_path))
-    assert "5,000 jobs in 480 s" in text and "1 lost, 0 wrong" in text
-    assert "Found to grow: the memory of API." in text
+    assert re.search(r"\| 1 \| .* \| 5,000 \| 240 \| 0 \| 0 \| none \|", text)
+    assert re.search(r"\| 2 \| .* \| 5,000 \| 480 \| 1 \| 0 \| the memory of API \|", text)
+    assert "| all |  |  | 10,000 |  | 1 | 0 |  |" in text
+    assert re.search(r"\| API \| 1[12]\.\d\d \|", text)
     assert not [*soak(tmp_path / "elsewhere")]
 
 

@@ -18,8 +18,8 @@ REFUSED = Counter({("succeeded", False): 1, ("failed", False): 1, ("cancelled", 
 ORIGIN = {"commit": "0123456789ab", "cpu": "A CPU", "cores": 2, "python": "3.11", "versions": {}}
 
 
-def run(cancels: Counter[tuple[str, bool]], **more: int) -> dict[str, Any]:
-    return found(Played(cancels=cancels, **more))
+def run(cancels: Counter[tuple[str, bool]]) -> dict[str, Any]:
+    return found(Played(cancels=cancels))
 
 
 def test_what_was_played_is_told(tmp_path: Path) -> None:
