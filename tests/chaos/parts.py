@@ -14,6 +14,7 @@ from pathlib import Path
 
 import psutil
 
+from tests.support.other_version import python_path
 from tools.stack import kill_group
 
 TERM_TIMEOUT_S = 60.0
@@ -33,7 +34,7 @@ class Part:
         """`extra` environment; `checkout`: where the code comes from, in place of this one."""
         environment = {**os.environ, **self._environment, **(extra or {})}
         if checkout is not None:
-            environment["PYTHONPATH"] = str(checkout)
+            environment["PYTHONPATH"] = python_path(checkout)
         with open(self._log, "ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", *self._command],

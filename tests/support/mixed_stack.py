@@ -20,7 +20,7 @@ from pydantic import SecretStr
 from jobs.redis.embedded import EmbeddedServer, free_port
 from jobs.redis.layout import claim_layout
 from jobs.settings import Settings
-from tests.support.other_version import ROOT
+from tests.support.other_version import ROOT, python_path
 from tools.played.api import http_client
 from tools.stack import kill_group
 
@@ -87,7 +87,7 @@ class MixedStack:
             "MATMUL_REDIS_URL": self.redis.url,
             "MATMUL_STORE_DIR": str(self.directory / "matrices"),
             "MATMUL_API_PROCESSES": "1",
-            "PYTHONPATH": str(place),
+            "PYTHONPATH": python_path(place),
         }
         with open(self.directory / f"{name}.log", "ab") as log:
             return subprocess.Popen(

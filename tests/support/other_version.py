@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -47,6 +48,11 @@ def changed_copy(directory: Path) -> Path:
         if path.suffix in (".py", ".json") and KERNEL in (text := path.read_text()):
             path.write_text(re.sub(rf"\b{KERNEL}\b", ITS_KERNEL, text))
     return directory
+
+
+def python_path(place: Path) -> str:
+    """For a process of the packages there, before all else that this one finds by PYTHONPATH."""
+    return os.pathsep.join([str(place), *filter(None, [os.environ.get("PYTHONPATH")])])
 
 
 def of_reference(reference: str, directory: Path) -> Path:
