@@ -28,6 +28,7 @@ from benchmarks.tables.prove import prove
 from benchmarks.tables.reliability.chaos import chaos
 from benchmarks.tables.reliability.inputs import fuzz, malformed, openapi
 from benchmarks.tables.reliability.machine import machine
+from benchmarks.tables.reliability.mixed import mixed
 from benchmarks.tables.reliability.soak import soak
 from benchmarks.tables.service.bounds import first_and_newest
 from benchmarks.tables.service.path import path as path_section
@@ -191,7 +192,15 @@ def accuracy_page(text: str, results: Path = RESULTS) -> str:
 
 def reliability_page(text: str, results: Path = RESULTS) -> str:
     """The same for docs/reliability.md."""
-    parts = {"chaos": chaos, "malformed": malformed, "openapi": openapi, "fuzz": fuzz, "machine": machine, "soak": soak}
+    parts = {
+        "chaos": chaos,
+        "malformed": malformed,
+        "openapi": openapi,
+        "fuzz": fuzz,
+        "machine": machine,
+        "mixed": mixed,
+        "soak": soak,
+    }
     return _with_parts(text, {name: "\n\n".join(part(results)) for name, part in parts.items()})
 
 

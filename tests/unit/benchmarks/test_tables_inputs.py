@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from benchmarks.tables.reliability.inputs import fuzz, malformed, openapi
+from benchmarks.tables.reliability.mixed import mixed
 from tests.support.runs import RunsRecord, origin
 
 ORIGIN = {"commit": "0123456789ab", "cpu": "A CPU", "cores": 2, "python": "3.11", "versions": {}}
@@ -52,7 +53,17 @@ def test_made_up_requests_are_added_up_by_operation(tmp_path: Path) -> None:
     assert "2,200 requests; runs: 2." in text
 
 
-@pytest.mark.parametrize("part", [malformed, openapi, fuzz])
+def test_two_versions_are_added_up_by_who_did_what_for_whom(tmp_path: Path) -> None:
+    record = RunsRecord(tmp_path / "mixed_versions.json")
+    ways = {"this API, other worker": 400, "other API, this worker": 500}
+    for bad in ({}, {"get_404": 2}):
+        record.add({"other": "a changed copy", **ORIGIN, "jobs": 1000, "ways": ways, "bad": bad})
+    text = "\n".join(mixed(tmp_path))
+    assert "| this API, other worker | 800 |" in text and "| other API, this worker | 1,000 |" in text
+    assert "a changed copy. 2,000 jobs in 2 runs." in text and "used up: 2 get_404." in text
+
+
+@pytest.mark.parametrize("part", [malformed, openapi, fuzz, mixed])
 def test_nothing_is_said_where_nothing_is_recorded(part: Callable[[Path], Iterator[str]], tmp_path: Path) -> None:
     assert list(part(tmp_path)) == []
 
