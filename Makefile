@@ -8,6 +8,7 @@ ARGS ?=
 DEVICE ?= cpu
 # GPU packages: auto (as the driver says), 12, 13 or none.
 CUDA ?= auto
+FOR_USERS := run worker test test-gpu tune site clean help
 CUDA_SOURCES = $(wildcard kernels/cuda/*/*.cu kernels/cuda/*/*.cuh worker/cuda/src/*.cu worker/cuda/src/*.cuh tools/kernels/tracing/*)
 
 # The first Python ≥ 3.11 that can make a virtual environment and has pip or brings it.
@@ -19,7 +20,7 @@ NO_PYTHON := No Python 3.11 or newer with the venv module and pip was found. Ins
 	apt-get install python3 python3-venv) or name it: make run PYTHON=/path/to/python3
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
+	@awk -v users="$(FOR_USERS)" -f tools/make_help.awk $(MAKEFILE_LIST)
 
 run: env-run ## start everything on this machine: embedded Valkey, workers, API on 127.0.0.1:8000; Ctrl-C stops it
 	@exec $(BIN)/python -m service.local
@@ -170,5 +171,5 @@ clean: ## remove what the tools made; the state in .matmul stays
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 env-run env-dev env-fuzz: env-%:
-	@python="$(or $(PYTHON),$(SUITABLE_PYTHON))"; [ -n "$$python" ] || { echo '$(strip $(NO_PYTHON))' >&2; exit 1; }; \
+	@python="$(or $(PYTHON),$(SUITABLE_PYTHON))"; command -v "$${python:-none}" > /dev/null || { echo '$(strip $(NO_PYTHON))' >&2; exit 1; }; \
 		"$$python" -m tools.environment $* --cuda $(CUDA)

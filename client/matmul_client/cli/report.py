@@ -6,20 +6,22 @@ from pathlib import Path
 
 import click
 
-from matmul_client.cli.output import print_json
+from matmul_client.cli.output import OutputFile, print_json
 from matmul_client.cli.settings import Settings, with_service
 
-FORMS = {".html": "html", ".md": "markdown"}
+FORMS = {".html": "html", ".md": "markdown", ".pdf": "pdf"}
 
 
-@click.command(epilog="\b\nExamples:\n  matmul report job_0123… -o report.html\n  matmul report job_0123… -o report.md")
+@click.command(
+    epilog="\b\nExamples:\n  matmul report job_0123… -o report.html\n  matmul report job_0123… -o report.pdf"
+)
 @click.argument("job")
-@click.option("-o", "--output", required=True, type=click.Path(dir_okay=False, path_type=Path), help="*.html or *.md")
+@click.option("-o", "--output", required=True, type=OutputFile(), help="*.html, *.md or *.pdf")
 @with_service
 def report(settings: Settings, job: str, output: Path) -> None:
     """Write the report of a benchmark: figures, plots, what was measured and how."""
     if output.suffix not in FORMS:
-        raise click.UsageError("A report is written as .html or .md; for a PDF, print the HTML from a browser.")
+        raise click.UsageError("A report is written as .html, .md or .pdf.")
     with settings.client() as client:
         text = client.open_benchmark(job).report(FORMS[output.suffix])
     output.write_bytes(text)

@@ -13,6 +13,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from matmul_client.core.errors import InvalidOperand, ServiceFailed
+from matmul_client.core.numbers import is_foreign
 from matmul_client.core.wire import Buffer, Reply
 
 if TYPE_CHECKING:
@@ -30,14 +31,20 @@ TYPES = ", ".join([*_NUMPY, *_BITS.values()])
 
 
 def to_array(value: Any, name: str) -> Array:
-    """`value` as a dense, little-endian array on the host, copied only where it is not one. Raises InvalidOperand."""
+    """`value` as a dense, little-endian array on the host, copied only where it is not one. Raises InvalidOperand.
+
+    Its integers may still be of a type that the service does not have: `numbers.one_type` is for that.
+    """
     import numpy as np
 
     array = _on_host(value, name)
-    if _service_name(array.dtype) is None:
+    if _service_name(array.dtype) is None and not is_foreign(array):
         raise InvalidOperand(f"{name} is of {array.dtype.name}; convert it to one of {TYPES}.")
     if array.ndim not in (2, 3):
-        raise InvalidOperand(f"{name} is {array.ndim}-D; an operand has rows and columns, and may have a batch axis.")
+        column = f"; {name}[:, None] is a column" if array.ndim == 1 and isinstance(value, np.ndarray) else ""
+        raise InvalidOperand(
+            f"{name} is {array.ndim}-D; an operand has rows and columns, and may have a batch axis{column}."
+        )
     dtype = array.dtype if array.dtype.byteorder != ">" else array.dtype.newbyteorder("<")
     return np.ascontiguousarray(array, dtype=dtype)
 
