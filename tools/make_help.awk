@@ -1,6 +1,6 @@
 # Lists the targets of a Makefile with what follows their `##`: those that `users` names, then the others. Long lines
 # are broken at words, and examples of ARGS stand on a line of their own.
-BEGIN { WIDTH = 96; INDENT = 18; count = split(users, order, " ") }
+BEGIN { WIDTH = 96; INDENT = 20; count = split(users, order, " ") }
 
 /^[a-z][a-z-]*:.*## / {
     name = $0; sub(/:.*/, "", name)
