@@ -1,7 +1,7 @@
 # One target per intention; `make help` lists them. What a target needs is set up first: `.venv` is made from the
 # hash-locked constraints/ when it is missing or out of date.
 .DEFAULT_GOAL := help
-.PHONY: help run worker test test-gpu sanitize stress prove malformed fuzz fuzz-api chaos chaos-long machine soak test-images check fix docs kernel-resources recorded constraints audit sbom sizes bench-service bench-peers bench-path bench-client bench-dashboard bench-kernels bench-library bench-accuracy bench-auto bench-presets images tune clean env-run env-dev env-fuzz
+.PHONY: help run worker test test-gpu sanitize stress prove malformed fuzz fuzz-api chaos chaos-long machine soak test-images check fix site docs kernel-resources recorded constraints audit sbom sizes bench-service bench-peers bench-path bench-client bench-dashboard bench-kernels bench-library bench-accuracy bench-auto bench-presets images tune clean env-run env-dev env-fuzz
 
 BIN := .venv/bin
 ARGS ?=
@@ -94,6 +94,9 @@ fix: env-dev ## what tools can mend of `check`
 	$(BIN)/ruff format
 	$(BIN)/clang-format -i $(CUDA_SOURCES)
 
+site: env-dev ## build the documentation site, with search, into site/; a service that runs here serves it at /site/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+
 docs: env-dev ## write the generated parts of docs/ anew; new kernels are traced, which takes g++
 	$(BIN)/python -m tools.kernels.access
 	$(BIN)/python -m tools.docs.generate
@@ -167,7 +170,7 @@ tune: env-run ## have live GPU workers measure the shapes that `auto` was asked 
 	$(BIN)/python -m worker.process.tune
 
 clean: ## remove what the tools made; the state in .matmul stays
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf site .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 env-run env-dev env-fuzz: env-%:

@@ -145,11 +145,6 @@ class HeadlineRun:
         yield f"![{self.caption}](images/{self.host}_headline.svg)"
         yield f"**When ours loses.** {losses(self.rows)}"
 
-    def picture(self) -> bytes | None:
-        from benchmarks.tables.plot_headline import picture
-
-        return picture(self.device, self.rows)
-
     def words(self) -> str:
         """The largest gain and the largest loss."""
         best, worst = (pick(self.rows, key=lambda row: row.ratio.value) for pick in (max, min))

@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.recorded import files
+from benchmarks.tables import plot_headline
 from benchmarks.tables.accuracy import accuracy
 from benchmarks.tables.auto import auto_choices
 from benchmarks.tables.check import check_cost
 from benchmarks.tables.client import client
 from benchmarks.tables.dashboard import dashboard
 from benchmarks.tables.gpu import benchmarks, cross_check
-from benchmarks.tables.headline import headline_of, host_of
+from benchmarks.tables.headline import headline_of
 from benchmarks.tables.library import library
 from benchmarks.tables.operand_speed import operand_speed
 from benchmarks.tables.plot_targets import picture
@@ -214,7 +215,8 @@ def pictures(results: Path = RESULTS) -> dict[str, bytes]:
     for path in files(results, "*_vs_cublas"):
         runs = read(path)
         drawn[f"{path.stem}.svg"] = picture(runs)
-        drawn[f"{host_of(path)}_headline.svg"] = headline_of(path, runs).picture()
+        headline = headline_of(path, runs)
+        drawn[f"{headline.host}_headline.svg"] = plot_headline.picture(headline.device, headline.rows)
     return {name: svg for name, svg in drawn.items() if svg is not None}
 
 

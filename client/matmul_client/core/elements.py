@@ -13,7 +13,6 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from matmul_client.core.errors import InvalidOperand, ServiceFailed
-from matmul_client.core.numbers import is_foreign
 from matmul_client.core.wire import Buffer, Reply
 
 if TYPE_CHECKING:
@@ -47,6 +46,11 @@ def to_array(value: Any, name: str) -> Array:
         )
     dtype = array.dtype if array.dtype.byteorder != ">" else array.dtype.newbyteorder("<")
     return np.ascontiguousarray(array, dtype=dtype)
+
+
+def is_foreign(array: Array) -> bool:
+    """Whether it has integers of a type that the service does not have."""
+    return array.dtype.kind in "biu" and array.dtype.name not in ("int8", "int32")
 
 
 def _on_host(value: Any, name: str) -> Array:

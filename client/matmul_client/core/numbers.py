@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from matmul_client.core.elements import is_foreign
 from matmul_client.core.errors import InvalidOperand
 
 if TYPE_CHECKING:
@@ -42,11 +43,6 @@ def one_type(arrays: Mapping[str, Array], *, is_plain: bool) -> dict[str, Array]
                 "to int32 for sums modulo 2³²."
             )
     return {name: converted(array, common, name) for name, array in arrays.items()}
-
-
-def is_foreign(array: Array) -> bool:
-    """Whether it has integers of a type that the service does not have."""
-    return array.dtype.kind in "biu" and array.dtype.name not in ("int8", "int32")
 
 
 def converted(array: Array, dtype: np.dtype[np.generic], name: str) -> Array:
