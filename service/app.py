@@ -43,7 +43,6 @@ from service.routes import (
     matrices,
     pages,
     published,
-    site,
 )
 
 SWEEPER_STOP_S = 5.0

@@ -12,9 +12,9 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from service.context import context_of
+from service.dashboard.site import is_built
 from service.dashboard.words import FILTERS
 from service.keys import Role
-from service.routes.site import is_built
 
 HERE = Path(__file__).parent
 STATIC_DIR = HERE / "static"
