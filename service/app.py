@@ -103,7 +103,6 @@ def create_app(settings: Settings | None = None, share: Share = ALONE) -> FastAP
         published,
         health,
         pages,
-        site,
     ):
         app.include_router(module.router)
     for router in ROUTERS:
