@@ -148,11 +148,11 @@ class HeadlineRun:
     def words(self) -> str:
         """The largest gain and the largest loss."""
         best, worst = (pick(self.rows, key=lambda row: row.ratio.value) for pick in (max, min))
+        padded = " on operands that the caller has padded with zeros" if "zero-padded" in worst.how else ""
         return (
             f"On an {self.device}, `{best.kernel}` multiplies {best.operands} at N = {best.n:,} with "
-            f"{best.ours_tflops} TFLOPS, {best.ratio.value:.1f} times cuBLAS at its best. It also loses: "
-            f"{worst.operands} at N = {worst.n:,} reaches {worst.ratio.value:.2f} of what cuBLAS does on operands that "
-            "the caller has padded with zeros."
+            f"{best.ours_tflops} TFLOPS, {best.ratio.value:.1f} times cuBLAS at its best, within the same error class.\n"
+            f"It also loses: {worst.operands} at N = {worst.n:,} reaches {worst.ratio.value:.2f} of cuBLAS{padded}."
         )
 
 

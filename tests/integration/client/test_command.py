@@ -75,6 +75,12 @@ def test_a_benchmark_in_a_script(stack: Stack, measured: Benchmark) -> None:
     assert compared.exit_code == 0 and "cpu_blas" in compared.stdout
     assert read(stack.url, "report", measured.id, "-o", "r.html")["bytes"] == Path("r.html").stat().st_size
     assert run(stack.url, "report", measured.id, "-o", "r.txt").exit_code == 2
+    assert read(stack.url, "report", "-o", "newest.html")["job"] == measured.id
+
+
+def test_a_report_needs_a_benchmark(idle: Api) -> None:
+    none = run(idle.url, "report", "-o", "r.html")
+    assert none.exit_code == 2 and "matmul bench run quick" in none.stderr
 
 
 def test_ctrl_c_asks(idle: Api) -> None:
