@@ -64,7 +64,7 @@ class Headline:
 
 
 def headlines(runs: Mapping[str, Results], tuning: Tuning) -> list[Headline]:
-    """By operands, then by size."""
+    """By operands, float32 first, then by size."""
     found = [
         row
         for target in TARGETS
@@ -72,7 +72,7 @@ def headlines(runs: Mapping[str, Results], tuning: Tuning) -> list[Headline]:
         for one in beside(target, runs)
         if (row := _headline(one, tuning)) is not None
     ]
-    order = list(dict.fromkeys(row.operands for row in found))
+    order = sorted(dict.fromkeys(row.operands for row in found), key=lambda name: not name.startswith("float32"))
     return sorted(found, key=lambda row: (order.index(row.operands), row.n, row.ratio.value))
 
 
@@ -151,7 +151,7 @@ class HeadlineRun:
         padded = " on operands that the caller has padded with zeros" if "zero-padded" in worst.how else ""
         return (
             f"On an {self.device}, `{best.kernel}` multiplies {best.operands} at N = {best.n:,} with "
-            f"{best.ours_tflops} TFLOPS, {best.ratio.value:.1f} times cuBLAS at its best, within the same error class.\n"
+            f"{best.ours_tflops} TFLOPS, {best.ratio.value:.1f} times cuBLAS at its best, to the same error class.\n"
             f"It also loses: {worst.operands} at N = {worst.n:,} reaches {worst.ratio.value:.2f} of cuBLAS{padded}."
         )
 

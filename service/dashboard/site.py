@@ -22,7 +22,7 @@ POLICY = (
     "font-src 'self'; connect-src 'self'; worker-src 'self'; frame-ancestors 'none'; base-uri 'self'"
 )
 INLINE = re.compile(rb"<script>(.*?)</script>", re.DOTALL)
-TEXT = frozenset({".cu", ".cuh", ".ipynb", ".md", ".py", ".txt", ""})  # sources that pages lead to: shown, not saved
+TEXT = frozenset({".cu", ".cuh", ".md", ".py", ".txt", ""})  # sources that pages lead to: shown, not saved
 
 router = APIRouter(include_in_schema=False)
 

@@ -6,6 +6,7 @@ become pages, files that pages lead to (sources, pictures) are copied beside the
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterator
@@ -26,6 +27,7 @@ PAGES = {
     "CHANGELOG.md": "changelog.md",
     "SECURITY.md": "security.md",
 }
+STYLE = Path(__file__).with_name("site.css")
 SERIES = {"decisions": "Decisions", "notes": "Notes"}  # folders of docs/ that get a list of their pages
 COPIED = "files"
 MAX_COPIED_BYTES = 300_000
@@ -46,12 +48,25 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """With pages from elsewhere, lists of each series, and what pages lead to."""
     for source, place in PAGES.items():
         files.append(File.generated(config, place, content=(ROOT / source).read_text("utf-8")))
+    files.append(File.generated(config, STYLE.name, content=STYLE.read_bytes()))
+    files.append(File.generated(config, "notebook.md", content=_notebook()))
     for folder, title in SERIES.items():
         files.append(File.generated(config, f"{folder}/index.md", content=_list(folder, title)))
     sources = [*PAGES, *(f"docs/{file.src_uri}" for file in files.documentation_pages() if not file.generated_by)]
     for path in sorted({target for source in sources for target in _copied(source)}):
         files.append(File.generated(config, f"{COPIED}/{path}", content=(ROOT / path).read_bytes()))
     return files
+
+
+def _notebook() -> str:
+    """docs/notebook.ipynb as a page: its text and code, without what the code gave."""
+    cells = json.loads((ROOT / "docs" / "notebook.ipynb").read_text("utf-8"))["cells"]
+    texts = ("".join(cell["source"]) for cell in cells)
+    shown = (
+        text if cell["cell_type"] == "markdown" else f"```python\n{text}\n```"
+        for cell, text in zip(cells, texts, strict=True)
+    )
+    return "\n\n".join((*shown, "[The notebook itself](notebook.ipynb)")) + "\n"
 
 
 def _list(folder: str, title: str) -> str:
