@@ -18,10 +18,11 @@ def test_each_type_begins_with_its_default_class() -> None:
 
 def test_a_kernel_stands_where_it_takes_the_type_to_that_class() -> None:
     for row in ROWS:
-        dtype, accuracy = row[0].strip("`"), row[1].split(",")[0].strip("`")
+        (dtype,) = (name for name in DTYPES if f"`{name}`" == row[0])
+        accuracy = row[1].split(",")[0].strip("`")
         for cell in row[2:]:
             assert all(
-                dict[str, str](BY_NAME[name].accuracy)[dtype] == accuracy for name in re.findall(r"`(\w+)`", cell)
+                BY_NAME[name].accuracy[dtype] == accuracy for name in re.findall(r"`(\w+)`", cell)
             )
     hopper = COLUMNS.index("Hopper")
     assert {name for row in ROWS for name in re.findall(r"`(\w+)`", row[hopper])} >= {"hopper_bf16", "fp32_emulated"}
