@@ -56,6 +56,8 @@ def is_foreign(array: Array) -> bool:
 def _on_host(value: Any, name: str) -> Array:
     import numpy as np
 
+    if isinstance(value, np.ma.MaskedArray):
+        raise InvalidOperand(f"{name} is a masked array, which a product knows nothing of; fill it, as by filled(0).")
     if isinstance(value, np.ndarray):
         return value
     if not hasattr(value, "__dlpack__"):
