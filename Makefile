@@ -1,13 +1,14 @@
 # One target per intention; `make help` lists them. What a target needs is set up first: `.venv` is made from the
 # hash-locked constraints/ when it is missing or out of date.
 .DEFAULT_GOAL := help
-.PHONY: help run worker test test-gpu sanitize stress prove malformed fuzz fuzz-api chaos chaos-long machine soak test-images check fix docs kernel-resources recorded constraints audit sbom sizes bench-service bench-peers bench-path bench-client bench-dashboard bench-kernels bench-library bench-accuracy bench-auto bench-presets images tune clean env-run env-dev env-fuzz
+.PHONY: help run worker test test-gpu sanitize stress prove malformed fuzz fuzz-api chaos chaos-long machine soak test-images check fix site docs kernel-resources recorded constraints audit sbom sizes bench-service bench-peers bench-path bench-client bench-dashboard bench-kernels bench-library bench-accuracy bench-auto bench-presets images tune clean env-run env-dev env-fuzz
 
 BIN := .venv/bin
 ARGS ?=
 DEVICE ?= cpu
 # GPU packages: auto (as the driver says), 12, 13 or none.
 CUDA ?= auto
+FOR_USERS := run worker test test-gpu tune site clean help
 CUDA_SOURCES = $(wildcard kernels/cuda/*/*.cu kernels/cuda/*/*.cuh worker/cuda/src/*.cu worker/cuda/src/*.cuh tools/kernels/tracing/*)
 
 # The first Python ≥ 3.11 that can make a virtual environment and has pip or brings it.
@@ -19,7 +20,7 @@ NO_PYTHON := No Python 3.11 or newer with the venv module and pip was found. Ins
 	apt-get install python3 python3-venv) or name it: make run PYTHON=/path/to/python3
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
+	@awk -v users="$(FOR_USERS)" -f tools/make_help.awk $(MAKEFILE_LIST)
 
 run: env-run ## start everything on this machine: embedded Valkey, workers, API on 127.0.0.1:8000; Ctrl-C stops it
 	@exec $(BIN)/python -m service.local
@@ -92,6 +93,9 @@ fix: env-dev ## what tools can mend of `check`
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 	$(BIN)/clang-format -i $(CUDA_SOURCES)
+
+site: env-dev ## build the documentation site, with search, into site/; a service that runs here serves it at /site/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
 docs: env-dev ## write the generated parts of docs/ anew; new kernels are traced, which takes g++
 	$(BIN)/python -m tools.kernels.access
@@ -166,9 +170,9 @@ tune: env-run ## have live GPU workers measure the shapes that `auto` was asked 
 	$(BIN)/python -m worker.process.tune
 
 clean: ## remove what the tools made; the state in .matmul stays
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf site .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 env-run env-dev env-fuzz: env-%:
-	@python="$(or $(PYTHON),$(SUITABLE_PYTHON))"; [ -n "$$python" ] || { echo '$(strip $(NO_PYTHON))' >&2; exit 1; }; \
+	@python="$(or $(PYTHON),$(SUITABLE_PYTHON))"; command -v "$${python:-none}" > /dev/null || { echo '$(strip $(NO_PYTHON))' >&2; exit 1; }; \
 		"$$python" -m tools.environment $* --cuda $(CUDA)

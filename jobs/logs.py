@@ -29,12 +29,19 @@ def add_context(_logger: WrappedLogger, _method: str, line: EventDict) -> EventD
     return line
 
 
+def drop_coloured_copy(_logger: WrappedLogger, _method: str, line: EventDict) -> EventDict:
+    """uvicorn's message once more, with the codes of a terminal in it."""
+    line.pop("color_message", None)
+    return line
+
+
 _SHARED: Sequence[Processor] = (
     add_context,
     structlog.stdlib.add_log_level,
     structlog.stdlib.add_logger_name,
     structlog.processors.TimeStamper(fmt="iso", utc=True),
     structlog.stdlib.ExtraAdder(),
+    drop_coloured_copy,
 )
 
 

@@ -29,6 +29,9 @@ class Settings(BaseSettings):
     state_dir: Path = Field(Path(".matmul"), description="Where `make run` keeps its state between starts.")
 
     # --- the API ---
+    site_dir: Path = Field(
+        Path("site"), description="The documentation site that `make site` built; served at `/site/` if it is there."
+    )
     host: str = Field("127.0.0.1", description="Address the API binds.")
     port: int = Field(8000, ge=0, le=65535, description="Port the API binds.")
     unix_socket: Path | None = Field(

@@ -91,7 +91,19 @@ def create_app(settings: Settings | None = None, share: Share = ALONE) -> FastAP
             HTTPException: handlers.http,
         },
     )
-    for module in (matmul, infer, inference, benchmarks, jobs, events, matrices, catalogue, published, health, pages):
+    for module in (
+        matmul,
+        infer,
+        inference,
+        benchmarks,
+        jobs,
+        events,
+        matrices,
+        catalogue,
+        published,
+        health,
+        pages,
+    ):
         app.include_router(module.router)
     for router in ROUTERS:
         app.include_router(router)

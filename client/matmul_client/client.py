@@ -63,7 +63,8 @@ class Client:
         return self._service.url
 
     def matmul(self, a: Any, b: Any, *, timeout: float | None = None, **options: Unpack[Options]) -> Array:
-        """The product of two matrices, or batches of them: arrays, or what is on the service already.
+        """The product of two matrices, or batches of them: arrays, or what is on the service already. Arrays of
+        different types become one as in numpy; integers such as int64 are sent as int32 or float64, exactly.
 
         If the call does not end well, by its deadline or by Ctrl-C, its job is cancelled. Raises MatmulError's kin.
         """

@@ -44,6 +44,9 @@ class Matrix(_Handle):
         call = self._client._call(timeout)
         return products.turned(self._client._run(call, products.download(call, self.id)), self._transposed)
 
+    def _fetched(self) -> Array:
+        return self.numpy()
+
     def delete(self) -> None:
         """Forgets it; jobs that need it keep it until their end."""
         call = self._client._call(None)
@@ -62,6 +65,9 @@ class Product(_Handle):
         """The product, fetched. Raises JobFailed and the other errors of `matmul`."""
         call = self._client._call(timeout)
         return products.turned(self._client._run(call, products.chained(call, self._source)), self._transposed)
+
+    def _fetched(self) -> Array:
+        return self.result()
 
     def submit(self, *, timeout: float | None = None) -> Job:
         """Has it computed, and does not wait."""
@@ -140,7 +146,7 @@ class Benchmark(Job):
         return self._shown(f"plots/{name}", form)
 
     def report(self, form: str = "html") -> bytes:
-        """The report, as `html` or `markdown`."""
+        """The report, as `html`, `markdown` or `pdf`."""
         return self._shown("report", form)
 
     def _shown(self, what: str, form: str) -> bytes:

@@ -11,6 +11,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
+from service.context import context_of
+from service.dashboard.site import is_built
 from service.dashboard.words import FILTERS
 from service.keys import Role
 
@@ -48,6 +50,7 @@ def page(request: Request, template: str, *, status: int = 200, **values: Any) -
     told = {
         "path": request.url.path,
         "places": [place for place in PLACES if writes or place[0] not in WRITING],
+        "is_documented": is_built(context_of(request).settings.site_dir),
         "signed_in": state.get("signed_in", False),
         "may_write": writes,
         "csrf": f"?csrf={token}" if (token := state.get("csrf")) else "",  # for the address of each form that posts

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from service.dashboard import overview, static_files
+from service.dashboard import overview, site, static_files
 from service.dashboard.benchmarks import compare, results
 from service.dashboard.benchmarks import new as new_benchmark
 from service.dashboard.benchmarks import published as results_published
@@ -28,4 +28,5 @@ ROUTERS = (
     results_published.router,
     compare.router,
     static_files.router,
+    site.router,
 )

@@ -25,8 +25,8 @@ from service.sessions import cookie_name
 
 SIGN_IN = "/ui/sign-in"
 PROBES = ("/livez", "/readyz", "/v2/health/live", "/v2/health/ready")
-OPEN_PATHS = frozenset({*PROBES, "/openapi.json", "/docs", SIGN_IN})  # these say nothing of anyone's work
-OPEN_PREFIXES = ("/problems/", "/ui/static/")
+OPEN_PATHS = frozenset({*PROBES, "/openapi.json", "/docs", "/site", SIGN_IN})  # these say nothing of anyone's work
+OPEN_PREFIXES = ("/problems/", "/site/", "/ui/static/")
 FRONT, PAGES = "/", "/ui/"
 KEYS_RELOAD_S = 1.0
 

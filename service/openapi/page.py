@@ -42,6 +42,7 @@ def manual_page(document: Piece) -> str:
         for path, method, operation in _operations(document)
     )
     parts = [
+        '<p><a href="/">To the dashboard</a></p>',
         f"<h1>{escape(info['title'])} {escape(info['version'])}</h1>",
         _prose(info["description"]),
         f"<ul>{contents}</ul>",

@@ -66,9 +66,9 @@ def _problem(options: MatmulOptions, dtype: DTypeName, a: tuple[int, ...], b: tu
             f"{_told('a', a, options.transpose_a)} but {_told('b', b, options.transpose_b)}: "
             "a's columns must equal b's rows."
         )
-    for name, size in (("a's rows", m), ("b's columns", n)):
+    for name, size in (("a has no rows", m), ("b has no columns", n)):
         if size == 0:
-            raise ShapeMismatch(f"The product would be empty: {name} are none.", field=name[0])
+            raise ShapeMismatch(f"The product would be empty: {name}.", field=name[0])
     _check_batch(a, b)
     return Problem.of_shapes(a, b, dtype, transpose_a=options.transpose_a, transpose_b=options.transpose_b)
 

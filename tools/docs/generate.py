@@ -19,6 +19,7 @@ from jobs.settings import Settings
 from jobs.starting.settings_text import choices_of, default_of, size_of, variable
 from service.problems import BY_TYPE, STATUS, title_of
 from tools.docs import accuracy as accuracy_docs
+from tools.docs.kernel_choices import kernel_choices
 from tools.kernels import docs as kernel_docs
 from tools.kernels.pictures import pictures
 from tools.markdown import table
@@ -76,6 +77,7 @@ PARTS = {
     "buckets": kernel_docs.buckets,
     "ladder": kernel_docs.ladder,
     "kernels": kernel_docs.kernels,
+    "kernel_choices": kernel_choices,
     "accuracy_factors": accuracy_docs.factors,
     "accuracy_classes": accuracy_docs.classes,
     "accuracy_kernels": accuracy_docs.kernels,

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 
 from jobs.errors import MatmulError
 from jobs.fleet.measured import MAX_WANTED, MeasuredShapes
 from jobs.fleet.registry import WorkerRegistry
 from jobs.redis.client import connect
 from jobs.settings import Settings
+from jobs.starting.options import make_parser
 from jobs.starting.wrong_settings import checked_settings
 from worker.device.model import measured_model
 
@@ -22,7 +24,9 @@ STUCK = (
 )
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
+    description = "Has live GPU workers measure the shapes that `auto` was asked for, and waits for them."
+    make_parser("python -m worker.process.tune", description).parse_args(arguments)
     try:
         return tune(checked_settings())
     except MatmulError as error:

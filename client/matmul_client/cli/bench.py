@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from matmul_client.cli.output import console, print_json, table_of
+from matmul_client.cli.output import OutputFile, print_json, show, size_of
 from matmul_client.cli.settings import JOB_FAILED, Settings, with_service
 
 EPILOG = """\b
@@ -39,12 +39,8 @@ def _fields(settings: tuple[str, ...]) -> dict[str, Any]:
     return fields
 
 
-OUTPUT = click.option(
-    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Keep the results as JSON."
-)
-PLOT = click.option(
-    "--plot", type=click.Path(dir_okay=False, path_type=Path), help="Draw speed by size: *.svg or *.png"
-)
+OUTPUT = click.option("-o", "--output", type=OutputFile(), help="Keep the results as JSON.")
+PLOT = click.option("--plot", type=OutputFile(), help="Draw speed by size: *.svg or *.png")
 
 
 @bench.command(epilog=EPILOG)
@@ -105,10 +101,10 @@ def compare(settings: Settings, before: str, after: str, check: bool) -> None:
         print_json(found)
     else:
         rows = [
-            {**case, "before": case["before"]["gflops"], "after": case["after"]["gflops"]} for case in found["cases"]
+            {**case, "size": size_of(case), "before": case["before"]["gflops"], "after": case["after"]["gflops"]}
+            for case in found["cases"]
         ]
-        columns = ("kernel", "config", "dtype", "m", "n", "k", "before", "after", "ratio", "verdict")
-        console().print(table_of(rows, columns))
+        show(rows, ("kernel", "dtype", "size", "before", "after", "ratio", "verdict", "config"))
         click.echo(", ".join(f"{count} {verdict}" for verdict, count in found["counts"].items() if count))
     if check and found["counts"].get("slower"):
         raise click.exceptions.Exit(JOB_FAILED)
@@ -123,7 +119,7 @@ def presets(settings: Settings) -> None:
     if settings.as_json:
         print_json(found)
     else:
-        console().print(table_of(found, ("name", "summary")))
+        show(found, ("name", "summary"))
 
 
 def _check_plot(plot: Path | None) -> None:

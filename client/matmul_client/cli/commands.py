@@ -10,6 +10,7 @@ from matmul_client.cli.completion import completion
 from matmul_client.cli.lists import devices, kernels
 from matmul_client.cli.multiply import multiply
 from matmul_client.cli.report import report
+from matmul_client.cli.settings import service_options
 from matmul_client.cli.work import jobs
 from matmul_client.version import __version__
 
@@ -20,8 +21,9 @@ Examples:
   matmul jobs --state running --json
 \b
 Where the service is: --url, or MATMUL_URL, or url in the configuration file
-($XDG_CONFIG_HOME/matmul/config.toml), or http://127.0.0.1:8000. Who asks:
---key, MATMUL_API_KEY, or api_key in that file.
+(~/.config/matmul/config.toml, or in $XDG_CONFIG_HOME), or
+http://127.0.0.1:8000. Who asks: --key, MATMUL_API_KEY, or api_key there.
+These options may stand before or after the command's name.
 \b
 Exit status: 0 done; 1 the job failed or was cancelled, or a benchmark is
 slower (compare --check); 2 a wrong command line or file; 3 the service cannot
@@ -31,7 +33,8 @@ be reached, or not in time; 4 it refused the request; 5 it failed; 130 Ctrl-C.
 
 @click.group(epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, message="matmul-client %(version)s")
-def matmul() -> None:
+@service_options
+def matmul(**_: object) -> None:
     """Multiply matrices and measure kernels on a matmul service."""
 
 

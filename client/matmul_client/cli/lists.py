@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from matmul_client.cli.output import console, print_json, table_of
+from matmul_client.cli.output import console, print_json, show
 from matmul_client.cli.settings import Settings, with_service
 
 
@@ -19,10 +19,11 @@ def kernels(settings: Settings, name: str | None) -> None:
         print_json(found)
     elif isinstance(found, dict):
         console().print(found["summary"], found["idea"], sep="\n", markup=False)
-        console().print(table_of(found["parameters"], ("name", "summary", "values", "default")))
+        if found["parameters"]:
+            show(found["parameters"], ("name", "default", "values", "summary"))
     else:
         rows = [{**kernel, "live": "yes" if kernel["served_by"] else "no"} for kernel in found]
-        console().print(table_of(rows, ("name", "device_class", "live", "summary")))
+        show(rows, ("name", "device_class", "live", "summary"))
 
 
 @click.command(epilog="\b\nExamples:\n  matmul devices\n  matmul devices --json")
@@ -35,4 +36,4 @@ def devices(settings: Settings) -> None:
         print_json(found)
         return
     rows = [{**worker, "device": worker["device"]["name"], "kernels": len(worker["kernels"])} for worker in found]
-    console().print(table_of(rows, ("id", "device", "state", "queue", "kernels", "job")))
+    show(rows, ("id", "device", "state", "queue", "kernels", "job"))

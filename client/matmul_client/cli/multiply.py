@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from matmul_client.cli.output import print_json
+from matmul_client.cli.output import OutputFile, print_json
 from matmul_client.cli.settings import INTERRUPTED, Settings, with_service
 
 EPILOG = """\b
@@ -24,7 +24,7 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.command(epilog=EPILOG)
 @click.argument("a", type=FILE)
 @click.argument("b", type=FILE)
-@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Where to keep the product.")
+@click.option("-o", "--output", type=OutputFile(), help="Where to keep the product.")
 @click.option("--kernel", help="A name of `matmul kernels`; by default the service chooses.")
 @click.option("--accuracy", help="Error class of every element: fp64, fp32, tf32, bf16, fp16, fp8, exact.")
 @click.option("--transpose-a", is_flag=True, help="Multiply with A transposed.")
@@ -51,7 +51,8 @@ def multiply(settings: Settings, a: Path, b: Path, c: Path | None, output: Path 
             sys.exit(INTERRUPTED)
         record = job.status()
     if output is not None:
-        np.save(output, product)
+        with output.open("wb") as file:  # np.save would add .npy to a name without
+            np.save(file, product)
     if settings.as_json:
         print_json({"job": record, "output": output} if output else {"job": record, "c": product.tolist()})
         return
@@ -65,9 +66,14 @@ def _read(path: Path) -> Any:
     import numpy as np
 
     try:
-        return np.load(path, mmap_mode="r", allow_pickle=False)
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError):
-        raise click.BadParameter(f"{path} is not an .npy file of numbers, as numpy.save writes it.") from None
+        array = None
+    if not isinstance(array, np.ndarray):
+        if array is not None:
+            array.close()  # an archive of several
+        raise click.BadParameter(f"{path} is not an .npy file of numbers, as numpy.save writes it.")
+    return array
 
 
 def _summary(record: dict[str, Any], output: Path | None) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,7 +17,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 BAR_WIDTH = 24
-WHOLE = frozenset({"id", "name", "kind", "state", "kernel", "verdict"})  # columns that are not broken over lines
+LONG = frozenset({"summary", "idea", "values", "config"})  # columns that may be broken over lines
+PIPED_WIDTH = 200  # where no terminal says how wide it is
 EIGHTHS = ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")
 
 
@@ -23,11 +26,44 @@ def console() -> Console:
     """Standard output, as wide as the terminal; colours only there."""
     from rich.console import Console
 
-    return Console(highlight=False)
+    found = Console(highlight=False)
+    if not found.is_terminal and "COLUMNS" not in os.environ:
+        found.width = PIPED_WIDTH
+    return found
+
+
+class OutputFile(click.Path):
+    """A file to write. Its folder is looked at before any work is done for it."""
+
+    def __init__(self) -> None:
+        super().__init__(dir_okay=False, writable=True)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        path = Path(os.fsdecode(super().convert(value, param, ctx)))
+        folder = path.parent
+        if not folder.is_dir() or not os.access(folder, os.W_OK):
+            why = "cannot be written to" if folder.is_dir() else "does not exist"
+            self.fail(f"the folder of {path} {why}.", param, ctx)
+        return path
 
 
 def print_json(value: Any) -> None:
     click.echo(json.dumps(value, indent=2, default=str, ensure_ascii=False))
+
+
+def show(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> None:
+    """Prints a table. Columns that the terminal has no room for are left out, the last ones first."""
+    kept, screen = list(rows), console()
+    wanted = list(columns)
+    while len(wanted) > 1 and _narrowest(table_of(kept, wanted), screen) > screen.width:
+        wanted.pop()
+    screen.print(table_of(kept, wanted))
+    if left_out := columns[len(wanted) :]:
+        click.echo(f"No room for {', '.join(left_out)}: widen the terminal, or use --json.", err=True)
+
+
+def _narrowest(table: Table, screen: Console) -> int:
+    return table.__rich_measure__(screen, screen.options.update(width=10_000)).minimum
 
 
 def table_of(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], title: str | None = None) -> Table:
@@ -37,10 +73,10 @@ def table_of(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], title: s
     from rich.table import Table
 
     kept = list(rows)
-    table = Table(title=title, box=SIMPLE_HEAD, title_justify="left")
+    table = Table(title=title, box=SIMPLE_HEAD, title_justify="left", padding=(0, 1), pad_edge=False)
     for name in columns:
         numeric = any(isinstance(row.get(name), int | float) for row in kept)
-        table.add_column(name, justify="right" if numeric else "left", overflow="fold", no_wrap=name in WHOLE)
+        table.add_column(name, justify="right" if numeric else "left", overflow="fold", no_wrap=name not in LONG)
     for row in kept:
         table.add_row(*(escape(shown(row.get(name))) for name in columns))
     return table
@@ -52,9 +88,13 @@ def bars(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], value: str) 
     largest = max((row[value] for row in kept if row.get(value)), default=0.0)
     for row in kept:
         row["▕"] = _bar(row[value] / largest) if row.get(value) else ""
-    table = table_of(kept, [*columns, value, "▕"])
-    table.columns[-1].no_wrap = True
-    return table
+    return table_of(kept, [*columns, value, "▕"])
+
+
+def size_of(case: Mapping[str, Any]) -> str:
+    """m×n×k, or their one value."""
+    sizes = [case[name] for name in "mnk"]
+    return str(sizes[0]) if len({*sizes}) == 1 else "×".join(map(str, sizes))
 
 
 def _bar(fraction: float) -> str:

@@ -3,27 +3,42 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from matmul_client.cli.output import print_json
+from matmul_client.cli.output import OutputFile, print_json
 from matmul_client.cli.settings import Settings, with_service
 
-FORMS = {".html": "html", ".md": "markdown"}
+if TYPE_CHECKING:
+    from matmul_client.client import Client
+
+FORMS = {".html": "html", ".md": "markdown", ".pdf": "pdf"}
 
 
-@click.command(epilog="\b\nExamples:\n  matmul report job_0123… -o report.html\n  matmul report job_0123… -o report.md")
-@click.argument("job")
-@click.option("-o", "--output", required=True, type=click.Path(dir_okay=False, path_type=Path), help="*.html or *.md")
+@click.command(
+    epilog="\b\nExamples:\n  matmul report job_0123… -o report.html\n  matmul report job_0123… -o report.pdf"
+)
+@click.argument("job", required=False)
+@click.option("-o", "--output", required=True, type=OutputFile(), help="*.html, *.md or *.pdf")
 @with_service
-def report(settings: Settings, job: str, output: Path) -> None:
-    """Write the report of a benchmark: figures, plots, what was measured and how."""
+def report(settings: Settings, job: str | None, output: Path) -> None:
+    """Write the report of a benchmark, by default of the newest: figures, plots, what was measured and how."""
     if output.suffix not in FORMS:
-        raise click.UsageError("A report is written as .html or .md; for a PDF, print the HTML from a browser.")
+        raise click.UsageError("A report is written as .html, .md or .pdf.")
     with settings.client() as client:
+        job = job or _newest(client)
         text = client.open_benchmark(job).report(FORMS[output.suffix])
     output.write_bytes(text)
     if settings.as_json:
         print_json({"job": job, "output": output, "bytes": len(text)})
     else:
         click.echo(f"{output} written.")
+
+
+def _newest(client: Client) -> str:
+    """Id of the newest benchmark that has ended well. Raises UsageError."""
+    found = client.jobs(limit=1, kind="benchmark", state="succeeded")
+    if not found:
+        raise click.UsageError("No benchmark has ended yet; `matmul bench run quick` makes one.")
+    return str(found[0]["id"])

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matmul_client.client import Client
 
 F = TypeVar("F", bound=Callable[..., Any])
-KNOWN = ("url", "api_key", "timeout")
+KNOWN: Mapping[str, tuple[type, ...]] = {"url": (str,), "api_key": (str,), "timeout": (int, float)}
 JOB_FAILED, USAGE, UNREACHABLE, REFUSED, SERVICE_FAILED, INTERRUPTED = 1, 2, 3, 4, 5, 130
 
 
@@ -56,46 +56,82 @@ def configured() -> Mapping[str, Any]:
         raise click.UsageError(f"{path} cannot be read: {error}.") from None
     if unknown := sorted(found.keys() - {*KNOWN}):
         raise click.UsageError(f"{path} has {', '.join(unknown)}; it may have {', '.join(KNOWN)}.")
+    for name, value in found.items():
+        if type(value) not in KNOWN[name]:
+            kind = "a text in quotes" if KNOWN[name] == (str,) else "a number of seconds"
+            raise click.UsageError(f"{path} has {name} = {value!r}; it must be {kind}.")
     return found
+
+
+def service_options(command: F) -> F:
+    """Options of the program and of each of its commands: they may stand before or after a command's name."""
+    for option in (
+        click.option("--json", "as_json", is_flag=True, help="Print JSON, errors too (on standard error)."),
+        click.option("--timeout", type=click.FloatRange(min=0.1), metavar="SECONDS", help="Deadline of each call."),
+        click.option("--key", metavar="KEY", help="The API key; better in MATMUL_API_KEY, where others do not see it."),
+        click.option("--url", metavar="URL", help="Where the service is."),
+    ):
+        command = option(command)
+    return command
+
+
+def _given(name: str) -> Any:
+    """An option of the command that runs, or of the nearest one that it belongs to."""
+    context: click.Context | None = click.get_current_context()
+    while context is not None:
+        if value := context.params.get(name):
+            return value
+        context = context.parent
+    return None
 
 
 def with_service(command: F) -> F:
     """Gives the command its `Settings`, and tells errors as one sentence and an exit status."""
 
-    @click.option("--url", metavar="URL", help="Where the service is.")
-    @click.option("--key", metavar="KEY", help="The API key; better in MATMUL_API_KEY, where others do not see it.")
-    @click.option("--timeout", type=click.FloatRange(min=0.1), metavar="SECONDS", help="Deadline of each call.")
-    @click.option("--json", "as_json", is_flag=True, help="Print JSON, errors too (on standard error).")
+    @service_options
     @functools.wraps(command)
-    def run(*, url: str | None, key: str | None, timeout: float | None, as_json: bool, **others: Any) -> Any:
-        file = configured()
-        settings = Settings(
-            url or os.environ.get("MATMUL_URL") or file.get("url"),
-            key or os.environ.get("MATMUL_API_KEY") or file.get("api_key"),
-            timeout or float(file.get("timeout", 300.0)),
-            as_json,
-        )
+    def run(**others: Any) -> Any:
+        own = {name: value for name, value in others.items() if name not in ("url", "key", "timeout", "as_json")}
+        as_json = bool(_given("as_json"))
         from matmul_client.core.errors import MatmulError
 
         try:
-            return command(settings, **others)
+            return command(_settings(as_json), **own)
         except MatmulError as error:
             fail(error, as_json)
+        except OSError as error:
+            what = f"{error.filename}: " if error.filename else ""
+            fail(click.UsageError(f"{what}{error.strerror or error}."), as_json)
+        except click.UsageError as error:
+            if as_json:
+                fail(error, as_json)
+            raise
         except KeyboardInterrupt:
             sys.exit(INTERRUPTED)
 
     return run  # type: ignore[return-value]  # it takes what the options give
 
 
+def _settings(as_json: bool) -> Settings:
+    file = configured()
+    return Settings(
+        _given("url") or os.environ.get("MATMUL_URL") or file.get("url"),
+        _given("key") or os.environ.get("MATMUL_API_KEY") or file.get("api_key"),
+        _given("timeout") or float(file.get("timeout", 300.0)),
+        as_json,
+    )
+
+
 def fail(error: Exception, as_json: bool) -> NoReturn:
     """Tells an error of the client's and ends."""
     members = ("code", "field", "request_id", "job_id")
-    told = {"error": str(error), **{name: getattr(error, name, None) for name in members}}
+    sentence = error.message if isinstance(error, click.ClickException) else str(error)
+    told = {"error": sentence, **{name: getattr(error, name, None) for name in members}}
     if as_json:
         click.echo(json.dumps(told), err=True)
     else:
         quote = f" (request {told['request_id']})" if told["request_id"] else ""
-        click.secho(f"{error}{quote}", fg="red", err=True)
+        click.secho(f"{sentence}{quote}", fg="red", err=True)
     sys.exit(status_of(error))
 
 

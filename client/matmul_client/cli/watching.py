@@ -13,7 +13,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
 
-from matmul_client.cli.output import bars, console, print_json
+from matmul_client.cli.output import bars, console, print_json, size_of
 from matmul_client.cli.settings import INTERRUPTED, Settings
 from matmul_client.core.errors import MatmulError, job_error
 from matmul_client.core.results import Point
@@ -21,7 +21,7 @@ from matmul_client.core.results import Point
 if TYPE_CHECKING:
     from matmul_client.handles import Benchmark
 
-COLUMNS = ("kernel", "dtype", "m", "n", "k")
+COLUMNS = ("kernel", "dtype", "size")
 SHOWN = 12  # measurements in the live table
 
 
@@ -77,7 +77,8 @@ class Watched:
 
 
 def _row(point: Point) -> dict[str, Any]:
-    return {name: getattr(point, name) for name in (*COLUMNS, "gflops")}
+    sizes = {name: getattr(point, name) for name in "mnk"}
+    return {"kernel": point.kernel, "dtype": point.dtype, "size": size_of(sizes), "gflops": point.gflops}
 
 
 def _finish(run: Benchmark, settings: Settings, output: Path | None, plot: Path | None) -> None:
@@ -89,7 +90,8 @@ def _finish(run: Benchmark, settings: Settings, output: Path | None, plot: Path 
     if settings.as_json:
         print_json(result.to_dict())
         return
-    console().print(bars(result.records, (*COLUMNS, "kernel_ms"), "gflops"))
+    rows = [{**record, "size": size_of(record)} for record in result.records]
+    console().print(bars(rows, (*COLUMNS, "kernel_ms"), "gflops"))
     for warning in result.warnings:
         click.echo(f"Note: {warning}")
     for path in filter(None, (output, plot)):

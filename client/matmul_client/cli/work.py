@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from matmul_client.cli.output import console, print_json, table_of
+from matmul_client.cli.output import print_json, show
 from matmul_client.cli.settings import Settings, with_service
 
 EPILOG = """\b
@@ -34,7 +34,7 @@ def jobs(settings: Settings, state: str | None, kind: str | None, limit: int) ->
     if settings.as_json:
         print_json(found)
         return
-    console().print(table_of(map(_row, found), ("id", "kind", "state", "done", "kernel", "gflops", "created")))
+    show(map(_row, found), ("id", "kind", "state", "done", "created", "kernel", "gflops"))
 
 
 def _row(job: dict[str, Any]) -> dict[str, Any]:
@@ -42,10 +42,10 @@ def _row(job: dict[str, Any]) -> dict[str, Any]:
     return {**job, "done": f"{done}/{total}", "created": job["created_at"][11:19]}
 
 
-@jobs.command()
+@jobs.command("show")
 @click.argument("job")
 @with_service
-def show(settings: Settings, job: str) -> None:
+def show_record(settings: Settings, job: str) -> None:
     """Show a job's record."""
     with settings.client() as client:
         print_json(client.job(job).record)

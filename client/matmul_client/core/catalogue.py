@@ -15,7 +15,13 @@ from matmul_client.core.retrying import exchange
 from matmul_client.core.wire import JSON, Call, Flow, Request
 
 Record = dict[str, Any]
-FORMS = {"html": "text/html", "markdown": "text/markdown", "svg": "image/svg+xml", "png": "image/png"}
+FORMS = {
+    "html": "text/html",
+    "markdown": "text/markdown",
+    "pdf": "application/pdf",
+    "svg": "image/svg+xml",
+    "png": "image/png",
+}
 
 
 def listed(call: Call, path: str, name: str | None = None) -> Flow[list[Record]]:

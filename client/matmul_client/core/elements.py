@@ -30,21 +30,34 @@ TYPES = ", ".join([*_NUMPY, *_BITS.values()])
 
 
 def to_array(value: Any, name: str) -> Array:
-    """`value` as a dense, little-endian array on the host, copied only where it is not one. Raises InvalidOperand."""
+    """`value` as a dense, little-endian array on the host, copied only where it is not one. Raises InvalidOperand.
+
+    Its integers may still be of a type that the service does not have: `numbers.one_type` is for that.
+    """
     import numpy as np
 
     array = _on_host(value, name)
-    if _service_name(array.dtype) is None:
+    if _service_name(array.dtype) is None and not is_foreign(array):
         raise InvalidOperand(f"{name} is of {array.dtype.name}; convert it to one of {TYPES}.")
     if array.ndim not in (2, 3):
-        raise InvalidOperand(f"{name} is {array.ndim}-D; an operand has rows and columns, and may have a batch axis.")
+        column = f"; {name}[:, None] is a column" if array.ndim == 1 and isinstance(value, np.ndarray) else ""
+        raise InvalidOperand(
+            f"{name} is {array.ndim}-D; an operand has rows and columns, and may have a batch axis{column}."
+        )
     dtype = array.dtype if array.dtype.byteorder != ">" else array.dtype.newbyteorder("<")
     return np.ascontiguousarray(array, dtype=dtype)
+
+
+def is_foreign(array: Array) -> bool:
+    """Whether it has integers of a type that the service does not have."""
+    return array.dtype.kind in "biu" and array.dtype.name not in ("int8", "int32")
 
 
 def _on_host(value: Any, name: str) -> Array:
     import numpy as np
 
+    if isinstance(value, np.ma.MaskedArray):
+        raise InvalidOperand(f"{name} is a masked array, which a product knows nothing of; fill it, as by filled(0).")
     if isinstance(value, np.ndarray):
         return value
     if not hasattr(value, "__dlpack__"):

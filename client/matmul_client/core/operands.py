@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from matmul_client.core.bodies import Reference
+
+if TYPE_CHECKING:
+    from matmul_client.core.elements import Array
 
 Self_ = TypeVar("Self_", bound="Operand")
 
@@ -39,6 +42,16 @@ class Operand:
         turned = copy.copy(self)
         turned._transposed = not self._transposed
         return turned
+
+    if not TYPE_CHECKING:  # a type checker would take `ndarray @ operand` for numpy's product
+
+        def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+            """For `np.asarray`, which would make an array of this one object."""
+            array = self._fetched()
+            return array if dtype is None else array.astype(dtype, copy=False)
+
+    def _fetched(self) -> Array:
+        raise TypeError("this is on the service; fetch it, by numpy() or result()")
 
     def __matmul__(self, other: Any) -> Any:
         return self._product(self, other)

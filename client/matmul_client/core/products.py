@@ -11,6 +11,7 @@ from typing import Any
 from matmul_client.core.bodies import Reference, body_of, fits_multipart
 from matmul_client.core.elements import Array, array_of, content_hash, dtype_name, elements, to_array
 from matmul_client.core.errors import NotFound, ServerError, job_error
+from matmul_client.core.numbers import one_type
 from matmul_client.core.operands import Chained, Operand
 from matmul_client.core.retrying import exchange
 from matmul_client.core.wire import JSON, OCTETS, Call, Compute, Flow, Reply, Request
@@ -77,13 +78,16 @@ def _product_request(call: Call, a: Any, b: Any, options: Mapping[str, Any]) -> 
     chosen = {name: value for name, value in options.items() if value is not None}
     given = {"a": a, "b": b, **({"c": chosen.pop("c")} if "c" in chosen else {})}
     operands: dict[str, Array | Reference] = {}
+    arrays: dict[str, Array] = {}
     for name, value in given.items():
         if isinstance(value, Operand):
             operands[name] = yield from _reference(call, value)
             if value._transposed:
                 _transpose(chosen, name)
         else:
-            operands[name] = to_array(value, name)
+            arrays[name] = to_array(value, name)
+    is_plain = not operands and not chosen.keys() & {"alpha", "beta"} and "c" not in arrays
+    operands |= one_type(arrays, is_plain=is_plain)
     yield from _upload_what_no_form_carries(call, operands)
     media_type, body = body_of(operands, chosen)
     headers = {"content-type": media_type}
@@ -185,7 +189,7 @@ def abandon(call: Call, ended: Call) -> Flow[None]:
 
 def upload(call: Call, value: Any) -> Flow[StoredMatrix]:
     """Stores a matrix under the hash of its contents; nothing is sent where the service has it."""
-    array = to_array(value, "the matrix")
+    (array,) = one_type({"the matrix": to_array(value, "the matrix")}, is_plain=False).values()
     digest = content_hash(array)
     yield Compute(lambda: digest.update(elements(array)))
     stored = StoredMatrix(digest.hexdigest(), dtype_name(array), array.shape)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import ml_dtypes
@@ -51,6 +52,20 @@ def test_numbers_of_16_bits(mm: Client) -> None:
     assert got.dtype == ml_dtypes.bfloat16
     assert np.allclose(got.astype(float), a.astype(float) @ a.astype(float).T, rtol=0.02, atol=0.02)
     assert (mm.upload(a) @ a.T).result().dtype == ml_dtypes.bfloat16  # beside a reference, where no form carries it
+
+
+def test_types_are_numpys(mm: Client) -> None:
+    """Of integers, and of operands that differ in type."""
+    ints = mm.matmul(np.array([[1, 2], [3, 4]]), np.array([[5, 6], [7, 8]], np.uint8))
+    assert ints.dtype == np.int32 and ints.tolist() == [[19, 22], [43, 50]]
+    large = mm.matmul([[16_777_217, 3]], [[100_000], [1]])
+    assert large.dtype == np.float64 and large.tolist() == [[1_677_721_700_003.0]]
+    mixed = mm.matmul(A.astype(np.float32), B)
+    assert mixed.dtype == np.float64 and close(mixed, A.astype(np.float32) @ B)
+    stored = mm.upload(np.arange(6).reshape(2, 3))
+    assert np.array_equal(np.asarray(stored), [[0, 1, 2], [3, 4, 5]]) and np.asarray(stored @ stored.T).shape == (2, 2)
+    with pytest.raises(TypeError, match="fetch it"):
+        np.asarray(mm.submit(A, B))
 
 
 def test_chains(mm: Client) -> None:
@@ -157,21 +172,27 @@ def test_the_api_is_killed_in_the_middle(tmp_path: Path) -> None:
     big = RNG.standard_normal((2400, 2400))
 
     async def main(own: Stack) -> None:
+        made: list[np.ndarray[Any, Any]] = []
         async with AsyncClient(own.url) as mm:
+            once_more = Client(own.url)
 
             async def events() -> list[str]:
                 return [event.name async for event in job.events()]
 
+            blocking = Thread(target=lambda: made.append(once_more.matmul(big, big)))
+            blocking.start()
             called = asyncio.create_task(mm.matmul(big, big))
-            while not await mm.jobs():
+            while len(await mm.jobs()) < 2:
                 pass
             job = await mm.submit(A, B)
             heard = asyncio.create_task(events())
             await asyncio.to_thread(own.restart_api)
-            assert close((await called)[:20], big[:20] @ big)
+            blocking.join()
+            once_more.close()
+            assert close((await called)[:20], big[:20] @ big) and close(made[0][:20], big[:20] @ big)
             names = await heard
             assert names.count("queued") == 1 and names[-1] == "succeeded"
-            assert close(await mm.matmul(A, B), A @ B) and len(await mm.jobs()) == 3
+            assert close(await mm.matmul(A, B), A @ B) and len(await mm.jobs()) == 4
 
     with Stack(tmp_path, settings={"cpu_threads": "1"}) as own:
         asyncio.run(main(own))

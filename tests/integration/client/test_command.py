@@ -74,7 +74,13 @@ def test_a_benchmark_in_a_script(stack: Stack, measured: Benchmark) -> None:
     compared = run(stack.url, "bench", "compare", measured.id, measured.id, "--check")
     assert compared.exit_code == 0 and "cpu_blas" in compared.stdout
     assert read(stack.url, "report", measured.id, "-o", "r.html")["bytes"] == Path("r.html").stat().st_size
-    assert run(stack.url, "report", measured.id, "-o", "r.pdf").exit_code == 2
+    assert run(stack.url, "report", measured.id, "-o", "r.txt").exit_code == 2
+    assert read(stack.url, "report", "-o", "newest.html")["job"] == measured.id
+
+
+def test_a_report_needs_a_benchmark(idle: Api) -> None:
+    none = run(idle.url, "report", "-o", "r.html")
+    assert none.exit_code == 2 and "matmul bench run quick" in none.stderr
 
 
 def test_ctrl_c_asks(idle: Api) -> None:
@@ -115,6 +121,36 @@ def test_where_the_service_is(stack: Stack, tmp_path: Path) -> None:
     config.write_text("host = 1\n")
     wrong = run(stack.url, "kernels")
     assert wrong.exit_code == 2 and "url, api_key, timeout" in wrong.stderr
+    for line, words in (("url = 3", "a text in quotes"), ('timeout = "x"', "a number"), ("timeout = true", "a number")):
+        config.write_text(line)
+        wrong = run(stack.url, "--json", "kernels")
+        assert wrong.exit_code == 2 and words in json.loads(wrong.stderr)["error"]
+
+
+def test_options_may_stand_before_the_command(stack: Stack) -> None:
+    assert run("http://127.0.0.1:1", "--url", stack.url, "--json", "jobs", "--limit", "1").exit_code == 0
+    told = run(stack.url, "jobs", "--json", "show", "job_" + "0" * 32)
+    assert told.exit_code == 4 and json.loads(told.stderr)["code"] == "job_not_found"
+
+
+def test_files_are_written_as_named_or_refused_first(idle: Api, stack: Stack) -> None:
+    assert run(stack.url, "multiply", "a.npy", "b.npy", "-o", "product").exit_code == 0
+    assert np.array_equal(np.load("product"), [[3, 3], [12, 12]])
+    done = run(idle.url, "multiply", "a.npy", "b.npy", "-o", "missing/c.npy")
+    assert done.exit_code == 2 and "does not exist" in done.stderr and waiting(idle) == 0
+    full = run(stack.url, "multiply", "a.npy", "b.npy", "-o", "/dev/full")
+    assert full.exit_code == 2 and "No space left" in full.stderr
+    np.savez("two.npz", a=np.ones((2, 2)))
+    assert "two.npz is not an .npy file" in run(stack.url, "multiply", "two.npz", "b.npy").stderr
+
+
+def test_tables_fit_the_terminal(stack: Stack, measured: Benchmark) -> None:
+    """Words are not broken: what has no room is left out, and named."""
+    narrow = CliRunner().invoke(matmul, ["jobs", "--kind", "benchmark"], env={"MATMUL_URL": stack.url, "COLUMNS": "64"})
+    assert measured.id in narrow.stdout and "gflops" not in narrow.stdout and "gflops" in narrow.stderr
+    assert all(len(line) <= 64 for line in narrow.stdout.splitlines())
+    wide = run(stack.url, "bench", "compare", measured.id, measured.id)
+    assert "float64" in wide.stdout or "float32" in wide.stdout
 
 
 def test_what_needs_a_checkout_says_so(tmp_path: Path) -> None:

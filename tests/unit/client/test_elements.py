@@ -83,7 +83,17 @@ def test_strides_and_byte_order_are_made_plain_and_plain_arrays_are_not_copied()
         assert plain.flags.c_contiguous and plain.dtype.byteorder in "<=" and np.array_equal(plain, odd)
 
 
-@pytest.mark.parametrize("wrong", [np.ones((2, 2), np.int64), np.ones(3), np.ones((2, 2), complex), "text", None])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        np.ones((2, 2), np.longdouble),
+        np.ma.masked_array(np.ones((2, 2))),
+        np.ones(3),
+        np.ones((2, 2), complex),
+        "text",
+        None,
+    ],
+)
 def test_what_is_no_operand_is_told(wrong: Any) -> None:
     with pytest.raises(InvalidOperand, match=r"^b is .+\.$"):
         to_array(wrong, "b")

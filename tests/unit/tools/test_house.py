@@ -155,7 +155,15 @@ def test_every_make_target_says_what_it_is_for() -> None:
     assert phony is not None
     targets = {name for name in phony[1].split() if not name.startswith("env-")}
     listed = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    assert {line.split()[0] for line in listed.splitlines() if not line.startswith("make")} == targets
+    assert set(re.findall(r"^  (\S+)", listed, re.MULTILINE)) == targets
+    assert max(map(len, listed.splitlines())) <= 120  # an example may be longer than the text, which is broken at 96
+    users, maintainers = listed.split("\n\n")
+    assert "\n  run " in users and "\n  chaos " in maintainers
+
+
+def test_a_python_that_is_not_there_is_told() -> None:
+    done = subprocess.run(["make", "run", "PYTHON=/nonexistent"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode and "Install one" in done.stderr and "not found" not in done.stderr
 
 
 def test_continuous_integration_runs_what_the_readme_says() -> None:

@@ -1,0 +1,189 @@
+"""The first section of docs/performance.md: our fastest kernels beside cuBLAS at its best, for readers in a hurry."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from analysis.result_models import Ratio, Results
+from benchmarks.kernel_targets import AUTO, TARGETS, Target
+from benchmarks.tables.targets import Beside, beside, tflops
+from kernels.catalog import BY_NAME
+from kernels.model.numerics import DTYPES
+from tools.markdown import table
+
+COLUMNS = (
+    "operands",
+    "N",
+    "ours, TFLOPS",
+    "kernel",
+    "cuBLAS as operands lie",
+    "cuBLAS at its best",
+    "how",
+    "ratio",
+    "",
+)
+EXPLAINED = (
+    "Speed of square products, m = n = k = N, on the device alone, in TFLOPS: random normal operands, cold cache. "
+    "cuBLAS *as operands lie* is its default choice on the operands as a caller has them. *At its best* it is given "
+    "what an expert would give it: operands padded with zeros to multiples of 64 where that is faster, without the "
+    "time that takes, and the fastest of the ways that cublasLt proposes (*tuned*, by the gain that the section on the "
+    "library at its best has). The ratio is ours over that best, with its 95 % interval. *Even*: the interval has 1 in "
+    "it, so neither is faster beyond doubt."
+)
+Tuning = Mapping[tuple[str, str, int], Mapping[str, Any]]  # rows of a library record, by kernel, type and N
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """A kernel of ours at one size. `ratio` is over the library's best; `how` says which way of calling it that is."""
+
+    operands: str
+    n: int
+    kernel: str
+    ours_tflops: str
+    lying_tflops: str
+    best_tflops: str
+    how: str
+    ratio: Ratio
+
+    @property
+    def label(self) -> str:
+        emulated = " emulated" if BY_NAME[self.kernel].emulated_with else ""
+        return f"{self.operands}{emulated}, {self.n:,}"
+
+    @property
+    def verdict(self) -> str:
+        """Of the interval: whether it leaves 1 out."""
+        if self.ratio.lo > 1:
+            return "ours"
+        return "cuBLAS" if self.ratio.hi < 1 else "even"
+
+
+def headlines(runs: Mapping[str, Results], tuning: Tuning) -> list[Headline]:
+    """By operands, float32 first, then by size."""
+    found = [
+        row
+        for target in TARGETS
+        if target.name in runs and _is_plain(target)
+        for one in beside(target, runs)
+        if (row := _headline(one, tuning)) is not None
+    ]
+    order = sorted(dict.fromkeys(row.operands for row in found), key=lambda name: not name.startswith("float32"))
+    return sorted(found, key=lambda row: (order.index(row.operands), row.n, row.ratio.value))
+
+
+def _is_plain(target: Target) -> bool:
+    """Square products by one kernel in its own class, as a caller gets them without options."""
+    if target.kernel == AUTO or target.products or target.config:
+        return False
+    return not BY_NAME[target.kernel].accuracy[target.dtype].endswith("_normwise")
+
+
+def _headline(one: Beside, tuning: Tuning) -> Headline | None:
+    kernel, dtype = BY_NAME[one.target.kernel], one.target.dtype
+    if not (one.ratio and one.best and one.best.kernel_ms):
+        return None
+    gain, lying = _gain(one, tuning), one.library
+    if one.library_dense and (not lying or (lying.gflops or 0.0) < (one.library_dense.gflops or 0.0)):
+        lying = one.library_dense
+    own = kernel.accuracy[dtype] == DTYPES[dtype].accuracy
+    return Headline(
+        operands=dtype if own else f"{dtype} to {kernel.accuracy[dtype]}",
+        n=one.shape.n,
+        kernel=kernel.name,
+        ours_tflops=tflops(one.ours),
+        lying_tflops=tflops(lying),
+        best_tflops=f"{one.ours.flops / one.best.kernel_ms / 1e9 * gain:.1f}",
+        how=", ".join(filter(None, (_way(one), "tuned" if gain > 1 else ""))),
+        ratio=Ratio(value=one.ratio.value / gain, lo=one.ratio.lo / gain, hi=one.ratio.hi / gain),
+    )
+
+
+def _way(one: Beside) -> str:
+    if one.best is one.library_padded:
+        return "zero-padded"
+    return "dense rows" if one.best is one.library_dense else ""
+
+
+def _gain(one: Beside, tuning: Tuning) -> float:
+    """What tuning gained over the default, both in the library's own record: leases differ, their ratios do not."""
+    row = tuning.get((one.target.library, one.target.dtype, one.shape.n))
+    times = (row or {}).get("padded" if one.best is one.library_padded else "as_it_lies")
+    gain: float = times["default_ms"] / times["tuned_ms"] if times else 1.0
+    return max(gain, 1.0)
+
+
+def tuning_of(path: Path) -> Tuning:
+    """Of a record of `make bench-library`; nothing where there is none."""
+    if not path.exists():
+        return {}
+    return {(row["kernel"], row["dtype"], row["n"]): row for row in json.loads(path.read_bytes())["rows"]}
+
+
+@dataclass(frozen=True, slots=True)
+class HeadlineRun:
+    """All rows of a run of `make bench-kernels`; `host` begins the names of its files."""
+
+    host: str
+    device: str
+    rows: Sequence[Headline]
+
+    @property
+    def caption(self) -> str:
+        return f"Speed of the fastest kernels over cuBLAS at its best, on an {self.device}"
+
+    def section(self) -> Iterator[str]:
+        if not self.rows:
+            return
+        yield f"## In one table: ours and cuBLAS, on an {self.device}"
+        yield EXPLAINED
+        yield table(COLUMNS, map(_cells, self.rows)).rstrip()
+        yield f"![{self.caption}](images/{self.host}_headline.svg)"
+        yield f"**When ours loses.** {losses(self.rows)}"
+
+    def words(self) -> str:
+        """The largest gain and the largest loss."""
+        best, worst = (pick(self.rows, key=lambda row: row.ratio.value) for pick in (max, min))
+        padded = " on operands that the caller has padded with zeros" if "zero-padded" in worst.how else ""
+        return (
+            f"On an {self.device}, `{best.kernel}` multiplies {best.operands} at N = {best.n:,} with "
+            f"{best.ours_tflops} TFLOPS, {best.ratio.value:.1f} times cuBLAS at its best, to the same error class.\n"
+            f"It also loses: {worst.operands} at N = {worst.n:,} reaches {worst.ratio.value:.2f} of cuBLAS{padded}."
+        )
+
+
+def headline_of(path: Path, runs: Mapping[str, Results]) -> HeadlineRun:
+    """Of a file of `make bench-kernels`, with the library's record beside it."""
+    device = next((str(run.device["name"]) for run in runs.values()), "")
+    tuning = tuning_of(path.with_name(f"{host_of(path)}_library.json"))
+    return HeadlineRun(host_of(path), device, headlines(runs, tuning))
+
+
+def host_of(path: Path) -> str:
+    return path.name.partition("_vs_")[0]
+
+
+def _cells(row: Headline) -> tuple[str, ...]:
+    ratio = f"{row.ratio.value:.2f} ({row.ratio.lo:.2f} to {row.ratio.hi:.2f})"
+    speeds = row.lying_tflops, row.best_tflops, row.how or "as operands lie"
+    return (row.operands, f"{row.n:,}", row.ours_tflops, f"`{row.kernel}`", *speeds, ratio, row.verdict)
+
+
+def losses(rows: Sequence[Headline]) -> str:
+    """In words: where, and by how much."""
+    lost = sorted((row for row in rows if row.verdict == "cuBLAS"), key=lambda row: row.ratio.value)
+    even = sum(row.verdict == "even" for row in rows)
+    won = sum(row.verdict == "ours" for row in rows)
+    listed = f": {'; '.join(f'{row.label}: {row.ratio.value:.2f}' for row in lost)}" if lost else ""
+    return (
+        f"Of {len(rows)} rows, ours is faster in {won}, as fast in {even}, and slower in {len(lost)}{listed}. At odd "
+        "sizes of 16-bit types, cuBLAS on zero-padded operands is as good or better; the service then still "
+        "saves you the padding. At large aligned sizes of 16-bit and 8-bit floats both run at the chip's power limit. "
+        "`fp32_emulated` is fast on data of ordinary spread; a section below has its speed on other data. "
+        "A small product, or a single one, costs more on its way over HTTP than on the device: the sections on the "
+        "service have those times. Own a GPU and have its data there already? Then call cuBLAS."
+    )

@@ -1,0 +1,72 @@
+"""The documentation site, where `make site` has built one."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from functools import lru_cache
+from pathlib import Path
+
+from anyio import to_thread
+from fastapi import APIRouter, Request
+from starlette.responses import FileResponse, RedirectResponse, Response
+
+from jobs.errors import NotFound
+from service.context import context_of
+
+PREFIX = "/site/"
+# Its pages have a few scripts of their own in them: these run by their hashes, others do not.
+POLICY = (
+    "default-src 'none'; script-src 'self' {hashes}; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+    "font-src 'self'; connect-src 'self'; worker-src 'self'; frame-ancestors 'none'; base-uri 'self'"
+)
+INLINE = re.compile(rb"<script>(.*?)</script>", re.DOTALL)
+TEXT = frozenset({".cu", ".cuh", ".md", ".py", ".txt", ""})  # sources that pages lead to: shown, not saved
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/site")
+async def front() -> Response:
+    return RedirectResponse(PREFIX, 308)
+
+
+@router.get("/site/{path:path}")
+async def site_file(request: Request, path: str) -> Response:
+    directory = context_of(request).settings.site_dir
+    return await to_thread.run_sync(_reply, directory, path)
+
+
+def is_built(directory: Path) -> bool:
+    return (directory / "index.html").is_file()
+
+
+def _reply(directory: Path, path: str) -> Response:
+    if not is_built(directory):
+        raise NotFound("The documentation site is not built here: make site, or set MATMUL_SITE_DIR to one that is.")
+    file = _file(directory.resolve(), path)
+    if file.is_dir():
+        return RedirectResponse(f"{PREFIX}{path}/", 308)
+    media_type = "text/plain; charset=utf-8" if file.suffix in TEXT else None
+    headers = {"cache-control": "no-cache", "content-security-policy": _policy(file, file.stat().st_mtime_ns)}
+    return FileResponse(file, headers=headers, media_type=media_type)
+
+
+def _file(root: Path, path: str) -> Path:
+    """Raises NotFound for what is not in the site, links out of it included."""
+    try:
+        found = (root / path / "index.html" if path.endswith("/") or not path else root / path).resolve()
+        is_there = found.is_relative_to(root) and found.exists()
+    except (OSError, ValueError):  # a name that no file can have
+        is_there = False
+    if not is_there:
+        raise NotFound("The documentation has no such page; /site/ is its first one.")
+    return found
+
+
+@lru_cache(maxsize=512)
+def _policy(file: Path, _changed_ns: int) -> str:
+    scripts = INLINE.findall(file.read_bytes()) if file.suffix == ".html" else []
+    hashes = {base64.b64encode(hashlib.sha256(script).digest()).decode() for script in scripts}
+    return POLICY.format(hashes=" ".join(f"'sha256-{one}'" for one in sorted(hashes)))
