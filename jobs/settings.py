@@ -245,6 +245,13 @@ class Settings(BaseSettings):
         0.5, ge=0, le=1, description="Share of the device's memory for operands kept between jobs."
     )
 
+    device_memory_bytes: int | None = Field(
+        None,
+        ge=64 * KIB,
+        description="Most memory of a device that a product may take. A larger product is computed in tiles. Unset: "
+        "nine tenths of a GPU's memory; on a CPU products are computed whole.",
+    )
+
     log_format: Literal["console", "json"] = Field("console", description="Form of log lines.")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least severe line logged.")
 
