@@ -94,10 +94,9 @@ def outcome(case: dict[str, Any]) -> str:
     out = np.zeros((problem.batch, problem.m, problem.n), STORAGE_DTYPES[problem.product_dtype])
     plan = plan_of(case, problem)
     choice = cast(Any, type("Choice", (), {"kernel": type("Kernel", (), {"name": "played"})()}))
-    operands = (HostOperand(each, digest=digest_of(each)) for each in (a, b))
-    if "sent" in case:
-        operands = (HostOperand(each, digest=digest_of(each) ^ 1) for each in (a, b))
-    task = TiledTask(problem, choice, plan, *operands, out, None, SEED, checked=False)
+    wrong = int("sent" in case)
+    sent_a, sent_b = HostOperand(a, digest=digest_of(a) ^ wrong), HostOperand(b, digest=digest_of(b))
+    task = TiledTask(problem, choice, plan, sent_a, sent_b, out, None, SEED, checked=False)
     played = cast(tuple[Any, Any, Any], (Compiler(), None, Multiplier()))
     gpus = [Gpu(index, *played) for index in range(plan.devices)]
     product = CudaTiledProduct(task, gpus, tile_s=1.0, block_parts=case.get("block_parts", 3))

@@ -1,0 +1,143 @@
+"""One product, in tiles or whole, timed and checked."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import cupy
+import numpy as np
+
+from jobs.formats.elements import Array
+from kernels.model.kernel import NO_CONFIG, CudaKernel
+from kernels.model.numerics import DTYPES, AccuracyName, Problem
+from kernels.selection.choose import Choice, choose
+from worker.cuda.cublas_xt import CublasXt
+from worker.cuda.launch import PreparedKernels
+from worker.cuda.memory import allocate
+from worker.cuda.pitch import operand_layout, product_layout
+from worker.cuda.runner import CudaRunner
+from worker.device.runner import HostOperand
+from worker.device.tiles import TiledTask, TileRecord, Tiling
+
+SEED = 20_261_126
+IN_CORE_LAUNCHES = 3
+
+
+def chosen(runner: CudaRunner, kernel: str, problem: Problem, accuracy: AccuracyName | None = None) -> Choice:
+    wanted = accuracy or DTYPES[problem.dtype].accuracy
+    return choose(kernel, NO_CONFIG, problem, wanted, runner.device.traits)
+
+
+def in_tiles(runner: CudaRunner, choice: Choice, tiling: Tiling, arrays: Sequence[Array]) -> dict[str, Any]:
+    """The product written to the third array. Seconds are of this process's clock: until the last tile lies in the
+    host's memory, checked; and until all that was multiplied was compared as well."""
+    a, b, out = arrays
+    whole = out[np.newaxis]
+    problem = tiling.plan.problem
+    task = TiledTask(problem, choice, tiling.plan, HostOperand(a), HostOperand(b), whole, None, SEED)
+    records: dict[int, TileRecord] = {}
+    with runner.tiled(task) as product:
+        began = time.perf_counter()
+        for checked in product.tiles(frozenset()):
+            assert checked.verification.passed, checked
+            records[checked.record.tile] = checked.record
+        there_s = time.perf_counter() - began
+        product.finished(records)
+        compared_s = time.perf_counter() - began
+        measured = product.measured
+    tile = tiling.plan.largest
+    of_devices = [tiling.plan.tiles_of(device) for device in range(tiling.plan.devices)]
+    kernel_ms = max(sum(records[each.number].kernel_ms for each in own) for own in of_devices)
+    return {
+        "kernel": choice.kernel.name,
+        "dtype": problem.dtype,
+        "m": problem.m,
+        "n": problem.n,
+        "k": problem.k,
+        "devices": tiling.plan.devices,
+        "tiles": tiling.plan.count,
+        "tile_rows": tile.rows.size,
+        "tile_columns": tile.columns.size,
+        "outer": tiling.plan.outer,
+        "estimate_s": tiling.estimate.total_s,
+        "product_s": there_s,
+        "compared_s": compared_s,
+        "kernel_s": kernel_ms / 1e3,
+        "h2d_s": measured.h2d_ms / 1e3,
+        "d2h_s": measured.d2h_ms / 1e3,
+        "tflops": problem.flops / there_s / 1e12,
+        "tflops_compared": problem.flops / compared_s / 1e12,
+        "worst_ratio": max(record.residual for record in records.values()),
+    }
+
+
+def in_core_tflops(runner: CudaRunner, choice: Choice, problem: Problem, seconds: float) -> float:
+    """The kernel alone, operands on the device: the best of some launches."""
+    device = cupy.cuda.Device()
+    with device, cupy.cuda.Stream(non_blocking=True):
+        shapes = (problem.m, problem.k), (problem.k, problem.n)
+        a, b = (allocate(operand_layout(problem.dtype, shape)) for shape in shapes)
+        c = allocate(product_layout(problem))
+        for matrix, seed in ((a, 1), (b, 2)):
+            _fill_device(matrix, problem, seed)
+        best = float("inf")
+        began = time.perf_counter()
+        while best == float("inf") or time.perf_counter() - began < seconds:
+            best = min(best, _launch_ms(runner, choice, problem, (a, b, c)))
+    del a, b, c
+    cupy.get_default_memory_pool().free_all_blocks()
+    return problem.flops / best / 1e9
+
+
+def _fill_device(matrix: Any, problem: Problem, seed: int) -> None:
+    count = matrix.layout.bytes // matrix.layout.itemsize
+    generator = cupy.random.default_rng(seed)
+    dtype = {"float64": cupy.float64, "float32": cupy.float32, "bfloat16": cupy.uint16, "float16": cupy.float16}
+    line = cupy.ndarray((count,), dtype.get(problem.dtype, cupy.int8), matrix.memory)
+    for start in range(0, count, 1 << 28):
+        piece = line[start : start + (1 << 28)]
+        if problem.dtype == "int8":
+            piece[:] = generator.integers(-8, 9, piece.size, dtype=cupy.int32)
+        else:
+            wide = cupy.float64 if problem.dtype == "float64" else cupy.float32
+            made = generator.standard_normal(piece.size, dtype=wide)
+            piece[:] = (made.view(cupy.uint32) >> 16).astype(cupy.uint16) if problem.dtype == "bfloat16" else made
+
+
+def _launch_ms(runner: CudaRunner, choice: Choice, problem: Problem, matrices: tuple[Any, Any, Any]) -> float:
+    start, end = cupy.cuda.Event(), cupy.cuda.Event()
+    start.record()
+    if isinstance(choice.kernel, CudaKernel):
+        PreparedKernels(runner.compiler).get(choice.kernel, choice.config, problem).launch(*matrices)
+    else:
+        runner._cublas.multiply(choice.kernel.name, problem, *matrices)
+    end.record()
+    end.synchronize()
+    return float(cupy.cuda.get_elapsed_time(start, end))
+
+
+def by_cublas_xt(arrays: Sequence[Array], devices: Sequence[int], block: int) -> dict[str, Any]:
+    """The same product by the library, once."""
+    a, b, out = arrays
+    library = CublasXt(devices, block)
+    try:
+        began = time.perf_counter()
+        library.multiply(a, b, out)
+        spent_s = time.perf_counter() - began
+    finally:
+        library.close()
+    (m, k), n = a.shape, b.shape[1]
+    return {
+        "kernel": "cublas_xt",
+        "dtype": str(out.dtype),
+        "m": m,
+        "n": n,
+        "k": k,
+        "devices": len(devices),
+        "tile_rows": block,
+        "tile_columns": block,
+        "product_s": spent_s,
+        "tflops": 2 * m * n * k / spent_s / 1e12,
+    }
