@@ -76,6 +76,11 @@ class Multiplier:
         return played_cuda._lying(matrix.address, STORAGE_DTYPES[layout.dtype], shape, strides)
 
 
+def peer_copy(to: int, _: int, source: int, __: int, size: int, ___: int) -> None:
+    """Between two devices."""
+    ctypes.memmove(to, source, size)
+
+
 def plan_of(case: dict[str, Any], problem: Problem) -> TilePlan:
     items, rows, columns = case["parts"]
     cut = spans(problem.batch, items), spans(problem.m, rows), spans(problem.n, columns)
@@ -137,6 +142,8 @@ def main() -> None:
     cupy = sys.modules["cupy"]
     setattr(cupy, "zeros", Zeros)  # noqa: B010  # of the double
     setattr(cupy.cuda.runtime, "CUDARuntimeError", DeviceError)  # noqa: B010
+    setattr(cupy.cuda.runtime, "memcpyPeerAsync", peer_copy)  # noqa: B010
+    setattr(cupy.cuda.runtime, "deviceCanAccessPeer", lambda *_: 0)  # noqa: B010
     setattr(cupy.cuda.driver, "CUDADriverError", DeviceError)  # noqa: B010
     setattr(sys.modules["cupy_backends.cuda.libs"].cublas, "CUBLASError", DeviceError)  # noqa: B010
     for line in sys.stdin:

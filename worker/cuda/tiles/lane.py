@@ -27,7 +27,7 @@ from worker.cuda.memory import DeviceMatrix, StopWatch
 from worker.cuda.pitch import operand_layout, product_layout
 from worker.cuda.tiles.fingerprints import launch_fingerprint, part_of_panel
 from worker.cuda.tiles.host import HostMemory, Part, copies, panel_part, start_copy
-from worker.cuda.tiles.panels import Panel, Panels
+from worker.cuda.tiles.panels import Panel, Panels, Shared
 from worker.cuda.tiles.rereading import Rereading
 from worker.cuda.tiles.rereads import Block, Reread
 from worker.device.tiles import CheckedTile, TiledTask, TileRecord
@@ -63,13 +63,15 @@ class Lane:
         tiles: Sequence[Tile],
         operands: dict[Side, HostMemory],
         wanted: Callable[[], None],
+        shared: Shared | None = None,
     ) -> None:
-        """`wanted` is called between tiles; what it raises ends the lane."""
+        """`wanted` is called between tiles; what it raises ends the lane. `shared`: all lanes need the inner panels."""
         self._gpu, self._task, self._tiles, self._operands, self._wanted = gpu, task, tiles, operands, wanted
         self._up, self._down = (cupy.cuda.Stream(non_blocking=True) for _ in range(2))
         largest = task.plan.largest.problem(task.problem)
         self._out = HostMemory(task.out, largest.product_dtype)
-        self._panels = {side: self._places_of(side) for side in SIDES}
+        inner: Side = "b" if task.plan.outer == "a" else "a"
+        self._panels = {side: self._places_of(side, shared if side == inner else None) for side in SIDES}
         bytes_of_tile = product_layout(largest).bytes
         self._places = [cupy.cuda.alloc(max(bytes_of_tile, 1)) for _ in range(PLACES)]
         self._are_free = [cupy.cuda.Event(disable_timing=True) for _ in range(PLACES)]
@@ -78,11 +80,11 @@ class Lane:
         self.back = StopWatch()
         self._reading: Rereading
 
-    def _places_of(self, side: Side) -> Panels:
+    def _places_of(self, side: Side, shared: Shared | None) -> Panels:
         memory = self._operands[side]
         parts = {panel_part(self._task.problem, tile, side, memory).shape for tile in self._task.plan.tiles()}
         largest = max(_operand_bytes(memory, shape) for shape in parts)
-        return Panels(memory, largest, self._up)
+        return Panels(memory, largest, self._up, shared)
 
     @property
     def h2d_ms(self) -> float:

@@ -16,8 +16,10 @@ from jobs.models import Measured
 from kernels.tiles.plan import Side, Span, Tile
 from worker.check.fingerprint import MASK
 from worker.cuda.device.faults import device_faults
+from worker.cuda.tiles.exchange import Exchange, enable_peers
 from worker.cuda.tiles.host import HostMemory, Part, panel_part
 from worker.cuda.tiles.lane import SIDES, Gpu, Lane
+from worker.cuda.tiles.panels import Shared
 from worker.cuda.tiles.rereads import BLOCK_PARTS, Block, Reread
 from worker.device.tiles import CheckedTile, TiledProduct, TiledTask, TileRecord
 
@@ -46,6 +48,7 @@ class CudaTiledProduct(TiledProduct):
         self._rows_left = np.zeros(task.problem.batch * task.problem.m, np.int64)
         self._lanes: dict[int, Lane] = {}
         self._stop, self._lock = Event(), Lock()
+        self._exchange: Exchange | None = None
         self._found: Queue[CheckedTile | BaseException | None] = Queue()
         self._times = Measured(h2d_ms=0.0, kernel_ms=0.0, d2h_ms=0.0)
 
@@ -58,6 +61,9 @@ class CudaTiledProduct(TiledProduct):
         for tile in self._task.plan.tiles():
             if tile.number not in done:
                 self._count_rows(tile, 1)
+        counts = {len(self._task.plan.tiles_of(device)) for device in range(len(self._gpus))}
+        if len(self._gpus) > 1 and len(counts) == 1 and not done:  # all lanes then need the same panels
+            self._exchange = Exchange(len(self._gpus))
         threads = [
             Thread(target=self._compute, args=(device, done), name=f"gpu {device}", daemon=True)
             for device in range(len(self._gpus))
@@ -115,7 +121,12 @@ class CudaTiledProduct(TiledProduct):
 
     def _run(self, device: int, done: Collection[int]) -> None:
         tiles = [tile for tile in self._task.plan.tiles_of(device) if tile.number not in done]
-        lane = Lane(self._gpus[device], self._task, tiles, self._operands, self._wanted)
+        index = self._gpus[device].index
+        shared = None
+        if self._exchange is not None:
+            enable_peers(index, [each.index for each in self._gpus])
+            shared = Shared(self._exchange, device, index, self._wanted)
+        lane = Lane(self._gpus[device], self._task, tiles, self._operands, self._wanted, shared)
         try:
             lane.run(self._rereads, self._is_done, self._found.put)
             if device:
