@@ -45,7 +45,7 @@ CASES = (
     Case("bfloat16", "hopper_bf16", 1.0, 24 * GIB),
     Case("float64", "cublas", 62 / 90, None),
     Case("float32", "fp32_emulated", 0.7, None),
-    Case("int8", "hopper_int8", 0.7, None),
+    Case("int8", "hopper_int8", 0.7, 16 * GIB),
 )
 XT_BLOCKS = (4096, 8192)
 
@@ -75,7 +75,7 @@ def measured(case: Case, memory: Array, n: int, in_core: dict[tuple[str, str], f
     key = case.kernel, case.dtype
     if key not in in_core:
         small = Problem(IN_CORE, IN_CORE, IN_CORE, case.dtype)
-        in_core[key] = in_core_tflops(runner, chosen(runner, case.kernel, small), small, 1.0)
+        in_core[key] = in_core_tflops(runner.tiler.gpus[0], chosen(runner, case.kernel, small), small, 1.0)
     arrays = arrays_of(memory, size, case.dtype)
     tiling = runner.tiling(problem, choice, has_epilogue=False)
     assert tiling is not None, "it fits"

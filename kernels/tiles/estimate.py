@@ -27,10 +27,11 @@ class Estimate:
     first_s: float  # until the first panels are there
     compute_s: float  # kernels and checks
     copy_s: float  # everything that is copied to one device
+    last_s: float  # until what was computed last is compared
 
     @property
     def total_s(self) -> float:
-        return self.first_s + max(self.compute_s, self.copy_s - self.first_s)
+        return self.first_s + max(self.compute_s, self.copy_s - self.first_s - self.last_s) + self.last_s
 
 
 def estimate(plan: TilePlan, speeds: Speeds, tile_bytes: Callable[[Problem], TileBytes]) -> Estimate:
@@ -45,7 +46,11 @@ def estimate(plan: TilePlan, speeds: Speeds, tile_bytes: Callable[[Problem], Til
     compute_s = plan.problem.flops / plan.devices / speeds.flops + count * (read_bytes / speeds.memory_bytes + TILE_S)
     again = (plan.problem.operand_bytes + plan.problem.product_bytes) / plan.devices
     copied = -(-count // inner_count) * outer + count * inner + again
-    return Estimate((outer + inner) / speeds.copied_bytes, compute_s, copied / speeds.copied_bytes)
+    # Rows of the product are whole, and are read once more, once all tiles of an outer panel of A are there.
+    rows = len(plan.rows) * len(plan.items) if plan.outer == "a" else 1
+    last = plan.problem.product_bytes / max(rows, plan.devices)
+    first_s, copy_s, last_s = (each / speeds.copied_bytes for each in (outer + inner, copied, last))
+    return Estimate(first_s, compute_s, copy_s, last_s)
 
 
 def best_plan(

@@ -82,7 +82,7 @@ class CudaRunner(TilingRunner):
             self._offered = OfferedProducts(self.cache)
             self._telemetry = GpuTelemetry(self.device.uuid)
             gpus = gang(settings, self.compiler, self._prepared, self._cublas)
-            self._tiler = Tiler(settings, self.device, gpus, self._page_locks)
+            self.tiler = Tiler(settings, self.device, gpus, self._page_locks)
 
     def telemetry(self) -> Telemetry:
         return self._telemetry.read()
@@ -122,14 +122,14 @@ class CudaRunner(TilingRunner):
             yield self._compute(problem, choice, (a, b), epilogue, place, device_lock, wiped=wiped)
 
     def tiling(self, problem: Problem, choice: Choice, *, has_epilogue: bool) -> Tiling | None:
-        return self._tiler.tiling(problem, choice, has_epilogue=has_epilogue)
+        return self.tiler.tiling(problem, choice, has_epilogue=has_epilogue)
 
     @contextmanager
     def tiled(self, task: TiledTask) -> Iterator[TiledProduct]:
         with device_faults(), self._device_lock.request(task.wanted) as alone:
             alone.acquire()
             self._free_all()
-            with self._tiler.tiled(task) as product:
+            with self.tiler.tiled(task) as product:
                 yield product
 
     def kernel_bytes(self, choice: Choice, problem: Problem) -> int:

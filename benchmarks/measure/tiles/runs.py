@@ -9,20 +9,20 @@ from typing import Any
 import cupy
 import numpy as np
 
-from jobs.formats.elements import Array
+from benchmarks.measure.tiles.data import CHUNK_ELEMENTS
+from jobs.formats.elements import STORAGE_DTYPES, Array
 from kernels.model.kernel import NO_CONFIG, CudaKernel
 from kernels.model.numerics import DTYPES, AccuracyName, Problem
 from kernels.selection.choose import Choice, choose
 from worker.cuda.cublas_xt import CublasXt
-from worker.cuda.launch import PreparedKernels
-from worker.cuda.memory import allocate
+from worker.cuda.memory import DeviceMatrix, Staging, StopWatch, allocate, upload
 from worker.cuda.pitch import operand_layout, product_layout
 from worker.cuda.runner import CudaRunner
-from worker.device.runner import HostOperand
+from worker.cuda.tiles.lane import Gpu
+from worker.device.runner import HostOperand, gathered
 from worker.device.tiles import TiledTask, TileRecord, Tiling
 
 SEED = 20_261_126
-IN_CORE_LAUNCHES = 3
 
 
 def chosen(runner: CudaRunner, kernel: str, problem: Problem, accuracy: AccuracyName | None = None) -> Choice:
@@ -73,49 +73,72 @@ def in_tiles(runner: CudaRunner, choice: Choice, tiling: Tiling, arrays: Sequenc
     }
 
 
-def in_core_tflops(runner: CudaRunner, choice: Choice, problem: Problem, seconds: float) -> float:
-    """The kernel alone, operands on the device: the best of some launches."""
-    device = cupy.cuda.Device()
-    with device, cupy.cuda.Stream(non_blocking=True):
+class DeviceOperands:
+    """Two operands and their product on a GPU, to have a kernel launched on: normal numbers, or copies of `arrays`. For
+    the context of that GPU and of one stream."""
+
+    def __init__(self, gpu: Gpu, problem: Problem, choice: Choice, arrays: Sequence[Array] = ()) -> None:
+        self._gpu, self._problem, self._choice = gpu, problem, choice
         shapes = (problem.m, problem.k), (problem.k, problem.n)
-        a, b = (allocate(operand_layout(problem.dtype, shape)) for shape in shapes)
-        c = allocate(product_layout(problem))
-        for matrix, seed in ((a, 1), (b, 2)):
-            _fill_device(matrix, problem, seed)
-        best = float("inf")
-        began = time.perf_counter()
-        while best == float("inf") or time.perf_counter() - began < seconds:
-            best = min(best, _launch_ms(runner, choice, problem, (a, b, c)))
-    del a, b, c
-    cupy.get_default_memory_pool().free_all_blocks()
-    return problem.flops / best / 1e9
+        self._matrices = [allocate(operand_layout(problem.dtype, shape)) for shape in shapes]
+        self._product = allocate(product_layout(problem))
+        for number, matrix in enumerate(self._matrices):
+            if arrays:
+                upload(arrays[number], matrix)
+            else:
+                _fill_device(matrix, problem, number)
+
+    def launch(self) -> None:
+        kernel, (a, b) = self._choice.kernel, self._matrices
+        if isinstance(kernel, CudaKernel):
+            self._gpu.prepared.get(kernel, self._choice.config, self._problem).launch(a, b, self._product)
+        else:
+            self._gpu.cublas.multiply(kernel.name, self._problem, a, b, self._product)
+
+    def launch_s(self) -> float:
+        start, end = cupy.cuda.Event(), cupy.cuda.Event()
+        start.record()
+        self.launch()
+        end.record()
+        end.synchronize()
+        return float(cupy.cuda.get_elapsed_time(start, end)) / 1e3
+
+    def product(self) -> Array:
+        self.launch()
+        dtype = STORAGE_DTYPES[self._problem.product_dtype]
+        return np.frombuffer(gathered(Staging().download(self._product, StopWatch())), dtype)
+
+    def free(self) -> None:
+        self._matrices.clear()
+        del self._product
+        cupy.get_default_memory_pool().free_all_blocks()
 
 
-def _fill_device(matrix: Any, problem: Problem, seed: int) -> None:
+def in_core_tflops(gpu: Gpu, choice: Choice, problem: Problem, seconds: float) -> float:
+    """The kernel alone, operands on the device: the best of the launches of some time."""
+    with cupy.cuda.Device(gpu.index), cupy.cuda.Stream(non_blocking=True):
+        operands = DeviceOperands(gpu, problem, choice)
+        operands.launch_s()
+        best_s, began = operands.launch_s(), time.perf_counter()
+        while time.perf_counter() - began < seconds:
+            best_s = min(best_s, operands.launch_s())
+        operands.free()
+    return problem.flops / best_s / 1e12
+
+
+def _fill_device(matrix: DeviceMatrix, problem: Problem, seed: int) -> None:
     count = matrix.layout.bytes // matrix.layout.itemsize
     generator = cupy.random.default_rng(seed)
-    dtype = {"float64": cupy.float64, "float32": cupy.float32, "bfloat16": cupy.uint16, "float16": cupy.float16}
-    line = cupy.ndarray((count,), dtype.get(problem.dtype, cupy.int8), matrix.memory)
-    for start in range(0, count, 1 << 28):
-        piece = line[start : start + (1 << 28)]
+    types = {"float64": cupy.float64, "float32": cupy.float32, "bfloat16": cupy.uint16, "float16": cupy.float16}
+    line = cupy.ndarray((count,), types.get(problem.dtype, cupy.int8), matrix.memory)
+    for start in range(0, count, CHUNK_ELEMENTS):
+        piece = line[start : start + CHUNK_ELEMENTS]
         if problem.dtype == "int8":
             piece[:] = generator.integers(-8, 9, piece.size, dtype=cupy.int32)
         else:
             wide = cupy.float64 if problem.dtype == "float64" else cupy.float32
             made = generator.standard_normal(piece.size, dtype=wide)
             piece[:] = (made.view(cupy.uint32) >> 16).astype(cupy.uint16) if problem.dtype == "bfloat16" else made
-
-
-def _launch_ms(runner: CudaRunner, choice: Choice, problem: Problem, matrices: tuple[Any, Any, Any]) -> float:
-    start, end = cupy.cuda.Event(), cupy.cuda.Event()
-    start.record()
-    if isinstance(choice.kernel, CudaKernel):
-        PreparedKernels(runner.compiler).get(choice.kernel, choice.config, problem).launch(*matrices)
-    else:
-        runner._cublas.multiply(choice.kernel.name, problem, *matrices)
-    end.record()
-    end.synchronize()
-    return float(cupy.cuda.get_elapsed_time(start, end))
 
 
 def by_cublas_xt(arrays: Sequence[Array], devices: Sequence[int], block: int) -> dict[str, Any]:

@@ -104,7 +104,7 @@ def outcome(case: dict[str, Any]) -> str:
     task = TiledTask(problem, choice, plan, sent_a, sent_b, out, None, SEED, checked=False)
     played = cast(tuple[Any, Any, Any], (Compiler(), None, Multiplier()))
     gpus = [Gpu(index, *played) for index in range(plan.devices)]
-    product = CudaTiledProduct(task, gpus, tile_s=1.0, block_parts=case.get("block_parts", 3))
+    product = CudaTiledProduct(task, gpus, tile_s=1.0, block_parts=3, places=2)
     done = _earlier(case, a, b, out, plan)
     records = done | {each.record.tile: each.record for each in product.tiles(done)}
     if "faults" not in case:

@@ -91,11 +91,15 @@ class Lane:
         return sum(panels.watch.total_ms() for panels in self._panels.values())
 
     def run(
-        self, rereads: Sequence[Reread], is_done: Callable[[Block], bool], emit: Callable[[CheckedTile], None]
+        self,
+        rereads: Sequence[Reread],
+        places: int,
+        is_done: Callable[[Block], bool],
+        emit: Callable[[CheckedTile], None],
     ) -> None:
-        """All tiles, each handed to `emit` once it lies in the product's memory. `rereads`: of A, B and the product;
-        `is_done`: whether all rows of a block of the product lie there."""
-        self._reading = Rereading(self._gpu.compiler, rereads, self._task.seed, self._up)
+        """All tiles, each handed to `emit` once it lies in the product's memory. `rereads`: of A, B and the product,
+        with places for so many blocks; `is_done`: whether all rows of a block of the product lie there."""
+        self._reading = Rereading(self._gpu.compiler, rereads, self._task.seed, self._up, places)
         quota = [-(-len(each.waiting) // max(1, self._task.plan.count)) for each in rereads]
         coming = [(tile, *following) for tile, following in zip(self._tiles, self._following(), strict=True)]
         for number, (tile, beside, left) in enumerate(coming):

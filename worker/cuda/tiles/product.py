@@ -20,7 +20,7 @@ from worker.cuda.tiles.exchange import Exchange, enable_peers
 from worker.cuda.tiles.host import HostMemory, Part, panel_part
 from worker.cuda.tiles.lane import SIDES, Gpu, Lane
 from worker.cuda.tiles.panels import Shared
-from worker.cuda.tiles.rereads import BLOCK_PARTS, Block, Reread
+from worker.cuda.tiles.rereads import Block, Reread
 from worker.device.tiles import CheckedTile, TiledProduct, TiledTask, TileRecord
 
 LOOK_EVERY_S = 0.05
@@ -33,10 +33,11 @@ class Stopped(Exception):
 
 
 class CudaTiledProduct(TiledProduct):
-    """`tile_s`: how long a tile should take."""
+    """`tile_s`: how long a tile should take. What is read once more comes in blocks of so many parts, for as many of
+    which each GPU has places."""
 
-    def __init__(self, task: TiledTask, gpus: Sequence[Gpu], tile_s: float, block_parts: int = BLOCK_PARTS) -> None:
-        self._task, self._gpus, self._tile_s = task, gpus, tile_s
+    def __init__(self, task: TiledTask, gpus: Sequence[Gpu], tile_s: float, block_parts: int, places: int) -> None:
+        self._task, self._gpus, self._tile_s, self._places = task, gpus, tile_s, places
         a, b = (_batched(each.elements) for each in (task.a, task.b))
         dtype = task.problem.dtype
         self._operands: dict[Side, HostMemory] = {"a": HostMemory(a, dtype), "b": HostMemory(b, dtype)}
@@ -128,7 +129,7 @@ class CudaTiledProduct(TiledProduct):
             shared = Shared(self._exchange, device, index, self._wanted)
         lane = Lane(self._gpus[device], self._task, tiles, self._operands, self._wanted, shared)
         try:
-            lane.run(self._rereads, self._is_done, self._found.put)
+            lane.run(self._rereads, self._places, self._is_done, self._found.put)
             if device:
                 lane.end()
         finally:

@@ -18,7 +18,7 @@ from worker.cuda.pitch import layout
 from worker.cuda.tiles.fingerprints import PartOnDevice, launch_fingerprint
 from worker.cuda.tiles.rereads import BLOCK_PARTS, Block, Rectangle, Reread, rectangle_of
 
-PLACES = 2
+FIRST = -1  # priority of a stream
 
 
 @dataclass(slots=True)
@@ -28,12 +28,14 @@ class _Place:
 
 
 class Rereading:
-    """For one thread, whose current stream computes. `copying` is the stream of the copies."""
+    """For one thread. `copying` is the stream of the copies. Digests are taken on a stream of their own: of blocks that
+    come while a kernel has all cores, once it ends. So there are places for as many blocks as come meanwhile."""
 
-    def __init__(self, compiler: Compiler, rereads: Sequence[Reread], seed: int, copying: Any) -> None:
+    def __init__(self, compiler: Compiler, rereads: Sequence[Reread], seed: int, copying: Any, places: int) -> None:
         self._compiler, self._rereads, self._seed, self._copying = compiler, rereads, seed, copying
+        self._stream = cupy.cuda.Stream(non_blocking=True, priority=FIRST)
         largest = min(max(each.memory.bytes for each in rereads), (max_parts(rereads) + 1) * PART)
-        self._places = [_Place(cupy.cuda.alloc(largest), cupy.cuda.Event(disable_timing=True)) for _ in range(PLACES)]
+        self._places = [_Place(cupy.cuda.alloc(largest), cupy.cuda.Event(disable_timing=True)) for _ in range(places)]
         self._totals = [cupy.zeros(max(1, len(each.panels)), np.uint64) for each in rereads]
         self._panels = [[rectangle_of(panel, each.memory) for panel in each.panels] for each in rereads]
         self._count = 0
@@ -43,7 +45,7 @@ class Rereading:
         reread = self._rereads[number]
         if (block := reread.take(is_ready)) is None:
             return False
-        place = self._places[self._count % PLACES]
+        place = self._places[self._count % len(self._places)]
         self._count += 1
         runtime, size = cupy.cuda.runtime, block.end - block.begin
         self._copying.wait_event(place.is_read)
@@ -51,13 +53,13 @@ class Rereading:
         runtime.memcpyAsync(place.memory.ptr, source, size, runtime.memcpyHostToDevice, self._copying.ptr)
         arrived = cupy.cuda.Event(disable_timing=True)
         arrived.record(self._copying)
-        stream = cupy.cuda.get_current_stream()
-        stream.wait_event(arrived)
-        line = layout("int8", (1, size), in_groups=False, dense=True)
-        if size >= MIN_DIGESTED_BYTES:
-            reread.taken(block, launch_digests(self._compiler, [DeviceMatrix(line, place.memory)]))
-        self._fingerprint(number, block, place.memory.ptr)
-        place.is_read.record(stream)
+        with self._stream as stream:
+            stream.wait_event(arrived)
+            line = layout("int8", (1, size), in_groups=False, dense=True)
+            if size >= MIN_DIGESTED_BYTES:
+                reread.taken(block, launch_digests(self._compiler, [DeviceMatrix(line, place.memory)]))
+            self._fingerprint(number, block, place.memory.ptr)
+            place.is_read.record(stream)
         return True
 
     def _fingerprint(self, number: int, block: Block, address: int) -> None:
@@ -72,8 +74,10 @@ class Rereading:
 
     def end(self) -> None:
         """Hands over what this device found. All that was put on the stream is done when this returns."""
+        self._stream.synchronize()
         for reread, totals in zip(self._rereads, self._totals, strict=True):
             reread.add([int(value) for value in totals.get()])
+        self._places.clear()
 
 
 def _part(address: int, itemsize: int, columns: int, common: Rectangle) -> PartOnDevice:

@@ -24,7 +24,6 @@ from worker.cuda.pitch import IN_GROUPS, operand_layout, product_layout
 from worker.cuda.tiles.gpus import free_all
 from worker.cuda.tiles.lane import Gpu
 from worker.cuda.tiles.product import CudaTiledProduct
-from worker.cuda.tiles.rereading import PLACES
 from worker.cuda.tiles.rereads import BLOCK_PARTS
 from worker.device.runner import DoesNotFit
 from worker.device.tiles import TiledProduct, TiledTask, Tiling, described
@@ -35,6 +34,7 @@ OF_ROOF = 0.75  # what kernels reach of a device's arithmetic: likewise
 FLOPS, MEMORY_BYTES = 10e12, 1e12  # of a device that says nothing of itself
 LEARNED = 0.5  # share of what was measured last in what is expected next
 WORTH_IT = 0.85  # of the time on one GPU, several must not take more: they are taken from other products
+FOR_REREADS = 0.15  # of what a product may take, for blocks of matrices that are read once more
 SHORT_S = 0.05  # products that take one GPU less stay there
 
 
@@ -42,12 +42,14 @@ class Tiler:
     """For one product at a time; `tiling` is for any thread. `device` is the first of the GPUs, which are alike."""
 
     def __init__(self, settings: Settings, device: DeviceInfo, gpus: Sequence[Gpu], page_locks: PageLocks) -> None:
-        self._device, self._gpus, self._page_locks = device, gpus, page_locks
+        self.gpus = gpus
+        self._device, self._page_locks = device, page_locks
         device_bytes = settings.device_memory_bytes or (device.memory_bytes or 0) // 10 * 9
         self._device_bytes = device_bytes  # that a product may take, of each
         self._flops: dict[tuple[str, DTypeName], float] = {}
         self._copied_bytes = COPIED_BYTES
         self._block_parts = max(64, min(BLOCK_PARTS, device_bytes // 32 // PART_BYTES))
+        self._places = max(2, int(FOR_REREADS * device_bytes) // (self._block_parts * PART_BYTES))
 
     def tiling(self, problem: Problem, choice: Choice, *, has_epilogue: bool) -> Tiling | None:
         """As `TilingRunner.tiling`."""
@@ -55,18 +57,22 @@ class Tiler:
         fits = whole_bytes(problem, tile_bytes, has_epilogue) <= self._device_bytes
         copied_s = (problem.operand_bytes + problem.product_bytes) / speeds.copied_bytes
         whole_s = problem.flops / speeds.flops + copied_s
-        count = len(self._gpus)
-        if fits and (count == 1 or has_epilogue or whole_s < SHORT_S):
+        if fits and (len(self.gpus) == 1 or has_epilogue or whole_s < SHORT_S):
             return None
-        plan = best_plan(problem, speeds, device_bytes=self._device_bytes, tile_bytes=tile_bytes, devices=count)
-        if plan is None or has_epilogue:
-            if fits:
-                return None
+        tiling = None if has_epilogue else self.in_tiles(problem, choice)
+        if tiling is None and not fits:
             raise DoesNotFit(too_deep(problem, self._device_bytes, has_epilogue=has_epilogue))
-        estimated = estimate(plan, speeds, tile_bytes)
-        if fits and estimated.total_s > WORTH_IT * whole_s:
+        if tiling is None or (fits and tiling.estimate.total_s > WORTH_IT * whole_s):
             return None
-        return described(plan, estimated, "on one GPU" if count == 1 else f"on {count} GPUs")
+        return tiling
+
+    def in_tiles(self, problem: Problem, choice: Choice) -> Tiling | None:
+        """On all GPUs, whether it fits or not; None where k is too deep."""
+        speeds, tile_bytes, count = self._speeds(problem, choice), self._tile_bytes(choice), len(self.gpus)
+        plan = best_plan(problem, speeds, device_bytes=self._device_bytes, tile_bytes=tile_bytes, devices=count)
+        if plan is None:
+            return None
+        return described(plan, estimate(plan, speeds, tile_bytes), "on one GPU" if count == 1 else f"on {count} GPUs")
 
     @contextmanager
     def tiled(self, task: TiledTask) -> Iterator[TiledProduct]:
@@ -78,8 +84,8 @@ class Tiler:
             self._locked(task.b.elements, task.b.memory),
             self._locked(task.out, task.memory),
         ):
-            yield CudaTiledProduct(task, self._gpus[: task.plan.devices], tile_s, self._block_parts)
-        free_all(self._gpus)
+            yield CudaTiledProduct(task, self.gpus[: task.plan.devices], tile_s, self._block_parts, self._places)
+        free_all(self.gpus)
 
     def learn(self, kernel: str, dtype: DTypeName, flops: float) -> None:
         """How fast tiles were computed, in operations a second of one GPU."""
@@ -115,7 +121,7 @@ class Tiler:
     def _tile_bytes(self, choice: Choice) -> Callable[[Problem], TileBytes]:
         """By how matrices lie on a device. cuBLAS has operands of a byte transposed, which takes as much again."""
         traits = self._device.traits
-        spare = min(SPARE_BYTES, self._device_bytes // 8) + PLACES * self._block_parts * PART_BYTES
+        spare = min(SPARE_BYTES, self._device_bytes // 8) + self._places * self._block_parts * PART_BYTES
 
         def tile_bytes(problem: Problem) -> TileBytes:
             shapes = (problem.m, problem.k), (problem.k, problem.n)
