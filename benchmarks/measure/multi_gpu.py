@@ -21,7 +21,7 @@ import numpy as np
 
 from benchmarks.measure.out_of_core import arrays_of
 from benchmarks.measure.tiles.data import page_locked
-from benchmarks.measure.tiles.runs import DeviceOperands, by_cublas_xt, chosen, in_tiles
+from benchmarks.measure.tiles.runs import DeviceOperands, by_cublas_xt, chosen, in_tiles, warm_up
 from benchmarks.recorded import write_rows
 from jobs.formats.elements import Array
 from jobs.settings import GIB, Settings
@@ -113,6 +113,8 @@ def from_host_rows(one: CudaRunner, gang: CudaRunner, memory: Array) -> Iterator
         problem = Problem(case.n, case.n, case.n, case.dtype)
         arrays = arrays_of(memory, case.n, case.dtype)
         choice = chosen(one, case.kernel, problem)
+        for runner in (one, gang):
+            warm_up(runner, choice, problem)
         runs = [in_tiles(runner, choice, forced(runner, problem, choice), arrays) for runner in (one, gang)]
         speedup = runs[0]["product_s"] / runs[1]["product_s"]
         yield {"what": "from host", "speedup": speedup, "one": runs[0], "two": runs[1]}

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.measure.tiles.data import fill, matrix, page_locked
-from benchmarks.measure.tiles.runs import by_cublas_xt, chosen, in_core_tflops, in_tiles
+from benchmarks.measure.tiles.runs import by_cublas_xt, chosen, in_core_tflops, in_tiles, warm_up
 from benchmarks.recorded import write_rows
 from jobs.formats.elements import STORAGE_DTYPES, Array
 from jobs.settings import GIB, Settings
@@ -76,6 +76,7 @@ def measured(case: Case, memory: Array, n: int, in_core: dict[tuple[str, str], f
     if key not in in_core:
         small = Problem(IN_CORE, IN_CORE, IN_CORE, case.dtype)
         in_core[key] = in_core_tflops(runner.tiler.gpus[0], chosen(runner, case.kernel, small), small, 1.0)
+    warm_up(runner, choice, problem)
     arrays = arrays_of(memory, size, case.dtype)
     tiling = runner.tiling(problem, choice, has_epilogue=False)
     assert tiling is not None, "it fits"

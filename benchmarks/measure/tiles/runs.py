@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import cupy
@@ -23,6 +24,7 @@ from worker.device.runner import HostOperand, gathered
 from worker.device.tiles import TiledTask, TileRecord, Tiling
 
 SEED = 20_261_126
+WARM_UP_N = 2048
 
 
 def chosen(runner: CudaRunner, kernel: str, problem: Problem, accuracy: AccuracyName | None = None) -> Choice:
@@ -71,6 +73,16 @@ def in_tiles(runner: CudaRunner, choice: Choice, tiling: Tiling, arrays: Sequenc
         "tflops_compared": problem.flops / compared_s / 1e12,
         "worst_ratio": max(record.residual for record in records.values()),
     }
+
+
+def warm_up(runner: CudaRunner, choice: Choice, problem: Problem) -> None:
+    """Compiles and loads what a product in tiles takes, by a small one."""
+    small = replace(problem, m=WARM_UP_N, n=WARM_UP_N, k=WARM_UP_N)
+    stored, product = (STORAGE_DTYPES[each] for each in (problem.dtype, problem.product_dtype))
+    zeros = np.zeros((WARM_UP_N, WARM_UP_N), stored)
+    tiling = runner.tiler.in_tiles(small, choice)
+    assert tiling is not None, "k is not too deep"
+    in_tiles(runner, choice, tiling, (zeros, zeros.copy(), np.zeros((WARM_UP_N, WARM_UP_N), product)))
 
 
 class DeviceOperands:

@@ -9,8 +9,8 @@ from typing import Any
 import cupy
 import numpy as np
 
-from jobs.matrices.digest import PART
-from worker.cuda.check.digest import launch_digests
+from jobs.matrices.digest import PART, PART_DIGEST_BYTES, part_count
+from worker.cuda.check.digest import launch_digests_into
 from worker.cuda.check.digest_plan import MIN_DIGESTED_BYTES
 from worker.cuda.compile import Compiler
 from worker.cuda.memory import DeviceMatrix
@@ -37,6 +37,8 @@ class Rereading:
         largest = min(max(each.memory.bytes for each in rereads), (max_parts(rereads) + 1) * PART)
         self._places = [_Place(cupy.cuda.alloc(largest), cupy.cuda.Event(disable_timing=True)) for _ in range(places)]
         self._totals = [cupy.zeros(max(1, len(each.panels)), np.uint64) for each in rereads]
+        self._digests = [cupy.zeros(part_count(each.memory.bytes), np.uint64) for each in rereads]
+        self._taken: list[list[Block]] = [[] for _ in rereads]
         self._panels = [[rectangle_of(panel, each.memory) for panel in each.panels] for each in rereads]
         self._count = 0
 
@@ -57,7 +59,9 @@ class Rereading:
             stream.wait_event(arrived)
             line = layout("int8", (1, size), in_groups=False, dense=True)
             if size >= MIN_DIGESTED_BYTES:
-                reread.taken(block, launch_digests(self._compiler, [DeviceMatrix(line, place.memory)]))
+                to = self._digests[number].data.ptr + PART_DIGEST_BYTES * block.part
+                launch_digests_into(self._compiler, DeviceMatrix(line, place.memory), to)
+                self._taken[number].append(block)
             self._fingerprint(number, block, place.memory.ptr)
             place.is_read.record(stream)
         return True
@@ -75,8 +79,9 @@ class Rereading:
     def end(self) -> None:
         """Hands over what this device found. All that was put on the stream is done when this returns."""
         self._stream.synchronize()
-        for reread, totals in zip(self._rereads, self._totals, strict=True):
-            reread.add([int(value) for value in totals.get()])
+        for number, reread in enumerate(self._rereads):
+            reread.add([int(value) for value in self._totals[number].get()])
+            reread.add_digests(self._taken[number], self._digests[number].get())
         self._places.clear()
 
 

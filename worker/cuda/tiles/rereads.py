@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jobs.formats.elements import Array
 from jobs.matrices.digest import PART, as_bytes, digest_of_parts, part_begin, part_count, part_digests
 from kernels.tiles.plan import Span
 from worker.check.fingerprint import MASK
-from worker.cuda.check.digest import PendingDigests
 from worker.cuda.check.digest_plan import MIN_DIGESTED_BYTES
 from worker.cuda.tiles.host import HostMemory, Part
 
@@ -40,7 +40,7 @@ class Rectangle(NamedTuple):
 class Block(NamedTuple):
     """Whole parts of a matrix, in bytes."""
 
-    number: int
+    part: int  # the first
     begin: int
     end: int
 
@@ -53,7 +53,7 @@ class Reread:
     panels: Sequence[Part]
     block_parts: int = BLOCK_PARTS
     waiting: deque[Block] = field(default_factory=deque)
-    _digests: dict[int, PendingDigests] = field(default_factory=dict)
+    _digests: Array = field(init=False)  # of all parts
     _fingerprints: dict[int, int] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
 
@@ -61,8 +61,8 @@ class Reread:
         size = self.memory.bytes
         starts = range(0, part_count(size), self.block_parts)
         ends = [part_begin(start + self.block_parts, size) for start in starts]
-        blocks = (Block(i, start * PART, end) for i, (start, end) in enumerate(zip(starts, ends, strict=True)))
-        self.waiting = deque(blocks)
+        self.waiting = deque(Block(start, start * PART, end) for start, end in zip(starts, ends, strict=True))
+        self._digests = np.zeros(part_count(size), np.uint64)
 
     def rectangles(self, block: Block) -> Iterator[Rectangle]:
         """The block as at most three rectangles: the end of a row, whole rows, the beginning of one."""
@@ -86,14 +86,17 @@ class Reread:
                 self.waiting.remove(block)
             return block
 
-    def taken(self, block: Block, digests: PendingDigests) -> None:
-        self._digests[block.number] = digests
-
     def add(self, fingerprints: Sequence[int]) -> None:
         """What one device found of all panels."""
         with self._lock:
             for panel, value in enumerate(fingerprints):
                 self._fingerprints[panel] = (self._fingerprints.get(panel, 0) + value) & MASK
+
+    def add_digests(self, blocks: Sequence[Block], digests: Array) -> None:
+        """Those of the parts of these blocks, out of as many as there are parts."""
+        for block in blocks:
+            parts = slice(block.part, block.part + self.block_parts)
+            self._digests[parts] = digests[parts]
 
     # ---- once all blocks were read ----
     @property
@@ -104,8 +107,7 @@ class Reread:
         """The digests of all parts, 8 bytes each, little-endian. A device takes none of the smallest matrices."""
         if self.memory.bytes < MIN_DIGESTED_BYTES:
             return part_digests(as_bytes(self.memory.array), 1)
-        in_order = (self._digests[number] for number in range(len(self._digests)))
-        return b"".join(parts.astype("<u8").tobytes() for each in in_order for parts in each.result())
+        return self._digests.astype("<u8").tobytes()
 
     def digest(self) -> int:
         return digest_of_parts(np.frombuffer(self.parts(), "<u8"))
