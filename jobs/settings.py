@@ -230,7 +230,7 @@ class Settings(BaseSettings):
     )
 
     # --- workers ---
-    device: str = Field("cpu", description="What this worker runs on: `cpu` or `gpu:<index>`.")
+    device: str = Field("cpu", description="What this worker runs on: `cpu`, `gpu:<index>`, or a gang, `gpus:<index>,<index>,…`.")
     cpu_threads: int = Field(0, ge=0, description="BLAS threads of the CPU worker; 0: all cores.")
     kernel_cache_dir: Path = Field(
         Path.home() / ".cache" / "matmul-service" / "kernels", description="Compiled kernels are kept here."
@@ -246,6 +246,13 @@ class Settings(BaseSettings):
     )
     device_cache_share: float = Field(
         0.5, ge=0, le=1, description="Share of the device's memory for operands kept between jobs."
+    )
+
+    device_memory_bytes: int | None = Field(
+        None,
+        ge=64 * KIB,
+        description="Most memory of a device that a product may take. A larger product is computed in tiles. Unset: "
+        "nine tenths of a GPU's memory; on a CPU products are computed whole.",
     )
 
     log_format: Literal["console", "json"] = Field("console", description="Form of log lines.")

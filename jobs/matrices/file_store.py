@@ -22,15 +22,17 @@ from typing import TypeVar
 
 from jobs.disk import UNUSABLE, file_clock_s, sync, tmpfs_bytes, translated_disk, write_all
 from jobs.errors import InvalidSettings, StoreUnavailable
-from jobs.formats.elements import STORAGE_DTYPES, Array, matrix_bytes
+from jobs.formats.elements import STORAGE_DTYPES, matrix_bytes
 from jobs.matrices.file_source import FileSource, open_matrix
 from jobs.matrices.index import Claim, Elements, MatrixIndex
 from jobs.matrices.indexed_store import IndexedMatrixStore, IndexedWriter, check_id, is_address
 from jobs.matrices.interface import ElementSource, MatrixWriter, Place, StoredMatrix
 from jobs.matrices.new_slots import NewSlots
+from jobs.matrices.partials import PartialSlots
 from jobs.matrices.plain_file import PlainFile, make_private, remove_left
 from jobs.matrices.slot_format import MIN_SLOT_BYTES, SLOT_PART, slot_length
 from jobs.matrices.slot_memory import SlotMemories, SlotMemory
+from jobs.matrices.slot_place import SlotPlace
 from jobs.matrices.slots import Slot, Slots
 from jobs.models import new_id
 from kernels.model.numerics import DTypeName
@@ -46,7 +48,7 @@ SLOT_LEFTOVER_AGE_S = 10.0  # the writer of a slot has it locked, but for the mo
 LOOK_ROUND_S = 60.0  # how often the directory is read through for such files
 
 
-class FileMatrixStore(IndexedMatrixStore):
+class FileMatrixStore(PartialSlots, IndexedMatrixStore):
     """`free_bytes` is the most that free slots have; None for the share that the directory suits. With `keeps_maps`,
     slots stay mapped into this process, which a worker needs. With `syncs`, a committed matrix outlives a power cut.
 
@@ -126,7 +128,7 @@ class FileMatrixStore(IndexedMatrixStore):
             slot = self.slots.take(size, path)
             if slot is not None:
                 return slot
-            self._respect_bound(slot_length(size) if is_whole else 0)
+            self.respect_bound(slot_length(size) if is_whole else 0)
             try:
                 return self.slots.make(size, path, is_whole=is_whole)
             except OSError as error:
@@ -136,9 +138,9 @@ class FileMatrixStore(IndexedMatrixStore):
 
     def room_taken(self) -> None:
         with translated_disk():
-            self._respect_bound(0)
+            self.respect_bound(0)
 
-    def _respect_bound(self, need_bytes: int) -> None:
+    def respect_bound(self, need_bytes: int) -> None:
         """Free slots are within the bound on all bytes, too: removes what would pass it with so many more."""
         if free_bytes := self.slots.free_bytes:
             room = self.index.bounds.all_bytes - self.index.used_bytes(None) - need_bytes
@@ -158,20 +160,23 @@ class FileMatrixStore(IndexedMatrixStore):
     @contextmanager
     def place(self, dtype: DTypeName, shape: tuple[int, ...]) -> Iterator[Place | None]:
         size = matrix_bytes(dtype, shape)
-        slot = self.in_directory(lambda: self.slot(size)) if size <= self._max_matrix_bytes else None
+        slot = self.in_directory(lambda: self.slot(size)) if size <= self.max_matrix_bytes else None
         if slot is None:
             yield None
             return
-        with translated_disk():
-            memory = self._memories.of(slot.file.fd)
-        raw = memory.array(slot.file, size, writable=True)
-        place = _SlotPlace(raw.view(STORAGE_DTYPES[dtype]).reshape(shape), memory, slot)
+        place = self.place_on(slot, dtype, shape)
         try:
             yield place
         finally:
             if place.slot is not None:
                 with suppress(OSError):  # then the sweep finds it
                     place.slot.drop()
+
+    def place_on(self, slot: Slot, dtype: DTypeName, shape: tuple[int, ...]) -> SlotPlace:
+        with translated_disk():
+            memory = self._memories.of(slot.file.fd)
+        raw = memory.array(slot.file, matrix_bytes(dtype, shape), writable=True)
+        return SlotPlace(raw.view(STORAGE_DTYPES[dtype]).reshape(shape), memory, slot)
 
     # ---- reading ----
     def _data_name(self, matrix_id: str) -> str:
@@ -207,7 +212,7 @@ class FileMatrixStore(IndexedMatrixStore):
             with translated_disk():
                 self._unchecked = [name for name in os.listdir(self.directory) if _OURS.fullmatch(name)]
                 self.slots.trim()
-                self._respect_bound(0)
+                self.respect_bound(0)
             self._next_reading = time.monotonic() + LOOK_ROUND_S
         names, self._unchecked = self._unchecked[:limit], self._unchecked[limit:]
         old = [name for name in names if self._is_old(name)]
@@ -216,7 +221,7 @@ class FileMatrixStore(IndexedMatrixStore):
         removed = sum(self._remove_leftover(name) for name in leftovers)
         if removed:  # slots of dead writers are free now, and so within the bound
             with translated_disk():
-                self._respect_bound(0)
+                self.respect_bound(0)
         return removed
 
     def _remove_leftover(self, name: str) -> bool:
@@ -235,18 +240,6 @@ class FileMatrixStore(IndexedMatrixStore):
         return False
 
 
-class _SlotPlace(Place):
-    def __init__(self, elements: Array, memory: SlotMemory, slot: Slot) -> None:
-        super().__init__(elements, memory)
-        self.slot: Slot | None = slot  # until a writer takes it
-
-    def given(self) -> Slot:
-        """The slot, which its writer answers for from now on."""
-        assert self.slot is not None, "a place is for one matrix"
-        slot, self.slot = self.slot, None
-        return slot
-
-
 class _FileWriter(IndexedWriter):
     def __init__(self, store: FileMatrixStore, claim: Claim, expected_id: str | None, place: Place | None) -> None:
         self._files = store
@@ -256,7 +249,7 @@ class _FileWriter(IndexedWriter):
         super().__init__(store, claim, expected_id)
 
     def _begin(self) -> None:
-        if isinstance(self._place, _SlotPlace):
+        if isinstance(self._place, SlotPlace):
             self._file = self._place.given()
             with translated_disk():
                 os.utime(self._file.fd)  # a device that writes to it when this process dies is done before the sweep

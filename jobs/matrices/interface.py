@@ -101,6 +101,19 @@ class Place:
         self.memory = memory
 
 
+class Partial(ABC):
+    """A place under a name, where a matrix grows in the course of several attempts of a job. It is dropped with its
+    context, unless it was stored, or `is_kept` was set; what is kept and not written to is dropped later."""
+
+    place: Place
+    is_found: bool  # an earlier attempt's, with what that one wrote
+    is_kept: bool = False
+
+    @abstractmethod
+    def touch(self) -> None:
+        """Something was written to it."""
+
+
 class MatrixWriter(ABC):
     """Takes the elements in order, in pieces of any size. Left without a `commit`, it leaves nothing behind."""
 
@@ -183,6 +196,12 @@ class MatrixStore(ABC):
     def place(self, dtype: DTypeName, shape: tuple[int, ...]) -> Iterator[Place | None]:
         """A place for a matrix, to be handed to `create` while the context lasts; None where the store has none to
         give. It reserves no room: `create` does."""
+        yield None
+
+    @contextmanager
+    def partial(self, name: str, dtype: DTypeName, shape: tuple[int, ...]) -> Iterator[Partial | None]:
+        """A place that another process finds again by its name once this one is dead; no two have it at once. None
+        where the store has none to give, or the matrix is small."""
         yield None
 
     def new_memories(self) -> Iterator[SlotMemory]:

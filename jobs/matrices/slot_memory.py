@@ -33,7 +33,7 @@ class SlotMemory:
         mapped = mmap.mmap(fd, length, flags=mmap.MAP_SHARED)
         self.address: int = np.frombuffer(mapped, np.uint8).ctypes.data
         self.bytes = length
-        _populate(self.address, length)
+        populate(self.address, length)
         self._fd = os.dup(fd)
         self._before_end: list[Callable[[], None]] = []
         weakref.finalize(self, _unmap, mapped, self._fd, self._before_end).atexit = False
@@ -52,7 +52,7 @@ class SlotMemory:
         return np.asarray(_Exposed(self, file, size, writable))
 
 
-def _populate(address: int, length: int) -> None:
+def populate(address: int, length: int) -> None:
     """Maps all pages at once, and has the system clear those that are new, by several threads. Where the system cannot,
     each page is mapped when it is first touched: the file has its memory."""
     madvise = getattr(ctypes.CDLL(None), "madvise", None)

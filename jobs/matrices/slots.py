@@ -117,6 +117,17 @@ class Slots:
             raise
         return Slot(self, file, path, length, is_whole=is_whole)
 
+    def find(self, size: int, path: Path) -> Slot | None:
+        """The slot for `size` bytes that a writer left under the name `path`; None where there is none, or where it is
+        in use."""
+        if (file := open_locked(path, EXCLUSIVE)) is None:
+            return None
+        length = os.fstat(file.fd).st_size
+        if length != slot_length(size):
+            file.close()
+            return None
+        return Slot(self, file, path, length)
+
     def put_back(self, slot: Slot) -> None:
         """As `Slot.drop`."""
         self._free_or_remove(slot.file, slot.path)

@@ -21,6 +21,8 @@ from jobs.models import Measured
 from jobs.settings import Settings
 from kernels.model.numerics import Problem
 from kernels.selection.choose import Choice
+from kernels.tiles.choice import too_deep, whole_bytes
+from kernels.tiles.estimate import best_plan, estimate
 from worker.cpu.bench import CpuBench
 from worker.cpu.blas import multiply
 from worker.cpu.ceilings import cpu_ceilings
@@ -28,16 +30,26 @@ from worker.cpu.device import available_bytes, cpu_info, usable_cores
 from worker.cpu.environment import host_environment
 from worker.cpu.epilogue import add_epilogue
 from worker.cpu.room import check_room
+from worker.cpu.tiles import CPU_SPEEDS, CpuTiledProduct, tile_bytes
 from worker.device.bench import Bench
 from worker.device.cancellable_lock import CancellableLock, LockRequest, go_on
-from worker.device.runner import Epilogue, HostOperand, Product, Runner, host_operands, verify_on_host, wrong_on_host
+from worker.device.runner import (
+    DoesNotFit,
+    Epilogue,
+    HostOperand,
+    Product,
+    host_operands,
+    verify_on_host,
+    wrong_on_host,
+)
+from worker.device.tiles import TiledProduct, TiledTask, Tiling, TilingRunner, described
 
 # Products of fewer operations take one thread: waking others costs more than they save, and keeps cores from the
 # API and Redis beside this worker. About 360×360×360.
 ONE_THREAD_FLOPS = 100e6
 
 
-class CpuRunner(Runner):
+class CpuRunner(TilingRunner):
     """`cpu_blas` in this process."""
 
     jobs_under_way = 1  # one that is computed has all cores
@@ -49,6 +61,7 @@ class CpuRunner(Runner):
         self.device = cpu_info(self._threads)
         self._device_lock = CancellableLock()
         self.max_bytes_under_way = (available_bytes() or 0) // 8
+        self._device_bytes = settings.device_memory_bytes
 
     def _use_threads(self, count: int) -> None:
         for library in self._blas:
@@ -88,6 +101,21 @@ class CpuRunner(Runner):
             c = p if epilogue is None else add_epilogue(problem, epilogue, p, out)
             kernel_ms = (time.perf_counter() - started) * 1e3
             yield CpuProduct(problem, (a, b), p, c, epilogue, kernel_ms=kernel_ms, place=place, device_lock=device_lock)
+
+    def tiling(self, problem: Problem, choice: Choice, *, has_epilogue: bool) -> Tiling | None:
+        if self._device_bytes is None or whole_bytes(problem, tile_bytes, has_epilogue) <= self._device_bytes:
+            return None
+        plan = best_plan(problem, CPU_SPEEDS, device_bytes=self._device_bytes, tile_bytes=tile_bytes)
+        if plan is None or has_epilogue:
+            raise DoesNotFit(too_deep(problem, self._device_bytes, has_epilogue=has_epilogue))
+        return described(plan, estimate(plan, CPU_SPEEDS, tile_bytes), "in this process")
+
+    @contextmanager
+    def tiled(self, task: TiledTask) -> Iterator[TiledProduct]:
+        with self._device_lock.request(task.wanted) as device_lock:
+            device_lock.acquire()
+            self._use_threads(self._threads)
+            yield CpuTiledProduct(task)
 
     def kernel_bytes(self, choice: Choice, problem: Problem) -> int:
         return 0

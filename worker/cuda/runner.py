@@ -42,9 +42,12 @@ from worker.cuda.pitch import operand_layout, product_layout
 from worker.cuda.product import ProductBroughtBack, ProductOnDevice, Times
 from worker.cuda.programs import programs_of
 from worker.cuda.sources import Program
+from worker.cuda.tiles.gpus import gang, gpu_indices
+from worker.cuda.tiles.tiler import Tiler
 from worker.device.bench import Bench
 from worker.device.cancellable_lock import CancellableLock, LockRequest, go_on
-from worker.device.runner import DoesNotFit, Epilogue, HostOperand, Product, Runner
+from worker.device.runner import DoesNotFit, Epilogue, HostOperand, Product
+from worker.device.tiles import TiledProduct, TiledTask, Tiling, TilingRunner
 
 # Below so many elements in all three matrices the check is quicker on the CPU than a launch and copies are.
 HOST_CHECK_ELEMENTS = 3 << 16
@@ -58,15 +61,14 @@ class _OfThread(local):
         self.staging = Staging()
 
 
-class CudaRunner(Runner):
+class CudaRunner(TilingRunner):
     """The GPU that CUDA_VISIBLE_DEVICES leaves to this process."""
 
     jobs_under_way = 4  # one on its way there, one computed, two on their way back
 
     def __init__(self, settings: Settings) -> None:
         with device_faults():
-            index = int(settings.device.partition(":")[2] or 0)
-            self.device = cuda_info(index)
+            self.device = cuda_info(int(gpu_indices(settings.device)[0]))
             self.compiler = Compiler(settings.kernel_cache_dir, settings.compiled_kernels_dir)
             self._prepared = PreparedKernels(self.compiler)
             self._cublas = Cublas(self.compiler)
@@ -79,6 +81,8 @@ class CudaRunner(Runner):
             self.cache: OperandCache[DeviceMatrix] = OperandCache(kept_bytes)
             self._offered = OfferedProducts(self.cache)
             self._telemetry = GpuTelemetry(self.device.uuid)
+            gpus = gang(settings, self.compiler, self._prepared, self._cublas)
+            self.tiler = Tiler(settings, self.device, gpus, self._page_locks)
 
     def telemetry(self) -> Telemetry:
         return self._telemetry.read()
@@ -116,6 +120,17 @@ class CudaRunner(Runner):
     ) -> Iterator[Product]:
         with device_faults(), self._of_thread.stream, self._device_lock.request(wanted) as device_lock:
             yield self._compute(problem, choice, (a, b), epilogue, place, device_lock, wiped=wiped)
+
+    def tiling(self, problem: Problem, choice: Choice, *, has_epilogue: bool) -> Tiling | None:
+        return self.tiler.tiling(problem, choice, has_epilogue=has_epilogue)
+
+    @contextmanager
+    def tiled(self, task: TiledTask) -> Iterator[TiledProduct]:
+        with device_faults(), self._device_lock.request(task.wanted) as alone:
+            alone.acquire()
+            self._free_all()
+            with self.tiler.tiled(task) as product:
+                yield product
 
     def kernel_bytes(self, choice: Choice, problem: Problem) -> int:
         return kernel_bytes(choice, problem, self.device.traits)

@@ -25,6 +25,7 @@ DIRECT_SOURCE = TRANSPOSE_SOURCE.with_name("direct.cu")
 DIGEST_SOURCE = TRANSPOSE_SOURCE.with_name("digest.cu")
 EPILOGUE_SOURCE = TRANSPOSE_SOURCE.with_name("epilogue.cu")
 EPILOGUE_CHECK_SOURCE = TRANSPOSE_SOURCE.with_name("epilogue_check.cu")
+FINGERPRINT_SOURCE = TRANSPOSE_SOURCE.with_name("fingerprint.cu")
 GATHER_SOURCE = TRANSPOSE_SOURCE.with_name("gather.cu")
 SKETCH_CHUNK = 512  # columns whose random vectors a block keeps in shared memory
 COPY_SOURCE = TRANSPOSE_SOURCE.with_name("copy_rows.cu")
@@ -113,6 +114,11 @@ def direct_program(dtype: DTypeName, transposed: tuple[bool, bool]) -> Program:
 def digest_program() -> Program:
     """XXH3-64 of parts of a matrix."""
     return Program(DIGEST_SOURCE, (LANGUAGE,))
+
+
+def fingerprint_program(itemsize: int) -> Program:
+    """Sums that tell parts of a matrix apart, of elements that have so many bytes."""
+    return Program(FINGERPRINT_SOURCE, (LANGUAGE, f"-DITEM_BYTES={itemsize}"))
 
 
 def gather_program(dtype: DTypeName) -> Program:

@@ -231,6 +231,7 @@ class Child:
                     rng=new_rng(),
                     product_ttl_s=self._settings.product_ttl_s,
                     check_ownership=check_ownership,
+                    ledger=self._ledger,
                 )
             except StoreUnavailable as error:
                 if error.resource == "disk":  # small jobs need none, so they are not to wait for this one

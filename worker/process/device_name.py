@@ -24,7 +24,8 @@ log = structlog.get_logger(__name__)
 
 def offer_bench_queue(device: str) -> str:
     """The queue of the model that `cpu` or `gpu:…` is; the child inherits it in its environment."""
-    name = model_name() if device == "cpu" else gpu_name(os.environ.get("CUDA_VISIBLE_DEVICES", "0"))
+    first = os.environ.get("CUDA_VISIBLE_DEVICES", "0").partition(",")[0]
+    name = model_name() if device == "cpu" else gpu_name(first)
     os.environ[BENCH_QUEUE] = bench_queue(name)
     return os.environ[BENCH_QUEUE]
 

@@ -1,5 +1,5 @@
-"""`python -m worker --device cpu` or `--device gpu:0`: one Celery worker for one device. It takes products from the
-queue of its device's class, and benchmarks from that of its model.
+"""`python -m worker --device cpu` or `--device gpu:0`: one Celery worker for one device, or of several GPUs, by
+`--device gpus:0,1`. It takes products from the queue of its device's class, and benchmarks from that of its model.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ from worker.device.there import check_device
 from worker.process.device_name import offer_bench_queue
 
 TASKS = "worker.process.tasks"  # what parent and child import: the task, and what a child does when it starts
-_DEVICE = re.compile(r"cpu|gpu:(\d{1,3})")
+_DEVICE = re.compile(r"cpu|gpu:(\d{1,3})|gpus:(\d{1,3}(?:,\d{1,3})+)")
 EXAMPLES = """\
   python -m worker
   MATMUL_REDIS_URL=redis://head-node:6379/0 MATMUL_STORE=redis python -m worker --device gpu:0
+  python -m worker --device gpus:0,1
 """
 
 
@@ -47,31 +48,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
     app.conf.worker_pool = "worker.process.pool:TaskPool"
     bench = offer_bench_queue(device)
     app.conf.task_queues = [*app.conf.task_queues, Queue(bench)]  # type: ignore[no-untyped-call]
-    queue = f"{device.partition(':')[0]},{bench}"
-    name = f"--hostname={device.replace(':', '-')}@%h"
+    queue = f"{'cpu' if device == 'cpu' else 'gpu'},{bench}"
+    name = f"--hostname={re.sub('[:,]', '-', device)}@%h"
     app.worker_main(["--quiet", "worker", *WORKER_ARGUMENTS, f"--queues={queue}", name])
     return 0
 
 
 def _device(arguments: Sequence[str] | None) -> str:
     parser = make_parser("python -m worker", "A worker: multiplies on one device. It needs a Redis.", EXAMPLES)
-    words = "cpu, or gpu:<index> as nvidia-smi counts; in place of MATMUL_DEVICE"
+    words = "cpu, gpu:<index> as nvidia-smi counts, or gpus:<index>,<index>,…; in place of MATMUL_DEVICE"
     parser.add_argument("--device", default=os.environ.get("MATMUL_DEVICE", "cpu"), help=words)
     device: str = parser.parse_args(arguments).device
     if not _DEVICE.fullmatch(device):
-        parser.error(f"--device is {device!r}; it must be cpu or gpu:<index>, such as gpu:0")
+        parser.error(f"--device is {device!r}; it must be cpu or gpu:<index>, such as gpu:0, or gpus:0,1 for several")
     return device
 
 
 def prepare_environment(device: str) -> None:
-    """What the child inherits: one GPU counted as nvidia-smi does, float32 that stays so. Raises InvalidSettings."""
+    """What the child inherits: its GPUs counted as nvidia-smi does, float32 that stays so. Raises InvalidSettings."""
     os.environ["MATMUL_DEVICE"] = device
-    if (found := _DEVICE.fullmatch(device)) is None or (index := found[1]) is None:
+    if (found := _DEVICE.fullmatch(device)) is None or device == "cpu":
         return
+    indices = (found[1] or found[2]).split(",")
+    if len(set(map(int, indices))) < len(indices):
+        raise InvalidSettings(f"--device {device} names a GPU twice.")
     os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
     visible = [name for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
-    if visible and int(index) >= len(visible):
+    if visible and max(map(int, indices)) >= len(visible):
         raise InvalidSettings(f"CUDA_VISIBLE_DEVICES leaves {len(visible)} GPUs to choose from, from gpu:0 on.")
-    os.environ["CUDA_VISIBLE_DEVICES"] = visible[int(index)] if visible else index
+    os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(visible[int(index)] if visible else index for index in indices)
     # Set to 0 it would take TF32 from the kernels that are asked for by it, too.
     os.environ.pop("NVIDIA_TF32_OVERRIDE", None)

@@ -14,7 +14,7 @@ from jobs.errors import JobFailed, MatmulError, OperandOutOfRange, VerificationF
 from jobs.models import Verification
 from kernels.model.numerics import ACCURACY_RANGE, Problem
 from kernels.selection.choose import Choice
-from worker.device.runner import Product
+from worker.check.elementwise import Operands
 
 
 class Again(NamedTuple):
@@ -39,12 +39,11 @@ class Mismatch(VerificationFailed):
         self.kernel = choice.kernel.name if is_repeated else None
 
 
-def failed_check(choice: Choice, problem: Problem, product: Product, verification: Verification) -> JobFailed:
+def failed_check(choice: Choice, problem: Problem, elements: Operands, verification: Verification) -> JobFailed:
     """The reason: operands that the kernel's class does not reach, or else a wrong product."""
     accuracy = choice.kernel.accuracy[problem.dtype]
     if accuracy in ACCURACY_RANGE:
         limit = ACCURACY_RANGE[accuracy][1]
-        elements = product.matrices.elementwise
         largest = max(elements.a.largest(), elements.b.largest())
         if largest > limit:
             return OperandOutOfRange(

@@ -12,40 +12,35 @@ import structlog
 from jobs.errors import (
     BodyTooLarge,
     KernelUnavailable,
-    MatrixNotFound,
     NoRoomForProduct,
     OperandDamaged,
-    OperandMissing,
     OperandOutOfRange,
     OutOfDeviceMemory,
     StoreFull,
     VerificationFailed,
 )
-from jobs.formats.elements import matrix_bytes
-from jobs.ledger.interface import Claimed
-from jobs.matrices.digest import digest_of
-from jobs.matrices.indexed_store import is_address
-from jobs.matrices.interface import MatrixStore, Place, StoredMatrix
+from jobs.ledger.interface import Claimed, Ledger
+from jobs.matrices.interface import MatrixStore, Place
 from jobs.matrices.packed import PackedMatrix, pack
-from jobs.matrices.random import generate
 from jobs.models import (
     MatmulRequest,
-    OperandRef,
     Outcome,
     Verification,
-    job_of_product,
     product_id,
 )
 from kernels.model.kernel import ConfigError
 from kernels.model.numerics import Problem
 from kernels.selection.choose import Choice, NoKernelError, choose, choose_again
 from worker.check.verify import NOT_CHECKED, check
-from worker.cpu.room import check_room
-from worker.device.runner import Epilogue, HostOperand, Product, Runner, StoredOperand, gathered
+from worker.device.runner import Product, Runner, gathered
+from worker.device.tiles import TilingRunner
 from worker.product.auto import AutoChoices
 from worker.product.lighter import second_try
 from worker.product.mismatch import Again, Mismatch, failed_check
+from worker.product.operands import epilogue_of, operand
 from worker.product.outcome import outcome_of
+from worker.product.tile_journal import TileJournal
+from worker.product.tiled import TiledJob, multiply_tiled
 from worker.tracing.phases import now, tell_product
 
 log = structlog.get_logger(__name__)
@@ -83,6 +78,7 @@ def multiply(
     rng: np.random.Generator,
     product_ttl_s: float,
     check_ownership: Callable[[], None],
+    ledger: Ledger,
 ) -> Multiplied:
     """The product is in `store` when this returns, or comes along for the job's record. `check_ownership` raises
     StaleAttempt once the job is lost.
@@ -93,6 +89,12 @@ def multiply(
     assert isinstance(request, MatmulRequest), "benchmarks go another way"
     task = _Task(claimed, request, store, runner, rng, product_ttl_s, check_ownership)
     choice = choose_kernel(claimed, request.problem, runner, auto)
+    if isinstance(runner, TilingRunner) and not claimed.job.product_in_record:
+        tiling = runner.tiling(request.problem, choice, has_epilogue=request.has_epilogue)
+        if tiling is not None:
+            journal = TileJournal(claimed, ledger, check_ownership)
+            job = TiledJob(claimed, request, store, runner, journal, product_ttl_s, check_ownership)
+            return Multiplied(multiply_tiled(job, choice, tiling), None)
     # An error that is handled still holds on to the device's memory. So what is done about it is done afterwards.
     again: Choice | None = None
     wrong: Mismatch | None = None
@@ -119,9 +121,9 @@ def _multiplied(task: _Task, choice: Choice) -> Multiplied:
     began = now()
     try:
         with (
-            _operand(request.a, claimed.a, store) as a,
-            _operand(request.b, claimed.b, store) as b,
-            _epilogue(request, claimed.c, store) as epilogue,
+            operand(request.a, claimed.a, store) as a,
+            operand(request.b, claimed.b, store) as b,
+            epilogue_of(request, claimed.c, store) as epilogue,
             _place(claimed, problem, store) as place,
             task.runner.compute(
                 problem, choice, a, b, place, epilogue=epilogue, wanted=task.check_ownership, wiped=unchecked
@@ -150,8 +152,8 @@ def _again(task: _Task, choice: Choice) -> Again:
     claimed, request, store = task.claimed, task.request, task.store
     problem = request.problem
     with (
-        _operand(request.a, claimed.a, store) as a,
-        _operand(request.b, claimed.b, store) as b,
+        operand(request.a, claimed.a, store) as a,
+        operand(request.b, claimed.b, store) as b,
         task.runner.compute(problem, choice, a, b, wanted=task.check_ownership, wiped=True) as product,
     ):
         verification = check(problem, choice.kernel.accuracy[problem.dtype], product.matrices, task.rng)
@@ -172,47 +174,6 @@ def choose_kernel(claimed: Claimed, problem: Problem, runner: Runner, auto: Auto
         raise KernelUnavailable(str(error)) from error
 
 
-@contextmanager
-def _operand(ref: OperandRef, packed: PackedMatrix | None, store: MatrixStore) -> Iterator[HostOperand]:
-    if ref.random is not None:
-        check_room(matrix_bytes(ref.dtype, ref.shape), "A random operand needs")  # before it is made
-        elements = generate(ref.random, ref.dtype)
-        yield HostOperand(elements, digest=digest_of(elements))
-        return
-    if packed is not None:
-        yield HostOperand(packed.elements(ref.dtype, ref.shape), digest=packed.digest)
-        return
-    if ref.matrix is None:  # it was in the record, and its time ran out
-        raise OperandMissing
-    matrix = ref.matrix
-    with ExitStack() as stack:
-
-        def opened() -> StoredMatrix:
-            try:
-                return stack.enter_context(store.open(matrix, ref.dtype, ref.shape))
-            except MatrixNotFound as error:
-                raise OperandMissing from error
-
-        yield StoredOperand(ref.shape, opened, matrix if _names_contents(matrix) else None)
-
-
-@contextmanager
-def _epilogue(request: MatmulRequest, packed: PackedMatrix | None, store: MatrixStore) -> Iterator[Epilogue | None]:
-    """None where the product is A·B. C is not looked for where its factor is 0."""
-    if not request.has_epilogue:
-        yield None
-    elif request.c is None or request.beta == 0.0:
-        yield Epilogue(request.alpha, 0.0, None)
-    else:
-        with _operand(request.c, packed, store) as c:
-            yield Epilogue(request.alpha, request.beta, c)
-
-
-def _names_contents(matrix_id: str) -> bool:
-    """A content address does; and a product's id, for no attempt that succeeded stores another."""
-    return is_address(matrix_id) or job_of_product(matrix_id) is not None
-
-
 def verified(
     request: MatmulRequest, problem: Problem, choice: Choice, product: Product, rng: np.random.Generator
 ) -> Verification:
@@ -226,7 +187,7 @@ def verified(
     product.verify_operands()
     product.device_lock.release()
     if not verification.passed:
-        raise failed_check(choice, problem, product, verification)
+        raise failed_check(choice, problem, product.matrices.elementwise, verification)
     if wrong:
         raise VerificationFailed(
             f"The product did not pass its check and is not returned: {wrong} of its elements are not what alpha·A·B + "

@@ -23,6 +23,7 @@ from jobs.ledger.interface import Claimed
 from jobs.matrices.factory import make_matrix_store
 from jobs.matrices.interface import MatrixStore, MatrixWriter
 from jobs.models import ANONYMOUS, Job, JobRecord, new_id, product_id
+from jobs.queue import make_ledger
 from jobs.redis.client import connect
 from jobs.settings import Settings
 from worker.device.model import measured_model
@@ -95,6 +96,7 @@ def medians(records: Iterator[JobRecord], settings: Settings) -> Iterator[dict[s
     with connect(settings) as client:
         model = measured_model(runner.device)
         choices.learn(MeasuredShapes(client, prefix=settings.key_prefix, model=model).all())
+    ledger = make_ledger(settings, connect(settings))
 
     def sample(record: JobRecord) -> dict[str, float]:
         again = record.model_copy(update={"id": new_id("job")})
@@ -108,6 +110,7 @@ def medians(records: Iterator[JobRecord], settings: Settings) -> Iterator[dict[s
                 rng=rng,
                 product_ttl_s=settings.product_ttl_s,
                 check_ownership=lambda: None,
+                ledger=ledger,
             )
         )
         store.delete(product_id(job.id, job.record.attempt), owner=ANONYMOUS)

@@ -26,7 +26,7 @@ from worker.device.retry import retry_until
 from worker.device.runner import Epilogue, HostOperand, Product
 from worker.process.main import main, prepare_environment
 from worker.process.readiness import NotReady, prove
-from worker.product import multiply
+from worker.product import operands
 
 RNG = np.random.default_rng(0)
 
@@ -79,12 +79,12 @@ def test_a_product_that_memory_has_no_room_for_is_refused_before_it_is_computed(
 
 def test_random_operands_are_made_only_where_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(room, "available_bytes", lambda: 1)
-    monkeypatch.setattr(multiply, "generate", lambda *_: pytest.fail("it was made"))
+    monkeypatch.setattr(operands, "generate", lambda *_: pytest.fail("it was made"))
     spec = RandomSpec(shape=(4000, 4000), dtype="float32")
     ref = OperandRef(source="random", random=spec, dtype="float32", shape=spec.shape)
     with (
         pytest.raises(OutOfDeviceMemory, match="A random operand needs"),
-        multiply._operand(ref, None, cast(MatrixStore, None)),
+        operands.operand(ref, None, cast(MatrixStore, None)),
     ):
         pass
 

@@ -60,6 +60,14 @@ def launch_digests(compiler: Compiler, matrices: Sequence[DeviceMatrix]) -> Pend
     return PendingDigests(places, DeviceResults(memory, 0, size).start())
 
 
+def launch_digests_into(compiler: Compiler, matrix: DeviceMatrix, address: int) -> None:
+    """The same of one matrix, written to the device's memory at that address: nothing is allocated, which would wait
+    for the device."""
+    planned = digest_plan(matrix.layout, matrix.address)
+    arguments = (np.uint64(matrix.address), *map(np.int64, planned.numbers), np.uint64(address))
+    _function(compiler, planned.function)((planned.blocks,), (THREADS,), arguments)
+
+
 @lru_cache(maxsize=16)
 def _function(compiler: Compiler, name: str) -> Any:
     return compiler.function(digest_program(), name)

@@ -1,0 +1,117 @@
+"""Products larger than a GPU, on one GPU, from and to page-locked memory of the host: for docs/scaling.md.
+
+    python -m benchmarks.measure.out_of_core --out benchmarks/results/h100_out_of_core.json
+
+Each product is checked tile by tile, and what was multiplied is compared with what lies in the host's memory, as in a
+worker. The rate in core is the kernel's own at N = 32,768. `--n` is the size of the largest product; where the host has
+no room for three such matrices in float32, it is made smaller.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from benchmarks.measure.tiles.data import fill, matrix, page_locked
+from benchmarks.measure.tiles.runs import by_cublas_xt, chosen, in_core_tflops, in_tiles, warm_up
+from benchmarks.recorded import write_rows
+from jobs.formats.elements import STORAGE_DTYPES, Array
+from jobs.settings import GIB, Settings
+from kernels.model.numerics import DTypeName, Problem
+from worker.cpu.device import available_bytes
+from worker.cuda.runner import CudaRunner
+
+IN_CORE = 32_768
+SPARE = 0.06  # of the host's memory
+STEP = 2000
+
+
+class Case(NamedTuple):
+    """`share`: of the largest product's size in float32."""
+
+    dtype: DTypeName
+    kernel: str
+    share: float
+    allowed_bytes: int | None
+
+
+CASES = (
+    Case("float32", "cublas", 1.0, None),
+    Case("bfloat16", "cublas", 1.0, 24 * GIB),
+    Case("bfloat16", "hopper_bf16", 1.0, 24 * GIB),
+    Case("float64", "cublas", 62 / 90, None),
+    Case("float32", "fp32_emulated", 0.7, None),
+    Case("int8", "hopper_int8", 0.7, 16 * GIB),
+)
+XT_BLOCKS = (4096, 8192)
+
+
+def largest_n(asked: int) -> int:
+    free = int((available_bytes() or 0) * (1 - SPARE))
+    n = asked
+    while 12 * n * n > free:
+        n -= STEP
+    return n
+
+
+def arrays_of(memory: Array, n: int, dtype: DTypeName) -> tuple[Array, Array, Array]:
+    product: DTypeName = "int32" if dtype == "int8" else dtype
+    size = n * n * np.dtype(STORAGE_DTYPES[dtype]).itemsize
+    a, b = (matrix(memory, place * size, (n, n), dtype) for place in range(2))
+    fill(a, dtype, 1)
+    fill(b, dtype, 2)
+    return a, b, matrix(memory, 2 * size, (n, n), product)
+
+
+def measured(case: Case, memory: Array, n: int, in_core: dict[tuple[str, str], float]) -> dict[str, Any]:
+    size = int(n * case.share) // STEP * STEP
+    runner = CudaRunner(Settings(device="gpu:0", device_memory_bytes=case.allowed_bytes))
+    problem = Problem(size, size, size, case.dtype)
+    choice = chosen(runner, case.kernel, problem)
+    key = case.kernel, case.dtype
+    if key not in in_core:
+        small = Problem(IN_CORE, IN_CORE, IN_CORE, case.dtype)
+        in_core[key] = in_core_tflops(runner.tiler.gpus[0], chosen(runner, case.kernel, small), small, 1.0)
+    warm_up(runner, choice, problem)
+    arrays = arrays_of(memory, size, case.dtype)
+    tiling = runner.tiling(problem, choice, has_epilogue=False)
+    assert tiling is not None, "it fits"
+    row = in_tiles(runner, choice, tiling, arrays)
+    return row | {"allowed_bytes": case.allowed_bytes, "in_core_tflops": in_core[key]}
+
+
+def rows(memory: Array, n: int, cases: tuple[Case, ...]) -> Iterator[dict[str, Any]]:
+    in_core: dict[tuple[str, str], float] = {}
+    for case in cases:
+        row = measured(case, memory, n, in_core)
+        row["of_in_core"] = row["tflops"] / row["in_core_tflops"]
+        yield row
+    size = min(IN_CORE, n)
+    arrays = arrays_of(memory, size, "float32")
+    for block in XT_BLOCKS:
+        row = by_cublas_xt(arrays, (0,), block)
+        yield row | {"of_in_core": row["tflops"] / in_core["cublas", "float32"]}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--n", type=int, default=90_000)
+    arguments = parser.parse_args()
+    device = CudaRunner(Settings(device="gpu:0")).device
+    about = {"device": device.name, "host_bytes": available_bytes(), "versions": device.versions}
+    n = largest_n(arguments.n)
+    done: list[dict[str, Any]] = []
+    with page_locked(12 * n * n) as memory:
+        for row in rows(memory, n, CASES):
+            done.append(row)
+            print(row, flush=True)
+            write_rows(arguments.out, about, done)
+
+
+if __name__ == "__main__":
+    main()

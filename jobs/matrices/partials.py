@@ -1,0 +1,66 @@
+"""Matrices that grow in slots of the `file` store in the course of several attempts of a job."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+from jobs.disk import translated_disk
+from jobs.formats.elements import matrix_bytes
+from jobs.matrices.indexed_store import check_id
+from jobs.matrices.interface import MatrixStore, Partial
+from jobs.matrices.slot_format import MIN_SLOT_BYTES, SLOT_PART, slot_length
+from jobs.matrices.slot_place import SlotPartial, SlotPlace
+from jobs.matrices.slots import Slot, Slots
+from jobs.random_hex import random_hex
+from kernels.model.numerics import DTypeName
+
+F = TypeVar("F")
+
+
+class PartialSlots(MatrixStore):
+    """`partial` of a store that has slots."""
+
+    slots: Slots
+    max_matrix_bytes: int
+
+    @abstractmethod
+    def path(self, data: str) -> Path: ...
+
+    @abstractmethod
+    def in_directory(self, make: Callable[[], F]) -> F: ...
+
+    @abstractmethod
+    def place_on(self, slot: Slot, dtype: DTypeName, shape: tuple[int, ...]) -> SlotPlace: ...
+
+    @abstractmethod
+    def respect_bound(self, need_bytes: int) -> None: ...
+
+    @contextmanager
+    def partial(self, name: str, dtype: DTypeName, shape: tuple[int, ...]) -> Iterator[Partial | None]:
+        """Raises StoreFull, StoreUnavailable."""
+        size = matrix_bytes(dtype, shape)
+        if not MIN_SLOT_BYTES <= size <= self.max_matrix_bytes:
+            yield None
+            return
+        path = self.path(check_id(name))
+        with translated_disk():
+            found = self.slots.find(size, path)
+        slot = found or self.in_directory(lambda: self._made(size, path))
+        partial = SlotPartial(self.place_on(slot, dtype, shape), is_found=found is not None)
+        try:
+            yield partial
+        finally:
+            partial.ended()
+
+    def _made(self, size: int, path: Path) -> Slot:
+        """Under a name that no one finds again, where another process has that one. Also in a store that keeps no free
+        slots."""
+        path = self.path(f"w_{random_hex(16)}{SLOT_PART}") if path.exists() else path
+        with translated_disk():
+            slot = self.slots.take(size, path)
+            self.respect_bound(slot_length(size) if slot is None else 0)
+            return slot or self.slots.make(size, path)

@@ -1,0 +1,45 @@
+"""Slots in the hands of who computes a matrix there, before a writer stores it."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+
+from jobs.formats.elements import Array
+from jobs.matrices.interface import Partial, Place
+from jobs.matrices.slot_memory import SlotMemory
+from jobs.matrices.slots import Slot
+
+
+class SlotPlace(Place):
+    def __init__(self, elements: Array, memory: SlotMemory, slot: Slot) -> None:
+        super().__init__(elements, memory)
+        self.slot: Slot | None = slot  # until a writer takes it
+
+    def given(self) -> Slot:
+        """The slot, which its writer answers for from now on."""
+        assert self.slot is not None, "a place is for one matrix"
+        slot, self.slot = self.slot, None
+        return slot
+
+
+class SlotPartial(Partial):
+    def __init__(self, place: SlotPlace, *, is_found: bool) -> None:
+        self.place: SlotPlace = place
+        self.is_found = is_found
+
+    def touch(self) -> None:
+        """The sweep goes by the time: it takes what no one wrote to for long."""
+        if (slot := self.place.slot) is not None:
+            with suppress(OSError):
+                os.utime(slot.fd)
+
+    def ended(self) -> None:
+        if (slot := self.place.slot) is None:
+            return
+        if self.is_kept:
+            self.touch()
+            slot.file.close()
+        else:
+            with suppress(OSError):  # then the sweep finds it
+                slot.drop()

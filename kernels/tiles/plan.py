@@ -1,0 +1,182 @@
+"""How a product is cut into tiles that a device has room for: pure arithmetic, the same for one device and for several.
+
+A tile is some rows of A times some columns of B, over all of k, so any kernel of the catalogue computes it and no sum
+is cut: an element has the error of a product that is computed whole. Rows of A are a **panel**, and so are columns of
+B. One operand's panels are the outer ones: each is brought to a device once and stays while the other's, the inner
+ones, pass by. Every panel and every tile of the product has two places, so that the next is copied while one is used.
+
+`docs/decisions/0048-out-of-core-and-gangs.md` has the reasons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Literal
+
+from kernels.model.numerics import Problem
+
+PLACES = 2  # of panels and of tiles: one is used while the next is copied
+SMALLEST = 64  # rows or columns of a tile that is cut further
+GRAINS = (256, 64, 16, 1)  # tiles begin at multiples of the largest of these that a sixteenth of a tile has
+
+Side = Literal["a", "b"]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """From `start` up to, and without, `stop`."""
+
+    start: int
+    stop: int
+
+    @property
+    def size(self) -> int:
+        return self.stop - self.start
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A part of the product: of each of these items of the batch, these rows and columns."""
+
+    number: int
+    device: int  # which of those that compute the product
+    items: Span
+    rows: Span
+    columns: Span
+
+    def problem(self, whole: Problem) -> Problem:
+        """The tile as a product of its own."""
+        items = self.items.size
+        of_a, of_b = whole.a_batched and items > 1, whole.b_batched and items > 1
+        return replace(whole, m=self.rows.size, n=self.columns.size, batch=items, a_batched=of_a, b_batched=of_b)
+
+    def panel(self, side: Side, whole: Problem) -> tuple[Span, Span]:
+        """Items and rows of A, or items and columns of B, that it is computed from."""
+        batched = whole.a_batched if side == "a" else whole.b_batched
+        return self.items if batched else Span(0, 1), self.rows if side == "a" else self.columns
+
+
+@dataclass(frozen=True, slots=True)
+class TileBytes:
+    """Memory of a device that one tile takes: its panels, itself, and what its kernel and its check take beside."""
+
+    a: int
+    b: int
+    c: int
+    beside: int
+
+    @property
+    def needed(self) -> int:
+        return PLACES * (self.a + self.b + self.c) + self.beside
+
+
+@dataclass(frozen=True, slots=True)
+class TilePlan:
+    """A product in tiles. Its devices have equal numbers of outer panels, or one less."""
+
+    problem: Problem
+    outer: Side  # whose panels stay while the other's pass
+    devices: int
+    items: tuple[Span, ...]
+    rows: tuple[Span, ...]
+    columns: tuple[Span, ...]
+
+    @property
+    def key(self) -> str:
+        """The same for plans with the same tiles."""
+        return f"{self.outer}{self.devices}:{len(self.items)}:{self.rows[0].stop}x{self.columns[0].stop}"
+
+    @property
+    def count(self) -> int:
+        return len(self.items) * len(self.rows) * len(self.columns)
+
+    def tiles(self) -> Iterator[Tile]:
+        """In order: of each device, all tiles of an outer panel before those of the next."""
+        outer, inner = (self.rows, self.columns) if self.outer == "a" else (self.columns, self.rows)
+        panels = list(product(self.items, outer))
+        for number, ((items, outside), inside) in enumerate(product(panels, inner)):
+            rows, columns = (outside, inside) if self.outer == "a" else (inside, outside)
+            device = number // len(inner) * self.devices // len(panels)
+            yield Tile(number, device, items, rows, columns)
+
+    def tiles_of(self, device: int) -> tuple[Tile, ...]:
+        return tuple(tile for tile in self.tiles() if tile.device == device)
+
+    @property
+    def largest(self) -> Tile:
+        """No panel and no tile takes more than those of this one."""
+        return next(self.tiles())
+
+
+def spans(size: int, parts: int) -> tuple[Span, ...]:
+    """At most so many of equal length, but for the last; they begin at round numbers where they are long."""
+    length = -(-size // parts)
+    grain = next(grain for grain in GRAINS if length >= 16 * grain or grain == 1)
+    length = -(-length // grain) * grain
+    return tuple(Span(start, min(start + length, size)) for start in range(0, size, length))
+
+
+def plans(
+    problem: Problem, *, device_bytes: int, tile_bytes: Callable[[Problem], TileBytes], devices: int = 1
+) -> Iterator[TilePlan]:
+    """Those that fit in `device_bytes` of each device, without any that another one fits as well and has larger tiles
+    than. None where even the smallest tiles do not fit: k is too deep."""
+    if problem.batch > 1 and (in_items := _by_items(problem, device_bytes, tile_bytes, devices)) is not None:
+        yield in_items
+        return
+    items = spans(problem.batch, problem.batch)
+    outers: tuple[Side, ...] = ("a", "b")
+    for outer in outers:
+        outer_size, inner_size = (problem.m, problem.n) if outer == "a" else (problem.n, problem.m)
+        for parts in _parts(outer_size, devices):
+            for inner_parts in _inner_parts(inner_size):
+                panels, inner = spans(outer_size, parts), spans(inner_size, inner_parts)
+                rows, columns = (panels, inner) if outer == "a" else (inner, panels)
+                plan = TilePlan(problem, outer, devices, items, rows, columns)
+                if tile_bytes(plan.largest.problem(problem)).needed <= device_bytes:
+                    yield from _finer(plan, inner_size, inner_parts)
+                    break
+
+
+def _parts(size: int, devices: int) -> Iterator[int]:
+    """Into how many outer panels: multiples of the number of devices, few first."""
+    parts = devices
+    while parts == devices or size // parts >= SMALLEST:
+        yield parts
+        parts += max(1, parts // devices // 4) * devices
+
+
+def _inner_parts(size: int) -> Iterator[int]:
+    """Into how many inner panels, few first, down to the smallest."""
+    parts = 1
+    yield parts
+    while -(-size // parts) > SMALLEST:
+        parts = max(parts + 1, parts * 5 // 4)
+        yield parts
+
+
+def _finer(plan: TilePlan, inner_size: int, least: int) -> Iterator[TilePlan]:
+    """The same outer panels, with inner ones as large as fit or smaller: with these a product begins sooner."""
+    for factor in (1, 2, 4, 8):
+        inner = spans(inner_size, least * factor)
+        yield replace(plan, columns=inner) if plan.outer == "a" else replace(plan, rows=inner)
+        if inner[0].size <= SMALLEST:
+            return
+
+
+def _by_items(
+    problem: Problem, device_bytes: int, tile_bytes: Callable[[Problem], TileBytes], devices: int
+) -> TilePlan | None:
+    """Whole matrices of the batch, as many as fit; None where one does not."""
+    parts = devices
+    while parts <= problem.batch:
+        items = spans(problem.batch, parts)
+        plan = TilePlan(problem, "a", devices, items, (Span(0, problem.m),), (Span(0, problem.n),))
+        if tile_bytes(plan.largest.problem(problem)).needed <= device_bytes:
+            return plan
+        if items[0].size == 1:
+            return None
+        parts = max(parts + devices, parts * 5 // 4)
+    return None

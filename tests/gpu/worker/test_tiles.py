@@ -1,0 +1,120 @@
+"""Products in tiles on a GPU: by every kernel, as operands are stored, and what is noticed when something changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from jobs.errors import OperandDamaged, VerificationFailed
+from jobs.formats.elements import STORAGE_DTYPES, Array
+from jobs.matrices.digest import digest_of, part_count, part_digests
+from jobs.settings import MIB, Settings
+from kernels.catalog import CATALOG
+from kernels.model.numerics import DTYPE_NAMES, DTYPES, DTypeName, Problem
+from tests.gpu.products import choice
+from worker.check.elements import narrow
+from worker.cpu.blas import multiply
+from worker.device.runner import HostOperand
+from worker.device.tiles import TiledTask, TileRecord
+
+if TYPE_CHECKING:
+    from worker.cuda.runner import CudaRunner
+
+SEED = 99
+MEMORY_BYTES = 12 * MIB
+LARGER, SCALE = ("fp32_emulated", "hopper_fp32"), 3  # kernels that take a workspace of more than that
+M, N, K = 1501, 1203, 1031
+PAIRS = [(kernel.name, dtype) for kernel in CATALOG if kernel.device_class == "gpu" for dtype in kernel.dtypes]
+
+
+@pytest.fixture(scope="module")
+def small(gpu_settings: Settings) -> Iterator[CudaRunner]:
+    """That may use little of its GPU."""
+    from worker.cuda.runner import CudaRunner
+
+    yield CudaRunner(gpu_settings.model_copy(update={"device_memory_bytes": MEMORY_BYTES}))
+
+
+@pytest.fixture(scope="module")
+def larger(gpu_settings: Settings) -> Iterator[CudaRunner]:
+    from worker.cuda.runner import CudaRunner
+
+    yield CudaRunner(gpu_settings.model_copy(update={"device_memory_bytes": 4 * MEMORY_BYTES}))
+
+
+def operands(problem: Problem) -> tuple[Array, Array]:
+    """Integers, whose sums are exact in every type."""
+    shape_a = (problem.k, problem.m) if problem.transpose_a else (problem.m, problem.k)
+    shape_b = (problem.n, problem.k) if problem.transpose_b else (problem.k, problem.n)
+    a = integers((problem.batch, *shape_a) if problem.a_batched else shape_a, problem.dtype, 1)
+    b = integers((problem.batch, *shape_b) if problem.b_batched else shape_b, problem.dtype, 2)
+    return a, b
+
+
+def integers(shape: tuple[int, ...], dtype: DTypeName, seed: int) -> Array:
+    values = np.random.default_rng(seed).integers(-2, 3, size=shape)
+    if not DTYPES[dtype].is_integer and DTYPES[dtype].itemsize < 4:
+        return narrow(values.astype(np.float32), dtype)
+    return values.astype(STORAGE_DTYPES[dtype])
+
+
+def computed(runner: CudaRunner, kernel: str, problem: Problem, *, spoil: str = "") -> tuple[Array, int]:
+    """The product, and in how many tiles."""
+    a, b = operands(problem)
+    out = np.zeros((problem.batch, problem.m, problem.n), STORAGE_DTYPES[problem.product_dtype])
+    by = choice(runner, kernel, problem)
+    tiling = runner.tiling(problem, by, has_epilogue=False)
+    assert tiling is not None
+    wrong = int(spoil == "operand")
+    sent_a, sent_b = HostOperand(a, digest=digest_of(a)), HostOperand(b, digest=digest_of(b) ^ wrong)
+    records: dict[int, TileRecord] = {}
+    with runner.tiled(TiledTask(problem, by, tiling.plan, sent_a, sent_b, out, None, SEED)) as product:
+        for done in product.tiles(frozenset()):
+            assert done.verification.passed, done.verification
+            records[done.tile.number] = done.record
+        if spoil == "product":
+            out[0, -1, -1] += 1
+        if spoil == "panel":
+            records[0] = records[0].model_copy(update={"b": 1})
+        parts = product.finished(records)
+    assert parts == part_digests(memoryview(out.tobytes()), part_count(out.nbytes))
+    return out, tiling.plan.count
+
+
+@pytest.mark.parametrize(("kernel", "dtype"), PAIRS)
+def test_every_kernel_computes_tiles(small: CudaRunner, larger: CudaRunner, kernel: str, dtype: DTypeName) -> None:
+    scale = SCALE if kernel in LARGER else 1
+    problem = Problem(M * scale, N * scale, K, dtype)
+    out, count = computed(larger if kernel in LARGER else small, kernel, problem)
+    assert count > 1
+    if kernel.startswith("strassen"):
+        np.testing.assert_allclose(out[0], multiply(problem, *operands(problem)), rtol=1e-3, atol=1)
+    else:
+        np.testing.assert_array_equal(out[0], multiply(problem, *operands(problem)))
+
+
+@pytest.mark.parametrize("dtype", [name for name in DTYPE_NAMES if name != "int32"])
+@pytest.mark.parametrize("transposed", [(True, False), (False, True), (True, True)])
+def test_operands_stored_transposed(small: CudaRunner, dtype: DTypeName, transposed: tuple[bool, bool]) -> None:
+    problem = Problem(M, N, K, dtype, transpose_a=transposed[0], transpose_b=transposed[1])
+    out, _ = computed(small, "cublas", problem)
+    np.testing.assert_array_equal(out[0], multiply(problem, *operands(problem)))
+
+
+@pytest.mark.parametrize("side", [90, 1203])
+def test_a_batch(small: CudaRunner, side: int) -> None:
+    problem = Problem.in_batch(side, side, side, "float32", 400 if side == 90 else 3)
+    out, _ = computed(small, "cublas", problem)
+    np.testing.assert_array_equal(out, multiply(problem, *operands(problem)))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "error"), [("product", VerificationFailed), ("operand", OperandDamaged), ("panel", OperandDamaged)]
+)
+def test_what_changed_is_noticed(small: CudaRunner, spoil: str, error: type[Exception]) -> None:
+    """The product before it is read once more, and an operand before it came here."""
+    with pytest.raises(error):
+        computed(small, "cublas", Problem(M, N, K, "float32"), spoil=spoil)

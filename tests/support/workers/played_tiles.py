@@ -1,0 +1,161 @@
+"""Products in tiles on GPUs that are not there: `python -m tests.support.workers.played_tiles` reads cases as JSON
+lines, and prints for each what came of it.
+
+CuPy is replaced, as in `played_cuda`. Panels, their order, what is read once more, and what is compared are real.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import sys
+from typing import Any, cast
+
+import numpy as np
+
+from jobs.errors import MatmulError
+from jobs.formats.elements import STORAGE_DTYPES, Array
+from jobs.matrices.digest import digest_of, part_count, part_digests
+from kernels.model.numerics import Problem
+from kernels.tiles.plan import TilePlan, spans
+from tests.support.stores import numbers
+from tests.support.workers import played_cuda
+from worker.check.fingerprint import BITS, fingerprint_of_items
+from worker.cpu.blas import multiply
+from worker.device.runner import HostOperand
+from worker.device.tiles import TiledTask, TileRecord
+
+SEED = 0x1234567
+
+
+class DeviceError(Exception):
+    """No one raises it."""
+
+
+class Zeros:
+    """Words on the device."""
+
+    def __init__(self, count: int, dtype: Any) -> None:
+        self._words = np.zeros(count, dtype)
+        self.data = played_cuda.Memory(0)
+        self.data.ptr = self._words.ctypes.data
+
+    def get(self) -> Array:
+        return self._words.copy()
+
+
+class Compiler(played_cuda.Compiler):
+    def function(self, program: Any, name: str) -> Any:
+        if name != "fingerprint":
+            return super().function(program, name)
+        itemsize = int(program.options[-1].partition("=")[2])
+        return played_cuda.Function(lambda arguments: self._fingerprint(BITS[itemsize], arguments))
+
+    def _fingerprint(self, dtype: Any, arguments: Any) -> None:
+        address, pitch, stride, rows, columns, items, rows_of_item, row, column, seed, total = map(int, arguments)
+        part = played_cuda._lying(address, np.dtype(dtype), (items, rows, columns), (stride, pitch, 1))
+        value = fingerprint_of_items(part, seed, item=0, row=row, column=column, rows=rows_of_item)
+        word = ctypes.c_uint64.from_address(total)
+        word.value = (word.value + value) & (1 << 64) - 1
+
+
+class Multiplier:
+    """In place of prepared kernels, and of cuBLAS."""
+
+    def multiply(self, _: str, problem: Problem, a: Any, b: Any, c: Any) -> None:
+        arrays = [self._array(matrix) for matrix in (a, b, c)]
+        made = multiply(problem, *(each if each.shape[0] > 1 else each[0] for each in arrays[:2]))
+        arrays[2][...] = made.reshape(arrays[2].shape)
+        if played_cuda.faults.pop("panel", False):
+            arrays[0][0, 0, 0] += 1  # it was right when it came, and is not when its fingerprint is taken
+
+    def _array(self, matrix: Any) -> Any:
+        layout = matrix.layout
+        shape = layout.batch, layout.rows, layout.columns
+        strides = (layout.kept_rows * layout.pitch, layout.pitch, 1)
+        return played_cuda._lying(matrix.address, STORAGE_DTYPES[layout.dtype], shape, strides)
+
+
+def peer_copy(to: int, _: int, source: int, __: int, size: int, ___: int) -> None:
+    """Between two devices."""
+    ctypes.memmove(to, source, size)
+
+
+def plan_of(case: dict[str, Any], problem: Problem) -> TilePlan:
+    items, rows, columns = case["parts"]
+    cut = spans(problem.batch, items), spans(problem.m, rows), spans(problem.n, columns)
+    return TilePlan(problem, case.get("outer", "a"), case.get("devices", 1), *cut)
+
+
+def outcome(case: dict[str, Any]) -> str:
+    from worker.cuda.tiles.lane import Gpu
+    from worker.cuda.tiles.product import CudaTiledProduct
+
+    problem = Problem(**case["problem"])
+    shape_a = (problem.k, problem.m) if problem.transpose_a else (problem.m, problem.k)
+    shape_b = (problem.n, problem.k) if problem.transpose_b else (problem.k, problem.n)
+    a = numbers((problem.batch, *shape_a) if problem.a_batched else shape_a, problem.dtype)
+    b = numbers((problem.batch, *shape_b) if problem.b_batched else shape_b, problem.dtype, 1)
+    out = np.zeros((problem.batch, problem.m, problem.n), STORAGE_DTYPES[problem.product_dtype])
+    plan = plan_of(case, problem)
+    choice = cast(Any, type("Choice", (), {"kernel": type("Kernel", (), {"name": "played"})()}))
+    wrong = int("sent" in case)
+    sent_a, sent_b = HostOperand(a, digest=digest_of(a) ^ wrong), HostOperand(b, digest=digest_of(b))
+    task = TiledTask(problem, choice, plan, sent_a, sent_b, out, None, SEED, checked=False)
+    played = cast(tuple[Any, Any, Any], (Compiler(), None, Multiplier()))
+    gpus = [Gpu(index, *played) for index in range(plan.devices)]
+    product = CudaTiledProduct(task, gpus, tile_s=1.0, block_parts=3, places=2)
+    done = _earlier(case, a, b, out, plan)
+    records = done | {each.record.tile: each.record for each in product.tiles(done)}
+    if "faults" not in case:
+        np.testing.assert_array_equal(out, multiply(problem, a, b).reshape(out.shape))
+    if "product" in case:
+        out[-1, -1, -1] += 1
+    parts = product.finished(records)
+    assert parts == part_digests(memoryview(out.tobytes()), part_count(out.nbytes))
+    return f"{len(records) - len(done)} tiles"
+
+
+def _earlier(case: dict[str, Any], a: Array, b: Array, out: Array, plan: TilePlan) -> dict[int, TileRecord]:
+    """Tiles of an attempt before this one."""
+    records = {}
+    for tile in list(plan.tiles())[: case.get("found", 0)]:
+        rows, columns = slice(tile.rows.start, tile.rows.stop), slice(tile.columns.start, tile.columns.stop)
+        out[0, rows, columns] = multiply(tile.problem(plan.problem), a[rows], b[:, columns])
+        parts = (
+            (out[:, rows, columns], tile.rows.start, tile.columns.start),
+            (a[np.newaxis, rows], tile.rows.start, 0),
+            (b[np.newaxis, :, columns], 0, tile.columns.start),
+        )
+        c_a_b = [
+            fingerprint_of_items(part, SEED, item=0, row=row, column=column, rows=0) for part, row, column in parts
+        ]
+        if "stale" in case:
+            c_a_b[1] ^= 1
+        names = dict(zip(("fingerprint", "a", "b"), c_a_b, strict=True))
+        records[tile.number] = TileRecord(tile=tile.number, residual=0.0, kernel_ms=1.0, **names)
+    return records
+
+
+def main() -> None:
+    played_cuda.install()
+    cupy = sys.modules["cupy"]
+    setattr(cupy, "zeros", Zeros)  # noqa: B010  # of the double
+    setattr(cupy.cuda.runtime, "CUDARuntimeError", DeviceError)  # noqa: B010
+    setattr(cupy.cuda.runtime, "memcpyPeerAsync", peer_copy)  # noqa: B010
+    setattr(cupy.cuda.runtime, "deviceCanAccessPeer", lambda *_: 0)  # noqa: B010
+    setattr(cupy.cuda.driver, "CUDADriverError", DeviceError)  # noqa: B010
+    setattr(sys.modules["cupy_backends.cuda.libs"].cublas, "CUBLASError", DeviceError)  # noqa: B010
+    for line in sys.stdin:
+        case = json.loads(line)
+        played_cuda.faults.update(dict.fromkeys(case.get("faults", ()), True))
+        try:
+            told = outcome(case)
+        except MatmulError as error:
+            told = type(error).__name__
+        played_cuda.faults.clear()
+        print(json.dumps(told), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,107 @@
+"""Plans of tiles: every element of the product is in one tile, and every tile fits."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kernels.model.numerics import DTYPES, DTypeName, Problem
+from kernels.tiles.estimate import Speeds, best_plan, estimate
+from kernels.tiles.plan import SMALLEST, Span, TileBytes, TilePlan, plans, spans
+
+H100 = Speeds(flops=52e12, copied_bytes=55e9, memory_bytes=2.5e12)
+SIZES = st.integers(1, 700)
+
+
+def tile_bytes(problem: Problem) -> TileBytes:
+    itemsize = DTYPES[problem.dtype].itemsize
+    a = problem.m * problem.k * (problem.batch if problem.a_batched else 1) * itemsize
+    b = problem.n * problem.k * (problem.batch if problem.b_batched else 1) * itemsize
+    return TileBytes(a, b, problem.product_bytes, beside=0)
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> Problem:
+    batch = draw(st.sampled_from((1, 1, 1, 2, 7)))
+    a_batched, b_batched = draw(st.sampled_from(((True, True), (True, False), (False, True))))
+    dtype: DTypeName = draw(st.sampled_from(("float32", "bfloat16", "int8", "float64")))
+    flags = {"a_batched": batch > 1 and a_batched, "b_batched": batch > 1 and b_batched}
+    return Problem(draw(SIZES), draw(SIZES), draw(st.integers(1, 300)), dtype, batch, **flags)
+
+
+@settings(max_examples=60, deadline=None)
+@given(problems(), st.integers(12, 24), st.integers(1, 3))
+def test_each_element_is_in_one_tile_and_every_tile_fits(problem: Problem, bits: int, devices: int) -> None:
+    for plan in list(plans(problem, device_bytes=1 << bits, tile_bytes=tile_bytes, devices=devices))[:6]:
+        seen = np.zeros((problem.batch, problem.m, problem.n), np.uint8)
+        for tile in plan.tiles():
+            seen[tile.items.start : tile.items.stop, tile.rows.start : tile.rows.stop][
+                :, :, tile.columns.start : tile.columns.stop
+            ] += 1
+            assert tile_bytes(tile.problem(problem)).needed <= 1 << bits
+        assert (seen == 1).all()
+        assert [tile.number for tile in plan.tiles()] == list(range(plan.count))
+
+
+@settings(max_examples=60, deadline=None)
+@given(problems(), st.integers(1, 4))
+def test_devices_share_the_outer_panels_in_order(problem: Problem, devices: int) -> None:
+    plan = next(plans(problem, device_bytes=1 << 40, tile_bytes=tile_bytes, devices=devices))
+    owners = [tile.device for tile in plan.tiles()]
+    assert owners == sorted(owners) and set(owners) <= set(range(devices))
+    counts = [len(plan.tiles_of(device)) for device in range(devices)]
+    assert sum(counts) == plan.count
+    inner = len(plan.columns if plan.outer == "a" else plan.rows)
+    assert max(counts) - min(counts) <= inner
+
+
+@given(st.integers(1, 10**6), st.integers(1, 50))
+def test_spans_follow_on_each_other(size: int, parts: int) -> None:
+    cut = spans(size, parts)
+    assert cut[0].start == 0 and cut[-1].stop == size and len(cut) <= parts
+    assert all(before.stop == after.start for before, after in pairwise(cut))
+    assert {span.size for span in cut[:-1]} <= {cut[0].size} and cut[-1].size <= cut[0].size
+
+
+def test_nothing_fits_where_k_is_too_deep() -> None:
+    deep = Problem(100, 100, 1 << 20, "float32")
+    assert best_plan(deep, H100, device_bytes=1 << 20, tile_bytes=tile_bytes) is None
+    assert best_plan(deep, H100, device_bytes=2 * 4 * (SMALLEST * 4) << 20, tile_bytes=tile_bytes) is not None
+
+
+def test_a_large_product_is_bound_by_its_kernel_and_no_device_idles() -> None:
+    problem = Problem(90_000, 90_000, 90_000, "float32")
+    plan = best_plan(problem, H100, device_bytes=70 << 30, tile_bytes=tile_bytes)
+    assert plan is not None
+    told = estimate(plan, H100, tile_bytes)
+    assert told.copy_s < told.compute_s and problem.flops / H100.flops >= 0.96 * told.total_s
+    two = best_plan(problem, H100, device_bytes=70 << 30, tile_bytes=tile_bytes, devices=2)
+    assert two is not None and len(two.tiles_of(0)) == len(two.tiles_of(1))
+    assert told.total_s / estimate(two, H100, tile_bytes).total_s > 1.9
+
+
+def test_a_tile_of_a_batch_is_of_whole_matrices_where_these_fit() -> None:
+    problem = Problem.in_batch(64, 64, 64, "float32", batch=1000)
+    plan = best_plan(problem, H100, device_bytes=1 << 20, tile_bytes=tile_bytes)
+    assert plan is not None and plan.rows == (Span(0, 64),) and plan.columns == (Span(0, 64),)
+    tile = plan.largest
+    assert tile.problem(problem).batch == tile.items.size > 1
+    assert tile.panel("a", problem) == (tile.items, Span(0, 64))
+
+
+def test_an_operand_that_serves_the_whole_batch_is_one_panel() -> None:
+    problem = Problem(64, 64, 64, "float32", batch=10, a_batched=True)
+    plan = TilePlan(problem, "a", 1, spans(10, 10), (Span(0, 64),), (Span(0, 64),))
+    last = list(plan.tiles())[-1]
+    assert last.panel("a", problem)[0] == Span(9, 10) and last.panel("b", problem)[0] == Span(0, 1)
+
+
+@pytest.mark.parametrize("n", [1, 63, 10_000])
+def test_a_thin_product_is_cut_where_it_is_long(n: int) -> None:
+    problem = Problem(200_000, n, 5000, "float32")
+    plan = best_plan(problem, H100, device_bytes=1 << 30, tile_bytes=tile_bytes, devices=2)
+    assert plan is not None and len(plan.rows) > 1

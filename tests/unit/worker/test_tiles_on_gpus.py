@@ -1,0 +1,52 @@
+"""Products in tiles on GPUs that are not there: what reaches the product's memory, and what is noticed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+PLAIN = {"m": 120, "n": 130, "k": 90, "dtype": "float32"}
+ODD = {"m": 301, "n": 203, "k": 171, "dtype": "bfloat16"}
+BYTES = {"m": 150, "n": 170, "k": 190, "dtype": "int8"}
+BATCH = {"m": 30, "n": 40, "k": 50, "dtype": "float64", "batch": 7, "a_batched": True, "b_batched": True}
+SHARED = {"m": 30, "n": 40, "k": 50, "dtype": "float32", "batch": 6, "a_batched": True}
+CASES: dict[str, tuple[dict[str, Any], str]] = {
+    "one tile": ({"problem": PLAIN, "parts": (1, 1, 1)}, "1 tiles"),
+    "rows outside": ({"problem": PLAIN, "parts": (1, 3, 4)}, "12 tiles"),
+    "columns outside": ({"problem": PLAIN, "parts": (1, 3, 4), "outer": "b"}, "12 tiles"),
+    "odd": ({"problem": ODD, "parts": (1, 4, 3)}, "12 tiles"),
+    "transposed": ({"problem": ODD | {"transpose_a": True, "transpose_b": True}, "parts": (1, 4, 3)}, "12 tiles"),
+    "one transposed": ({"problem": PLAIN | {"transpose_b": True}, "parts": (1, 2, 5), "outer": "b"}, "10 tiles"),
+    "in groups": ({"problem": BYTES, "parts": (1, 3, 3)}, "9 tiles"),
+    "a batch by items": ({"problem": BATCH, "parts": (3, 1, 1)}, "3 tiles"),
+    "a batch by rows": ({"problem": BATCH, "parts": (7, 2, 2)}, "28 tiles"),
+    "one B for all": ({"problem": SHARED, "parts": (3, 1, 1)}, "3 tiles"),
+    "two devices": ({"problem": PLAIN, "parts": (1, 4, 3), "devices": 2}, "12 tiles"),
+    "three devices, columns outside": ({"problem": ODD, "parts": (1, 2, 6), "devices": 3, "outer": "b"}, "12 tiles"),
+    "gone on with": ({"problem": PLAIN, "parts": (1, 3, 4), "found": 5}, "7 tiles"),
+    "gone on with at the end": ({"problem": PLAIN, "parts": (1, 3, 4), "found": 12, "devices": 2}, "0 tiles"),
+    "a tile of another operand": ({"problem": PLAIN, "parts": (1, 3, 4), "found": 5, "stale": 1}, "OperandDamaged"),
+    "other bytes than were sent": ({"problem": PLAIN, "parts": (1, 3, 4), "sent": 1}, "OperandDamaged"),
+    "a product that changed": ({"problem": PLAIN, "parts": (1, 3, 4), "product": 1}, "VerificationFailed"),
+    "a panel that changed": ({"problem": PLAIN, "parts": (1, 3, 4), "faults": ["panel"]}, "OperandDamaged"),
+}
+
+
+@pytest.fixture(scope="module")
+def outcomes() -> dict[str, str]:
+    command = [sys.executable, "-m", "tests.support.workers.played_tiles"]
+    lines = "".join(f"{json.dumps(case)}\n" for case, _ in CASES.values())
+    done = subprocess.run(command, input=lines, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    return dict(zip(CASES, map(json.loads, done.stdout.splitlines()), strict=True))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_comes_of_it(outcomes: dict[str, str], name: str) -> None:
+    assert outcomes[name] == CASES[name][1]

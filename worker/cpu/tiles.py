@@ -1,0 +1,101 @@
+"""A product in tiles on the CPU: each is computed and checked by itself, so that little memory is taken beside the
+matrices, and what is done is kept where the process ends in the middle."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterator, Mapping
+
+import numpy as np
+
+from jobs.errors import VerificationFailed
+from jobs.formats.elements import Array
+from jobs.matrices.digest import as_bytes, part_count, part_digests
+from jobs.models import Measured
+from kernels.model.numerics import DTYPES, Problem
+from kernels.tiles.estimate import Speeds
+from kernels.tiles.plan import Tile, TileBytes
+from worker.check.elements import core
+from worker.check.fingerprint import fingerprint_of_items
+from worker.check.verify import NOT_CHECKED, check
+from worker.cpu.blas import multiply
+from worker.device.runner import host_operands, verify_on_host
+from worker.device.tiles import CheckedTile, TiledProduct, TiledTask, TileRecord, stored_part
+
+CPU_SPEEDS = Speeds(flops=1e11, copied_bytes=1e10, memory_bytes=1e10)  # for the choice among plans alone
+CHANGED = "The product changed before it was stored, so it is not kept."
+
+
+def tile_bytes(problem: Problem) -> TileBytes:
+    """Panels are read where they are; what is counted is what a GPU would have to copy."""
+    itemsize = DTYPES[problem.dtype].itemsize
+    a = problem.m * problem.k * (problem.batch if problem.a_batched else 1) * itemsize
+    b = problem.k * problem.n * (problem.batch if problem.b_batched else 1) * itemsize
+    return TileBytes(a, b, problem.product_bytes, beside=0)
+
+
+class CpuTiledProduct(TiledProduct):
+    """For one thread."""
+
+    def __init__(self, task: TiledTask) -> None:
+        self._task = task
+        self._a = core(task.a.elements, transposed=False)
+        self._b = core(task.b.elements, transposed=False)
+        self._kernel_ms = 0.0
+
+    def tiles(self, done: Collection[int]) -> Iterator[CheckedTile]:
+        for tile in self._task.plan.tiles():
+            if tile.number not in done:
+                self._task.wanted()
+                yield self._computed(tile)
+
+    def _computed(self, tile: Tile) -> CheckedTile:
+        task = self._task
+        problem = tile.problem(task.problem)
+        a, b = stored_part(self._a, tile, task.problem, "a")[0], stored_part(self._b, tile, task.problem, "b")[0]
+        started = time.perf_counter()
+        c = multiply(problem, a, b).reshape(problem.batch, problem.m, problem.n)
+        kernel_ms = (time.perf_counter() - started) * 1e3
+        self._kernel_ms += kernel_ms
+        verification = NOT_CHECKED
+        if task.checked:
+            accuracy = task.choice.kernel.accuracy[problem.dtype]
+            verification = check(problem, accuracy, host_operands(problem, a, b, c), np.random.default_rng())
+        if verification.passed is not False:
+            _part(task.out, tile)[:] = c
+        record = TileRecord(
+            tile=tile.number,
+            residual=_ratio(verification.residual, verification.threshold),
+            fingerprint=self._fingerprint(c, tile),
+            a=0,
+            b=0,
+            kernel_ms=kernel_ms,
+        )
+        return CheckedTile(tile, verification, record)
+
+    def _fingerprint(self, c: Array, tile: Tile) -> int:
+        place = {"item": tile.items.start, "row": tile.rows.start, "column": tile.columns.start}
+        return fingerprint_of_items(c, self._task.seed, **place, rows=self._task.problem.m)
+
+    def finished(self, records: Mapping[int, TileRecord]) -> bytes:
+        task = self._task
+        verify_on_host((task.a, task.b))
+        for tile in task.plan.tiles():
+            if self._fingerprint(_part(task.out, tile), tile) != records[tile.number].fingerprint:
+                raise VerificationFailed(CHANGED)
+        lies_there = as_bytes(task.out)
+        return part_digests(lies_there, part_count(lies_there.nbytes))
+
+    @property
+    def measured(self) -> Measured:
+        return Measured(h2d_ms=0.0, kernel_ms=self._kernel_ms, d2h_ms=0.0)
+
+
+def _part(out: Array, tile: Tile) -> Array:
+    of_items = out[tile.items.start : tile.items.stop]
+    return of_items[:, tile.rows.start : tile.rows.stop, tile.columns.start : tile.columns.stop]
+
+
+def _ratio(residual: float | None, threshold: float | None) -> float:
+    """0 where nothing was compared, or nothing may be off."""
+    return 0.0 if residual is None or not threshold else residual / threshold

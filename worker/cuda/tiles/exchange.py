@@ -1,0 +1,87 @@
+"""Panels that all devices need are brought from the host once: by one device in turn, from which the others take them
+over the links between GPUs. So the host's memory and its buses carry each byte once, however many GPUs there are.
+
+All lanes load the same panels in the same order, each at its own pace. A lane waits for another that is behind, and
+never for one that waits for it: whoever has loaded least finds what it needs published, and what it writes over taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from threading import Condition
+from typing import Any
+
+import cupy
+
+from worker.device.cancellable_lock import LOOK_EVERY_S
+
+ALREADY_ENABLED = 704  # cudaErrorPeerAccessAlreadyEnabled
+
+
+@dataclass(slots=True)
+class Offer:
+    """A panel on its way to the device that brings it."""
+
+    device: int  # as the process numbers them
+    address: int
+    bytes: int
+    is_there: Any  # an event
+    takers: list[Any] = field(default_factory=list)  # events, each behind a copy to another device
+
+
+class Exchange:
+    """For the threads of `count` devices."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self._offers: dict[int, Offer] = {}
+        self._changed = Condition()
+
+    def is_brought_by(self, load: int, lane: int) -> bool:
+        return load % self.count == lane
+
+    def publish(self, load: int, offer: Offer) -> None:
+        """Its copy from the host is on a stream."""
+        with self._changed:
+            self._offers[load] = offer
+            self._changed.notify_all()
+
+    def take(self, load: int, device: int, address: int, stream: Any, wanted: Callable[[], None]) -> None:
+        """Puts the copy from the device that brings it on the stream. Raises what `wanted` does, called meanwhile."""
+        with self._changed:
+            while load not in self._offers:
+                self._changed.wait(LOOK_EVERY_S)
+                wanted()
+            offer = self._offers[load]
+        stream.wait_event(offer.is_there)
+        cupy.cuda.runtime.memcpyPeerAsync(address, device, offer.address, offer.device, offer.bytes, stream.ptr)
+        taken = cupy.cuda.Event(disable_timing=True)
+        taken.record(stream)
+        with self._changed:
+            offer.takers.append(taken)
+            self._changed.notify_all()
+
+    def wait_until_taken(self, load: int, stream: Any, wanted: Callable[[], None]) -> None:
+        """The stream goes on once all others have that panel: its memory may be written over."""
+        with self._changed:
+            offer = self._offers[load]
+            while len(offer.takers) < self.count - 1:
+                self._changed.wait(LOOK_EVERY_S)
+                wanted()
+            del self._offers[load]
+        for taken in offer.takers:
+            stream.wait_event(taken)
+
+
+def enable_peers(own: int, indices: list[int]) -> None:
+    """The current device reads others' memory directly, where the machine allows it; else copies go by the host."""
+    runtime = cupy.cuda.runtime
+    for other in indices:
+        if other == own or not runtime.deviceCanAccessPeer(own, other):
+            continue
+        try:
+            runtime.deviceEnablePeerAccess(other)
+        except runtime.CUDARuntimeError as error:
+            if error.status != ALREADY_ENABLED:
+                raise

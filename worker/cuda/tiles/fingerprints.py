@@ -1,0 +1,53 @@
+"""Fingerprints of parts of matrices on the device: the twin of `worker/check/fingerprint.py`."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from worker.cuda.compile import Compiler
+from worker.cuda.pitch import Layout
+from worker.cuda.sources import fingerprint_program
+
+THREADS, COLUMNS, ROWS, MAX_ITEMS = 256, 4, 64, 1024  # of a block, as in fingerprint.cu; and blocks along the batch
+
+
+class PartOnDevice(NamedTuple):
+    """Where a part lies, in elements, and which part of the stored matrix it is: rows are counted through the batch."""
+
+    address: int
+    itemsize: int
+    pitch: int
+    stride: int  # from one item to the next, here
+    items: int
+    rows: int
+    columns: int
+    rows_of_item: int  # from one item to the next, in the stored matrix
+    row: int  # of its first element, there
+    column: int
+
+
+def part_of_panel(address: int, layout: Layout, rows_of_item: int, row: int, column: int) -> PartOnDevice:
+    return PartOnDevice(
+        address,
+        layout.itemsize,
+        layout.pitch,
+        layout.stride,
+        layout.batch,
+        layout.rows,
+        layout.columns,
+        rows_of_item,
+        row,
+        column,
+    )
+
+
+def launch_fingerprint(compiler: Compiler, part: PartOnDevice, seed: int, total: int) -> None:
+    """Adds the part's to the word at the address `total`, on the current stream."""
+    if not part.items * part.rows * part.columns:
+        return
+    numbers = part.pitch, part.stride, part.rows, part.columns, part.items, part.rows_of_item, part.row, part.column
+    arguments = (np.uint64(part.address), *map(np.int64, numbers), np.uint64(seed), np.uint64(total))
+    grid = -(-part.columns // (THREADS * COLUMNS)), -(-part.rows // ROWS), min(part.items, MAX_ITEMS)
+    compiler.function(fingerprint_program(part.itemsize), "fingerprint")(grid, (THREADS, 1, 1), arguments)

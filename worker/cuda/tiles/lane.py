@@ -1,0 +1,277 @@
+"""One device's share of a product in tiles: panels up, kernel, check and tile down, each on a stream of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+import cupy
+import numpy as np
+
+from jobs.models import Verification
+from kernels.model.kernel import CudaKernel
+from kernels.model.numerics import Problem
+from kernels.tiles.plan import PLACES, Side, Tile
+from worker.check.checked import Checkable
+from worker.check.elements import core
+from worker.check.host_matrix import HostMatrix
+from worker.check.verify import NOT_CHECKED, check
+from worker.cuda.check.checked import DeviceProduct
+from worker.cuda.check.matrix import MatrixOnDevice
+from worker.cuda.compile import Compiler
+from worker.cuda.cublas import Cublas
+from worker.cuda.launch import PreparedKernels
+from worker.cuda.memory import DeviceMatrix, StopWatch
+from worker.cuda.pitch import operand_layout, product_layout
+from worker.cuda.tiles.fingerprints import launch_fingerprint, part_of_panel
+from worker.cuda.tiles.host import HostMemory, Part, copies, panel_part, start_copy
+from worker.cuda.tiles.panels import Panel, Panels, Shared
+from worker.cuda.tiles.rereading import Rereading
+from worker.cuda.tiles.rereads import Block, Reread
+from worker.device.tiles import CheckedTile, TiledTask, TileRecord
+
+SIDES: tuple[Side, Side] = ("a", "b")
+
+
+@dataclass(slots=True)
+class Gpu:
+    """What multiplies on one device. For one thread at a time."""
+
+    index: int  # among those that the process sees
+    compiler: Compiler
+    prepared: PreparedKernels
+    cublas: Cublas
+
+
+@dataclass(slots=True)
+class _Down:
+    """A tile on its way to the product's memory."""
+
+    checked: CheckedTile
+    is_there: Any  # an event
+
+
+class Lane:
+    """For one thread, in the context of its device and of a stream that computes."""
+
+    def __init__(
+        self,
+        gpu: Gpu,
+        task: TiledTask,
+        tiles: Sequence[Tile],
+        operands: dict[Side, HostMemory],
+        wanted: Callable[[], None],
+        shared: Shared | None = None,
+    ) -> None:
+        """`wanted` is called between tiles; what it raises ends the lane. `shared`: all lanes need the inner panels."""
+        self._gpu, self._task, self._tiles, self._operands, self._wanted = gpu, task, tiles, operands, wanted
+        self._up, self._down = (cupy.cuda.Stream(non_blocking=True) for _ in range(2))
+        largest = task.plan.largest.problem(task.problem)
+        self._out = HostMemory(task.out, largest.product_dtype)
+        inner: Side = "b" if task.plan.outer == "a" else "a"
+        self._panels = {side: self._places_of(side, shared if side == inner else None) for side in SIDES}
+        bytes_of_tile = product_layout(largest).bytes
+        self._places = [cupy.cuda.alloc(max(bytes_of_tile, 1)) for _ in range(PLACES)]
+        self._are_free = [cupy.cuda.Event(disable_timing=True) for _ in range(PLACES)]
+        self._on_its_way: _Down | None = None
+        self._start, self._end = cupy.cuda.Event(), cupy.cuda.Event()
+        self.back = StopWatch()
+        self._reading: Rereading
+
+    def _places_of(self, side: Side, shared: Shared | None) -> Panels:
+        memory = self._operands[side]
+        parts = {panel_part(self._task.problem, tile, side, memory).shape for tile in self._task.plan.tiles()}
+        largest = max(_operand_bytes(memory, shape) for shape in parts)
+        return Panels(memory, largest, self._up, shared)
+
+    @property
+    def h2d_ms(self) -> float:
+        return sum(panels.watch.total_ms() for panels in self._panels.values())
+
+    def run(
+        self,
+        rereads: Sequence[Reread],
+        places: int,
+        is_done: Callable[[Block], bool],
+        emit: Callable[[CheckedTile], None],
+    ) -> None:
+        """All tiles, each handed to `emit` once it lies in the product's memory. `rereads`: of A, B and the product,
+        with places for so many blocks; `is_done`: whether all rows of a block of the product lie there."""
+        self._reading = Rereading(self._gpu.compiler, rereads, self._task.seed, self._up, places)
+        quota = [-(-len(each.waiting) // max(1, self._task.plan.count)) for each in rereads]
+        coming = [(tile, *following) for tile, following in zip(self._tiles, self._following(), strict=True)]
+        for number, (tile, beside, left) in enumerate(coming):
+            self._wanted()
+            panels = self._brought(tile)
+            launched = self._launched(tile, panels, number % PLACES)
+            self._prefetch(number, panels, beside, left)
+            for _ in range(quota[0]):
+                self._reading.one(0)
+            for _ in range(quota[1]):
+                self._reading.one(1)
+            for _ in range(quota[2] + 1):
+                self._reading.one(2, is_done)
+            checked = launched()
+            self._bring_back(checked, number % PLACES, emit)
+        self._arrived(emit)
+        while self._reading.one(0) or self._reading.one(1):
+            self._wanted()
+
+    def _following(self) -> list[tuple[Tile | None, int]]:
+        """Of each tile, the first one of the next outer panel, and how many tiles there are until then."""
+        groups = [list(group) for _, group in groupby(self._tiles, self._outer)]
+        firsts: list[Tile | None] = [*(group[0] for group in groups[1:]), None]
+        pairs = list(zip(groups, firsts[: len(groups)], strict=True))
+        return [(first, len(group) - place) for group, first in pairs for place in range(len(group))]
+
+    def _outer(self, tile: Tile) -> object:
+        return tile.panel(self._task.plan.outer, self._task.problem)
+
+    def _part(self, tile: Tile, side: Side) -> Part:
+        return panel_part(self._task.problem, tile, side, self._operands[side])
+
+    # ---- up ----
+    def _brought(self, tile: Tile) -> dict[Side, Panel]:
+        """Its panels, all of whose copies are on the stream."""
+        found: dict[Side, Panel] = {}
+        for side in SIDES:
+            found[side] = self._panels[side].begin(self._part(tile, side))
+            self._panels[side].advance(found[side])
+            cupy.cuda.get_current_stream().wait_event(found[side].is_there)
+        return found
+
+    def _prefetch(self, number: int, used: dict[Side, Panel], next_outer: Tile | None, left: int) -> None:
+        """The next tile's panels, and a share of the next outer panel: it is there when it is needed, and delays none
+        of the inner ones by more than that share."""
+        outer = self._task.plan.outer
+        inner: Side = "b" if outer == "a" else "a"
+        if number + 1 < len(self._tiles):
+            following = self._panels[inner].begin(self._part(self._tiles[number + 1], inner), used[inner])
+            self._panels[inner].advance(following)
+        if next_outer is not None:
+            panel = self._panels[outer].begin(self._part(next_outer, outer), used[outer])
+            self._panels[outer].advance(panel, 1 / left)
+
+    # ---- kernel and check ----
+    def _launched(self, tile: Tile, panels: dict[Side, Panel], place: int) -> Callable[[], CheckedTile]:
+        """Puts kernel, fingerprints and all on the stream; what is given back checks the tile, and waits for it."""
+        task, stream = self._task, cupy.cuda.get_current_stream()
+        problem = tile.problem(task.problem)
+        c = DeviceMatrix(product_layout(problem), self._places[place])
+        a, b = panels["a"], panels["b"]
+        stream.wait_event(self._are_free[place])
+        if not task.checked or c.layout.in_groups:
+            c.memory.memset_async(0, c.layout.bytes)
+        self._start.record()
+        self._multiply(problem, a.matrix, b.matrix, c)
+        self._end.record()
+        totals = cupy.zeros(3, np.uint64)
+        seed, compiler = task.seed, self._gpu.compiler
+        first_row = tile.items.start * task.problem.m + tile.rows.start
+        whole = part_of_panel(c.address, c.layout, task.problem.m, first_row, tile.columns.start)
+        launch_fingerprint(compiler, whole, seed, totals.data.ptr)
+        for number, side in enumerate(SIDES, 1):
+            if panels[side].fingerprint is None:
+                self._fingerprint(panels[side], self._operands[side], totals.data.ptr + 8 * number)
+
+        def checked() -> CheckedTile:
+            verification = self._checked(tile, problem, a, b, c) if task.checked else NOT_CHECKED
+            found = [int(value) for value in totals.get()]
+            for number, panel in enumerate((a, b), 1):
+                panel.fingerprint = found[number] if panel.fingerprint is None else panel.fingerprint
+                panel.is_used.record(stream)
+            record = TileRecord(
+                tile=tile.number,
+                residual=_ratio(verification),
+                fingerprint=found[0],
+                a=a.fingerprint or 0,
+                b=b.fingerprint or 0,
+                kernel_ms=float(cupy.cuda.get_elapsed_time(self._start, self._end)),
+            )
+            return CheckedTile(tile, verification, record)
+
+        return checked
+
+    def _multiply(self, problem: Problem, a: DeviceMatrix, b: DeviceMatrix, c: DeviceMatrix) -> None:
+        kernel, gpu = self._task.choice.kernel, self._gpu
+        if isinstance(kernel, CudaKernel):
+            gpu.prepared.get(kernel, self._task.choice.config, problem).launch(a, b, c)
+        else:
+            gpu.cublas.multiply(kernel.name, problem, a, b, c)
+
+    def _fingerprint(self, panel: Panel, memory: HostMemory, total: int) -> None:
+        part = panel.part
+        row = part.items.start * memory.rows + part.rows.start
+        lies = part_of_panel(panel.matrix.address, panel.matrix.layout, memory.rows, row, part.columns.start)
+        launch_fingerprint(self._gpu.compiler, lies, self._task.seed, total)
+
+    def _checked(self, tile: Tile, problem: Problem, a: Panel, b: Panel, c: DeviceMatrix) -> Verification:
+        on_device, on_host = [], []
+        for panel, side in ((a, "a"), (b, "b")):
+            is_transposed = problem.transpose_a if side == "a" else problem.transpose_b
+            memory = self._operands["a" if side == "a" else "b"]
+            items, rows, columns = (slice(span.start, span.stop) for span in panel.part)
+            host = HostMatrix(core(memory.array[items, rows, columns], transposed=is_transposed), problem.dtype)
+            on_host.append(host)
+            on_device.append(MatrixOnDevice(self._gpu.compiler, panel.matrix, host.shape, is_transposed))
+        whole = MatrixOnDevice(self._gpu.compiler, c, (problem.batch, problem.m, problem.n))
+        matrices = (on_device[0], on_device[1], whole)
+        product: Checkable = DeviceProduct(self._gpu.compiler, matrices, (on_host[0], on_host[1]))
+        accuracy = self._task.choice.kernel.accuracy[problem.dtype]
+        return check(problem, accuracy, product, np.random.default_rng())
+
+    # ---- down ----
+    def _bring_back(self, checked: CheckedTile, place: int, emit: Callable[[CheckedTile], None]) -> None:
+        """Starts the copy of a tile, and hands over the one before."""
+        if checked.verification.passed is False:
+            emit(checked)
+            return
+        tile = checked.tile
+        problem = tile.problem(self._task.problem)
+        c = DeviceMatrix(product_layout(problem), self._places[place])
+        with self._down, self.back:
+            for copy in copies(self._out, Part(tile.items, tile.rows, tile.columns), c):
+                start_copy(copy, self._down.ptr, to_device=False)
+        self._are_free[place].record(self._down)
+        self._arrived(emit)
+        self._on_its_way = _Down(checked, self._are_free[place])
+
+    def _arrived(self, emit: Callable[[CheckedTile], None]) -> None:
+        if self._on_its_way is not None:
+            self._on_its_way.is_there.synchronize()
+            emit(self._on_its_way.checked)
+            self._on_its_way = None
+
+    # ---- the end ----
+    def finish(self, wanted: Callable[[], None]) -> None:
+        """Reads what is left of the product, once all devices' tiles lie in its memory. For any thread, after `run`."""
+        while self._reading.one(2):
+            wanted()
+        self.end()
+
+    def end(self) -> None:
+        """Hands over what was read once more."""
+        self._reading.end()
+
+    def free(self) -> None:
+        """What only tiles need."""
+        self._panels.clear()
+        self._places.clear()
+
+    def synchronize(self) -> None:
+        """Nothing may still be copied when memory is given back."""
+        for stream in (self._up, self._down, cupy.cuda.get_current_stream()):
+            stream.synchronize()
+
+
+def _operand_bytes(memory: HostMemory, shape: tuple[int, int, int]) -> int:
+    return operand_layout(memory.dtype, shape).bytes
+
+
+def _ratio(verification: Verification) -> float:
+    """0 where nothing was compared, or nothing may be off."""
+    if verification.residual is None or not verification.threshold:
+        return 0.0
+    return verification.residual / verification.threshold

@@ -1,0 +1,105 @@
+"""An operand's panels on one device: two places, of which one is used while the other is filled."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import cupy
+
+from kernels.tiles.plan import PLACES
+from worker.cuda.memory import DeviceMatrix, StopWatch
+from worker.cuda.pitch import Layout, operand_layout
+from worker.cuda.tiles.exchange import Exchange, Offer
+from worker.cuda.tiles.host import Copy, HostMemory, Part, copies, pieces, start_copy
+
+PIECES = 32  # that a panel is cut into where it is copied little by little
+
+
+class Panel:
+    """A part of an operand in one of the places, or on its way there. `fingerprint` is known once it was multiplied."""
+
+    def __init__(self, load: int, part: Part, matrix: DeviceMatrix, waiting: deque[Copy]) -> None:
+        self.load, self.part, self.matrix = load, part, matrix
+        self.waiting = waiting  # copies that are not on the stream yet
+        self.is_there = cupy.cuda.Event(disable_timing=True)
+        self.is_used = cupy.cuda.Event(disable_timing=True)  # recorded behind the last kernel that reads it
+        self.fingerprint: int | None = None
+
+
+class Shared(NamedTuple):
+    """Where all lanes load the same panels: `lane` and its `device`, and what to call while it waits for others."""
+
+    exchange: Exchange
+    lane: int
+    device: int
+    wanted: Callable[[], None]
+
+    def brings(self, load: int) -> bool:
+        return self.exchange.is_brought_by(load, self.lane)
+
+
+class Panels:
+    """For one thread. `stream` is that of the copies."""
+
+    def __init__(self, memory: HostMemory, max_bytes: int, stream: Any, shared: Shared | None = None) -> None:
+        self._memory, self._stream, self._shared = memory, stream, shared
+        self._blocks = [cupy.cuda.alloc(max(max_bytes, 1)) for _ in range(PLACES)]
+        self._panels: list[Panel | None] = [None] * PLACES
+        self._loads = 0
+        self.watch = StopWatch()
+
+    def begin(self, part: Part, beside: Panel | None = None) -> Panel:
+        """The panel of that part: there, on its way, or about to be, in another place than `beside`. What was there
+        must have been used for all that it is needed for, and `is_used` recorded."""
+        for panel in self._panels:
+            if panel is not None and panel.part == part:
+                return panel
+        place = next(each for each in range(PLACES) if beside is None or self._panels[each] is not beside)
+        self._vacate(self._panels[place])
+        layout = operand_layout(self._memory.dtype, part.shape)
+        matrix = DeviceMatrix(layout, self._blocks[place])
+        if _has_padding(layout):  # it takes part in sums
+            with self._stream:
+                matrix.memory.memset_async(0, layout.bytes)
+        whole = list(copies(self._memory, part, matrix))
+        cut = [piece for copy in whole for piece in pieces(copy, max(1, PIECES // len(whole)))]
+        panel = self._panels[place] = Panel(self._loads, part, matrix, deque(cut))
+        self._loads += 1
+        return panel
+
+    def _vacate(self, before: Panel | None) -> None:
+        if before is None:
+            return
+        self._stream.wait_event(before.is_used)
+        if self._shared is not None and self._shared.brings(before.load):
+            self._shared.exchange.wait_until_taken(before.load, self._stream, self._shared.wanted)
+
+    def advance(self, panel: Panel, share: float = 1.0) -> None:
+        """Puts that share of what is left to be copied on the stream, at least one copy; all of it by default."""
+        if not panel.waiting:
+            return
+        if self._shared is not None and not self._shared.brings(panel.load):
+            self._take(panel, self._shared)
+            return
+        with self._stream, self.watch:
+            for _ in range(max(1, round(share * len(panel.waiting)))):
+                start_copy(panel.waiting.popleft(), self._stream.ptr, to_device=True)
+        if not panel.waiting:
+            panel.is_there.record(self._stream)
+            if self._shared is not None:
+                matrix = panel.matrix
+                offer = Offer(self._shared.device, matrix.address, matrix.layout.bytes, panel.is_there)
+                self._shared.exchange.publish(panel.load, offer)
+
+    def _take(self, panel: Panel, shared: Shared) -> None:
+        """From the device that brings it."""
+        with self._stream, self.watch:
+            shared.exchange.take(panel.load, shared.device, panel.matrix.address, self._stream, shared.wanted)
+        panel.waiting.clear()
+        panel.is_there.record(self._stream)
+
+
+def _has_padding(layout: Layout) -> bool:
+    return layout.in_groups and (layout.kept_rows != layout.rows or layout.pitch != layout.columns)

@@ -1,0 +1,192 @@
+"""A product in tiles on one GPU or several of one host: a thread for each, which has a lane of its own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from queue import Empty, Queue
+from threading import Event, Lock, Thread
+
+import cupy
+import numpy as np
+
+from jobs.errors import DeviceFault, OperandDamaged, VerificationFailed
+from jobs.formats.elements import Array
+from jobs.models import Measured
+from kernels.tiles.plan import Side, Span, Tile
+from worker.check.fingerprint import MASK
+from worker.cuda.device.faults import device_faults
+from worker.cuda.tiles.exchange import Exchange, enable_peers
+from worker.cuda.tiles.host import HostMemory, Part, panel_part
+from worker.cuda.tiles.lane import SIDES, Gpu, Lane
+from worker.cuda.tiles.panels import Shared
+from worker.cuda.tiles.rereads import Block, Reread
+from worker.device.tiles import CheckedTile, TiledProduct, TiledTask, TileRecord
+
+LOOK_EVERY_S = 0.05
+STUCK_S, STUCK_TILES = 60.0, 20  # longest wait for a tile: so long, and so many times as long as one should take
+CHANGED = "The product changed before it was stored, so it is not kept."
+
+
+class Stopped(Exception):
+    """Another device's thread failed, or the job was called off."""
+
+
+class CudaTiledProduct(TiledProduct):
+    """`tile_s`: how long a tile should take. What is read once more comes in blocks of so many parts, for as many of
+    which each GPU has places."""
+
+    def __init__(self, task: TiledTask, gpus: Sequence[Gpu], tile_s: float, block_parts: int, places: int) -> None:
+        self._task, self._gpus, self._tile_s, self._places = task, gpus, tile_s, places
+        a, b = (_batched(each.elements) for each in (task.a, task.b))
+        dtype = task.problem.dtype
+        self._operands: dict[Side, HostMemory] = {"a": HostMemory(a, dtype), "b": HostMemory(b, dtype)}
+        self._out = HostMemory(task.out, task.problem.product_dtype)
+        self._rereads = [
+            *(Reread(self._operands[side], self._panels(side), block_parts) for side in SIDES),
+            Reread(self._out, [_whole(self._out)], block_parts),
+        ]
+        self._rows_left = np.zeros(task.problem.batch * task.problem.m, np.int64)
+        self._lanes: dict[int, Lane] = {}
+        self._stop, self._lock = Event(), Lock()
+        self._exchange: Exchange | None = None
+        self._found: Queue[CheckedTile | BaseException | None] = Queue()
+        self._times = Measured(h2d_ms=0.0, kernel_ms=0.0, d2h_ms=0.0)
+
+    def _panels(self, side: Side) -> list[Part]:
+        parts = (panel_part(self._task.problem, tile, side, self._operands[side]) for tile in self._task.plan.tiles())
+        return list(dict.fromkeys(parts))
+
+    # ---- tiles ----
+    def tiles(self, done: Collection[int]) -> Iterator[CheckedTile]:
+        for tile in self._task.plan.tiles():
+            if tile.number not in done:
+                self._count_rows(tile, 1)
+        counts = {len(self._task.plan.tiles_of(device)) for device in range(len(self._gpus))}
+        if len(self._gpus) > 1 and len(counts) == 1 and not done:  # all lanes then need the same panels
+            self._exchange = Exchange(len(self._gpus))
+        threads = [
+            Thread(target=self._compute, args=(device, done), name=f"gpu {device}", daemon=True)
+            for device in range(len(self._gpus))
+        ]
+        for thread in threads:
+            thread.start()
+        try:
+            yield from self._as_they_come(len(threads))
+        except DeviceFault:
+            raise  # this process ends: a device that hangs is not waited for
+        except BaseException:
+            self._stop.set()
+            for thread in threads:
+                thread.join()
+            raise
+        for thread in threads:
+            thread.join()
+
+    def _as_they_come(self, left: int) -> Iterator[CheckedTile]:
+        heard_at = time.monotonic()
+        while left:
+            try:
+                found = self._found.get(timeout=LOOK_EVERY_S)
+            except Empty:
+                self._task.wanted()
+                self._check_life(time.monotonic() - heard_at)
+                continue
+            heard_at = time.monotonic()
+            if isinstance(found, BaseException):
+                self._stop.set()
+                raise found
+            if found is None:
+                left -= 1
+            else:
+                self._count_rows(found.tile, -1)
+                yield found
+
+    def _check_life(self, silent_s: float) -> None:
+        """Raises DeviceFault where no device can be expected to go on."""
+        if silent_s > STUCK_S + STUCK_TILES * self._tile_s:
+            self._stop.set()
+            raise DeviceFault(f"No tile came from the device for {silent_s:.0f} s; its worker starts again.")
+
+    def _compute(self, device: int, done: Collection[int]) -> None:
+        """In a thread of its own."""
+        try:
+            index = self._gpus[device].index
+            with device_faults(), cupy.cuda.Device(index), cupy.cuda.Stream(non_blocking=True):
+                self._run(device, done)
+            self._found.put(None)
+        except Stopped:
+            self._found.put(None)
+        except BaseException as error:
+            self._found.put(error)
+
+    def _run(self, device: int, done: Collection[int]) -> None:
+        tiles = [tile for tile in self._task.plan.tiles_of(device) if tile.number not in done]
+        index = self._gpus[device].index
+        shared = None
+        if self._exchange is not None:
+            enable_peers(index, [each.index for each in self._gpus])
+            shared = Shared(self._exchange, device, index, self._wanted)
+        lane = Lane(self._gpus[device], self._task, tiles, self._operands, self._wanted, shared)
+        try:
+            lane.run(self._rereads, self._places, self._is_done, self._found.put)
+            if device:
+                lane.end()
+        finally:
+            lane.synchronize()
+            with self._lock:
+                self._lanes[device] = lane
+        with self._lock:
+            back_ms = lane.back.total_ms()
+            self._times = Measured(
+                h2d_ms=max(self._times.h2d_ms, lane.h2d_ms), kernel_ms=0.0, d2h_ms=max(self._times.d2h_ms, back_ms)
+            )
+        lane.free()
+
+    def _wanted(self) -> None:
+        if self._stop.is_set():
+            raise Stopped
+
+    # ---- rows that lie in the product's memory ----
+    def _count_rows(self, tile: Tile, by: int) -> None:
+        for item in range(tile.items.start, tile.items.stop):
+            first = item * self._task.problem.m
+            self._rows_left[first + tile.rows.start : first + tile.rows.stop] += by
+
+    def _is_done(self, block: Block) -> bool:
+        row_bytes = self._out.row_bytes
+        return not self._rows_left[block.begin // row_bytes : -(-block.end // row_bytes)].any()
+
+    # ---- the end ----
+    def finished(self, records: Mapping[int, TileRecord]) -> bytes:
+        with device_faults(), cupy.cuda.Device(self._gpus[0].index), cupy.cuda.Stream(non_blocking=True):
+            self._lanes[0].finish(self._task.wanted)
+        self._compare_operands(records)
+        of_product = self._rereads[2]
+        whole = sum(record.fingerprint for record in records.values()) & MASK
+        if of_product.fingerprints[_whole(self._out)] != whole:
+            raise VerificationFailed(CHANGED)
+        return of_product.parts()
+
+    def _compare_operands(self, records: Mapping[int, TileRecord]) -> None:
+        """What was multiplied, and what lies in the host's memory, is what was sent."""
+        for side, operand, reread in zip(SIDES, (self._task.a, self._task.b), self._rereads[:2], strict=True):
+            if operand.digest is not None and reread.digest() != operand.digest:
+                raise OperandDamaged
+            known = reread.fingerprints
+            for tile in self._task.plan.tiles():
+                part = panel_part(self._task.problem, tile, side, self._operands[side])
+                if getattr(records[tile.number], side) != known[part]:
+                    raise OperandDamaged
+
+    @property
+    def measured(self) -> Measured:
+        return self._times
+
+
+def _batched(array: Array) -> Array:
+    return array if array.ndim == 3 else array[np.newaxis]
+
+
+def _whole(memory: HostMemory) -> Part:
+    return Part(Span(0, memory.array.shape[0]), Span(0, memory.rows), Span(0, memory.columns))

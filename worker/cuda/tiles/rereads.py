@@ -1,0 +1,119 @@
+"""Stored bytes that are read once more, in their order: operands, to compare what was multiplied with what was sent,
+and the product, to compare what lies in its memory with what was checked.
+
+Digests need stored bytes in their order, and panels of columns are not that. So each matrix passes a device once more,
+in blocks of whole parts, while tiles are computed. There its digests are taken, and each of its panels' fingerprint.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import NamedTuple
+
+import numpy as np
+
+from jobs.formats.elements import Array
+from jobs.matrices.digest import PART, as_bytes, digest_of_parts, part_begin, part_count, part_digests
+from kernels.tiles.plan import Span
+from worker.check.fingerprint import MASK
+from worker.cuda.check.digest_plan import MIN_DIGESTED_BYTES
+from worker.cuda.tiles.host import HostMemory, Part
+
+BLOCK_PARTS = 1 << 14  # of 16 KiB, at most
+
+
+class Rectangle(NamedTuple):
+    """Of a stored matrix, rows counted through its batch."""
+
+    rows: Span
+    columns: Span
+
+    def within(self, other: Rectangle) -> Rectangle | None:
+        rows = Span(max(self.rows.start, other.rows.start), min(self.rows.stop, other.rows.stop))
+        columns = Span(max(self.columns.start, other.columns.start), min(self.columns.stop, other.columns.stop))
+        return Rectangle(rows, columns) if rows.size > 0 and columns.size > 0 else None
+
+
+class Block(NamedTuple):
+    """Whole parts of a matrix, in bytes."""
+
+    part: int  # the first
+    begin: int
+    end: int
+
+
+@dataclass(slots=True)
+class Reread:
+    """Of one matrix, by several devices. `panels`: whose fingerprints are wanted."""
+
+    memory: HostMemory
+    panels: Sequence[Part]
+    block_parts: int = BLOCK_PARTS
+    waiting: deque[Block] = field(default_factory=deque)
+    _digests: Array = field(init=False)  # of all parts
+    _fingerprints: dict[int, int] = field(default_factory=dict)
+    _lock: Lock = field(default_factory=Lock)
+
+    def __post_init__(self) -> None:
+        size = self.memory.bytes
+        starts = range(0, part_count(size), self.block_parts)
+        ends = [part_begin(start + self.block_parts, size) for start in starts]
+        self.waiting = deque(Block(start, start * PART, end) for start, end in zip(starts, ends, strict=True))
+        self._digests = np.zeros(part_count(size), np.uint64)
+
+    def rectangles(self, block: Block) -> Iterator[Rectangle]:
+        """The block as at most three rectangles: the end of a row, whole rows, the beginning of one."""
+        columns, itemsize = self.memory.columns, self.memory.array.itemsize
+        at, end = block.begin // itemsize, block.end // itemsize
+        if at % columns:
+            stop = min(end, (at // columns + 1) * columns)
+            yield Rectangle(Span(at // columns, at // columns + 1), Span(at % columns, at % columns + stop - at))
+            at = stop
+        if rows := (end - at) // columns:
+            yield Rectangle(Span(at // columns, at // columns + rows), Span(0, columns))
+            at += rows * columns
+        if at < end:
+            yield Rectangle(Span(at // columns, at // columns + 1), Span(0, end - at))
+
+    def take(self, is_ready: Callable[[Block], bool] = lambda _: True) -> Block | None:
+        """The next one that is ready, for whoever asks first."""
+        with self._lock:
+            block = next(filter(is_ready, self.waiting), None)
+            if block is not None:
+                self.waiting.remove(block)
+            return block
+
+    def add(self, fingerprints: Sequence[int]) -> None:
+        """What one device found of all panels."""
+        with self._lock:
+            for panel, value in enumerate(fingerprints):
+                self._fingerprints[panel] = (self._fingerprints.get(panel, 0) + value) & MASK
+
+    def add_digests(self, blocks: Sequence[Block], digests: Array) -> None:
+        """Those of the parts of these blocks, out of as many as there are parts."""
+        for block in blocks:
+            parts = slice(block.part, block.part + self.block_parts)
+            self._digests[parts] = digests[parts]
+
+    # ---- once all blocks were read ----
+    @property
+    def fingerprints(self) -> dict[Part, int]:
+        return {panel: self._fingerprints[number] for number, panel in enumerate(self.panels)}
+
+    def parts(self) -> bytes:
+        """The digests of all parts, 8 bytes each, little-endian. A device takes none of the smallest matrices."""
+        if self.memory.bytes < MIN_DIGESTED_BYTES:
+            return part_digests(as_bytes(self.memory.array), 1)
+        return self._digests.astype("<u8").tobytes()
+
+    def digest(self) -> int:
+        return digest_of_parts(np.frombuffer(self.parts(), "<u8"))
+
+
+def rectangle_of(part: Part, memory: HostMemory) -> Rectangle:
+    """A part that has several items has all rows of them."""
+    first, last = part.items.start * memory.rows, (part.items.stop - 1) * memory.rows
+    return Rectangle(Span(first + part.rows.start, last + part.rows.stop), part.columns)

@@ -1,0 +1,141 @@
+"""Which way a product goes on the GPUs of this process: whole on the first, in tiles on it, or in tiles on all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import cupy
+
+from jobs.fleet.workers import DeviceInfo
+from jobs.formats.elements import Array
+from jobs.matrices.slot_memory import SlotMemory
+from jobs.settings import Settings
+from kernels.model.kernel import LibraryKernel
+from kernels.model.numerics import DTypeName, Problem
+from kernels.selection.choose import Choice
+from kernels.tiles.choice import too_deep, whole_bytes
+from kernels.tiles.estimate import Speeds, best_plan, estimate
+from kernels.tiles.plan import TileBytes
+from worker.cuda.device.admission import SPARE_BYTES
+from worker.cuda.launch import kernel_bytes
+from worker.cuda.page_locks import DEFAULT, PageLocks
+from worker.cuda.pitch import IN_GROUPS, operand_layout, product_layout
+from worker.cuda.tiles.gpus import free_all
+from worker.cuda.tiles.lane import Gpu
+from worker.cuda.tiles.product import CudaTiledProduct
+from worker.cuda.tiles.rereads import BLOCK_PARTS
+from worker.device.runner import DoesNotFit
+from worker.device.tiles import TiledProduct, TiledTask, Tiling, described
+
+PART_BYTES = 16 << 10
+COPIED_BYTES = 50e9  # a second, from page-locked memory: until something was measured
+OF_ROOF = 0.75  # what kernels reach of a device's arithmetic: likewise
+FLOPS, MEMORY_BYTES = 10e12, 1e12  # of a device that says nothing of itself
+LEARNED = 0.5  # share of what was measured last in what is expected next
+WORTH_IT = 0.85  # of the time on one GPU, several must not take more: they are taken from other products
+FOR_REREADS = 0.15  # of what a product may take, for blocks of matrices that are read once more
+SHORT_S = 0.05  # products that take one GPU less stay there
+
+
+class Tiler:
+    """For one product at a time; `tiling` is for any thread. `device` is the first of the GPUs, which are alike."""
+
+    def __init__(self, settings: Settings, device: DeviceInfo, gpus: Sequence[Gpu], page_locks: PageLocks) -> None:
+        self.gpus = gpus
+        self._device, self._page_locks = device, page_locks
+        device_bytes = settings.device_memory_bytes or (device.memory_bytes or 0) // 10 * 9
+        self._device_bytes = device_bytes  # that a product may take, of each
+        self._flops: dict[tuple[str, DTypeName], float] = {}
+        self._copied_bytes = COPIED_BYTES
+        self._block_parts = max(64, min(BLOCK_PARTS, device_bytes // 32 // PART_BYTES))
+        self._places = max(2, int(FOR_REREADS * device_bytes) // (self._block_parts * PART_BYTES))
+
+    def tiling(self, problem: Problem, choice: Choice, *, has_epilogue: bool) -> Tiling | None:
+        """As `TilingRunner.tiling`."""
+        speeds, tile_bytes = self._speeds(problem, choice), self._tile_bytes(choice)
+        fits = whole_bytes(problem, tile_bytes, has_epilogue) <= self._device_bytes
+        copied_s = (problem.operand_bytes + problem.product_bytes) / speeds.copied_bytes
+        whole_s = problem.flops / speeds.flops + copied_s
+        if fits and (len(self.gpus) == 1 or has_epilogue or whole_s < SHORT_S):
+            return None
+        tiling = None if has_epilogue else self.in_tiles(problem, choice)
+        if tiling is None and not fits:
+            raise DoesNotFit(too_deep(problem, self._device_bytes, has_epilogue=has_epilogue))
+        if tiling is None or (fits and tiling.estimate.total_s > WORTH_IT * whole_s):
+            return None
+        return tiling
+
+    def in_tiles(self, problem: Problem, choice: Choice) -> Tiling | None:
+        """On all GPUs, whether it fits or not; None where k is too deep."""
+        speeds, tile_bytes, count = self._speeds(problem, choice), self._tile_bytes(choice), len(self.gpus)
+        plan = best_plan(problem, speeds, device_bytes=self._device_bytes, tile_bytes=tile_bytes, devices=count)
+        if plan is None:
+            return None
+        return described(plan, estimate(plan, speeds, tile_bytes), "on one GPU" if count == 1 else f"on {count} GPUs")
+
+    @contextmanager
+    def tiled(self, task: TiledTask) -> Iterator[TiledProduct]:
+        """Host memory is registered with CUDA as long as this lasts."""
+        tiling_s = estimate(task.plan, self._speeds(task.problem, task.choice), self._tile_bytes(task.choice)).total_s
+        tile_s = tiling_s / task.plan.count * task.plan.devices
+        with (
+            self._locked(task.a.elements, task.a.memory),
+            self._locked(task.b.elements, task.b.memory),
+            self._locked(task.out, task.memory),
+        ):
+            yield CudaTiledProduct(task, self.gpus[: task.plan.devices], tile_s, self._block_parts, self._places)
+        free_all(self.gpus)
+
+    def learn(self, kernel: str, dtype: DTypeName, flops: float) -> None:
+        """How fast tiles were computed, in operations a second of one GPU."""
+        before = self._flops.get((kernel, dtype), flops)
+        self._flops[kernel, dtype] = LEARNED * flops + (1 - LEARNED) * before
+
+    @contextmanager
+    def _locked(self, array: Array, memory: SlotMemory | None) -> Iterator[None]:
+        """A slot of the store stays registered; memory of this process alone is registered for this product. Where the
+        system refuses, copies go by way of the driver's buffers."""
+        if memory is not None:
+            self._page_locks.lock(memory)
+            yield
+            return
+        runtime, address = cupy.cuda.runtime, int(array.ctypes.data)
+        try:
+            runtime.hostRegister(address, array.nbytes, DEFAULT)
+        except runtime.CUDARuntimeError:
+            yield
+            return
+        try:
+            yield
+        finally:
+            runtime.hostUnregister(address)
+
+    def _speeds(self, problem: Problem, choice: Choice) -> Speeds:
+        device, dtype = self._device, problem.dtype
+        roof = device.measured.gflops.get(dtype) or device.theoretical.gflops.get(dtype)
+        flops = self._flops.get((choice.kernel.name, dtype)) or (OF_ROOF * roof * 1e9 if roof else FLOPS)
+        memory_gb_s = device.measured.memory_gb_s or device.theoretical.memory_gb_s
+        return Speeds(flops, self._copied_bytes, OF_ROOF * memory_gb_s * 1e9 if memory_gb_s else MEMORY_BYTES)
+
+    def _tile_bytes(self, choice: Choice) -> Callable[[Problem], TileBytes]:
+        """By how matrices lie on a device. cuBLAS has operands of a byte transposed, which takes as much again."""
+        traits = self._device.traits
+        spare = min(SPARE_BYTES, self._device_bytes // 8) + self._places * self._block_parts * PART_BYTES
+
+        def tile_bytes(problem: Problem) -> TileBytes:
+            shapes = (problem.m, problem.k), (problem.k, problem.n)
+            if problem.transpose_a:
+                shapes = (problem.k, problem.m), shapes[1]
+            if problem.transpose_b:
+                shapes = shapes[0], (problem.n, problem.k)
+            items = problem.batch if problem.a_batched else 1, problem.batch if problem.b_batched else 1
+            a, b = (
+                operand_layout(problem.dtype, (count, *shape)).bytes for count, shape in zip(items, shapes, strict=True)
+            )
+            beside = kernel_bytes(choice, problem, traits) + spare
+            if problem.dtype in IN_GROUPS and isinstance(choice.kernel, LibraryKernel):
+                beside += a + b
+            return TileBytes(a, b, product_layout(problem).bytes, beside)
+
+        return tile_bytes

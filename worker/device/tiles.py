@@ -1,0 +1,119 @@
+"""What a device must do for a product in tiles (`kernels/tiles/plan.py`)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+from jobs.base import Strict
+from jobs.formats.elements import Array
+from jobs.matrices.slot_memory import SlotMemory
+from jobs.models import Measured, Verification
+from kernels.model.numerics import Problem
+from kernels.selection.choose import Choice
+from kernels.tiles.estimate import Estimate
+from kernels.tiles.plan import Side, Tile, TilePlan
+from worker.device.cancellable_lock import go_on
+from worker.device.runner import HostOperand, Runner
+
+
+class TileRecord(Strict):
+    """A tile that is done, as the ledger keeps it. Fingerprints are those of `worker/check/fingerprint.py`."""
+
+    tile: int
+    residual: float  # over the threshold
+    fingerprint: int  # of the tile, as it was checked
+    a: int  # of its panels, as they were multiplied; 0 where they are the operands themselves
+    b: int
+    kernel_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedTile:
+    """A tile that is computed, checked, and lies in the product's memory if its check passed."""
+
+    tile: Tile
+    verification: Verification
+    record: TileRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Tiling:
+    """Which way a product goes, and what that takes."""
+
+    plan: TilePlan
+    estimate: Estimate
+    why: str  # a sentence
+
+
+@dataclass(frozen=True, slots=True)
+class TiledTask:
+    """A product to be computed in tiles. `seed` is of its fingerprints; `out` (batch, m, n) is where it goes, which is
+    `memory` where the store keeps that for others."""
+
+    problem: Problem
+    choice: Choice
+    plan: TilePlan
+    a: HostOperand
+    b: HostOperand
+    out: Array
+    memory: SlotMemory | None
+    seed: int
+    checked: bool = True
+    wanted: Callable[[], None] = go_on
+
+
+class TiledProduct(ABC):
+    """As long as the context lasts that gave it. Nothing else is computed on the device meanwhile."""
+
+    @abstractmethod
+    def tiles(self, done: Collection[int]) -> Iterator[CheckedTile]:
+        """All but those, each once it lies in the product's memory; in no certain order. Raises DeviceFault,
+        OutOfDeviceMemory, KernelUnavailable, and what `wanted` does."""
+
+    @abstractmethod
+    def finished(self, records: Mapping[int, TileRecord]) -> bytes:
+        """The digests of the parts of the product's memory, 8 bytes each, once all tiles lie there. `records` are those
+        of all tiles, of earlier attempts too.
+
+        Raises OperandDamaged where what was multiplied is not what was sent, VerificationFailed where the product is
+        not that which was checked."""
+
+    @property
+    @abstractmethod
+    def measured(self) -> Measured:
+        """Milliseconds of all devices together, of what this attempt did."""
+
+
+class TilingRunner(Runner):
+    """One that also computes products in tiles: those that its device, or the part that it may use, has no room for."""
+
+    @abstractmethod
+    def tiling(self, problem: Problem, choice: Choice, *, has_epilogue: bool) -> Tiling | None:
+        """None for a product that is computed whole. Raises DoesNotFit for one that is too large for that and cannot be
+        computed in tiles either."""
+
+    @abstractmethod
+    def tiled(self, task: TiledTask) -> AbstractContextManager[TiledProduct]:
+        """Waits until nothing else is computed on the device."""
+
+
+def stored_part(array: Array, tile: Tile, problem: Problem, side: Side) -> tuple[Array, int, int]:
+    """A tile's panel within the stored operand (batch, rows, columns), with the row and the column of its first element
+    in the stored matrix."""
+    items, span = tile.panel(side, problem)
+    is_transposed = problem.transpose_a if side == "a" else problem.transpose_b
+    of_batch = array[items.start : items.stop]
+    if (side == "a") != is_transposed:
+        return of_batch[:, span.start : span.stop], span.start, 0
+    return of_batch[:, :, span.start : span.stop], 0, span.start
+
+
+def described(plan: TilePlan, estimated: Estimate, where: str) -> Tiling:
+    """`where`: as in "on one GPU"."""
+    tile = plan.largest
+    size = f"{tile.rows.size}×{tile.columns.size}" + (f" of {tile.items.size} matrices" if tile.items.size > 1 else "")
+    why = f"in {plan.count} tiles of {size} {where}, about {max(estimated.total_s, 0.1):.1f} s"
+    return Tiling(plan, estimated, why)

@@ -1,0 +1,59 @@
+"""Operands of a claimed product, wherever they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+from jobs.errors import MatrixNotFound, OperandMissing
+from jobs.formats.elements import matrix_bytes
+from jobs.matrices.digest import digest_of
+from jobs.matrices.indexed_store import is_address
+from jobs.matrices.interface import MatrixStore, StoredMatrix
+from jobs.matrices.packed import PackedMatrix
+from jobs.matrices.random import generate
+from jobs.models import MatmulRequest, OperandRef, job_of_product
+from worker.cpu.room import check_room
+from worker.device.runner import Epilogue, HostOperand, StoredOperand
+
+
+@contextmanager
+def operand(ref: OperandRef, packed: PackedMatrix | None, store: MatrixStore) -> Iterator[HostOperand]:
+    """As the job's record names it; `packed` where it travels there. Raises OperandMissing, DoesNotFit."""
+    if ref.random is not None:
+        check_room(matrix_bytes(ref.dtype, ref.shape), "A random operand needs")  # before it is made
+        elements = generate(ref.random, ref.dtype)
+        yield HostOperand(elements, digest=digest_of(elements))
+        return
+    if packed is not None:
+        yield HostOperand(packed.elements(ref.dtype, ref.shape), digest=packed.digest)
+        return
+    if ref.matrix is None:  # it was in the record, and its time ran out
+        raise OperandMissing
+    matrix = ref.matrix
+    with ExitStack() as stack:
+
+        def opened() -> StoredMatrix:
+            try:
+                return stack.enter_context(store.open(matrix, ref.dtype, ref.shape))
+            except MatrixNotFound as error:
+                raise OperandMissing from error
+
+        yield StoredOperand(ref.shape, opened, matrix if _names_contents(matrix) else None)
+
+
+@contextmanager
+def epilogue_of(request: MatmulRequest, packed: PackedMatrix | None, store: MatrixStore) -> Iterator[Epilogue | None]:
+    """None where the product is A·B. C is not looked for where its factor is 0."""
+    if not request.has_epilogue:
+        yield None
+    elif request.c is None or request.beta == 0.0:
+        yield Epilogue(request.alpha, 0.0, None)
+    else:
+        with operand(request.c, packed, store) as c:
+            yield Epilogue(request.alpha, request.beta, c)
+
+
+def _names_contents(matrix_id: str) -> bool:
+    """A content address does; and a product's id, for no attempt that succeeded stores another."""
+    return is_address(matrix_id) or job_of_product(matrix_id) is not None

@@ -1,0 +1,119 @@
+"""What is known of a product in tiles beyond the attempt that computes it: in the ledger, tile by tile, fenced."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Mapping
+
+import structlog
+from pydantic import ValidationError
+
+from jobs.base import Strict
+from jobs.errors import JobFailed, StaleAttempt, StoreFull
+from jobs.ledger.interface import Claimed, Ledger
+from jobs.models import Progress
+from worker.device.retry import retry_until
+from worker.device.tiles import CheckedTile, TileRecord, Tiling
+
+KEEP_TIMEOUT_S = 60.0  # for a Redis that is away or full: what is done would be lost with the attempt
+NO_ROOM = "The job store has no room for what is known of the product's tiles; delete finished jobs and retry this one."
+HEADER = "tiling"
+
+log = structlog.get_logger(__name__)
+
+
+class Header(Strict):
+    """What all tiles of a product have in common."""
+
+    key: str  # `TilePlan.key`
+    kernel: str
+    config: dict[str, int]
+    seed: int  # of fingerprints
+    is_spoilt: bool = False  # something was wrong, so no tile of this kernel counts
+
+
+class TileJournal:
+    """One attempt's. `wanted` raises StaleAttempt once the job is lost, as does every method that keeps something."""
+
+    def __init__(self, claimed: Claimed, ledger: Ledger, wanted: Callable[[], None]) -> None:
+        self._claimed, self._ledger, self._wanted = claimed, ledger, wanted
+        self._kept = retry_until(lambda: ledger.findings(claimed.job.id), timeout_s=KEEP_TIMEOUT_S, wanted=wanted)
+        self.header = _header(self._kept.get(HEADER))
+        self.records: dict[int, TileRecord] = {}
+        self._total = 1
+        self._estimate_s = 0.0
+        self._began = time.monotonic()
+        self._found = 0  # tiles of earlier attempts
+
+    def begin(self, tiling: Tiling, kernel: str, config: dict[str, int], *, is_found: bool) -> int:
+        """The product is computed that way; the seed of its fingerprints. `is_found`: the memory that earlier attempts
+        wrote to is there, so that their tiles of the same plan count."""
+        known, plan = self.header, tiling.plan
+        if is_found and known is not None and known.key == plan.key and not known.is_spoilt:
+            self.records = _records(self._kept, known)
+            header = known
+        else:
+            header = Header(key=plan.key, kernel=kernel, config=config, seed=secrets.randbits(62))
+        self.header, self._total, self._found = header, plan.count, len(self.records)
+        self._estimate_s = tiling.estimate.total_s * (1 - self._found / plan.count)
+        self._keep({HEADER: header.model_dump_json()}, f"{kernel} {tiling.why}")
+        return header.seed
+
+    def add(self, checked: CheckedTile) -> None:
+        """It is in the product's memory."""
+        record = checked.record
+        self.records[record.tile] = record
+        tile = checked.tile
+        place = f"rows {tile.rows.start} to {tile.rows.stop}, columns {tile.columns.start} to {tile.columns.stop}"
+        self._keep({_name(self.header, record.tile): record.model_dump_json()}, f"done: {place}")
+
+    def spoil(self) -> None:
+        """Something was wrong: another attempt begins anew, by another kernel."""
+        if self.header is not None:
+            self.header = self.header.model_copy(update={"is_spoilt": True})
+            self._keep({HEADER: self.header.model_dump_json()}, None)
+
+    def _keep(self, findings: dict[str, str], current: str | None) -> None:
+        self._wanted()
+        job, attempt = self._claimed.job, self._claimed.attempt
+        done = len(self.records)
+        progress = Progress(done=done, total=self._total, current=current, eta_s=self._eta_s())
+        kept = {name: text.encode() for name, text in findings.items()}
+        try:
+            owned = retry_until(
+                lambda: self._ledger.keep_findings(job.id, attempt, kept, progress, {"tiles": done}),
+                timeout_s=KEEP_TIMEOUT_S,
+                wanted=self._wanted,
+            )
+        except StoreFull as error:
+            raise JobFailed(NO_ROOM) from error
+        if not owned:
+            raise StaleAttempt
+
+    def _eta_s(self) -> float:
+        """At this attempt's pace, once it has one; before that, as estimated."""
+        done = len(self.records) - self._found
+        if not done:
+            return round(self._estimate_s, 1)
+        return round((time.monotonic() - self._began) / done * (self._total - len(self.records)), 1)
+
+
+def _name(header: Header | None, tile: int | str) -> str:
+    assert header is not None, "tiles come after the header"
+    return f"tile:{header.seed}:{tile}"
+
+
+def _records(kept: Mapping[str, bytes], header: Header) -> dict[int, TileRecord]:
+    """Those of this seed: of others the elements were written over."""
+    own = (TileRecord.model_validate_json(text) for name, text in kept.items() if name.startswith(_name(header, "")))
+    return {record.tile: record for record in own}
+
+
+def _header(text: bytes | None) -> Header | None:
+    """None for what another version wrote, too."""
+    try:
+        return None if text is None else Header.model_validate_json(text)
+    except ValidationError:
+        log.warning("what is known of a product's tiles cannot be read; all are computed again")
+        return None

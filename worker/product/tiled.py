@@ -1,0 +1,184 @@
+"""A product in tiles, from a claimed job to a stored and checked result. Each tile is checked by itself, and kept in
+the ledger once it lies in the product's memory: an attempt goes on where the one before it was ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import numpy as np
+import structlog
+
+from jobs.errors import (
+    BodyTooLarge,
+    JobFailed,
+    NoRoomForProduct,
+    OperandDamaged,
+    OperandOutOfRange,
+    StoreFull,
+    VerificationFailed,
+)
+from jobs.formats.elements import STORAGE_DTYPES, Array
+from jobs.ledger.interface import Claimed
+from jobs.matrices.digest import as_bytes
+from jobs.matrices.interface import MatrixStore, Partial
+from jobs.models import MatmulRequest, Measured, Outcome, Verification, product_id
+from kernels.catalog import BY_NAME
+from kernels.model.numerics import Problem
+from kernels.selection.choose import Choice
+from kernels.tiles.plan import TilePlan
+from worker.check.rounding import rounding_of
+from worker.check.verify import NOT_CHECKED
+from worker.cpu.room import check_room
+from worker.device.runner import HostOperand, host_operands
+from worker.device.tiles import CheckedTile, TiledTask, Tiling, TilingRunner
+from worker.product.mismatch import Mismatch, failed_check
+from worker.product.operands import operand
+from worker.product.outcome import outcome_of
+from worker.product.tile_journal import TileJournal
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class TiledJob:
+    """A claimed product, and what it is computed with."""
+
+    claimed: Claimed
+    request: MatmulRequest
+    store: MatrixStore
+    runner: TilingRunner
+    journal: TileJournal
+    product_ttl_s: float
+    wanted: Callable[[], None]
+
+
+def multiply_tiled(job: TiledJob, choice: Choice, tiling: Tiling) -> Outcome:
+    """The product is in the store when this returns. Raises JobFailed and its kin, StoreUnavailable, StaleAttempt."""
+    choice, tiling = _as_begun(job, choice, tiling)
+    problem = job.request.problem
+    with (
+        operand(job.request.a, job.claimed.a, job.store) as a,
+        operand(job.request.b, job.claimed.b, job.store) as b,
+        _memory(job, problem) as (out, partial),
+        _kept_for_another_attempt(partial),
+    ):
+        try:
+            measured, verification = _computed(job, choice, tiling, (a, b), out, partial)
+        except (VerificationFailed, OperandDamaged, OperandOutOfRange):
+            job.journal.spoil()
+            raise
+    why = f"{choice.why.removesuffix('.')}; computed {tiling.why}."
+    return outcome_of(problem, replace(choice, why=why), job.runner, measured, verification)
+
+
+def _as_begun(job: TiledJob, choice: Choice, tiling: Tiling) -> tuple[Choice, Tiling]:
+    """By the kernel of an earlier attempt's tiles: it was ended, and did nothing wrong."""
+    header, request = job.journal.header, job.request
+    if header is None or header.is_spoilt or request.kernel != "auto" or header.kernel not in job.runner.kernels:
+        return choice, tiling
+    kernel = BY_NAME[header.kernel]
+    config = kernel.resolve_config(header.config, request.problem, job.runner.device.traits)
+    begun = Choice(kernel, config, f"auto: {kernel.name} computed the tiles of an attempt before this one.")
+    again = job.runner.tiling(request.problem, begun, has_epilogue=request.has_epilogue)
+    return (choice, tiling) if again is None else (begun, again)
+
+
+@contextmanager
+def _memory(job: TiledJob, problem: Problem) -> Iterator[tuple[Array, Partial | None]]:
+    """Where the product grows: in the store, or in this process where the store has no such place."""
+    name = f"tiles_{job.claimed.job.id.removeprefix('job_')}"
+    try:
+        with job.store.partial(name, problem.product_dtype, problem.product_shape) as partial:
+            if partial is None:
+                check_room(problem.product_bytes, "The product needs")
+                yield np.empty(problem.product_shape, STORAGE_DTYPES[problem.product_dtype]), None
+            else:
+                yield partial.place.elements, partial
+    except (StoreFull, BodyTooLarge) as error:
+        raise NoRoomForProduct(error.detail) from error
+
+
+@contextmanager
+def _kept_for_another_attempt(partial: Partial | None) -> Iterator[None]:
+    """What is done stays where another attempt may go better."""
+    try:
+        yield
+    except JobFailed as failure:
+        if partial is not None and failure.retryable and not isinstance(failure, VerificationFailed | OperandDamaged):
+            partial.is_kept = True
+        raise
+
+
+def _computed(
+    job: TiledJob,
+    choice: Choice,
+    tiling: Tiling,
+    operands: tuple[HostOperand, HostOperand],
+    out: Array,
+    partial: Partial | None,
+) -> tuple[Measured, Verification]:
+    """All tiles, and the product stored."""
+    problem, journal = job.request.problem, job.journal
+    is_checked = job.request.verify != "off"
+    is_found = partial is not None and partial.is_found
+    seed = journal.begin(tiling, choice.kernel.name, dict(choice.config), is_found=is_found)
+    log.info("a product in tiles", way=tiling.why, kernel=choice.kernel.name, found=len(journal.records))
+    whole = out.reshape(problem.batch, problem.m, problem.n)
+    memory = partial.place.memory if partial is not None else None
+    task = TiledTask(
+        problem, choice, tiling.plan, *operands, whole, memory, seed, checked=is_checked, wanted=job.wanted
+    )
+    with job.runner.tiled(task) as product:
+        for checked in product.tiles(frozenset(journal.records)):
+            if checked.verification.passed is False:
+                raise _failure(choice, problem, operands, whole, checked)
+            if partial is not None:
+                partial.touch()
+            journal.add(checked)
+        parts = product.finished(journal.records)
+        measured = product.measured
+    _store(job, problem, out, partial, parts)
+    kernel_ms = _kernel_ms(tiling.plan, journal)
+    return measured.model_copy(update={"kernel_ms": kernel_ms}), _verification(job, choice, problem)
+
+
+def _failure(
+    choice: Choice, problem: Problem, operands: tuple[HostOperand, HostOperand], out: Array, checked: CheckedTile
+) -> JobFailed:
+    a, b = (each.elements for each in operands)
+    failure = failed_check(choice, problem, host_operands(problem, a, b, out).elementwise, checked.verification)
+    if isinstance(failure, Mismatch):
+        failure.kernel = choice.kernel.name  # it is not made again, so that is all that is known
+    return failure
+
+
+def _store(job: TiledJob, problem: Problem, out: Array, partial: Partial | None, parts: bytes) -> None:
+    name = product_id(job.claimed.job.id, job.claimed.attempt)
+    shape, dtype, place = problem.product_shape, problem.product_dtype, partial.place if partial else None
+    job.wanted()
+    owner = job.claimed.job.owner
+    with job.store.create(dtype, shape, owner=owner, ttl_s=job.product_ttl_s, name=name, place=place) as writer:
+        if partial is None:
+            writer.write(as_bytes(out))
+        else:
+            writer.fill(parts)
+        writer.commit()
+
+
+def _kernel_ms(plan: TilePlan, journal: TileJournal) -> float:
+    """Of the device that computed longest, in all attempts."""
+    tiles = (plan.tiles_of(device) for device in range(plan.devices))
+    return max(sum(journal.records[tile.number].kernel_ms for tile in own) for own in tiles)
+
+
+def _verification(job: TiledJob, choice: Choice, problem: Problem) -> Verification:
+    """Of all tiles, by the one that was farthest off."""
+    if job.request.verify == "off":
+        return NOT_CHECKED
+    if problem.product_dtype == "int32":
+        return Verification(method="freivalds", residual=0.0, threshold=0.0, passed=True)
+    threshold = rounding_of(problem, choice.kernel.accuracy[problem.dtype]).threshold
+    worst = max(record.residual for record in job.journal.records.values())
+    return Verification(method="freivalds", residual=worst * threshold, threshold=threshold, passed=True)
