@@ -41,6 +41,7 @@ from service.process.render_cache import Renders
 from service.process.share import Share
 from service.sessions import Sessions
 from service.shared import Shared
+from service.submit.known_matrices import KnownMatrices
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -103,6 +104,7 @@ class Context:
     breaker: Breaker = field(default_factory=Breaker)
     tasks: set[asyncio.Future[None]] = field(default_factory=set)  # what goes on after its reply
     events: Shared[Sequence[JobEvent]] = field(default_factory=Shared)  # questions for a job's events, under way
+    known_matrices: KnownMatrices = field(default_factory=KnownMatrices)
     bodies: BodyMemory = field(default_factory=BodyMemory)
     plans: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(MAX_PLANS))  # benchmarks being expanded
 
