@@ -37,11 +37,11 @@ from service.metrics import HttpMetrics
 from service.pause import Pause
 from service.process.body_memory import BodyMemory
 from service.process.fleet import Fleet
+from service.process.known_matrices import KnownMatrices
 from service.process.render_cache import Renders
 from service.process.share import Share
 from service.sessions import Sessions
 from service.shared import Shared
-from service.submit.known_matrices import KnownMatrices
 
 P = ParamSpec("P")
 R = TypeVar("R")

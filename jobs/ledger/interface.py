@@ -24,6 +24,7 @@ from jobs.tracing.spans import LostAttempt
 HARD_LIMIT_MARGIN_S = 10.0
 # Messages that workers may have fetched and not claimed yet, while a later one's job starts.
 MAY_SWAP = 128
+AnyOutcome = Outcome | BenchmarkOutcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ class Success:
 
     job_id: str
     attempt: int
-    outcome: Outcome | BenchmarkOutcome
+    outcome: AnyOutcome
     product: bytes | None = None
     claim: tuple[str, float] | None = None
 
@@ -247,9 +248,7 @@ class Ledger(FairQueues, GivesBack):
         attempt that succeeded it says YES: the first answer may have been lost on its way.
         """
 
-    def succeed(
-        self, job_id: str, attempt: int, outcome: Outcome | BenchmarkOutcome, product: bytes | None = None
-    ) -> bool:
+    def succeed(self, job_id: str, attempt: int, outcome: AnyOutcome, product: bytes | None = None) -> bool:
         """The same for one job."""
         return self.succeed_all([Success(job_id, attempt, outcome, product)])[0].is_taken
 

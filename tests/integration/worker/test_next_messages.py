@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -33,8 +34,9 @@ def no_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(next_messages, "SHARE_OF_LIMIT", 1e9)
 
 
-def waiting(bench: WorkerBench, queue: str = "cpu") -> Sequence[bytes]:
-    return bench.client.lrange(broker_prefix(bench.settings) + queue, 0, -1)  # type: ignore[no-any-return]
+def waiting(bench: WorkerBench, queue: str = "cpu") -> list[bytes]:
+    found: Any = bench.client.lrange(broker_prefix(bench.settings) + queue, 0, -1)
+    return list(found)
 
 
 def taken(bench: WorkerBench, timeout_s: float = LONG_S, others: Sequence[str] = ()) -> list[tuple[str, int]]:
