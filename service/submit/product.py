@@ -28,6 +28,7 @@ from service.submit.placement import choose_queue
 from service.submit.plan import ProductPlan
 from service.submit.without_workers import explained, waiting_queue
 
+PADDED_TO = 16  # rows and columns of products that one launch computes
 ASK_ROOM_BYTES = 1 << 20  # for a smaller product the worker finds out
 
 
@@ -196,14 +197,16 @@ class Submitter:
 
 
 def batch_of(request: MatmulRequest, timeout_s: float) -> str:
-    """What jobs with all matrices in their records have in common if one launch may compute them: shapes, types and
-    options. Empty where it may not."""
-    a, b = request.a, request.b
-    if len(a.shape) + len(b.shape) != 4 or request.has_epilogue:
+    """What jobs with all matrices in their records have in common if one launch may compute them: types, options, k,
+    and m and n, rounded up where the caller names no kernel. Empty where it may not. Tolerances go by k, so it is never
+    rounded."""
+    problem = request.problem
+    if len(request.a.shape) + len(request.b.shape) != 4 or request.has_epilogue:
         return ""
     rest = orjson.dumps([request.model_dump(exclude={"a", "b"}), timeout_s], option=orjson.OPT_SORT_KEYS)
-    shapes = "*".join("x".join(map(str, ref.shape)) for ref in (a, b))
-    return f"{a.dtype}:{shapes}:{hashlib.sha256(rest).hexdigest()[:16]}"
+    step = PADDED_TO if request.kernel == "auto" else 1
+    m, n = (-(-size // step) * step for size in (problem.m, problem.n))
+    return f"{problem.dtype}:{m}x{n}x{problem.k}:{hashlib.sha256(rest).hexdigest()[:16]}"
 
 
 def check_operands(context: Context, job: Job) -> None:
