@@ -24,7 +24,6 @@ ANONYMOUS = "anonymous"  # the owner of everything where keys are off
 JobKind = Literal["matmul", "benchmark"]
 VerifyName = Literal["freivalds", "off"]
 Distribution = Literal["normal", "uniform", "integers"]
-
 OPERANDS = ("a", "b", "c")  # of a product: alpha·A·B + beta·C, where it has a C
 
 _PRODUCT = re.compile(r"c_([0-9a-f]{32})_([0-9]{1,9})", re.ASCII)
@@ -236,6 +235,8 @@ class JobMatrices(Strict):
     product_bytes: int = 0  # room for the product; 0: it goes to the store
     ttl_s: float = 0.0  # how long they are kept after the job's end, and stored ones after its submission
     stored: tuple[StoredOperand, ...] = ()
+    used_ttl_s: float = 0.0  # how long stored operands that were there before are kept from now on, at least
+    room_bytes: int = 0  # that there must be for a stored product; it is taken when that is there
 
 
 class NewJob(Strict):

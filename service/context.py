@@ -37,6 +37,7 @@ from service.metrics import HttpMetrics
 from service.pause import Pause
 from service.process.body_memory import BodyMemory
 from service.process.fleet import Fleet
+from service.process.known_matrices import KnownMatrices
 from service.process.render_cache import Renders
 from service.process.share import Share
 from service.sessions import Sessions
@@ -103,6 +104,7 @@ class Context:
     breaker: Breaker = field(default_factory=Breaker)
     tasks: set[asyncio.Future[None]] = field(default_factory=set)  # what goes on after its reply
     events: Shared[Sequence[JobEvent]] = field(default_factory=Shared)  # questions for a job's events, under way
+    known_matrices: KnownMatrices = field(default_factory=KnownMatrices)
     bodies: BodyMemory = field(default_factory=BodyMemory)
     plans: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(MAX_PLANS))  # benchmarks being expanded
 

@@ -14,12 +14,17 @@ ENDS = {JobState.FAILED: "failed", JobState.CANCELLED: "was cancelled"}
 
 
 class Taken(IntFlag):
-    """What became of a success: false where the attempt no longer owns the job."""
+    """What became of a success."""
 
-    NO = 0
+    NO = 0  # the attempt no longer owns the job
     YES = 1
     AWAITED = 2  # the same, and other jobs waited for its product
     SHARED = 4  # beside one of these: others need operands that were stored for it, which stay
+    NO_ROOM = 8  # instead of these: the stores' bounds leave no room for its product, and the job runs still
+
+    @property
+    def is_taken(self) -> bool:
+        return self not in (Taken.NO, Taken.NO_ROOM)
 
 
 def operand_failed(job_id: str, end: str, *, field: str | None = None) -> OperandFailed:

@@ -20,12 +20,11 @@ from jobs.models import ANONYMOUS, BenchmarkOutcome, Job, JobError, JobEvent, Ne
 from jobs.states import JobState
 from jobs.tracing.spans import LostAttempt
 
-# How long after its time limit a job's process is ended by force. No lease outlives that, so a worker that hangs and
-# still says it is alive is taken back all the same.
+# How long after its time limit a job's process is ended by force. No lease outlives that, even of one that still beats.
 HARD_LIMIT_MARGIN_S = 10.0
-
 # Messages that workers may have fetched and not claimed yet, while a later one's job starts.
 MAY_SWAP = 128
+AnyOutcome = Outcome | BenchmarkOutcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +52,14 @@ class Claimed:
 
 @dataclass(frozen=True, slots=True)
 class Success:
-    """A job whose attempt is done. `product`: packed, where it travels in the record."""
+    """A job whose attempt is done. `product`: packed, where it travels in the record. `claim`: that is to be made on
+    one in the store: its owner, and for how many seconds."""
 
     job_id: str
     attempt: int
-    outcome: Outcome | BenchmarkOutcome
+    outcome: AnyOutcome
     product: bytes | None = None
+    claim: tuple[str, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,15 +243,14 @@ class Ledger(FairQueues, GivesBack):
         that were stored for one job the claims go; who calls this removes their elements from the store, but for those
         of Taken.SHARED.
 
-        Taken.NO where the attempt no longer owns the job (its product must be thrown away). Asked again by the attempt
-        that succeeded it says YES: the first answer may have been lost on its way.
+        Taken.NO where the attempt no longer owns the job (its product must be thrown away); Taken.NO_ROOM where the
+        stores have no room for a product that is claimed with this, which has changed nothing. Asked again by the
+        attempt that succeeded it says YES: the first answer may have been lost on its way.
         """
 
-    def succeed(
-        self, job_id: str, attempt: int, outcome: Outcome | BenchmarkOutcome, product: bytes | None = None
-    ) -> bool:
+    def succeed(self, job_id: str, attempt: int, outcome: AnyOutcome, product: bytes | None = None) -> bool:
         """The same for one job."""
-        return bool(self.succeed_all([Success(job_id, attempt, outcome, product)])[0])
+        return self.succeed_all([Success(job_id, attempt, outcome, product)])[0].is_taken
 
     @abstractmethod
     def fail(self, job_id: str, attempt: int, error: JobError, *, max_attempts: int = 1) -> Requeued | None:

@@ -44,7 +44,7 @@ from jobs.ledger.messages import MessageFormat
 from jobs.ledger.moves import Moves
 from jobs.ledger.refusals import Refusals
 from jobs.ledger.replies import counts_of, event_of, job_of, redriven, refuse, submitted
-from jobs.ledger.submission import BESIDE, key_digest, submission
+from jobs.ledger.submission import BESIDE, claim_on_product, key_digest, submission
 from jobs.ledger.unread import readable, requeued
 from jobs.matrices.index import LUA_DIR as MATRICES_LUA_DIR
 from jobs.matrices.index import Bounds
@@ -250,8 +250,8 @@ class RedisLedger(RedisFairQueues, RedisGivesBack, Ledger):
             outcome = each.outcome
             kernel = outcome.kernel if isinstance(outcome, Outcome) else ""
             about = (outcome.model_dump_json(), kernel, outcome.device, each.product or b"")
-            flat += [each.job_id, each.attempt, *about]
-        return [Taken(taken) for taken in self._run("succeed", *flat)]
+            flat += [each.job_id, each.attempt, *about, claim_on_product(each, self._bounds)]
+        return [Taken(taken) for taken in self._run("succeed", self._bounds.all_bytes, *flat)]
 
     def fail(self, job_id: str, attempt: int, error: JobError, *, max_attempts: int = 1) -> Requeued | None:
         about = error.model_dump_json(), error.type, max_attempts

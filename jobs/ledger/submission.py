@@ -6,9 +6,10 @@ import hashlib
 
 from jobs.formats.elements import matrix_bytes
 from jobs.ledger.chains import sources_of, unmet_error
+from jobs.ledger.interface import Success
 from jobs.ledger.limits import Limits, Quota, cost_of, limit_arguments
 from jobs.matrices.index import MIN_CHARGE_BYTES, Bounds
-from jobs.models import OPERANDS, MatmulRequest, NewJob
+from jobs.models import OPERANDS, MatmulRequest, NewJob, Outcome
 from jobs.redis.clock import microseconds
 
 BESIDE = "beside"  # a `NewJob.batch`: of products that a worker may have under way at the same time
@@ -40,14 +41,26 @@ def submission(
 
 
 def _stored(job: NewJob) -> list[str | int]:
-    """The operands that are stored for the job: what they are charged together, for how long, and what each is."""
+    """Room for the product, how long matrices are kept that were there, and the operands that are stored for the job:
+    what they are charged together, for how long, and what each is."""
     operands = job.matrices.stored
     sizes = [matrix_bytes(operand.dtype, operand.shape) for operand in operands]
     charged = sum(max(size, MIN_CHARGE_BYTES) for size in sizes)
-    stored: list[str | int] = [charged, microseconds(job.matrices.ttl_s)]
+    held = job.matrices
+    stored: list[str | int] = [held.room_bytes, microseconds(held.used_ttl_s), charged, microseconds(held.ttl_s)]
     for operand, size in zip(operands, sizes, strict=True):
         stored += [operand.id, operand.dtype, "x".join(map(str, operand.shape)), size]
     return stored
+
+
+def claim_on_product(done: Success, bounds: Bounds) -> str:
+    """What lua/succeed.lua is given of a stored product that it is to claim: element type, shape, bytes, the most bytes
+    of its owner, and for how long. Empty for none."""
+    if done.claim is None or not isinstance(done.outcome, Outcome):
+        return ""
+    product, (owner, ttl_s) = done.outcome.product, done.claim
+    shape = "x".join(map(str, product.shape))
+    return f"{product.dtype} {shape} {product.bytes} {bounds.of(owner)} {microseconds(ttl_s)}"
 
 
 def needs_of(job: NewJob) -> str:

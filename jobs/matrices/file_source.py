@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import mmap
 import os
+from collections.abc import Callable
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -14,11 +17,16 @@ from jobs.errors import MatrixNotFound
 from jobs.formats.elements import Array
 from jobs.matrices.digest import PART_DIGEST_BYTES
 from jobs.matrices.file_lock import SHARED, LockedFile, open_file
+from jobs.matrices.index import MatrixIndex
+from jobs.matrices.indexed_store import check_id, is_address
 from jobs.matrices.interface import ElementSource, parts_bytes
 from jobs.matrices.slot_format import MIN_SLOT_BYTES, TRAILER_BYTES, slot_length, trailer
 from jobs.matrices.slot_memory import SlotMemories, SlotMemory
 
 POPULATE: int = getattr(mmap, "MAP_POPULATE", 0)  # Linux: map all pages at once instead of one fault after the other
+MAX_KNOWN_NAMES = 4096  # of files of contents
+
+Opened = TypeVar("Opened")
 
 
 class FileSource(ElementSource):
@@ -87,3 +95,25 @@ def open_matrix(path: Path, size: int) -> FileSource:
         if os.pread(file.fd, TRAILER_BYTES, length - TRAILER_BYTES) != trailer(size):
             raise MatrixNotFound
         return FileSource(file, size, is_slot=True)
+
+
+class FileNames:
+    """A named matrix is kept under its name. Of contents the books have the file's name, and no other contents ever get
+    it: as long as there is a file of a name that was read before, it is the one. For any threads."""
+
+    def __init__(self, index: MatrixIndex) -> None:
+        self._index = index
+        self._known: dict[str, str] = {}  # by content address
+
+    def opened(self, matrix_id: str, open_file: Callable[[str], Opened]) -> Opened:
+        """What `open_file` gives for its name. Raises MatrixNotFound, as that does."""
+        if not is_address(check_id(matrix_id)):
+            return open_file(matrix_id)
+        if (known := self._known.get(matrix_id)) is not None:
+            with suppress(MatrixNotFound):
+                return open_file(known)
+        name = self._index.elements(matrix_id).data
+        if len(self._known) >= MAX_KNOWN_NAMES:
+            self._known.clear()
+        self._known[matrix_id] = name
+        return open_file(name)

@@ -22,10 +22,10 @@ from typing import TypeVar
 
 from jobs.disk import UNUSABLE, file_clock_s, sync, tmpfs_bytes, translated_disk, write_all
 from jobs.errors import InvalidSettings, StoreUnavailable
-from jobs.formats.elements import STORAGE_DTYPES, matrix_bytes
-from jobs.matrices.file_source import FileSource, open_matrix
+from jobs.formats.elements import STORAGE_DTYPES, Array, matrix_bytes
+from jobs.matrices.file_source import FileNames, FileSource, open_matrix
 from jobs.matrices.index import Claim, Elements, MatrixIndex
-from jobs.matrices.indexed_store import IndexedMatrixStore, IndexedWriter, check_id, is_address
+from jobs.matrices.indexed_store import IndexedMatrixStore, IndexedWriter
 from jobs.matrices.interface import ElementSource, MatrixWriter, Place, StoredMatrix
 from jobs.matrices.new_slots import NewSlots
 from jobs.matrices.partials import PartialSlots
@@ -75,6 +75,7 @@ class FileMatrixStore(PartialSlots, IndexedMatrixStore):
         self.slots = Slots(self.directory, free_bytes)
         self._memories = SlotMemories(free_bytes if keeps_maps else 0)
         self._new_slots = NewSlots(self.directory, self._memories)
+        self._names = FileNames(index)
         self._unchecked: list[str] = []  # file names not yet held against the books, of the last reading
         self._next_reading = 0.0
 
@@ -179,13 +180,9 @@ class FileMatrixStore(PartialSlots, IndexedMatrixStore):
         return SlotPlace(raw.view(STORAGE_DTYPES[dtype]).reshape(shape), memory, slot)
 
     # ---- reading ----
-    def _data_name(self, matrix_id: str) -> str:
-        """A named matrix is kept under its name, which saves the books a question."""
-        return self.index.elements(matrix_id).data if is_address(check_id(matrix_id)) else matrix_id
-
     def _opened(self, matrix_id: str, size: int) -> FileSource:
         with translated_disk():
-            return open_matrix(self.path(self._data_name(matrix_id)), size)
+            return self._names.opened(matrix_id, lambda name: open_matrix(self.path(name), size))
 
     @contextmanager
     def _source(self, matrix_id: str, size: int) -> Iterator[ElementSource]:

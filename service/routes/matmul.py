@@ -26,7 +26,7 @@ from service.openapi.manual import matmul as manual
 from service.submit.job import Receipt
 from service.submit.operands import OperandResolver
 from service.submit.product import Submitter
-from service.submit.replies import end_reply, pending_reply
+from service.submit.replies import end_reply, pending_reply, reads_store
 
 EndReply = Callable[[Context, Job, Request, Mapping[str, str]], Response | None]
 ACCEPTED_TYPES = (JSON, MULTIPART, SAFETENSORS)
@@ -103,7 +103,7 @@ async def answer(
     async def answered(end: JobEnd) -> Response | None:
         assert receipt.asked is not None, "only a job that was recorded here is answered here"
         job = end.of(receipt.asked, receipt.job)
-        if job.packed_product is None:
+        if job.packed_product is None and (ended is not end_reply or reads_store(context, job, request)):
             return await context.call(ended, context, job, request, extra)
         return ended(context, job, request, extra)
 

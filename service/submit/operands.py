@@ -33,6 +33,29 @@ class OperandResolver:
         self._owner = owner
         self._known: dict[str, tuple[MatrixInfo, PackedMatrix | None]] = {}
         self._jobs: dict[str, Job] = {}
+        self._assumed: list[str] = []  # ids of matrices that the store was not asked about
+
+    def assume(self, asked: MatmulInput) -> bool:
+        """Whether all stored operands were asked for before. They are then planned with as they were."""
+        refs = [operand.matrix for operand in asked.operands.values() if isinstance(operand, MatrixRef)]
+        infos = [self._context.known_matrices.find(self._owner, matrix_id) for matrix_id in refs]
+        known = [info for info in infos if info is not None]
+        if len(known) < len(infos):
+            return False
+        self._known |= {info.id: (info, None) for info in known}
+        self._assumed = refs
+        return True
+
+    @property
+    def has_assumed(self) -> bool:
+        return bool(self._assumed)
+
+    def assume_nothing(self) -> None:
+        """The store is asked from now on."""
+        for matrix_id in self._assumed:
+            self._known.pop(matrix_id, None)
+            self._context.known_matrices.forget(self._owner, matrix_id)
+        self._assumed = []
 
     def plan(self, asked: MatmulInput) -> ProductPlan:
         """Raises InvalidRequest and its kin, MatrixNotFound, JobNotFound, ProductExpired, OperandFailed."""
@@ -91,6 +114,7 @@ class OperandResolver:
             try:
                 info = store.touch(matrix_id, owner=owner, ttl_s=self._settings.matrix_ttl_s)
                 self._known[matrix_id] = info, None
+                self._context.known_matrices.keep(owner, info)
             except MatrixNotFound:
                 self._known[matrix_id] = product_in_record(self._context, matrix_id, owner=owner)
         return self._known[matrix_id]

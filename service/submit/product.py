@@ -9,14 +9,15 @@ from dataclasses import dataclass
 
 import orjson
 
-from jobs.errors import MatrixNotFound, NoWorkerForKernel, NoWorkers, OperandMissing, StoreUnavailable
+from jobs.errors import MatmulError, MatrixNotFound, NoWorkerForKernel, NoWorkers, OperandMissing, StoreUnavailable
 from jobs.fleet.workers import WorkerInfo
 from jobs.ledger.interface import IdempotencyKey
 from jobs.ledger.submission import BESIDE
 from jobs.matrices.packed import DIGEST_BYTES
 from jobs.models import OPERANDS, Job, JobMatrices, MatmulRequest, NewJob, OperandRef, RandomSpec, StoredOperand
 from jobs.states import REDRIVABLE
-from service.bodies.reader import NEEDED, MatmulInput, Operand
+from service.bodies.options import MatrixRef
+from service.bodies.reader import NEEDED, MatmulInput
 from service.bodies.uploads import Upload
 from service.context import Context
 from service.http.negotiation import PRODUCT_OFFERS, choose_type, offers_for
@@ -27,6 +28,7 @@ from service.submit.placement import choose_queue
 from service.submit.plan import ProductPlan
 from service.submit.without_workers import explained, waiting_queue
 
+PADDED_TO = 16  # rows and columns of products that one launch computes
 ASK_ROOM_BYTES = 1 << 20  # for a smaller product the worker finds out
 
 
@@ -57,15 +59,26 @@ class Submitter:
         return self._stored(self._new_job(asked, plan, queue), asked, key)
 
     async def at_once(self, asked: MatmulInput) -> Receipt | None:
-        """The same where nothing but the ledger is asked and its matrices go into its record; else None."""
-        workers, limits = self.context.workers.fresh(), self.context.limits.queue(self.owner)
-        if workers is None or self.idempotency_key is not None or not self._in_record(*asked.operands.values()):
+        """The same where nothing but the ledger is asked: matrices go into its record, or were asked for before. Else
+        None."""
+        workers = self.context.workers.fresh()
+        if workers is None or self.idempotency_key is not None or not self._needs_no_store(asked):
             return None
+        try:
+            return await self._recorded(asked, workers)
+        except StoreUnavailable:
+            raise  # the job may be recorded all the same
+        except MatmulError:
+            if not self.operands.has_assumed:
+                raise
+            self.operands.assume_nothing()  # a matrix may be gone; whatever is wrong is found with those that are there
+            return None
+
+    async def _recorded(self, asked: MatmulInput, workers: Sequence[WorkerInfo]) -> Receipt:
         plan = self.operands.plan(asked)
         choose_type(self.accept, offers_for(plan.problem.product_dtype, PRODUCT_OFFERS))
-        if plan.problem.product_bytes > ASK_ROOM_BYTES:
-            return None
         new = self._new_job(asked, plan, self._queue(asked, plan, workers))
+        limits = self.context.limits.queue(self.owner)
         with self.context.breaker.watching():
             job, _ = await self.context.ledger.submit_on(
                 self.context.line,
@@ -85,12 +98,12 @@ class Submitter:
                 return queue
             raise explained(refusal, fleet, settings) from None
 
-    def _in_record(self, *operands: Operand) -> bool:
+    def _needs_no_store(self, asked: MatmulInput) -> bool:
         most = self.context.settings.record_matrix_bytes
         return all(
-            isinstance(operand, RandomSpec) or (isinstance(operand, Upload) and operand.bytes <= most)
-            for operand in operands
-        )
+            isinstance(operand, RandomSpec | MatrixRef) or (isinstance(operand, Upload) and operand.bytes <= most)
+            for operand in asked.operands.values()
+        ) and self.operands.assume(asked)
 
     def _key(self, asked: MatmulInput) -> IdempotencyKey | None:
         if self.idempotency_key is None:
@@ -143,7 +156,14 @@ class Submitter:
             for name, operand in asked.operands.items()
             if isinstance(operand, Upload) and packed[name] is None and operand.waits
         )
-        return JobMatrices(**packed, product_bytes=room, ttl_s=settings.product_ttl_s, stored=stored)
+        return JobMatrices(
+            **packed,
+            product_bytes=room,
+            ttl_s=settings.product_ttl_s,
+            stored=stored,
+            used_ttl_s=settings.matrix_ttl_s,
+            room_bytes=product_bytes if product_bytes > ASK_ROOM_BYTES else 0,
+        )
 
     def _is_small(self, asked: MatmulInput, matrices: JobMatrices) -> bool:
         """Whether operands and product travel in the record."""
@@ -177,14 +197,16 @@ class Submitter:
 
 
 def batch_of(request: MatmulRequest, timeout_s: float) -> str:
-    """What jobs with all matrices in their records have in common if one launch may compute them: shapes, types and
-    options. Empty where it may not."""
-    a, b = request.a, request.b
-    if len(a.shape) + len(b.shape) != 4 or request.has_epilogue:
+    """What jobs with all matrices in their records have in common if one launch may compute them: types, options, k,
+    and m and n, rounded up where the caller names no kernel. Empty where it may not. Tolerances go by k, so it is never
+    rounded."""
+    problem = request.problem
+    if len(request.a.shape) + len(request.b.shape) != 4 or request.has_epilogue:
         return ""
     rest = orjson.dumps([request.model_dump(exclude={"a", "b"}), timeout_s], option=orjson.OPT_SORT_KEYS)
-    shapes = "*".join("x".join(map(str, ref.shape)) for ref in (a, b))
-    return f"{a.dtype}:{shapes}:{hashlib.sha256(rest).hexdigest()[:16]}"
+    step = PADDED_TO if request.kernel == "auto" else 1
+    m, n = (-(-size // step) * step for size in (problem.m, problem.n))
+    return f"{problem.dtype}:{m}x{n}x{problem.k}:{hashlib.sha256(rest).hexdigest()[:16]}"
 
 
 def check_operands(context: Context, job: Job) -> None:

@@ -110,6 +110,15 @@ def end_reply(context: Context, job: Job, request: Request, extra: Mapping[str, 
     return None
 
 
+def reads_store(context: Context, job: Job, request: Request) -> bool:
+    """Whether `end_reply` sends a product that has to be read from the store first."""
+    product = job.record.product
+    if product is None:
+        return False
+    is_too_long = prod(product.shape) > context.settings.max_json_elements
+    return not (is_too_long and product_type(request, job.record, PRODUCT_OFFERS) == JSON)
+
+
 def _no_product(error: MatmulError, record: JobRecord, scope: Scope, extra: Mapping[str, str]) -> Response:
     return problem_response(error, scope, {**job_location(record.id), **extra}, members={"job": record.id})
 

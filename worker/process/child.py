@@ -39,10 +39,11 @@ from worker.device.model import measured_model
 from worker.device.retry import pause, retry_until
 from worker.device.runner import Runner
 from worker.process.device_loans import DeviceLoans
-from worker.process.ends import WORK_TIMEOUT_S, End, JobEnds
+from worker.process.ends import NO_ROOM_PAUSE_S, WORK_TIMEOUT_S, End, JobEnds
 from worker.process.heartbeat import Heartbeat
 from worker.process.job_threads import JobThreads, Room
 from worker.process.lease import EXIT_NOT_READY, Hold, LeaseKeeper
+from worker.process.next_messages import NextMessages
 from worker.process.readiness import NotReady, prove
 from worker.process.spare_time import SpareTime
 from worker.product.batch import multiply_batch
@@ -52,7 +53,6 @@ from worker.tracing.phases import now, one_job
 
 CLAIM_TIMEOUT_S = 5.0  # a message given up on is sent again by the sweeper
 ELSEWHERE_PAUSE_S = 0.2  # before this worker takes another message, which may be the same job's again
-NO_ROOM_PAUSE_S = 0.5  # before a job that found no room goes back into its queue, and maybe comes again at once
 SMALL_BYTES = 1 << 20  # of operands
 
 log = structlog.get_logger(__name__)
@@ -77,6 +77,7 @@ class Child:
         self._under_way: set[tuple[str, int]] = set()  # jobs and attempts; changed in one step of the interpreter
         self._jobs_under_way = settings.jobs_under_way or runner.jobs_under_way
         self._threads, self._room = JobThreads(self._jobs_under_way), Room(runner.max_bytes_under_way)
+        self.next_messages = NextMessages(settings)
         self.launches = Launches(tracing, ledger)
         self._lease = LeaseKeeper(ledger, settings, launches=self.launches)
         client = connect(settings)

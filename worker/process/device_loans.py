@@ -41,8 +41,7 @@ class DeviceLoans:
         finally:
             with self._changed:
                 self._jobs -= 1
-                self._free_since = time.monotonic()
-                self._changed.notify_all()
+                self._free_since = time.monotonic()  # no one is woken: whoever waits for quiet looks again in time
 
     @contextmanager
     def spare(self) -> Iterator[None]:
@@ -69,7 +68,7 @@ class DeviceLoans:
                 left = None if self._jobs else self._free_since + quiet_s - time.monotonic()
                 if left is not None and left <= 0:
                     return True
-                self._changed.wait(left)
+                self._changed.wait(quiet_s if left is None else left)
             return False
 
     def close(self) -> None:

@@ -11,9 +11,9 @@ from jobs.errors import DeviceFault, JobFailed, MatrixNotFound, NoRoomForProduct
 from jobs.ledger.chains import Taken
 from jobs.ledger.interface import Claimed, Ledger, Success
 from jobs.matrices.interface import MatrixStore
-from jobs.models import BenchmarkOutcome, JobError, StoredOperand, product_id
+from jobs.models import BenchmarkOutcome, JobError, Outcome, StoredOperand, product_id
 from jobs.settings import Settings
-from worker.device.retry import retry_until
+from worker.device.retry import pause, retry_until
 from worker.device.runner import Runner
 from worker.process.heartbeat import Heartbeat
 from worker.process.lease import EXIT_FAULT, EXIT_QUARANTINED, LeaseKeeper
@@ -22,6 +22,7 @@ from worker.product.multiply import Multiplied
 from worker.tracing.launches import Launches
 
 WORK_TIMEOUT_S = 60.0  # for what is lost with the attempt: operands to be read, a product to be stored or recorded
+NO_ROOM_PAUSE_S = 0.5  # before a job that found no room goes back into its queue, and maybe comes again at once
 
 TRUSTED_BELOW = 2  # mismatches
 
@@ -56,16 +57,16 @@ class JobEnds:
     def _succeed(self, ends: Sequence[tuple[Claimed, Multiplied | BenchmarkOutcome]]) -> None:
         if not ends:
             return
-        done = [_success(claimed, end) for claimed, end in ends]
+        done = [_success(claimed, end, self._settings.product_ttl_s) for claimed, end in ends]
         taken = self._patiently(lambda: self._ledger.succeed_all(done))
-        for (claimed, end), success, was_taken in zip(ends, done, taken, strict=True):
+        for (claimed, end), success, became in zip(ends, done, taken, strict=True):
             if isinstance(end, Multiplied):
                 self._heartbeat.count_product(is_verified=end.outcome.verification.passed is True)
-            if was_taken:
+            if became.is_taken:
                 self._launches.ended(claimed, success.outcome)
-            self._clear_up(claimed, success, taken=was_taken)
+            self._clear_up(claimed, success, taken=became)
         first = ends[0][1]
-        about = {"jobs": len(ends), "job": ends[0][0].job.id, "taken": sum(map(bool, taken))}
+        about = {"jobs": len(ends), "job": ends[0][0].job.id, "taken": sum(each.is_taken for each in taken)}
         if isinstance(first, Multiplied):
             kernel_ms = round(first.outcome.measured.kernel_ms, 3)
             log.info("multiplied", **about, kernel=first.outcome.kernel, kernel_ms=kernel_ms)
@@ -77,12 +78,15 @@ class JobEnds:
         another attempt's by now, the product. A product that others wait for is kept on the device."""
         if success.product is None:
             product = product_id(claimed.job.id, claimed.attempt)
-            self._runner.product_ended(product, awaited=Taken.AWAITED in taken)
-        if taken:
+            self._runner.product_ended(product, awaited=taken.is_taken and Taken.AWAITED in taken)
+        if taken.is_taken:
             if Taken.SHARED not in taken:  # else the sweep removes them, once no other job needs them
                 self._drop_inline_operands(claimed)
         elif claimed.job.record.kind == "matmul" and success.product is None:
-            self._delete(product_id(claimed.job.id, claimed.attempt), claimed.job.owner)
+            self._remove_product(claimed, success)
+        if taken is Taken.NO_ROOM:
+            pause(NO_ROOM_PAUSE_S)
+            self._fail([(claimed, NoRoomForProduct())])
 
     def _drop_inline_operands(self, claimed: Claimed) -> None:
         """They came with the request and are of no more use. Their claims went with the job's success; what stays where
@@ -101,11 +105,16 @@ class JobEnds:
             except (StoreUnavailable, StoreFull) as error:
                 log.debug("an operand could not be removed", matrix=operand.id, reason=error.type)
 
-    def _delete(self, matrix_id: str, owner: str) -> None:
+    def _remove_product(self, claimed: Claimed, success: Success) -> None:
+        """Of an attempt that is not taken: with its claim, if it has one."""
+        product = product_id(claimed.job.id, claimed.attempt)
         try:
-            self._store.delete(matrix_id, owner=owner)
+            if success.claim is not None and isinstance(success.outcome, Outcome):
+                self._store.drop(product, success.outcome.product.dtype, success.outcome.product.shape)
+            else:
+                self._store.delete(product, owner=claimed.job.owner)
         except (MatrixNotFound, StoreUnavailable, StoreFull) as error:
-            log.debug("a matrix could not be deleted", matrix=matrix_id, reason=error.type)
+            log.debug("a product could not be removed", matrix=product, reason=error.type)
 
     def _fail(self, ends: Sequence[tuple[Claimed, JobFailed]]) -> None:
         """Records why. What may go better elsewhere is queued again; a device that faulted takes this process along."""
@@ -158,7 +167,8 @@ def _inline(claimed: Claimed) -> Sequence[StoredOperand]:
     ]
 
 
-def _success(claimed: Claimed, end: Multiplied | BenchmarkOutcome) -> Success:
+def _success(claimed: Claimed, end: Multiplied | BenchmarkOutcome, product_ttl_s: float) -> Success:
     if isinstance(end, Multiplied):
-        return Success(claimed.job.id, claimed.attempt, end.outcome, end.packed)
+        claim = None if end.is_claimed else (claimed.job.owner, product_ttl_s)
+        return Success(claimed.job.id, claimed.attempt, end.outcome, end.packed, claim)
     return Success(claimed.job.id, claimed.attempt, end)

@@ -17,6 +17,7 @@ from jobs.queue import RUN_TASK, is_bench_queue
 from jobs.settings import get_settings
 from worker.device.out_of_service import QUARANTINED, OutOfService
 from worker.process.child import Child
+from worker.process.next_messages import worker_stops
 from worker.process.start import start, start_quarantined
 
 log = structlog.get_logger(__name__)
@@ -31,8 +32,13 @@ def run(task: Any, job_id: str, attempt: int) -> None:
     if not _child:
         log.info("a message came to a worker that takes no jobs; the sweeper sends it again", job=job_id)
         return
+    child, (_, limit_s) = _child[0], task.request.timelimit
+    others = [name for name in task.app.amqp.queues.consume_from if name != queue]
+    next_jobs = iter(()) if is_bench_queue(queue) else child.next_messages.after(limit_s, queue, others)
     try:
-        _child[0].run(job_id, attempt, alone=is_bench_queue(queue))
+        child.run(job_id, attempt, alone=is_bench_queue(queue))
+        for job_id, attempt in next_jobs:
+            child.run(job_id, attempt)
     except SoftTimeLimitExceeded:
         log.info("the time of a message ran out; if its job was not claimed, the sweeper sends it again", job=job_id)
 
@@ -40,6 +46,11 @@ def run(task: Any, job_id: str, attempt: int) -> None:
 @signals.setup_logging.connect  # type: ignore[untyped-decorator]
 def _set_up_logging(**_: Any) -> None:
     configure_logs(get_settings())
+
+
+@signals.worker_shutting_down.connect  # type: ignore[untyped-decorator]
+def _stop_taking(**_: Any) -> None:
+    worker_stops()
 
 
 @signals.worker_process_init.connect  # type: ignore[untyped-decorator]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import structlog
@@ -45,15 +46,18 @@ from worker.tracing.phases import now, tell_product
 
 log = structlog.get_logger(__name__)
 
+CLAIMED_LATER_BYTES = 256 << 20
 CHANGED = "The product changed on its way into the store, so it is not kept."
 
 
 @dataclass(frozen=True, slots=True)
 class Multiplied:
-    """A product that is done and checked. `packed`: it itself, where it travels in the job's record."""
+    """A product that is done and checked. `packed`: it itself, where it travels in the job's record. `is_claimed`: the
+    store's books have it; else it is there, and claimed with the job's success."""
 
     outcome: Outcome
     packed: bytes | None
+    is_claimed: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +148,8 @@ def _multiplied(task: _Task, choice: Choice) -> Multiplied:
             tell_product(began, computed, checked, now(), measured)
     except MemoryError:
         raise OutOfDeviceMemory("The product does not fit in the worker's memory; make it smaller.") from None
-    return Multiplied(outcome_of(problem, choice, task.runner, measured, verification), packed)
+    outcome = outcome_of(problem, choice, task.runner, measured, verification)
+    return Multiplied(outcome, packed, is_claimed=packed is not None or not _is_claimed_later(problem))
 
 
 def _again(task: _Task, choice: Choice) -> Again:
@@ -228,14 +233,21 @@ def _packed(product: Product) -> bytes:
     return packed.packed
 
 
+def _is_claimed_later(problem: Problem) -> bool:
+    """A product of usual size is claimed in the step that ends its job, which spares a reservation and a claim of its
+    own. Of a larger one the room is reserved before it is written."""
+    return problem.product_bytes <= CLAIMED_LATER_BYTES
+
+
 def _store(
     claimed: Claimed, problem: Problem, product: Product, store: MatrixStore, place: Place | None, ttl_s: float
 ) -> None:
     """Raises NoRoomForProduct, VerificationFailed as `_packed` does."""
     shape, dtype = problem.product_shape, problem.product_dtype
-    job, name = claimed.job, product_id(claimed.job.id, claimed.attempt)
+    name, later = product_id(claimed.job.id, claimed.attempt), _is_claimed_later(problem)
+    create = partial(store.create, dtype, shape, name=name, place=place, claimed_later=later)
     try:
-        with store.create(dtype, shape, owner=job.owner, ttl_s=ttl_s, name=name, place=place) as writer:
+        with create(owner=claimed.job.owner, ttl_s=ttl_s) as writer:
             product.store(writer)
             if writer.digest != product.digest:
                 raise VerificationFailed(CHANGED)

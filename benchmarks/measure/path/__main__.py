@@ -98,15 +98,15 @@ def measure(run: Run, stack: Stack, asked: argparse.Namespace) -> None:
 
 
 @contextmanager
-def running(devices: tuple[str, ...], api_processes: int) -> Iterator[tuple[Stack, ServiceCaller]]:
-    """A service whose matrices are in memory, and whose JSON replies have no product."""
-    with (
-        TemporaryDirectory() as name,
-        TemporaryDirectory(dir=store_folder()) as store,
-        ExitStack() as exits,
-    ):
+def running(
+    devices: tuple[str, ...], api_processes: int, store: Path | None = None
+) -> Iterator[tuple[Stack, ServiceCaller]]:
+    """A service whose matrices are in memory, and whose JSON replies have no product. `store`: where they are, if not
+    in a folder that goes at the end."""
+    with TemporaryDirectory() as name, TemporaryDirectory(dir=store_folder()) as folder, ExitStack() as exits:
+        store = Path(folder) if store is None else store
         room = str(min(MAX_STORE_BYTES, shutil.disk_usage(store).free * 4 // 5))
-        settings = {"store_dir": store, "store_bytes": room, "store_bytes_per_key": room, "max_json_elements": "1"}
+        settings = {"store_dir": str(store), "store_bytes": room, "store_bytes_per_key": room, "max_json_elements": "1"}
         settings["api_processes"] = str(api_processes)
         stack = exits.enter_context(Stack(Path(name), devices=devices, settings=settings))
         try:

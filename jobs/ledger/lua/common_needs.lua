@@ -14,6 +14,15 @@ local function missing_operand(needs, owner, at, new)
   return nil
 end
 
+-- Matrices that were there before this step are kept for their full time again.
+local function use_operands(needs, owner, at, ttl, new)
+  for _, _, id in string.gmatch(needs, NEED) do
+    if not new[id] then
+      use_matrix(id, owner, at, ttl)
+    end
+  end
+end
+
 local function need_operands(job, needs)
   if needs ~= '' then
     job.needs = needs

@@ -9,8 +9,8 @@ local batch, reply_to = unpack(ARGV, 21, 22)
 local a_job, b_job, c_job, unmet = unpack(ARGV, 23, 26)
 local needs = ARGV[27] -- stored matrices that are its operands: see common_needs.lua
 local most_ended, most_ended_of_owner = tonumber(ARGV[28]), tonumber(ARGV[29])
-local trace, stored_bytes, stored_ttl = unpack(ARGV, 30, 32)
-local STORED = 33 -- from here on id, element type, shape and bytes of each operand that is stored for this job
+local trace, room, used_ttl, stored_bytes, stored_ttl = unpack(ARGV, 30, 34)
+local STORED = 35 -- from here on id, element type, shape and bytes of each operand that is stored for this job
 local held = #a + #b + #c + product_bytes
 
 if redis.call('EXISTS', job_key(id)) == 1 then
@@ -49,10 +49,11 @@ local missing = missing_operand(needs, owner, tonumber(at), new)
 if missing then
   return {'operand_missing', missing}
 end
-local refused = charge_within(owner, held + stored_bytes, tonumber(most), tonumber(most_of_owner))
+local refused = charge_within(owner, held + stored_bytes + room, tonumber(most), tonumber(most_of_owner))
 if refused then
   return refused
 end
+owe(owner, -room)
 
 local seq = int(known.seq + 1)
 count('seq', 1)
@@ -88,6 +89,7 @@ for i = STORED, #ARGV - 2, 4 do
   local matrix, dtype, shape, bytes = unpack(ARGV, i, i + 3)
   new_matrix(matrix, owner, dtype, shape, bytes, matrix, at, at + stored_ttl)
 end
+use_operands(needs, owner, tonumber(at), tonumber(used_ttl), new)
 need_operands(job, needs)
 forget_oldest(owner, most_ended, most_ended_of_owner, at)
 write('ZADD', state_key('all', owner), seq, id)

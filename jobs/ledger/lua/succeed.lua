@@ -1,15 +1,30 @@
 #!lua flags=allow-oom
--- running → succeeded, for each (id, attempt, outcome, kernel, device, product): 1, 2 where jobs waited for its product,
+-- running → succeeded, for each (id, attempt, outcome, kernel, device, product, claim): 1, 2 where jobs waited for its product,
 -- and 4 more where operands that were stored for it must stay; or 0 where the attempt does not own the job. A worker
--- whose first try timed out on the way back asks again: the attempt that succeeded gets 1.
+-- whose first try timed out on the way back asks again: the attempt that succeeded gets 1. `claim` is of a product in the
+-- store that is to be claimed; 8, and nothing is changed, where there is no room for it.
+local most = tonumber(ARGV[2])
 local at = now()
 
-local function succeed(id, attempt, outcome, kernel, device, product)
+-- Whether there is room for it.
+local function claim_product(job, claim)
+  local dtype, shape, bytes, most_of_owner, ttl = string.match(claim, '(%S+) (%S+) (%S+) (%S+) (%S+)')
+  if charge_within(job.owner, charge_of(bytes), most, tonumber(most_of_owner)) then
+    return false
+  end
+  local name = product_of(job)
+  new_matrix(name, job.owner, dtype, shape, bytes, name, at, at + ttl)
+  return true
+end
+
+local function succeed(id, attempt, outcome, kernel, device, product, claim)
   local job = read(id)
   if job and job.state == 'succeeded' and job.attempt == attempt then
     return left_operands(job) and 5 or 1
   elseif not job or job.state ~= 'running' or job.attempt ~= attempt then
     return 0
+  elseif claim ~= '' and not claim_product(job, claim) then
+    return 8
   end
   -- The operands go, and the product comes: in one call where there are both.
   if product ~= '' then
@@ -32,8 +47,8 @@ local function succeed(id, attempt, outcome, kernel, device, product)
 end
 
 local taken = {}
-for i = 2, #ARGV, 6 do
-  taken[#taken + 1] = succeed(unpack(ARGV, i, i + 5))
+for i = 3, #ARGV, 7 do
+  taken[#taken + 1] = succeed(unpack(ARGV, i, i + 6))
 end
 keep_served()
 carry_out()

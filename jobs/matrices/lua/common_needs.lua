@@ -9,6 +9,15 @@ local function need_matrix(id, owner, job)
   time_chunks(id, redis.call('HGET', matrix_key(id), 'data'))
 end
 
+-- Puts the end of a claim off, never nearer.
+local function use_matrix(id, owner, at, ttl)
+  local claim, latest = unpack(redis.call('HMGET', matrix_key(id), 'claim:' .. owner, 'until'))
+  local made, ends = read_claim(claim)
+  if made and ends > 0 and ends < at + ttl then
+    set_claim(id, owner, made, at + ttl, latest)
+  end
+end
+
 -- Ends the owner's claim, which the sweep then drops with what it kept.
 local function give_up_claim(id, owner, at)
   local made = read_claim(redis.call('HGET', matrix_key(id), 'claim:' .. owner))

@@ -141,9 +141,35 @@ def test_delete(quiet: httpx.Client) -> None:
         assert quiet.request(method, path).status_code == 404
 
 
-def test_a_used_matrix_is_kept_longer(quiet: httpx.Client) -> None:
+def use(quiet: httpx.Client, matrix_id: str) -> httpx.Response:
+    operand = {"matrix": matrix_id}
+    return quiet.post("/v1/matmul", json={"a": operand, "b": operand}, headers={"prefer": "respond-async"})
+
+
+@pytest.mark.parametrize("times", [1, 3])  # from the second time on the store is not asked before
+def test_a_used_matrix_is_kept_longer(quiet: httpx.Client, times: int) -> None:
     stored = post(quiet, npy(fresh(2, 2))).json()
-    operand = {"matrix": stored["id"]}
-    quiet.post("/v1/matmul", json={"a": operand, "b": operand}, headers={"prefer": "respond-async"})
-    path = f"/v1/matrices/{stored['id']}"
-    assert quiet.get(path, headers={"accept": "application/json"}).json()["expires_at"] > stored["expires_at"]
+    path, expires = f"/v1/matrices/{stored['id']}", [stored["expires_at"]]
+    for _ in range(times):
+        assert use(quiet, stored["id"]).status_code == 202
+        expires.append(quiet.get(path, headers={"accept": "application/json"}).json()["expires_at"])
+    assert expires == sorted(set(expires))
+
+
+def test_a_matrix_that_was_used_and_deleted_is_gone(quiet: httpx.Client) -> None:
+    stored = post(quiet, npy(fresh(2, 2))).json()
+    for _ in range(2):
+        job = use(quiet, stored["id"])
+        quiet.post(f"{job.headers['location']}/cancel")
+    assert quiet.delete(f"/v1/matrices/{stored['id']}").status_code == 204
+    problem(use(quiet, stored["id"]), 404, "matrix_not_found")
+
+
+def test_what_is_wrong_with_known_matrices_is_said_as_ever(quiet: httpx.Client) -> None:
+    a, b = (post(quiet, npy(fresh(*shape))).json()["id"] for shape in ((2, 3), (2, 3)))
+    for operand in (a, b):
+        quiet.post("/v1/matmul", json={"a": {"matrix": operand}, "b": {"matrix": operand}, "transpose_b": True})
+    answers = [quiet.post("/v1/matmul", json={"a": {"matrix": a}, "b": {"matrix": b}}) for _ in range(2)]
+    assert {problem(answer, 422, "shape_mismatch")["detail"] for answer in answers} == {
+        "a is 2×3 but b is 2×3: a's columns must equal b's rows."
+    }

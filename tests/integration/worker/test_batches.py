@@ -107,7 +107,9 @@ def test_jobs_that_differ_in_an_option_are_computed_apart(bench: WorkerBench, ot
 
 
 def test_jobs_of_other_shapes_are_computed_apart(bench: WorkerBench) -> None:
-    ids = [bench.submit(*pair(*shape), in_record=True) for shape in ((4, 5, 6), (4, 6, 5), (6, 5, 4))]
+    ids = [
+        bench.submit(*pair(*shape), in_record=True) for shape in ((4, 5, 6), (4, 6, 5), (40, 5, 6))
+    ]  # k, or far more rows
     assert [record.batch for record in run(bench, *ids)] == [1, 1, 1]
 
 
@@ -228,3 +230,18 @@ def test_operands_go_when_the_job_succeeds_and_the_product_stays(bench: WorkerBe
     for job_id in ids:
         kept: Any = bench.client.hgetall(f"{bench.settings.key_prefix}job:{job_id}:matrices")
         assert [name for name, packed in kept.items() if packed] == [b"c"]
+
+
+@pytest.mark.parametrize("kernel", ["auto", "cpu_blas"])
+def test_jobs_of_nearly_one_shape_are_computed_in_one_launch(bench: WorkerBench, kernel: str) -> None:
+    """Where the caller names no kernel. Each gets its own product, and infinity stays in its row."""
+    pairs = [pair(m, 5, n) for m, n in ((7, 9), (1, 16), (16, 1), (3, 9))]
+    pairs[0][0][2, 3] = np.inf
+    pairs[0][1][3] = np.abs(pairs[0][1][3]) + 1
+    ids = [bench.submit(*operands, in_record=True, kernel=kernel) for operands in pairs]
+    run(bench, *ids)
+    records = [bench.ledger.get(job_id).record for job_id in ids]
+    assert {record.batch for record in records} == ({4} if kernel == "auto" else {1})
+    assert [record.product.shape for record in records if record.product] == [(7, 9), (1, 16), (16, 1), (3, 9)]
+    for job_id, operands in zip(ids, pairs, strict=True):
+        assert_right(bench, job_id, operands)
