@@ -26,6 +26,7 @@ from worker.cuda.bench.bench import CudaBench
 from worker.cuda.bench.ceilings import CoreRoofs
 from worker.cuda.bench.environment import cuda_environment
 from worker.cuda.bench.library_ceilings import LibraryRoofs
+from worker.cuda.bench.operands import random_set
 from worker.cuda.compile import Compiler
 from worker.cuda.cublas import Cublas
 from worker.cuda.device.admission import bytes_needed, free_bytes, operand_types
@@ -35,7 +36,7 @@ from worker.cuda.device.kernel_clock import KernelClock
 from worker.cuda.device.telemetry import GpuTelemetry
 from worker.cuda.epilogue.on_device import EpilogueOnDevice
 from worker.cuda.launch import PreparedKernels, kernel_bytes
-from worker.cuda.memory import DeviceMatrix, Staging, StopWatch, allocate, upload
+from worker.cuda.memory import DeviceMatrix, Staging, StopWatch, allocate, clear_padding, upload
 from worker.cuda.operand_cache import Copies, OfferedProducts, OperandCache
 from worker.cuda.page_locks import PageLocks
 from worker.cuda.pitch import operand_layout, product_layout
@@ -48,6 +49,7 @@ from worker.device.runner import DoesNotFit, Epilogue, HostOperand, Product, Run
 
 # Below so many elements in all three matrices the check is quicker on the CPU than a launch and copies are.
 HOST_CHECK_ELEMENTS = 3 << 16
+MAX_TRIAL_SHARE = 4  # one part in so many of the free memory is taken, between jobs, to try a library's ways
 
 
 class _OfThread(local):
@@ -93,7 +95,20 @@ class CudaRunner(Runner):
                 list(pool.map(self.compiler.binary, missing))
 
     def is_compiled(self, choice: Choice, problem: Problem) -> bool:
+        if not self._cublas.is_ready(choice.kernel.name, choice.config, problem):
+            return False
         return all(map(self.compiler.has, self._programs(choice, problem)))
+
+    def make_ready(self, choice: Choice, problem: Problem) -> None:
+        super().make_ready(choice, problem)
+        if self._cublas.is_ready(choice.kernel.name, choice.config, problem):
+            return
+        if problem.operand_bytes + problem.product_bytes > free_bytes() // MAX_TRIAL_SHARE:
+            return
+        with device_faults(), _stream_of_its_own(), self._device_lock.request(go_on) as device_lock:
+            made = random_set(self.compiler, problem, DataSpec())
+            device_lock.acquire()
+            self._cublas.tune(choice.kernel.name, choice.config, problem, (made.a, made.b, made.c))
 
     def _programs(self, choice: Choice, problem: Problem) -> Collection[Program]:
         kernel = choice.kernel
@@ -220,15 +235,19 @@ class CudaRunner(Runner):
         if isinstance(kernel, CudaKernel):
             multiply = partial(self._prepared.get(kernel, choice.config, problem).launch, *matrices)
         else:
+            self._cublas.tune(kernel.name, choice.config, problem, matrices)
             is_loaded = self._cublas.has_multiplied(kernel.name, problem)
-            multiply = partial(self._cublas.multiply, kernel.name, problem, *matrices)
+            multiply = partial(self._cublas.multiply, kernel.name, problem, *matrices, choice.config)
 
         def launch() -> None:
             multiply()
             if epilogue is not None:
                 epilogue.launch()
 
-        return self._clock.kernel_ms(launch, is_loaded=is_loaded, meanwhile=meanwhile)
+        kernel_ms = self._clock.kernel_ms(launch, is_loaded=is_loaded, meanwhile=meanwhile)
+        if not isinstance(kernel, CudaKernel):
+            clear_padding(matrices[2])  # a padded product may have anything there, and be an operand later
+        return kernel_ms
 
     def _all_on_device(
         self, problem: Problem, operands: Sequence[HostOperand], copying: StopWatch

@@ -73,7 +73,7 @@ class CudaBench(Bench):
 
     def _library(self, case: Case) -> CudaPrepared:
         def put(at: OperandSet) -> None:
-            self._cublas.multiply(case.kernel, self._problem, at.a, at.b, at.c)
+            self._cublas.multiply(case.kernel, self._problem, at.a, at.b, at.c, case.config)
 
         return CudaPrepared(self, case, put, LaunchFigures(), compile_ms=0.0)
 
