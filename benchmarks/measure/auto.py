@@ -83,14 +83,19 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = parser_of(__doc__, shapes=SHAPES)
     parser.add_argument("--but", type=Path, help="without the shapes whose rivals this file has")
     parser.add_argument("--rivals-only", action="store_true", help="without what auto takes")
-    parser.add_argument("--kernels", nargs="+", default=(), help="with --rivals-only: only these of the rivals")
+    parser.add_argument("--tables-only", action="store_true", help="without products that are served and measured")
+    parser.add_argument(
+        "--kernels", nargs="+", default=(), help="with --rivals-only or --tables-only: only these of the rivals"
+    )
     parser.add_argument(
         "--accuracy", choices=ACCURACY_NAMES, help="with --rivals-only: the class, the type's by default"
     )
     parser.add_argument("--budget-s", type=float, default=480.0, help="what is not done by then is cancelled")
     asked = parser.parse_args(arguments)
-    if (asked.kernels or asked.accuracy) and not asked.rivals_only:
-        parser.error("what auto takes is held against all rivals: --kernels and --accuracy go with --rivals-only")
+    if asked.kernels and not (asked.rivals_only or asked.tables_only):
+        parser.error("what is served is held against all rivals: --kernels goes with --rivals-only or --tables-only")
+    if asked.accuracy and not asked.rivals_only:
+        parser.error("auto takes a type's own class here: --accuracy goes with --rivals-only")
     if unknown := set(asked.kernels) - set(rivals(asked.dtype, device_class_of(asked), asked.accuracy)):
         parser.error(f"no rivals of {asked.dtype} there: {', '.join(sorted(unknown))}")
     return asked
@@ -153,7 +158,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             spec = body | {"kernels": kernels, "title": f"random products: {name}"}
             job = run(client, name, spec, ends_at, partial(look, client, kept, name))
             print(f"{name}: {job['state']}", flush=True)
-        if not asked.rivals_only:
+        if not (asked.rivals_only or asked.tables_only):
             if device == "gpu":  # a worker measures what was asked for once no job has come for a while
                 list(served(client, drawn, asked.dtype, ends_at))
                 time.sleep(min(MEASURED_S * len(drawn), max(0.0, ends_at - time.monotonic())))
