@@ -17,6 +17,7 @@ from typing import Any
 from benchmarks.recorded import files
 from benchmarks.tables.accuracy import accuracy
 from benchmarks.tables.auto import auto_choices
+from benchmarks.tables.auto_library import beside_the_best_library
 from benchmarks.tables.check import check_cost
 from benchmarks.tables.client import client
 from benchmarks.tables.dashboard import dashboard
@@ -172,8 +173,10 @@ def page() -> str:
         parts += operand_speed(path)
     for path in sorted(RESULTS.glob("check_*.json")):
         parts += check_cost(path)
-    for folder in sorted(RESULTS.glob("*_auto")):
+    auto_folders = sorted(RESULTS.glob("*_auto"))
+    for folder in auto_folders:
         parts += auto_choices(folder)
+    parts += beside_the_best_library(auto_folders)
     for path in sorted(RESULTS.glob("*_stress.json")):
         parts += stress(path)
     for folder in sorted(path for path in RESULTS.iterdir() if path.is_dir() and not path.name.endswith("_auto")):
