@@ -25,7 +25,7 @@ from worker.cpu.environment import dated_environment
 
 if TYPE_CHECKING:
     from worker.cuda.bench.operands import OperandSet
-    from worker.cuda.cublas_tuned import Matrices, Way
+    from worker.cuda.library.cublas_tuned import Matrices, Way
     from worker.cuda.runner import CudaRunner
 
 SIZES = (1024, 2047, 2048, 2049, 3000, 4096, 4097, 5120, 8192, 8193)
@@ -45,8 +45,8 @@ class Library:
     """cuBLAS on the first GPU."""
 
     def __init__(self) -> None:
-        from worker.cuda.cublas import Cublas
-        from worker.cuda.cublas_tuned import TunedCublas
+        from worker.cuda.library.cublas import Cublas
+        from worker.cuda.library.cublas_tuned import TunedCublas
         from worker.cuda.runner import CudaRunner
 
         self.runner: CudaRunner = CudaRunner(Settings(device="gpu:0"))

@@ -18,7 +18,7 @@ from jobs.fleet.workers import Telemetry
 from jobs.matrices.interface import Place
 from jobs.matrices.slot_memory import SlotMemory
 from jobs.settings import Settings
-from kernels.model.kernel import CudaKernel
+from kernels.model.kernel import CudaKernel, LibraryKernel
 from kernels.model.numerics import DTypeName, Problem
 from kernels.selection.choose import Choice
 from worker.cpu.device import usable_cores
@@ -26,9 +26,8 @@ from worker.cuda.bench.bench import CudaBench
 from worker.cuda.bench.ceilings import CoreRoofs
 from worker.cuda.bench.environment import cuda_environment
 from worker.cuda.bench.library_ceilings import LibraryRoofs
-from worker.cuda.bench.operands import random_set
+from worker.cuda.bench.trial import try_ahead
 from worker.cuda.compile import Compiler
-from worker.cuda.cublas import Cublas
 from worker.cuda.device.admission import bytes_needed, free_bytes, operand_types
 from worker.cuda.device.faults import device_faults
 from worker.cuda.device.info import cuda_info
@@ -36,6 +35,7 @@ from worker.cuda.device.kernel_clock import KernelClock
 from worker.cuda.device.telemetry import GpuTelemetry
 from worker.cuda.epilogue.on_device import EpilogueOnDevice
 from worker.cuda.launch import PreparedKernels, kernel_bytes
+from worker.cuda.library.cublas import Cublas
 from worker.cuda.memory import DeviceMatrix, Staging, StopWatch, allocate, clear_padding, upload
 from worker.cuda.operand_cache import Copies, OfferedProducts, OperandCache
 from worker.cuda.page_locks import PageLocks
@@ -49,7 +49,6 @@ from worker.device.runner import DoesNotFit, Epilogue, HostOperand, Product, Run
 
 # Below so many elements in all three matrices the check is quicker on the CPU than a launch and copies are.
 HOST_CHECK_ELEMENTS = 3 << 16
-MAX_TRIAL_SHARE = 4  # one part in so many of the free memory is taken, between jobs, to try a library's ways
 
 
 class _OfThread(local):
@@ -101,14 +100,9 @@ class CudaRunner(Runner):
 
     def make_ready(self, choice: Choice, problem: Problem) -> None:
         super().make_ready(choice, problem)
-        if self._cublas.is_ready(choice.kernel.name, choice.config, problem):
-            return
-        if problem.operand_bytes + problem.product_bytes > free_bytes() // MAX_TRIAL_SHARE:
-            return
-        with device_faults(), _stream_of_its_own(), self._device_lock.request(go_on) as device_lock:
-            made = random_set(self.compiler, problem, DataSpec())
-            device_lock.acquire()
-            self._cublas.tune(choice.kernel.name, choice.config, problem, (made.a, made.b, made.c))
+        if isinstance(choice.kernel, LibraryKernel):
+            with device_faults(), _stream_of_its_own(), self._device_lock.request(go_on) as device_lock:
+                try_ahead(self.compiler, self._cublas, choice.kernel.name, choice.config, problem, device_lock)
 
     def _programs(self, choice: Choice, problem: Problem) -> Collection[Program]:
         kernel = choice.kernel

@@ -26,9 +26,9 @@ from worker.cuda.bench.reference import Reference
 from worker.cuda.bench.sampler import Sampler
 from worker.cuda.bench.watch import watched
 from worker.cuda.compile import Compiler
-from worker.cuda.cublas import Cublas
 from worker.cuda.device.faults import device_faults
 from worker.cuda.launch import prepare
+from worker.cuda.library.cublas import Cublas
 from worker.device.bench import Bench, Prepared, ProductErrors, Sample, Watched
 
 Put = Callable[[OperandSet], None]  # puts one product of a set on the current stream

@@ -21,7 +21,8 @@ import cupy
 from jobs.errors import KernelUnavailable
 from kernels.model.numerics import DTypeName, Problem
 from worker.cuda.compile import Compiler
-from worker.cuda.cublas_lt import (
+from worker.cuda.device.kernel_clock import KernelClock
+from worker.cuda.library.cublas_lt import (
     BATCH_COUNT,
     BATCH_STRIDE,
     COMPUTE_FLOAT32,
@@ -31,7 +32,6 @@ from worker.cuda.cublas_lt import (
     Found,
     LtHandle,
 )
-from worker.cuda.device.kernel_clock import KernelClock
 from worker.cuda.memory import DeviceMatrix
 from worker.cuda.pitch import Layout
 

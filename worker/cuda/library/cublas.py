@@ -17,8 +17,8 @@ from jobs.errors import KernelUnavailable
 from kernels.model.kernel import NO_CONFIG, TileConfig
 from kernels.model.numerics import DTypeName, Problem
 from worker.cuda.compile import Compiler
-from worker.cuda.cublas_lt import CublasLt, LtProduct
-from worker.cuda.cublas_tuned import TUNED, Matrices, TunedCublas
+from worker.cuda.library.cublas_lt import CublasLt, LtProduct
+from worker.cuda.library.cublas_tuned import TUNED, Matrices, TunedCublas
 from worker.cuda.memory import DeviceMatrix, allocate
 from worker.cuda.pitch import GROUP, IN_GROUPS, MAX_PAD
 from worker.cuda.transpose import transpose, transpose_function, transposed_layout
