@@ -30,9 +30,10 @@ from benchmarks.measure.presets import ENDED, POLL_S, run, service
 from benchmarks.recorded import read
 from kernels.catalog import BY_NAME, CATALOG
 from kernels.model.kernel import CudaKernel, DeviceClass
-from kernels.model.numerics import DTypeName
+from kernels.model.numerics import ACCURACY_NAMES, DTYPES, AccuracyName, DTypeName
 
 SHAPES = 200
+TUNED = ("cublas_tuned", "cublas_tf32_tuned")
 MEASURED_S = 0.3  # in which a worker measures a shape, kernels compiled or not
 SLOW = (
     "naive",
@@ -47,11 +48,13 @@ SLOW = (
 TIMING = {"rounds": 1, "warmup_ms": 20.0, "min_samples": 5, "max_samples": 20, "min_time_s": 0.02}
 
 
-def rivals(dtype: DTypeName, device_class: DeviceClass) -> list[str]:
-    """Kernels that multiply the type to its own accuracy. On a GPU these are ours, without the ladder's first rungs; on
-    a CPU it is BLAS."""
-    takers = [kernel.name for kernel in CATALOG if kernel.device_class == device_class and kernel.takes(dtype)]
-    return [name for name in takers if name not in SLOW and (device_class == "cpu" or ours(name))]
+def rivals(dtype: DTypeName, device_class: DeviceClass, accuracy: AccuracyName | None = None) -> list[str]:
+    """Kernels whose products of the type are of this accuracy, its own by default. On a GPU these are ours, without the
+    ladder's first rungs, and the library at its best; on a CPU it is BLAS."""
+    wanted = accuracy or DTYPES[dtype].accuracy
+    fit = [kernel for kernel in CATALOG if kernel.device_class == device_class and kernel.takes(dtype, wanted)]
+    takers = [kernel.name for kernel in fit if accuracy is None or kernel.accuracy[dtype] == accuracy]
+    return [name for name in takers if name not in SLOW and (device_class == "cpu" or ours(name) or name in TUNED)]
 
 
 def with_configs(name: str) -> dict[str, Any]:
@@ -64,10 +67,15 @@ def ours(name: str) -> bool:
 
 
 def benchmark_kernels(
-    dtype: DTypeName, device_class: DeviceClass, *, rivals_only: bool, kernels: Sequence[str] = ()
+    dtype: DTypeName,
+    device_class: DeviceClass,
+    *,
+    rivals_only: bool,
+    kernels: Sequence[str] = (),
+    accuracy: AccuracyName | None = None,
 ) -> dict[str, Any]:
     """The kernels of each benchmark, by the benchmark's name. `kernels` selects rivals; without it all are measured."""
-    others = {"others": [with_configs(name) for name in kernels or rivals(dtype, device_class)]}
+    others = {"others": [with_configs(name) for name in kernels or rivals(dtype, device_class, accuracy)]}
     return others if rivals_only else {"auto": "best", **others}
 
 
@@ -75,12 +83,20 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = parser_of(__doc__, shapes=SHAPES)
     parser.add_argument("--but", type=Path, help="without the shapes whose rivals this file has")
     parser.add_argument("--rivals-only", action="store_true", help="without what auto takes")
-    parser.add_argument("--kernels", nargs="+", default=(), help="with --rivals-only: only these of the rivals")
+    parser.add_argument("--tables-only", action="store_true", help="without products that are served and measured")
+    parser.add_argument(
+        "--kernels", nargs="+", default=(), help="with --rivals-only or --tables-only: only these of the rivals"
+    )
+    parser.add_argument(
+        "--accuracy", choices=ACCURACY_NAMES, help="with --rivals-only: the class, the type's by default"
+    )
     parser.add_argument("--budget-s", type=float, default=480.0, help="what is not done by then is cancelled")
     asked = parser.parse_args(arguments)
-    if asked.kernels and not asked.rivals_only:
-        parser.error("what auto takes is held against all rivals: --kernels goes with --rivals-only")
-    if unknown := set(asked.kernels) - set(rivals(asked.dtype, device_class_of(asked))):
+    if asked.kernels and not (asked.rivals_only or asked.tables_only):
+        parser.error("what is served is held against all rivals: --kernels goes with --rivals-only or --tables-only")
+    if asked.accuracy and not asked.rivals_only:
+        parser.error("auto takes a type's own class here: --accuracy goes with --rivals-only")
+    if unknown := set(asked.kernels) - set(rivals(asked.dtype, device_class_of(asked), asked.accuracy)):
         parser.error(f"no rivals of {asked.dtype} there: {', '.join(sorted(unknown))}")
     return asked
 
@@ -135,12 +151,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         service(asked.url, asked.device) as url,
         httpx.Client(base_url=url, timeout=120, trust_env=False) as client,
     ):
-        benchmarks = benchmark_kernels(asked.dtype, device, rivals_only=asked.rivals_only, kernels=asked.kernels)
+        benchmarks = benchmark_kernels(
+            *(asked.dtype, device), rivals_only=asked.rivals_only, kernels=asked.kernels, accuracy=asked.accuracy
+        )
         for name, kernels in benchmarks.items():
             spec = body | {"kernels": kernels, "title": f"random products: {name}"}
             job = run(client, name, spec, ends_at, partial(look, client, kept, name))
             print(f"{name}: {job['state']}", flush=True)
-        if not asked.rivals_only:
+        if not (asked.rivals_only or asked.tables_only):
             if device == "gpu":  # a worker measures what was asked for once no job has come for a while
                 list(served(client, drawn, asked.dtype, ends_at))
                 time.sleep(min(MEASURED_S * len(drawn), max(0.0, ends_at - time.monotonic())))

@@ -25,6 +25,7 @@ from worker.cpu.environment import dated_environment
 
 if TYPE_CHECKING:
     from worker.cuda.bench.operands import OperandSet
+    from worker.cuda.library.cublas_tuned import Matrices, Way
     from worker.cuda.runner import CudaRunner
 
 SIZES = (1024, 2047, 2048, 2049, 3000, 4096, 4097, 5120, 8192, 8193)
@@ -35,6 +36,7 @@ LIBRARIES: tuple[tuple[str, DTypeName], ...] = (
     ("cublas", "float32"),
     ("cublas", "float64"),
 )
+UNPADDED = 1
 SAMPLES, TRIALS = 15, 4  # of each time; of each way that is tried
 PACKAGES = ("cupy-cuda13x", "numpy")
 
@@ -43,28 +45,35 @@ class Library:
     """cuBLAS on the first GPU."""
 
     def __init__(self) -> None:
-        from benchmarks.measure.library_heuristics import Heuristics
-        from worker.cuda.cublas import Cublas
+        from worker.cuda.library.cublas import Cublas
+        from worker.cuda.library.cublas_tuned import TunedCublas
         from worker.cuda.runner import CudaRunner
 
         self.runner: CudaRunner = CudaRunner(Settings(device="gpu:0"))
         self.compiler, self._sampler = self.runner.compiler, sampler_of(self.runner)
-        self._cublas, self._heuristics = Cublas(self.compiler), Heuristics()
+        self._cublas, self._tuned = Cublas(self.compiler), TunedCublas(self.compiler, self._chosen)
 
     def times(self, kernel: str, problem: Problem) -> dict[str, Any]:
         """Milliseconds by the default heuristic and by the best way, and which of the ways proposed that is."""
         from worker.cuda.bench.operands import random_set
 
         at = random_set(self.compiler, problem, DataSpec())
-        ways: list[Put] = list(self._heuristics.ways(kernel, problem, at))
+        proposed = self._tuned.ways(f"{kernel}_tuned", UNPADDED, problem, (at.a, at.b, at.c))
+        ways: list[Put] = [partial(self._by_way, way) for way in proposed]
         default: Put = partial(self._by_default, kernel, problem)
         tried = [median_ms(self._sampler, [way], at, TRIALS)[0] for way in ways]
         best = tried.index(min(tried))
         default_ms, tuned_ms = median_ms(self._sampler, [default, ways[best]], at, SAMPLES)
         return {"default_ms": default_ms, "tuned_ms": min(default_ms, tuned_ms), "ways": len(ways), "best": best}
 
+    def _by_way(self, way: Way, at: OperandSet) -> None:
+        self._tuned.launch(way, (at.a, at.b, at.c))
+
     def _by_default(self, kernel: str, problem: Problem, at: OperandSet) -> None:
-        self._cublas.multiply(kernel, problem, at.a, at.b, at.c)
+        self._chosen(kernel, problem, (at.a, at.b, at.c))
+
+    def _chosen(self, kernel: str, problem: Problem, matrices: Matrices) -> None:
+        self._cublas.multiply(kernel, problem, *matrices)
 
 
 def measured(library: Library, sizes: list[int]) -> Iterator[Mapping[str, Any]]:

@@ -39,7 +39,7 @@ class Multiplier:
     """Kernels on the first GPU, by the choice that names one."""
 
     def __init__(self) -> None:
-        from worker.cuda.cublas import Cublas
+        from worker.cuda.library.cublas import Cublas
         from worker.cuda.runner import CudaRunner
 
         self.runner: CudaRunner = CudaRunner(Settings(device="gpu:0"))

@@ -18,6 +18,7 @@ from benchmarks.recorded import files
 from benchmarks.tables import plot_headline
 from benchmarks.tables.accuracy import accuracy
 from benchmarks.tables.auto import auto_choices
+from benchmarks.tables.auto_library import beside_the_best_library
 from benchmarks.tables.check import check_cost
 from benchmarks.tables.client import client
 from benchmarks.tables.dashboard import dashboard
@@ -155,8 +156,10 @@ def page() -> str:
         parts += [f"![Speed over N of the fast kernels and of cuBLAS](images/{path.stem}.svg)"]
     for path in sorted(RESULTS.glob("*_library.json")):
         parts += library(path)
-    for folder in sorted(RESULTS.glob("*_auto")):
+    auto_folders = sorted(RESULTS.glob("*_auto"))
+    for folder in auto_folders:
         parts += auto_choices(folder)
+    parts += beside_the_best_library(auto_folders)
     for path in sorted(RESULTS.glob("*_operand_speed.json")):
         parts += operand_speed(path)
     parts += service_parts()

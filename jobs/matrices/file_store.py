@@ -22,7 +22,7 @@ from typing import TypeVar
 
 from jobs.disk import UNUSABLE, file_clock_s, sync, tmpfs_bytes, translated_disk, write_all
 from jobs.errors import InvalidSettings, StoreUnavailable
-from jobs.formats.elements import STORAGE_DTYPES, Array, matrix_bytes
+from jobs.formats.elements import STORAGE_DTYPES, matrix_bytes
 from jobs.matrices.file_source import FileNames, FileSource, open_matrix
 from jobs.matrices.index import Claim, Elements, MatrixIndex
 from jobs.matrices.indexed_store import IndexedMatrixStore, IndexedWriter

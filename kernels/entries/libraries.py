@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from kernels.model.kernel import Kernel, LibraryKernel
-from kernels.model.numerics import OWN_ACCURACY
+from kernels.model.kernel import Kernel, LibraryKernel, Parameter
+from kernels.model.numerics import OWN_ACCURACY, DTypeName
 
 FLOAT8 = (8, 9)  # the first compute capability whose tensor cores take 8-bit floats
+TUNED_TYPES: tuple[DTypeName, ...] = ("float16", "bfloat16", "float32", "float64")
+PAD = Parameter(
+    name="pad",
+    values=(1, 8, 16, 32, 64),
+    default=64,
+    summary="sizes may be padded with zeros to multiples of it; 1 leaves them as they are",
+    compiled=False,
+)
 
 CPU: tuple[Kernel, ...] = (
     LibraryKernel(
@@ -35,6 +43,21 @@ CUBLAS: tuple[Kernel, ...] = (
         dtype_compute_capability={"float8_e4m3": FLOAT8},
     ),
     LibraryKernel(
+        name="cublas_tuned",
+        summary="cuBLAS at its best: the fastest of what it proposes, on sizes padded with zeros where that is faster.",
+        idea="cuBLAS's own choice is not always its fastest kernel, and it has only slow ones for sizes that are not "
+        "multiples of 8. The first product of a shape tries eight ways that cublasLt proposes for the sizes as they "
+        "are, and eight for sizes padded with zeros. The fastest is kept for the next. Padding costs no copy: operands "
+        "lie at a pitch, with room beside each row and below the last. Partial sums of 16-bit products stay in "
+        "float32.",
+        origin="cuBLAS (cublasLt) by ctypes; the zero padding of PyTorch's Inductor (pad_mm).",
+        device_class="gpu",
+        library="cuBLAS",
+        is_tuned=True,
+        parameters=(PAD,),
+        accuracy={name: OWN_ACCURACY[name] for name in TUNED_TYPES},
+    ),
+    LibraryKernel(
         name="cublas_tf32",
         summary="cuBLAS with float32 operands rounded to TF32 on their way into the tensor cores.",
         idea="The compute mode CUBLAS_COMPUTE_32F_FAST_TF32: 11 significant bits of each operand with all of float32's "
@@ -44,6 +67,18 @@ CUBLAS: tuple[Kernel, ...] = (
         origin="cuBLAS through CuPy; a sibling of the mixed-precision mode of report 003.",
         device_class="gpu",
         library="cuBLAS",
+        accuracy={"float32": "tf32"},
+        min_compute_capability=(8, 0),
+    ),
+    LibraryKernel(
+        name="cublas_tf32_tuned",
+        summary="`cublas_tf32` at its best: the fastest of what cublasLt proposes, on padded sizes too.",
+        idea="`cublas_tuned` with float32 operands rounded to TF32.",
+        origin="cuBLAS (cublasLt) by ctypes.",
+        device_class="gpu",
+        library="cuBLAS",
+        is_tuned=True,
+        parameters=(PAD,),
         accuracy={"float32": "tf32"},
         min_compute_capability=(8, 0),
     ),

@@ -268,3 +268,5 @@ class LibraryKernel(Kernel):
     """A library's product, the baseline: no source of ours, no tile."""
 
     library: str  # as in "cuBLAS"
+    # A problem's first use tries several ways, the library's own choice among them, and keeps the fastest.
+    is_tuned: bool = False

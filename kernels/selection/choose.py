@@ -198,12 +198,13 @@ def _worth_their_fallback(rivals: Sequence[Forecast]) -> Sequence[Forecast]:
     return [one for one in rivals if one in steady or one.cautious >= least]
 
 
-def _precedence(one: Forecast, dtype: DTypeName) -> tuple[bool, float, bool, float]:
+def _precedence(one: Forecast, dtype: DTypeName) -> tuple[bool, float, bool, bool, float]:
     """Least first, among the equally fast."""
     kernel = one.point.kernel
     accuracy = kernel.accuracy[dtype]
     ours = not isinstance(kernel, LibraryKernel)
-    return ours, ACCURACY_UNIT_ROUNDOFF[accuracy], accuracy in ACCURACY_RANGE, -one.cautious
+    untuned = not (isinstance(kernel, LibraryKernel) and kernel.is_tuned)
+    return ours, ACCURACY_UNIT_ROUNDOFF[accuracy], accuracy in ACCURACY_RANGE, untuned, -one.cautious
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import. A row is a kernel's best config at a shape, so a table also says how fas
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import dist, log2
@@ -174,16 +174,25 @@ TABLES = tuple(read(path) for path in sorted(DIRECTORY.glob("*.json")))
 
 
 def table_for(device: DeviceTraits, tables: Iterable[TunedTable] = TABLES) -> TunedTable | None:
-    """The model's own, else that of a GPU of the same compute capability, the nearest in size; None without either.
+    """The first of `tables_for`; None where there is none."""
+    return next(iter(tables_for(device, tables)), None)
+
+
+def tables_for(device: DeviceTraits, tables: Iterable[TunedTable] = TABLES) -> Sequence[TunedTable]:
+    """The model's own, then those of GPUs of the same compute capability, the nearest in size first, and of those
+    the one with the most shapes.
 
     A device that nobody named has none: nothing says that it is one of them.
     """
     alike = [table for table in tables if table.device_class == device.device_class and device.name]
-    own = next((table for table in alike if table.device == device.name), None)
-    family = [table for table in alike if table.compute_capability == device.compute_capability]
-    return own or min(
-        family, key=lambda table: abs((table.multiprocessors or 0) - device.multiprocessors), default=None
-    )
+    own = [table for table in alike if table.device == device.name]
+    family = [table for table in alike if table.compute_capability == device.compute_capability and table not in own]
+    return own + sorted(family, key=lambda table: (_apart(table, device), -len(table.entries)))
+
+
+def _apart(table: TunedTable, device: DeviceTraits) -> int:
+    """In multiprocessors."""
+    return abs((table.multiprocessors or 0) - device.multiprocessors)
 
 
 def nearby(
@@ -195,16 +204,28 @@ def nearby(
 ) -> Nearby | None:
     """What was measured near to a problem in classes that meet `accuracy`; None where nothing near enough was.
 
+    A model's own table counts before those of its family, which serve where it says nothing.
+
     Near are shapes at most `reach` doublings away. Rows must be, like the problem's, whole runs of 16 bytes or not, for
     tensor cores are fed far slower where they are not; not so for fp32, which CUDA cores multiply element by element.
     Where the very shape was measured, that alone counts. Tables hold products of operands as they are, so nothing is
     near to one of a transposed operand.
     """
-    table = table_for(device, tables)
-    if table is None or problem.transpose_a or problem.transpose_b:
+    if problem.transpose_a or problem.transpose_b:
         return None
-    near = tuple(entry for entry in _within(reach, table, problem) if _serves(entry, problem, accuracy))
-    return Nearby(table, tuple(entry for entry in near if entry.is_of(problem)) or near) if near else None
+    for table in tables_for(device, tables):
+        near = tuple(entry for entry in _within(reach, table, problem) if _serves(entry, problem, accuracy))
+        if near:
+            near = tuple(_held_against_the_class(near, accuracy))
+            return Nearby(table, tuple(entry for entry in near if entry.is_of(problem)) or near)
+    return None
+
+
+def _held_against_the_class(near: Sequence[Entry], accuracy: AccuracyName) -> Iterator[Entry]:
+    """Without shapes where kernels of the class itself were not measured, if they were at others: what is the fastest
+    of more exact kernels there is slow beside those."""
+    shapes = {entry.shape for entry in near if entry.accuracy == accuracy}
+    return (entry for entry in near if not shapes or entry.shape in shapes)
 
 
 def _within(reach: float, table: TunedTable, problem: Problem) -> Iterator[Entry]:

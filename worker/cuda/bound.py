@@ -14,7 +14,7 @@ from kernels.model.edge import edge_launch, is_small
 from kernels.model.launch_plan import LaunchPlan, Workspace
 from kernels.model.numerics import Problem
 from worker.cuda.calls import WORD_BYTES, Arguments, Call
-from worker.cuda.memory import DeviceMatrix, allocate
+from worker.cuda.memory import DeviceMatrix, reserve
 from worker.cuda.pitch import Layout, operand_layout, product_layout
 from worker.cuda.tensor_maps import (
     ALIGNMENT_BYTES,
@@ -131,7 +131,7 @@ class Mapped:
         """Puts the product on the stream; the workspace. `gate`: the address of the word that gated functions look at.
         Raises DeviceFault, cupy's OutOfMemoryError."""
         a, b, c = matrices
-        to = allocate(self._c) if self._is_moved else c
+        to = reserve(self._c) if self._is_moved else c
         reached = self._a.bring(a, stream, gate), self._b.bring(b, stream, gate), to
         for which, tensor_map in self._maps:
             tensor_map.point_to(reached[which].address)
@@ -194,7 +194,7 @@ class _Reach:
     def bring(self, matrix: DeviceMatrix, stream: int, gate: int | None) -> DeviceMatrix:
         if not self._is_moved:
             return matrix
-        to = allocate(self.to)
+        to = reserve(self.to)
         if self._call is not None or not self._is_transposed:
             move(self._call, matrix, to, stream, gate)
         return to

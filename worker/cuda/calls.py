@@ -92,6 +92,15 @@ class Call:
             raise DeviceFault(f"The driver did not launch a kernel (error {status}); report this.")
 
 
+def clear_columns(address: int, pitch: int, width: int, height: int, stream: int) -> None:
+    """Writes zeros to `width` bytes at the start of each of `height` rows, `pitch` bytes apart. CuPy does not expose
+    cuMemsetD2D8Async. Raises DeviceFault."""
+    size_t = ctypes.c_size_t
+    bounds = ctypes.c_uint64(address), size_t(pitch), ctypes.c_ubyte(0), size_t(width), size_t(height)
+    if status := _clear()(*bounds, ctypes.c_void_p(stream)):
+        raise DeviceFault(f"The driver did not clear the padding of a matrix (error {status}); report this.")
+
+
 def _up(size: int) -> int:
     return -(-size // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
 
@@ -104,3 +113,8 @@ def _has_dependent_launch() -> bool:
 @cache
 def _launch() -> Any:
     return ctypes.CDLL("libcuda.so.1").cuLaunchKernelEx
+
+
+@cache
+def _clear() -> Any:
+    return ctypes.CDLL("libcuda.so.1").cuMemsetD2D8Async

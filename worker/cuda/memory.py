@@ -10,7 +10,8 @@ import cupy
 import numpy as np
 
 from jobs.formats.elements import Array
-from worker.cuda.pitch import Layout, Piece
+from worker.cuda.calls import clear_columns
+from worker.cuda.pitch import MAX_PAD, Layout, Piece
 
 STAGING_BYTES = 8 << 20  # of each of the two pinned buffers that a product passes through
 DOWNLOADED_BYTES = 16 << 20  # of a piece that may be read back when it has arrived
@@ -54,12 +55,35 @@ class StopWatch:
         return float(sum(cupy.cuda.get_elapsed_time(start, end) for start, end in self._spans))
 
 
+def reserve(layout: Layout) -> DeviceMatrix:
+    """Not initialised at all. Raises cupy's OutOfMemoryError."""
+    return DeviceMatrix(layout, cupy.cuda.alloc(max(layout.bytes, 1)))
+
+
 def allocate(layout: Layout) -> DeviceMatrix:
-    """Not initialised, but for groups, whose padding takes part in sums. Raises cupy's OutOfMemoryError."""
-    memory = cupy.cuda.alloc(max(layout.bytes, 1))
+    """Not initialised, except for its padding, which is zero: it may take part in sums. Raises cupy's
+    OutOfMemoryError."""
+    matrix = reserve(layout)
     if layout.in_groups and layout.bytes:
-        memory.memset_async(0, layout.bytes)
-    return DeviceMatrix(layout, memory)
+        matrix.memory.memset_async(0, layout.bytes)
+    else:
+        clear_padding(matrix)
+    return matrix
+
+
+def clear_padding(matrix: DeviceMatrix) -> None:
+    """Fills with zeros what a single matrix may be padded with, on the current stream."""
+    layout, stream = matrix.layout, cupy.cuda.get_current_stream().ptr
+    if layout.in_groups or (padded := layout.padded(MAX_PAD)) is None:
+        return
+    below, beside = padded[0] - layout.rows, padded[1] - layout.columns
+    if below:
+        start = matrix.address + layout.rows * layout.pitch_bytes
+        cupy.cuda.runtime.memsetAsync(start, 0, below * layout.pitch_bytes, stream)
+    if beside and layout.rows:
+        clear_columns(
+            matrix.address + layout.row_bytes, layout.pitch_bytes, beside * layout.itemsize, layout.rows, stream
+        )
 
 
 def upload(elements: Array, matrix: DeviceMatrix) -> None:

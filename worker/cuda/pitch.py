@@ -16,6 +16,8 @@ from kernels.model.numerics import DTYPES, DTypeName, Problem
 ALIGNMENT_BYTES = 256
 WASTE = 8  # at most a row's 1/WASTE is spent on its padding
 LARGEST_PITCH_BYTES = 2**31 - 1  # of a two-dimensional copy
+MAX_PAD = 64  # elements: libraries are fastest at multiples of it
+MIN_PADDED = 256  # smaller sizes stay as they are: filling their padding takes as long as it gains
 GROUP = 16  # cuBLAS multiplies elements of a byte in groups of so many rows, columns and steps
 KEPT = 4096  # layouts, so that equal ones are mostly the same
 IN_GROUPS: tuple[DTypeName, ...] = ("int8", "float8_e4m3")
@@ -44,7 +46,7 @@ class Layout:
     rows: int
     columns: int
     pitch: int  # from one row to the next
-    kept_rows: int  # from one matrix to the next, in rows
+    kept_rows: int  # from one matrix to the next, in rows; of a single matrix, what there is room for
     in_groups: bool  # rows and pitch are multiples of GROUP, and what pads them is zero
 
     @property
@@ -68,10 +70,16 @@ class Layout:
     def bytes(self) -> int:
         return self.batch * self.kept_rows * self.pitch_bytes
 
+    def padded(self, pad: int) -> tuple[int, int] | None:
+        """Rows and columns with zeros up to multiples of `pad`, as `padded_size` has them. None where there is no room
+        for them, and for a batch."""
+        rows, columns = (padded_size(size, pad, self.itemsize) for size in (self.rows, self.columns))
+        return (rows, columns) if self.batch == 1 and rows <= self.kept_rows and columns <= self.pitch else None
+
     def pieces(self, max_bytes: int) -> Iterator[Piece]:
         """The matrix in stored order, in pieces of at most so many bytes."""
-        if self.pitch == self.columns and self.kept_rows == self.rows:
-            yield from _cut(Piece(0, 0, self.bytes, 1), max_bytes)
+        if self.pitch == self.columns and (self.kept_rows == self.rows or self.batch == 1):
+            yield from _cut(Piece(0, 0, self.batch * self.rows * self.row_bytes, 1), max_bytes)
             return
         together = self.kept_rows == self.rows  # then a batch is one tall matrix
         rows = self.rows * self.batch if together else self.rows
@@ -101,7 +109,18 @@ def layout(dtype: DTypeName, shape: tuple[int, ...], *, in_groups: bool, dense: 
     alignment = 1 if dense else min(ALIGNMENT_BYTES, _power_of_two_below(row_bytes // WASTE))
     least = GROUP * itemsize if in_groups else itemsize
     pitch = _up(max(row_bytes, 1), max(alignment, least)) // itemsize
-    return Layout(dtype, batch, rows, columns, pitch, _up(rows, GROUP) if in_groups else rows, in_groups)
+    kept_rows = _up(rows, GROUP) if in_groups else rows
+    if batch == 1 and not dense and not in_groups:
+        kept_rows = padded_size(rows, MAX_PAD, itemsize)
+    return Layout(dtype, batch, rows, columns, pitch, kept_rows, in_groups)
+
+
+def padded_size(size: int, pad: int, itemsize: int) -> int:
+    """The next multiple of `pad`, or of less where that would be more than 1/WASTE of the size or ALIGNMENT_BYTES: so
+    rows at a padded pitch have room for it."""
+    if size < MIN_PADDED:
+        return size
+    return _up(size, min(pad, ALIGNMENT_BYTES // itemsize, _power_of_two_below(size // WASTE)))
 
 
 def operand_layout(dtype: DTypeName, shape: tuple[int, ...], *, dense: bool = False) -> Layout:

@@ -18,7 +18,7 @@ from jobs.fleet.workers import Telemetry
 from jobs.matrices.interface import Place
 from jobs.matrices.slot_memory import SlotMemory
 from jobs.settings import Settings
-from kernels.model.kernel import CudaKernel
+from kernels.model.kernel import CudaKernel, LibraryKernel
 from kernels.model.numerics import DTypeName, Problem
 from kernels.selection.choose import Choice
 from worker.cpu.device import usable_cores
@@ -26,8 +26,8 @@ from worker.cuda.bench.bench import CudaBench
 from worker.cuda.bench.ceilings import CoreRoofs
 from worker.cuda.bench.environment import cuda_environment
 from worker.cuda.bench.library_ceilings import LibraryRoofs
+from worker.cuda.bench.trial import try_ahead
 from worker.cuda.compile import Compiler
-from worker.cuda.cublas import Cublas
 from worker.cuda.device.admission import bytes_needed, free_bytes, operand_types
 from worker.cuda.device.faults import device_faults
 from worker.cuda.device.info import cuda_info
@@ -35,7 +35,8 @@ from worker.cuda.device.kernel_clock import KernelClock
 from worker.cuda.device.telemetry import GpuTelemetry
 from worker.cuda.epilogue.on_device import EpilogueOnDevice
 from worker.cuda.launch import PreparedKernels, kernel_bytes
-from worker.cuda.memory import DeviceMatrix, Staging, StopWatch, allocate, upload
+from worker.cuda.library.cublas import Cublas
+from worker.cuda.memory import DeviceMatrix, Staging, StopWatch, allocate, clear_padding, upload
 from worker.cuda.operand_cache import Copies, OfferedProducts, OperandCache
 from worker.cuda.page_locks import PageLocks
 from worker.cuda.pitch import operand_layout, product_layout
@@ -97,7 +98,15 @@ class CudaRunner(TilingRunner):
                 list(pool.map(self.compiler.binary, missing))
 
     def is_compiled(self, choice: Choice, problem: Problem) -> bool:
+        if not self._cublas.is_ready(choice.kernel.name, choice.config, problem):
+            return False
         return all(map(self.compiler.has, self._programs(choice, problem)))
+
+    def make_ready(self, choice: Choice, problem: Problem) -> None:
+        super().make_ready(choice, problem)
+        if isinstance(choice.kernel, LibraryKernel):
+            with device_faults(), _stream_of_its_own(), self._device_lock.request(go_on) as device_lock:
+                try_ahead(self.compiler, self._cublas, choice.kernel.name, choice.config, problem, device_lock)
 
     def _programs(self, choice: Choice, problem: Problem) -> Collection[Program]:
         kernel = choice.kernel
@@ -235,15 +244,19 @@ class CudaRunner(TilingRunner):
         if isinstance(kernel, CudaKernel):
             multiply = partial(self._prepared.get(kernel, choice.config, problem).launch, *matrices)
         else:
+            self._cublas.tune(kernel.name, choice.config, problem, matrices)
             is_loaded = self._cublas.has_multiplied(kernel.name, problem)
-            multiply = partial(self._cublas.multiply, kernel.name, problem, *matrices)
+            multiply = partial(self._cublas.multiply, kernel.name, problem, *matrices, choice.config)
 
         def launch() -> None:
             multiply()
             if epilogue is not None:
                 epilogue.launch()
 
-        return self._clock.kernel_ms(launch, is_loaded=is_loaded, meanwhile=meanwhile)
+        kernel_ms = self._clock.kernel_ms(launch, is_loaded=is_loaded, meanwhile=meanwhile)
+        if not isinstance(kernel, CudaKernel):
+            clear_padding(matrices[2])  # a padded product may have anything there, and be an operand later
+        return kernel_ms
 
     def _all_on_device(
         self, problem: Problem, operands: Sequence[HostOperand], copying: StopWatch

@@ -189,9 +189,16 @@ class Runner(ABC):
         Raises KernelUnavailable.
         """
 
+    def make_ready(self, choice: Choice, problem: Problem) -> None:
+        """All that can be done, between jobs, for a product that is likely to be asked for again. For any thread.
+
+        Raises KernelUnavailable, DeviceFault.
+        """
+        self.compile_ahead([(choice, problem)])
+
     @abstractmethod
     def is_compiled(self, choice: Choice, problem: Problem) -> bool:
-        """Whether it could be launched without compiling anything. For any thread."""
+        """Whether it could be launched without compiling or trying anything. For any thread."""
 
     @abstractmethod
     def compute(

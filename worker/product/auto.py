@@ -58,7 +58,7 @@ class AutoChoices:
             choice = choose_from(self._tables(asked), problem, accuracy, traits)
         else:
             choice = choose("auto", NO_CONFIG, problem, accuracy, traits)
-        self._runner.compile_ahead([(choice, problem)])
+        self._runner.make_ready(choice, problem)
         self._take(asked.name, choice)
 
     def learn(self, measured: Mapping[str, str]) -> None:

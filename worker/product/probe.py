@@ -13,7 +13,7 @@ from jobs.benchmarks.records import CaseRecord
 from jobs.benchmarks.spec import BenchmarkSpec, KernelAxis, Shape, TimingSpec
 from jobs.fleet.workers import DeviceInfo
 from kernels.catalog import BY_NAME
-from kernels.model.kernel import NO_CONFIG, Kernel
+from kernels.model.kernel import NO_CONFIG, Kernel, LibraryKernel
 from kernels.model.numerics import AccuracyName, Problem
 from kernels.selection.choose import Choice, candidates, choose, contenders, preferred_of
 from kernels.selection.forecast import Forecast
@@ -63,10 +63,12 @@ def probe_for(problem: Problem, accuracy: AccuracyName, device: DeviceInfo) -> P
     """None where the tables leave no doubt, or settling it would take too long. Raises NoKernelError, ConfigError."""
     traits = device.traits
     expected = choose("auto", NO_CONFIG, problem, accuracy, traits)
-    likely, preferred = contenders(problem, accuracy, traits), preferred_of(candidates(problem, accuracy, traits))
+    likely, fit = contenders(problem, accuracy, traits), candidates(problem, accuracy, traits)
+    preferred = preferred_of(fit)
     if preferred is None or not _is_worth_it(likely, expected, preferred, problem):
         return None
-    besides = {preferred.name: {}, expected.kernel.name: dict(expected.config)}
+    besides: dict[str, dict[str, int]] = {preferred.name: {}, expected.kernel.name: dict(expected.config)}
+    besides |= {kernel.name: {} for kernel in fit if isinstance(kernel, LibraryKernel) and kernel.is_tuned}
     return Probe(_spec(likely, besides, problem), preferred, device)
 
 

@@ -98,7 +98,7 @@ def test_batches_by_the_library(
 
 
 def test_more_products_than_the_library_s_plans_that_are_kept(runner: CudaRunner, rng: np.random.Generator) -> None:
-    from worker.cuda.cublas_lt import KEPT
+    from worker.cuda.library.cublas_lt import KEPT
 
     for m in [*range(16, 16 * (KEPT + 4), 16), 16, 32]:
         problem = Problem(m, 16, 16, "float8_e4m3")

@@ -63,6 +63,9 @@ class Runtime:
         calls.append("unregister")
         del self.registered[ptr]
 
+    def memsetAsync(self, to: int, value: int, size: int, stream: int) -> None:
+        ctypes.memset(to, value, size)
+
     def memcpyAsync(self, to: int, source: int, size: int, kind: int, stream: int) -> None:
         self.memcpy2DAsync(to, size, source, size, size, 1, kind, stream)
 
@@ -224,6 +227,7 @@ class Way:
 
 def main() -> None:
     runtime = install()
+    from worker.cuda import memory
     from worker.cuda.check import read_back
     from worker.cuda.operand_cache import OfferedProducts, OperandCache
     from worker.cuda.page_locks import PageLocks
@@ -249,6 +253,7 @@ def main() -> None:
                 epilogue.launch()
             return 1.0
 
+    setattr(memory, "clear_columns", _clear_columns)  # noqa: B010
     read_back.PARTS = 2048  # pieces that a test has room for
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     url, prefix, directory = sys.argv[1:]
@@ -268,6 +273,11 @@ def main() -> None:
             outcome = type(error).__name__
         faults.clear()
         print(json.dumps([outcome, calls, len(runtime.registered)]), flush=True)
+
+
+def _clear_columns(address: int, pitch: int, width: int, height: int, stream: int) -> None:
+    for row in range(height):
+        ctypes.memset(address + row * pitch, 0, width)
 
 
 def _rows(matrix: Any) -> Any:

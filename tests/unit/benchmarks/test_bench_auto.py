@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.result_models import Results
+from analysis.result_models import CaseResult, Results
 from benchmarks.exactness import is_as_exact
 from benchmarks.measure.auto import benchmark_kernels, had, parsed, rivals
 from benchmarks.measure.auto_sample import (
@@ -24,6 +24,7 @@ from benchmarks.measure.auto_sample import (
     not_measured,
 )
 from benchmarks.tables.auto import auto_choices
+from benchmarks.tables.auto_library import beside_the_best_library
 from jobs.benchmarks.spec import BenchmarkSpec
 from kernels.model.numerics import DTypeName
 from tests.support.recorded import recorded_results
@@ -144,6 +145,30 @@ def test_the_section_has_what_was_served_beside_what_tables_alone_say(tmp_path: 
     assert "each of 2 shapes. At 2 of them" in how
     assert "| as served | " in bounds and bounds.count("missed") >= 3
     assert taken.startswith("Taken: `pipelined` 2.")
+
+
+def test_auto_is_held_against_the_faster_of_both_lines_of_the_library(tmp_path: Path) -> None:
+    """As if the tuned library were twice as fast as its default choice, and `auto` half again as fast."""
+
+    def at(results: Results, kernel: str, value: float) -> tuple[CaseResult, ...]:
+        changed = []
+        for case in (case for case in results.records if case.fraction_of_baseline):
+            fraction = case.fraction_of_baseline and case.fraction_of_baseline.model_copy(update={"value": value})
+            changed.append(case.model_copy(update={"kernel": kernel, "fraction_of_baseline": fraction}))
+        return tuple(changed)
+
+    one = only("pipelined")
+    auto = one.model_copy(update={"records": at(one, "pipelined", 1.5)})
+    others = one.model_copy(update={"records": (*at(one, "cublas_tuned", 2.0), *at(one, "warp_tiled", 1.25))})
+    runs = {name: each.model_dump(mode="json") for name, each in (("auto", auto), ("others", others))}
+    path = tmp_path / "h200_auto.json"
+    path.write_text(json.dumps({"seed": 7, "dtype": "float32", "most": 12_288} | runs))
+    _, _, rows = beside_the_best_library([tmp_path])
+    (row,) = (line for line in rows.splitlines() if "NVIDIA" in line)
+    assert row == "| NVIDIA H200 | float32 | 2 | 0.750 | 0.750 | 2 | 0.625 |"
+    runs["others"]["records"] = []
+    path.write_text(json.dumps({"seed": 7, "dtype": "float32", "most": 12_288} | runs))
+    assert list(beside_the_best_library([tmp_path])) == []
 
 
 def test_what_a_run_that_was_cut_off_had_measured_may_be_left_out(tmp_path: Path) -> None:

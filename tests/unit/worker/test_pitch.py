@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from jobs.formats.elements import STORAGE_DTYPES
 from kernels.model.numerics import DTYPE_NAMES, DTYPES, DTypeName, Problem
-from worker.cuda.pitch import GROUP, IN_GROUPS, WASTE, Layout, operand_layout, product_layout
+from worker.cuda.pitch import GROUP, IN_GROUPS, MAX_PAD, WASTE, Layout, operand_layout, product_layout
 
 SIZES = st.integers(0, 40) | st.sampled_from([128, 129])
 
@@ -73,3 +73,27 @@ def test_products_of_bytes_have_room_for_whole_groups(dtype: DTypeName, m: int, 
     assert layout.dtype == DTYPES[dtype].product
     assert layout.kept_rows % GROUP == 0 == layout.pitch % GROUP
     assert layout.kept_rows >= m and layout.pitch >= n
+
+
+@given(
+    dtype=st.sampled_from(DTYPE_NAMES),
+    shape=st.tuples(*[st.integers(1, 5000)] * 2),
+    pad=st.sampled_from([1, 8, 16, 32, 64]),
+)
+def test_a_matrix_has_room_for_zeros_up_to_multiples_of_what_libraries_like(
+    dtype: DTypeName, shape: tuple[int, int], pad: int
+) -> None:
+    layout = operand_layout(dtype, shape)
+    padded = layout.padded(pad)
+    assert padded is not None or dtype in IN_GROUPS, "bytes are padded in groups, with less room"
+    assert padded is None or (padded[0] <= layout.kept_rows and padded[1] <= layout.pitch)
+    for size, to in zip(shape, padded or shape, strict=True):
+        assert size <= to <= size + size // WASTE
+        assert padded is None or size < WASTE * MAX_PAD or to % min(pad, 256 // layout.itemsize) == 0
+
+
+@given(shape=st.tuples(*[st.integers(256, 5000)] * 2))
+def test_dense_rows_and_batches_have_none(shape: tuple[int, int]) -> None:
+    assert operand_layout("float32", (2, *shape)).padded(64) is None
+    dense = operand_layout("float32", shape, dense=True)
+    assert dense.padded(1) == shape and dense.padded(64) in (None, shape)

@@ -26,9 +26,9 @@ from worker.cuda.bench.reference import Reference
 from worker.cuda.bench.sampler import Sampler
 from worker.cuda.bench.watch import watched
 from worker.cuda.compile import Compiler
-from worker.cuda.cublas import Cublas
 from worker.cuda.device.faults import device_faults
 from worker.cuda.launch import prepare
+from worker.cuda.library.cublas import Cublas
 from worker.device.bench import Bench, Prepared, ProductErrors, Sample, Watched
 
 Put = Callable[[OperandSet], None]  # puts one product of a set on the current stream
@@ -73,7 +73,7 @@ class CudaBench(Bench):
 
     def _library(self, case: Case) -> CudaPrepared:
         def put(at: OperandSet) -> None:
-            self._cublas.multiply(case.kernel, self._problem, at.a, at.b, at.c)
+            self._cublas.multiply(case.kernel, self._problem, at.a, at.b, at.c, case.config)
 
         return CudaPrepared(self, case, put, LaunchFigures(), compile_ms=0.0)
 

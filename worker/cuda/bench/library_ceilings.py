@@ -21,7 +21,7 @@ from kernels.model.numerics import DTYPES, DTypeName, Problem
 from worker.cuda.bench.bench import CudaBench
 from worker.cuda.bench.ceilings import ceiling, collected, reasoned
 from worker.cuda.compile import Compiler
-from worker.cuda.cublas import Cublas
+from worker.cuda.library.cublas import Cublas
 from worker.device.roof import theoretical_gflops
 
 SIZES = (2048, 4096, 8192, 16384)  # of square products

@@ -80,7 +80,7 @@ def test_every_entry_of_lower_precision_is_a_known_mode() -> None:
         for dtype, accuracy in kernel.accuracy.items()
         if not meets(accuracy, DTYPES[dtype].accuracy)
     }
-    assert lowered == {*MODES, "hopper_tf32", "strassen"}
+    assert lowered == {*MODES, "cublas_tf32_tuned", "hopper_tf32", "strassen"}
     assert all(isinstance(BY_NAME[name], LibraryKernel) for name in MODES)
 
 

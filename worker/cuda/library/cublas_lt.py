@@ -1,5 +1,5 @@
-"""Products of 8-bit floats by cuBLAS. Only its newer interface, cublasLt, has them, and CuPy has no binding for it: so
-these are the few functions needed, by ctypes.
+"""cublasLt, the newer interface of cuBLAS, which CuPy has no binding for: the few functions needed, by ctypes. It alone
+has products of 8-bit floats, which are here.
 
 Names and numbers are those of cublasLt.h (cuBLAS documentation, "Using the cublasLt API"). The library is column-major;
 an operand whose rows lie along k here is, to it, a matrix whose columns do.
@@ -63,13 +63,31 @@ class _Plan:
     found: Found
 
 
-class CublasLt:
-    """A handle on the current device. For use by one thread."""
+class LtHandle:
+    """The library with a handle on the current device. For use by one thread."""
 
     def __init__(self) -> None:
-        self._library = _library()
-        self._handle = ctypes.c_void_p()
-        self._call("cublasLtCreate", ctypes.byref(self._handle))
+        self.library = _library()
+        self.handle = ctypes.c_void_p()
+        self.call("cublasLtCreate", ctypes.byref(self.handle))
+
+    def set(self, kind: str, target: Any, attribute: int, value: Any) -> None:
+        """An attribute of what the library made, a ctypes value. Raises DeviceFault."""
+        size = ctypes.c_size_t(ctypes.sizeof(value))
+        self.call(f"cublasLt{kind}SetAttribute", target, attribute, ctypes.byref(value), size)
+
+    def call(self, function: str, *arguments: Any) -> None:
+        """Raises DeviceFault where the function fails."""
+        status = getattr(self.library, function)(*arguments)
+        if status:
+            raise DeviceFault(f"{function} failed with status {status}; report this.")
+
+
+class CublasLt(LtHandle):
+    """Products of 8-bit floats. For use by one thread."""
+
+    def __init__(self) -> None:
+        super().__init__()
         self._plans: OrderedDict[LtProduct, _Plan] = OrderedDict()
 
     def multiply(self, product: LtProduct, a: DeviceMatrix, b: DeviceMatrix, c: DeviceMatrix) -> None:
@@ -79,9 +97,9 @@ class CublasLt:
         workspace = cupy.cuda.alloc(max(plan.found.workspace_bytes, 1))  # reused by what is next on this stream
         address_b, address_a, address_c = (ctypes.c_void_p(each.address) for each in (b, a, c))
         of_b, of_a, of_c = plan.matrices
-        self._call(
+        self.call(
             "cublasLtMatmul",
-            self._handle,
+            self.handle,
             plan.product,
             ctypes.byref(one),
             *(address_b, of_b, address_a, of_a),
@@ -102,9 +120,9 @@ class CublasLt:
 
     def _planned(self, product: LtProduct) -> _Plan:
         description = ctypes.c_void_p()
-        self._call("cublasLtMatmulDescCreate", ctypes.byref(description), COMPUTE_FLOAT32, FLOAT32)
-        self._set("MatmulDesc", description, TRANSPOSE_FIRST, ctypes.c_int32(TRANSPOSED))
-        self._set("MatmulDesc", description, FAST_ACCUMULATION, ctypes.c_int8(product.fast))
+        self.call("cublasLtMatmulDescCreate", ctypes.byref(description), COMPUTE_FLOAT32, FLOAT32)
+        self.set("MatmulDesc", description, TRANSPOSE_FIRST, ctypes.c_int32(TRANSPOSED))
+        self.set("MatmulDesc", description, FAST_ACCUMULATION, ctypes.c_int8(product.fast))
         m, n, k = product.rows, product.columns, product.depth
         shapes = ((FLOAT8_E4M3, k, n, 1), (FLOAT8_E4M3, k, m, 0), (FLOAT32, n, m, 2))
         of_b, of_a, of_c = (self._matrix(product, *shape) for shape in shapes)
@@ -115,38 +133,29 @@ class CublasLt:
         """As the library sees it; `which` of A, B and C it is."""
         layout, pitch = ctypes.c_void_p(), ctypes.c_int64(product.pitches[which])
         sizes = ctypes.c_uint64(rows), ctypes.c_uint64(columns), pitch
-        self._call("cublasLtMatrixLayoutCreate", ctypes.byref(layout), element_type, *sizes)
-        self._set("MatrixLayout", layout, BATCH_COUNT, ctypes.c_int32(product.batch))
-        self._set("MatrixLayout", layout, BATCH_STRIDE, ctypes.c_int64(product.strides[which]))
+        self.call("cublasLtMatrixLayoutCreate", ctypes.byref(layout), element_type, *sizes)
+        self.set("MatrixLayout", layout, BATCH_COUNT, ctypes.c_int32(product.batch))
+        self.set("MatrixLayout", layout, BATCH_STRIDE, ctypes.c_int64(product.strides[which]))
         return layout
 
     def _found(self, product: LtProduct, description: Any, matrices: tuple[Any, Any, Any]) -> Found:
         """The way that the library thinks best. Raises KernelUnavailable where it has none."""
         wanted, found, count = ctypes.c_void_p(), Found(), ctypes.c_int()
-        self._call("cublasLtMatmulPreferenceCreate", ctypes.byref(wanted))
-        self._set("MatmulPreference", wanted, WORKSPACE, ctypes.c_uint64(WORKSPACE_BYTES))
+        self.call("cublasLtMatmulPreferenceCreate", ctypes.byref(wanted))
+        self.set("MatmulPreference", wanted, WORKSPACE, ctypes.c_uint64(WORKSPACE_BYTES))
         results = ctypes.byref(found), ctypes.byref(count)
-        status = self._library.cublasLtMatmulAlgoGetHeuristic(
-            self._handle, description, *matrices, matrices[2], wanted, 1, *results
+        status = self.library.cublasLtMatmulAlgoGetHeuristic(
+            self.handle, description, *matrices, matrices[2], wanted, 1, *results
         )
-        self._call("cublasLtMatmulPreferenceDestroy", wanted)
+        self.call("cublasLtMatmulPreferenceDestroy", wanted)
         if status or not count.value:
             raise KernelUnavailable(f"cublasLt has no way to multiply {product} here (status {status}).")
         return found
 
     def _forget(self, plan: _Plan) -> None:
-        self._call("cublasLtMatmulDescDestroy", plan.product)
+        self.call("cublasLtMatmulDescDestroy", plan.product)
         for matrix in plan.matrices:
-            self._call("cublasLtMatrixLayoutDestroy", matrix)
-
-    def _set(self, kind: str, target: Any, attribute: int, value: Any) -> None:
-        size = ctypes.c_size_t(ctypes.sizeof(value))
-        self._call(f"cublasLt{kind}SetAttribute", target, attribute, ctypes.byref(value), size)
-
-    def _call(self, function: str, *arguments: Any) -> None:
-        status = getattr(self._library, function)(*arguments)
-        if status:
-            raise DeviceFault(f"{function} failed with status {status}; report this.")
+            self.call("cublasLtMatrixLayoutDestroy", matrix)
 
 
 def _library() -> Any:

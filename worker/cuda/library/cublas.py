@@ -14,11 +14,13 @@ import numpy as np
 from cupy_backends.cuda.libs import cublas
 
 from jobs.errors import KernelUnavailable
+from kernels.model.kernel import NO_CONFIG, TileConfig
 from kernels.model.numerics import DTypeName, Problem
 from worker.cuda.compile import Compiler
-from worker.cuda.cublas_lt import CublasLt, LtProduct
+from worker.cuda.library.cublas_lt import CublasLt, LtProduct
+from worker.cuda.library.cublas_tuned import TUNED, Matrices, TunedCublas
 from worker.cuda.memory import DeviceMatrix, allocate
-from worker.cuda.pitch import GROUP, IN_GROUPS
+from worker.cuda.pitch import GROUP, IN_GROUPS, MAX_PAD
 from worker.cuda.transpose import transpose, transpose_function, transposed_layout
 
 LARGEST_SIZE = 2**31 - 1  # these bindings take 32-bit sizes
@@ -61,8 +63,10 @@ class Cublas:
     """A handle on the current device. For use by one thread."""
 
     def __init__(self, compiler: Compiler) -> None:
+        self._compiler = compiler
         self._transpose = transpose_function(compiler, "int8")  # for any elements of a byte
         self._lt: CublasLt | None = None  # once it is needed
+        self._tuned: TunedCublas | None = None
         self._seen: OrderedDict[tuple[str, Problem], None] = OrderedDict()
         self._handle = cublas.create()
         cublas.setPointerMode(self._handle, cublas.CUBLAS_POINTER_MODE_HOST)
@@ -73,13 +77,36 @@ class Cublas:
         """Whether what the library launches for it has been loaded, for all that is known."""
         return (kernel, problem) in self._seen
 
-    def multiply(self, kernel: str, problem: Problem, a: DeviceMatrix, b: DeviceMatrix, c: DeviceMatrix) -> None:
+    def is_ready(self, kernel: str, config: TileConfig, problem: Problem) -> bool:
+        """Whether nothing has to be tried for it first. For any thread."""
+        if kernel not in TUNED or not problem.flops:
+            return True
+        return self._tuned is not None and self._tuned.is_tuned(kernel, _pad(config), problem)
+
+    def tune(self, kernel: str, config: TileConfig, problem: Problem, matrices: Matrices) -> None:
+        """Tries what is to be tried at a product's first use. Raises KernelUnavailable, DeviceFault."""
+        if kernel in TUNED and problem.flops:
+            self._tuned_handle().tune(kernel, _pad(config), problem, matrices)
+
+    def multiply(
+        self,
+        kernel: str,
+        problem: Problem,
+        a: DeviceMatrix,
+        b: DeviceMatrix,
+        c: DeviceMatrix,
+        config: TileConfig = NO_CONFIG,
+    ) -> None:
         """Puts the product on the current stream. Raises KernelUnavailable, cupy's CUBLASError."""
         self._seen[kernel, problem] = None
         if len(self._seen) > KEPT:
             self._seen.popitem(last=False)
         if problem.k == 0:
             c.memory.memset_async(0, c.layout.bytes)
+            return
+        if kernel in TUNED:
+            if problem.flops:
+                self._tuned_handle().multiply(kernel, _pad(config), problem, (a, b, c))
             return
         if problem.dtype in IN_GROUPS:
             problem, a, b = self._depth_first(problem, a, b)
@@ -102,6 +129,14 @@ class Cublas:
             strided = [(x.address, t, x.layout.pitch, x.layout.stride) for x, t in zip((b, a, c), types, strict=True)]
             zero_and_c = (zero.ctypes.data, *strided[2], problem.batch)
             cublas.gemmStridedBatchedEx(*first, *strided[0], *strided[1], *zero_and_c, *last)
+
+    def _tuned_handle(self) -> TunedCublas:
+        if self._tuned is None:
+            self._tuned = TunedCublas(self._compiler, self._by_default)
+        return self._tuned
+
+    def _by_default(self, kernel: str, problem: Problem, matrices: Matrices) -> None:
+        self.multiply(kernel, problem, *matrices)
 
     def _multiply_float8(
         self, kernel: str, problem: Problem, a: DeviceMatrix, b: DeviceMatrix, c: DeviceMatrix
@@ -136,6 +171,11 @@ class Cublas:
 def _padded(size: int, problem: Problem) -> int:
     """Elements of a byte go by groups; the layout has room for them, and zeros in it."""
     return -(-size // GROUP) * GROUP if problem.dtype in IN_GROUPS else size
+
+
+def _pad(config: TileConfig) -> int:
+    """What sizes may be padded to multiples of."""
+    return config.get("pad", MAX_PAD)
 
 
 def _operation(transposed: bool) -> int:

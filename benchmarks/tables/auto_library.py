@@ -1,0 +1,83 @@
+"""What docs/performance.md says of `auto` beside the library at its best: tuned, and on zero-padded sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from analysis.result_models import CaseResult, Results
+from benchmarks.measure.auto_sample import Shape, by_tables, geometric_mean
+from benchmarks.recorded import files, read
+from kernels.catalog import BY_NAME
+from kernels.model.kernel import CudaKernel, LibraryKernel
+from tools.markdown import table
+
+NOT_MUCH_LESS = 0.95
+COLUMNS = ("device", "type", "shapes", "geometric mean", "worst", f"below {NOT_MUCH_LESS}", "our kernels alone")
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """At one shape, speeds over the library's at its best."""
+
+    auto: float
+    ours: float | None  # the fastest kernel of ours that was measured
+
+
+def beside_the_best_library(folders: Iterable[Path]) -> Iterator[str]:
+    """A section of the newest record of each device and element type; nothing where there is none."""
+    newest: dict[tuple[str, str], tuple[str, list[Compared]]] = {}
+    for path in (path for folder in folders for path in files(folder)):
+        record = read(path)
+        if not {"auto", "others"} <= record.keys() or not (compared := list(_compared(record))):
+            continue
+        others = record["others"]
+        key, ended = (others["device"]["name"], record["dtype"]), others["job"]["finished_at"] or ""
+        if key not in newest or ended > newest[key][0]:
+            newest[key] = ended, compared
+    if not newest:
+        return
+    yield "## `auto` beside the library at its best"
+    yield (
+        "Random products as above, each by what `auto` takes by its tables, by the library's default choice, and by "
+        "`cublas_tuned`, which tries cublasLt's proposals on sizes as they are and zero-padded. Speeds are over the "
+        "faster of both, kernel time, cold cache. A worker that was idle since the shape was first asked for has "
+        "measured it, and takes the fastest. Our kernels alone: the fastest of ours that was measured, where any was."
+    )
+    yield table(COLUMNS, [_row(*key, compared) for key, (_, compared) in sorted(newest.items())]).rstrip()
+
+
+def _row(device: str, dtype: str, compared: list[Compared]) -> tuple[str, ...]:
+    speeds = [each.auto for each in compared]
+    ours = [each.ours for each in compared if each.ours is not None]
+    below = sum(speed < NOT_MUCH_LESS for speed in speeds)
+    mean = f"{geometric_mean(ours):.3f}" if ours else ""
+    return device, dtype, str(len(speeds)), f"{geometric_mean(speeds):.3f}", f"{min(speeds):.3f}", str(below), mean
+
+
+def _compared(record: Mapping[str, Any]) -> Iterator[Compared]:
+    """Shapes where the tuned library was measured."""
+    auto, others = (Results.model_validate(record[name]) for name in ("auto", "others"))
+    together: dict[Shape, list[CaseResult]] = {}
+    for case in others.cases:
+        if case.fraction_of_baseline is not None and case.status == "ok":
+            together.setdefault((case.m, case.n, case.k), []).append(case)
+    for shape, taken in by_tables(auto).items():
+        cases = together.get(shape, [])
+        tuned = [_speed(case) for case in cases if _is_tuned(case.kernel)]
+        if not tuned:
+            continue
+        library = max(1.0, *tuned)
+        ours = [_speed(case) for case in cases if isinstance(BY_NAME[case.kernel], CudaKernel)]
+        yield Compared(_speed(taken) / library, max(ours) / library if ours else None)
+
+
+def _is_tuned(kernel: str) -> bool:
+    entry = BY_NAME[kernel]
+    return isinstance(entry, LibraryKernel) and entry.is_tuned
+
+
+def _speed(case: CaseResult) -> float:
+    return case.fraction_of_baseline.value if case.fraction_of_baseline is not None else 1.0

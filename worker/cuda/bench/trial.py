@@ -1,0 +1,28 @@
+"""The trial of a library's ways for a product that is likely to be asked for again, on operands made for it."""
+
+from __future__ import annotations
+
+from jobs.benchmarks.spec import DataSpec
+from kernels.model.kernel import TileConfig
+from kernels.model.numerics import Problem
+from worker.cuda.bench.operands import random_set
+from worker.cuda.compile import Compiler
+from worker.cuda.device.admission import free_bytes
+from worker.cuda.library.cublas import Cublas
+from worker.device.cancellable_lock import LockRequest
+
+MAX_SHARE = 4  # one part in so many of the free memory is taken, at most
+
+
+def try_ahead(
+    compiler: Compiler, cublas: Cublas, kernel: str, config: TileConfig, problem: Problem, device_lock: LockRequest
+) -> None:
+    """On the current stream, once it has the device; nothing where its operands would take too much memory. Raises
+    KernelUnavailable, DeviceFault."""
+    if cublas.is_ready(kernel, config, problem):
+        return
+    if problem.operand_bytes + problem.product_bytes > free_bytes() // MAX_SHARE:
+        return
+    made = random_set(compiler, problem, DataSpec())
+    device_lock.acquire()
+    cublas.tune(kernel, config, problem, (made.a, made.b, made.c))
