@@ -7,6 +7,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
+from analysis.condition import of_kind
 from analysis.measurement import Device, Measurement, row_alignment
 from jobs.benchmarks.records import Ceiling
 from jobs.benchmarks.roofs import measured_roofs
@@ -70,6 +71,7 @@ def _published(record: PublishedRecord, device: Device) -> Measurement | None:
         config=MappingProxyType(dict(record.config)),
         device=device,
         status=record.status,
+        condition=of_kind(record.condition, record.status),
         kernel_ms=kernel_ms or (flops / (gflops * 1e6) if gflops else None),
         gflops=gflops or (flops / (kernel_ms * 1e6) if kernel_ms else None),
         h2d_ms=record.h2d_ms,
