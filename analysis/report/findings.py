@@ -8,13 +8,13 @@ from dataclasses import replace
 from analysis.breakdown import break_even, breakdowns
 from analysis.curves import Curve, curves
 from analysis.dips import Feature, features
-from analysis.explain import explain
+from analysis.explain import why
 from analysis.measurement import Measurement
 from analysis.plots.device import split_times
 from analysis.report.document import UNKNOWN, Block, Heading, Items, Table, Text, figure, percent, plot, shape, small
 from analysis.report.tables import Pair, best
 from analysis.result_models import Results
-from analysis.roofline import Roofs, measured_roofs, point, theoretical_roofs, units_of
+from analysis.roofline import Roofs, bound, measured_roofs, point, theoretical_roofs, units_of
 from jobs.states import JobState
 from kernels.model.numerics import DTypeName
 
@@ -88,7 +88,7 @@ def _roofline_row(measurement: Measurement) -> tuple[str, ...]:
         figure(least.intensity if least else None),
         figure(least.attainable if least else None),
         percent(least.fraction if least else None),
-        (least.limit if least else None) or UNKNOWN,
+        bound(measurement, roofs) or UNKNOWN,
         figure(tiles.intensity if tiles else None),
     )
 
@@ -153,16 +153,20 @@ def dips(pairs: Sequence[Pair]) -> Iterator[Block]:
 
 def _dips_of(curve: Curve) -> Iterator[str]:
     for feature in features(curve):
-        why = " ".join(explanation.sentence for explanation in explain(feature))
-        yield f"{_named(curve)}: {_seen(feature)} {why or 'Nothing that is known of the two explains it.'}"
+        yield f"{_named(curve)}: {_seen(feature)} {why(feature)}"
 
 
 def _seen(feature: Feature) -> str:
-    off = 100 * abs(feature.ratio - 1)
     way = "faster" if feature.ratio > 1 else "slower"
-    kind = f"{feature.kind} at {shape(feature.point)}, {off:.0f} % {way}"
+    kind = f"{feature.kind} at {shape(feature.point)}, {off(feature)} {way}"
     held = "than at" if feature.kind == "fall" else "than its neighbours; held against"
     return f"{kind} {held} {shape(feature.reference)}."
+
+
+def off(feature: Feature) -> str:
+    """As 'at least 49 % (median 72 %)': by the end of its interval that is nearer to the others, and by its median."""
+    at_least, median = (f"{100 * abs(ratio - 1):.0f} %" for ratio in (feature.ratio, feature.median_ratio))
+    return at_least if at_least == median else f"at least {at_least} (median {median})"
 
 
 def noise(results: Results, pairs: Sequence[Pair]) -> Iterator[Block]:

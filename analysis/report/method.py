@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 from analysis.comparison.environment import flat
 from analysis.report.document import UNKNOWN, Block, Code, Heading, Items, Table, Text, figure
 from analysis.result_models import Results
+from jobs.benchmarks.records import StopReason
 from jobs.benchmarks.spec import BenchmarkSpec
 
+_ENDED: dict[StopReason, str] = {
+    "noise_is_steady": "ended when more samples no longer narrowed their spread",
+    "max_samples": "ended at the largest number of samples",
+    "timeout": "ended at the time limit",
+}
 ADDRESS = "http://127.0.0.1:8000/v1/benchmarks"
 _VERIFIED = {
     "freivalds": "by Freivalds' check with random vectors, in O(n²)",
@@ -87,37 +94,47 @@ def method(results: Results) -> Iterator[Block]:
             "for arithmetic, the library's largest product for matrix units. How stands beside each."
         )
         return
-    yield Text(" ".join(_sentences(results.spec)))
+    yield Text(" ".join(_sentences(results)))
     yield Items(
         (
-            "GFLOPS are 2·m·n·k over the median kernel time, 10⁹ a second; a multiply and an add are two operations.",
-            "Kernel time is that of the device alone: launches are queued before the clock starts. Bytes are decimal.",
+            "GFLOPS are 2·m·n·k over the median time, whatever a kernel does in padding; bytes are decimal.",
+            f"Times are of the kernel alone{'' if _on_cpu(results) else ', without copies or launch overhead'}.",
             "A ratio to the baseline is taken between two kernels of the same round, then the median over rounds.",
             "A product that fails its check has no figures here, and none may be faster than the device's roofs.",
+            "A case that was disturbed while it was measured is marked, and no conclusion rests on it.",
         )
     )
 
 
-def _sentences(spec: BenchmarkSpec) -> Iterator[str]:
+def _on_cpu(results: Results) -> bool:
+    return results.device.get("device_class") == "cpu"
+
+
+def _sentences(results: Results) -> Iterator[str]:
+    """What this run did, on a device such as it ran on."""
+    spec, on_cpu = results.spec, _on_cpu(results)
     timing, data = spec.timing, spec.data
     scale = f", times {data.scale:g}" if data.scale != 1 else ""
-    yield f"Operands are {_DATA[data.distribution]}{scale}, made on the device from seed {data.seed}."
+    where = "" if on_cpu else " on the device"
+    yield f"Operands are {_DATA[data.distribution]}{scale}, made{where} from seed {data.seed}."
     yield f"Each product is checked {_VERIFIED[spec.verify]}, before it is timed and after."
-    if spec.kind == "tune":
+    if spec.kind == "tune" and not on_cpu:
         kind = {"auto": "as far as the budget allows", "exhaustive": "one and all", "random": "drawn at random"}
         budget = f"at most {spec.tune.budget} of them for a shape"
         yield f"Of each kernel's tile configs, {kind[spec.tune.strategy]}, {budget}, the fastest were timed in full."
-    cold = "The L2 cache is written over before each sample (cold)"
-    yield f"{cold if timing.cache == 'cold' else 'The L2 cache keeps what the sample before left (warm)'}."
+    cache = "last-level cache" if on_cpu else "L2 cache"
+    cold = f"The {cache} is overwritten before each {'launch' if on_cpu else 'sample'} (cold)"
+    yield f"{cold if timing.cache == 'cold' else f'The {cache} keeps what the sample before left (warm)'}."
     rounds = "one round" if timing.rounds == 1 else f"{timing.rounds} rounds, each in another order"
     yield f"Cases are measured in {rounds}, drawn from the same seed{_baseline(spec)}."
+    yield from _sampling(results)
+    if on_cpu:
+        yield "Time is the CPU's monotonic clock around each call; its clock rate is not measured."
+        return
     yield (
-        f"A case is warmed up for at least {timing.warmup_ms:g} ms, and sampled until the 95 % interval of its median "
-        f"is within {100 * timing.precision:g} %, after at least {timing.min_samples} samples and "
-        f"{timing.min_time_s:g} s or 30 samples, at most {timing.max_samples} samples and {timing.timeout_s:g} s a "
-        "round; the samples of all rounds are then taken together."
+        "Launches are queued before the clock starts. The SM clock is measured with each sample; samples taken while "
+        "it was far down are thrown away."
     )
-    yield "The SM clock is measured with each sample; samples taken while it was far down are thrown away."
     if spec.transfers.enabled:
         more = ", and of ordinary memory" if spec.transfers.pageable else ""
         yield f"Copies to and from the device are of page-locked memory{more}, timed apart and never overlapped."
@@ -125,6 +142,22 @@ def _sentences(spec: BenchmarkSpec) -> Iterator[str]:
         yield f"Energy is read from the device's counter over a loop of {spec.energy.window_s:g} s."
     if spec.fresh_process:
         yield "Each case runs in a process of its own."
+
+
+def _sampling(results: Results) -> Iterator[str]:
+    """The rule, and how many cases met its aim."""
+    timing = results.spec.timing
+    yield (
+        f"A case is warmed up for at least {timing.warmup_ms:g} ms, and sampled until the 95 % interval of its median "
+        f"is within {100 * timing.precision:g} %, after at least {timing.min_samples} samples and "
+        f"{timing.min_time_s:g} s or 30 samples, at most {timing.max_samples} samples and {timing.timeout_s:g} s a "
+        "round; the samples of all rounds are then taken together."
+    )
+    timed = [record for record in results.records if record.stop_reason is not None]
+    ended = Counter(record.stop_reason for record in timed)
+    others = [f"{ended[reason]} {words}" for reason, words in _ENDED.items() if ended[reason]]
+    if others:
+        yield f"Of {len(timed)} cases {ended['precise']} became that precise; {', '.join(others)}."
 
 
 def _baseline(spec: BenchmarkSpec) -> str:

@@ -44,22 +44,32 @@ def best(pairs: Sequence[Pair]) -> list[Pair]:
 
 
 def headline(pairs: Sequence[Pair]) -> Text | None:
-    """The fastest that was right, of each element type; of the project's own kernels where some were measured."""
-    sentences = []
-    for dtype in dict.fromkeys(measurement.dtype for _, measurement in pairs if usable(measurement)):
-        mine = [pair for pair in pairs if pair[1].dtype == dtype]
-        own = [
-            (result, measurement)
-            for result, measurement in mine
-            if usable(measurement) and not is_library(measurement.kernel)
-        ]
-        result, measurement = max(own or mine, key=lambda pair: speed(pair[1]))
-        ratio = result.fraction_of_baseline
-        share = f", {percent(ratio.value)} of the baseline" if ratio and result.case != result.baseline else ""
-        sentences.append(
-            f"{dtype}: {measurement.label} at {shape(measurement)} with {figure(measurement.gflops)} GFLOPS{share}"
-        )
-    return Text("Fastest: " + "; ".join(sentences) + ".") if sentences else None
+    """The fastest of each element type among this project's kernels, and the fastest library beside it. Disturbed cases
+    are left out, and counted."""
+    clean = [pair for pair in pairs if usable(pair[1]) and pair[1].condition.is_clean]
+    dtypes = dict.fromkeys(measurement.dtype for _, measurement in clean)
+    sentences = [_fastest(dtype, [pair for pair in clean if pair[1].dtype == dtype]) for dtype in dtypes]
+    disturbed = sum(usable(measurement) and not measurement.condition.is_clean for _, measurement in pairs)
+    if disturbed:
+        sentences.append(f"Left out: {disturbed} of {len(pairs)} cases that were disturbed while they were measured.")
+    return Text(" ".join(sentences)) if sentences else None
+
+
+def _fastest(dtype: str, mine: Sequence[Pair]) -> str:
+    own = [pair for pair in mine if not is_library(pair[1].kernel)]
+    libraries = [pair for pair in mine if is_library(pair[1].kernel)]
+    named = [_named_speed(group) for group in (own, libraries) if group]
+    if not own:
+        return f"Fastest on {dtype}, of libraries alone: {named[0]}."
+    beside = f"; of the libraries beside them: {named[1]}" if libraries else ""
+    return f"Fastest of this project's kernels on {dtype}: {named[0]}{beside}."
+
+
+def _named_speed(group: Sequence[Pair]) -> str:
+    result, measurement = max(group, key=lambda pair: speed(pair[1]))
+    ratio = result.fraction_of_baseline
+    share = f", {percent(ratio.value)} of the baseline there" if ratio and result.case != result.baseline else ""
+    return f"{measurement.label} at {shape(measurement)} with {figure(measurement.gflops)} GFLOPS{share}"
 
 
 def speeds(pairs: Sequence[Pair]) -> Iterator[Block]:
