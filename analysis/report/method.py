@@ -1,15 +1,12 @@
-"""A report's beginning and end: what was asked, on what it ran, how it was measured, how to do it again."""
+"""How it was measured: what this run did, on a device such as it ran on."""
 
 from __future__ import annotations
 
-import json
-import shlex
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
 
-from analysis.comparison.environment import flat
-from analysis.report.document import UNKNOWN, Block, Code, Heading, Items, Table, Text, figure
+from analysis.report.document import Block, Heading, Items, Text
+from analysis.report.subject import Subject
 from analysis.result_models import Results
 from jobs.benchmarks.records import StopReason
 from jobs.benchmarks.spec import BenchmarkSpec
@@ -19,7 +16,6 @@ _ENDED: dict[StopReason, str] = {
     "max_samples": "ended at the largest number of samples",
     "timeout": "ended at the time limit",
 }
-ADDRESS = "http://127.0.0.1:8000/v1/benchmarks"
 _VERIFIED = {
     "freivalds": "by Freivalds' check with random vectors, in O(n²)",
     "full": "element by element against the product in float64",
@@ -33,72 +29,26 @@ _DATA = {
 }
 
 
-def title(results: Results) -> str:
-    name = (
-        results.job.title
-        or {"sweep": "Matrix products", "ceilings": "Roofs", "tune": "Tile configs"}[results.spec.kind]
-    )
-    device = results.device.get("name")
-    return f"{name} on {device}" if device and device not in name else name
-
-
-def surroundings(results: Results) -> Iterator[Block]:
-    yield Heading(2, "Device and software")
-    yield Table("The device", ("what", "value"), tuple(_device_rows(results.device)), words=True)
-    versions = {**(results.device.get("versions") or {}), **(results.environment.get("versions") or {})}
-    shown = {*results.device, "gpu", "clocks_mhz", "memory_bus_bits"}  # by the table above
-    rows = [(name, _word(value)) for name, value in flat(versions)]
-    rows += [(name, _word(value)) for name, value in flat(results.environment) if name.split(".")[0] not in shown]
-    if rows:
-        yield Table("Software and host", ("what", "value"), tuple(rows), words=True)
-
-
-def _device_rows(device: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    peaks, memory = _peaks(device.get("theoretical")), device.get("theoretical") or {}
-    rows = (
-        ("name", device.get("name")),
-        ("kind", {"gpu": "GPU", "cpu": "CPU"}.get(device.get("device_class", ""))),
-        ("uuid", device.get("uuid")),
-        ("compute capability", ".".join(map(str, device.get("compute_capability") or ())) or None),
-        ("multiprocessors", device.get("multiprocessors")),
-        ("CPU cores", device.get("cores")),
-        ("memory, GiB", _scaled(device.get("memory_bytes"), 2**30)),
-        ("L2 cache, MiB", _scaled(device.get("l2_bytes"), 2**20)),
-        ("highest SM clock, MHz", device.get("max_clock_mhz")),
-        ("memory clock, MHz", device.get("memory_clock_mhz")),
-        ("memory bus, bits", device.get("memory_bus_bits")),
-        ("memory bandwidth by bus and clock, GB/s", _scaled(memory.get("memory_gb_s"), 1)),
-        ("peak by units and clock, GFLOPS", peaks),
-        ("peak as measured before, GFLOPS", _peaks(device.get("measured"))),
-    )
-    yield from ((name, _word(value)) for name, value in rows if value not in (None, ""))
-
-
-def _peaks(roofs: dict[str, Any] | None) -> str:
-    return ", ".join(f"{dtype} {figure(value)}" for dtype, value in ((roofs or {}).get("gflops") or {}).items())
-
-
-def _scaled(value: float | None, unit: int) -> str | None:
-    return None if value is None else figure(value / unit)
-
-
-def _word(value: Any) -> str:
-    return UNKNOWN if value is None or value == {} else str(value)
-
-
-def method(results: Results) -> Iterator[Block]:
+def method(subject: Subject) -> Iterator[Block]:
     yield Heading(2, "Method")
+    results = subject.results
+    if results is None:
+        yield Text(
+            f"The figures are as {subject.source.rstrip('.')} gives them; how they were measured is said there, and "
+            "here only what the source says of itself."
+        )
+        return
     if results.spec.kind == "ceilings":
         yield Text(
             "Each roof is measured by a kernel that does nothing else: copies for memory, chains of multiply and add "
             "for arithmetic, the library's largest product for matrix units. How stands beside each."
         )
         return
-    yield Text(" ".join(_sentences(results)))
+    yield Text(" ".join(_sentences(results, subject.on_cpu)))
     yield Items(
         (
             "GFLOPS are 2·m·n·k over the median time, whatever a kernel does in padding; bytes are decimal.",
-            f"Times are of the kernel alone{'' if _on_cpu(results) else ', without copies or launch overhead'}.",
+            f"Times are of the kernel alone{'' if subject.on_cpu else ', without copies or launch overhead'}.",
             "A ratio to the baseline is taken between two kernels of the same round, then the median over rounds.",
             "A product that fails its check has no figures here, and none may be faster than the device's roofs.",
             "A case that was disturbed while it was measured is marked, and no conclusion rests on it.",
@@ -106,13 +56,9 @@ def method(results: Results) -> Iterator[Block]:
     )
 
 
-def _on_cpu(results: Results) -> bool:
-    return results.device.get("device_class") == "cpu"
-
-
-def _sentences(results: Results) -> Iterator[str]:
+def _sentences(results: Results, on_cpu: bool) -> Iterator[str]:
     """What this run did, on a device such as it ran on."""
-    spec, on_cpu = results.spec, _on_cpu(results)
+    spec = results.spec
     timing, data = spec.timing, spec.data
     scale = f", times {data.scale:g}" if data.scale != 1 else ""
     where = "" if on_cpu else " on the device"
@@ -165,11 +111,3 @@ def _baseline(spec: BenchmarkSpec) -> str:
         return ", without a baseline"
     named = "the library's kernel of the same element type and accuracy" if spec.baseline == "auto" else spec.baseline
     return f"; the baseline, {named}, is in every round"
-
-
-def reproduction(results: Results) -> Iterator[Block]:
-    yield Heading(2, "How to do it again")
-    body = json.dumps(results.spec.model_dump(mode="json", exclude_defaults=True), ensure_ascii=False)
-    command = f"curl {ADDRESS} -H 'Content-Type: application/json' -d {shlex.quote(body)}"
-    yield Text("To a service with such a device:")
-    yield Code(command, "sh")

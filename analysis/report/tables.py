@@ -8,10 +8,12 @@ from analysis.breakdown import breakdown
 from analysis.configs import best_configs
 from analysis.curves import curves, speed, usable
 from analysis.measurement import Measurement
+from analysis.plots import beside, winners
 from analysis.plots.looks import is_library
 from analysis.report.document import (
     UNKNOWN,
     Block,
+    Figure,
     Heading,
     Table,
     Text,
@@ -24,11 +26,13 @@ from analysis.report.document import (
     small,
     times,
 )
+from analysis.report.figures import BESIDE, WHO_WINS
+from analysis.report.subject import Pair
 from analysis.result_models import CaseResult, Ratio
 from kernels.catalog import KERNEL_NAMES
 
-Pair = tuple[CaseResult, Measurement]
 MAX_ROWS = 60  # of a table of single cases; the CSV has them all
+MARK, MAX_NAMED = " †", 4  # of cells that were disturbed; how many of them a note names
 
 
 def ladder_place(label: str) -> tuple[int, str]:
@@ -43,7 +47,7 @@ def best(pairs: Sequence[Pair]) -> list[Pair]:
     return [by_measurement[id(point)] for curve in fastest for point in curve.points]
 
 
-def headline(pairs: Sequence[Pair]) -> Text | None:
+def headline(pairs: Sequence[Pair]) -> str | None:
     """The fastest of each element type among this project's kernels, and the fastest library beside it. Disturbed cases
     are left out, and counted."""
     clean = [pair for pair in pairs if usable(pair[1]) and pair[1].condition.is_clean]
@@ -52,7 +56,7 @@ def headline(pairs: Sequence[Pair]) -> Text | None:
     disturbed = sum(usable(measurement) and not measurement.condition.is_clean for _, measurement in pairs)
     if disturbed:
         sentences.append(f"Left out: {disturbed} of {len(pairs)} cases that were disturbed while they were measured.")
-    return Text(" ".join(sentences)) if sentences else None
+    return " ".join(sentences) or None
 
 
 def _fastest(dtype: str, mine: Sequence[Pair]) -> str:
@@ -73,39 +77,50 @@ def _named_speed(group: Sequence[Pair]) -> str:
 
 
 def speeds(pairs: Sequence[Pair]) -> Iterator[Block]:
-    """Tables of kernels by sizes for each element type."""
+    """Who wins, and tables of kernels by sizes for each element type."""
     chosen = best(pairs)
     if not chosen:
         return
+    several = len({shape(measurement) for _, measurement in chosen}) > 1
     yield Heading(2, "Results")
-    yield Text("Each kernel at its fastest tile config for the shape. N stands for m = n = k.")
+    yield Text("Each kernel stands with its fastest tile config for the size; N stands for m = n = k.")
+    yield Figure(WHO_WINS, winners.CAPTION)
+    if beside.beside([measurement for _, measurement in chosen]):
+        yield Figure(BESIDE, beside.CAPTION)
+    elif several:
+        yield plot("gflops")
     for dtype in dict.fromkeys(measurement.dtype for _, measurement in chosen):
         mine = [pair for pair in chosen if pair[1].dtype == dtype]
-        yield Heading(3, dtype)
-        yield _table(mine, "Speed, GFLOPS", lambda result, measurement: figure(measurement.gflops))
-        yield _table(mine, "Kernel time, median, ms", lambda result, measurement: figure(measurement.kernel_ms))
-        yield from _against_others(mine)
-    yield from map(plot, ("gflops", "time", "speedup", "fraction-of-baseline"))
+        yield _table(mine, f"Speed on {dtype}, GFLOPS", lambda _, measurement: figure(measurement.gflops))
+        yield from _against_baseline(mine, dtype)
 
 
-def _against_others(mine: Sequence[Pair]) -> Iterator[Block]:
-    if (
-        any(result.speedup_vs_naive is not None for result, _ in mine)
-        and len({measurement.label for _, measurement in mine}) > 1
-    ):
-        yield _table(
-            mine, "Speed-up over naive, kernel alone", lambda result, measurement: times(result.speedup_vs_naive)
-        )
-        if any((with_copies := _with_copies(mine)).values()):
-            caption = "Speed-up over naive, with copies in and out"
-            yield _table(mine, caption, lambda result, measurement: times(with_copies[result.case]))
-    if held := [
-        (result, measurement)
-        for result, measurement in mine
-        if result.fraction_of_baseline and result.case != result.baseline
-    ]:
-        caption = "Speed over the baseline's of the same round, with the interval that the samples leave open"
-        yield _table(held, caption, lambda result, measurement: _ratio(result.fraction_of_baseline))
+def more_speeds(pairs: Sequence[Pair]) -> Iterator[Block]:
+    """Of the appendix: times, and speed-ups over the naive kernel."""
+    chosen = best(pairs)
+    for dtype in dict.fromkeys(measurement.dtype for _, measurement in chosen):
+        mine = [pair for pair in chosen if pair[1].dtype == dtype]
+        yield _table(mine, f"Kernel time on {dtype}, median, ms", lambda _, measurement: figure(measurement.kernel_ms))
+        yield from _over_naive(mine, dtype)
+
+
+def _over_naive(mine: Sequence[Pair], dtype: str) -> Iterator[Block]:
+    known = any(result.speedup_vs_naive is not None for result, _ in mine)
+    if not known or len({measurement.label for _, measurement in mine}) == 1:
+        return
+    yield _table(
+        mine, f"Speed-up over naive on {dtype}, kernel alone", lambda result, _: times(result.speedup_vs_naive)
+    )
+    if any((with_copies := _with_copies(mine)).values()):
+        caption = f"Speed-up over naive on {dtype}, with copies in and out"
+        yield _table(mine, caption, lambda result, _: times(with_copies[result.case]))
+
+
+def _against_baseline(mine: Sequence[Pair], dtype: str) -> Iterator[Block]:
+    held = [pair for pair in mine if pair[0].fraction_of_baseline and pair[0].case != pair[0].baseline]
+    if held:
+        caption = f"Share of the baseline's speed on {dtype}, in %, with the interval that the samples leave open"
+        yield _table(held, caption, lambda result, _: _ratio(result.fraction_of_baseline))
 
 
 def _with_copies(mine: Sequence[Pair]) -> dict[str, float | None]:
@@ -127,14 +142,28 @@ def _with_copies(mine: Sequence[Pair]) -> dict[str, float | None]:
 def _ratio(ratio: Ratio | None) -> str:
     if ratio is None:
         return UNKNOWN
-    return f"{percent(ratio.value)} ({100 * ratio.lo:.1f} to {100 * ratio.hi:.1f})"
+    if ratio.lo == ratio.hi:  # published results have no interval
+        return f"{100 * ratio.value:.1f}"
+    return f"{100 * ratio.value:.1f} ({100 * ratio.lo:.1f}–{100 * ratio.hi:.1f})"
 
 
 def _table(mine: Sequence[Pair], caption: str, cell: Callable[[CaseResult, Measurement], str]) -> Table:
+    """A cell that was disturbed has a mark, which the note explains."""
     kernels = sorted({measurement.label for _, measurement in mine}, key=ladder_place)
     shapes = list(dict.fromkeys(shape(measurement) for _, measurement in sorted(mine, key=lambda pair: pair[1].size)))
-    cells = {(measurement.label, shape(measurement)): cell(result, measurement) for result, measurement in mine}
-    return grid(caption, "N", shapes, kernels, {(size, label): text for (label, size), text in cells.items()})
+    cells = {
+        (shape(measurement), measurement.label): cell(result, measurement)
+        + ("" if measurement.condition.is_clean else MARK)
+        for result, measurement in mine
+    }
+    disturbed = [
+        f"{measurement.label} at {shape(measurement)}: {measurement.condition.sentence}"
+        for _, measurement in mine
+        if not measurement.condition.is_clean
+    ]
+    more = f" And {len(disturbed) - MAX_NAMED} more." if len(disturbed) > MAX_NAMED else ""
+    note = f"{MARK.strip()} Disturbed: no conclusion rests on it. {' '.join(disturbed[:MAX_NAMED])}{more}"
+    return grid(caption, "N", shapes, kernels, cells, note=note if disturbed else "")
 
 
 def tile_configs(pairs: Sequence[Pair]) -> Iterator[Block]:
@@ -175,7 +204,6 @@ def correctness(pairs: Sequence[Pair]) -> Iterator[Block]:
     errors = "largest error against float64", "of the worst row"
     head = ("kernel", "checked", "right", "largest residual", "its threshold", *errors)
     yield Table("Products checked, and the largest disagreement of each kernel; relative", head, rows)
-    yield plot("error")
 
 
 def _checked(group: Sequence[CaseResult]) -> tuple[str, ...]:
@@ -194,17 +222,17 @@ def _checked(group: Sequence[CaseResult]) -> tuple[str, ...]:
 
 
 def failures(pairs: Sequence[Pair]) -> Iterator[Block]:
+    """Cases without figures; those of one kernel that have one reason together."""
     without = [(result, measurement) for result, measurement in pairs if result.status != "ok"]
     if not without:
         return
-    yield Heading(2, "Cases without figures")
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for result, measurement in without:
+        key = (measurement.label, measurement.dtype, result.status, result.reason or UNKNOWN)
+        groups.setdefault(key, []).append(shape(measurement))
     rows = tuple(
-        (
-            f"{measurement.label}, {measurement.dtype}, {shape(measurement)}",
-            config(measurement.config.items()),
-            result.status,
-            result.reason or UNKNOWN,
-        )
-        for result, measurement in without[:MAX_ROWS]
+        (f"{label}, {dtype}", ", ".join(dict.fromkeys(shapes)), status, reason)
+        for (label, dtype, status, reason), shapes in groups.items()
     )
-    yield Table(f"{len(without)} of {len(pairs)} cases", ("case", "config", "status", "reason"), rows, words=True)
+    head = ("kernel", "N", "status", "reason")
+    yield Table(f"{len(without)} of {len(pairs)} cases have no figures", head, rows[:MAX_ROWS], words=True)

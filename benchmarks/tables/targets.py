@@ -147,8 +147,8 @@ def kernel_targets(runs: Mapping[str, Results], among: Sequence[Target] = TARGET
     yield table(COLUMNS, [row for target in measured for row in _speeds(target, runs)]).rstrip()
     yield (
         "Error: relative Frobenius norm against float64. Clock, power and heat of our kernel on padded rows, and of "
-        "the library on those rows that the ratio is of. Power: by the energy of a launch in a steady loop over its "
-        "time, where that was measured."
+        "the library on those rows that the ratio is of. Power: the mean of the "
+        "board's own readings while it was timed."
     )
     yield table(BESIDE, [row for target in measured for one in beside(target, runs) for row in _states(one)]).rstrip()
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from analysis.comparison.compare import compare, run_of
-from analysis.comparison.history import MIN_RUNS, Run, history
+from analysis.comparison.compare import Run, compare, run_of
+from analysis.comparison.history import MIN_RUNS, history
 from analysis.condition import Condition
 from analysis.configs import best_configs
 from analysis.curves import curves
