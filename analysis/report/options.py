@@ -22,7 +22,7 @@ SectionName = Literal[
     "appendix",
 ]
 SECTIONS: tuple[SectionName, ...] = get_args(SectionName)
-MAX_LINE, MAX_TEXT = 200, 4000  # characters of a title, name or question, and of a text
+MAX_LINE, MAX_TEXT = 200, 3000  # characters of a title, name or question, and of a text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,8 +9,8 @@ from analysis.report import causes, findings, method, tables
 from analysis.report.appendix import appendix, reproduction
 from analysis.report.bundle import picture, to_zip
 from analysis.report.conclusion import conclusion
-from analysis.report.document import Block, Contents, Figure, Heading, Text
-from analysis.report.figures import draw, drawable
+from analysis.report.document import Block, Contents, Figure, Heading, Text, plot
+from analysis.report.figures import BESIDE, WHO_WINS, draw, drawable
 from analysis.report.html import to_html
 from analysis.report.markdown import to_markdown
 from analysis.report.numbering import numbered
@@ -21,6 +21,7 @@ from analysis.report.summary import cover, summary, title, unfinished
 from jobs.errors import ExtraMissing
 
 AS_IT_IS = ReportOptions()
+SERVED_INSTEAD = {WHO_WINS: "fraction-of-baseline", BESIDE: "gflops"}
 
 
 def html_report(subject: Subject, options: ReportOptions = AS_IT_IS) -> str:
@@ -38,7 +39,13 @@ def pdf_report(subject: Subject, options: ReportOptions = AS_IT_IS) -> bytes:
 def markdown_report(subject: Subject, options: ReportOptions = AS_IT_IS, *, plots_at: str | None = None) -> str:
     """Plots are links below `plots_at`, a path of the service, without which there are none."""
     names = [name for name in drawable(subject.measurements) if name in PLOTS] if plots_at else []
-    return to_markdown(numbered(_blocks(subject, options), names), lambda name: f"{plots_at}/{name}")
+    blocks = (_served(block) if isinstance(block, Figure) else block for block in _blocks(subject, options))
+    return to_markdown(numbered(blocks, names), lambda name: f"{plots_at}/{name}")
+
+
+def _served(figure: Figure) -> Figure:
+    """A report's own plots have no address; those that come nearest to them have."""
+    return plot(SERVED_INSTEAD[figure.name]) if figure.name in SERVED_INSTEAD else figure
 
 
 def zip_report(subject: Subject, options: ReportOptions = AS_IT_IS) -> bytes:

@@ -11,7 +11,7 @@ from analysis.measurement import Measurement
 from analysis.plots.looks import is_library
 from analysis.result_models import CaseResult, Ratio, Results
 from analysis.results import measurements
-from analysis.sources import from_publication
+from analysis.sources import measured
 from kernels.published_records import Publication
 
 Pair = tuple[CaseResult, Measurement]
@@ -56,7 +56,7 @@ class Subject:
 def of_results(results: Results) -> Subject:
     """Of a benchmark."""
     job = results.job
-    kind = {"sweep": "Matrix products", "ceilings": "Roofs of the device", "tune": "Tile configs"}[results.spec.kind]
+    kind = {"sweep": "Matrix products", "ceilings": "Roofs", "tune": "Tile configs"}[results.spec.kind]
     finished = f"{job.finished_at:%Y-%m-%d %H:%M} UTC" if job.finished_at else "not finished"
     return Subject(
         title=job.title or kind,
@@ -73,7 +73,7 @@ def of_results(results: Results) -> Subject:
 def of_publication(publication: Publication) -> Subject:
     """Of results that ship: what is not published of a case is unknown, as everywhere."""
     citation, device = publication.citation, publication.device
-    found = from_publication(publication)
+    found = measured(publication)
     known = {name: getattr(device, name) for name in _DEVICE_FIELDS}
     peaks = {"memory_gb_s": device.memory_gb_s, "gflops": dict(device.peak_gflops)}
     notes = (citation.note, device.note)

@@ -63,12 +63,13 @@ def _measured(subject: Subject) -> str:
     results, device = subject.results, subject.device.get("name") or "a device without a name"
     if not subject.pairs:
         return f"{counted(len(results.ceilings) if results else 0, 'roof')} of {device} measured."
-    kernels = len({measurement.label for _, measurement in subject.pairs})
+    kernels = len({m.label for _, m in subject.pairs if m.status == "ok"} or {m.label for _, m in subject.pairs})
     sizes = list(dict.fromkeys(shape(m) for _, m in sorted(subject.pairs, key=lambda pair: pair[1].size)))
     extent = f"{len(sizes)} sizes from {sizes[0]} to {sizes[-1]}" if len(sizes) > 1 else f"size {sizes[0]}"
     dtypes = ", ".join(dict.fromkeys(measurement.dtype for _, measurement in subject.pairs))
-    rounds = results.spec.timing.rounds if results else 1
+    rounds, attempts = (results.spec.timing.rounds, len(results.attempts)) if results else (1, 1)
     how = f" in {rounds} rounds" if rounds > 1 else ""
+    how += f", {attempts} attempts" if attempts > 1 else ""
     state = "" if results is None or results.job.state is JobState.SUCCEEDED else f"; the job is {results.job.state}"
     return (
         f"{counted(kernels, 'kernel')} {'was' if kernels == 1 else 'were'} measured on {dtypes} at {extent} on "
