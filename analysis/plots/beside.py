@@ -51,7 +51,7 @@ def _beside(dtype: DTypeName, accuracy: AccuracyName | None, group: Sequence[Mea
 
 
 def figure(shown: Sequence[Beside]) -> Figure:
-    drawn, axes = panels([2.9] * len(shown))
+    drawn, axes = panels([2.6] * len(shown))
     for place, each in zip(axes, shown, strict=True):
         _bars(place, each)
     return drawn

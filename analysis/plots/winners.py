@@ -88,7 +88,7 @@ def _size(point: Measurement) -> str:
 
 def figure(shown: Sequence[Winners]) -> Figure:
     """A field for each element type, or bars where there is one size alone."""
-    drawn, axes = panels([0.9 + 0.21 * len(each.kernels) for each in shown])
+    drawn, axes = panels([0.85 + 0.185 * len(each.kernels) for each in shown])
     for place, each in zip(axes, shown, strict=True):
         place.set_title(each.dtype if len(each.sizes) > 1 else f"{each.dtype}, {each.sizes[0]}")
         place.set_yticks(range(len(each.kernels)), labels=each.kernels)

@@ -167,7 +167,6 @@ def limitations(subject: Subject) -> Iterator[Block]:
             f"{measurement.label}, {measurement.dtype}, {shape(measurement)}",
             percent(result.rel_iqr),
             str(result.samples),
-            str(result.discarded),
             (result.stop_reason or UNKNOWN).replace("_", " "),
             ", ".join(figure(each.kernel_ms) for each in result.rounds),
             ", ".join(figure(each.sm_clock_mhz) for each in result.rounds),
@@ -175,7 +174,7 @@ def limitations(subject: Subject) -> Iterator[Block]:
         for result, measurement in noisy[:NOISIEST]
     )
     if rows:
-        head = ("kernel", "spread", "samples", "dropped", "stopped", "ms by round", "MHz by round")
+        head = ("kernel", "spread", "samples", "stopped", "ms by round", "MHz by round")
         yield Table("The noisiest cases; spread: quartile to quartile, over the median", head, rows)
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from analysis.report.document import Block, Figure, Items, Table, Text
+from analysis.report.document import UNKNOWN, Block, Figure, Items, Table, Text
 
 PAGE_LETTERS = 96  # of a table in a row of an A4 page in portrait
 GAP_LETTERS = 2  # between columns
@@ -29,13 +29,29 @@ def _numbered(blocks: Iterable[Block], names: dict[str, str]) -> Iterator[Block]
             case Table():
                 tables += 1
                 names[block.name] = f"Table {tables}"
-                yield from _fitting(replace(block, caption=f"Table {tables}. {block.caption}"))
+                yield from _fitting(_known_columns(replace(block, caption=f"Table {tables}. {block.caption}")))
             case Figure():
                 figures += 1
                 names[block.name] = f"Figure {figures}"
                 yield replace(block, caption=f"Figure {figures}. {block.caption}")
             case _:
                 yield block
+
+
+def _known_columns(table: Table) -> Table:
+    """Without columns in which nothing is known."""
+    kept = [
+        column
+        for column in range(len(table.head))
+        if column == 0 or not table.rows or any(row[column] != UNKNOWN for row in table.rows)
+    ]
+    return _only(table, kept)
+
+
+def _only(table: Table, columns: Sequence[int]) -> Table:
+    """Those columns, by their places."""
+    head = tuple(table.head[column] for column in columns)
+    return replace(table, head=head, rows=tuple(tuple(row[column] for column in columns) for row in table.rows))
 
 
 def _fitting(table: Table) -> Iterator[Table]:
@@ -45,12 +61,8 @@ def _fitting(table: Table) -> Iterator[Table]:
         yield table
         return
     for number, columns in enumerate(parts, start=1):
-        yield replace(
-            table,
-            caption=f"{table.caption}, part {number} of {len(parts)}",
-            head=tuple(table.head[column] for column in columns),
-            rows=tuple(tuple(row[column] for column in columns) for row in table.rows),
-        )
+        part = f"{table.caption}, part {number} of {len(parts)}"
+        yield replace(_only(table, columns), caption=part, note=table.note if number == len(parts) else "")
 
 
 def _columns(table: Table) -> list[list[int]]:
