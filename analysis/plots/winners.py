@@ -18,12 +18,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 CAPTION = (
-    "Who wins: speed in % of the library's of the same accuracy at the same size. Framed, or dark: the fastest of this "
-    "project's kernels there. In parentheses: disturbed while it was measured."
+    "Who wins: speed in % of the library's of the same accuracy at the same size. Framed, or dark: the fastest "
+    "hand-written kernel there. In parentheses: disturbed while it was measured."
 )
 MAX_WITH_FIGURES = 12  # sizes whose cells have room for a number
 FULL_COLOUR = 120.0  # % at which a cell has its full colour
 DARK = 75.0  # % from which a cell needs white letters
+ROOM_FOR_LETTERS, SLANT_IN = 60, 0.8  # of sizes along the x axis; what their words take where they are turned
 PALE = "#9ec3dd"
 
 
@@ -88,7 +89,7 @@ def _size(point: Measurement) -> str:
 
 def figure(shown: Sequence[Winners]) -> Figure:
     """A field for each element type, or bars where there is one size alone."""
-    drawn, axes = panels([0.85 + 0.185 * len(each.kernels) for each in shown])
+    drawn, axes = panels([0.85 + 0.185 * len(each.kernels) + SLANT_IN * _is_slanted(each) for each in shown])
     for place, each in zip(axes, shown, strict=True):
         place.set_title(each.dtype if len(each.sizes) > 1 else f"{each.dtype}, {each.sizes[0]}")
         place.set_yticks(range(len(each.kernels)), labels=each.kernels)
@@ -117,7 +118,7 @@ def _field(axes: Axes, shown: Winners) -> None:
     edges = [[place - 0.5 for place in range(len(side) + 1)] for side in (shown.sizes, shown.kernels)]
     axes.pcolormesh(*edges, percent, cmap="Blues", vmin=0, vmax=FULL_COLOUR, edgecolors="white", linewidth=0.6)
     axes.set_xticks(range(len(shown.sizes)), labels=shown.sizes)
-    if len(shown.sizes) > MAX_WITH_FIGURES:
+    if _is_slanted(shown):
         axes.tick_params(axis="x", rotation=90)
     axes.set_xlabel("N (m = n = k)" if all(size.isdigit() for size in shown.sizes) else "m×n×k")
     placed = ((x, y, cell) for y, row in enumerate(shown.cells) for x, cell in enumerate(row) if cell is not None)
@@ -129,6 +130,11 @@ def _field(axes: Axes, shown: Winners) -> None:
             axes.add_patch(_frame(x, y))
     for spine in axes.spines.values():
         spine.set_visible(False)
+
+
+def _is_slanted(shown: Winners) -> bool:
+    """Whether sizes take too much room beside each other."""
+    return len(shown.sizes) > 1 and sum(map(len, shown.sizes)) > ROOM_FOR_LETTERS
 
 
 def _frame(x: int, y: int) -> Any:

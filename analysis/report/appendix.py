@@ -9,8 +9,8 @@ from typing import Any
 
 from analysis.comparison.environment import flat
 from analysis.report.document import UNKNOWN, Block, Code, Heading, Table, Text, figure
+from analysis.report.speeds import more_speeds
 from analysis.report.subject import Subject
-from analysis.report.tables import more_speeds
 
 ADDRESS = "http://127.0.0.1:8000/v1/benchmarks"
 

@@ -13,7 +13,7 @@ from analysis.report.summary import AHEAD, best_at_each_size, share
 
 ABREAST = 0.95  # of the baseline's speed
 GROUPS: tuple[tuple[str, Callable[[float], bool]], ...] = (
-    ("This project's kernels are at least as fast as the baseline", lambda part: part >= AHEAD),
+    ("Hand-written kernels are at least as fast as the baseline", lambda part: part >= AHEAD),
     ("They are within 5 % of it", lambda part: ABREAST <= part < AHEAD),
     ("The baseline is ahead by more than 5 %", lambda part: part < ABREAST),
 )

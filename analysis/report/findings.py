@@ -129,7 +129,7 @@ def copies(pairs: Sequence[Pair]) -> Iterator[Block]:
         yield _copy_table(
             "The same, from and to ordinary memory, which the driver copies by way of page-locked", ordinary
         )
-    even = ((curve, break_even(curve)) for curve in curves(measurements))
+    even = ((curve, break_even(curve)) for curve in curves(measurements) if len(curve.points) > 1)
     yield Items(tuple(f"{_named(curve)}: {found.sentence}" for curve, found in even if found is not None))
     yield plot("breakdown")
 

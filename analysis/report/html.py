@@ -67,7 +67,7 @@ def _table(table: Table) -> str:
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in table.head)
     rows = "\n".join(_row(row) for row in table.rows)
     kind = ' class="words"' if table.words else ""
-    short = " short" if len(table.rows) <= SHORT_ROWS else ""
+    short = " short" if len(table.rows) <= (SHORT_ROWS // 2 if table.words else SHORT_ROWS) else ""
     note = f'\n<p class="note">{escape(table.note)}</p>' if table.note else ""
     return (
         f'<div class="table{short}" tabindex="0" role="region" aria-label="{escape(table.caption)}"><table{kind}>\n'

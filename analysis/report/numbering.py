@@ -48,6 +48,10 @@ def _known_columns(table: Table) -> Table:
     return _only(table, kept)
 
 
+def _without_empty_rows(table: Table) -> Table:
+    return replace(table, rows=tuple(row for row in table.rows if any(cell != UNKNOWN for cell in row[1:])))
+
+
 def _only(table: Table, columns: Sequence[int]) -> Table:
     """Those columns, by their places."""
     head = tuple(table.head[column] for column in columns)
@@ -62,7 +66,9 @@ def _fitting(table: Table) -> Iterator[Table]:
         return
     for number, columns in enumerate(parts, start=1):
         part = f"{table.caption}, part {number} of {len(parts)}"
-        yield replace(_only(table, columns), caption=part, note=table.note if number == len(parts) else "")
+        yield replace(
+            _without_empty_rows(_only(table, columns)), caption=part, note=table.note if number == len(parts) else ""
+        )
 
 
 def _columns(table: Table) -> list[list[int]]:

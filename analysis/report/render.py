@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from analysis.plots.by_name import PLOTS
-from analysis.report import causes, findings, method, tables
+from analysis.report import causes, findings, method, speeds, tables
 from analysis.report.appendix import appendix, reproduction
 from analysis.report.bundle import picture, to_zip
 from analysis.report.conclusion import conclusion
@@ -83,7 +83,7 @@ def _sections(subject: Subject, options: ReportOptions) -> Mapping[SectionName, 
         "summary": summary(subject),
         "introduction": _introduction(options),
         "method": method.method(subject),
-        "results": tables.speeds(pairs),
+        "results": speeds.speeds(pairs),
         "roofline": findings.roofs(subject),
         "copies": findings.copies(pairs),
         "configs": tables.tile_configs(pairs),

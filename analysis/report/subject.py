@@ -49,7 +49,7 @@ class Subject:
 
     @property
     def own(self) -> tuple[Pair, ...]:
-        """Clean cases of this project's kernels."""
+        """Clean cases of kernels that are no library's."""
         return tuple(pair for pair in self.clean if not is_library(pair[1].kernel))
 
 

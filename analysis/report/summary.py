@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from statistics import median
 
@@ -78,7 +79,7 @@ def _measured(subject: Subject) -> str:
 
 
 def best_at_each_size(subject: Subject) -> list[Pair]:
-    """Of this project's kernels that have a clean figure beside a baseline, the fastest for each type and size; the
+    """Of hand-written kernels that have a clean figure beside a baseline, the fastest for each type and size; the
     smallest share of the baseline first."""
     found: dict[tuple[str, str], Pair] = {}
     for pair in subject.own:
@@ -125,11 +126,11 @@ def _off(subject: Subject) -> str | None:
 
 
 def _trust(subject: Subject) -> str:
-    clean, disturbed = len(subject.clean), len(subject.disturbed)
-    without = len(subject.pairs) - clean - disturbed
-    parts = [f"{disturbed} disturbed, which carry no conclusion"] if disturbed else []
-    parts += [f"{without} without figures"] if without else []
+    clean = len(subject.clean)
+    without = len(subject.pairs) - clean - len(subject.disturbed)
+    kinds = Counter(measurement.condition.kind for _, measurement in subject.disturbed)
+    parts = [f"{count} {kind}" for kind, count in kinds.items()] + ([f"{without} without figures"] if without else [])
     told = f" ({', '.join(parts)})" if parts else ""
     errors = [measurement.error_vs_float64 for _, measurement in subject.clean if measurement.error_vs_float64]
     worst = f"; the largest error against float64 is {small(max(errors))}" if errors else ""
-    return f"Of {counted(len(subject.pairs), 'case')} {clean} were measured undisturbed{told}{worst}."
+    return f"Of {counted(len(subject.pairs), 'case')} {clean} are clean{told}{worst}."

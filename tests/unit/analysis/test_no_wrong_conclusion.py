@@ -18,13 +18,21 @@ from analysis.curves import curves
 from analysis.dips import features
 from analysis.explain import explain, why
 from analysis.measurement import Device
-from analysis.report import findings, method, tables
+from analysis.plots.beside import beside
+from analysis.plots.winners import winners
+from analysis.report import causes, method, tables
+from analysis.report.conclusion import conclusion
 from analysis.report.document import Items, Text
+from analysis.report.options import ReportOptions
+from analysis.report.render import markdown_report
+from analysis.report.subject import Pair, of_publication, of_results
+from analysis.report.summary import sentences
 from analysis.result_models import CaseResult, Results
 from analysis.results import measurements
 from analysis.roofline import Roofs, bound, measured_roofs, units_of
 from benchmarks.recorded import read
 from jobs.benchmarks.presets import PRESETS
+from kernels.published import PUBLISHED
 from service.benchmarks.body import read_benchmark
 from tests.support.recorded import RESULTS, h200, labelled, made, timed
 
@@ -66,7 +74,7 @@ def text_of(blocks: Any) -> str:
     )
 
 
-def pairs(results: Results) -> list[tables.Pair]:
+def pairs(results: Results) -> list[Pair]:
     return list(zip(results.records, measurements(results), strict=True))
 
 
@@ -91,7 +99,7 @@ def test_a_disturbed_dip_is_explained_by_the_disturbance_first(kind: str) -> Non
     (dip,) = (feature for curve in curves(own) for feature in features(curve) if feature.point.n == 1024)
     assert dip.kind == "dip" and explain(dip)[0].factor == "disturbance"
     assert why(dip).startswith(f"1024 is {kind}: ")
-    assert f"1024 is {kind}" in text_of(findings.dips(pairs(results)))
+    assert f"1024 is {kind}" in text_of(causes.dips(pairs(results)))
 
 
 def test_no_neighbour_is_held_against_a_disturbed_point() -> None:
@@ -140,22 +148,20 @@ def test_a_dip_says_both_its_near_end_and_its_median() -> None:
     noisy = timed(median_ms * 28 / 51, median_ms, median_ms * 1.1)
     (curve,) = curves([*points, noisy])
     (dip,) = features(curve)
-    assert findings.off(dip) == "at least 49 % (median 72 %)"
+    assert causes.off(dip) == "at least 49 % slower (median 72 %)"
 
 
 @pytest.mark.parametrize("kind", DISTURBANCES)
 def test_a_headline_skips_and_counts_disturbed_cases_and_names_the_library(kind: str) -> None:
     clean = tables.headline(pairs(grade()))
-    assert (
-        clean is not None and "this project's kernels" in clean.text and "libraries beside them: cublas" in clean.text
-    )
+    assert clean is not None and "the hand-written kernels" in clean and "libraries beside them: cublas" in clean
     winner = max(
         (case for case in grade().records if case.gflops and not case.kernel.startswith("cublas")),
         key=lambda case: case.gflops or 0,
     )
     without = tables.headline(pairs(planted(winner.kernel, winner.n, 0.5, **DISTURBANCES[kind])))
-    assert without is not None and "Left out: 1 of 90 cases" in without.text
-    assert f"{winner.kernel} at {winner.n} " not in without.text
+    assert without is not None and "Left out, of 90 cases: 1" in without
+    assert f"{winner.kernel} at {winner.n} " not in without
 
 
 def test_a_disturbed_config_is_best_only_where_there_is_no_other() -> None:
@@ -165,6 +171,26 @@ def test_a_disturbed_config_is_best_only_where_there_is_no_other() -> None:
     assert best.measurement.config == {"tile": 16} and best.ratio is None and "Not comparable" in best.reasons[0]
     (curve,) = curves([slow, disturbed])
     assert curve.points[0].config == {"tile": 16}
+
+
+@pytest.mark.parametrize("kind", DISTURBANCES)
+def test_a_report_concludes_nothing_from_a_disturbed_case_and_marks_it(kind: str) -> None:
+    subject = of_results(planted("pipelined", 2048, 0.5, **DISTURBANCES[kind]))  # it would win by far
+    told = [*sentences(subject), text_of(conclusion(subject, ReportOptions()))]
+    assert f"1 {kind}" in told[-2] and not any("pipelined at 2048" in one or "2048 (pipelined" in one for one in told)
+    (field,) = winners(subject.measurements)
+    cell = field.cells[field.kernels.index("pipelined")][field.sizes.index("2048")]
+    assert cell is not None and (cell.is_best, cell.is_clean, cell.words[0]) == (False, False, "(")
+    best = {own.n: own.label for own, _ in beside(subject.measurements)[0].pairs}
+    assert best[2048] == "warp_tiled"
+    text = markdown_report(subject)
+    assert text.count(" † |") == 4 and f"pipelined at 2048: {subject.disturbed[0][1].condition.sentence}" in text
+    assert "†" not in markdown_report(of_results(grade()))
+
+
+def test_kernels_of_others_are_not_called_ours() -> None:
+    foreign = of_publication(next(one for one in PUBLISHED.values() if one.report == "000"))
+    assert "this project" not in markdown_report(foreign).split("## How to reproduce it")[0]
 
 
 def test_the_naive_kernel_is_not_bound_by_compute() -> None:
@@ -187,16 +213,16 @@ def on_cpu(results: Results) -> Results:
 
 
 def test_the_method_of_a_cpu_run_speaks_of_no_gpu() -> None:
-    on_gpu, of_cpu = (text_of(method.method(results)) for results in (grade(), on_cpu(grade())))
+    on_gpu, of_cpu = (text_of(method.method(of_results(results))) for results in (grade(), on_cpu(grade())))
     for words in ("L2 cache", "SM clock", "on the device", "queued"):
         assert words in on_gpu and words not in of_cpu
     assert "last-level cache" in of_cpu and "page-locked" not in of_cpu
 
 
 def test_the_method_says_how_many_cases_did_not_become_precise() -> None:
-    ended = method.method(planted("naive", 256, 1.0, stop_reason="max_samples"))
+    ended = method.method(of_results(planted("naive", 256, 1.0, stop_reason="max_samples")))
     assert "Of 84 cases 83 became that precise; 1 ended at the largest number of samples." in text_of(ended)
-    assert "became that precise" not in text_of(method.method(grade()))
+    assert "became that precise" not in text_of(method.method(of_results(grade())))
 
 
 @pytest.mark.parametrize("name", PRESETS)
