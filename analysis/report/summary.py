@@ -79,11 +79,11 @@ def _measured(subject: Subject) -> str:
 
 
 def best_at_each_size(subject: Subject) -> list[Pair]:
-    """Of hand-written kernels that have a clean figure beside a baseline, the fastest for each type and size; the
-    smallest share of the baseline first."""
-    found: dict[tuple[str, str], Pair] = {}
+    """Of hand-written kernels that have a clean figure beside a baseline, the fastest for each type, accuracy and
+    size; the smallest share of the baseline first."""
+    found: dict[tuple[str | None, ...], Pair] = {}
     for pair in subject.own:
-        key = (pair[1].dtype, shape(pair[1]))
+        key = (pair[1].dtype, pair[1].accuracy, shape(pair[1]))
         if pair[0].fraction_of_baseline and (key not in found or (pair[1].gflops or 0) > (found[key][1].gflops or 0)):
             found[key] = pair
     return sorted(found.values(), key=share)

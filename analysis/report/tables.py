@@ -45,25 +45,29 @@ def best(pairs: Sequence[Pair]) -> list[Pair]:
 
 
 def headline(pairs: Sequence[Pair]) -> str | None:
-    """The fastest of each element type among hand-written kernels, and the fastest library beside it. Disturbed cases
-    are left out, and counted."""
+    """The fastest hand-written kernel of each element type and accuracy, and the fastest library of the same beside it.
+    Disturbed cases are left out, and counted."""
     clean = [pair for pair in pairs if usable(pair[1]) and pair[1].condition.is_clean]
-    dtypes = dict.fromkeys(measurement.dtype for _, measurement in clean)
-    sentences = [_fastest(dtype, [pair for pair in clean if pair[1].dtype == dtype]) for dtype in dtypes]
+    sentences = [sentence for dtype in dict.fromkeys(m.dtype for _, m in clean) for sentence in _fastest(dtype, clean)]
     kinds = Counter(measurement.condition.kind for _, measurement in pairs if usable(measurement))
     if disturbed := [f"{count} {kind}" for kind, count in kinds.items() if kind != "clean"]:
         sentences.append(f"Left out, of {counted(len(pairs), 'case')}: {', '.join(disturbed)}.")
     return " ".join(sentences) or None
 
 
-def _fastest(dtype: str, mine: Sequence[Pair]) -> str:
+def _fastest(dtype: str, clean: Sequence[Pair]) -> Iterator[str]:
+    """Libraries of another accuracy are no rivals: they are named only where there is nothing else."""
+    mine = [pair for pair in clean if pair[1].dtype == dtype]
     own = [pair for pair in mine if not is_library(pair[1].kernel)]
-    libraries = [pair for pair in mine if is_library(pair[1].kernel)]
-    named = [_named_speed(group) for group in (own, libraries) if group]
     if not own:
-        return f"Fastest on {dtype}, of libraries alone: {named[0]}."
-    beside = f"; of the libraries beside them: {named[1]}" if libraries else ""
-    return f"Fastest of the hand-written kernels on {dtype}: {named[0]}{beside}."
+        yield f"Fastest on {dtype}, of libraries alone: {_named_speed(mine)}."
+    accuracies = dict.fromkeys(measurement.accuracy for _, measurement in own)
+    for accuracy in accuracies:
+        to = f" to {accuracy}" if accuracy and len(accuracies) > 1 else ""
+        rivals = [pair for pair in mine if is_library(pair[1].kernel) and pair[1].accuracy == accuracy]
+        beside = f"; of the libraries beside them: {_named_speed(rivals)}" if rivals else ""
+        fastest = _named_speed([pair for pair in own if pair[1].accuracy == accuracy])
+        yield f"Fastest of the hand-written kernels on {dtype}{to}: {fastest}{beside}."
 
 
 def _named_speed(group: Sequence[Pair]) -> str:

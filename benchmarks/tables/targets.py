@@ -205,7 +205,7 @@ def _state(case: CaseResult | None) -> tuple[str, str, str, str]:
     return (
         _figure(case.error_vs_float64, ".2e"),
         _figure(case.state.sm_clock_mhz, ".0f"),
-        _figure(case.state.power_w_mean, ".0f"),  # not energy over time: a steady loop is slower than single launches
+        _figure(case.state.power_w_mean, ".0f"),  # energy is of a loop, not of these launches
         _figure(case.state.temp_c_max, ".0f"),
     )
 

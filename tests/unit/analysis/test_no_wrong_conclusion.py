@@ -164,6 +164,12 @@ def test_a_headline_skips_and_counts_disturbed_cases_and_names_the_library(kind:
     assert f"{winner.kernel} at {winner.n} " not in without
 
 
+def test_a_library_of_another_accuracy_is_no_rival() -> None:
+    ladder = Results.model_validate(read(RESULTS / "h200" / "ladder.jsonl"))
+    told = tables.headline(pairs(ladder)) or ""
+    assert "cublas at 8192" in told and "cublas_bf16" not in told
+
+
 def test_a_disturbed_config_is_best_only_where_there_is_no_other() -> None:
     slow, fast = (made(1024, config={"tile": tile}, gflops=gflops) for tile, gflops in ((16, 50.0), (32, 90.0)))
     disturbed = replace(fast, condition=CONTENDED)
