@@ -148,7 +148,7 @@ images: env-dev ## write docs/images/ anew: screenshots of the service on record
 	$(BIN)/python -m tools.command_pictures
 
 report: env-dev ## write docs/report_grade_h200.pdf anew: the report of the recorded `grade` run (takes Pango's library)
-	$(BIN)/python -m tools.report
+	$(BIN)/python -m benchmarks.report
 
 bench-kernels: $(if $(PYTHON),,env-dev) ## measure the fast kernels beside cuBLAS on a GPU: ARGS="--out benchmarks/results/h200_vs_cublas.jsonl"
 	$(or $(PYTHON),$(BIN)/python) -m benchmarks.measure.kernels $(ARGS)

@@ -7,15 +7,15 @@ from collections.abc import Iterator, Mapping
 from analysis.plots.by_name import PLOTS
 from analysis.report import causes, findings, method, speeds, tables
 from analysis.report.appendix import appendix, reproduction
-from analysis.report.bundle import picture, to_zip
 from analysis.report.conclusion import conclusion
 from analysis.report.document import Block, Contents, Figure, Heading, Text, plot
 from analysis.report.figures import BESIDE, WHO_WINS, draw, drawable
-from analysis.report.html import to_html
-from analysis.report.markdown import to_markdown
+from analysis.report.forms.bundle import picture, to_zip
+from analysis.report.forms.html import to_html
+from analysis.report.forms.markdown import to_markdown
+from analysis.report.forms.pdf import to_pdf
 from analysis.report.numbering import numbered
 from analysis.report.options import ReportOptions, SectionName, paragraphs
-from analysis.report.pdf import to_pdf
 from analysis.report.subject import Subject
 from analysis.report.summary import cover, summary, title, unfinished
 from jobs.errors import ExtraMissing

@@ -6,8 +6,8 @@ from importlib.util import find_spec
 
 from fastapi import APIRouter, Request, Response
 
+from analysis.report.forms.pdf import MISSING
 from analysis.report.options import MAX_LINE, MAX_TEXT, SECTIONS, SectionName
-from analysis.report.pdf import MISSING
 from jobs.benchmarks.spec import BenchmarkSpec
 from kernels.published import PUBLISHED
 from service.benchmarks.replies import find_benchmark

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from analysis.report.markdown import plain
+from analysis.report.forms.markdown import plain
 from analysis.report.options import ReportOptions
 from analysis.report.render import html_report, markdown_report
 from analysis.report.subject import of_results

@@ -16,14 +16,14 @@ import pytest
 
 from analysis.report.document import Block, Figure, Table
 from analysis.report.figures import drawable
+from analysis.report.forms.pdf import MISSING, to_pdf
 from analysis.report.numbering import PAGE_LETTERS, numbered
 from analysis.report.options import ReportOptions
-from analysis.report.pdf import MISSING, to_pdf
 from analysis.report.render import _blocks, html_report, markdown_report, pdf_report, zip_report
 from analysis.report.subject import Subject, of_publication
+from benchmarks.report import OPTIONS, OUT, subject
 from jobs.errors import ExtraMissing
 from kernels.published import PUBLISHED
-from tools.report import OPTIONS, OUT, subject
 
 MARGIN_PT = 18 / 25.4 * 72  # of a page
 SHORT = ReportOptions(sections=("summary", "limitations"))

@@ -1,6 +1,6 @@
 """Writes docs/report_grade_h200.pdf: the report of the recorded `grade` run on an H200, such as one hands in.
 
-python -m tools.report [--out docs/report_grade_h200.pdf]
+python -m benchmarks.report [--out docs/report_grade_h200.pdf]
 """
 
 from __future__ import annotations
