@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+from analysis.condition import CLEAN, Condition
 from jobs.fleet.workers import Ceilings
 from kernels.model.kernel import DeviceClass, TileConfig
 from kernels.model.numerics import AccuracyName, DTypeName, Problem
@@ -64,6 +65,7 @@ class Measurement:
     config: TileConfig = field(default_factory=dict)
     device: Device
     status: Status = "ok"
+    condition: Condition = CLEAN  # whether its figures may carry a conclusion
     kernel_ms: float | None = None
     gflops: float | None = None
     fastest_ms: float | None = None

@@ -6,6 +6,7 @@ import re
 from collections.abc import Container
 from typing import Any
 
+from analysis.condition import condition
 from analysis.result_models import CaseResult, Results
 from analysis.results import measurements
 from analysis.roofline import measured_roofs, theoretical_roofs
@@ -85,6 +86,7 @@ def _record(case: CaseResult, cublas: Container[str | None]) -> dict[str, Any]:
         "k": case.k,
         "status": case.status,
         "reason": case.reason,
+        "condition": kind if (kind := condition(case).kind) != "no figure" else "clean",
         "gflops": case.gflops,
         "kernel_ms": case.kernel_ms,
         "h2d_ms": copies.h2d_ms if copies else None,

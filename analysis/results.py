@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 
+from analysis.condition import condition
 from analysis.curves import speed_ups
 from analysis.measurement import WIDEST_ACCESS_BYTES, Device, Measurement, row_alignment
 from analysis.pooling import pooled
@@ -223,6 +224,7 @@ def _measurement(result: CaseResult, device: Device) -> Measurement:
         config=result.config,
         device=device,
         status=result.status,
+        condition=condition(result),
         kernel_ms=result.kernel_ms,
         gflops=result.gflops,
         fastest_ms=times.min / 1e3 if times else None,

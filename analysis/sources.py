@@ -7,6 +7,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
+from analysis.condition import of_kind
 from analysis.measurement import Device, Measurement, row_alignment
 from jobs.benchmarks.records import Ceiling
 from jobs.benchmarks.roofs import measured_roofs
@@ -54,6 +55,18 @@ def from_publication(publication: Publication) -> tuple[Measurement, ...]:
     )
 
 
+def measured(publication: Publication) -> list[Measurement]:
+    """The same, on its device with the roofs that it says were measured there."""
+    peaks: dict[DTypeName, float] = {
+        roof.dtype: roof.peak_gflops for roof in publication.rooflines if roof.label == f"{roof.dtype}, measured"
+    }
+
+    def with_peaks(device: Device) -> Device:
+        return replace(device, measured=device.measured.model_copy(update={"gflops": peaks}))
+
+    return [replace(each, device=with_peaks(each.device)) for each in from_publication(publication)]
+
+
 def _published(record: PublishedRecord, device: Device) -> Measurement | None:
     if record.dtype is None or record.m is None or record.n is None or record.k is None:
         return None
@@ -70,6 +83,7 @@ def _published(record: PublishedRecord, device: Device) -> Measurement | None:
         config=MappingProxyType(dict(record.config)),
         device=device,
         status=record.status,
+        condition=of_kind(record.condition, record.status),
         kernel_ms=kernel_ms or (flops / (gflops * 1e6) if gflops else None),
         gflops=gflops or (flops / (kernel_ms * 1e6) if kernel_ms else None),
         h2d_ms=record.h2d_ms,
