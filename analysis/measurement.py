@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+from analysis.condition import CLEAN, Condition
 from jobs.fleet.workers import Ceilings
 from kernels.model.kernel import DeviceClass, TileConfig
 from kernels.model.numerics import AccuracyName, DTypeName, Problem
@@ -64,6 +65,7 @@ class Measurement:
     config: TileConfig = field(default_factory=dict)
     device: Device
     status: Status = "ok"
+    condition: Condition = CLEAN  # whether its figures may carry a conclusion
     kernel_ms: float | None = None
     gflops: float | None = None
     fastest_ms: float | None = None
@@ -84,6 +86,8 @@ class Measurement:
     dram_bytes: float | None = None  # that counters saw
     row_alignment_bytes: int | None = None  # largest power of two, up to 16, that rows begin at multiples of
     cache: Cache | None = None  # L2 before each sample
+    residual: float | None = None  # that the check found
+    residual_limit: float | None = None  # that rounding explains
 
     @property
     def problem(self) -> Problem:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
+from analysis.condition import of_kind
 from analysis.measurement import Device, Measurement, row_alignment
 from jobs.benchmarks.records import Ceiling
 from jobs.benchmarks.roofs import measured_roofs
@@ -70,6 +71,7 @@ def _published(record: PublishedRecord, device: Device) -> Measurement | None:
         config=MappingProxyType(dict(record.config)),
         device=device,
         status=record.status,
+        condition=of_kind(record.condition, record.status),
         kernel_ms=kernel_ms or (flops / (gflops * 1e6) if gflops else None),
         gflops=gflops or (flops / (kernel_ms * 1e6) if kernel_ms else None),
         h2d_ms=record.h2d_ms,
@@ -79,7 +81,10 @@ def _published(record: PublishedRecord, device: Device) -> Measurement | None:
         shared_bytes=record.shared_bytes,
         occupancy=record.occupancy,
         sm_clock_mhz=record.sm_clock_mhz,
+        fastest_ms=record.interval_ms[0] if record.interval_ms else None,
+        q3_ms=record.interval_ms[1] if record.interval_ms else None,
         error_vs_float64=record.error_vs_float64,
+        worst_row_error=record.worst_row_error,
         # The reports' programs keep rows one after the other: of k elements in A, of n in B.
         row_alignment_bytes=row_alignment((record.n | record.k) * DTYPES[record.dtype].itemsize),
     )

@@ -7,6 +7,7 @@ import io
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
+from analysis.condition import condition
 from analysis.result_models import CaseResult, Results
 from jobs.benchmarks.records import Checked, CopyFigures
 from jobs.errors import ExtraMissing
@@ -74,6 +75,7 @@ COLUMNS: dict[str, Column] = {
     **_inner("number", "after", {"residual": "residual", "threshold": "threshold"}),
     **_plain("number", "error_vs_float64", "worst_row_error"),
     **_plain("truth", "contended", "throttled", "power_limited"),
+    "condition": ("text", lambda one: condition(one).kind),
 }
 
 

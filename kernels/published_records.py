@@ -15,6 +15,7 @@ from kernels.model.numerics import DTypeName
 Status = Literal[
     "ok", "incorrect", "implausible", "compile_error", "launch_error", "oom", "timeout", "skipped"
 ]  # what became of one measurement
+ConditionKind = Literal["clean", "contended", "throttled", "not converged", "no figure"]  # it was measured in
 Basis = Literal["model", "measured"]
 Extent = Literal["multiprocessor", "device"]
 
@@ -111,6 +112,10 @@ class PublishedRecord:
     size_inferred: bool = field(default=False, metadata=_SIZE_INFERRED)
     status: Status = field(default="ok", metadata=_says("`ok`, or why there is no figure."))
     reason: str | None = field(default=None, metadata=_says("What went wrong, where the status is not `ok`."))
+    condition: ConditionKind = field(
+        default="clean",
+        metadata=_says("`clean`, or what disturbed the measurement, so that it carries no conclusion."),
+    )
     gflops: float | None = field(default=None, metadata=_says("2·m·n·k / kernel time / 10⁹.", 3640.449137))
     approximate: bool = field(default=False, metadata=_APPROXIMATE)
     kernel_ms: float | None = field(default=None, metadata=_says("Kernel time."))
@@ -124,9 +129,13 @@ class PublishedRecord:
     fraction_of_cublas: float | None = field(
         default=None, metadata=_says("Speed over cuBLAS' at the same shape and element type, in the same run.")
     )
+    interval_ms: tuple[float, float] | None = field(
+        default=None, metadata=_says("Fastest sample and third quartile of the kernel time.")
+    )
     error_vs_float64: float | None = field(
         default=None, metadata=_says("Relative error against the float64 product, in the Frobenius norm.")
     )
+    worst_row_error: float | None = field(default=None, metadata=_says("The same of the row that is off the most."))
     registers: int | None = field(default=None, metadata=_says("Registers of a thread."))
     local_bytes: int | None = field(default=None, metadata=_says("Local memory of a thread: spilled registers."))
     shared_bytes: int | None = field(default=None, metadata=_says("Shared memory of a block."))

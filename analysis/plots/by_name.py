@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from analysis.breakdown import breakdowns
-from analysis.curves import speed_ups, usable
+from analysis.curves import is_library, speed_ups, usable
 from analysis.measurement import Measurement
 from analysis.plots import configs, device, figures, lines
 from analysis.plots.description import Panel
-from analysis.plots.looks import is_library
 from analysis.plots.style import Form, rendered
 from analysis.result_models import Results
 from analysis.results import measurements

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from analysis.curves import Curve, baseline_fractions, curves, speed_ups, usable
+from analysis.curves import Curve, baseline_fractions, curves, is_library, speed_ups, usable
 from analysis.measurement import Interval, Measurement
 from analysis.plots.description import Axis, Chart, Panel, Peak, Rows, Scale, Series, is_wide, number
-from analysis.plots.looks import is_library, looks
+from analysis.plots.looks import looks
 from analysis.roofline import RoofKind, measured_roofs, theoretical_roofs, units_of
 from kernels.model.numerics import DTYPE_NAMES, DTypeName
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import count
 
+from analysis.curves import is_library
 from kernels.catalog import BY_NAME, KERNEL_NAMES
-from kernels.model.kernel import LibraryKernel
 
 HUES, DASHES, MARKS = 7, 4, 11  # that every backend has
 
@@ -37,7 +37,3 @@ def looks(curves: Iterable[tuple[str, str | None]]) -> dict[str, Look]:
         label: look_of(taken[label] if label in taken else next(free), is_library=is_library(kernel))
         for label, kernel in kernels.items()
     }
-
-
-def is_library(kernel: str | None) -> bool:
-    return isinstance(BY_NAME.get(kernel or ""), LibraryKernel)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from analysis.curves import baseline_fractions, curves, speed_ups
+from analysis.curves import baseline_fractions, curves, is_library, speed_ups
 from analysis.measurement import Measurement, size_of
 from analysis.plots.configs import fastest, short, sweeps
 from analysis.plots.device import roofed, split_times
-from analysis.plots.looks import is_library
 from analysis.roofline import measured_roofs, point, theoretical_roofs, units_of
 from service.dashboard.words import UNKNOWN, figure, percent
 

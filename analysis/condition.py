@@ -1,0 +1,99 @@
+"""In what condition a case was measured: the one place that decides whether its figures may carry a conclusion.
+
+    from analysis.condition import condition
+
+    found = condition(result)        # of a CaseRecord or CaseResult; a Measurement has it as `.condition`
+    found.is_clean                   # False: a hollow point, "not comparable", never "faster", never a headline
+    found.kind                       # "clean", "contended", "throttled", "not converged", "no figure"
+    found.sentence                   # why, for a reader; empty for "clean"
+    found.label                      # "ok", "ok, contended", or the status where there is no figure
+
+A case that is several of these has the kind that comes first in `KINDS`, and its sentence says all of them. A case
+whose samples ended at their limit has converged if the 95 % interval of its median lies within ±2 %: less than any
+difference that is called a dip, and `comparison/compare.py` looks at the samples' own intervals besides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from jobs.benchmarks.records import CaseRecord
+from kernels.published_records import ConditionKind, Status
+
+CONVERGED = 0.02  # of the median: half of the widest interval that still tells where it is
+HELD_DOWN = {"sw_thermal": "heat", "hw_thermal": "heat", "power_brake": "the power brake"}  # NVML's reasons in words
+SENTENCES: dict[ConditionKind, str] = {
+    "contended": "Another process used the device while it was measured.",
+    "throttled": "Heat or a power brake held the clock down while it was measured.",
+    "not converged": "Its samples ended before its median was known.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What a case's figures are worth."""
+
+    kind: ConditionKind
+    sentence: str = ""
+    status: Status = "ok"
+
+    @property
+    def is_clean(self) -> bool:
+        return self.kind == "clean"
+
+    @property
+    def label(self) -> str:
+        """For the column of a table."""
+        return self.status if self.kind in ("clean", "no figure") else f"{self.status}, {self.kind}"
+
+
+CLEAN = Condition("clean")
+
+
+def condition(record: CaseRecord) -> Condition:
+    """Of one round, or of a case whose rounds were pooled."""
+    if record.status != "ok":
+        return Condition("no figure", record.reason or f"It has no figure: {record.status}.", record.status)
+    found = list(_disturbances(record))
+    return Condition(found[0][0], " ".join(sentence for _, sentence in found)) if found else CLEAN
+
+
+def of_kind(kind: ConditionKind, status: Status = "ok") -> Condition:
+    """Where no more than the kind was kept, as of published results."""
+    if status != "ok":
+        return Condition("no figure", f"It has no figure: {status}.", status)
+    return Condition(kind, SENTENCES.get(kind, ""))
+
+
+def _disturbances(record: CaseRecord) -> Iterator[tuple[ConditionKind, str]]:
+    if record.contended:
+        yield "contended", SENTENCES["contended"]
+    if record.throttled:
+        yield "throttled", _throttled(record)
+    if (within := _unconverged(record)) is not None:
+        yield "not converged", within
+
+
+def _throttled(record: CaseRecord) -> str:
+    held = (name for name, held_ns in record.state.event_reason_ns.items() if held_ns)
+    if causes := dict.fromkeys(HELD_DOWN[name] for name in held if name in HELD_DOWN):
+        words = " and ".join(causes)
+        return f"{words[0].upper()}{words[1:]} held the clock down while it was measured."
+    if record.discarded:
+        share = 100 * record.discarded / (record.discarded + record.samples)
+        return f"The clock was so far down that {share:.0f} % of its samples were thrown away."
+    return SENTENCES["throttled"]
+
+
+def _unconverged(record: CaseRecord) -> str | None:
+    """A sentence where sampling ended at a limit and the median is not known well."""
+    if record.stop_reason in (None, "precise") or not record.kernel_ms:
+        return None
+    lo_us, hi_us = record.ci95_lo_us, record.ci95_hi_us
+    if lo_us is None or hi_us is None:
+        return f"Its {record.samples} samples are too few to tell its median."
+    half_width = (hi_us - lo_us) / (2e3 * record.kernel_ms)
+    if half_width <= CONVERGED:
+        return None
+    return f"Its samples ended with the median known to ±{100 * half_width:.1f} % only."
