@@ -51,7 +51,7 @@ def beside_cublas(document: Mapping[str, Any]) -> Results:
     """Kernels and library in turn, one benchmark for each kernel, as one: at rows of a padded pitch. Of a case that
     several have the first's counts, which has the most rounds."""
     found = [Results.model_validate(one) for one in document.values() if is_results(one)]
-    runs = [one for one in found if one.spec.data.layout == "padded" and len({r.kernel for r in one.records}) > 1]
+    runs = [one for one in found if one.spec.data.layout == "padded"]
     records = {(one.kernel, one.case): one for run in reversed(runs) for one in reversed(run.records)}
     spec = runs[0].spec.model_copy(update={"title": BESIDE_CUBLAS})
     job = runs[0].job.model_copy(update={"title": BESIDE_CUBLAS, "finished_at": runs[-1].job.finished_at})

@@ -81,6 +81,13 @@ def fraction(measurements: Measurements, overlays: Measurements) -> tuple[Panel,
     return _panels(lines, quantity, ())
 
 
+def beside_library(measurements: Measurements, _: Measurements) -> tuple[Panel, ...]:
+    """As `fraction`, a panel for each product, whose kernels stand below each other."""
+    products = dict.fromkeys((each.m, each.n, each.k, each.batch) for each in with_baseline(measurements))
+    groups = ([one for one in measurements if (one.m, one.n, one.k, one.batch) == product] for product in products)
+    return tuple(panel for group in groups for panel in fraction(group, ()))
+
+
 def with_baseline(measurements: Measurements) -> list[Measurement]:
     """Those that a library's kernel was measured beside."""
     ratios = zip(measurements, baseline_fractions(measurements), strict=True)

@@ -11,6 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
+from service.dashboard.boards import panel
 from service.dashboard.words import FILTERS
 from service.keys import Role
 
@@ -35,6 +36,8 @@ PLACES = (
     ("/ui/jobs", "Jobs"),
     ("/ui/benchmarks/new", "Benchmark"),
     ("/ui/compare", "Compare"),
+    ("/ui/leaderboard", "Leaderboard"),
+    ("/ui/published", "Published"),
     ("/ui/kernels", "Kernels"),
     ("/ui/devices", "Devices"),
 )
@@ -66,7 +69,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters.update(FILTERS)
-    environment.globals["static"] = static
+    environment.globals |= {"static": static, "published_panel": panel}
     return environment
 
 

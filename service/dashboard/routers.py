@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from service.dashboard import overview, static_files
-from service.dashboard.benchmarks import compare, results
+from service.dashboard.benchmarks import compare, leaderboard, results
 from service.dashboard.benchmarks import new as new_benchmark
 from service.dashboard.benchmarks import published as results_published
 from service.dashboard.devices import history as devices_history
@@ -26,6 +26,7 @@ ROUTERS = (
     new_benchmark.router,
     results.router,
     results_published.router,
+    leaderboard.router,
     compare.router,
     static_files.router,
 )

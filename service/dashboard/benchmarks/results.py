@@ -10,7 +10,9 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
+from analysis.answer import in_words
 from analysis.comparison.environment import flat
+from analysis.condition import condition
 from analysis.measurement import size_of
 from analysis.results import CaseResult, Results, measurements
 from analysis.tables import rows
@@ -93,6 +95,8 @@ def _page(request: Request, context: Context, job_id: str, view: ResultsPageQuer
         shown=_shown(results, view),
         orders=ORDERS,
         size_of=size_of,
+        in_words=in_words,
+        conditions={case.case: condition(case) for case in results.records},
         published=PUBLISHED,
         models=MODELS,
         kernels=_values(view.kernel, (case.kernel for case in results.records)),
