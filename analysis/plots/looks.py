@@ -9,6 +9,8 @@ from itertools import count
 from analysis.curves import is_library
 from kernels.catalog import BY_NAME, KERNEL_NAMES
 
+__all__ = ["DASHES", "HUES", "MARKS", "Look", "is_library", "look_of", "looks"]
+
 HUES, DASHES, MARKS = 7, 4, 11  # that every backend has
 
 

@@ -7,11 +7,12 @@ from types import MappingProxyType
 
 from analysis.tables import COLUMNS
 
+AS_CATEGORIES = ", as categories"  # in a menu alone
 GROUPS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
         "Size": {
             "n": "Matrix size N",
-            "size": "Matrix size, as categories",
+            "size": f"Matrix size{AS_CATEGORIES}",
             "m": "Rows m",
             "k": "Inner dimension k",
             "batch": "Products in a batch",

@@ -31,7 +31,7 @@ from jobs.errors import InvalidRequest, NotFound
 from kernels.published import PUBLISHED
 from service.dashboard.charts import beside_library, breakdown, heatmap, roofline
 from service.dashboard.charts.breakdown import Unit
-from service.dashboard.charts.fields import menu, words_of
+from service.dashboard.charts.fields import AS_CATEGORIES, menu, words_of
 from service.dashboard.charts.first import first_plot
 from service.dashboard.charts.rows import Row, fields_table, known_columns
 from service.dashboard.charts.svg import KERNEL_STYLES, MARKS, Style, style_of
@@ -235,7 +235,7 @@ def _data(axes: Axes, found: Sequence[Measurement], rows: Sequence[Row], csv: st
         "known": _json(known_columns(rows)),
         "bands": _json(dict(BANDS)),
         "peaks": _json(lines),
-        "words": _json({name: words_of(name) for name in (axes.x, axes.y, axes.colour)}),
+        "words": _json({name: words_of(name).removesuffix(AS_CATEGORIES) for name in (axes.x, axes.y, axes.colour)}),
         "rules": _json({"wide": WIDE, "far": FAR, "minLogSpan": MIN_LOG_SPAN}),
         "styles": _json({name: _style(style) for name, style in KERNEL_STYLES.items()}),
         "free": _json([_style(style_of(look_of(len(KERNEL_STYLES) + place))) for place in range(len(MARKS) * 4)]),

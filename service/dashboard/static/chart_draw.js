@@ -189,8 +189,9 @@ export class Chart {
     const colour = this.colour("faint");
     const grid = { stroke: this.colour("line"), width: 1 };
     const common = { stroke: colour, grid, ticks: grid, font: FONT, labelFont: FONT };
-    const slanted = words !== null && words.join("").length * LETTER > this.host.clientWidth - 100;
     const labels = words && choice.x === "kernel" ? 0 : roomFor(series, this.host.clientWidth);
+    const room = this.host.clientWidth - labels - 100;
+    const slanted = words !== null && (words.join("").length + 2 * words.length) * LETTER > room;
     const [told, unit] = axisOf(choice, choice.y, this.shape.y[1]);
     const longest = Math.min(LONGEST_WORD, Math.max(0, ...(words ?? []).map((one) => one.length)));
     return {

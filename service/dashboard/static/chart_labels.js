@@ -5,7 +5,8 @@ import uPlot from "./vendor/uplot/uPlot.esm.js";
 /** @typedef {import("./chart_rows.js").Series} Series */
 /** @typedef {import("./chart_draw.js").Chart} Chart */
 /** @typedef {import("./chart_draw.js").Scene} Scene */
-/** @typedef {{label: string, at: number, y: number}} Label */
+/** Where a line ends, and where its name stands.
+ * @typedef {{label: string, x: number, at: number, y: number}} Label */
 
 const LETTER = 6.6; // pixels, about
 const LINE = 14;
@@ -32,13 +33,15 @@ export function drawLabels(chart, scene) {
   ctx.font = `${12 * ratio}px system-ui, sans-serif`;
   ctx.textAlign = "left";
   ctx.textBaseline = "middle";
-  for (const { label, hue, at, y } of labelsOf(chart, scene)) {
+  for (const { label, hue, x, at, y } of labelsOf(chart, scene)) {
     ctx.strokeStyle = ctx.fillStyle = chart.colour(hue);
-    ctx.lineWidth = ratio;
+    ctx.lineWidth = 0.75 * ratio;
+    ctx.globalAlpha = 0.5;
     ctx.beginPath();
-    ctx.moveTo(end, at * ratio + bbox.top);
+    ctx.moveTo(bbox.left + (x + 6) * ratio, at * ratio + bbox.top);
     ctx.lineTo(end + 8 * ratio, y * ratio + bbox.top);
     ctx.stroke();
+    ctx.globalAlpha = 1;
     ctx.fillText(label, end + 10 * ratio, y * ratio + bbox.top);
   }
   ctx.restore();
@@ -57,7 +60,7 @@ export function labelsOf(chart, scene) {
   const found = scene.series
     .filter((one) => !scene.hidden.has(one.label))
     .map((one) => ({ one, last: one.points.filter(chart.fits, chart).at(-1) }))
-    .flatMap(({ one, last }) => (last ? [{ label: one.label, at: plot.valToPos(last.y, "y") }] : []))
+    .flatMap(({ one, last }) => (last ? [{ label: one.label, x: plot.valToPos(last.x, "x"), at: plot.valToPos(last.y, "y") }] : []))
     .filter(({ at }) => at >= 0 && at <= height)
     .sort((one, other) => one.at - other.at);
   const names = placed(found, 6, height - 6);
@@ -65,7 +68,7 @@ export function labelsOf(chart, scene) {
 }
 
 /** Names beside the last points, moved apart where they would overlap; `at` is where a line ends, `y` where its name is.
- * @param {{label: string, at: number}[]} ends @param {number} top @param {number} bottom @returns {Label[]} */
+ * @param {{label: string, x: number, at: number}[]} ends @param {number} top @param {number} bottom @returns {Label[]} */
 export function placed(ends, top, bottom) {
   const ordered = ends.map((one) => ({ ...one, y: one.at })).sort((one, other) => one.at - other.at);
   ordered.forEach((one, place) => {

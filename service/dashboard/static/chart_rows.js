@@ -83,11 +83,12 @@ function value(cell, kind) {
   return kind && NUMBERS.includes(kind) ? Number(cell) : cell;
 }
 
-/** What a field's words along an axis stand for: places in order of appearance. Null for numbers.
+/** What a field's words along an axis stand for: sizes as they rise, others in order of appearance. Null for numbers.
  * @param {Source[]} sources @param {Choice} choice @returns {string[] | null} */
 export function categories(sources, choice) {
   if (NUMBERS.includes(choice.kinds[choice.x])) return null;
   const found = sources.flatMap((source) => source.rows.filter((row) => isShown(row, choice)));
+  if (choice.x === "size") found.sort((one, other) => Number(one.flops) - Number(other.flops));
   return [...new Set(found.map((row) => String(row[choice.x])))];
 }
 
