@@ -24,8 +24,8 @@ from kernels.published_records import PublishedRecord
 
 RESULTS = Path(__file__).resolve().parent / "results"
 PADDED_TOO = (
-    "At odd sizes the library has the operands as they are. At the next multiple of 64 it was measured too: that is what "
-    "it does with operands padded with zeros."
+    "At odd sizes the library has the operands as they are. At the next multiple of 64 it was measured too: that is "
+    "what it does with operands padded with zeros."
 )
 BESIDE_CUBLAS = "The fast kernels beside cuBLAS, type by type"
 
