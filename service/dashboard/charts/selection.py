@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
@@ -23,7 +23,7 @@ from analysis.plots.description import FAR, MIN_LOG_SPAN, WIDE, Roofline
 from analysis.plots.device import breakdown_bars
 from analysis.plots.device import roofline as describe_roofline
 from analysis.plots.lines import peaks
-from analysis.plots.looks import look_of
+from analysis.plots.looks import free_looks
 from analysis.roofline import ByteModel
 from analysis.tables import COLUMNS
 from jobs.base import Strict
@@ -34,13 +34,14 @@ from service.dashboard.charts.breakdown import Unit
 from service.dashboard.charts.fields import AS_CATEGORIES, menu, words_of
 from service.dashboard.charts.first import first_plot
 from service.dashboard.charts.rows import Row, fields_table, known_columns
-from service.dashboard.charts.svg import KERNEL_STYLES, MARKS, Style, style_of
+from service.dashboard.charts.svg import KERNEL_STYLES, Style, style_of
 from service.dashboard.charts.tables import PlotTable, tables
 
 Text = Annotated[str, Field(max_length=100)]
 Scale = Literal["", "log", "linear"]
 Menu = Mapping[str, Mapping[str, str]]  # groups, in them fields and their words
 CROWDED = 1.02  # times: sizes nearer to each other fall on one another along a line
+FREE = 44  # looks for curves that are no kernel's
 MAX_CATEGORIES = 40  # that can be read beside each other
 
 
@@ -238,7 +239,7 @@ def _data(axes: Axes, found: Sequence[Measurement], rows: Sequence[Row], csv: st
         "words": _json({name: words_of(name).removesuffix(AS_CATEGORIES) for name in (axes.x, axes.y, axes.colour)}),
         "rules": _json({"wide": WIDE, "far": FAR, "minLogSpan": MIN_LOG_SPAN}),
         "styles": _json({name: _style(style) for name, style in KERNEL_STYLES.items()}),
-        "free": _json([_style(style_of(look_of(len(KERNEL_STYLES) + place))) for place in range(len(MARKS) * 4)]),
+        "free": _json([_style(style_of(look)) for look in islice(free_looks(), FREE)]),
     }
 
 
