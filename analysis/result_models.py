@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from analysis.answer import Answer
+from analysis.answers.answer import Answer
 from analysis.roofline import RoofKind
 from jobs.base import Strict
 from jobs.benchmarks.records import AttemptInfo, CaseRecord, Ceiling

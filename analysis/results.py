@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from analysis.answer import answers
+from analysis.answers.answer import answers
 from analysis.condition import condition
 from analysis.curves import speed_ups
 from analysis.measurement import WIDEST_ACCESS_BYTES, Device, Measurement, row_alignment

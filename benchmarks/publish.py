@@ -14,6 +14,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from analysis.curves import is_library
 from analysis.publication import publish
 from analysis.result_models import Results
 from benchmarks.recorded import compact, files, is_results, read
@@ -55,7 +56,7 @@ def beside_cublas(document: Mapping[str, Any]) -> Results:
     """Kernels and library in turn, one benchmark for each kernel, as one: at rows of a padded pitch. Of a case that
     several have the first's counts, which has the most rounds."""
     found = [Results.model_validate(one) for one in document.values() if is_results(one)]
-    runs = [one for one in found if one.spec.data.layout == "padded"]
+    runs = [one for one in found if one.spec.data.layout == "padded" and any(is_library(r.kernel) for r in one.records)]
     records = {(one.kernel, one.case): one for run in reversed(runs) for one in reversed(run.records)}
     spec = runs[0].spec.model_copy(update={"title": BESIDE_CUBLAS})
     job = runs[0].job.model_copy(update={"title": BESIDE_CUBLAS, "finished_at": runs[-1].job.finished_at})

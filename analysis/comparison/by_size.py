@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 
-from analysis.answer import fastest
+from analysis.answers.answer import fastest
 from analysis.curves import speed, usable
 from analysis.measurement import Measurement, size_of
 

@@ -7,7 +7,7 @@ from functools import cache
 
 from pydantic import Field
 
-from analysis.leaderboard import Board, RankedRun, boards
+from analysis.comparison.leaderboard import Board, RankedRun, boards
 from analysis.sources import from_publication
 from jobs.base import Strict
 from kernels.model.numerics import AccuracyName, DTypeName

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
 
-from analysis.answer import in_words
-from analysis.leaderboard import Board, LeaderboardRow
+from analysis.answers.answer import in_words
+from analysis.comparison.leaderboard import Board, LeaderboardRow
 from service.benchmarks.leaderboard import every_board, headlines
 
 

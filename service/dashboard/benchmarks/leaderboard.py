@@ -8,8 +8,8 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 from markupsafe import Markup
 
-from analysis.answer import in_words
-from analysis.leaderboard import Board, LeaderboardRow
+from analysis.answers.answer import in_words
+from analysis.comparison.leaderboard import Board, LeaderboardRow
 from jobs.errors import NotFound
 from kernels.published import PUBLISHED
 from service.benchmarks.leaderboard import LeaderboardQuery, every_board, headline, headlines, selected

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 
-from analysis.answer import Answer, answers, in_words
+from analysis.answers.answer import Answer, answers, in_words
 from analysis.comparison.environment import flat
 from analysis.measurement import Device, Measurement, size_of
 from analysis.plots.by_name import draw_of

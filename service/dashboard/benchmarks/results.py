@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
-from analysis.answer import in_words
+from analysis.answers.answer import in_words
 from analysis.comparison.environment import flat
 from analysis.condition import condition
 from analysis.measurement import size_of

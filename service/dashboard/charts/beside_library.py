@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from analysis.answer import in_words
+from analysis.answers.answer import in_words
+from analysis.comparison.shares import Share, SharedProduct, shared_products
 from analysis.measurement import Measurement
 from analysis.plots.looks import looks
-from analysis.shares import Share, SharedProduct, shared_products
 from service.dashboard.charts.shares import ShareBar, ShareGroup, draw
 from service.dashboard.charts.svg import KERNEL_STYLES, Style, style_of
 from service.dashboard.words import percent

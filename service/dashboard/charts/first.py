@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from analysis.comparison.shares import shared_products
 from analysis.curves import usable
 from analysis.measurement import Measurement
 from analysis.plots.configs import sweeps
-from analysis.shares import shared_products
 
 FEW_SIZES, FEW_BARS = 4, 60
 MANY_CONFIGS = 2  # for each kernel, from which configs are what is asked about

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from analysis.comparison.shares import shared_products
 from analysis.curves import baseline_fractions, curves, is_library, speed_ups
 from analysis.measurement import Measurement, size_of
 from analysis.plots.configs import fastest, short, sweeps
 from analysis.plots.device import roofed, split_times
 from analysis.roofline import measured_roofs, point, theoretical_roofs, units_of
-from analysis.shares import shared_products
 from service.dashboard.words import UNKNOWN, figure, percent
 
 MAX_ROWS = 200  # configs of a sweep

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from analysis.answer import Answer, answers
+from analysis.answers.answer import Answer, answers
 from analysis.condition import of_kind
 from analysis.measurement import Device, Measurement
 from analysis.sources import accuracy_of, from_publication

@@ -1,6 +1,6 @@
 """Five tasks that people come with, each done in Chromium in the fewest steps that are known, and counted.
 
-    python -m benchmarks.measure.tasks --url http://127.0.0.1:8000 --name after [--out benchmarks/results/tasks.json]
+    python -m benchmarks.tasks --url http://127.0.0.1:8000 --name after [--out benchmarks/results/tasks.json]
 
 The service at `url` must be an open one with a CPU worker. A step is a click, a choice, or a file that is chosen; each
 task begins on the first page. Of the ways that are known, the shortest that leads to the answer counts, so the same

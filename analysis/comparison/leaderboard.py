@@ -15,10 +15,10 @@ from typing import NamedTuple
 from pydantic import Field
 
 from analysis.comparison.compare import compare_case
+from analysis.comparison.shares import share_of
 from analysis.curves import is_library, speed, usable
 from analysis.measurement import Measurement, size_of
 from analysis.result_models import Ratio
-from analysis.shares import share_of
 from jobs.base import Strict
 from kernels.model.numerics import DTYPE_NAMES, AccuracyName, DTypeName
 

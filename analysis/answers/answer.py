@@ -11,9 +11,9 @@ from collections.abc import Hashable, Sequence
 
 from pydantic import Field
 
+from analysis.answers.next_step import next_step
 from analysis.curves import case_key, is_library, speed, usable
 from analysis.measurement import Measurement, size_of
-from analysis.next_step import next_step
 from analysis.roofline import RoofKind, measured_roofs, theoretical_roofs, units_of
 from jobs.base import Strict
 from kernels.model.numerics import AccuracyName, DTypeName
