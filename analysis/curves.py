@@ -28,6 +28,10 @@ class Curve:
         return tuple((point.size, speed(point)) for point in self.points)
 
 
+def is_library(kernel: str | None) -> bool:
+    return isinstance(BY_NAME.get(kernel or ""), LibraryKernel)
+
+
 def usable(measurement: Measurement) -> bool:
     """Right, and with a speed."""
     return measurement.status == "ok" and bool(measurement.gflops)
@@ -112,9 +116,7 @@ def speed_ups(
 def baseline_fractions(measurements: Sequence[Measurement]) -> tuple[float | None, ...]:
     """Speed of each over the library's at the same shape, element type and accuracy class on the same device. None
     where there is no such baseline: a faster class of arithmetic is no yardstick for a slower one."""
-    libraries = (
-        measurement for measurement in measurements if isinstance(BY_NAME.get(measurement.kernel or ""), LibraryKernel)
-    )
+    libraries = (measurement for measurement in measurements if is_library(measurement.kernel))
     baselines = {_precision_key(measurement): speed(measurement) for measurement in _slowest_first(libraries)}
     return tuple(_ratio(measurement, baselines.get(_precision_key(measurement))) for measurement in measurements)
 

@@ -86,6 +86,8 @@ class Measurement:
     dram_bytes: float | None = None  # that counters saw
     row_alignment_bytes: int | None = None  # largest power of two, up to 16, that rows begin at multiples of
     cache: Cache | None = None  # L2 before each sample
+    residual: float | None = None  # that the check found
+    residual_limit: float | None = None  # that rounding explains
 
     @property
     def problem(self) -> Problem:

@@ -12,13 +12,15 @@ from analysis.results import measurements
 from analysis.roofline import measured_roofs, theoretical_roofs
 from kernels.model.architectures import ARCHITECTURES
 
+DIGITS, FEW_DIGITS, ERROR_DIGITS = 9, 6, 4  # significant ones
 
-def publish(results: Results, name: str | None = None) -> dict[str, Any]:
+
+def publish(results: Results, name: str | None = None, *, title: str | None = None) -> dict[str, Any]:
     """Of the schema in `kernels/published_records.py`; `name` is that of the file, by default device and title.
 
     Batches are left out: a published record is of one product.
     """
-    title = results.job.title or f"Benchmark {results.job.id}"
+    title = title or results.job.title or f"Benchmark {results.job.id}"
     finished = results.job.finished_at
     device = _device(results)
     cublas = {one.case for one in results.records if one.kernel.startswith("cublas")}
@@ -29,7 +31,7 @@ def publish(results: Results, name: str | None = None) -> dict[str, Any]:
         "citation": {
             "title": title,
             "authors": [],
-            "source": f"Benchmark {results.job.id} of this project.",
+            "source": _source(results),
             "date": finished.date().isoformat() if finished else None,
             "note": " ".join(results.warnings) or None,
         },
@@ -37,6 +39,16 @@ def publish(results: Results, name: str | None = None) -> dict[str, Any]:
         "records": [_record(one, cublas) for one in results.records if one.batch == 1],
         "rooflines": _rooflines(results),
     }
+
+
+def _source(results: Results) -> str:
+    """How it came about, and what repeats it."""
+    preset = f"preset {results.spec.preset}" if results.spec.preset else "a spec of its own"
+    return f"Measured by this project's own benchmark, {preset}: {results.job.id}."
+
+
+def digits(value: float | None, count: int = DIGITS) -> float | None:
+    return None if value is None else float(f"{value:.{count}g}")
 
 
 def _file_name(text: str) -> str:
@@ -75,7 +87,7 @@ def _record(case: CaseResult, cublas: Container[str | None]) -> dict[str, Any]:
     return {
         "kernel": case.kernel,
         "label": case.kernel,
-        "section": f"{case.dtype}, {case.m}×{case.n}×{case.k}",
+        "section": case.dtype,
         "device_class": case.device_class,
         "dtype": case.dtype,
         "config": dict(case.config),
@@ -87,15 +99,19 @@ def _record(case: CaseResult, cublas: Container[str | None]) -> dict[str, Any]:
         "status": case.status,
         "reason": case.reason,
         "condition": kind if (kind := condition(case).kind) != "no figure" else "clean",
-        "gflops": case.gflops,
-        "kernel_ms": case.kernel_ms,
-        "h2d_ms": copies.h2d_ms if copies else None,
-        "d2h_ms": copies.d2h_ms if copies else None,
-        "total_ms": case.kernel_ms + copies.h2d_ms + copies.d2h_ms if copies and case.kernel_ms else None,
+        "gflops": digits(case.gflops),
+        "kernel_ms": digits(case.kernel_ms),
+        "h2d_ms": digits(copies.h2d_ms) if copies else None,
+        "d2h_ms": digits(copies.d2h_ms) if copies else None,
+        "total_ms": digits(case.kernel_ms + copies.h2d_ms + copies.d2h_ms) if copies and case.kernel_ms else None,
         "samples": case.samples or None,
-        "sm_clock_mhz": case.state.sm_clock_mhz,
-        "fraction_of_cublas": ratio.value if ratio and case.baseline in cublas else None,
-        "error_vs_float64": case.error_vs_float64,
+        "sm_clock_mhz": digits(case.state.sm_clock_mhz, FEW_DIGITS),
+        "fraction_of_cublas": digits(ratio.value, FEW_DIGITS) if ratio and case.baseline in cublas else None,
+        "interval_ms": [digits(each / 1e3, FEW_DIGITS) for each in (case.time_us.min, case.time_us.q3)]
+        if case.time_us
+        else None,
+        "error_vs_float64": digits(case.error_vs_float64, ERROR_DIGITS),
+        "worst_row_error": digits(case.worst_row_error, ERROR_DIGITS),
         "registers": launch.registers,
         "local_bytes": launch.local_bytes,
         "shared_bytes": None if shared == (None, None) else sum(part or 0 for part in shared),

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from analysis.answers.answer import Answer
 from analysis.roofline import RoofKind
 from jobs.base import Strict
 from jobs.benchmarks.records import AttemptInfo, CaseRecord, Ceiling
@@ -79,6 +80,9 @@ class Results(Strict):
     environment: dict[str, Any] = Field(description="Clocks, limits, versions, host; of the last attempt.")
     attempts: tuple[AttemptInfo, ...] = Field(description="Who measured, in order.")
     warnings: tuple[str, ...] = Field(description="What a reader should know.")
+    answers: tuple[Answer, ...] = Field(
+        (), description="What the results answer, for each element type and accuracy; what was measured most first."
+    )
     records: tuple[CaseResult, ...] = Field(description="The cases, rounds pooled, in the order of the spec.")
     ceilings: tuple[Ceiling, ...] = Field(description="Roofs that were measured.")
 

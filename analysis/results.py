@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 
+from analysis.answers.answer import answers
 from analysis.condition import condition
 from analysis.curves import speed_ups
 from analysis.measurement import WIDEST_ACCESS_BYTES, Device, Measurement, row_alignment
@@ -43,7 +44,8 @@ def collect(record: JobRecord, findings: Mapping[str, bytes]) -> Results:
         records=_pooled_cases(record.request, known),
         ceilings=known.ceilings,
     )
-    return results.model_copy(update={"records": _judged(results)})
+    judged = results.model_copy(update={"records": _judged(results)})
+    return judged.model_copy(update={"answers": answers(measurements(judged))})
 
 
 def to_json(results: Results) -> bytes:
@@ -210,7 +212,7 @@ def roofs_of(measurement: Measurement) -> Roofs:
 
 
 def _measurement(result: CaseResult, device: Device) -> Measurement:
-    times, launch, copies = result.time_us, result.launch, result.copies
+    times, launch, copies, check = result.time_us, result.launch, result.copies, result.after or result.before
     shared = (launch.static_smem_bytes, launch.dyn_smem_bytes)
     return Measurement(
         label=result.kernel,
@@ -244,6 +246,8 @@ def _measurement(result: CaseResult, device: Device) -> Measurement:
         worst_row_error=result.worst_row_error,
         row_alignment_bytes=_row_alignment(result),
         cache=result.cache,
+        residual=check.residual if check else None,
+        residual_limit=check.threshold if check else None,
     )
 
 

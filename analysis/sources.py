@@ -93,7 +93,10 @@ def _published(record: PublishedRecord, device: Device) -> Measurement | None:
         shared_bytes=record.shared_bytes,
         occupancy=record.occupancy,
         sm_clock_mhz=record.sm_clock_mhz,
+        fastest_ms=record.interval_ms[0] if record.interval_ms else None,
+        q3_ms=record.interval_ms[1] if record.interval_ms else None,
         error_vs_float64=record.error_vs_float64,
+        worst_row_error=record.worst_row_error,
         # The reports' programs keep rows one after the other: of k elements in A, of n in B.
         row_alignment_bytes=row_alignment((record.n | record.k) * DTYPES[record.dtype].itemsize),
     )

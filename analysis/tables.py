@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from analysis.condition import condition
+from analysis.measurement import size_of
 from analysis.result_models import CaseResult, Results
 from jobs.benchmarks.records import Checked, CopyFigures
 from jobs.errors import ExtraMissing
@@ -41,6 +42,7 @@ COPIES = tuple(CopyFigures.model_fields)
 COLUMNS: dict[str, Column] = {
     **_plain("text", "case", "kernel", "device_class", "dtype", "accuracy"),
     **_plain("integer", "m", "n", "k", "batch"),
+    "size": ("text", lambda one: size_of(one.m, one.n, one.k, one.batch)),
     "config": ("text", lambda one: " ".join(f"{name}={value}" for name, value in one.config.items())),
     **{name: _parameter(name) for name in PARAMETERS},
     "is_baseline": ("truth", lambda one: one.case == one.baseline),

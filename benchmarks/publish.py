@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from analysis.curves import is_library
 from analysis.publication import publish
 from analysis.result_models import Results
 from benchmarks.recorded import compact, files, is_results, read
@@ -22,17 +24,44 @@ from kernels.published import DIRECTORY, PUBLISHED
 from kernels.published_records import PublishedRecord
 
 RESULTS = Path(__file__).resolve().parent / "results"
+PADDED_TOO = (
+    "At odd sizes the library has the operands as they are. At the next multiple of 64 it was measured too: that is "
+    "what it does with operands padded with zeros."
+)
+BESIDE_CUBLAS = "The fast kernels beside cuBLAS, type by type"
 
 
 def publications() -> Iterator[tuple[str, str]]:
     """File name and content of each. A recorded `ceilings` has no products to show."""
+    titles: Counter[str] = Counter()
     for path in files(RESULTS, "*/*"):
         if not is_results(document := read(path)):
             continue  # another program's record, or a study of many shapes
         results = Results.model_validate(document)
         if results.records and (results.complete or has_every_case(results)):
             name = f"{path.parent.name}_{path.stem.replace('-', '_')}"
-            yield f"{name}.json", text(publish(results, name))
+            yield f"{name}.json", text(publish(results, name, title=_title(results, titles)))
+    for path in files(RESULTS, "*_vs_cublas"):
+        yield f"{path.stem}.json", text(publish(beside_cublas(read(path)), path.stem))
+
+
+def _title(results: Results, given: Counter[str]) -> str:
+    """No two in a list have the same: a repeated run says which it is. `given`: how often each was given before."""
+    title = f"{results.job.title or results.job.id}"
+    given[title] += 1
+    return title if given[title] == 1 else f"{title}: run {given[title]}"
+
+
+def beside_cublas(document: Mapping[str, Any]) -> Results:
+    """Kernels and library in turn, one benchmark for each kernel, as one: at rows of a padded pitch. Of a case that
+    several have the first's counts, which has the most rounds."""
+    found = [Results.model_validate(one) for one in document.values() if is_results(one)]
+    runs = [one for one in found if one.spec.data.layout == "padded" and any(is_library(r.kernel) for r in one.records)]
+    records = {(one.kernel, one.case): one for run in reversed(runs) for one in reversed(run.records)}
+    spec = runs[0].spec.model_copy(update={"title": BESIDE_CUBLAS})
+    job = runs[0].job.model_copy(update={"title": BESIDE_CUBLAS, "finished_at": runs[-1].job.finished_at})
+    told = {"job": job, "spec": spec, "warnings": (PADDED_TOO,), "records": tuple(reversed(records.values()))}
+    return runs[0].model_copy(update=told)
 
 
 def text(document: Mapping[str, Any]) -> str:

@@ -129,9 +129,13 @@ class PublishedRecord:
     fraction_of_cublas: float | None = field(
         default=None, metadata=_says("Speed over cuBLAS' at the same shape and element type, in the same run.")
     )
+    interval_ms: tuple[float, float] | None = field(
+        default=None, metadata=_says("Fastest sample and third quartile of the kernel time.")
+    )
     error_vs_float64: float | None = field(
         default=None, metadata=_says("Relative error against the float64 product, in the Frobenius norm.")
     )
+    worst_row_error: float | None = field(default=None, metadata=_says("The same of the row that is off the most."))
     registers: int | None = field(default=None, metadata=_says("Registers of a thread."))
     local_bytes: int | None = field(default=None, metadata=_says("Local memory of a thread: spilled registers."))
     shared_bytes: int | None = field(default=None, metadata=_says("Shared memory of a block."))

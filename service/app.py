@@ -39,12 +39,17 @@ from service.routes import (
     infer,
     inference,
     jobs,
+    leaderboard,
     matmul,
     matrices,
     pages,
     published,
 )
 
+ROUTES = (
+    *(matmul, infer, inference, benchmarks, jobs, events, matrices, catalogue, published, leaderboard, health),
+    pages,
+)
 SWEEPER_STOP_S = 5.0
 FLUSH_S = 2.0  # for spans that were not sent yet
 
@@ -91,19 +96,7 @@ def create_app(settings: Settings | None = None, share: Share = ALONE) -> FastAP
             HTTPException: handlers.http,
         },
     )
-    for module in (
-        matmul,
-        infer,
-        inference,
-        benchmarks,
-        jobs,
-        events,
-        matrices,
-        catalogue,
-        published,
-        health,
-        pages,
-    ):
+    for module in ROUTES:
         app.include_router(module.router)
     for router in ROUTERS:
         app.include_router(router)

@@ -25,6 +25,8 @@ from analysis.curves import config_key
 from analysis.measurement import Interval, Measurement
 from analysis.result_models import Results
 from analysis.results import measurements
+from analysis.sources import from_publication
+from kernels.published_records import Publication
 
 Verdict = Literal["faster", "slower", "same", "ambiguous", "not comparable", "unusable"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
@@ -78,6 +80,12 @@ def run_of(results: Results) -> Run:
         measurements=measurements(results),
         environment={**results.environment, "device": device},
     )
+
+
+def run_of_publication(publication: Publication) -> Run:
+    """Published results as one of two runs. What they do not say of their environment is left out."""
+    device = {"name": publication.device.name, "versions": dict(publication.device.versions)}
+    return Run(name=publication.title, measurements=from_publication(publication), environment={"device": device})
 
 
 def case_of(measurement: Measurement) -> Hashable:

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from analysis.breakdown import breakdowns
-from analysis.curves import speed_ups, usable
+from analysis.curves import is_library, speed_ups, usable
 from analysis.measurement import Measurement
 from analysis.plots import configs, device, figures, lines
 from analysis.plots.description import Panel
-from analysis.plots.looks import is_library
 from analysis.plots.style import Form, rendered
 from analysis.result_models import Results
 from analysis.results import measurements
@@ -35,6 +34,7 @@ class Plot:
     """What a plot shows in a sentence, whether there is something to show, and its description. `fields`: of a plot of
     lines, for the browser's chart, in which a reader may put others in their place."""
 
+    title: str
     caption: str
     has_data: Callable[[Measurements], bool]
     describe: Callable[[Measurements, Measurements], Sequence[Panel]]  # of results, and of those laid over them
@@ -44,19 +44,22 @@ class Plot:
 PLOTS: Mapping[str, Plot] = MappingProxyType(
     {
         "gflops": Plot(
+            "Speed",
             "Speed by size, each kernel at its fastest config. Bands: from the first to the third quartile. Peaks: "
-            "dashed as stated, full as measured.",
+            "dashed, theoretical; solid, measured.",
             lambda own: any(map(usable, own)),
             lambda own, overlays: lines.by_size(own, overlays, lines.GFLOPS),
             Fields("gflops"),
         ),
         "time": Plot(
+            "Time",
             "Kernel time by size; bands from the first to the third quartile.",
             lambda own: any(map(usable, own)),
             lambda own, overlays: lines.by_size(own, overlays, lines.TIME),
             Fields("kernel_ms"),
         ),
         "speedup": Plot(
+            "Speed-up over naive",
             "Speed over that of the naive kernel.",
             lambda own: (
                 any(ratio is not None for ratio in speed_ups(own, "naive")) and len({each.label for each in own}) > 1
@@ -65,34 +68,46 @@ PLOTS: Mapping[str, Plot] = MappingProxyType(
             Fields("speedup_vs_naive"),
         ),
         "fraction-of-baseline": Plot(
+            "% of the library, by size",
             "Speed over that of the library's kernel of the same element type and accuracy.",
             lambda own: any(not is_library(each.kernel) for each in lines.with_baseline(own)),
             lines.fraction,
             Fields("fraction_of_baseline"),
         ),
+        "beside-library": Plot(
+            "Beside the library",
+            "Kernels beside the library, product by product, each at its fastest config.",
+            lambda own: any(not is_library(each.kernel) for each in lines.with_baseline(own)),
+            lines.beside_library,
+        ),
         "error": Plot(
+            "Error",
             "Relative error against the product in float64.",
             lambda own: any(usable(each) and each.error_vs_float64 for each in own),
             lambda own, overlays: lines.by_size(own, overlays, lines.ERROR),
             Fields("error_vs_float64"),
         ),
         "block-sizes": Plot(
+            "By tile config",
             "Speed by tile config, one line for each size.",
             lambda own: bool(configs.sweeps(own)),
             lambda own, _: configs.config_lines(own),
             Fields("gflops", x="config", colour="n", all_configs=True),
         ),
         "heatmap": Plot(
+            "Tile configs as a heat map",
             "Tile configs by size: GFLOPS, coloured by the share of the fastest config at that size.",
             lambda own: bool(configs.sweeps(own)),
             lambda own, _: configs.config_grids(own, configs.MAX_IN_GRID),
         ),
         "breakdown": Plot(
+            "Where time goes",
             "Where the time goes if operands are copied in, multiplied, and the product copied back.",
             lambda own: bool(breakdowns(own)),
             lambda own, _: [device.breakdown_bars(own)],
         ),
         "roofline": Plot(
+            "Roofline",
             "Largest size of each kernel under the roofs, and products that are not square. Full marks: each matrix "
             "moved once. Hollow marks: what the tiles read; caches serve much of it, so these may stand above what "
             "memory alone allows.",

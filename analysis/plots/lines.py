@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from analysis.curves import Curve, baseline_fractions, curves, speed_ups, usable
+from analysis.curves import Curve, baseline_fractions, curves, is_library, speed_ups, usable
 from analysis.measurement import Interval, Measurement
 from analysis.plots.description import Axis, Chart, Panel, Peak, Rows, Scale, Series, is_wide, number
-from analysis.plots.looks import is_library, looks
+from analysis.plots.looks import looks
 from analysis.roofline import RoofKind, measured_roofs, theoretical_roofs, units_of
 from kernels.model.numerics import DTYPE_NAMES, DTypeName
 
@@ -79,6 +79,13 @@ def fraction(measurements: Measurements, overlays: Measurements) -> tuple[Panel,
         own = [each for each in group if not is_library(each.kernel)]
         lines += _ratio_lines(own, _percent(group, own), is_overlay=is_overlay)
     return _panels(lines, quantity, ())
+
+
+def beside_library(measurements: Measurements, _: Measurements) -> tuple[Panel, ...]:
+    """As `fraction`, a panel for each product, whose kernels stand below each other."""
+    products = dict.fromkeys((each.m, each.n, each.k, each.batch) for each in with_baseline(measurements))
+    groups = ([one for one in measurements if (one.m, one.n, one.k, one.batch) == product] for product in products)
+    return tuple(panel for group in groups for panel in fraction(group, ()))
 
 
 def with_baseline(measurements: Measurements) -> list[Measurement]:

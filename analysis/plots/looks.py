@@ -1,15 +1,29 @@
-"""How a curve looks, as numbers into a backend's colours, dashes and marks: a kernel looks the same in every plot."""
+"""How a curve looks, as numbers into a backend's colours, dashes and marks: a kernel looks the same in every plot, and
+kernels of one family have one colour."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count
+from types import MappingProxyType
 
+from analysis.curves import is_library
 from kernels.catalog import BY_NAME, KERNEL_NAMES
-from kernels.model.kernel import LibraryKernel
+
+__all__ = ["DASHES", "FAMILIES", "HUES", "MARKS", "Look", "free_looks", "is_library", "look_of", "looks"]
 
 HUES, DASHES, MARKS = 7, 4, 11  # that every backend has
+# By what a kernel's threads share; a hue for each.
+FAMILIES: tuple[tuple[str, ...], ...] = (
+    ("warp_tiled", "pipelined", "strassen"),
+    ("naive_uncoalesced", "naive", "unrolled", "coarsened"),
+    ("register_tiled_rows", "register_tiled", "vectorized"),
+    ("hopper_bf16", "hopper_fp16", "hopper_int8", "hopper_tf32", "hopper_fp32", "hopper_fp8"),
+    ("split_k", "cluster_split_k"),
+    ("shared_tiled", "shared_tiled_privatized", "shared_tiled_prefetch"),
+    ("tensor_wmma", "tensor_fp64", "fp32_emulated"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,17 +41,31 @@ def look_of(number: int, *, is_library: bool = False) -> Look:
     return Look(None if is_library else number % HUES, dash % DASHES, number % MARKS)
 
 
+def _of_kernel(name: str) -> Look:
+    """Its family's hue; dash and mark tell it from the others of the family."""
+    number = KERNEL_NAMES.index(name)
+    for hue, family in enumerate(FAMILIES):
+        if name in family:
+            return Look(hue, family.index(name) % DASHES, number % MARKS)
+    return look_of(number, is_library=is_library(name))
+
+
+KERNEL_LOOKS: Mapping[str, Look] = MappingProxyType({name: _of_kernel(name) for name in KERNEL_NAMES})
+
+
+def free_looks() -> Iterator[Look]:
+    """Those that no kernel has."""
+    kernels = set(KERNEL_LOOKS.values())
+    return (look for number in count() if (look := look_of(number)) not in kernels)
+
+
 def looks(curves: Iterable[tuple[str, str | None]]) -> dict[str, Look]:
     """By label, of labels with the kernels they stand for. A curve that bears a kernel's own name looks the same in
-    every plot; the others take what is free."""
-    kernels = dict(curves)
-    taken = {label: KERNEL_NAMES.index(label) for label in kernels if label in BY_NAME}
-    free = (number for number in count() if number not in taken.values())
+    every plot; the others take what is free, those of libraries in ink."""
+    free, numbers = free_looks(), count(len(KERNEL_NAMES))
     return {
-        label: look_of(taken[label] if label in taken else next(free), is_library=is_library(kernel))
-        for label, kernel in kernels.items()
+        label: KERNEL_LOOKS[label]
+        if label in BY_NAME
+        else (look_of(next(numbers), is_library=True) if is_library(kernel) else next(free))
+        for label, kernel in dict(curves).items()
     }
-
-
-def is_library(kernel: str | None) -> bool:
-    return isinstance(BY_NAME.get(kernel or ""), LibraryKernel)

@@ -6,9 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from analysis.configs import Best, best_configs
-from analysis.curves import curves, speed, usable
+from analysis.curves import curves, is_library, speed, usable
 from analysis.measurement import Measurement
-from analysis.plots.looks import is_library
 from analysis.report.document import (
     UNKNOWN,
     Block,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import Field
 
-from analysis.comparison.compare import CaseComparison, Comparison, Verdict, compare, run_of
+from analysis.comparison.compare import CaseComparison, Comparison, Run, Verdict, compare, run_of
 from analysis.measurement import Measurement
 from analysis.results import Results
 from jobs.base import Strict
@@ -71,12 +71,25 @@ class ComparisonView(Strict):
     environment: tuple[ComparedEnvironment, ...] = Field(description="Differences of device, clocks and versions.")
 
 
+class RunId(NamedTuple):
+    """By what a run is named, and whether it is whole."""
+
+    name: str
+    complete: bool
+
+
 def comparison(before: Results, after: Results) -> ComparisonView:
-    found: Comparison = compare(run_of(before), run_of(after))
+    ids = [RunId(each.job.id, each.complete) for each in (before, after)]
+    return comparison_of(run_of(before), run_of(after), *ids)
+
+
+def comparison_of(before: Run, after: Run, before_id: RunId, after_id: RunId) -> ComparisonView:
+    """Of runs from anywhere."""
+    found: Comparison = compare(before, after)
     return ComparisonView(
-        before=before.job.id,
-        after=after.job.id,
-        complete=before.complete and after.complete,
+        before=before_id.name,
+        after=after_id.name,
+        complete=before_id.complete and after_id.complete,
         counts=found.counts,
         cases=tuple(map(_case, found.cases)),
         only_before=tuple(ComparedKey(**_key(one)) for one in found.only_before),

@@ -11,6 +11,7 @@ from starlette.types import Receive, Scope
 from jobs.errors import MalformedBody
 from service.bodies.inflate import WINDOW_BITS, Inflater
 from service.bodies.piece import Piece
+from service.bodies.sizes import in_units
 from service.problems import PayloadTooLarge, UnsupportedMediaType
 from service.process.body_memory import BodyMemory
 
@@ -68,7 +69,7 @@ class Body:
 
     def _too_large(self) -> PayloadTooLarge:
         return PayloadTooLarge(
-            f"The body is larger than the {self._limit_bytes} bytes taken here.{self._advice}",
+            f"The body is larger than the {in_units(self._limit_bytes)} taken here.{self._advice}",
             headers={"connection": "close"},
             members={"limit_bytes": self._limit_bytes},
         )

@@ -10,6 +10,7 @@ from jobs.formats.parser import MatrixHeader
 from jobs.matrices.interface import MatrixInfo, MatrixStore, MatrixWriter, content_hasher
 from jobs.matrices.packed import pack
 from kernels.model.numerics import DTypeName
+from service.bodies.sizes import in_units
 
 MEMORY_BYTES = 1 << 20  # a matrix up to this size waits in memory until its request is known to be sound
 
@@ -48,7 +49,9 @@ class Upload:
         self._writer: MatrixWriter | None = None
         self._hasher = content_hasher(header.dtype, header.shape) if fingerprinted else None
         if header.bytes > max_bytes:
-            raise InvalidMatrix(f"The matrix has {header.bytes} bytes; the largest kept here has {max_bytes}.")
+            raise InvalidMatrix(
+                f"The matrix has {in_units(header.bytes)}; the largest kept here has {in_units(max_bytes)}."
+            )
         if header.bytes > MEMORY_BYTES:
             self._writer = self._open()
 

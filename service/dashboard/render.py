@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from service.context import context_of
+from service.dashboard.boards import panel
 from service.dashboard.site import is_built
 from service.dashboard.words import FILTERS
 from service.keys import Role
@@ -37,6 +38,8 @@ PLACES = (
     ("/ui/jobs", "Jobs"),
     ("/ui/benchmarks/new", "Benchmark"),
     ("/ui/compare", "Compare"),
+    ("/ui/leaderboard", "Leaderboard"),
+    ("/ui/published", "Published"),
     ("/ui/kernels", "Kernels"),
     ("/ui/devices", "Devices"),
 )
@@ -69,7 +72,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters.update(FILTERS)
-    environment.globals["static"] = static
+    environment.globals |= {"static": static, "published_panel": panel}
     return environment
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from service.dashboard import overview, site, static_files
-from service.dashboard.benchmarks import compare, results
+from service.dashboard.benchmarks import compare, leaderboard, results
 from service.dashboard.benchmarks import new as new_benchmark
 from service.dashboard.benchmarks import published as results_published
 from service.dashboard.benchmarks import report as results_report
@@ -28,6 +28,7 @@ ROUTERS = (
     results.router,
     results_published.router,
     results_report.router,
+    leaderboard.router,
     compare.router,
     static_files.router,
     site.router,

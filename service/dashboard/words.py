@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from service.bodies.sizes import in_units
+
 UNKNOWN = "–"
 _STEPS = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
-_BYTES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
 def figure(value: float | None, digits: int = 4) -> str:
@@ -49,12 +50,7 @@ def instant(at: datetime | None) -> str:
 
 def size(count: float | None) -> str:
     """Bytes in the largest unit that fits: 1572864 is `1.5 MiB`."""
-    if count is None:
-        return UNKNOWN
-    for unit, name in _BYTES:
-        if count >= unit:
-            return f"{count / unit:.4g} {name}"
-    return f"{count:.0f} B"
+    return UNKNOWN if count is None else in_units(count)
 
 
 def percent(share: float | None) -> str:

@@ -17,6 +17,7 @@ from jobs.states import JobState
 from kernels.model.numerics import DTypeName
 from service.bodies.options import JobRef, MatrixRef
 from service.bodies.reader import NEEDED, MatmulInput, Operand
+from service.bodies.sizes import in_units
 from service.bodies.uploads import Upload
 from service.context import Context
 from service.submit.epilogue import check_epilogue
@@ -100,8 +101,8 @@ class OperandResolver:
         check_random(spec, dtype)
         if (size := matrix_bytes(dtype, spec.shape)) > self._settings.max_matrix_bytes:
             raise InvalidMatrix(
-                f"The random matrix would have {size} bytes; the largest made here has "
-                f"{self._settings.max_matrix_bytes}."
+                f"The random matrix would have {in_units(size)}; the largest made here has "
+                f"{in_units(self._settings.max_matrix_bytes)}."
             )
         return OperandType(dtype, spec.shape, adopts_dtype=True)
 

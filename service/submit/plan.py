@@ -10,6 +10,7 @@ from kernels.catalog import BY_NAME, CATALOG
 from kernels.model.kernel import ConfigError, Kernel
 from kernels.model.numerics import DTYPES, AccuracyName, DTypeName, Problem
 from service.bodies.options import MatmulOptions
+from service.bodies.sizes import in_units
 
 AUTO = "auto"
 
@@ -38,7 +39,8 @@ def make_plan(options: MatmulOptions, a: OperandType, b: OperandType, *, max_pro
     problem = _problem(options, dtype, a.shape, b.shape)
     if problem.product_bytes > max_product_bytes:
         raise InvalidMatrix(
-            f"The product would have {problem.product_bytes} bytes; the largest kept here has {max_product_bytes}."
+            f"The product would have {in_units(problem.product_bytes)}; the largest kept here has "
+            f"{in_units(max_product_bytes)}."
         )
     accuracy = options.accuracy or _default_accuracy(options.kernel, dtype)
     return ProductPlan(problem, accuracy, _kernels(options, problem, accuracy))

@@ -1,4 +1,4 @@
-"""`/ui/compare`: benchmarks held against a first one, case by case."""
+"""`/ui/compare`: benchmarks and published runs held against a first one, case by case."""
 
 from __future__ import annotations
 
@@ -11,21 +11,26 @@ from fastapi import APIRouter, Query, Request, Response
 from markupsafe import Markup
 from pydantic import Field
 
-from analysis.comparison.compare import VERDICTS, Verdict
+from analysis.comparison.by_size import SizeComparison, by_size
+from analysis.comparison.compare import VERDICTS, Run, Verdict, run_of, run_of_publication
 from analysis.measurement import size_of
 from jobs.base import Strict
 from jobs.benchmarks.spec import BenchmarkSpec
 from jobs.errors import InvalidRequest
 from jobs.ledger.interface import JobFilter
-from jobs.models import Job, JobRecord
-from service.benchmarks.comparison import ComparisonView, comparison
+from jobs.models import JobRecord
+from kernels.published import PUBLISHED
+from kernels.published_records import Publication
+from service.benchmarks.comparison import ComparisonView, RunId, comparison_of
 from service.benchmarks.replies import find_benchmark, results_of
 from service.context import Context, context_of, owner_of
 from service.dashboard.charts.ratios import RatioDot, draw, key_of, run_style
 from service.dashboard.charts.svg import swatch
 from service.dashboard.render import page
+from service.published import find
 
 LAST, PER_PAGE, MAX_RUNS = 50, 100, 6
+PUBLISHED_PREFIX = "published:"  # of published results, where others go by their job's id
 JobId = Annotated[str, Field(max_length=100)]
 
 router = APIRouter(include_in_schema=False)
@@ -50,12 +55,25 @@ class ResultOption(Strict):
 
 
 @dataclass(frozen=True, slots=True)
+class ChosenRun:
+    """A benchmark of one's own, or published results: by what it is named in the address, and in words."""
+
+    id: str
+    words: str
+    href: str
+    run: Run
+    is_complete: bool
+    is_published: bool
+
+
+@dataclass(frozen=True, slots=True)
 class ComparedRun:
     """One of those that are held against the first."""
 
     name: str
-    record: JobRecord
+    chosen: ChosenRun
     found: ComparisonView
+    by_size: Sequence[SizeComparison]
     mark: Markup
 
 
@@ -63,7 +81,7 @@ class ComparedRun:
 class Compared:
     """What the page shows of a comparison."""
 
-    before: JobRecord
+    before: ChosenRun
     runs: Sequence[ComparedRun]
     dots: Sequence[RatioDot]  # cases on this page, those of all runs together
     drawing: Markup | None
@@ -84,21 +102,37 @@ def _page(request: Request, context: Context, choice: ResultOption) -> Response:
     if len(choice.runs) > MAX_RUNS:
         raise InvalidRequest(f"At most {MAX_RUNS} runs are held against the first.", field="after")
     owner = owner_of(request)
-    before = find_benchmark(context, choice.before, owner, "before") if choice.before else None
-    after = [find_benchmark(context, job_id, owner, "after") for job_id in choice.runs]
+    before = _chosen(context, choice.before, owner, "before") if choice.before else None
+    after = [_chosen(context, run_id, owner, "after") for run_id in choice.runs]
     last = context.ledger.list(JobFilter(owner, kind="benchmark"), limit=LAST).jobs
-    chosen = [*([before] if before else []), *after]
+    own = {job.id: _run_line(job.record) for job in last}
+    mine = {each.id: each.words for each in (before, *after) if each and not each.is_published}
     return page(
         request,
         "compare.html",
         choice=choice,
         most=MAX_RUNS,
-        offered={job.id: _run_line(job.record) for job in (*last, *chosen)},
+        own=own | mine,
+        published={f"{PUBLISHED_PREFIX}{name}": _published_line(one) for name, one in PUBLISHED.items()},
         verdicts=VERDICTS,
         size_of=size_of,
-        described=_run_line,
-        compared=_compared(context, before, after, choice) if before and after else None,
+        compared=_compared(before, after, choice) if before and after else None,
     )
+
+
+def _chosen(context: Context, run_id: str, owner: str, field: str) -> ChosenRun:
+    """Raises JobNotFound, NotFound."""
+    if run_id.startswith(PUBLISHED_PREFIX):
+        name = run_id.removeprefix(PUBLISHED_PREFIX)
+        find(name)
+        found = PUBLISHED[name]
+        return ChosenRun(
+            run_id, _published_line(found), f"/ui/published/{name}", run_of_publication(found), True, is_published=True
+        )
+    job = find_benchmark(context, run_id, owner, field)
+    results = results_of(context, job)
+    words, href = _run_line(job.record), f"/ui/benchmarks/{job.id}"
+    return ChosenRun(job.id, words, href, run_of(results), results.complete, is_published=False)
 
 
 def _run_line(record: JobRecord) -> str:
@@ -109,19 +143,22 @@ def _run_line(record: JobRecord) -> str:
     return f"{record.created_at:%Y-%m-%d %H:%M} · {title[:60]} · {record.state} · {record.id[:12]}"
 
 
-def _compared(context: Context, before: Job, after: Sequence[Job], choice: ResultOption) -> Compared:
-    first = results_of(context, before)
+def _published_line(found: Publication) -> str:
+    return f"{found.device.name or 'unnamed device'} · {found.title[:80]}"
+
+
+def _compared(before: ChosenRun, after: Sequence[ChosenRun], choice: ResultOption) -> Compared:
     names = [f"After {place + 1}" for place in range(len(after))] if len(after) > 1 else ["After"]
     runs = [
-        ComparedRun(name, job.record, comparison(first, results_of(context, job)), swatch(run_style(place)))
-        for place, (name, job) in enumerate(zip(names, after, strict=True))
+        ComparedRun(name, each, _view(before, each), _by_size(before, each), swatch(run_style(place)))
+        for place, (name, each) in enumerate(zip(names, after, strict=True))
     ]
     whole = _together(runs)
     matching = [dot for dot in whole if choice.verdict in ("", dot.case.verdict)]
     start = (choice.number - 1) * PER_PAGE
     dots = matching[start : start + PER_PAGE]
     return Compared(
-        before=before.record,
+        before=before,
         runs=runs,
         dots=dots,
         drawing=draw(dots, [run.name for run in runs]),
@@ -130,6 +167,15 @@ def _compared(context: Context, before: Job, after: Sequence[Job], choice: Resul
         cases=len(whole),
         pages=max(1, -(-len(matching) // PER_PAGE)),
     )
+
+
+def _view(before: ChosenRun, after: ChosenRun) -> ComparisonView:
+    ids = [RunId(each.id, each.is_complete) for each in (before, after)]
+    return comparison_of(before.run, after.run, *ids)
+
+
+def _by_size(before: ChosenRun, after: ChosenRun) -> Sequence[SizeComparison]:
+    return by_size(before.run.measurements, after.run.measurements)
 
 
 def _together(runs: Sequence[ComparedRun]) -> list[RatioDot]:

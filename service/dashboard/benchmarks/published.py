@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
+from functools import cache
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 
+from analysis.answers.answer import Answer, answers, in_words
 from analysis.comparison.environment import flat
 from analysis.measurement import size_of
 from analysis.plots.by_name import draw_of
@@ -20,11 +22,13 @@ from service.benchmarks.replies import CSV, PNG, POLICY, SVG
 from service.context import context_of
 from service.dashboard.charts.roofline import MODELS
 from service.dashboard.charts.rows import published_rows, to_csv
-from service.dashboard.charts.selection import Charts, ChartView, charts
+from service.dashboard.charts.selection import Charts, ChartView, Text, charts
 from service.dashboard.render import page
 from service.dashboard.words import UNKNOWN
 from service.http.conditions import none_match
 from service.published import find
+
+FIRST = ("h200_vs_cublas", "h200_ladder", "h200_grade", "h200_twenty_sizes", "h200_roofline")
 
 router = APIRouter(include_in_schema=False)
 
@@ -37,11 +41,44 @@ class PublishedPicture(Strict):
 
 @router.get("/ui/published")
 async def published_list(request: Request) -> Response:
-    return page(request, "results_published_list.html", published=PUBLISHED.values())
+    return page(
+        request,
+        "results_published_list.html",
+        ours=_by_device(),
+        reports=[one for one in PUBLISHED.values() if one.report],
+        firsts=_first_answers(),
+        in_words=in_words,
+    )
+
+
+def _by_device() -> dict[str, list[Publication]]:
+    """This project's own runs: what everybody asks for first, then as the presets are."""
+    found: dict[str, list[Publication]] = {}
+    ours = (one for one in PUBLISHED.values() if one.report is None)
+    for one in sorted(ours, key=lambda one: (FIRST.index(one.name) if one.name in FIRST else len(FIRST), one.title)):
+        found.setdefault(one.device.name or "an unnamed device", []).append(one)
+    return found
+
+
+@cache
+def _first_answers() -> Mapping[str, Answer | None]:
+    return {name: next(iter(answers(measured(one))), None) for name, one in PUBLISHED.items()}
+
+
+class PublishedView(ChartView):
+    """Which plot, and which of the records: the query."""
+
+    kernel: Text = ""
+    dtype: Text = ""
+    size: Text = ""
+
+    def shows(self, record: PublishedRecord) -> bool:
+        wanted = ((self.kernel, record.kernel or ""), (self.dtype, record.dtype), (self.size, _size(record)))
+        return all(not asked or asked == value for asked, value in wanted)
 
 
 @router.get("/ui/published/{name}")
-async def published(request: Request, name: str, view: Annotated[ChartView, Query()]) -> Response:
+async def published(request: Request, name: str, view: Annotated[PublishedView, Query()]) -> Response:
     """Raises NotFound, InvalidRequest."""
     find(name)
     found = PUBLISHED[name]
@@ -50,12 +87,31 @@ async def published(request: Request, name: str, view: Annotated[ChartView, Quer
         "results_published.html",
         found=found,
         view=view,
+        records=[record for record in found.records if view.shows(record)],
+        choices=_choices(found, view),
+        answers=answers(measured(found)),
+        in_words=in_words,
         charts=await context_of(request).call(_charts, found, view),
         published={other: one for other, one in PUBLISHED.items() if other != name},
         models=MODELS,
         device=tuple(_known(found.device)),
         size=_size,
     )
+
+
+def _choices(found: Publication, view: PublishedView) -> Sequence[tuple[str, str, Sequence[str], str]]:
+    """Fields that records are chosen by: name, words, values, what is chosen."""
+    values = {
+        "kernel": (record.kernel for record in found.records),
+        "dtype": (record.dtype for record in found.records),
+        "size": map(_size, found.records),
+    }
+    words = {"kernel": "Kernel", "dtype": "Element type", "size": "Matrix size"}
+    chosen = {name: str(getattr(view, name)) for name in words}
+    return [
+        (name, words[name], list(dict.fromkeys(filter(None, (*known, chosen[name])))), chosen[name])
+        for name, known in values.items()
+    ]
 
 
 def _charts(found: Publication, view: ChartView) -> Charts:

@@ -10,7 +10,9 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
+from analysis.answers.answer import in_words
 from analysis.comparison.environment import flat
+from analysis.condition import condition
 from analysis.measurement import size_of
 from analysis.results import CaseResult, Results, measurements
 from analysis.tables import rows
@@ -93,6 +95,9 @@ def _page(request: Request, context: Context, job_id: str, view: ResultsPageQuer
         shown=_shown(results, view),
         orders=ORDERS,
         size_of=size_of,
+        in_words=in_words,
+        yardstick=_yardstick(results.spec.preset),
+        conditions={case.case: condition(case) for case in results.records},
         published=PUBLISHED,
         models=MODELS,
         kernels=_values(view.kernel, (case.kernel for case in results.records)),
@@ -100,6 +105,12 @@ def _page(request: Request, context: Context, job_id: str, view: ResultsPageQuer
         statuses=_values(view.status, (case.status for case in results.records)),
         spec=results.spec.model_dump_json(indent=2, exclude_defaults=True),
     )
+
+
+def _yardstick(preset: str | None) -> str:
+    """The published run of the same preset, else the one with the most ordinary sizes."""
+    name = f"h200_{(preset or '').replace('-', '_')}"
+    return name if name in PUBLISHED else "h200_twenty_sizes"
 
 
 def _values(chosen: str, found: Any) -> list[str]:

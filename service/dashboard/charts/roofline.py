@@ -51,7 +51,9 @@ def draw(roofline: Roofline) -> Markup:
     for placed in roofline.placed:
         picture.begin(words_of(placed))
         at = placed.at[0]
-        picture.mark(style_of(placed.look), x(at.intensity), y(at.measurement.gflops or 1.0), radius=6)
+        is_hollow = not at.measurement.condition.is_clean
+        place = x(at.intensity), y(at.measurement.gflops or 1.0)
+        picture.mark(style_of(placed.look), *place, radius=6, hollow=is_hollow)
         picture.end()
     return picture.svg()
 
@@ -99,6 +101,8 @@ def words_of(placed: Placed) -> str:
         parts.append(f"{percent(at.fraction)} of the {placed.roofs.kind} roof of {format_number(at.attainable)}")
     if (limit := bound(at.measurement, placed.roofs)) is not None:
         parts.append(BOUNDS[limit])
+    if not at.measurement.condition.is_clean:
+        parts.append(at.measurement.condition.kind)
     return "; ".join([*parts, *([at.implausible] if at.implausible else [])])
 
 

@@ -7,9 +7,10 @@ import io
 from collections.abc import Iterator, Mapping, Sequence
 
 from analysis.curves import baseline_fractions, speed_ups
-from analysis.measurement import Measurement
+from analysis.measurement import Measurement, size_of
 from analysis.roofline import moved_bytes
 from analysis.tables import COLUMNS, PARAMETERS, Value
+from service.dashboard.charts.fields import words_of
 from service.dashboard.charts.tables import PlotTable
 from service.dashboard.words import UNKNOWN, figure
 
@@ -38,11 +39,16 @@ def _cells(one: Measurement, speed_up: float | None, share: float | None) -> Ite
     for name in SAME_IN_BOTH:
         yield name, getattr(one, name)
     yield "kernel", one.label
+    yield "size", size_of(one.m, one.n, one.k, one.batch)
+    yield "condition", one.condition.kind
     yield "device_class", one.device.device_class
     yield "config", " ".join(f"{name}={value}" for name, value in one.config.items())
     for name in PARAMETERS:
         yield name, one.config.get(name)
     yield "flops", one.problem.flops
+    if (speeds := one.gflops_interval) is not None:
+        yield "gflops_lo", speeds.lo
+        yield "gflops_hi", speeds.hi
     yield "speedup_vs_naive", speed_up
     yield "fraction_of_baseline", share
     least, tiles = moved_bytes(one, "compulsory"), moved_bytes(one, "tile") if one.gflops else None
@@ -66,7 +72,8 @@ def fields_table(rows: Sequence[Row], x: str, y: str, colour: str) -> PlotTable:
     known.sort(key=lambda row: (_place(row[colour]), _place(row[x])))
     left = f"; the first {MAX_ROWS} of {len(known)}" if len(known) > MAX_ROWS else ""
     cells = [[_cell(row[name]) for name in head] for row in known[:MAX_ROWS]]
-    return PlotTable(f"{y} by {x}, coloured by {colour}{left}", head, cells)
+    told = f"{words_of(y)} by {words_of(x)}, coloured by {words_of(colour)}{left}"
+    return PlotTable(told, [words_of(name) for name in head], cells)
 
 
 def _place(value: Value) -> tuple[bool, float, str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import islice, pairwise
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
@@ -22,20 +23,26 @@ from analysis.plots.description import FAR, MIN_LOG_SPAN, WIDE, Roofline
 from analysis.plots.device import breakdown_bars
 from analysis.plots.device import roofline as describe_roofline
 from analysis.plots.lines import peaks
-from analysis.plots.looks import look_of
+from analysis.plots.looks import free_looks
 from analysis.roofline import ByteModel
 from analysis.tables import COLUMNS
 from jobs.base import Strict
 from jobs.errors import InvalidRequest, NotFound
 from kernels.published import PUBLISHED
-from service.dashboard.charts import breakdown, heatmap, roofline
+from service.dashboard.charts import beside_library, breakdown, heatmap, roofline
 from service.dashboard.charts.breakdown import Unit
+from service.dashboard.charts.fields import AS_CATEGORIES, menu, words_of
+from service.dashboard.charts.first import first_plot
 from service.dashboard.charts.rows import Row, fields_table, known_columns
-from service.dashboard.charts.svg import KERNEL_STYLES, MARKS, Style, style_of
+from service.dashboard.charts.svg import KERNEL_STYLES, Style, style_of
 from service.dashboard.charts.tables import PlotTable, tables
 
 Text = Annotated[str, Field(max_length=100)]
 Scale = Literal["", "log", "linear"]
+Menu = Mapping[str, Mapping[str, str]]  # groups, in them fields and their words
+CROWDED = 1.02  # times: sizes nearer to each other fall on one another along a line
+FREE = 44  # looks for curves that are no kernel's
+MAX_CATEGORIES = 40  # that can be read beside each other
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +112,8 @@ class Charts:
     plots: Mapping[str, Plot]  # that there is something for
     plot: str  # the chosen one; empty where there is none
     axes: Axes | None  # of a plot of lines
-    fields: Sequence[str]  # for x and colour
-    numbers: Sequence[str]  # for y
+    fields: Menu  # for x and colour
+    numbers: Menu  # for y
     tables: Sequence[PlotTable]
     drawings: Sequence[tuple[str, Markup]]  # headings and pictures
     legend: Sequence[tuple[str, Markup]]  # labels and their marks
@@ -121,7 +128,7 @@ def charts(view: ChartView, found: Sequence[Measurement], rows: Sequence[Row], c
     """`csv`: address of the same rows. Raises NotFound, InvalidRequest."""
     check(view)
     plots = {name: PLOTS[name] for name in available_of(found)}
-    plot = view.plot or next(iter(plots), "")
+    plot = view.plot or ("" if view.is_own else first_plot(plots, found)) or next(iter(plots), "")
     fields = PLOTS[plot or "gflops"].fields
     chosen = axes_of(view, fields, rows) if fields else None
     shown = plot in plots
@@ -129,8 +136,8 @@ def charts(view: ChartView, found: Sequence[Measurement], rows: Sequence[Row], c
         plots=plots,
         plot=plot,
         axes=chosen,
-        fields=tuple(COLUMNS),
-        numbers=tuple(name for name, (kind, _) in COLUMNS.items() if kind in ("number", "integer")),
+        fields=menu(tuple(COLUMNS)),
+        numbers=menu([name for name, (kind, _) in COLUMNS.items() if kind in ("number", "integer")]),
         tables=_tables(view, plot, chosen, found, rows) if shown else (),
         drawings=_drawings(view, plot, found) if shown else (),
         legend=_legend(view, plot, found) if shown else (),
@@ -162,10 +169,21 @@ def axes_of(view: ChartView, own: Fields, rows: Sequence[Row]) -> Axes:
 
 
 def _size_field(rows: Sequence[Row]) -> str:
-    """N, or operations where shapes are oblong; of a single size the kernels stand side by side."""
+    """N; sizes as categories where they crowd or are oblong, else operations; of a single size the kernels stand side
+    by side."""
     known = [row for row in rows if row["gflops"] is not None]
-    field = "n" if all(row["m"] == row["n"] == row["k"] for row in known) else "flops"
-    return field if len({row[field] for row in known}) != 1 else "kernel"
+    sizes = {row["size"] for row in known}
+    if len(sizes) == 1:
+        return "kernel"
+    is_square = all(row["m"] == row["n"] == row["k"] and row["batch"] == 1 for row in known)
+    if len(sizes) <= MAX_CATEGORIES and (not is_square or _crowd([int(row["n"] or 0) for row in known])):
+        return "size"
+    return "n" if is_square else "flops"
+
+
+def _crowd(sizes: Sequence[int]) -> bool:
+    ordered = sorted(set(sizes))
+    return any(larger < CROWDED * smaller for smaller, larger in pairwise(ordered))
 
 
 def _tables(
@@ -183,6 +201,8 @@ def _drawings(view: ChartView, plot: str, found: Sequence[Measurement]) -> Seque
             return [("", roofline.draw(described))] if described else ()
         case "breakdown":
             return [("", breakdown.draw(breakdown_bars(found), view.bars or "share"))]
+        case "beside-library":
+            return [("", bars)] if (bars := beside_library.drawing(found)) else ()
         case "heatmap":
             return [(heatmap.heading(grid), heatmap.draw(grid)) for grid in config_grids(found, heatmap.MAX_ROWS)]
         case _:
@@ -216,9 +236,10 @@ def _data(axes: Axes, found: Sequence[Measurement], rows: Sequence[Row], csv: st
         "known": _json(known_columns(rows)),
         "bands": _json(dict(BANDS)),
         "peaks": _json(lines),
+        "words": _json({name: words_of(name).removesuffix(AS_CATEGORIES) for name in (axes.x, axes.y, axes.colour)}),
         "rules": _json({"wide": WIDE, "far": FAR, "minLogSpan": MIN_LOG_SPAN}),
         "styles": _json({name: _style(style) for name, style in KERNEL_STYLES.items()}),
-        "free": _json([_style(style_of(look_of(len(KERNEL_STYLES) + place))) for place in range(len(MARKS) * 4)]),
+        "free": _json([_style(style_of(look)) for look in islice(free_looks(), FREE)]),
     }
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from analysis.curves import baseline_fractions, curves, speed_ups
+from analysis.comparison.shares import shared_products
+from analysis.curves import baseline_fractions, curves, is_library, speed_ups
 from analysis.measurement import Measurement, size_of
 from analysis.plots.configs import fastest, short, sweeps
 from analysis.plots.device import roofed, split_times
-from analysis.plots.looks import is_library
 from analysis.roofline import measured_roofs, point, theoretical_roofs, units_of
 from service.dashboard.words import UNKNOWN, figure, percent
 
@@ -42,12 +42,32 @@ def tables(name: str, found: Sequence[Measurement]) -> list[PlotTable]:
             shares = _by_id(found, baseline_fractions(found))
             own = [one for one in found if not is_library(one.kernel)]
             return list(_by_size(own, "Speed over the library's", lambda one: shares[id(one)], percent))
+        case "beside-library":
+            return _beside_library(found)
         case "breakdown":
             return [_breakdown(found)]
         case "roofline":
             return [_roofline(found)]
         case _:  # of tile configs
             return list(_configs(found))
+
+
+def _beside_library(found: Sequence[Measurement]) -> list[PlotTable]:
+    """One table: a row for each kernel at each product."""
+    rows = [
+        [
+            each.measurement.label,
+            each.measurement.dtype,
+            product.size,
+            figure(each.measurement.gflops),
+            percent(each.value),
+            f"{percent(each.interval.lo)} to {percent(each.interval.hi)}" if each.interval else UNKNOWN,
+        ]
+        for product in shared_products(found)
+        for each in product.shares
+    ]
+    head = ["Kernel", "Type", "Matrix size", "GFLOPS", "Of the library", "Interval"]
+    return [PlotTable("Kernels beside the library's fastest line of the same accuracy", head, rows)]
 
 
 def _size(one: Measurement) -> str:

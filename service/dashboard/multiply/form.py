@@ -13,6 +13,7 @@ from jobs.errors import InvalidConfig, InvalidMatrix, InvalidRequest
 
 SOURCES = ("random", "pasted", "files", "stored")
 TYPED = ("random", "pasted")  # sources whose element type is chosen in the form
+ADVANCED = (*("accuracy", "config", "alpha", "beta", "seed_b", "seed_c", "distribution", "transpose_a", "transpose_b"),)
 MAX_NUMBER = 64  # characters
 _WHOLE = re.compile(r"\d{1,18}", re.ASCII)
 _INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
@@ -51,6 +52,12 @@ class MultiplyForm:
     alpha: str = ""
     beta: str = ""
     token: str = ""  # another for each page that is shown: the same form sent twice multiplies once
+
+    @property
+    def is_advanced(self) -> bool:
+        """Whether a field has something that most leave as it is."""
+        usual = MultiplyForm()
+        return any(getattr(self, name) != getattr(usual, name) for name in ADVANCED)
 
     def address(self, source: str) -> str:
         """The page with the same options and operands of another source."""

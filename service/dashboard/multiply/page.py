@@ -107,6 +107,8 @@ async def _shown(
         preview=asked,
         sources=SOURCES,
         is_typed=form.source in TYPED,
+        is_advanced=form.is_advanced,
+        limit_bytes=context.settings.max_body_bytes,
         kernels=[KernelOption(kernel.name, _why_not(kernel, workers)) for kernel in CATALOG],
         dtypes=DTYPE_NAMES,
         accuracies=ACCURACY_NAMES,

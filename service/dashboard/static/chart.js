@@ -3,8 +3,8 @@
 
 import { Chart } from "./chart_draw.js";
 import { legendOf, marked } from "./chart_legend.js";
-import { Table, categories, figure, seriesOf } from "./chart_rows.js";
-import { saveCsv, savePng } from "./chart_save.js";
+import { Table, axisOf, categories, figure, isDisturbed, seriesOf } from "./chart_rows.js";
+import { saveCsv, savePng, saveSvg } from "./chart_save.js";
 import { nearPeaks } from "./chart_scale.js";
 
 /** @typedef {import("./chart_rows.js").Point} Point */
@@ -143,7 +143,13 @@ function start(page, fields) {
     whole.hidden = chart.zoom === null;
   });
   button(buttons, "Save this view as PNG", () => chart.plot && scene && savePng(chart, scene));
+  button(buttons, "Save this view as SVG", () => scene && saveSvg(chart, scene));
   button(buttons, "Save this view as CSV", () => scene && saveCsv(scene));
+  const link = button(buttons, "Copy the link to this view", async () => {
+    await navigator.clipboard.writeText(location.href);
+    link.textContent = "Copied";
+  });
+  link.hidden = !navigator.clipboard;
   draw();
 }
 
@@ -198,6 +204,7 @@ function sceneOf(data, sources, styles) {
     yscale: query.get("yscale") ?? "",
     bands: JSON.parse(data.bands ?? "{}"),
     kinds: JSON.parse(data.kinds ?? "{}"),
+    words: JSON.parse(data.words ?? "{}"),
     rules: JSON.parse(data.rules ?? "{}"),
   };
   const words = categories(sources, choice);
@@ -221,15 +228,19 @@ function looks(data) {
   return known;
 }
 
-/** A point in words: case, figure, interval.
+/** A point in words: case, figure, interval, and what disturbed it.
  * @param {Point} point @param {Choice} choice */
 function told(point, choice) {
   const { row, y, lo, hi } = point;
   const shape = row.m === row.n && row.n === row.k ? `N = ${row.n}` : `${row.m}×${row.n}×${row.k}`;
   const config = row.config ? `, ${row.config}` : "";
-  const between = lo === null || hi === null ? "" : ` (${figure(lo)} to ${figure(hi)})`;
-  const foot = ["n", "config", "kernel"].includes(choice.x) ? "" : `\n${choice.x} ${row[choice.x]}`;
-  return `${point.series}\n${row.kernel}, ${row.dtype}, ${shape}${config}\n${choice.y} ${figure(y)}${between}${foot}`;
+  const [words, unit] = axisOf(choice, choice.y, y);
+  const between = lo === null || hi === null ? "" : ` (${figure(lo / unit)} to ${figure(hi / unit)})`;
+  const foot = ["n", "size", "config", "kernel"].includes(choice.x)
+    ? ""
+    : `\n${axisOf(choice, choice.x, 0)[0]}: ${row[choice.x]}`;
+  const doubt = isDisturbed(row) ? `\n${row.condition}: not to be compared` : "";
+  return `${point.series}\n${row.kernel}, ${row.dtype}, ${shape}${config}\n${words}: ${figure(y / unit)}${between}${foot}${doubt}`;
 }
 
 /** Only what has values can be chosen.
@@ -247,7 +258,7 @@ function offer(fields, known) {
 function noteOf(scene, y) {
   const near = nearPeaks(scene, y);
   const far = scene.choice.y === "gflops" ? scene.peaks.filter((peak) => !near.includes(peak)) : [];
-  const parts = ["Drag to zoom in, click twice to see all again."];
+  const parts = ["Drag to zoom in, double-click to see all again. Hollow marks: overlaid, or disturbed."];
   if (near.length) parts.push(`Ceilings: ${near.map((peak) => peak.words).join("; ")}.`);
   if (far.length) parts.push(`Far above: ${far.map((peak) => peak.words).join("; ")}.`);
   return parts.join(" ");

@@ -1,7 +1,9 @@
 // Draws series with uPlot: lines, bands and marks in the page's colours, ceilings, what is pointed at.
 
 import uPlot from "./vendor/uplot/uPlot.esm.js";
-import { band, ceilings } from "./chart_paint.js";
+import { drawLabels, roomFor } from "./chart_labels.js";
+import { band, ceilings, ceilingWords } from "./chart_paint.js";
+import { axisOf, isDisturbed } from "./chart_rows.js";
 import { LONGEST_WORD, nearPeaks, nearestAlong, shapeOf, ticks } from "./chart_scale.js";
 
 /** @typedef {import("./chart_rows.js").Series} Series */
@@ -187,12 +189,16 @@ export class Chart {
     const colour = this.colour("faint");
     const grid = { stroke: this.colour("line"), width: 1 };
     const common = { stroke: colour, grid, ticks: grid, font: FONT, labelFont: FONT };
-    const slanted = words !== null && words.join("").length * LETTER > this.host.clientWidth - 100;
+    const labels = words && choice.x === "kernel" ? 0 : roomFor(series, this.host.clientWidth);
+    const room = this.host.clientWidth - labels - 100;
+    const slanted = words !== null && (words.join("").length + 2 * words.length) * LETTER > room;
+    const [told, unit] = axisOf(choice, choice.y, this.shape.y[1]);
     const longest = Math.min(LONGEST_WORD, Math.max(0, ...(words ?? []).map((one) => one.length)));
     return {
       width: Math.max(200, this.host.clientWidth),
       height: HEIGHT,
       legend: { show: false },
+      padding: [null, labels || null, null, null],
       cursor: { points: { show: false }, drag: { x: true, y: true, uni: 10, setScale: false }, x: false, y: false },
       scales: {
         x: { time: false, distr: this.shape.xlog ? 3 : 1, log: 2, range: () => this.zoom?.x ?? this.shape.x },
@@ -201,11 +207,11 @@ export class Chart {
       axes: [
         {
           ...common,
-          label: choice.x,
+          label: axisOf(choice, choice.x, 0)[0],
           ...(slanted ? { rotate: 40, size: 30 + longest * 4.4 } : {}),
           ...ticks(this.shape.xlog, SIZES.includes(choice.x) ? 2 : 10, words),
         },
-        { ...common, label: choice.y, size: 68, ...ticks(this.shape.ylog, 10, null) },
+        { ...common, label: told, size: 68, ...ticks(this.shape.ylog, 10, null, unit) },
       ],
       series: [{}, ...series.map((one) => this.seriesOptions(one.label))],
       hooks: {
@@ -288,15 +294,19 @@ export class Chart {
         const [hue, , outline] = styleOf(scene, one.label);
         const path = new Path2D(outline);
         ctx.strokeStyle = this.colour(hue);
-        ctx.fillStyle = one.own ? ctx.strokeStyle : ground;
         for (const point of one.points.filter(this.fits, this)) {
+          ctx.fillStyle = one.own && !isDisturbed(point.row) ? ctx.strokeStyle : ground;
           const size = MARK * uPlot.pxRatio;
           ctx.setTransform(size, 0, 0, size, plot.valToPos(point.x, "x", true), plot.valToPos(point.y, "y", true));
           ctx.fill(path);
           ctx.stroke(path);
         }
       }
+      ctx.resetTransform();
+      ctx.fillStyle = this.colour("faint");
+      ceilingWords(ctx, plot, nearPeaks(scene, this.shape.y), ground);
     });
+    drawLabels(this, scene);
   }
 }
 

@@ -32,45 +32,51 @@ export function band(ctx, plot, points, isLine) {
   ctx.fill();
 }
 
-/** Lines, with words where there is room for them: ceilings may be close.
- * @param {CanvasRenderingContext2D} ctx @param {uPlot} plot @param {Peak[]} peaks */
+/** @param {CanvasRenderingContext2D} ctx @param {uPlot} plot @param {Peak[]} peaks */
 export function ceilings(ctx, plot, peaks) {
-  ctx.font = `${11 * uPlot.pxRatio}px system-ui, sans-serif`;
+  const { left, width } = plot.bbox;
+  const ratio = uPlot.pxRatio;
+  for (const peak of peaks) {
+    const y = plot.valToPos(peak.gflops, "y", true);
+    ctx.beginPath();
+    ctx.lineWidth = ratio;
+    ctx.setLineDash(peak.kind === "theoretical" ? [7 * ratio, 4 * ratio] : []);
+    ctx.moveTo(left, y);
+    ctx.lineTo(left + width, y);
+    ctx.stroke();
+  }
+  ctx.setLineDash([]);
+}
+
+/** Words of the ceilings where there is room for them, above all that is drawn: ceilings may be close.
+ * @param {CanvasRenderingContext2D} ctx @param {uPlot} plot @param {Peak[]} peaks @param {string} ground */
+export function ceilingWords(ctx, plot, peaks, ground) {
+  const ratio = uPlot.pxRatio;
+  ctx.font = `${11 * ratio}px system-ui, sans-serif`;
   /** @type {Map<boolean, number[]>} */
   const taken = new Map([[false, []], [true, []]]);
   const room = plot.bbox.width / 2;
   for (const peak of peaks) {
-    const y = line(ctx, plot, peak);
+    const y = plot.valToPos(peak.gflops, "y", true);
     const isRight = peak.kind === "measured";
     const isNarrow = ctx.measureText(peak.words).width > room;
     const others = isNarrow ? [...taken.values()].flat() : taken.get(isRight) ?? [];
-    const level = y + (y - plot.bbox.top < LETTERS * uPlot.pxRatio ? 13 : -4) * uPlot.pxRatio;
-    if (others.some((other) => Math.abs(other - level) < LETTERS * uPlot.pxRatio)) continue;
+    const level = y + (y - plot.bbox.top < LETTERS * ratio ? 14 : -6) * ratio;
+    if (others.some((other) => Math.abs(other - level) < LETTERS * ratio)) continue;
     taken.get(isRight)?.push(level);
-    words(ctx, plot, peak.words, level, isRight);
+    const gap = 4 * ratio;
+    ctx.textAlign = isRight ? "right" : "left";
+    haloed(ctx, peak.words, isRight ? plot.bbox.left + plot.bbox.width - gap : plot.bbox.left + gap, level, ground);
   }
 }
 
-/** @param {CanvasRenderingContext2D} ctx @param {uPlot} plot @param {Peak} peak */
-function line(ctx, plot, peak) {
-  const { left, width } = plot.bbox;
-  const y = plot.valToPos(peak.gflops, "y", true);
-  const ratio = uPlot.pxRatio;
-  ctx.beginPath();
-  ctx.lineWidth = ratio;
-  ctx.setLineDash(peak.kind === "theoretical" ? [7 * ratio, 4 * ratio] : []);
-  ctx.moveTo(left, y);
-  ctx.lineTo(left + width, y);
-  ctx.stroke();
-  return y;
-}
-
-/** At one end of a line.
- * @param {CanvasRenderingContext2D} ctx @param {uPlot} plot @param {string} text @param {number} y
- * @param {boolean} isRight */
-function words(ctx, plot, text, y, isRight) {
-  const { left, width } = plot.bbox;
-  const gap = 4 * uPlot.pxRatio;
-  ctx.textAlign = isRight ? "right" : "left";
-  ctx.fillText(text, isRight ? left + width - gap : left + gap, y);
+/** Words that lines do not strike through.
+ * @param {CanvasRenderingContext2D} ctx @param {string} text @param {number} x @param {number} y
+ * @param {string} ground */
+function haloed(ctx, text, x, y, ground) {
+  ctx.strokeStyle = ground;
+  ctx.lineWidth = 4 * uPlot.pxRatio;
+  ctx.lineJoin = "round";
+  ctx.strokeText(text, x, y);
+  ctx.fillText(text, x, y);
 }

@@ -17,6 +17,7 @@
  * @property {string} yscale
  * @property {Record<string, [string, string, number]>} bands
  * @property {Record<string, Kind>} kinds
+ * @property {Record<string, string>} words  what fields are called
  * @property {Rules} rules */
 /** As analysis/plots/description.py has them for every plot.
  * @typedef {{wide: number, far: number, minLogSpan: number}} Rules */
@@ -82,11 +83,12 @@ function value(cell, kind) {
   return kind && NUMBERS.includes(kind) ? Number(cell) : cell;
 }
 
-/** What a field's words along an axis stand for: places in order of appearance. Null for numbers.
+/** What a field's words along an axis stand for: sizes as they rise, others in order of appearance. Null for numbers.
  * @param {Source[]} sources @param {Choice} choice @returns {string[] | null} */
 export function categories(sources, choice) {
   if (NUMBERS.includes(choice.kinds[choice.x])) return null;
   const found = sources.flatMap((source) => source.rows.filter((row) => isShown(row, choice)));
+  if (choice.x === "size") found.sort((one, other) => Number(one.flops) - Number(other.flops));
   return [...new Set(found.map((row) => String(row[choice.x])))];
 }
 
@@ -198,4 +200,19 @@ export function figure(value) {
   const size = Math.abs(value);
   if (size >= 1000) return Math.round(value).toString().replace(/\B(?=(\d{3})+$)/g, "\u202f");
   return size >= 1e-3 ? String(Number(value.toPrecision(4))) : value.toExponential(1);
+}
+
+const TERA = 1000; // GFLOP/s, from which an axis tells TFLOP/s
+
+/** Words of an axis, and by what its values are divided to have its unit.
+ * @param {Choice} choice @param {string} field @param {number} top @returns {[string, number]} */
+export function axisOf(choice, field, top) {
+  const words = choice.words[field] ?? field;
+  return field === "gflops" && top >= 2 * TERA ? [words.replace("GFLOP/s", "TFLOP/s"), TERA] : [words, 1];
+}
+
+/** Whether something disturbed the measurement, so that it carries no conclusion.
+ * @param {Row} row */
+export function isDisturbed(row) {
+  return row.condition !== null && row.condition !== undefined && row.condition !== "clean";
 }

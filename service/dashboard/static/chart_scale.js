@@ -54,9 +54,11 @@ export function nearPeaks(scene, y) {
   return field === "gflops" ? scene.peaks.filter((peak) => peak.gflops <= rules.far * y[1]) : [];
 }
 
-/** @param {boolean} log @param {number} base @param {string[] | null} words @returns {Partial<Axis>} */
-export function ticks(log, base, words) {
-  const values = (/** @type {Plot} */ _, /** @type {number[]} */ places) => places.map(short);
+/** `unit`: by what values are divided to be told.
+ * @param {boolean} log @param {number} base @param {string[] | null} words @param {number} [unit]
+ * @returns {Partial<Axis>} */
+export function ticks(log, base, words, unit = 1) {
+  const values = (/** @type {Plot} */ _, /** @type {number[]} */ places) => places.map((place) => short(place / unit));
   if (words) {
     /** @type {Axis["values"]} */
     const names = (_, places) => places.map((place) => cut(words[place] ?? ""));
@@ -98,7 +100,7 @@ function cut(word) {
 }
 
 /** @param {number} value */
-function short(value) {
+export function short(value) {
   const size = Math.abs(value);
   if (size >= 1e7 || (size < 1e-3 && size > 0)) return value.toExponential(0);
   if (size >= 1000) return Math.round(value).toString().replace(/\B(?=(\d{3})+$)/g, "\u202f");

@@ -91,6 +91,7 @@ CLOSED = [
     ("GET", "/v1/kernels"),
     ("GET", "/v1/kernels/naive"),
     ("GET", "/v1/kernels/naive/source"),
+    ("GET", "/v1/leaderboard"),
     ("GET", "/v1/published"),
     ("GET", "/v1/published/t4_register_tile_2025"),
     ("GET", "/v1/devices"),

@@ -118,6 +118,7 @@ def test_answers_are_as_described(document: dict[str, Any], api: Api, quiet: htt
         "/v1/kernels/{name}": "/v1/kernels/shared_tiled",
         "/v1/published": "/v1/published",
         "/v1/published/{name}": "/v1/published/t4_register_tile_2025",
+        "/v1/leaderboard": "/v1/leaderboard?dtype=bfloat16",
         "/v1/devices": "/v1/devices",
         "/livez": "/livez",
         "/readyz": "/readyz",

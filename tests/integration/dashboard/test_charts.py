@@ -15,7 +15,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from analysis.plots.by_name import available_of
+from analysis.plots.by_name import PLOTS, available_of
 from analysis.plots.configs import config_grids
 from analysis.plots.device import breakdown_bars
 from analysis.plots.device import roofline as describe_roofline
@@ -84,10 +84,10 @@ def test_any_fields_make_a_chart_and_its_table(browser: httpx.Client, finished: 
     data = chart_data(page)
     assert (data["x"], data["y"], data["colour"], data["configs"]) == ("flops", "rel_iqr", "n", "all")
     assert not page.images, "no picture has these fields"
-    assert "rel_iqr by flops, coloured by n" in page.text
+    assert "Spread of the samples (IQR / median) by Operations, FLOP, coloured by Matrix size N" in page.text
     for n in (64, 128, 256):
         assert re.search(rf"{n} cpu_blas float32 [\d ]+ 0.02", page.text), n
-    assert "<option selected>rel_iqr</option>" in page.html and "<option selected>log</option>" in page.html
+    assert '<option value="rel_iqr" selected>' in page.html and '<option value="log" selected>' in page.html
     tab = next(link for link in page.links if "plot=time" in link)
     assert "rel_iqr" not in tab, "another plot has its own fields"
 
@@ -122,11 +122,27 @@ def test_nothing_measured_yet_has_a_place_for_the_chart(browser: httpx.Client) -
 
 def test_sizes_stand_along_the_foot_unless_there_is_one(api: Api, browser: httpx.Client) -> None:
     fields = {
-        "kernel": get(browser, "/ui/published/h200_ladder"),
-        "n": get(browser, "/ui/published/h200_quick"),
-        "flops": get(browser, f"/ui/benchmarks/{done(api, browser, shapes=[64, {'m': 8, 'n': 16, 'k': 32}])}"),
+        "kernel": get(browser, "/ui/published/h200_ladder?plot=gflops"),
+        "n": get(browser, "/ui/published/h200_quick?plot=gflops"),
+        "size": get(browser, f"/ui/benchmarks/{done(api, browser, shapes=[64, {'m': 8, 'n': 16, 'k': 32}])}"),
     }
     assert {field: chart_data(page)["x"] for field, page in fields.items()} == {name: name for name in fields}
+    crowded = get(browser, "/ui/published/h200_grade?plot=gflops")
+    assert chart_data(crowded)["x"] == "size", "1024 and 1025 would fall on one another"
+
+
+@pytest.mark.parametrize(
+    ("name", "plot"),
+    [
+        ("h200_ladder", "beside-library"),
+        ("h200_grade", "gflops"),
+        ("h200_roofline", "roofline"),
+        ("h200_config_grid", "heatmap"),
+    ],
+)
+def test_a_page_opens_on_the_plot_that_answers_it(browser: httpx.Client, name: str, plot: str) -> None:
+    page = get(browser, f"/ui/published/{name}")
+    assert re.search(rf'plot={plot}[^"]*#plots" aria-current="true"', page.html)
 
 
 # ---- published ----
@@ -134,7 +150,9 @@ def test_sizes_stand_along_the_foot_unless_there_is_one(api: Api, browser: httpx
 def test_published_results_have_plots_and_rows(browser: httpx.Client, name: str) -> None:
     found = measured(PUBLISHED[name])
     page = get(browser, f"/ui/published/{name}")
-    assert [f">{plot}</a>" in page.html for plot in available_of(found)] == [True] * len(available_of(found))
+    assert [f">{PLOTS[plot].title}</a>" in page.html for plot in available_of(found)] == [True] * len(
+        available_of(found)
+    )
     reply = browser.get(f"/ui/published/{name}/results.csv")
     assert reply.headers["content-type"].startswith("text/csv")
     rows = list(csv.DictReader(io.StringIO(reply.text)))

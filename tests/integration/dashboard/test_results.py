@@ -66,7 +66,7 @@ def test_a_finished_benchmark(browser: httpx.Client, finished: str) -> None:
     assert page.images == [f"/v1/benchmarks/{finished}/plots/gflops?format=svg&v=3-succeeded"]  # without scripts
     assert "GFLOPS, float32, by N Kernel 64 128 256 cpu_blas 10 10 10" in page.text
     assert [row[:7] for row in rows(page)] == [
-        ["cpu_blas", "–", "float32", str(n), "ok", "10", "is it"] for n in (64, 128, 256)
+        ["cpu_blas", "–", "float32", str(n), "ok", "10", "baseline"] for n in (64, 128, 256)
     ]
     for form in ("results?format=json", "results?format=csv", "report?format=html", "report?format=markdown"):
         assert f"/v1/benchmarks/{finished}/{form}" in page.links
@@ -146,7 +146,7 @@ def test_a_recorded_run_with_everything(
     monkeypatch.setattr(results_page, "results_of", lambda context, job: recorded["ladder"])
     for name in available_of(measurements(recorded["ladder"])):
         page = get(browser, at(finished, f"?plot={name}"))
-        assert f">{name}</a>" in page.html
+        assert f">{PLOTS[name].title}</a>" in page.html
         assert page.images or page.html.count('<svg class="drawn"') > 0
     assert "NVIDIA H200" in page.text and "1 case changed between rounds" in page.text
     (first,) = (

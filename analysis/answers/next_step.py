@@ -1,0 +1,70 @@
+"""What to try after a run: the one step that is most likely to teach something."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from analysis.curves import is_library, speed
+from analysis.measurement import Device, Measurement
+from kernels.catalog import CATALOG
+from kernels.model.kernel import CudaKernel, DeviceTraits
+
+ABREAST = 0.95  # of the library's speed: from there on tile configs are worth little
+AGAIN = "Measure again while nothing else uses the device."
+STEPS = {
+    "contended": AGAIN,
+    "throttled": "Let the device cool, or lower its clock, and measure again.",
+    "not converged": "Measure again with more samples: raise timing.max_samples and timing.timeout_s.",
+}
+
+
+def next_step(group: Sequence[Measurement], best: Measurement, library: Measurement | None) -> str:
+    """`group`: all of one element type and accuracy; `library`: its fastest line where `best` was measured."""
+    if not best.condition.is_clean:
+        return STEPS.get(best.condition.kind, AGAIN)
+    if is_library(best.kernel):
+        return _beside_library(best)
+    if library is None:
+        return "Measure the library beside it: set baseline to auto."
+    if not library.condition.is_clean:
+        return f"{STEPS.get(library.condition.kind, AGAIN)} The library's line is what is in doubt."
+    return _faster(group, best, speed(best) / speed(library))
+
+
+def _beside_library(best: Measurement) -> str:
+    if best.device.device_class == "cpu":
+        return "Kernels to compare it with need a GPU; the published runs on an H200 have them all."
+    return "Measure this project's kernels beside it: set kernels to ladder."
+
+
+def _faster(group: Sequence[Measurement], best: Measurement, share: float) -> str:
+    if share >= 1:
+        return f"{best.label} is ahead here. See whether it stays so at sizes that are no multiple of its tile."
+    if share >= ABREAST:
+        return "It is close to the library. Look at the sizes where it falls behind, in the chart below."
+    if names := _untried(group, best):
+        return f"Measure {' and '.join(names)} as well, which this run leaves out."
+    if len({tuple(each.config.items()) for each in group if each.kernel == best.kernel}) == 1:
+        return f"Search for a better tile config of {best.label}: preset tune, with kernels set to it."
+    return f"See on the roofline what limits {best.label}, and the difference to the next rung on its page."
+
+
+def _untried(group: Sequence[Measurement], best: Measurement) -> list[str]:
+    """Kernels later in the catalogue than the best that would multiply the same on the same device: one or two."""
+    names = [kernel.name for kernel in CATALOG]
+    measured = {each.kernel for each in group}
+    device = _traits(best.device)
+    later = CATALOG[names.index(best.kernel) + 1 :] if best.kernel in names else ()
+    fit = [
+        kernel.name
+        for kernel in later
+        if isinstance(kernel, CudaKernel)
+        and kernel.accuracy.get(best.dtype) == best.accuracy
+        and kernel.name not in measured
+        and kernel.unsupported_because(device, best.dtype) is None
+    ]
+    return fit[-2:]
+
+
+def _traits(device: Device) -> DeviceTraits:
+    return DeviceTraits(device.device_class, device.compute_capability or (0, 0), name=device.name or "")

@@ -1,0 +1,48 @@
+"""Two runs by size, whatever kernels they have: the fastest of each, for runs without a common case."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+
+from analysis.answers.answer import fastest
+from analysis.curves import speed, usable
+from analysis.measurement import Measurement, size_of
+
+
+@dataclass(frozen=True, slots=True)
+class SizeComparison:
+    """The fastest of each run at one product. The ratio is None where something disturbed either."""
+
+    before: Measurement
+    after: Measurement
+    ratio: float | None
+
+    @property
+    def size(self) -> str:
+        return size_of(self.before.m, self.before.n, self.before.k, self.before.batch)
+
+    @property
+    def why_not(self) -> str:
+        """Why they are not comparable; empty where they are."""
+        found = (each.condition.sentence for each in (self.before, self.after) if not each.condition.is_clean)
+        return " ".join(dict.fromkeys(found))
+
+
+def by_size(before: Iterable[Measurement], after: Iterable[Measurement]) -> list[SizeComparison]:
+    """Of every product and element type that both have, in the order of the first."""
+    old, new = _groups(before), _groups(after)
+    pairs = ((fastest(group), fastest(new[key])) for key, group in old.items() if key in new)
+    return [_compared(one, other) for one, other in pairs if one is not None and other is not None]
+
+
+def _groups(found: Iterable[Measurement]) -> dict[Hashable, list[Measurement]]:
+    groups: dict[Hashable, list[Measurement]] = {}
+    for each in filter(usable, found):
+        groups.setdefault((each.dtype, each.m, each.n, each.k, each.batch), []).append(each)
+    return groups
+
+
+def _compared(before: Measurement, after: Measurement) -> SizeComparison:
+    is_fair = before.condition.is_clean and after.condition.is_clean
+    return SizeComparison(before, after, speed(after) / speed(before) if is_fair else None)

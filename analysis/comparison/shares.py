@@ -1,0 +1,58 @@
+"""Kernels in shares of the library's speed, product by product."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+
+from analysis.curves import is_library, speed, usable
+from analysis.measurement import Interval, Measurement, size_of
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A kernel's fastest config; its speed over the library's, and what the samples leave open of that."""
+
+    measurement: Measurement
+    value: float
+    interval: Interval | None
+
+
+@dataclass(frozen=True, slots=True)
+class SharedProduct:
+    """One product of one element type and accuracy: the library's fastest line, and all kernels, the fastest first."""
+
+    library: Measurement
+    shares: Sequence[Share]
+
+    @property
+    def size(self) -> str:
+        return size_of(self.library.m, self.library.n, self.library.k, self.library.batch)
+
+
+def share_of(one: Measurement, library: Measurement) -> Share:
+    """Both are usable."""
+    value = speed(one) / speed(library)
+    mine, its = one.interval_ms, library.interval_ms
+    if one is library or mine is None or its is None:
+        return Share(one, value, None)
+    return Share(one, value, Interval(its.lo / mine.hi, its.hi / mine.lo))
+
+
+def shared_products(measurements: Iterable[Measurement]) -> list[SharedProduct]:
+    """Those that the library and another kernel have figures for, in order of first appearance."""
+    groups: dict[Hashable, dict[str, Measurement]] = {}
+    for each in filter(usable, measurements):
+        key = (each.device.key, each.dtype, each.accuracy, each.m, each.n, each.k, each.batch)
+        fastest = groups.setdefault(key, {})
+        if each.label not in fastest or speed(each) > speed(fastest[each.label]):
+            fastest[each.label] = each
+    found = (_shared(sorted(fastest.values(), key=lambda one: -speed(one))) for fastest in groups.values())
+    return [each for each in found if each is not None]
+
+
+def _shared(ordered: Sequence[Measurement]) -> SharedProduct | None:
+    library = next((one for one in ordered if is_library(one.kernel)), None)
+    if library is None or all(is_library(one.kernel) for one in ordered):
+        return None
+    return SharedProduct(library, [share_of(one, library) for one in ordered])

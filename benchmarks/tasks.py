@@ -1,0 +1,222 @@
+"""Five tasks that people come with, each done in Chromium in the fewest steps that are known, and counted.
+
+    python -m benchmarks.tasks --url http://127.0.0.1:8000 --name after [--out benchmarks/results/tasks.json]
+
+The service at `url` must be an open one with a CPU worker. A step is a click, a choice, or a file that is chosen; each
+task begins on the first page. Of the ways that are known, the shortest that leads to the answer counts, so the same
+program counts an older version of the pages too. With `--out` the counts go into the record under `name`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import httpx
+import numpy as np
+from playwright.sync_api import Error, Page, expect
+
+from tools.browser import chromium
+from tools.played.api import http_client
+
+PATIENCE_MS, WAIT_MS = 3_000, 20_000  # for a way that may not be there; for a job
+BUSY, WAIT = [2500, 2500], {"prefer": "wait=30"}
+QUICK = {"preset": "quick"}
+
+
+@dataclass(slots=True)
+class Prepared:
+    """What the tasks are about."""
+
+    benchmark: str
+    failed: str
+    reason: str
+    a: Path
+    b: Path
+
+
+@dataclass(slots=True)
+class Reader:
+    """Uses a page and remembers each step."""
+
+    page: Page
+    steps: list[str] = field(default_factory=list)
+
+    def click(self, name: str, role: Any = "link") -> None:
+        self.page.get_by_role(role, name=name).first.click(timeout=PATIENCE_MS)
+        self.steps.append(f"click “{name}”")
+
+    def go(self, selector: str, words: str) -> None:
+        self.page.locator(selector).first.click(timeout=PATIENCE_MS)
+        self.steps.append(f"click {words}")
+
+    def choose_files(self, label: str, *paths: Path) -> None:
+        self.page.get_by_label(label, exact=True).set_input_files(paths, timeout=PATIENCE_MS)
+        self.steps.append(f"choose {'a file' if len(paths) == 1 else 'both files'}")
+
+    def sees(self, words: str | re.Pattern[str], timeout_ms: int = PATIENCE_MS) -> None:
+        expect(self.page.locator("main")).to_contain_text(words, timeout=timeout_ms)
+
+
+Way = Callable[[Reader, Prepared], None]
+
+
+def _fastest_on_the_board(reader: Reader, _: Prepared) -> None:
+    reader.click("Leaderboard")
+    reader.sees(re.compile(r"bfloat16 at N = 4096 on NVIDIA H200\s+hopper_bf16: [\d.]+ TFLOP/s"))
+
+
+def _fastest_on_the_kernels_page(reader: Reader, _: Prepared) -> None:
+    """Its best results are there, without the library's beside them."""
+    reader.click("Kernels")
+    reader.go('a[href^="/ui/kernels/hopper_bf16"]', "hopper_bf16")
+    reader.sees(re.compile(r"bfloat16[^A-Za-z]+4096"))
+
+
+def _to_results(reader: Reader, prepared: Prepared) -> None:
+    """By the list of jobs on the first page, straight or by the job's own page."""
+    try:
+        reader.go(f'a[href^="/ui/benchmarks/{prepared.benchmark}"]', "the benchmark")
+    except Error:
+        reader.go(f'a[href="/ui/jobs/{prepared.benchmark}"]', "the job")
+        reader.go(f'a[href^="/ui/benchmarks/{prepared.benchmark}"]', "its results")
+
+
+def _compare_by_its_link(reader: Reader, prepared: Prepared) -> None:
+    _to_results(reader, prepared)
+    reader.click("Compare with the H200's run")
+    reader.sees("Fastest of each, by size")
+
+
+def _compare_by_overlay(reader: Reader, prepared: Prepared) -> None:
+    """Curves on one another; no figure says how far apart they are."""
+    _to_results(reader, prepared)
+    reader.page.locator("summary", has_text="verlay").first.click(timeout=PATIENCE_MS)
+    reader.steps.append("open the overlays")
+    reader.page.get_by_label(re.compile("^A first look.*H200")).first.check(timeout=PATIENCE_MS)
+    reader.steps.append("tick the H200's run")
+    expect(reader.page.locator("#chart .legend")).to_contain_text("NVIDIA H200", timeout=PATIENCE_MS)
+
+
+def _why_it_failed(reader: Reader, prepared: Prepared) -> None:
+    reader.go(f'a[href^="/ui/jobs/{prepared.failed}"]', "the failed job")
+    reader.sees(prepared.reason)
+
+
+def _why_it_failed_at_once(reader: Reader, prepared: Prepared) -> None:
+    reader.sees(prepared.reason)
+
+
+def _report_as_pdf(reader: Reader, prepared: Prepared) -> None:
+    _to_results(reader, prepared)
+    with reader.page.expect_download(timeout=WAIT_MS) as download:
+        reader.go('a[href*="format=pdf"]', "“PDF”")
+    assert download.value.path().read_bytes().startswith(b"%PDF")
+
+
+def _report_by_the_printer(reader: Reader, prepared: Prepared) -> None:
+    """Printed by the browser, in a dialog of two clicks that a script does not see; wide tables are cut."""
+    _to_results(reader, prepared)
+    reader.go('a[href*="/report?format=html"]', "the report")
+    reader.steps.extend(["print", "save as PDF"])
+
+
+FIRST_FIELD = "A, or all in one safetensors file"
+
+
+def _multiply_both(reader: Reader, prepared: Prepared) -> None:
+    reader.click("Multiply")
+    reader.click("Files")
+    reader.choose_files(FIRST_FIELD, prepared.a, prepared.b)
+    _multiplied(reader)
+
+
+def _multiply_one_by_one(reader: Reader, prepared: Prepared) -> None:
+    reader.click("Multiply")
+    reader.click("Files")
+    reader.choose_files(FIRST_FIELD, prepared.a)
+    reader.choose_files("B", prepared.b)
+    _multiplied(reader)
+
+
+def _multiplied(reader: Reader) -> None:
+    """`auto` takes the right kernel."""
+    reader.click("Multiply", "button")
+    reader.sees("succeeded", WAIT_MS)
+
+
+# The question, and the ways to its answer, the shortest first.
+TASKS: Sequence[tuple[str, Sequence[Way]]] = (
+    (
+        "find the fastest kernel for 4096 bf16 on an H200",
+        (_fastest_on_the_board, _fastest_on_the_kernels_page),
+    ),
+    ("compare my run with the H200's", (_compare_by_its_link, _compare_by_overlay)),
+    ("find why a job failed", (_why_it_failed_at_once, _why_it_failed)),
+    ("get a report as PDF", (_report_as_pdf, _report_by_the_printer)),
+    ("multiply two files with the right kernel", (_multiply_both, _multiply_one_by_one)),
+)
+
+
+def prepare(http: httpx.Client, directory: Path) -> Prepared:
+    """A finished benchmark, a job that failed, two files."""
+    job = http.post("/v1/benchmarks", json=QUICK).raise_for_status().headers["location"]
+    http.get(job, headers=WAIT).raise_for_status()
+    busy = {"random": {"shape": BUSY, "seed": 1}}
+    asynchronous = {"prefer": "respond-async"}
+    http.post("/v1/matmul", json={"a": busy, "b": busy}, headers=asynchronous).raise_for_status()
+    first = http.post("/v1/matmul", json={"a": busy, "b": busy}, headers=asynchronous).json()["job"]["id"]
+    second = http.post("/v1/matmul", json={"a": {"job": first}, "b": busy}, headers=asynchronous).json()["job"]["id"]
+    http.post(f"/v1/jobs/{first}/cancel").raise_for_status()
+    record = http.get(f"/v1/jobs/{second}", headers=WAIT).raise_for_status().json()
+    paths = directory / "a.npy", directory / "b.npy"
+    for path, shape in zip(paths, ((300, 200), (200, 100)), strict=True):
+        held = io.BytesIO()
+        np.save(held, np.ones(shape, np.float32))
+        path.write_bytes(held.getvalue())
+    return Prepared(job.rpartition("/")[2], second, record["error"]["detail"], *paths)
+
+
+def counted(page: Page, url: str, ways: Sequence[Way], prepared: Prepared) -> dict[str, Any]:
+    """Steps of the first way that leads to the answer; null where none does."""
+    for way in ways:
+        reader = Reader(page)
+        page.goto(url)
+        try:
+            way(reader, prepared)
+        except (Error, AssertionError):
+            continue
+        return {"steps": len(reader.steps), "way": reader.steps}
+    return {"steps": None, "way": []}
+
+
+def run(url: str) -> dict[str, Any]:
+    with TemporaryDirectory() as directory, http_client(url) as http, chromium() as browser:
+        prepared = prepare(http, Path(directory))
+        with browser.new_context(locale="en-GB") as context:
+            page = context.new_page()
+            return {task: counted(page, url, ways, prepared) for task, ways in TASKS}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--url", required=True)
+    parser.add_argument("--name", default="after", help="what the counts are called in the record")
+    parser.add_argument("--out", type=Path)
+    asked = parser.parse_args()
+    found = run(asked.url)
+    print(json.dumps(found, indent=1, ensure_ascii=False))
+    if asked.out:
+        record = json.loads(asked.out.read_text("utf-8")) if asked.out.exists() else {}
+        asked.out.write_text(json.dumps(record | {asked.name: found}, indent=1, ensure_ascii=False) + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    main()

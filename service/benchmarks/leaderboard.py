@@ -1,0 +1,68 @@
+"""The leaderboard, as HTTP shows it: made once, of the recorded runs that ship with the package."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+from pydantic import Field
+
+from analysis.comparison.leaderboard import Board, RankedRun, boards
+from analysis.sources import from_publication
+from jobs.base import Strict
+from kernels.model.numerics import AccuracyName, DTypeName
+from kernels.published import PUBLISHED
+
+HEADLINE_SIZE = 4096  # large enough for every kernel, and measured of every type
+
+
+class LeaderboardQuery(Strict):
+    """Which boards; what is left out asks for all."""
+
+    device: str | None = Field(None, max_length=100, description="Model name.", examples=["NVIDIA H200"])
+    dtype: DTypeName | None = Field(None, description="Element type of the operands.", examples=["bfloat16"])
+    accuracy: AccuracyName | None = Field(None, description="Class of the arithmetic.", examples=["bf16"])
+    size: str | None = Field(
+        None, max_length=40, description="N of square products, or m×n×k; an x will do for ×.", examples=["4096"]
+    )
+
+
+class Leaderboard(Strict):
+    """Kernels of every size that was measured."""
+
+    boards: tuple[Board, ...] = Field(
+        description="One for each device, element type, accuracy and size: square products first, sizes rising."
+    )
+
+
+@cache
+def every_board() -> tuple[Board, ...]:
+    """Of this project's own runs: what others published says nothing of its noise."""
+    ours = (one for one in PUBLISHED.values() if one.report is None)
+    return boards(RankedRun(one.name, from_publication(one)) for one in ours)
+
+
+def selected(asked: LeaderboardQuery) -> Sequence[Board]:
+    size = asked.size.replace("x", "×") if asked.size else None
+    return [
+        board
+        for board in every_board()
+        if asked.device in (None, board.device)
+        and asked.dtype in (None, board.dtype)
+        and asked.accuracy in (None, board.accuracy)
+        and size in (None, board.size)
+    ]
+
+
+def headline(found: Sequence[Board]) -> Board:
+    """Of boards of one type the one to begin with: at HEADLINE_SIZE, else the nearest to it."""
+    return min(found, key=lambda board: (board.m != board.n or board.n != board.k, abs(board.n - HEADLINE_SIZE)))
+
+
+@cache
+def headlines() -> tuple[Board, ...]:
+    """One board for each device, element type and accuracy."""
+    kinds = dict.fromkeys((board.device, board.dtype, board.accuracy) for board in every_board())
+    return tuple(
+        headline([each for each in every_board() if (each.device, each.dtype, each.accuracy) == kind]) for kind in kinds
+    )

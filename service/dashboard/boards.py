@@ -1,0 +1,44 @@
+"""Boards of the leaderboard as pages name them and link to them; the panel of their headlines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+from analysis.answers.answer import in_words
+from analysis.comparison.leaderboard import Board, LeaderboardRow
+from service.benchmarks.leaderboard import every_board, headlines
+
+
+def kind_of(board: Board) -> str:
+    """Its type in words, with the class of arithmetic where a type has several, and the device."""
+    several = {each.accuracy for each in every_board() if (each.device, each.dtype) == (board.device, board.dtype)}
+    arithmetic = f" as {board.accuracy}" if len(several) > 1 else ""
+    return f"{board.dtype}{arithmetic}" + (f", {board.device}" if len(devices()) > 1 else "")
+
+
+def devices() -> list[str]:
+    """That have boards."""
+    return list(dict.fromkeys(each.device for each in headlines()))
+
+
+def link(board: Board) -> str:
+    query = {"device": board.device, "dtype": board.dtype, "accuracy": board.accuracy, "size": board.size}
+    return f"/ui/leaderboard?{urlencode(query)}"
+
+
+def evidence(board: Board, row: LeaderboardRow) -> str:
+    """The records that a row comes from."""
+    size = str(row.padded_to) if row.padded_to else board.size
+    query = urlencode({"kernel": row.kernel, "dtype": board.dtype, "size": size})
+    return f"/ui/published/{row.published}?{query}#records"
+
+
+def name_of(row: LeaderboardRow) -> str:
+    return f"{row.kernel}, padded to {row.padded_to}" if row.padded_to else row.kernel
+
+
+def panel() -> Mapping[str, Any]:
+    """For `published_panel.html`, on whichever page it stands."""
+    return {"boards": headlines(), "link": link, "in_words": in_words, "kind_of": kind_of, "devices": devices()}

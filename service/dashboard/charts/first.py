@@ -1,0 +1,42 @@
+"""Which plot a page opens on: the one that answers what these results ask."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from analysis.comparison.shares import shared_products
+from analysis.curves import usable
+from analysis.measurement import Measurement
+from analysis.plots.configs import sweeps
+
+FEW_SIZES, FEW_BARS = 4, 60
+MANY_CONFIGS = 2  # for each kernel, from which configs are what is asked about
+
+
+def first_plot(available: Collection[str], found: Sequence[Measurement]) -> str:
+    """The roofline for shapes of many forms, a heat map for configs, bars for few sizes, else speed by size; empty
+    where there is none."""
+    known = [each for each in found if usable(each)]
+    if "roofline" in available and _is_oblong(known):
+        return "roofline"
+    if "heatmap" in available and _asks_for_configs(known):
+        return "heatmap"
+    products = shared_products(known)
+    bars = sum(len(each.shares) for each in products)
+    if "beside-library" in available and len({each.size for each in products}) <= FEW_SIZES and bars <= FEW_BARS:
+        return "beside-library"
+    return next(iter(available), "")
+
+
+def _is_oblong(known: Sequence[Measurement]) -> bool:
+    """Whether most products are not square, of one alone: then their intensity is the question."""
+    products = {(each.m, each.n, each.k): each for each in known if each.batch == 1}
+    if any(each.batch > 1 for each in known):
+        return False
+    return 2 * sum(1 for each in products.values() if not each.is_square) > len(products)
+
+
+def _asks_for_configs(known: Sequence[Measurement]) -> bool:
+    swept = sweeps(known)
+    configs = sum(len(each.configs) for each in swept)
+    return bool(swept) and configs >= MANY_CONFIGS * len({(each.label, each.dtype) for each in known})
