@@ -16,6 +16,7 @@ from starlette.middleware import Middleware
 from starlette.responses import Response
 
 from jobs.errors import MatmulError
+from jobs.fleet.history import HistoryKeeper
 from jobs.process import settle_memory
 from jobs.settings import Settings, get_settings
 from jobs.stranded import StrandedJobs
@@ -41,10 +42,15 @@ from service.routes import (
     jobs,
     matmul,
     matrices,
+    operations,
     pages,
     published,
 )
 
+ROUTES = (
+    *(matmul, infer, inference, benchmarks, jobs, events, matrices, catalogue),
+    *(published, operations, health, pages),
+)
 SWEEPER_STOP_S = 5.0
 FLUSH_S = 2.0  # for spans that were not sent yet
 
@@ -91,7 +97,7 @@ def create_app(settings: Settings | None = None, share: Share = ALONE) -> FastAP
             HTTPException: handlers.http,
         },
     )
-    for module in (matmul, infer, inference, benchmarks, jobs, events, matrices, catalogue, published, health, pages):
+    for module in ROUTES:
         app.include_router(module.router)
     for router in ROUTERS:
         app.include_router(router)
@@ -116,6 +122,7 @@ def sweeping(context: Context, tracing: OtlpTracing | None) -> Iterator[None]:
         move_stranded=StrandedJobs(
             context.ledger.moves, context.registry.live, after_s=context.settings.move_after_s
         ).sweep,
+        keep_history=HistoryKeeper(context.history, context.ledger, context.registry.live).look,
         tracing=tracing,
     )
     thread = Thread(target=sweeper.run_forever, args=(stop,), name="sweeper", daemon=True)

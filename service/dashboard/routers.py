@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from service.dashboard import overview, static_files
+from service.dashboard import sign_in, static_files
 from service.dashboard.benchmarks import compare, results
 from service.dashboard.benchmarks import new as new_benchmark
 from service.dashboard.benchmarks import published as results_published
@@ -13,9 +13,13 @@ from service.dashboard.jobs import job
 from service.dashboard.jobs import list as jobs
 from service.dashboard.kernels import pages as kernels
 from service.dashboard.multiply import page as multiply
+from service.dashboard.operations import pages as operations
+from service.dashboard.overview import page as overview
 
 ROUTERS = (
     overview.router,
+    sign_in.router,
+    operations.router,
     jobs.router,
     jobs_bulk.router,
     job.router,

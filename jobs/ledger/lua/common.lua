@@ -19,7 +19,8 @@
 --                                 failed, by kernel asked for, failed_products:<kernel> and failed_us:<kernel>;
 --                                 products:<kernel>: see common_served.lua
 --                                 (jobs/ledger/totals.py);
---                                 paused: 1 while no job is to be started (service/pause.py)
+--                                 paused: 1 while no job is to be started, paused:<queue>: none of that queue
+--                                 (service/pause.py)
 --   finished, finished:<owner>  zset  ended jobs by their end: see common_oldest.lua
 --   dead, dead:<owner>    zset    jobs that used up their attempts, by their end
 --   idem:<digest>         hash    the job bound to an Idempotency-Key, and the request's fingerprint

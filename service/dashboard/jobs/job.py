@@ -19,6 +19,7 @@ from service.context import Context, context_of, owner_of
 from service.dashboard.charts.bars import BarPart, parts_of
 from service.dashboard.charts.product_map import ProductMap, map_of
 from service.dashboard.charts.telemetry import held_down, in_order, strips_of
+from service.dashboard.jobs.landed import answer_of, doubt, landed
 from service.dashboard.jobs.life import life_of, steps_of, troubles_of
 from service.dashboard.jobs.list import LIST
 from service.dashboard.multiply.clone import clone_of
@@ -72,7 +73,10 @@ async def one_job(request: Request, job_id: str) -> Response:
         troubles=troubles_of(seen.record, seen.events, seen.records),
         strips=strips_of(seen.records),
         measured=[(one, held_down(one)) for one in seen.records],
-        worker=seen.worker,
+        worker=None if seen.record.state.is_terminal else seen.worker,
+        found=landed(seen.records),
+        answer=answer_of(seen.records) if seen.record.state.is_terminal else None,
+        doubt=doubt,
         product=seen.product,
         can_cancel=not seen.record.state.is_terminal,
         can_retry=seen.record.state in REDRIVABLE and seen.is_own,
