@@ -1,0 +1,71 @@
+"""What the compiler made of each CUDA kernel: PTX and SASS, recorded for one architecture by `make assembly`.
+
+One compressed file a kernel in `assembly/`. A kernel without one has none to show.
+"""
+
+from __future__ import annotations
+
+import lzma
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from kernels.model.architectures import H200
+from kernels.model.numerics import DTypeName
+from kernels.strict_json import parse
+
+DIRECTORY = Path(__file__).parent / "assembly"
+ARCHITECTURE = H200
+MAX_TEXT_BYTES = 32 << 20  # of one record, unpacked
+
+_SASS = re.compile(r"^\s*(?:/\*[0-9a-f]+\*/)?\s*(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)*)[\s;]", re.MULTILINE)
+_PTX = re.compile(r"^\s*(?:@!?%p\d+\s+)?([a-z][a-z0-9_]*(?:\.[a-z0-9_:]+)*)\s+[%\[{]", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assembly:
+    """A kernel's text at one config and element type. `sass` is empty where it was made without nvdisasm."""
+
+    kernel: str
+    dtype: DTypeName
+    config: Mapping[str, int]
+    arch: str  # as the compiler was told
+    compiler: str
+    key: str  # of source, headers and options
+    ptx: str
+    sass: str
+
+    def text(self, form: str) -> str:
+        return self.sass if form == "sass" else self.ptx
+
+    def instructions(self, form: str) -> Counter[str]:
+        """How often each instruction stands in the text, by its name up to the first dot but for widths of loads."""
+        found = (_SASS if form == "sass" else _PTX).findall(self.text(form))
+        return Counter(_family(name) for name in found)
+
+
+_WIDTHS = {"128", "64", "v4", "v2"}
+
+
+def _family(name: str) -> str:
+    """`LDS.U.128` is `LDS.128`, `ld.shared.v4.f32` is `ld.shared.v4`."""
+    first, *rest = name.split(".")
+    places = [part for part in rest if part in ("shared", "global", "local", "sync", "async", "bulk", "SYNC", "BULK")]
+    widths = [part for part in rest if part in _WIDTHS]
+    return ".".join([first, *dict.fromkeys(places), *widths[:1]])
+
+
+def read(path: Path) -> Assembly:
+    """Raises DataError for a file that breaks the schema, LZMAError for one that is no such file."""
+    text = lzma.LZMADecompressor().decompress(path.read_bytes(), MAX_TEXT_BYTES)
+    return parse(Assembly, text.decode("utf-8"), path.name)
+
+
+@lru_cache(maxsize=8)
+def assembly_of(kernel: str) -> Assembly | None:
+    """None where nothing was recorded. Raises DataError."""
+    path = DIRECTORY / f"{kernel}.json.xz"
+    return read(path) if path.exists() else None
