@@ -44,11 +44,12 @@ from service.routes import (
     matrices,
     operations,
     pages,
+    pinned,
     published,
 )
 
 ROUTES = (
-    *(matmul, infer, inference, benchmarks, jobs, events, matrices, catalogue),
+    *(matmul, infer, inference, pinned, benchmarks, jobs, events, matrices, catalogue),
     *(published, operations, health, pages),
 )
 SWEEPER_STOP_S = 5.0
@@ -122,7 +123,7 @@ def sweeping(context: Context, tracing: OtlpTracing | None) -> Iterator[None]:
         move_stranded=StrandedJobs(
             context.ledger.moves, context.registry.live, after_s=context.settings.move_after_s
         ).sweep,
-        keep_history=HistoryKeeper(context.history, context.ledger, context.registry.live).look,
+        keep_history=HistoryKeeper(context.history, context.registry.live, lambda: _depths(context)).look,
         tracing=tracing,
     )
     thread = Thread(target=sweeper.run_forever, args=(stop,), name="sweeper", daemon=True)
@@ -132,6 +133,11 @@ def sweeping(context: Context, tracing: OtlpTracing | None) -> Iterator[None]:
     finally:
         stop.set()
         thread.join(SWEEPER_STOP_S)
+
+
+def _depths(context: Context) -> list[tuple[int, float]]:
+    depths = context.ledger.depths(context.ledger.queues()).values()
+    return [(depth.waiting, depth.oldest_age_s or 0.0) for depth in depths]
 
 
 def _sweep_matrices(context: Context) -> int:

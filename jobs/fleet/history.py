@@ -18,7 +18,6 @@ import redis
 
 from jobs.errors import StoreFull
 from jobs.fleet.workers import WorkerInfo
-from jobs.ledger.interface import Ledger, QueueDepth
 from jobs.redis.client import translated
 
 LOOK_EVERY_S = 1.0  # as often as workers beat
@@ -131,17 +130,17 @@ class _Step:
 
 class HistoryKeeper:
     """The part of the sweeper that holds the lock. For use by one thread; what a process saw before it lost the lock is
-    lost with it."""
+    lost with it. `depths`: of each queue, how many jobs wait and for how long the first has, in seconds."""
 
     def __init__(
         self,
         history: History,
-        ledger: Ledger,
         live: Callable[[], Sequence[WorkerInfo]],
+        depths: Callable[[], Sequence[tuple[int, float]]],
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._history, self._ledger, self._live, self._clock = history, ledger, live, clock
+        self._history, self._live, self._depths, self._clock = history, live, depths, clock
         self._look_at_s = 0.0
         self._steps: dict[str, _Step] = {}
 
@@ -151,18 +150,17 @@ class HistoryKeeper:
         if now < self._look_at_s:
             return
         self._look_at_s = now + LOOK_EVERY_S
-        depths = self._ledger.depths(self._ledger.queues()).values()
-        workers, oldest_s = self._live(), max((depth.oldest_age_s or 0.0 for depth in depths), default=0.0)
+        workers, depths = self._live(), self._depths()
+        oldest_s = max((age_s for _, age_s in depths), default=0.0)
         for series in SERIES.values():
             step = self._steps.get(series.name)
             if step is None or now > step.ends_at_s + series.step_s:  # the lock was elsewhere meanwhile
                 step = self._steps[series.name] = _Step(now + series.step_s)
             step.add(workers, oldest_s)
             if now >= step.ends_at_s:
-                self._end(series, step, [*depths])
+                self._end(series, step, sum(waiting for waiting, _ in depths))
                 self._steps[series.name] = _Step(now + series.step_s)
 
-    def _end(self, series: Series, step: _Step, depths: Sequence[QueueDepth]) -> None:
-        waiting = float(sum(depth.waiting for depth in depths))
+    def _end(self, series: Series, step: _Step, waiting: int) -> None:
         with suppress(StoreFull):  # a gap in a picture must not keep the sweeper from making room
-            self._history.write(series, {**step.means(), "waiting": waiting, **self._history.counts()})
+            self._history.write(series, {**step.means(), "waiting": float(waiting), **self._history.counts()})

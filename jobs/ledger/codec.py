@@ -13,7 +13,6 @@ from pydantic import ValidationError
 
 from jobs.errors import InvalidRequest, JobFailed
 from jobs.ledger.chains import sources_of, with_products
-from jobs.ledger.estimates import seeded
 from jobs.ledger.interface import JobMessage
 from jobs.ledger.parts import NO_PROGRESS, Request, error_of, outcome_of, progress_of, request_to_run, request_to_show
 from jobs.models import (
@@ -243,7 +242,7 @@ def _row(fields: Mapping[str, bytes], request: Request) -> JobRow:
         started_us=_optional_int(fields, "started"),
         seen_us=_optional_int(fields, "seen"),
         finished_us=_optional_int(fields, "finished"),
-        progress=seeded(progress_of(fields.get("progress")), fields),
+        progress=progress_of(fields),
         outcome=outcome_of(kind, fields.get("outcome")),
         error=error_of(fields.get("error")) if state is JobState.FAILED else None,
         idem=fields["idem"].decode() if "idem" in fields else None,

@@ -14,12 +14,14 @@ from service.dashboard.jobs import list as jobs
 from service.dashboard.kernels import pages as kernels
 from service.dashboard.multiply import page as multiply
 from service.dashboard.operations import pages as operations
+from service.dashboard.operations import pinned
 from service.dashboard.overview import page as overview
 
 ROUTERS = (
     overview.router,
     sign_in.router,
     operations.router,
+    pinned.router,
     jobs.router,
     jobs_bulk.router,
     job.router,

@@ -18,7 +18,6 @@ from jobs.ledger.interface import JobFilter
 from jobs.models import Job, JobKind, JobRecord
 from jobs.states import JobState
 from service.context import Context, context_of, owner_of
-from service.dead_letters import forget_job
 from service.http.access import check_role, role_of, whose_jobs
 from service.http.conditions import none_match
 from service.http.idempotency import as_replay, bound_as, holding_key, once
@@ -27,6 +26,7 @@ from service.http.representations import Conditions
 from service.http.waiting import applied, first_reply, wait_of
 from service.keys import Role
 from service.openapi.manual import jobs as manual
+from service.operations.dead_letters import forget_job
 from service.submit.redrive import redrive
 from service.submit.replies import job_location, pending_reply, product_reply, product_type, record_json
 

@@ -8,12 +8,12 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel
 
 from service.context import Context, context_of, owner_of
-from service.dead_letters import dead_letters_of
 from service.http.access import check_role, role_of
 from service.http.negotiation import JSON
 from service.keys import Role
 from service.openapi.manual import operations as manual
-from service.operations import drain_worker, queues_of, switch_queue, switch_service
+from service.operations.dead_letters import dead_letters_of
+from service.operations.steering import drain_worker, queues_of, switch_queue, switch_service
 from service.submit.replies import record_json
 
 router = APIRouter(prefix="/v1")

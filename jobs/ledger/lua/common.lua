@@ -23,6 +23,7 @@
 --                                 (service/pause.py)
 --   finished, finished:<owner>  zset  ended jobs by their end: see common_oldest.lua
 --   dead, dead:<owner>    zset    jobs that used up their attempts, by their end
+--   pinned:<owner>        zset    benchmarks that do not expire, by when they were pinned; `counts` has how many: pinned
 --   idem:<digest>         hash    the job bound to an Idempotency-Key, and the request's fingerprint
 --   hold:<digest>         string  who works under that key now
 --   job:<id>:dependents   zset    jobs that wait for its product, in order of creation: see common_chains.lua
@@ -466,4 +467,7 @@ local function forget(job)
     end
   end
   count(COUNTED[job.state], -1)
+  if job.values[20] == 'benchmark' and redis.call('ZREM', prefix .. 'pinned:' .. job.owner, id) == 1 then
+    count('pinned', -1)
+  end
 end

@@ -22,8 +22,8 @@ from service.bodies.options import options_error
 from service.context import Context, context_of, owner_of
 from service.dashboard.jobs.list import LIST, Action, Wanted, with_query
 from service.dashboard.render import page
-from service.dead_letters import MAX_SHOWN, dead_letters_of, forget_job
 from service.http.origins import check_origin
+from service.operations.dead_letters import MAX_SHOWN, dead_letters_of, forget_job
 from service.submit.redrive import redrive
 
 DEAD_LETTERS = "/ui/dead-letters"

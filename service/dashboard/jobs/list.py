@@ -179,22 +179,22 @@ def in_order(
     context: Context, where: JobFilter, sort: str, oldest: datetime | None
 ) -> tuple[Sequence[JobRecord], bool]:
     """The first page in that order of the newest that match, and whether older ones were left out."""
-    jobs, cursor = one_page(context, where, None, oldest, most=SORTED_JOBS)
+    jobs, cursor = one_page(context, where, None, oldest, count=SORTED_JOBS)
     read = ORDERS[sort.removeprefix("-")]
     known = sorted((job for job in jobs if read(job) is not None), key=read, reverse=sort.startswith("-"))
     return [*known, *(job for job in jobs if read(job) is None)][:PAGE_JOBS], cursor is not None
 
 
 def one_page(
-    context: Context, where: JobFilter, cursor: str | None, oldest: datetime | None = None, most: int = PAGE_JOBS
+    context: Context, where: JobFilter, cursor: str | None, oldest: datetime | None = None, count: int = PAGE_JOBS
 ) -> tuple[Sequence[JobRecord], str | None]:
     """So many jobs, and where the next page begins; None at the end. Raises InvalidRequest, StoreUnavailable."""
     jobs: list[JobRecord] = []
     for _ in range(MAX_LOOKS):
-        found = context.ledger.list(where, limit=min(200, most - len(jobs)), cursor=cursor)
+        found = context.ledger.list(where, limit=min(200, count - len(jobs)), cursor=cursor)
         recent = [job.record for job in found.jobs if oldest is None or job.record.created_at >= oldest]
         jobs += recent
         cursor = found.cursor if len(recent) == len(found.jobs) else None  # older ones follow alone
-        if cursor is None or len(jobs) == most:
+        if cursor is None or len(jobs) == count:
             break
     return jobs, cursor

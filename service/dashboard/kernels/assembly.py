@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kernels.assembly import Assembly, assembly_of
 
-MOST_ROWS = 16
+MAX_ROWS = 16
 MEANINGS = {
     "FFMA": "float32 multiply-add",
     "DFMA": "float64 multiply-add",
@@ -79,7 +79,7 @@ def mix_of(name: str, before: str | None) -> Mix | None:
         change = abs(counts[each] - (others[each] if others else 0))
         return (counts[each] if others is None else change) * (4 if each in MEANINGS else 1), each in MEANINGS, change
 
-    chosen = sorted(names, key=weight, reverse=True)[:MOST_ROWS]
+    chosen = sorted(names, key=weight, reverse=True)[:MAX_ROWS]
     chosen.sort(key=lambda each: (each not in MEANINGS, -counts[each]))
     rows = [MixRow(each, MEANINGS.get(each, ""), counts[each], others[each] if others else None) for each in chosen]
     return Mix(own, form, before if earlier else None, rows, counts.total(), others.total() if others else None)

@@ -53,7 +53,7 @@ def _rung(kernel: Kernel, family: Family, speeds: dict[str, float], workers: Seq
     over = speeds[kernel.name] / speeds[before] if before in speeds and kernel.name in speeds else None
     return Rung(
         view(kernel, workers),
-        _headline(kernel, by_fraction=family.name == "small"),
+        _headline(kernel.name, by_fraction=family.name == "small"),
         best_by_device(kernel),
         over,
         picture_of(kernel.name),
@@ -67,9 +67,9 @@ def main_dtype(kernel: Kernel) -> DTypeName:
 
 
 @cache
-def _headline(kernel: Kernel, *, by_fraction: bool) -> BestResult | None:
+def _headline(name: str, *, by_fraction: bool) -> BestResult | None:
     """Its best at its own element type: fastest or, of kernels for small products, farthest ahead of the library."""
-    found = [best for best in best_results(kernel.name) if best.entry.dtype == main_dtype(kernel)]
+    found = [best for best in best_results(name) if best.entry.dtype == main_dtype(BY_NAME[name])]
     if by_fraction:
         found = [best for best in found if best.row.fraction_of_baseline] or found
         return max(found, key=lambda best: best.row.fraction_of_baseline or 0.0, default=None)

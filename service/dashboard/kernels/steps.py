@@ -140,6 +140,11 @@ def _register_tiles(name: str, config: Mapping[str, int]) -> Iterator[Step]:
         (1, 2),
         0.12,
     )
+    yield from _in_registers(name, rows, columns)
+
+
+def _in_registers(name: str, rows: int, columns: int) -> Iterator[Step]:
+    """From a tile in shared memory to one of C."""
     count = rows * columns
     yield Step(
         f"… and makes {count} multiply-adds of these {rows + columns} loads: the more, the less shared memory counts.",

@@ -14,11 +14,11 @@ from service.context import context_of, owner_of
 from service.dashboard.jobs.bulk import DEAD_LETTERS
 from service.dashboard.jobs.list import Done
 from service.dashboard.render import page
-from service.dead_letters import MAX_SHOWN, dead_letters_of
 from service.http.access import check_role, role_of
 from service.http.origins import check_origin
 from service.keys import Role
-from service.operations import drain_worker, queues_of, switch_queue, switch_service
+from service.operations.dead_letters import MAX_SHOWN, dead_letters_of
+from service.operations.steering import drain_worker, queues_of, switch_queue, switch_service
 
 OPERATIONS = "/ui/operations"
 FORM_BYTES = 4 << 10

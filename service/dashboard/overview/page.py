@@ -22,8 +22,8 @@ from service.dashboard.overview.timeline import Timeline, timeline_of
 from service.dashboard.overview.trends import WORDS, rows_of, series_of, trends_of
 from service.dashboard.render import page
 from service.dashboard.sign_in import sign_in_page
-from service.dead_letters import MAX_SHOWN
 from service.http.security import FRONT
+from service.operations.dead_letters import MAX_SHOWN
 
 LAST_JOBS = 10
 USUAL = "1h"

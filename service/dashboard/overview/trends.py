@@ -22,7 +22,7 @@ class Trend:
 
     name: str
     now: str  # in words
-    most: str
+    highest: str
     lines: tuple[str, ...]
     bad: tuple[str, ...]
     meaning: str
@@ -85,14 +85,14 @@ def _trends(rows: Sequence[Row], series: Series, until: datetime) -> Iterator[Tr
         words: Callable[[float], str],
         meaning: str,
         *,
-        least_top: float,
+        min_top: float,
         bad: Callable[[Row], float | None] | None = None,
     ) -> Iterator[Trend]:
         known = [value for row in rows if (value := read(row)) is not None]
         if not known:
             return
         seconds = [value for row in rows if bad and (value := bad(row)) is not None]
-        top = max([*known, *seconds, least_top])
+        top = max([*known, *seconds, min_top])
         lines, others = _lines(rows, read, series, until, top), _lines(rows, bad, series, until, top) if bad else ()
         yield Trend(name, words(known[-1]), words(max(known)), lines, others if any(seconds) else (), meaning)
 
@@ -101,14 +101,14 @@ def _trends(rows: Sequence[Row], series: Series, until: datetime) -> Iterator[Tr
         lambda row: row.done_per_s,
         _rate_words,
         "jobs that succeeded; the second line those that failed",
-        least_top=1 / series.step_s,
+        min_top=1 / series.step_s,
         bad=lambda row: row.failed_per_s,
     )
-    yield from one("Queue age", lambda row: row.oldest_s, duration, "longest wait of any job", least_top=1.0)
+    yield from one("Queue age", lambda row: row.oldest_s, duration, "longest wait of any job", min_top=1.0)
     busy = "share of the live workers that had a job, looked at each second"
-    yield from one("Utilisation", lambda row: row.utilisation, lambda v: f"{100 * v:.0f} %", busy, least_top=1.0)
+    yield from one("Utilisation", lambda row: row.utilisation, lambda v: f"{100 * v:.0f} %", busy, min_top=1.0)
     power = "all devices that tell it"
-    yield from one("Power", lambda row: row.power_w, lambda v: f"{figure(v)} W", power, least_top=1.0)
+    yield from one("Power", lambda row: row.power_w, lambda v: f"{figure(v)} W", power, min_top=1.0)
 
 
 def _lines(

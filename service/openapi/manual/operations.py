@@ -11,7 +11,7 @@ from jobs import errors
 from jobs.base import Strict
 from jobs.models import JobRecord
 from service.openapi.manual.parts import Piece, json_answer, problems
-from service.operations import QueueList, QueueView, WorkerSwitch
+from service.operations.steering import QueueList, QueueView, WorkerSwitch
 
 TAGS = ["operations"]
 QueueName = Annotated[str, Path(description="Name of the queue.", examples=["cpu"], max_length=200)]

@@ -16,7 +16,7 @@ LAST_CASES = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Landed:
+class FoundSoFar:
     """`points`: speeds in the order they were measured, as SVG has a line."""
 
     last: Sequence[CaseRecord]  # newest first
@@ -26,7 +26,7 @@ class Landed:
     high: float
 
 
-def landed(records: Sequence[CaseRecord]) -> Landed | None:
+def found_so_far(records: Sequence[CaseRecord]) -> FoundSoFar | None:
     """None before the first measurement."""
     if not records:
         return None
@@ -35,7 +35,7 @@ def landed(records: Sequence[CaseRecord]) -> Landed | None:
     step = WIDTH / max(1, len(speeds) - 1)
     points = " ".join(f"{step * at:.1f},{_height(speed, high):.1f}" for at, speed in enumerate(speeds))
     counted: Counter[str] = Counter(record.status for record in records)
-    return Landed([*reversed(records[-LAST_CASES:])], counted, points if len(speeds) > 1 else "", low, high)
+    return FoundSoFar([*reversed(records[-LAST_CASES:])], counted, points if len(speeds) > 1 else "", low, high)
 
 
 def _height(speed: float, high: float) -> float:
