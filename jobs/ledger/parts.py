@@ -82,6 +82,6 @@ def _seeded(progress: Progress, fields: Mapping[str, bytes]) -> Progress:
         return progress
     began = int(fields["started"]) / 1e6 if fields["state"] == b"running" else None
     spent_s = 0.0 if began is None else max(0.0, time.time() - began)
-    total = max(progress.total, int(fields.get("estimated", b"0")), 1)
+    total = progress.total if "progress" in fields else max(1, int(fields.get("estimated", b"1")))
     left_s = max(0.0, int(fields["estimate"]) / 1e6 - spent_s)
     return progress.model_copy(update={"total": total, "eta_s": round(left_s, 1)})

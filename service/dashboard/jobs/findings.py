@@ -59,9 +59,12 @@ def answer_of(records: Sequence[CaseRecord]) -> str | None:
     best = max(there, key=lambda one: one.gflops or 0.0)
     where = f"{best.dtype} {shape((best.m, best.n, best.k))}"
     said = f"Fastest at {where}, the largest product: {best.kernel} with {figure(best.gflops)} GFLOPS"
-    libraries = [one for one in there if isinstance(BY_NAME.get(one.kernel), LibraryKernel) and one is not best]
+    libraries = [
+        one for one in there if isinstance(BY_NAME.get(one.kernel), LibraryKernel) and one.kernel != best.kernel
+    ]
     if libraries and best.gflops:
         library = max(libraries, key=lambda one: one.gflops or 0.0)
         said += f", {percent(best.gflops / (library.gflops or 1.0))} of {library.kernel}"
     left_out = sum(one.status == "ok" and bool(doubt(one)) for one in records)
-    return said + (f". {left_out} disturbed measurements do not count." if left_out else ".")
+    plural = "s do" if left_out > 1 else " does"
+    return said + (f". {left_out} disturbed measurement{plural} not count." if left_out else ".")

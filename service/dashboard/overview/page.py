@@ -9,7 +9,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
-from jobs.fleet.history import Sample, Series
+from jobs.fleet.history import SERIES, Sample, Series
 from jobs.fleet.workers import WorkerInfo
 from jobs.ledger.interface import JobFilter, QueueDepth
 from jobs.models import JobRecord
@@ -26,7 +26,7 @@ from service.http.security import FRONT
 from service.operations.dead_letters import MAX_SHOWN
 
 LAST_JOBS = 10
-USUAL = "1h"
+USUAL, FIRST = SERIES["1h"], SERIES["5m"]
 
 router = APIRouter(include_in_schema=False)
 
@@ -70,11 +70,17 @@ def look(context: Context, owner: str, series: Series, now: datetime) -> Overvie
     )
 
 
+def _usual(context: Context) -> Series:
+    """An hour, once there is something of it to see."""
+    return USUAL if len(context.history.read(USUAL)) > 1 else FIRST
+
+
 @router.get(FRONT)
-async def overview(request: Request, over: Annotated[str, Query(max_length=20)] = USUAL) -> Response:
+async def overview(request: Request, over: Annotated[str, Query(max_length=20)] = "") -> Response:
     if request.scope["state"].get("is_stranger"):
         return sign_in_page(request, FRONT)
-    context, series, now = context_of(request), series_of(over), datetime.now(UTC)
+    context, now = context_of(request), datetime.now(UTC)
+    series = series_of(over) if over else await context.call(_usual, context)
     seen = await context.call(look, context, owner_of(request), series, now)
     rows = rows_of(seen.samples, series)
     return page(
@@ -89,7 +95,7 @@ async def overview(request: Request, over: Annotated[str, Query(max_length=20)] 
         health=headline(seen.findings),
         trends=trends_of(rows, series, now),
         rows=rows,
-        over=over,
+        over=series.name,
         times=WORDS,
         step_s=series.step_s,
         version=request.app.version,

@@ -95,10 +95,10 @@ def _rows(
     for name in [*live, *sorted(by_worker.keys() - live.keys())][:MAX_ROWS]:
         own = by_worker.get(name, [])
         device = live.get(name) or next((span.job.record.device or "" for span in own), "")
-        yield TimelineRow(name, device, _blocks(own, since, window_s), name in live)
+        yield TimelineRow(name, device, blocks_of(own, since, window_s), name in live)
 
 
-def _blocks(spans: Sequence[Span], since: datetime, window_s: float) -> tuple[Block, ...]:
+def blocks_of(spans: Sequence[Span], since: datetime, window_s: float) -> tuple[Block, ...]:
     blocks: list[Block] = []
     for span in sorted(spans, key=lambda each: each.begin):
         start = max(0.0, (span.begin - since).total_seconds() / window_s * WIDTH)

@@ -13,7 +13,7 @@ from service.dashboard.words import duration, figure
 
 WIDTH, HEIGHT, MARGIN = 600.0, 90.0, 5.0  # of a drawing, in its own units
 GAP_STEPS = 3  # so many steps without a sample break a line
-WORDS = {"5m": "5 minutes", "1h": "1 hour", "24h": "24 hours"}
+WORDS = {"5m": "5 minutes", "1h": "hour", "24h": "24 hours"}
 
 
 @dataclass(frozen=True, slots=True)

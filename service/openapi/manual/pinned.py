@@ -72,6 +72,10 @@ IMPORT: Piece = {
         ),
     },
     "openapi_extra": {
-        "requestBody": {"required": True, "content": {"application/json": {"schema": {"type": "object"}}}}
+        "requestBody": {
+            "required": True,
+            "description": "What `export_results` gave.",
+            "content": {"application/json": {"schema": {"type": "object"}}},
+        }
     },
 }
