@@ -13,12 +13,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from kernels.families import FAMILIES
 from kernels.model.architectures import H200
 from kernels.model.numerics import DTypeName
 from kernels.strict_json import parse
 
 DIRECTORY = Path(__file__).parent / "assembly"
 ARCHITECTURE = H200
+# Of these the texts ship, for who reads along: the ladder, and one of the newest kind. They are large.
+SHOWN = frozenset({*next(family.names for family in FAMILIES if family.steps), "hopper_bf16"})
 MAX_TEXT_BYTES = 32 << 20  # of one record, unpacked
 
 _SASS = re.compile(r"^\s*(?:/\*[0-9a-f]+\*/)?\s*(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)*)[\s;]", re.MULTILINE)
@@ -27,7 +30,8 @@ _PTX = re.compile(r"^\s*(?:@!?%p\d+\s+)?([a-z][a-z0-9_]*(?:\.[a-z0-9_:]+)*)\s+[%
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assembly:
-    """A kernel's text at one config and element type. `sass` is empty where it was made without nvdisasm."""
+    """What was made of a kernel at one config and element type. `counts` has how often each instruction stands in each
+    form: none of SASS where it was made without nvdisasm. Texts are kept of some kernels alone (`SHOWN`); else empty."""
 
     kernel: str
     dtype: DTypeName
@@ -35,6 +39,7 @@ class Assembly:
     arch: str  # as the compiler was told
     compiler: str
     key: str  # of source, headers and options
+    counts: Mapping[str, Mapping[str, int]]  # by form
     ptx: str
     sass: str
 
@@ -42,9 +47,14 @@ class Assembly:
         return self.sass if form == "sass" else self.ptx
 
     def instructions(self, form: str) -> Counter[str]:
-        """How often each instruction stands in the text, by its name up to the first dot but for widths of loads."""
-        found = (_SASS if form == "sass" else _PTX).findall(self.text(form))
-        return Counter(_family(name) for name in found)
+        """How often each stands in the code, by its name up to the first dot but for widths of loads."""
+        return Counter(self.counts.get(form, {}))
+
+
+def counted(text: str, form: str) -> dict[str, int]:
+    """The instructions of a text, the most frequent first."""
+    found = (_SASS if form == "sass" else _PTX).findall(text)
+    return dict(Counter(_family(name) for name in found).most_common())
 
 
 _WIDTHS = {"128", "64", "v4", "v2"}

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import orjson
 
-from kernels.assembly import ARCHITECTURE, DIRECTORY, Assembly, read
+from kernels.assembly import ARCHITECTURE, DIRECTORY, SHOWN, Assembly, counted, read
 from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import Problem
 from kernels.selection.defaults import default_config, main_dtype
@@ -49,6 +49,8 @@ def made(kernel: CudaKernel) -> Assembly:
     """Raises CompileError."""
     program, config = program_of(kernel)
     compiled = compile_program(program, ARCHITECTURE.name)
+    texts = {"ptx": _own_ptx(compiled.ptx, kernel.name), "sass": _sass(compiled.binary, kernel.name)}
+    is_shown = kernel.name in SHOWN
     return Assembly(
         kernel=kernel.name,
         dtype=main_dtype(kernel),
@@ -56,8 +58,9 @@ def made(kernel: CudaKernel) -> Assembly:
         arch=program.arch(ARCHITECTURE.name),
         compiler=compiler(),
         key=key_of(kernel),
-        ptx=_own_ptx(compiled.ptx, kernel.name),
-        sass=_sass(compiled.binary, kernel.name),
+        counts={form: counted(text, form) for form, text in texts.items() if text},
+        ptx=texts["ptx"] if is_shown else "",
+        sass=texts["sass"] if is_shown else "",
     )
 
 

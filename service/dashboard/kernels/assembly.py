@@ -71,7 +71,7 @@ def mix_of(name: str, before: str | None) -> Mix | None:
     if own is None:
         return None
     earlier = assembly_of(before) if before else None
-    form = "sass" if own.sass and (earlier is None or earlier.sass) else "ptx"
+    form = "sass" if "sass" in own.counts and (earlier is None or "sass" in earlier.counts) else "ptx"
     counts, others = own.instructions(form), earlier.instructions(form) if earlier else None
     names = {*counts, *(others or {})}
 

@@ -165,3 +165,5 @@ def test_a_rung_shows_its_way_its_instructions_and_an_exercise(quiet: httpx.Clie
     assert text.startswith(".version")
     assert "There is no form 'hex'" in get(quiet, "/ui/kernels/vectorized/assembly?form=hex", 422).alerts[0]
     assert "it is a library's" in get(quiet, "/ui/kernels/cublas/assembly").text
+    counted = get(quiet, "/ui/kernels/hopper_fp8/assembly")
+    assert "QGMMA" in counted.text and "Its text does not ship" in counted.text

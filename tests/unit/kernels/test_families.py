@@ -16,7 +16,7 @@ from kernels.strict_json import DataError
 from tools.kernels.assembly import is_current, main
 from tools.kernels.resources import KERNELS
 
-MAX_BYTES = 600_000
+MAX_BYTES = 200_000
 
 
 def test_every_kernel_is_in_one_family() -> None:
