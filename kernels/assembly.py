@@ -24,14 +24,14 @@ ARCHITECTURE = H200
 SHOWN = frozenset({*next(family.names for family in FAMILIES if family.steps), "hopper_bf16"})
 MAX_TEXT_BYTES = 32 << 20  # of one record, unpacked
 
-_SASS = re.compile(r"^\s*(?:/\*[0-9a-f]+\*/)?\s*(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)*)[\s;]", re.MULTILINE)
+_SASS = re.compile(r"^\s*(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_]*(?:\.[A-Za-z0-9_]+)*)[\s;]", re.MULTILINE)
 _PTX = re.compile(r"^\s*(?:@!?%p\d+\s+)?([a-z][a-z0-9_]*(?:\.[a-z0-9_:]+)*)\s+[%\[{]", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assembly:
     """What was made of a kernel at one config and element type. `counts` has how often each instruction stands in each
-    form: none of SASS where it was made without nvdisasm. Texts are kept of some kernels alone (`SHOWN`); else empty."""
+    form, none of SASS where it was made without nvdisasm. Texts are kept of kernels in `SHOWN`; else they are empty."""
 
     kernel: str
     dtype: DTypeName

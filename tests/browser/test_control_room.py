@@ -8,7 +8,7 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.test_live import benchmark, link_to, state, submit
+from tests.browser.test_live import benchmark, state, submit
 from tools.browser import Tab, stopped
 from tools.stack import Stack
 
@@ -32,7 +32,7 @@ def test_the_overview_draws_what_was(tab: Tab, http: httpx.Client) -> None:
     expect(page.locator(".tip-words")).to_contain_text(re.compile("succeeded|jobs"))
     expect(page.locator("#health-now .verdict")).to_have_text(re.compile("All is well|Running|Something"))
     page.get_by_text("These jobs as a table").click()
-    expect(link_to(page, job_id).first).to_be_visible()
+    expect(page.locator(f'#timeline-table a[href="/ui/jobs/{job_id}"]')).to_be_visible()
 
 
 def test_a_worker_is_drained_and_resumed_from_the_page(tab: Tab, http: httpx.Client) -> None:
