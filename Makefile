@@ -1,7 +1,7 @@
 # One target per intention; `make help` lists them. What a target needs is set up first: `.venv` is made from the
 # hash-locked constraints/ when it is missing or out of date.
 .DEFAULT_GOAL := help
-.PHONY: help run worker test test-gpu sanitize stress prove malformed fuzz fuzz-api chaos chaos-long machine soak test-images check fix site docs kernel-resources recorded constraints audit sbom sizes bench-service bench-peers bench-path bench-client bench-dashboard bench-kernels bench-library bench-accuracy bench-auto bench-presets images report tune clean env-run env-dev env-fuzz
+.PHONY: help run worker test test-gpu sanitize stress prove malformed fuzz fuzz-api chaos chaos-long machine soak test-images check fix site docs kernel-resources assembly recorded constraints audit sbom sizes bench-service bench-peers bench-path bench-client bench-dashboard bench-kernels bench-library bench-accuracy bench-auto bench-presets images report tune clean env-run env-dev env-fuzz
 
 BIN := .venv/bin
 ARGS ?=
@@ -105,6 +105,9 @@ docs: env-dev ## write the generated parts of docs/ anew; new kernels are traced
 kernel-resources: env-dev ## compile what is new of the kernels, every config for every GPU; writes kernels/resources/, and tests/unit/data/compiled.json
 	$(BIN)/python -m tools.kernels.resources
 	$(BIN)/python -m tests.support.kernels.compiled
+
+assembly: env-dev ## record PTX and SASS of kernels that changed (SASS needs nvdisasm on PATH, or named by NVDISASM); writes kernels/assembly/
+	$(BIN)/python -m tools.kernels.assembly
 
 recorded: env-dev ## write what ships of benchmarks/results/: kernels/tuned/, which `auto` reads, and our part of kernels/published/
 	$(BIN)/python -m benchmarks.tuned_table

@@ -178,6 +178,9 @@ class Settings(BaseSettings):
         200_000, ge=1, description="Jobs that ended and are kept, all keys together; then the oldest go."
     )
     max_ended_jobs_per_key: int = Field(100_000, ge=1, description="The same of one key.")
+    max_pinned_per_key: int = Field(
+        100, ge=1, le=1000, description="Benchmarks whose results one key may pin, so that they do not expire."
+    )
     job_ttl_s: int = Field(7 * DAY_S, ge=60, description="How long a finished job's record is kept.")
     idempotency_ttl_s: int = Field(DAY_S, ge=60, description="How long an Idempotency-Key is remembered.")
 

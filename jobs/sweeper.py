@@ -48,7 +48,7 @@ class Sweeper:
     """One process' part in sweeping. For use by one thread.
 
     `sweep_matrices` is a store's `sweep`, and says how many it removed. `give_up_refused` fails jobs that no live
-    worker understands. `move_stranded` gives jobs another queue.
+    worker understands. `move_stranded` gives jobs another queue. `keep_history` notes what is seen.
     """
 
     def __init__(
@@ -60,6 +60,7 @@ class Sweeper:
         sweep_matrices: Callable[[], int],
         give_up_refused: Callable[[], int] = lambda: 0,
         move_stranded: Callable[[], object] = lambda: None,
+        keep_history: Callable[[], object] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
         redis_clock: str = SERVER_CLOCK,
         tracing: Tracing | None = None,
@@ -71,6 +72,7 @@ class Sweeper:
         self._sweep_matrices = sweep_matrices
         self._give_up_refused = give_up_refused
         self._move_stranded = move_stranded
+        self._keep_history = keep_history
         self._clock = clock
         self._run = RedisScripts(client, settings.key_prefix, LOCK_SCRIPTS, clock=redis_clock).run
         self._queues = LiveQueues(ledger, WorkerRegistry(client, prefix=settings.key_prefix, clock=redis_clock))
@@ -143,6 +145,7 @@ class Sweeper:
         self._queues.sweep()
         self._move_stranded()
         republished = self._republish_lost()
+        self._keep_history()
         if self._clock() < self._housekeeping_at_s:
             return Swept(republished, recovered)
         self._housekeeping_at_s = self._clock() + HOUSEKEEPING_EVERY_S

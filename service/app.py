@@ -16,6 +16,7 @@ from starlette.middleware import Middleware
 from starlette.responses import Response
 
 from jobs.errors import MatmulError
+from jobs.fleet.history import HistoryKeeper
 from jobs.process import settle_memory
 from jobs.settings import Settings, get_settings
 from jobs.stranded import StrandedJobs
@@ -42,13 +43,15 @@ from service.routes import (
     leaderboard,
     matmul,
     matrices,
+    operations,
     pages,
+    pinned,
     published,
 )
 
 ROUTES = (
-    *(matmul, infer, inference, benchmarks, jobs, events, matrices, catalogue, published, leaderboard, health),
-    pages,
+    *(matmul, infer, inference, pinned, benchmarks, jobs, events, matrices, catalogue),
+    *(published, leaderboard, operations, health, pages),
 )
 SWEEPER_STOP_S = 5.0
 FLUSH_S = 2.0  # for spans that were not sent yet
@@ -121,6 +124,7 @@ def sweeping(context: Context, tracing: OtlpTracing | None) -> Iterator[None]:
         move_stranded=StrandedJobs(
             context.ledger.moves, context.registry.live, after_s=context.settings.move_after_s
         ).sweep,
+        keep_history=HistoryKeeper(context.history, context.registry.live, lambda: _depths(context)).look,
         tracing=tracing,
     )
     thread = Thread(target=sweeper.run_forever, args=(stop,), name="sweeper", daemon=True)
@@ -130,6 +134,11 @@ def sweeping(context: Context, tracing: OtlpTracing | None) -> Iterator[None]:
     finally:
         stop.set()
         thread.join(SWEEPER_STOP_S)
+
+
+def _depths(context: Context) -> list[tuple[int, float]]:
+    depths = context.ledger.depths(context.ledger.queues()).values()
+    return [(depth.waiting, depth.oldest_age_s or 0.0) for depth in depths]
 
 
 def _sweep_matrices(context: Context) -> int:

@@ -16,6 +16,7 @@ from anyio import CapacityLimiter
 from starlette.requests import Request
 
 from jobs.errors import StoreUnavailable
+from jobs.fleet.history import History
 from jobs.fleet.places import ServicePlace
 from jobs.fleet.registry import WorkerRegistry
 from jobs.ledger.redis import RedisLedger
@@ -89,6 +90,7 @@ class Context:
     store: MatrixStore
     registry: WorkerRegistry
     pause: Pause
+    history: History
     hub: ChangeHub
     place: ServicePlace
     fleet: Fleet
@@ -154,6 +156,7 @@ def make_context(settings: Settings, metrics: HttpMetrics, share: Share, keys: K
         store=make_matrix_store(settings, client),
         registry=registry,
         pause=Pause(client, settings.key_prefix),
+        history=History(client, settings.key_prefix),
         hub=ChangeHub(settings),
         place=place,
         fleet=fleet,

@@ -1,6 +1,7 @@
-"""`python -m service.pause on|off|show`: while the service is paused it takes requests, and no worker starts a job.
+"""`python -m service.pause on|off|show`: while the service is paused it takes requests, and no worker starts a job. A
+queue may be paused alone.
 
-A flag in the ledger, which the script that starts jobs looks at: it outlives restarts, and workers need not be told.
+Flags in the ledger, which the script that starts jobs looks at: they outlive restarts, and workers need not be told.
 """
 
 from __future__ import annotations
@@ -19,27 +20,35 @@ from jobs.starting.wrong_settings import checked_settings
 
 PAUSED = "Paused: jobs are taken and wait, and no worker starts one. `python -m service.pause off` ends that."
 LOOK_EVERY_S = 0.2
+_OF_QUEUE = "paused:"
 
 
 class Pause:
-    """The flag. Raises StoreUnavailable."""
+    """The flags: of one queue where it is named, else of the whole service. Raises StoreUnavailable."""
 
     def __init__(self, client: redis.Redis, prefix: str) -> None:
         self._client, self._counts, self._leases = client, f"{prefix}counts", f"{prefix}leases"
 
     @translated()
-    def begin(self) -> None:
+    def begin(self, queue: str | None = None) -> None:
         """Jobs that run go on to their end."""
-        self._client.hset(self._counts, "paused", "1")
+        self._client.hset(self._counts, _field(queue), "1")
 
     @translated()
-    def end(self) -> None:
+    def end(self, queue: str | None = None) -> None:
         """The sweeper then sends the messages of waiting jobs again."""
-        self._client.hdel(self._counts, "paused")
+        self._client.hdel(self._counts, _field(queue))
 
     @translated()
     def is_on(self) -> bool:
+        """Of the whole service."""
         return bool(self._client.hexists(self._counts, "paused"))
+
+    @translated()
+    def queues(self) -> Sequence[str]:
+        """Those that are paused alone."""
+        found: Any = self._client.hkeys(self._counts)
+        return sorted(name.decode().removeprefix(_OF_QUEUE) for name in found if name.startswith(_OF_QUEUE.encode()))
 
     @translated()
     def running(self) -> int:
@@ -53,9 +62,14 @@ class Pause:
             time.sleep(LOOK_EVERY_S)
 
 
+def _field(queue: str | None) -> str:
+    return "paused" if queue is None else _OF_QUEUE + queue
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m service.pause", description="Pauses the starting of jobs.")
     parser.add_argument("what", choices=("on", "off", "show"))
+    parser.add_argument("--queue", help="that queue alone, such as gpu; else the whole service")
     parser.add_argument("--wait", action="store_true", help="with `on`: return once no job runs any more")
     chosen = parser.parse_args(arguments)
     try:
@@ -63,12 +77,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with connect(settings) as client:
             pause = Pause(client, settings.key_prefix)
             if chosen.what == "on":
-                pause.begin()
+                pause.begin(chosen.queue)
                 if chosen.wait:
                     pause.wait_until_idle()
             elif chosen.what == "off":
-                pause.end()
-            print(f"{'paused' if pause.is_on() else 'not paused'}; {pause.running()} jobs run")
+                pause.end(chosen.queue)
+            queues = "".join(f"; queue {name} paused" for name in pause.queues())
+            print(f"{'paused' if pause.is_on() else 'not paused'}{queues}; {pause.running()} jobs run")
     except (InvalidSettings, StoreUnavailable) as error:
         print(error, file=sys.stderr)
         return 1

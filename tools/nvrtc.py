@@ -39,6 +39,7 @@ class Compiled:
     spill_load_bytes: int
     static_shared_bytes: int  # of a block
     warnings: tuple[str, ...]  # ptxas's own lines
+    ptx: str
 
 
 @cache
@@ -79,7 +80,8 @@ def compile_program(program: Program, arch: str) -> Compiled:
         log = _bytes(functions.nvrtcGetProgramLog, handle).rstrip(b"\0").decode(errors="replace")
         if status:
             raise CompileError(f"{program.path.name} {options}: {log}")
-        return _compiled(_bytes(functions.nvrtcGetCUBIN, handle), log, program.path.stem)
+        ptx = _bytes(functions.nvrtcGetPTX, handle).rstrip(b"\0").decode()
+        return _compiled(_bytes(functions.nvrtcGetCUBIN, handle), ptx, log, program.path.stem)
     finally:
         functions.nvrtcDestroyProgram(ctypes.byref(handle))
 
@@ -95,7 +97,7 @@ def compile_all(asked: Iterable[tuple[Program, str]]) -> list[Compiled]:
             raise
 
 
-def _compiled(binary: bytes, log: str, name: str) -> Compiled:
+def _compiled(binary: bytes, ptx: str, log: str, name: str) -> Compiled:
     """ptxas tells every function of the file; the most that any takes counts, but for shared memory: what a pass has
     of it, the kernel named like the file does not need beside its own."""
     assert "Used" in log, f"ptxas does not say what the kernel takes: {log}"
@@ -104,7 +106,7 @@ def _compiled(binary: bytes, log: str, name: str) -> Compiled:
     own = dict(_FUNCTION.findall(log)).get(name, log)
     shared = max(map(int, _SHARED.findall(own)), default=0)
     warnings = tuple(line for line in log.splitlines() if _WARNING.search(line))
-    return Compiled(binary, registers, max(local), max(stores), max(loads), shared, warnings)
+    return Compiled(binary, registers, max(local), max(stores), max(loads), shared, warnings, ptx)
 
 
 def _bytes(get: ctypes._NamedFuncPointer, handle: ctypes.c_void_p) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from jobs.stored import read
 log = structlog.get_logger(__name__)
 
 MISMATCHES_TTL_S = 86_400  # after the last one
+DRAINED_TTL_S = 30 * 86_400
 
 LUA_DIR = Path(__file__).parent / "lua"
 
@@ -31,9 +33,10 @@ class WorkerRegistry:
         self._prefix = prefix
         self._run = RedisScripts(client, prefix, LUA_DIR, clock=clock).run
 
-    def beat(self, info: WorkerInfo, ttl_s: float) -> None:
-        """This worker is live for `ttl_s` from now. Works in a full Redis too: the fleet must not seem gone then."""
-        self._run("beat", info.id, info.model_dump_json(), microseconds(ttl_s))
+    def beat(self, info: WorkerInfo, ttl_s: float) -> bool:
+        """This worker is live for `ttl_s` from now. Works in a full Redis too: the fleet must not seem gone then.
+        Returns whether an operator drained it."""
+        return bool(self._run("beat", info.id, info.model_dump_json(), microseconds(ttl_s)))
 
     def live(self) -> Sequence[WorkerInfo]:
         """Workers heard of within their time that take jobs, by name."""
@@ -76,11 +79,30 @@ class WorkerRegistry:
             return Ceilings()
 
     @translated()
+    def drain(self, worker_id: str) -> None:
+        """The worker is to end its jobs and take no more, until `resume`. That of workers long gone is forgotten."""
+        key, now = f"{self._prefix}workers:drained", time.time()
+        said: Any = self._client.hgetall(key)
+        if old := [worker for worker, at in said.items() if float(at) < now - DRAINED_TTL_S]:
+            self._client.hdel(key, *old)
+        self._client.hset(key, worker_id, f"{now:.0f}")
+
+    @translated()
+    def resume(self, worker_id: str) -> None:
+        """The worker takes jobs again; also what a new process says, which may have the id of one that was drained."""
+        self._client.hdel(f"{self._prefix}workers:drained", worker_id)
+
+    @translated()
+    def is_drained(self, worker_id: str) -> bool:
+        return bool(self._client.hexists(f"{self._prefix}workers:drained", worker_id))
+
+    @translated()
     def gone(self, worker_id: str) -> None:
         """The worker stops; do not wait until its time is up."""
         pipe = self._client.pipeline()
         pipe.zrem(f"{self._prefix}workers", worker_id)
         pipe.hdel(f"{self._prefix}workers:info", worker_id)
+        pipe.hdel(f"{self._prefix}workers:drained", worker_id)
         pipe.execute()
 
 

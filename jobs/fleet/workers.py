@@ -62,8 +62,8 @@ class Telemetry(Strict):
     throttle_reasons: tuple[str, ...] = Field((), description="Why the clock is held down, in NVML's words.")
 
 
-WorkerState = Literal["ready", "busy", "unavailable", "quarantined", "misplaced"]
-OUT_OF_SERVICE = ("unavailable", "quarantined", "misplaced")  # a state of another version is none of these
+WorkerState = Literal["ready", "busy", "unavailable", "quarantined", "misplaced", "drained"]
+OUT_OF_SERVICE = ("unavailable", "quarantined", "misplaced", "drained")  # a state of another version is none of these
 
 
 class WorkerInfo(Strict):
@@ -73,7 +73,8 @@ class WorkerInfo(Strict):
     state: WorkerState = Field(
         description="`ready`: its readiness product was right and it waits. Out of service are `unavailable`, whose "
         "device does not answer or failed that product, `quarantined`, whose products came out wrong twice, and "
-        "`misplaced`, which keeps matrices in another store than the service."
+        "`misplaced`, which keeps matrices in another store than the service, and `drained`, which an operator told to "
+        "end its jobs and take no more."
     )
     reason: str | None = Field(None, description="Why it is out of service; null where it serves.")
     device: DeviceInfo = Field(description="What it runs on.")

@@ -77,6 +77,7 @@ class JobRow:
     waits: bool = False  # for such a product
     unserved: bool = False  # it is queued, and no live worker takes from its queue
     trace: str = ""  # of the request that it came with
+    worker: str = ""  # that claimed it last
 
     def message(self) -> JobMessage:
         return JobMessage(self.id, self.attempt, self.queue, self.number, self.timeout_us / 1e6)
@@ -94,6 +95,7 @@ class JobRow:
             product_in_record=self.product_bytes > 0,
             trace=self.trace,
             queued_us=self.queued_us,
+            worker=self.worker,
         )
 
     def _record(self, queue_position: int | None) -> JobRecord:
@@ -240,7 +242,7 @@ def _row(fields: Mapping[str, bytes], request: Request) -> JobRow:
         started_us=_optional_int(fields, "started"),
         seen_us=_optional_int(fields, "seen"),
         finished_us=_optional_int(fields, "finished"),
-        progress=progress_of(fields.get("progress")),
+        progress=progress_of(fields),
         outcome=outcome_of(kind, fields.get("outcome")),
         error=error_of(fields.get("error")) if state is JobState.FAILED else None,
         idem=fields["idem"].decode() if "idem" in fields else None,
@@ -251,7 +253,8 @@ def _row(fields: Mapping[str, bytes], request: Request) -> JobRow:
         attempts={name: _whole(fields[f"{name}_attempt"]) for name in OPERANDS if f"{name}_attempt" in fields},
         waits=fields.get("waits") == b"1",
         unserved="unserved" in fields,
-        trace=fields["trace"].decode() if "trace" in fields else "",
+        trace=fields.get("trace", b"").decode(),
+        worker=fields.get("worker", b"").decode(),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 
 from pydantic import ValidationError
@@ -10,6 +11,8 @@ from jobs.base import UnknownRequest
 from jobs.benchmarks.spec import BenchmarkSpec
 from jobs.errors import JobFailed
 from jobs.models import BenchmarkOutcome, JobError, MatmulRequest, Outcome, Progress
+from jobs.redis.clock import microseconds
+from jobs.redis.scripts import RedisScripts
 from jobs.stored import NotUnderstood, read, read_parts, unknown_request
 from kernels.model.numerics import DTYPES
 
@@ -40,12 +43,13 @@ def request_to_show(kind: str, text: bytes) -> Request:
     return found if DTYPES.keys() >= {*dtypes} else unknown_request(text)
 
 
-def progress_of(text: bytes | None) -> Progress:
-    """How far a job is; at its beginning where that cannot be read."""
+def progress_of(fields: Mapping[str, bytes]) -> Progress:
+    """How far a job is; at its beginning where that cannot be read. Raises ValueError."""
     try:
-        return NO_PROGRESS if text is None else read(Progress, text)
+        progress = read(Progress, fields["progress"]) if "progress" in fields else NO_PROGRESS
     except ValidationError:
-        return NO_PROGRESS
+        progress = NO_PROGRESS
+    return _seeded(progress, fields)
 
 
 def outcome_of(kind: str, text: bytes | None) -> Outcome | BenchmarkOutcome | None:
@@ -65,3 +69,19 @@ def error_of(text: bytes | None) -> JobError:
         return read(JobError, text or b"")
     except ValidationError:
         return UNREAD_ERROR
+
+
+def note_estimate(scripts: RedisScripts, job_id: str, *, seconds: float, measurements: int) -> None:
+    """Raises StoreUnavailable, StoreFull."""
+    scripts.run("note_estimate", job_id, microseconds(seconds), measurements)
+
+
+def _seeded(progress: Progress, fields: Mapping[str, bytes]) -> Progress:
+    """With the estimate in the place of what a job that has not ended does not know yet."""
+    if progress.eta_s is not None or "estimate" not in fields or fields["state"] not in (b"queued", b"running"):
+        return progress
+    began = int(fields["started"]) / 1e6 if fields["state"] == b"running" else None
+    spent_s = 0.0 if began is None else max(0.0, time.time() - began)
+    total = progress.total if "progress" in fields else max(1, int(fields.get("estimated", b"1")))
+    left_s = max(0.0, int(fields["estimate"]) / 1e6 - spent_s)
+    return progress.model_copy(update={"total": total, "eta_s": round(left_s, 1)})

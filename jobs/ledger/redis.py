@@ -215,7 +215,7 @@ class RedisLedger(RedisFairQueues, RedisGivesBack, Ledger):
     @translated()
     def counts(self) -> Mapping[JobState, int]:
         pipe = self._client.pipeline()
-        pipe.hmget(f"{self._prefix}counts", ["waiting", "failed", "cancelled"])
+        pipe.hmget(f"{self._prefix}counts", ["waiting", "failed", "cancelled", "pinned"])
         pipe.zcard(f"{self._prefix}leases")
         pipe.zcard(f"{self._prefix}finished")
         return counts_of(*pipe.execute())

@@ -39,7 +39,7 @@ class Refusals:
         claimed, refused = [], []
         for reply in replies:
             try:
-                claimed.append(claimed_job(reply))
+                claimed.append(claimed_job(reply, worker))
             except (NotUnderstood, LookupError, TypeError, ValueError):
                 refused.append((reply[0][0].decode(), reply[0][2].decode()))
                 trace = log_fields((reply[0][TRACE] or b"").decode())

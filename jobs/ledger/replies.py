@@ -29,12 +29,13 @@ def job_of(reply: Sequence[Any]) -> Job:
     return row_and_job(reply)[1]
 
 
-def claimed_job(reply: Sequence[Any]) -> Claimed:
+def claimed_job(reply: Sequence[Any], worker: str) -> Claimed:
     """A job out of what lua/claim.lua replies of it: what it read, and the version, the start, operands, the attempt
     that made c where another job did, and how far it is if it was claimed before."""
     values, version, started, operands, c_attempt, *progress = reply
     again = progress[0] if progress else None
     row = claimed_row(values, version=int(version), started_us=int(started), c_attempt=c_attempt, progress=again)
+    row.worker = worker
     packed = (None if matrix is None else PackedMatrix(matrix) for matrix in operands)
     return Claimed(row.job(None), row.attempt, *packed)
 
@@ -96,12 +97,12 @@ def event_of(entry: Sequence[Any]) -> JobEvent:
 
 
 def counts_of(counted: Sequence[bytes | None], running: int, ended: int) -> Mapping[JobState, int]:
-    """How many jobs are in each state. `counted`: those that wait, failed, and were cancelled."""
-    queued, failed, cancelled = (int(value or 0) for value in counted)
+    """How many jobs are in each state. `counted`: those that wait, failed, were cancelled, and are pinned."""
+    queued, failed, cancelled, *pinned = (int(value or 0) for value in counted)
     return {
         JobState.QUEUED: queued,
         JobState.RUNNING: running,
-        JobState.SUCCEEDED: ended - failed - cancelled,
+        JobState.SUCCEEDED: ended + sum(pinned) - failed - cancelled,
         JobState.FAILED: failed,
         JobState.CANCELLED: cancelled,
     }

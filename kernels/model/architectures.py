@@ -33,13 +33,28 @@ class Architecture:
     def traits(self) -> DeviceTraits:
         return DeviceTraits("gpu", self.compute_capability, self.shared_bytes_per_block)
 
-    def resident_blocks(self, threads: int, registers: int, shared_bytes: int) -> int:
-        """How many blocks of so many threads, registers a thread and bytes of shared memory run at once."""
+    def limits(self, threads: int, registers: int, shared_bytes: int) -> dict[str, int]:
+        """How many blocks of so many threads, registers a thread and bytes of shared memory each of them allows."""
         warps = -(-threads // WARP)
         per_warp = -(-registers * WARP // REGISTER_UNIT) * REGISTER_UNIT
-        by_registers = REGISTERS // per_warp // WARP_UNIT * WARP_UNIT // warps
-        by_shared = self.shared_bytes // (shared_bytes + self.shared_bytes_kept) if shared_bytes else self.blocks
-        return min(self.blocks, self.threads // (warps * WARP), by_registers, by_shared)
+        return {
+            "threads": self.threads // (warps * WARP),
+            "registers": REGISTERS // per_warp // WARP_UNIT * WARP_UNIT // warps,
+            "shared memory": (
+                self.shared_bytes // (shared_bytes + self.shared_bytes_kept) if shared_bytes else self.blocks
+            ),
+            "blocks": self.blocks,
+        }
+
+    def resident_blocks(self, threads: int, registers: int, shared_bytes: int) -> int:
+        """How many such blocks run at once."""
+        return min(self.limits(threads, registers, shared_bytes).values())
+
+    def limited_by(self, threads: int, registers: int, shared_bytes: int) -> tuple[str, ...]:
+        """What allows no more of them."""
+        limits = self.limits(threads, registers, shared_bytes)
+        least = min(limits.values())
+        return tuple(name for name, blocks in limits.items() if blocks == least)
 
     def occupancy(self, threads: int, registers: int, shared_bytes: int) -> float:
         """Resident warps over the most that a multiprocessor holds, 0 to 1."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from contextlib import suppress
 
 import orjson
 
@@ -12,10 +13,11 @@ from jobs.benchmarks.cases import check_named
 from jobs.benchmarks.presets import PRESETS
 from jobs.benchmarks.size import COUNTLESS, max_cases
 from jobs.benchmarks.spec import BenchmarkSpec
-from jobs.errors import BenchmarkTooLarge, MatmulError, NoWorkerForKernel, NoWorkers
+from jobs.errors import BenchmarkTooLarge, MatmulError, NoWorkerForKernel, NoWorkers, StoreFull
 from jobs.fleet.workers import DeviceInfo, WorkerInfo
 from jobs.ledger.interface import IdempotencyKey
 from jobs.ledger.limits import NewBenchmark
+from jobs.ledger.parts import note_estimate
 from jobs.settings import Settings
 from kernels.model.kernel import DeviceClass
 from service.benchmarks.body import BenchmarkInput, read_benchmark
@@ -44,7 +46,13 @@ def submit(context: Context, owner: str, key: str | None, body: bytes) -> Receip
         request=placed.spec,
         flops=found.flops,
     )
-    return submit_job(context, new, idempotency)
+    receipt = submit_job(context, new, idempotency)
+    if not receipt.replayed:
+        with suppress(StoreFull):  # it is worth no refusal
+            note_estimate(
+                context.ledger.scripts, receipt.job.id, seconds=found.estimate_s, measurements=found.measurements
+            )
+    return receipt
 
 
 def _placed(context: Context, asked: BenchmarkInput) -> Placed:

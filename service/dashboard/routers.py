@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from service.dashboard import overview, site, static_files
+from service.dashboard import sign_in, site, static_files
 from service.dashboard.benchmarks import compare, leaderboard, results
 from service.dashboard.benchmarks import new as new_benchmark
 from service.dashboard.benchmarks import published as results_published
@@ -14,9 +14,15 @@ from service.dashboard.jobs import job
 from service.dashboard.jobs import list as jobs
 from service.dashboard.kernels import pages as kernels
 from service.dashboard.multiply import page as multiply
+from service.dashboard.operations import pages as operations
+from service.dashboard.operations import pinned
+from service.dashboard.overview import page as overview
 
 ROUTERS = (
     overview.router,
+    sign_in.router,
+    operations.router,
+    pinned.router,
     jobs.router,
     jobs_bulk.router,
     job.router,

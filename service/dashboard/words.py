@@ -10,6 +10,7 @@ from service.bodies.sizes import in_units
 
 UNKNOWN = "–"
 _STEPS = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+_AGES = ((86_400, "day"), (3600, "h"), (60, "min"))
 
 
 def figure(value: float | None, digits: int = 4) -> str:
@@ -44,8 +45,30 @@ def elapsed(start: datetime | None, end: datetime | None = None) -> str:
     return duration(max(0.0, ((end or datetime.now(UTC)) - start).total_seconds()))
 
 
+def age(at: datetime | None) -> str:
+    """How long ago, as one would say it: `just now`, `21 min ago`, `3 days ago`."""
+    if at is None:
+        return UNKNOWN
+    seconds = max(0.0, (datetime.now(UTC) - at).total_seconds())
+    if seconds < 5:
+        return "just now"
+    if seconds < 60:
+        return f"{seconds:.0f} s ago"
+    for size_s, unit in _AGES:
+        if seconds >= size_s:
+            count = int(seconds // size_s)
+            plural = "s" if unit == "day" and count > 1 else ""
+            return f"{count} {unit}{plural} ago"
+    return instant(at)
+
+
 def instant(at: datetime | None) -> str:
     return UNKNOWN if at is None else f"{at:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def speed(gflops: float | None) -> str:
+    """GFLOPS; of a product too small to have a speed, that it is."""
+    return "< 0.001" if gflops is not None and 0 < gflops < 1e-3 else figure(gflops)
 
 
 def size(count: float | None) -> str:
@@ -66,4 +89,6 @@ def shape(extents: tuple[int, ...] | None) -> str:
     return "×".join(map(str, extents)) if extents else UNKNOWN
 
 
-FILTERS = {each.__name__: each for each in (figure, duration, elapsed, instant, size, percent, config, shape)}
+FILTERS = {
+    each.__name__: each for each in (figure, duration, elapsed, age, instant, speed, size, percent, config, shape)
+}

@@ -39,6 +39,7 @@ TAGS = [
     {"name": "kernels", "description": "The ways to multiply."},
     {"name": "published", "description": "Results of others, and recorded ones of this service, to compare with."},
     {"name": "devices", "description": "What multiplies."},
+    {"name": "operations", "description": "Queues and workers, paused and drained; jobs that used up their attempts."},
     {"name": "probes", "description": "For those who run the service."},
 ]
 SECURITY_SCHEMES = {

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request, Response
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query, Request, Response
 
 from jobs.errors import NotFound
+from kernels.assembly import assembly_of
 from kernels.catalog import CATALOG
 from kernels.model.kernel import CudaKernel
 from service.catalogue import DeviceList, KernelList, detail, find, view
@@ -37,6 +40,19 @@ async def kernel_source(request: Request, name: manual.KernelName) -> Response:
         raise NotFound(f"{name} is a library's: there is no source of it here.", field="name")
     text = await context_of(request).call(kernel.source_path.read_text, "utf-8")
     return Response(text, media_type="text/plain")
+
+
+@router.get("/kernels/{name}/assembly", **manual.ASSEMBLY)
+async def kernel_assembly(
+    request: Request,
+    name: manual.KernelName,
+    form: Annotated[Literal["sass", "ptx"], Query(description="Which text.", examples=["sass"])] = "sass",
+) -> Response:
+    find(name)
+    found = await context_of(request).call(assembly_of, name)
+    if found is None or not found.text(form):
+        raise NotFound(f"No {form} of {name} is recorded here.", field="name")
+    return Response(found.text(form), media_type="text/plain")
 
 
 @router.get("/devices", **manual.DEVICES)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from math import prod
 from typing import Annotated
 from urllib.parse import urlencode
@@ -13,10 +12,10 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
 from jobs.base import Strict
-from jobs.errors import MatrixNotFound, WrongState
+from jobs.errors import WrongState
 from jobs.kernel_choice import KernelChoice
 from jobs.ledger.interface import JobFilter
-from jobs.models import Job, JobKind, JobRecord, product_id
+from jobs.models import Job, JobKind, JobRecord
 from jobs.states import JobState
 from service.context import Context, context_of, owner_of
 from service.http.access import check_role, role_of, whose_jobs
@@ -27,6 +26,7 @@ from service.http.representations import Conditions
 from service.http.waiting import applied, first_reply, wait_of
 from service.keys import Role
 from service.openapi.manual import jobs as manual
+from service.operations.dead_letters import forget_job
 from service.submit.redrive import redrive
 from service.submit.replies import job_location, pending_reply, product_reply, product_type, record_json
 
@@ -165,15 +165,5 @@ async def retry_job(request: Request, job_id: manual.JobId) -> Response:
 @router.delete("/{job_id}", **manual.DELETE)
 async def delete_job(request: Request, job_id: manual.JobId) -> Response:
     context, owner = context_of(request), owner_of(request)
-
-    def delete() -> None:
-        job = context.ledger.delete(job_id, owner=owner)
-        stored = [operand.matrix for operand in job.record.operands if operand.source == "inline" and operand.matrix]
-        if not job.product_in_record:
-            stored.append(product_id(job_id, job.record.attempt))
-        for matrix_id in stored:
-            with suppress(MatrixNotFound):  # most operands went when the job succeeded
-                context.store.delete(matrix_id, owner=owner)
-
-    await context.call(delete)
+    await context.call(forget_job, context, job_id, owner)
     return Response(None, 204)

@@ -21,6 +21,7 @@ from worker.process.ended_child import worker_id
 
 MISPLACED_BEATS = 10  # so often the service's store is another one before the worker gives up
 PROBLEM_TTL_S = 30.0  # the next child tells it again
+DRAINED = "An operator drained it: it ends its jobs and takes no more."
 BEAT_S = 1.0  # at most this long, and a fifth of the time that a silent worker counts as live
 
 log = structlog.get_logger(__name__)
@@ -61,6 +62,7 @@ class Heartbeat:
         self._settings = settings
         self._give_up = give_up
         self._misplaced_beats = 0
+        self._is_drained = False
         self._started_at = datetime.now(UTC)
         self._jobs: tuple[str, ...] = ()  # under way, in the order in which they began
         self._lock = Lock()
@@ -109,7 +111,10 @@ class Heartbeat:
                 log.debug("a heartbeat was not heard", reason=error.type)
 
     def _beat(self) -> None:
-        self._registry.beat(self._info(), self._settings.worker_ttl_s)
+        """What a beat hears the next one tells; at once where that changed."""
+        before, self._is_drained = self._is_drained, self._registry.beat(self._info(), self._settings.worker_ttl_s)
+        if self._is_drained != before:
+            self._registry.beat(self._info(), self._settings.worker_ttl_s)
 
     def _look_for_the_store(self) -> None:
         """A directory that was cleared away is made again by whoever comes first, and told by the API a bit later."""
@@ -127,7 +132,8 @@ class Heartbeat:
         job, now = next(iter(self._jobs), None), datetime.now(UTC)
         return WorkerInfo(
             id=self.worker_id,
-            state="busy" if job else "ready",
+            state="drained" if self._is_drained else "busy" if job else "ready",
+            reason=DRAINED if self._is_drained else None,
             device=self._runner.device,
             queue=self._runner.device.device_class,
             bench_queue=self._bench_queue,

@@ -11,6 +11,8 @@ import gc
 import heapq
 import os
 from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
 from typing import Any
 
 import structlog
@@ -19,13 +21,15 @@ from celery.concurrency import asynpool, prefork
 from kombu.asynchronous import get_event_loop
 from kombu.asynchronous.timer import Timer
 
+from jobs.errors import MatmulError
+from jobs.fleet.registry import WorkerRegistry
 from jobs.queue import make_ledger
 from jobs.redis.client import connect
 from jobs.settings import get_settings
 from jobs.tracing.export import preload
 from kernels.digest import kernels_digest
 from worker.device.out_of_service import QUARANTINED, WRONG_PRODUCTS
-from worker.process.ended_child import take_back_from_child
+from worker.process.ended_child import take_back_from_child, worker_id
 from worker.process.lease import EXIT_QUARANTINED
 
 LOOK_EVERY_S = 0.05
@@ -40,6 +44,7 @@ class Consuming:
     def __init__(self) -> None:
         self._consumer: Any = None
         self._paused: list[str] = []  # queues
+        self.is_drained = False  # by an operator
 
     def begin(self, consumer: Any) -> None:
         self._consumer = consumer
@@ -55,12 +60,25 @@ class Consuming:
                 self._consumer.task_consumer.cancel_by_queue(name)
 
     def resume(self) -> None:
+        if self.is_drained or QUARANTINED in os.environ:
+            return
         paused, self._paused = self._paused, []
         for name in paused:
             queue = self._consumer.app.amqp.queues.select_add(self._consumer.app.amqp.queues[name])
             if self._consumer.task_consumer is not None:
                 self._consumer.task_consumer.add_queue(queue)
                 self._consumer.task_consumer.consume()
+
+    def drain(self, is_drained: bool) -> None:
+        """Until it is said again otherwise, whatever children come and go."""
+        if self._consumer is None or is_drained == self.is_drained:
+            return
+        log.info("drained: this worker takes no more jobs" if is_drained else "this worker takes jobs again")
+        self.is_drained = is_drained
+        if is_drained:
+            self.pause()
+        else:
+            self.resume()
 
 
 consuming = Consuming()
@@ -79,10 +97,26 @@ def forget_cancelled(timer: Timer) -> None:
     heapq.heapify(entries)
 
 
+@cache
+def _registry() -> WorkerRegistry:
+    settings = get_settings()
+    return WorkerRegistry(connect(settings), prefix=settings.key_prefix)
+
+
+def look_whether_drained() -> None:
+    """What an operator said of this worker. While Redis is away it stays as it is."""
+    with suppress(MatmulError):
+        consuming.drain(_registry().is_drained(worker_id(get_settings().device, os.getpid())))
+
+
 class AttentivePool(asynpool.AsynPool):  # type: ignore[misc]
     @property
     def timers(self) -> dict[Callable[[], None], float]:
-        return {self.maintain_pool: LOOK_EVERY_S, self.forget_time_limits: FORGET_EVERY_S}
+        return {
+            self.maintain_pool: LOOK_EVERY_S,
+            self.forget_time_limits: FORGET_EVERY_S,
+            look_whether_drained: FORGET_EVERY_S,
+        }
 
     def forget_time_limits(self) -> None:
         """Of messages that are done."""
@@ -100,8 +134,7 @@ class AttentivePool(asynpool.AsynPool):  # type: ignore[misc]
 
     def on_process_alive(self, pid: int) -> None:
         super().on_process_alive(pid)
-        if QUARANTINED not in os.environ:
-            consuming.resume()
+        consuming.resume()
 
 
 class TaskPool(prefork.TaskPool):  # type: ignore[misc]
@@ -113,6 +146,8 @@ class TaskPool(prefork.TaskPool):  # type: ignore[misc]
         settings = get_settings()
         with connect(settings) as client:
             make_ledger(settings, client)  # its scripts are put together; nothing is sent
+            with suppress(MatmulError):
+                WorkerRegistry(client, prefix=settings.key_prefix).resume(worker_id(settings.device, os.getpid()))
         kernels_digest()
         preload()
         gc.collect()

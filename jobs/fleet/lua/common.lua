@@ -2,6 +2,7 @@
 -- The register of workers:
 --   workers       zset  live workers by the end of their time
 --   workers:info  hash  their heartbeats
+--   workers:drained  hash  workers that are to take no more jobs, by when that was said
 --   mismatches:<worker>  set  what was wrong of its products
 --   roofs         hash  per device (UUID, or model): its measured roofs
 -- What was measured for `auto`, by model of device:
@@ -9,6 +10,8 @@
 --   measured:<model>:age  zset  these shapes by when
 --   wanted:<model>        zset  shapes that were asked for and not tried, by when
 --   tune                  string  there while wanted shapes are to be measured at once
+
+local drained = prefix .. 'workers:drained'
 
 local function measured(model)
   return prefix .. 'measured:' .. model

@@ -60,8 +60,9 @@ if is_its_own(job) and job.attempt == attempt then
 elseif not job or job.state ~= 'queued' or job.attempt ~= attempt or job.waits then
   return {}
 end
-local at, started = now(), 'started:' .. job.queue
-if read_counts(started, 'waiting', 'paused', 'number:' .. job.queue, 'workers:' .. job.queue).paused == 1 then
+local at, started, paused = now(), 'started:' .. job.queue, 'paused:' .. job.queue
+read_counts(started, 'waiting', 'paused', paused, 'number:' .. job.queue, 'workers:' .. job.queue)
+if known.paused == 1 or known[paused] == 1 then
   return {} -- once the pause is over, the sweeper finds that its message is gone
 end
 if is_for_others(job, at) then

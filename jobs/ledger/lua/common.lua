@@ -19,9 +19,11 @@
 --                                 failed, by kernel asked for, failed_products:<kernel> and failed_us:<kernel>;
 --                                 products:<kernel>: see common_served.lua
 --                                 (jobs/ledger/totals.py);
---                                 paused: 1 while no job is to be started (service/pause.py)
+--                                 paused: 1 while no job is to be started, paused:<queue>: none of that queue
+--                                 (service/pause.py)
 --   finished, finished:<owner>  zset  ended jobs by their end: see common_oldest.lua
 --   dead, dead:<owner>    zset    jobs that used up their attempts, by their end
+--   pinned:<owner>        zset    benchmarks that do not expire, by when they were pinned; `counts` has how many: pinned
 --   idem:<digest>         hash    the job bound to an Idempotency-Key, and the request's fingerprint
 --   hold:<digest>         string  who works under that key now
 --   job:<id>:dependents   zset    jobs that wait for its product, in order of creation: see common_chains.lua
@@ -465,4 +467,7 @@ local function forget(job)
     end
   end
   count(COUNTED[job.state], -1)
+  if job.values[20] == 'benchmark' and redis.call('ZREM', prefix .. 'pinned:' .. job.owner, id) == 1 then
+    count('pinned', -1)
+  end
 end

@@ -1,7 +1,8 @@
 #!lua flags=no-writes
 -- Queued jobs that should have been started by now; see Ledger.lost_messages. Reads no others.
 local queue, broker_is_empty, grace, limit, may_swap = unpack(ARGV, 2, 6)
-if redis.call('HEXISTS', counts, 'paused') == 1 then
+local paused, its_pause = unpack(redis.call('HMGET', counts, 'paused', 'paused:' .. queue))
+if paused or its_pause then
   return {}
 end
 local sent_before, below, overtaken = now() - grace, '(' .. int(UNSENT), nil

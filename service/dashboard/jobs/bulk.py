@@ -1,4 +1,6 @@
-"""`/ui/jobs/many`: cancels or retries the picked jobs, or all that match a filter, after saying how many they are."""
+"""`/ui/jobs/many`: cancels, retries or deletes the picked jobs, all that match a filter, or all dead letters, after
+saying how many they are.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +16,17 @@ from starlette.responses import RedirectResponse
 from jobs.errors import JobNotFound, MatmulError, StoreUnavailable
 from jobs.ledger.interface import JobFilter
 from jobs.models import Job
-from jobs.states import REDRIVABLE, JobState
+from jobs.states import REDRIVABLE, TERMINAL, JobState
 from service.bodies.form import read_form
 from service.bodies.options import options_error
 from service.context import Context, context_of, owner_of
 from service.dashboard.jobs.list import LIST, Action, Wanted, with_query
 from service.dashboard.render import page
 from service.http.origins import check_origin
+from service.operations.dead_letters import MAX_SHOWN, dead_letters_of, forget_job
 from service.submit.redrive import redrive
 
+DEAD_LETTERS = "/ui/dead-letters"
 FORM_BYTES = 64 << 10
 MAX_PICKED = 200
 MAX_AT_ONCE = 5_000  # takes some seconds
@@ -30,18 +34,28 @@ LOOK_JOBS = 200
 CAN: dict[Action, tuple[JobState, ...]] = {
     "cancel": (JobState.QUEUED, JobState.RUNNING),
     "retry": tuple(sorted(REDRIVABLE)),
+    "delete": tuple(sorted(TERMINAL)),
 }
 
 router = APIRouter(prefix=f"{LIST}/many", include_in_schema=False)
 
 
 class Many(Wanted):
-    """Which jobs, and what is to be done with them. Without `scope=all` the picked ones."""
+    """Which jobs, and what is to be done with them. Without `scope` the picked ones; `back`: where they were picked."""
 
     action: Action
-    scope: Literal["picked", "all"] = "picked"
+    scope: Literal["picked", "all", "dead"] = "picked"
+    back: Literal["", "dead"] = ""
     job: list[Annotated[str, Field(max_length=100)]] = Field(default_factory=list, max_length=MAX_PICKED)
     until: AwareDatetime | None = None  # of all that match, those that were there when they were counted
+
+    @property
+    def filters(self) -> Wanted:
+        return Wanted(**self.model_dump(include=set(Wanted.model_fields)))
+
+    @property
+    def back_address(self) -> str:
+        return DEAD_LETTERS if self.back else self.filters.address
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +76,6 @@ async def confirm(request: Request, many: Annotated[Many, Query()]) -> Response:
     """How many they are; nothing is changed yet."""
     context = context_of(request)
     counted = await context.call(_counted, context, owner_of(request), many)
-    back = Wanted(**many.model_dump(include=set(Wanted.model_fields)))
     states = {state: sum(job.record.state is state for job in counted.jobs) for state in CAN[many.action]}
     return page(
         request,
@@ -70,8 +83,8 @@ async def confirm(request: Request, many: Annotated[Many, Query()]) -> Response:
         many=many,
         counted=counted,
         states={state.value: count for state, count in states.items() if count},
-        filters=back.as_query(),
-        back=back.address,
+        filters=many.filters.as_query(),
+        back=many.back_address,
     )
 
 
@@ -82,9 +95,9 @@ async def act(request: Request) -> Response:
     many = _many_of(await read_form(request, limit_bytes=FORM_BYTES))
     context = context_of(request)
     changed, left = await context.call(_done, context, owner_of(request), many)
-    back = Wanted(**many.model_dump(include=set(Wanted.model_fields))).as_query()
     outcome = {"did": many.action, "changed": str(changed), "left": str(left)}
-    return RedirectResponse(with_query(LIST, back | outcome), 303)
+    address = with_query(DEAD_LETTERS, outcome) if many.back else with_query(LIST, many.filters.as_query() | outcome)
+    return RedirectResponse(address, 303)
 
 
 def _many_of(form: Mapping[str, Sequence[str]]) -> Many:
@@ -97,6 +110,9 @@ def _many_of(form: Mapping[str, Sequence[str]]) -> Many:
 
 
 def _counted(context: Context, owner: str, many: Many) -> Counted:
+    if many.scope == "dead":
+        dead = [job for job in dead_letters_of(context, owner) if job.record.state in CAN[many.action]]
+        return Counted(dead, 0, is_cut=len(dead) == MAX_SHOWN)
     if many.scope == "picked":
         picked = [job for job_id in dict.fromkeys(many.job) if (job := _found(context, job_id, owner)) is not None]
         ready = [job for job in picked if job.record.state in CAN[many.action]]
@@ -143,6 +159,8 @@ def _changed(context: Context, owner: str, job: Job, action: Action) -> bool:
     try:
         if action == "cancel":
             context.ledger.cancel(job.id, owner=owner)
+        elif action == "delete":
+            forget_job(context, job.id, owner)
         else:
             redrive(context, job.id, owner)
     except StoreUnavailable:

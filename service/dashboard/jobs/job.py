@@ -19,6 +19,7 @@ from service.context import Context, context_of, owner_of
 from service.dashboard.charts.bars import BarPart, parts_of
 from service.dashboard.charts.product_map import ProductMap, map_of
 from service.dashboard.charts.telemetry import held_down, in_order, strips_of
+from service.dashboard.jobs.findings import answer_of, doubt, found_so_far
 from service.dashboard.jobs.life import life_of, steps_of, troubles_of
 from service.dashboard.jobs.list import LIST
 from service.dashboard.multiply.clone import clone_of
@@ -27,6 +28,7 @@ from service.dashboard.render import page
 from service.http.access import whose_jobs
 from service.http.origins import check_origin
 from service.http.security import keys_are_on
+from service.pinned.pins import is_pinned
 from service.submit.redrive import redrive
 
 router = APIRouter(prefix=LIST, include_in_schema=False)
@@ -42,6 +44,7 @@ class JobView:
     worker: WorkerInfo | None  # that runs it now
     product: ProductMap | None
     is_own: bool  # not that of another, at which an operator looks
+    is_pinned: bool
 
 
 def look(context: Context, owner: str, whose: str | None, job_id: str) -> JobView:
@@ -55,7 +58,7 @@ def look(context: Context, owner: str, whose: str | None, job_id: str) -> JobVie
     kept = read_findings({name: text for name, text in found.items() if name.startswith("record:")})
     worker = next((worker for worker in context.workers.now() if worker.job == job_id), None)
     product = map_of(context, job, owner) if is_own else None
-    return JobView(record, events, in_order(kept.records, events), worker, product, is_own)
+    return JobView(record, events, in_order(kept.records, events), worker, product, is_own, is_pinned(context, job))
 
 
 @router.get("/{job_id}")
@@ -72,11 +75,15 @@ async def one_job(request: Request, job_id: str) -> Response:
         troubles=troubles_of(seen.record, seen.events, seen.records),
         strips=strips_of(seen.records),
         measured=[(one, held_down(one)) for one in seen.records],
-        worker=seen.worker,
+        worker=None if seen.record.state.is_terminal else seen.worker,
+        found=found_so_far(seen.records),
+        answer=answer_of(seen.records) if seen.record.state.is_terminal else None,
+        doubt=doubt,
         product=seen.product,
         can_cancel=not seen.record.state.is_terminal,
         can_retry=seen.record.state in REDRIVABLE and seen.is_own,
         is_own=seen.is_own,
+        is_pinned=seen.is_pinned,
         times=_times(seen.record),
         is_product=isinstance(seen.record.request, MatmulRequest),
         **_again(request, seen.record),

@@ -93,11 +93,12 @@ def _error_of(event: JobEvent) -> str | None:
 def _of_case(record: CaseRecord) -> Trouble | None:
     """Why a case has no figures, or why its figures are to be doubted."""
     doubts = {
-        "Another process was on the device.": record.contended,
-        "Heat or the power brake held the clock down.": record.throttled,
+        "Measured, but another process was on the device.": record.contended,
+        "Measured, but heat or the power brake held the clock down.": record.throttled,
     }
     sentence = record.reason or " ".join(words for words, holds in doubts.items() if holds)
     if not sentence:
         return None
     extents = shape((record.m, record.n, record.k))
-    return Trouble(f"{record.kernel} {record.dtype} {extents}, round {record.round + 1}: {record.status}", sentence)
+    what = "" if record.status == "ok" else f": {record.status.replace('_', ' ')}"
+    return Trouble(f"{record.kernel} {record.dtype} {extents}, round {record.round + 1}{what}", sentence)

@@ -1,17 +1,19 @@
-"""`/ui/jobs`: the list, newest first, with its filters in the URL."""
+"""`/ui/jobs`: the list with its filters and its order in the URL, newest first unless told otherwise."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, Literal
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query, Request, Response
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from jobs.base import Strict
+from jobs.errors import InvalidRequest
 from jobs.ledger.interface import JobFilter
-from jobs.models import JobKind, JobRecord
+from jobs.models import JobRecord
 from jobs.states import JobState
 from kernels.catalog import KERNEL_NAMES
 from service.context import Context, context_of, owner_of
@@ -20,24 +22,81 @@ from service.dashboard.render import page
 LIST = "/ui/jobs"
 PAGE_JOBS = 50
 MAX_LOOKS = 12  # at the ledger for one page: a filter that few jobs match must not end in an empty page
+SORTED_JOBS = 500  # newest that match, which another order than theirs is made of
 
-Action = Literal["cancel", "retry"]
+Action = Literal["cancel", "retry", "delete"]
+STATES = tuple(state.value for state in JobState)
+KINDS = ("matmul", "benchmark")
+SINCE = {"1h": timedelta(hours=1), "24h": timedelta(days=1), "7d": timedelta(days=7)}
+# What one may sort by: what is compared; unknown comes last either way.
+ORDERS: dict[str, Callable[[JobRecord], Any]] = {
+    "created": lambda job: job.created_at,
+    "what": lambda job: str(
+        job.kernel or getattr(job.request, "kernel", None) or getattr(job.request, "title", "") or ""
+    ),
+    "state": lambda job: job.state.value,
+    "took": lambda job: (job.finished_at - job.created_at).total_seconds() if job.finished_at else None,
+    "gflops": lambda job: job.gflops,
+}
+SORTS = tuple(sign + name for name in ORDERS for sign in ("", "-"))
+# Views that everybody has: words, filters.
+VIEWS: tuple[tuple[str, dict[str, str]], ...] = (
+    ("All", {}),
+    ("Running", {"state": "running"}),
+    ("Waiting", {"state": "queued"}),
+    ("Failed today", {"state": "failed", "since": "24h"}),
+    ("Benchmarks", {"kind": "benchmark"}),
+    ("Slowest today", {"since": "24h", "sort": "-took"}),
+)
 
 router = APIRouter(prefix=LIST, include_in_schema=False)
 
 
-class Wanted(Strict):
-    """Filters; an empty one is what a form sends for none."""
+def check_choice(field: str, value: str, choices: Sequence[str]) -> str:
+    """Raises InvalidRequest, which names them all."""
+    if value and value not in choices:
+        raise InvalidRequest(f"There is no {field} {value!a}; there are {', '.join(choices)}.", field=field)
+    return value
 
-    state: JobState | Literal[""] = ""
-    kind: JobKind | Literal[""] = ""
+
+class Wanted(Strict):
+    """Filters; an empty one is what a form sends for none. Raises InvalidRequest for a wrong one."""
+
+    state: str = Field("", max_length=100)
+    kind: str = Field("", max_length=100)
     kernel: str = Field("", max_length=100)
+    since: str = Field("", max_length=100)
     q: str = Field("", max_length=100)
+
+    @field_validator("state")
+    @classmethod
+    def _is_state(cls, value: str) -> str:
+        return check_choice("state", value, STATES)
+
+    @field_validator("kind")
+    @classmethod
+    def _is_kind(cls, value: str) -> str:
+        return check_choice("kind", value, KINDS)
+
+    @field_validator("kernel")
+    @classmethod
+    def _is_kernel(cls, value: str) -> str:
+        return check_choice("kernel", value, ("auto", *KERNEL_NAMES))
+
+    @field_validator("since")
+    @classmethod
+    def _is_since(cls, value: str) -> str:
+        return check_choice("since", value, (*SINCE,))
 
     @property
     def address(self) -> str:
         """The list with these filters."""
         return with_query(LIST, self.as_query())
+
+    @property
+    def oldest(self) -> datetime | None:
+        """When the oldest job that matches may have been made."""
+        return datetime.now(UTC) - SINCE[self.since] if self.since else None
 
     def as_query(self) -> dict[str, str]:
         """Those that filter."""
@@ -50,13 +109,24 @@ class Wanted(Strict):
         return self.kind or None, self.kernel or None, self.q or None
 
 
-class ListQuery(Wanted):
-    """Also where the page begins, and what was just done to many jobs."""
+class Done(Strict):
+    """What was just done to many jobs."""
 
-    cursor: str | None = Field(None, max_length=100)
     did: Action | None = None
     changed: int = Field(0, ge=0, le=10**9)
     left: int = Field(0, ge=0, le=10**9)
+
+
+class ListQuery(Wanted, Done):
+    """Also in which order, and where the page begins."""
+
+    sort: str = Field("", max_length=100)
+    cursor: str | None = Field(None, max_length=100)
+
+    @field_validator("sort")
+    @classmethod
+    def _is_sort(cls, value: str) -> str:
+        return check_choice("sort", value, SORTS)
 
 
 def with_query(path: str, values: dict[str, str]) -> str:
@@ -67,28 +137,64 @@ def with_query(path: str, values: dict[str, str]) -> str:
 async def job_list(request: Request, query: Annotated[ListQuery, Query()]) -> Response:
     context = context_of(request)
     wanted = Wanted(**query.model_dump(include=set(Wanted.model_fields)))
-    jobs, cursor = await context.call(one_page, context, wanted.where(owner_of(request)), query.cursor)
+    filters, is_sorted = wanted.as_query(), query.sort not in ("", "-created")
+    where = wanted.where(owner_of(request))
+    if is_sorted:
+        jobs, is_cut = await context.call(in_order, context, where, query.sort, wanted.oldest)
+        cursor = None
+    else:
+        jobs, cursor = await context.call(one_page, context, where, query.cursor, wanted.oldest)
+        is_cut = False
     return page(
         request,
         "jobs.html",
         jobs=jobs,
         query=query,
-        filters=wanted.as_query(),
+        filters=filters,
+        sorts={name: _sort_link(filters, query.sort, name) for name in ORDERS},
+        sorted_of=SORTED_JOBS if is_cut else None,
         newest=wanted.address if query.cursor else None,
-        following=with_query(LIST, wanted.as_query() | {"cursor": cursor}) if cursor else None,
-        states=[one.value for one in JobState],
-        kinds=("matmul", "benchmark"),
+        following=with_query(LIST, filters | {"cursor": cursor}) if cursor else None,
+        states=STATES,
+        kinds=KINDS,
         kernels=KERNEL_NAMES,
+        times=(*SINCE,),
+        views=[(words, with_query(LIST, view), view == _view(filters, query.sort)) for words, view in VIEWS],
     )
 
 
-def one_page(context: Context, where: JobFilter, cursor: str | None) -> tuple[Sequence[JobRecord], str | None]:
+def _view(filters: dict[str, str], sort: str) -> dict[str, str]:
+    return filters | ({"sort": sort} if sort else {})
+
+
+def _sort_link(filters: dict[str, str], now: str, name: str) -> tuple[str, str]:
+    """Where the head of a column leads, and how the column is sorted now, in ARIA's words."""
+    current = now or "-created"
+    falls = current == f"-{name}"
+    direction = "descending" if falls else "ascending" if current == name else "none"
+    return with_query(LIST, filters | {"sort": name if falls else f"-{name}"}), direction
+
+
+def in_order(
+    context: Context, where: JobFilter, sort: str, oldest: datetime | None
+) -> tuple[Sequence[JobRecord], bool]:
+    """The first page in that order of the newest that match, and whether older ones were left out."""
+    jobs, cursor = one_page(context, where, None, oldest, count=SORTED_JOBS)
+    read = ORDERS[sort.removeprefix("-")]
+    known = sorted((job for job in jobs if read(job) is not None), key=read, reverse=sort.startswith("-"))
+    return [*known, *(job for job in jobs if read(job) is None)][:PAGE_JOBS], cursor is not None
+
+
+def one_page(
+    context: Context, where: JobFilter, cursor: str | None, oldest: datetime | None = None, count: int = PAGE_JOBS
+) -> tuple[Sequence[JobRecord], str | None]:
     """So many jobs, and where the next page begins; None at the end. Raises InvalidRequest, StoreUnavailable."""
     jobs: list[JobRecord] = []
     for _ in range(MAX_LOOKS):
-        found = context.ledger.list(where, limit=PAGE_JOBS - len(jobs), cursor=cursor)
-        jobs += [job.record for job in found.jobs]
-        cursor = found.cursor
-        if cursor is None or len(jobs) == PAGE_JOBS:
+        found = context.ledger.list(where, limit=min(200, count - len(jobs)), cursor=cursor)
+        recent = [job.record for job in found.jobs if oldest is None or job.record.created_at >= oldest]
+        jobs += recent
+        cursor = found.cursor if len(recent) == len(found.jobs) else None  # older ones follow alone
+        if cursor is None or len(jobs) == count:
             break
     return jobs, cursor

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated
@@ -11,49 +11,27 @@ from fastapi import APIRouter, Query, Request, Response
 
 from analysis.tiling import tile_of
 from jobs.errors import InvalidRequest
-from jobs.fleet.workers import WorkerInfo
-from kernels.catalog import CATALOG, KERNEL_NAMES
+from kernels.assembly import assembly_of
+from kernels.families import FAMILY_OF, neighbours, rung_before
 from kernels.model.architectures import ARCHITECTURES
 from kernels.model.kernel import CudaKernel, Kernel
 from kernels.model.numerics import DTypeName
 from kernels.resources import Usage, records_of
-from kernels.selection.tuned import TABLES, BestResult, Entry, TunedTable, best_results
-from service.catalogue import KernelView, detail, find, view
+from service.catalogue import detail, find
 from service.context import context_of
-from service.dashboard.kernels.story import AccessPicture, Changes, changes_of, headers_of, picture_of, source_of
+from service.dashboard.kernels.assembly import mix_of
+from service.dashboard.kernels.exercise import exercise_of
+from service.dashboard.kernels.glance import best_by_device, families_of, main_dtype
+from service.dashboard.kernels.steps import steps_of
+from service.dashboard.kernels.story import changes_of, headers_of, picture_of, source_of
 from service.dashboard.render import page
 
 USUAL_ARCHITECTURE = "sm_90"
+FORMS = ("sass", "ptx")
+MAX_LINES = 2000  # of a text on its page; all of it is one click away
+EVIDENCE = "/ui/published/h200_ladder"  # for who has no GPU
 
 router = APIRouter(prefix="/ui/kernels", include_in_schema=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Speed:
-    """A kernel's at the product that a table compares kernels by."""
-
-    gflops: float
-    over_before: float | None  # over the speed of the rung before; None where there is none
-    of_baseline: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class KernelComparison:
-    """A device's kernels at one product."""
-
-    device: str
-    entry: Entry
-    speeds: dict[str, Speed]  # by kernel
-
-
-@dataclass(frozen=True, slots=True)
-class Rung:
-    """A kernel in the ladder."""
-
-    view: KernelView
-    best: tuple[BestResult, ...]  # one for each device
-    picture: AccessPicture | None
-    changes: Changes | None  # of its source, against the rung before
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +44,36 @@ class Footprint:
     shared_bytes: int
     blocks: int
     occupancy: float
+    limited_by: tuple[str, ...]
 
 
 @router.get("")
 async def ladder(request: Request) -> Response:
     context = context_of(request)
     workers = await context.call(context.workers.now)
-    rungs = await context.call(_rungs, workers)
-    return page(request, "kernels.html", rungs=rungs, comparisons=_comparisons())
+    return page(request, "kernels.html", families=await context.call(families_of, workers))
+
+
+@router.get("/{name}/assembly")
+async def assembly(request: Request, name: str, form: Annotated[str, Query(max_length=20)] = "sass") -> Response:
+    """The text itself, and every instruction counted."""
+    find(name)
+    if form not in FORMS:
+        raise InvalidRequest(f"There is no form {form!a}; there are {', '.join(FORMS)}.", field="form")
+    found = await context_of(request).call(assembly_of, name)
+    lines = found.text(form).splitlines() if found else []
+    counts = found.instructions(form).most_common() if found else []
+    return page(
+        request,
+        "kernel_assembly.html",
+        name=name,
+        form=form,
+        forms=FORMS,
+        found=found,
+        lines=lines[:MAX_LINES],
+        total=len(lines),
+        counts=counts,
+    )
 
 
 @router.get("/{name}")
@@ -87,15 +87,20 @@ async def one_kernel(
     element = _element_type(kernel, dtype)
     _check_architecture(arch)
     workers = await context.call(context.workers.now)
-    at = KERNEL_NAMES.index(name)
+    before, after = neighbours(name)
     return page(
         request,
         "kernel.html",
         kernel=detail(kernel, workers),
         rules=[constraint.rule for constraint in kernel.constraints],
-        before=KERNEL_NAMES[at - 1] if at else None,
-        after=KERNEL_NAMES[at + 1] if at + 1 < len(KERNEL_NAMES) else None,
-        fastest=_best_by_device(kernel),
+        family=FAMILY_OF[name],
+        before=before,
+        after=after,
+        fastest=best_by_device(kernel),
+        steps=await context.call(steps_of, kernel),
+        exercise=exercise_of(name),
+        mix=await context.call(mix_of, name, rung_before(name)),
+        evidence=EVIDENCE,
         picture=picture_of(name),
         changes=await context.call(changes_of, name),
         source=await context.call(source_of, name),
@@ -105,18 +110,6 @@ async def one_kernel(
         dtype=element,
         footprints=await context.call(_footprints, name, arch, element),
     )
-
-
-def _rungs(workers: Sequence[WorkerInfo]) -> list[Rung]:
-    return [
-        Rung(view(kernel, workers), _best_by_device(kernel), picture_of(kernel.name), changes_of(kernel.name))
-        for kernel in CATALOG
-    ]
-
-
-def main_dtype(kernel: Kernel) -> DTypeName:
-    """The one that its figures are told for."""
-    return "float32" if "float32" in kernel.dtypes else kernel.dtypes[0]
 
 
 def _element_type(kernel: Kernel, asked: str | None) -> DTypeName:
@@ -159,28 +152,5 @@ def _compiled(kernel: CudaKernel, arch: str, dtype: DTypeName) -> Iterator[Footp
             record.shared_bytes,
             architecture.resident_blocks(*needs),
             architecture.occupancy(*needs),
+            architecture.limited_by(*needs),
         )
-
-
-@cache
-def _comparisons() -> tuple[KernelComparison, ...]:
-    return tuple(_comparison(table) for table in TABLES if table.entries)
-
-
-def _comparison(table: TunedTable) -> KernelComparison:
-    """At the product where most kernels were measured; of several the one with most work."""
-    entry = max(table.entries, key=lambda entry: (len(entry.ranking), entry.problem.flops))
-    rows = {row.kernel: row for row in entry.ranking}
-    speeds: dict[str, Speed] = {}
-    before: float | None = None
-    for row in (rows[name] for name in KERNEL_NAMES if name in rows):
-        speeds[row.kernel] = Speed(row.gflops, row.gflops / before if before else None, row.fraction_of_baseline)
-        before = row.gflops
-    return KernelComparison(table.device, entry, speeds)
-
-
-def _best_by_device(kernel: Kernel) -> tuple[BestResult, ...]:
-    """Its fastest in its main element type."""
-    found: Sequence[BestResult] = [b for b in best_results(kernel.name) if b.entry.dtype == main_dtype(kernel)]
-    devices = dict.fromkeys(best.device for best in found)
-    return tuple(max((b for b in found if b.device == name), key=lambda best: best.row.gflops) for name in devices)

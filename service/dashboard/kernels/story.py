@@ -12,7 +12,8 @@ from xml.etree import ElementTree
 
 from markupsafe import Markup
 
-from kernels.catalog import BY_NAME, CATALOG
+from kernels.catalog import BY_NAME
+from kernels.families import rung_before
 from kernels.model.kernel import CudaKernel
 from kernels.model.sources import source_files
 from service.dashboard.kernels.highlight import highlighted
@@ -81,10 +82,9 @@ def headers_of(name: str) -> dict[str, tuple[Markup, ...]]:
 
 @cache
 def changes_of(name: str) -> Changes | None:
-    """Against the nearest rung below it that has a source; None where either has none."""
-    sources = [kernel.name for kernel in CATALOG if isinstance(kernel, CudaKernel)]
-    at = sources.index(name) if name in sources else 0
-    return Changes(sources[at - 1], tuple(map(tuple, _places(sources[at - 1], name)))) if at else None
+    """Against the rung before it; None beside the ladder, and of its first rung."""
+    before = rung_before(name)
+    return Changes(before, tuple(map(tuple, _places(before, name)))) if before else None
 
 
 def _text(name: str) -> list[str]:

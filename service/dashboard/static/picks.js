@@ -1,4 +1,5 @@
-// Picks all rows that are shown, or none, and says how many are picked. Rows are picked by hand without this.
+// Picks all rows that are shown, or none, and says how many are picked. Rows are picked by hand without this. What
+// changes the picked ones can be used once something is picked.
 
 const form = /** @type {HTMLFormElement | null} */ (document.getElementById("many"));
 const rows = document.getElementById("jobs-now");
@@ -12,6 +13,8 @@ function boxes() {
 function begin(owner) {
   const told = document.createElement("output");
   const all = document.createElement("button");
+  const scope = owner.querySelector("select");
+  const actions = [...owner.querySelectorAll("button")];
   all.type = "button";
   all.className = "quiet";
 
@@ -19,6 +22,11 @@ function begin(owner) {
     const picked = boxes().filter((box) => box.checked).length;
     told.textContent = picked ? `${picked} picked; the list stands still` : "";
     all.textContent = picked ? "Pick none" : "Pick all shown";
+    const isIdle = !picked && (scope?.value ?? "picked") === "picked";
+    for (const action of actions) {
+      action.disabled = isIdle;
+      action.title = isIdle ? "Pick some jobs first" : "";
+    }
   }
 
   all.addEventListener("click", () => {
@@ -27,6 +35,8 @@ function begin(owner) {
     tell();
   });
   rows?.addEventListener("change", tell);
+  scope?.addEventListener("change", tell);
+  document.addEventListener("matmul:taken", tell);
   addEventListener("pageshow", tell); // a page come back to may have its boxes ticked
   owner.append(all, told);
   tell();

@@ -60,6 +60,13 @@ SOURCE: Piece = {
     "description": "As it is compiled, but for its tile parameters, which are macros.",
     "responses": {200: _text("CUDA C++."), **problems(errors.NotFound, errors.InvalidRequest, reads_store=False)},
 }
+ASSEMBLY: Piece = {
+    "tags": ["kernels"],
+    "operation_id": "get_kernel_assembly",
+    "summary": "Read what the compiler made of a kernel",
+    "description": "As recorded for sm_90, at the config that large products get.",
+    "responses": {200: _text("SASS or PTX."), **problems(errors.NotFound, errors.InvalidRequest, reads_store=False)},
+}
 DEVICES: Piece = {
     "tags": ["devices"],
     "operation_id": "list_devices",

@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from kernels.catalog import BY_NAME, CATALOG, KERNEL_NAMES
+from kernels.families import FAMILIES, neighbours, rung_before
 from kernels.model.kernel import CudaKernel
 from kernels.model.sources import source_files
 from kernels.selection.tuned import best_results
@@ -21,7 +22,7 @@ from tests.support.http.pages import assert_no_dead_links, get
 def test_the_ladder_is_in_order(quiet: httpx.Client) -> None:
     page = get(quiet, "/ui/kernels")
     ids = [name for name in page.ids if name in BY_NAME]
-    assert ids == list(KERNEL_NAMES)
+    assert ids == [name for family in FAMILIES for name in family.names]
     for kernel in CATALOG:
         assert " ".join(kernel.summary.replace("`", "").split()) in page.text
     assert "by played" in page.text  # the one live worker, of cpu_blas
@@ -51,8 +52,7 @@ def test_a_kernel(quiet: httpx.Client, name: str) -> None:
 
 def test_links_of_a_kernel_lead_somewhere(quiet: httpx.Client) -> None:
     page = get(quiet, "/ui/kernels/split_k")
-    at = KERNEL_NAMES.index("split_k")
-    assert {f"/ui/kernels/{KERNEL_NAMES[each]}" for each in (at - 1, at + 1)} <= set(page.links)
+    assert neighbours("split_k") == (None, "cluster_split_k") and "/ui/kernels/cluster_split_k" in page.links
     own = [link for link in page.links if link.startswith("?")]
     assert len(own) > 5
     for link in own:
@@ -96,8 +96,11 @@ def test_highlighting_changes_no_character(kernel: CudaKernel) -> None:
 
 def test_changes_lead_from_one_source_to_the_next() -> None:
     """What stays and what goes is the one; what stays and what comes is the other."""
-    assert changes_of(SOURCES[0].name) is None and changes_of("cublas") is None
-    for before, after in pairwise(SOURCES):
+    assert changes_of("naive_uncoalesced") is None and changes_of("cublas") is None and changes_of("split_k") is None
+    ladder = [BY_NAME[name] for family in FAMILIES if family.steps for name in family.names]
+    assert len(ladder) > 10
+    for before, after in pairwise(ladder):
+        assert rung_before(after.name) == before.name
         changes = changes_of(after.name)
         assert changes is not None and changes.before == before.name
         lines = [line for place in changes.places for line in place]
@@ -133,3 +136,34 @@ def test_rules_speak_of_every_config() -> None:
     rules = [constraint.rule for kernel in CATALOG for constraint in kernel.constraints]
     assert "block_m × block_n must be between 32 and 1024 threads." in rules
     assert not [rule for rule in rules if "{" in rule or " = " in rule]
+
+
+def test_only_rungs_are_held_against_the_one_before(quiet: httpx.Client) -> None:
+    page = get(quiet, "/ui/kernels")
+    tables = page.html.split("<table>")[1:]
+    assert ["× rung before</th>" in table for table in tables] == [family.steps for family in FAMILIES]
+
+
+def test_a_kernel_that_nobody_serves_says_so_and_leads_on(quiet: httpx.Client) -> None:
+    page = get(quiet, "/ui/kernels/naive")
+    assert "No live worker serves it: it needs a GPU." in page.text and "/ui/published/h200_ladder" in page.links
+    assert "No live worker serves it" not in get(quiet, "/ui/kernels/cpu_blas").text
+
+
+def test_a_rung_shows_its_way_its_instructions_and_an_exercise(quiet: httpx.Client) -> None:
+    page = get(quiet, "/ui/kernels/vectorized")
+    steps = page.html.split('<ol class="steps">')[1].split("</ol>")[0]
+    assert steps.count("<li>") == steps.count("<svg") >= 5
+    assert re.search(
+        r"<code>LDS.128</code></th><td class=\"number\">[1-9]\d*</td><td class=\"number\">0</td>", page.html
+    )
+    assert "/ui/benchmarks/new?kernels=vectorized&kernels=warp_tiled&kernels=cublas" in page.links
+    assert quiet.get("/ui/benchmarks/new?kernels=vectorized&kernels=warp_tiled").status_code == 200
+    sass, ptx = (get(quiet, f"/ui/kernels/vectorized/assembly?form={form}") for form in ("sass", "ptx"))
+    assert "FFMA R" in sass.text and ".visible .entry vectorized(" in ptx.text
+    text = quiet.get("/v1/kernels/vectorized/assembly?form=ptx").text
+    assert text.startswith(".version")
+    assert "There is no form 'hex'" in get(quiet, "/ui/kernels/vectorized/assembly?form=hex", 422).alerts[0]
+    assert "it is a library's" in get(quiet, "/ui/kernels/cublas/assembly").text
+    counted = get(quiet, "/ui/kernels/hopper_fp8/assembly")
+    assert "QGMMA" in counted.text and "Its text does not ship" in counted.text

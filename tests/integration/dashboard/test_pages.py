@@ -57,7 +57,7 @@ def test_a_worker_s_card_tells_what_it_runs_and_how_it_fares(api: Api, browser: 
     assert card is not None and f'href="/ui/jobs/{job_id}"' in card[0]
     words = " ".join(re.sub(r"<[^>]+>", " ", card[0]).split())
     assert "2 of 8, about 1 min 30 s to go" in words and "Verified products today 7" in words
-    assert "Temperature 61 °C Power 655.5 W SM clock 1 755 MHz Held down by SwPowerCap" in words
+    assert "Temperature 61 °C Power 655.5 W SM clock 1 755 MHz Clock held down by SwPowerCap" in words
 
 
 def test_static_files_are_kept_for_ever_by_their_content(browser: httpx.Client) -> None:
@@ -76,8 +76,38 @@ def test_filters_stand_in_the_address_and_in_the_form(api: Api, browser: httpx.C
     page = get(browser, f"/ui/jobs?state=cancelled&q={other}")
     assert f"/ui/jobs/{other}" in page.links and f"/ui/jobs/{mine}" not in page.links
     assert "<option selected>cancelled</option>" in page.html and f'value="{other}"' in page.html
-    assert "None." in get(browser, "/ui/jobs?kind=benchmark&kernel=naive").text
+    none = get(browser, "/ui/jobs?kind=benchmark&kernel=naive")
+    assert "No job matches kind benchmark and kernel naive ." in none.text and "Clear filters" in none.text
     assert get(browser, "/ui/jobs?nonsense=1", 422).alerts == ["There is no query parameter nonsense."]
+
+
+@pytest.mark.parametrize(
+    ("query", "sentence"),
+    [
+        ("state=nonsense", "There is no state 'nonsense'; there are queued, running, succeeded, failed, cancelled."),
+        ("kind=cat", "There is no kind 'cat'; there are matmul, benchmark."),
+        ("since=1y", "There is no since '1y'; there are 1h, 24h, 7d."),
+    ],
+)
+def test_a_wrong_filter_is_answered_with_the_right_ones(browser: httpx.Client, query: str, sentence: str) -> None:
+    page = get(browser, f"/ui/jobs?{query}", 422)
+    assert page.alerts == [sentence] and "/ui/jobs" in page.links
+    for name in ("kernel", "sort"):
+        assert f"There is no {name} 'x'; there are " in get(browser, f"/ui/jobs?{name}=x", 422).alerts[0]
+    assert "there are 5m, 1h, 24h" in get(browser, "/?over=1y", 422).alerts[0]
+
+
+def test_columns_sort_the_newest_that_match(api: Api, browser: httpx.Client) -> None:
+    quick, slow = submit(browser, "auto"), submit(browser, "auto")
+    api.succeed(quick, PRODUCT)
+    api.succeed(slow, PRODUCT)
+    took = {job: api.ledger.get(job).record for job in (quick, slow)}
+    expected = sorted(took, key=lambda job: took[job].finished_at - took[job].created_at)  # type: ignore[operator]
+    page = get(browser, "/ui/jobs?state=succeeded&sort=took")
+    rows = [link for link in page.links if link in {f"/ui/jobs/{job}" for job in took}]
+    assert rows == [f"/ui/jobs/{job}" for job in expected]
+    assert 'aria-sort="ascending"' in page.html
+    assert "/ui/jobs?state=succeeded&amp;sort=-took" in page.html
 
 
 def test_older_jobs_are_a_link_away(api: Api, browser: httpx.Client) -> None:
@@ -101,7 +131,7 @@ def test_a_job_shows_its_life_and_what_can_be_done(api: Api, browser: httpx.Clie
     assert browser.post(f"/ui/jobs/{job_id}/retry").status_code == 303
     api.succeed(job_id, PRODUCT)
     done = get(browser, f"/ui/jobs/{job_id}")
-    assert "Where the time went" in done.text and "Passed" in done.text
+    assert "Where the time went" in done.text and "Verification: passed" in done.text
     assert not [form for form in done.forms if job_id in form]
     assert f"/v1/jobs/{job_id}/product" in done.links
 

@@ -155,7 +155,7 @@ class MemoryLedger(MemoryFigures):
             others = self._table.batch_of(row, max_jobs, max_beside)
             self._table.claims |= {each.id: (worker, ()) for each in others}
             self._table.claims[row.id] = worker, tuple(each.id for each in others)
-            claimed = [self._start(each, microseconds(lease_s)) for each in (row, *others)]
+            claimed = [self._start(each, worker, microseconds(lease_s)) for each in (row, *others)]
             self._table.send_following([row, *others])
             return claimed
 
@@ -165,10 +165,10 @@ class MemoryLedger(MemoryFigures):
         rows = (self._table.rows[each] for each in its_own)
         return [self._claimed(each) for each in rows if each is row or each.attempt == 1]
 
-    def _start(self, row: JobRow, lease_us: int) -> Claimed:
+    def _start(self, row: JobRow, worker: str, lease_us: int) -> Claimed:
         now = self._clock()
         self._table.leases[row.id] = now + lease_us
-        row.runs, row.started_us, row.seen_us = row.runs + 1, now, now
+        row.runs, row.started_us, row.seen_us, row.worker = row.runs + 1, now, now, worker
         self._table.enter(row, JobState.RUNNING)
         return self._claimed(row)
 

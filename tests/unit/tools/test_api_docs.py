@@ -10,7 +10,7 @@ from service.app import create_app
 
 ROOT = Path(__file__).resolve().parents[3]
 PATHS = {re.sub(r"{\w+}", "{}", path) for path in create_app(Settings()).openapi()["paths"]}
-ADDRESS = re.compile(r"(?<!\w)/(?:v1/[\w/{}]*|livez|readyz|metrics)")
+ADDRESS = re.compile(r"(?<!\w)/(?:v1/[\w/{}-]*|livez|readyz|metrics)")
 
 
 def named_in(page: str) -> set[str]:

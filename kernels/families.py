@@ -1,0 +1,76 @@
+"""Kernels in families, for who wants to learn or choose: the ladder in its order, and what stands beside it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import MappingProxyType
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """`names` in reading order. `steps`: whether each changes one thing of the one before."""
+
+    name: str
+    title: str
+    summary: str
+    names: tuple[str, ...]
+    steps: bool = False
+
+
+FAMILIES: tuple[Family, ...] = (
+    Family(
+        "ladder",
+        "The ladder",
+        "From the simplest kernel up, on CUDA cores alone. Each rung changes one thing of the rung before.",
+        (
+            *("naive_uncoalesced", "naive", "unrolled", "coarsened", "shared_tiled", "shared_tiled_privatized"),
+            *(
+                "shared_tiled_prefetch",
+                "register_tiled_rows",
+                "register_tiled",
+                "vectorized",
+                "warp_tiled",
+                "pipelined",
+            ),
+        ),
+        steps=True,
+    ),
+    Family(
+        "tensor",
+        "Tensor cores",
+        "The matrix instructions of a warp: by WMMA, for float64, and for float32 put together of integers.",
+        ("tensor_wmma", "tensor_fp64", "fp32_emulated"),
+    ),
+    Family(
+        "hopper",
+        "Hopper",
+        "What compute capability 9.0 added: bulk tensor copies (TMA), matrix instructions of four warps, clusters.",
+        ("hopper_bf16", "hopper_fp16", "hopper_int8", "hopper_tf32", "hopper_fp8", "hopper_fp32"),
+    ),
+    Family(
+        "small",
+        "Small and skinny products",
+        "Where a product has too few tiles to fill a GPU, several blocks share one.",
+        ("split_k", "cluster_split_k"),
+    ),
+    Family("algorithms", "Fewer multiplications", "Seven products of halves in the place of eight.", ("strassen",)),
+    Family(
+        "libraries",
+        "Libraries",
+        "What all others are held against.",
+        ("cpu_blas", "cublas", "cublas_tf32", "cublas_bf16", "cublas_fp16", "cublas_fp8_fast"),
+    ),
+)
+FAMILY_OF = MappingProxyType({name: family for family in FAMILIES for name in family.names})
+
+
+def neighbours(name: str) -> tuple[str | None, str | None]:
+    """The kernels before and after it in its family."""
+    names = FAMILY_OF[name].names
+    at = names.index(name)
+    return (names[at - 1] if at else None), (names[at + 1] if at + 1 < len(names) else None)
+
+
+def rung_before(name: str) -> str | None:
+    """The rung before it, where it is one of the ladder."""
+    return neighbours(name)[0] if FAMILY_OF[name].steps else None

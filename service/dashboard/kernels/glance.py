@@ -1,0 +1,95 @@
+"""The catalogue at a glance: families, each kernel with one figure at its own element type."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from jobs.fleet.workers import WorkerInfo
+from kernels.catalog import BY_NAME
+from kernels.families import FAMILIES, Family, rung_before
+from kernels.model.kernel import Kernel
+from kernels.model.numerics import DTypeName
+from kernels.selection.tuned import TABLES, BestResult, Entry, best_results
+from service.catalogue import KernelView, view
+from service.dashboard.kernels.story import AccessPicture, Changes, changes_of, picture_of
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """A kernel in its family. `over_before`: its speed over the rung before's at one product, along the ladder."""
+
+    view: KernelView
+    headline: BestResult | None
+    best: tuple[BestResult, ...]  # one for each device
+    over_before: float | None
+    picture: AccessPicture | None
+    changes: Changes | None
+
+
+@dataclass(frozen=True, slots=True)
+class FamilyView:
+    """`compared_at`: the product at which rungs are held against each other."""
+
+    family: Family
+    rungs: tuple[Rung, ...]
+    compared_at: Entry | None
+
+
+def families_of(workers: Sequence[WorkerInfo]) -> list[FamilyView]:
+    return [_family(family, workers) for family in FAMILIES]
+
+
+def _family(family: Family, workers: Sequence[WorkerInfo]) -> FamilyView:
+    entry = _ladder_entry() if family.steps else None
+    speeds = {row.kernel: row.gflops for row in entry.ranking} if entry else {}
+    rungs = tuple(_rung(BY_NAME[name], family, speeds, workers) for name in family.names)
+    return FamilyView(family, rungs, entry)
+
+
+def _rung(kernel: Kernel, family: Family, speeds: dict[str, float], workers: Sequence[WorkerInfo]) -> Rung:
+    before = rung_before(kernel.name)
+    over = speeds[kernel.name] / speeds[before] if before in speeds and kernel.name in speeds else None
+    return Rung(
+        view(kernel, workers),
+        _headline(kernel.name, by_fraction=family.name == "small"),
+        best_by_device(kernel),
+        over,
+        picture_of(kernel.name),
+        changes_of(kernel.name),
+    )
+
+
+def main_dtype(kernel: Kernel) -> DTypeName:
+    """The one that its figures are told for."""
+    return "float32" if "float32" in kernel.dtypes else kernel.dtypes[0]
+
+
+@cache
+def _headline(name: str, *, by_fraction: bool) -> BestResult | None:
+    """Its best at its own element type: fastest or, of kernels for small products, farthest ahead of the library."""
+    found = [best for best in best_results(name) if best.entry.dtype == main_dtype(BY_NAME[name])]
+    if by_fraction:
+        found = [best for best in found if best.row.fraction_of_baseline] or found
+        return max(found, key=lambda best: best.row.fraction_of_baseline or 0.0, default=None)
+    return max(found, key=lambda best: best.row.gflops, default=None)
+
+
+@cache
+def _ladder_entry() -> Entry | None:
+    """Where most rungs were measured; of several the one with most work."""
+    ladder = {name for family in FAMILIES if family.steps for name in family.names}
+    entries = [entry for table in TABLES for entry in table.entries]
+    return max(
+        entries,
+        key=lambda entry: (sum(row.kernel in ladder for row in entry.ranking), entry.problem.flops),
+        default=None,
+    )
+
+
+def best_by_device(kernel: Kernel) -> tuple[BestResult, ...]:
+    """Its fastest in its main element type."""
+    found: Sequence[BestResult] = [b for b in best_results(kernel.name) if b.entry.dtype == main_dtype(kernel)]
+    devices = dict.fromkeys(best.device for best in found)
+    return tuple(max((b for b in found if b.device == name), key=lambda best: best.row.gflops) for name in devices)

@@ -1,0 +1,163 @@
+"""A benchmark as one file: what one service exports another imports, strictly read.
+
+The file is JSON: `format`, `version`, the job's times and device, its spec, its summary, and its findings by name. What
+is imported is a job of its own, pinned, and its warnings say that it was imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+import orjson
+from pydantic import AwareDatetime, Field, ValidationError
+
+from jobs.base import Strict
+from jobs.benchmarks.findings import attempt_name, ceiling_name, record_name, samples_name
+from jobs.benchmarks.records import AttemptInfo, BenchmarkSummary, CaseRecord, Ceiling, Samples
+from jobs.benchmarks.spec import BenchmarkSpec
+from jobs.errors import InvalidRequest, WrongState
+from jobs.models import BenchmarkOutcome, Job, Progress, label_of, new_id
+from jobs.redis.clock import microseconds
+from jobs.states import JobState
+from service.benchmarks.replies import find_benchmark
+from service.bodies.options import options_error
+from service.bodies.reader import json_object
+from service.context import Context
+from service.pinned.pins import keep_imported
+
+FORMAT, VERSION = "matmul-service/results", 1
+MAX_FILE_BYTES = 16 << 20
+MAX_FINDINGS = 40_000
+MAX_DEPTH = 12  # of what a device or an environment says of itself
+IMPORTED = "Imported from a file on {at:%Y-%m-%d}: another service measured it, and this one has not checked it."
+
+
+class ExportedJob(Strict):
+    """What the file says of the job."""
+
+    id: str = Field(max_length=100)
+    created_at: AwareDatetime
+    started_at: AwareDatetime
+    finished_at: AwareDatetime
+    device: str = Field(max_length=300)
+
+
+class ResultsFile(Strict):
+    """The whole file."""
+
+    format: Literal["matmul-service/results"]
+    version: Literal[1]
+    exported_at: AwareDatetime
+    job: ExportedJob
+    spec: BenchmarkSpec
+    summary: BenchmarkSummary
+    attempts: tuple[AttemptInfo, ...] = Field(max_length=1000)
+    records: tuple[CaseRecord, ...] = Field(max_length=MAX_FINDINGS)
+    samples: dict[str, Samples] = Field(max_length=MAX_FINDINGS)  # by the name of the finding
+    ceilings: tuple[Ceiling, ...] = Field(max_length=1000)
+
+
+def export(context: Context, job_id: str, owner: str) -> bytes:
+    """Raises JobNotFound, NotFound, WrongState, StoreUnavailable."""
+    job = find_benchmark(context, job_id, owner)
+    record = job.record
+    if record.state is not JobState.SUCCEEDED or record.benchmark is None:
+        raise WrongState("Only a benchmark that succeeded can be exported.")
+    kept = context.ledger.findings(job_id)
+    document = {
+        "format": FORMAT,
+        "version": VERSION,
+        "exported_at": datetime.now(UTC),
+        "job": {
+            "id": job.id,
+            "created_at": record.created_at,
+            "started_at": record.started_at,
+            "finished_at": record.finished_at,
+            "device": record.device or "",
+        },
+        "spec": record.request.model_dump(mode="json", exclude_defaults=True),
+        "summary": record.benchmark.model_dump(mode="json"),
+        "attempts": _of_kind(kept, "attempt:"),
+        "records": _of_kind(kept, "record:"),
+        "samples": {name: orjson.loads(kept[name]) for name in sorted(kept) if name.startswith("samples:")},
+        "ceilings": _of_kind(kept, "ceiling:"),
+    }
+    return orjson.dumps(document)
+
+
+def _of_kind(kept: Mapping[str, bytes], kind: str) -> list[Any]:
+    return [orjson.loads(kept[name]) for name in sorted(kept) if name.startswith(kind)]
+
+
+def read_file(body: bytes) -> ResultsFile:
+    """Raises MalformedBody, InvalidRequest: for anything that the format does not have, and for records that cannot
+    be of one benchmark."""
+    document = json_object(body)
+    if document.get("format") != FORMAT:
+        raise InvalidRequest(f"This is no file of results: its format must be {FORMAT!a}.", field="format")
+    if document.get("version") != VERSION:
+        raise InvalidRequest(f"This service reads files of version {VERSION} alone.", field="version")
+    _check_depth(document)
+    try:
+        file = ResultsFile.model_validate_json(orjson.dumps(document))
+    except ValidationError as error:
+        raise options_error(error, ResultsFile, "") from None
+    _check_whole(file)
+    return file
+
+
+def _check_depth(document: Any) -> None:
+    level: list[Any] = [document]
+    for _ in range(MAX_DEPTH):
+        level = [each for one in level for each in _inside(one)]
+    if level:
+        raise InvalidRequest(f"The file nests deeper than {MAX_DEPTH} levels.")
+
+
+def _inside(value: Any) -> list[Any]:
+    found = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [each for each in found if isinstance(each, dict | list)]
+
+
+def _check_whole(file: ResultsFile) -> None:
+    """What the models do not say of each other. Raises InvalidRequest."""
+    names = {record_name(record.round, record.case) for record in file.records}
+    if len(names) < len(file.records):
+        raise InvalidRequest("A case is there twice in one round.", field="records")
+    measured = {samples_name(record.round, record.case) for record in file.records}
+    if stray := file.samples.keys() - measured:
+        raise InvalidRequest(f"Samples are of no record: {min(stray)!a}.", field="samples")
+    if not file.job.created_at <= file.job.started_at <= file.job.finished_at <= datetime.now(UTC):
+        raise InvalidRequest("The job's times must be in their order, and none to come.", field="job")
+
+
+def import_file(context: Context, owner: str, body: bytes) -> Job:
+    """The job that now has its results. Raises what `read_file` and `keep_imported` raise."""
+    file = read_file(body)
+    warning = IMPORTED.format(at=datetime.now(UTC))
+    earlier = (each for each in file.summary.warnings if not each.startswith("Imported from a file"))
+    summary = file.summary.model_copy(update={"warnings": (warning, *earlier)})
+    outcome = BenchmarkOutcome(device=file.job.device, summary=summary)
+    about: dict[str, str | int] = {
+        "id": new_id("job"),
+        "request": file.spec.model_dump_json(exclude_defaults=True),
+        "asked": label_of(file.spec),
+        "outcome": outcome.model_dump_json(),
+        "device": file.job.device,
+        "created": microseconds(file.job.created_at.timestamp()),
+        "started": microseconds(file.job.started_at.timestamp()),
+        "finished": microseconds(file.job.finished_at.timestamp()),
+        "progress": Progress(done=len(file.records), total=max(1, len(file.records))).model_dump_json(),
+    }
+    return keep_imported(context, owner, about, _findings(file))
+
+
+def _findings(file: ResultsFile) -> dict[str, str]:
+    return {
+        **{attempt_name(one.attempt): one.model_dump_json() for one in file.attempts},
+        **{record_name(one.round, one.case): one.model_dump_json() for one in file.records},
+        **{name: one.model_dump_json() for name, one in file.samples.items()},
+        **{ceiling_name(one.name): one.model_dump_json() for one in file.ceilings},
+    }

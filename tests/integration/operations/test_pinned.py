@@ -1,0 +1,130 @@
+"""Results that are pinned, exported and imported."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import orjson
+import pytest
+
+from jobs.states import JobState
+from tests.integration.api.test_benchmark_results import new
+from tests.support.http.pages import get
+from tools.played.api import Api
+from tools.played.benchmarks import case_record, cases_of, find, finish
+
+
+@pytest.fixture
+def finished(api: Api, quiet: httpx.Client) -> str:
+    job_id = new(quiet)
+    job = api.claim(job_id)
+    cases = cases_of(job)
+    find(api, job, [case_record(case) for case in cases], len(cases))
+    finish(api, job)
+    return str(job_id)
+
+
+@pytest.fixture
+def exported(quiet: httpx.Client, finished: str) -> dict[str, Any]:
+    reply = quiet.get(f"/v1/benchmarks/{finished}/export")
+    assert reply.headers["content-disposition"].startswith("attachment;")
+    return dict(reply.json())
+
+
+def sent(client: httpx.Client, document: dict[str, Any]) -> httpx.Response:
+    return client.post(
+        "/v1/benchmarks/import", content=orjson.dumps(document), headers={"content-type": "application/json"}
+    )
+
+
+def test_what_is_pinned_does_not_expire(api: Api, quiet: httpx.Client, finished: str) -> None:
+    before = api.stored_bytes()
+    assert quiet.post(f"/v1/benchmarks/{finished}/pin").status_code == 200
+    assert quiet.post(f"/v1/benchmarks/{finished}/pin").status_code == 200  # twice is once
+    charged = api.stored_bytes() - before
+    assert charged > 500
+    assert [job["id"] for job in quiet.get("/v1/benchmarks/pinned").json()["jobs"]] == [finished]
+    api.ledger.expire(job_ttl_s=-1, limit=100)
+    assert quiet.get(f"/v1/jobs/{finished}").status_code == 200
+    assert "Unpin" in get(quiet, f"/ui/jobs/{finished}").text
+    assert api.ledger.counts()[JobState.SUCCEEDED] >= 1
+    assert quiet.post("/ui/pinned", data={"what": "unpin", "job": finished}).status_code == 303
+    assert api.stored_bytes() == before and not quiet.get("/v1/benchmarks/pinned").json()["jobs"]
+
+
+def test_a_file_comes_back_as_it_went(api: Api, quiet: httpx.Client, finished: str, exported: dict[str, Any]) -> None:
+    before = api.stored_bytes()
+    reply = sent(quiet, exported)
+    assert reply.status_code == 201
+    copy = reply.json()["id"]
+    assert copy != finished and reply.headers["location"] == f"/v1/jobs/{copy}"
+    one, other = (quiet.get(f"/v1/benchmarks/{each}/results").json() for each in (finished, copy))
+    assert one["records"] == other["records"]
+    assert other["warnings"][0].startswith("Imported from a file on ")
+    assert "Imported from a file" in get(quiet, f"/ui/benchmarks/{copy}").text
+    again = quiet.get(f"/v1/benchmarks/{copy}/export").json()
+    assert {**again, "job": 0, "summary": 0, "exported_at": 0} == {
+        **exported,
+        "job": 0,
+        "summary": 0,
+        "exported_at": 0,
+    }
+    assert "a file" in get(quiet, "/ui/pinned").text
+    assert quiet.delete(f"/v1/jobs/{copy}").status_code == 204
+    assert api.stored_bytes() == before and not quiet.get("/v1/benchmarks/pinned").json()["jobs"]
+
+
+def test_a_file_that_is_none_is_refused_in_a_sentence(quiet: httpx.Client, exported: dict[str, Any]) -> None:
+    record = exported["records"][0]
+    wrong: list[dict[str, Any]] = [
+        {},
+        {**exported, "format": "else"},
+        {**exported, "version": 2},
+        {**exported, "more": 1},
+        {**exported, "records": [*exported["records"], record]},
+        {**exported, "records": [{**record, "gflops": "fast"}]},
+        {**exported, "records": [{**record, "dtype": "float7"}]},
+        {**exported, "samples": {"samples:9:nothing": {}}},
+        {**exported, "job": {**exported["job"], "finished_at": "2999-01-01T00:00:00Z"}},
+        {**exported, "spec": {**exported["spec"], "kernels": ["nope"]}},
+    ]
+    deep: Any = {}
+    for _ in range(30):
+        deep = {"in": deep}
+    wrong.append(
+        {**exported, "attempts": [{**exported["attempts"][0], "device": deep}]} if exported["attempts"] else {}
+    )
+    for document in wrong:
+        reply = sent(quiet, document)
+        assert reply.status_code in (400, 422), reply.text
+        assert reply.json()["detail"].endswith(".")
+    assert not quiet.get("/v1/benchmarks/pinned").json()["jobs"]
+
+
+def test_a_form_sends_the_file(quiet: httpx.Client, exported: dict[str, Any]) -> None:
+    reply = quiet.post("/ui/pinned/import", files={"file": ("x.json", orjson.dumps(exported), "application/json")})
+    assert reply.status_code == 303
+    copy = reply.headers["location"].rpartition("/")[2]
+    assert quiet.delete(f"/v1/jobs/{copy}").status_code == 204
+    wrong = quiet.post("/ui/pinned/import", files={"file": ("x.json", b"{", "application/json")})
+    assert wrong.status_code in (400, 422) and 'role="alert"' in wrong.text
+
+
+def test_so_many_may_be_pinned(api: Api, quiet: httpx.Client, exported: dict[str, Any]) -> None:
+    limit = api.settings.max_pinned_per_key
+    bounds: tuple[str | int, ...] = (limit, 1 << 40, 1 << 40)
+    assert limit == quiet.get("/v1/benchmarks/pinned").json()["limit"]
+    copy = sent(quiet, exported).json()["id"]
+    assert api.ledger.scripts.run("pin", copy, "anonymous", 0, *bounds[1:]) == [b"pinned"]
+    quiet.post(f"/v1/benchmarks/{copy}/unpin")
+    assert api.ledger.scripts.run("pin", copy, "anonymous", 0, *bounds[1:]) == [b"too_many"]
+    assert api.ledger.scripts.run("pin", copy, "anonymous", limit, 10, 10)[0] in (b"full", b"owner_full")
+    assert quiet.delete(f"/v1/jobs/{copy}").status_code == 204
+
+
+def test_only_what_succeeded_is_pinned_or_exported(quiet: httpx.Client) -> None:
+    job_id = new(quiet)
+    assert quiet.post(f"/v1/benchmarks/{job_id}/pin").status_code == 409
+    assert quiet.get(f"/v1/benchmarks/{job_id}/export").status_code == 409
+    assert quiet.post("/v1/benchmarks/job_0/pin").status_code == 404
