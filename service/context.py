@@ -109,7 +109,7 @@ class Context:
     @property
     def staging_dir(self) -> Path | None:
         """Scratch directory for transposing uploads; None uses the system's temporary directory."""
-        return self.settings.store_dir if self.settings.store == "file" else None
+        return None if self.settings.store == "redis" else self.settings.store_dir
 
     def in_background(self, work: Coroutine[Any, Any, None]) -> None:
         """Has `work` done after the reply; the service's stop ends it."""
