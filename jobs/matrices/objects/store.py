@@ -104,7 +104,7 @@ class ObjectMatrixStore(FileMatrixStore):
     def _copy(self, data: str, size: int) -> FileSource | None:
         with translated_disk(), suppress(MatrixNotFound):
             source = open_matrix(self.path(data), size)
-            os.utime(source.file.fd)
+            os.utime(source.file.fd, ns=(now := time.time_ns(), now))  # finer than the clock of the file system
             return source
         return None
 
