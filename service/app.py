@@ -43,6 +43,7 @@ from service.routes import (
     matrices,
     pages,
     published,
+    uploads,
 )
 
 SWEEPER_STOP_S = 5.0
@@ -91,7 +92,20 @@ def create_app(settings: Settings | None = None, share: Share = ALONE) -> FastAP
             HTTPException: handlers.http,
         },
     )
-    for module in (matmul, infer, inference, benchmarks, jobs, events, matrices, catalogue, published, health, pages):
+    for module in (
+        matmul,
+        infer,
+        inference,
+        benchmarks,
+        jobs,
+        events,
+        matrices,
+        uploads,
+        catalogue,
+        published,
+        health,
+        pages,
+    ):
         app.include_router(module.router)
     for router in ROUTERS:
         app.include_router(router)

@@ -139,6 +139,7 @@ STATUS: Mapping[type[MatmulError], int] = {
     RequestTimedOut: 408,
     errors.DigestMismatch: 409,
     errors.WrongState: 409,
+    errors.UploadNotSent: 409,
     errors.NoWorkerForKernel: 409,
     errors.NoWorkerForDevice: 409,
     errors.IdempotencyKeyInUse: 409,
@@ -175,6 +176,7 @@ STATUS: Mapping[type[MatmulError], int] = {
     errors.MatrixDamaged: 500,  # not 503: the same bytes will not heal; not 410: nothing took them away on purpose
     errors.InvalidSettings: 500,
     errors.ExtraMissing: 501,
+    errors.NoObjectStore: 501,
     TooManyConnections: 503,
     TooManyBodies: 503,
     errors.QueueFull: 503,

@@ -156,7 +156,7 @@ class FileMatrixStore(IndexedMatrixStore):
     @contextmanager
     def place(self, dtype: DTypeName, shape: tuple[int, ...]) -> Iterator[Place | None]:
         size = matrix_bytes(dtype, shape)
-        slot = self.in_directory(lambda: self.slot(size)) if size <= self._max_matrix_bytes else None
+        slot = self.in_directory(lambda: self.slot(size)) if size <= self.max_matrix_bytes else None
         if slot is None:
             yield None
             return

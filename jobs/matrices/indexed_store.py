@@ -63,7 +63,7 @@ class IndexedMatrixStore(MatrixStore):
     def __init__(self, index: MatrixIndex, max_matrix_bytes: int) -> None:
         self.index = index
         self._buffers = Buffers(READ_BUFFERS, READ_CHUNK_BYTES + PART)  # the last part may be up to twice as long
-        self._max_matrix_bytes = max_matrix_bytes
+        self.max_matrix_bytes = max_matrix_bytes
 
     @abstractmethod
     def _writer(self, claim: Claim, expected_id: str | None, place: Place | None) -> MatrixWriter: ...
@@ -127,8 +127,8 @@ class IndexedMatrixStore(MatrixStore):
             raise InvalidRequest("The id of a matrix is the sha256 of its dtype, shape and contents: 64 hex digits.")
         matrix_id = new_id("up") if name is None else check_id(name)
         claim = Claim(matrix_id, matrix_id, dtype, shape, owner, ttl_s, later=claimed_later)
-        if claim.bytes > self._max_matrix_bytes:
-            raise BodyTooLarge(f"The matrix has {claim.bytes} bytes; {self._max_matrix_bytes} are the most taken here.")
+        if claim.bytes > self.max_matrix_bytes:
+            raise BodyTooLarge(f"The matrix has {claim.bytes} bytes; {self.max_matrix_bytes} are the most taken here.")
         if comes_slowly and claim.bytes > STEP_BYTES:
             self.check_room(claim.bytes, owner=owner)
             claim = replace(claim, charged=STEP_BYTES)

@@ -30,6 +30,7 @@ from jobs.matrices.objects.transfer import (
     elements_key,
     read_all,
     read_parts,
+    staged_key,
 )
 from jobs.matrices.plain_file import PlainFile
 from jobs.models import new_id
@@ -72,13 +73,24 @@ class ObjectMatrixStore(FileMatrixStore):
             self.bucket.size(elements_key("ready"))
 
     def _writer(self, claim: Claim, expected_id: str | None, place: Place | None) -> MatrixWriter:
-        return _ObjectWriter(self, claim, expected_id, place)
+        return ObjectWriter(self, claim, expected_id, place)
 
     def remove(self, orphan: Elements) -> None:
         """The copies of other hosts go once those tidy up. What the bucket does not remove now its sweep finds."""
         super().remove(orphan)
         with suppress(StoreUnavailable):
             self.bucket.delete([elements_key(orphan.data), digests_key(orphan.data)])
+        if "." in orphan.data:
+            self.forget_staged(orphan.data)
+
+    def forget_staged(self, data: str) -> None:
+        """Removes what a caller sent by a URL. What the bucket does not remove now its sweep finds."""
+        with suppress(StoreUnavailable):
+            self.bucket.delete([staged_key(data)])
+
+    def url(self, matrix_id: str, for_s: float) -> str:
+        """Where anyone can fetch its elements, for so long; access was checked. Raises MatrixNotFound."""
+        return self.bucket.sign("GET", elements_key(self.index.elements(check_id(matrix_id)).data), for_s)
 
     # ---- room on this host ----
     def _respect_bound(self, need_bytes: int) -> None:
@@ -167,7 +179,7 @@ class ObjectMatrixStore(FileMatrixStore):
         return len(leftovers)
 
     def _pages(self) -> Iterator[list[Stored]]:
-        for prefix in (elements_key(""), digests_key("")):
+        for prefix in (elements_key(""), digests_key(""), staged_key("")):
             for page in self.bucket.list(prefix):
                 yield list(page)
 
@@ -178,11 +190,21 @@ def _put_all(fd: int, data: memoryview, at: int) -> None:
         data, at = data[done:], at + done
 
 
-class _ObjectWriter(FileWriter):
+class ObjectWriter(FileWriter):
     """Large matrices go to the bucket while they come, where their name is known before they are whole."""
 
-    def __init__(self, store: ObjectMatrixStore, claim: Claim, expected_id: str | None, place: Place | None) -> None:
+    def __init__(
+        self,
+        store: ObjectMatrixStore,
+        claim: Claim,
+        expected_id: str | None,
+        place: Place | None,
+        *,
+        staged: str | None = None,
+    ) -> None:
+        """`staged` names elements that are in the bucket already; what is written are those."""
         self._objects = store
+        self._staged = staged
         self._upload: StreamedUpload | None = None
         super().__init__(store, claim, expected_id, place)
 
@@ -190,10 +212,13 @@ class _ObjectWriter(FileWriter):
         super()._put(view)
         came = self._claim.bytes - self._missing_bytes
         known_id = self._claim.id if self._hasher is None else self._expected_id
-        if self._upload is None and known_id is not None and came >= PART_BYTES:
+        if self._upload is None and self._staged is None and known_id is not None and came >= PART_BYTES:
             self._upload = self._started(known_id)
         if self._upload is not None:
             self._upload.came(came)
+
+    def _data_name(self, matrix_id: str) -> str:
+        return self._staged or super()._data_name(matrix_id)
 
     def _started(self, matrix_id: str) -> StreamedUpload:
         assert self._file is not None, "nothing comes after the last byte"
@@ -205,9 +230,9 @@ class _ObjectWriter(FileWriter):
         assert self._file is not None, "a matrix is committed once"
         bucket, size = self._objects.bucket, self._claim.bytes
         data = self._data_name(matrix_id)
-        if self._upload is None and size < PART_BYTES:
-            bucket.put(elements_key(data), read_all(self._file.fd, 0, size))
-        else:
+        if self._upload is None and size < PART_BYTES and self._staged is None:
+            bucket.put(elements_key(data), read_all(self._file.fd, 0, size), is_new=True)
+        elif self._staged is None:
             self._upload = self._upload or self._started(matrix_id)
             self._upload.finish()
         bucket.put(digests_key(data), parts)

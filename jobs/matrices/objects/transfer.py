@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from itertools import islice
 
 import numpy as np
 
@@ -36,7 +38,12 @@ def digests_key(name: str) -> str:
     return f"digests/{name}"
 
 
-class Given(Exception):
+def staged_key(name: str) -> str:
+    """Of what a caller sends by a URL, until it is complete."""
+    return f"uploads/{name}"
+
+
+class GivenUp(Exception):
     """The writer gave its matrix up."""
 
 
@@ -77,7 +84,7 @@ class StreamedUpload:
             self._bucket.put_pieces(self._key, self._pieces(), self._size)
             if self._is_given_up:
                 self._bucket.delete([self._key])
-        except Given:
+        except GivenUp:
             return
         except BaseException as error:
             self._error = error
@@ -91,7 +98,7 @@ class StreamedUpload:
             with self._changed:
                 self._changed.wait_for(lambda end=end: self._is_given_up or self._came_bytes >= end)  # type: ignore[misc]
                 if self._is_given_up:
-                    raise Given
+                    raise GivenUp
             yield read_all(self._fd, at, end)
             at = end
 
@@ -140,6 +147,21 @@ def download(bucket: Bucket, name: str, size: int, parts: bytes, put: Callable[[
         for future in futures:  # none writes any more where one failed
             with suppress(Exception):
                 _ = future.cancelled() or future.exception()
+
+
+def ordered_pieces(bucket: Bucket, key: str, size: int) -> Iterator[memoryview]:
+    """All of an object in order, some ranges ahead of what is taken. Raises MatrixNotFound, StoreUnavailable."""
+    starts = iter(range(0, size, RANGE_BYTES))
+    ahead = deque(_start(bucket, key, at, size) for at in islice(starts, RANGES_AT_ONCE // 2))
+    while ahead:
+        piece = ahead.popleft().result()
+        if (at := next(starts, None)) is not None:
+            ahead.append(_start(bucket, key, at, size))
+        yield piece
+
+
+def _start(bucket: Bucket, key: str, at: int, size: int) -> Future[memoryview]:
+    return _THREADS.submit(bucket.get, key, at, min(at + RANGE_BYTES, size))
 
 
 class BucketSource(ElementSource):
