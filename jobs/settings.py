@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, Field, SecretStr, model_validator
 from pydantic_settings import SettingsConfigDict
 
 from jobs.consistency import check_times
+from jobs.setting_groups.cells import CellSettings
 from jobs.setting_groups.object_store import ObjectStoreSettings
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
@@ -21,7 +22,7 @@ Durability = Literal["process", "disk"]
 QueueWithoutWorkers = Literal["asked", "always", "never"]
 
 
-class Settings(ObjectStoreSettings):
+class Settings(ObjectStoreSettings, CellSettings):
     """Where a value is bytes or seconds its name says so. Raises InvalidSettings where some do not go together."""
 
     model_config = SettingsConfigDict(env_prefix="MATMUL_", frozen=True, extra="ignore")

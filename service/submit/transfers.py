@@ -59,9 +59,8 @@ def opened(context: Context, asked: UploadRequest, *, owner: str) -> UploadView:
     """Raises NoObjectStore, InvalidMatrix, InvalidRequest, BodyTooLarge, StoreFull."""
     store = object_store(context)
     shape = check_shape(asked.dtype, asked.shape)
-    upload = open_upload(
-        store, asked.id, asked.dtype, shape, owner=owner, url_ttl_s=float(context.settings.s3_url_ttl_s)
-    )
+    url_ttl_s, cell = float(context.settings.s3_url_ttl_s), context.settings.cell_digits
+    upload = open_upload(store, asked.id, asked.dtype, shape, owner=owner, url_ttl_s=url_ttl_s, cell=cell)
     return _view(upload.id, upload.url, upload.expires_at, upload.bytes)
 
 

@@ -35,7 +35,14 @@ class Opened:
 
 
 def open_upload(
-    store: ObjectMatrixStore, matrix_id: str, dtype: DTypeName, shape: tuple[int, ...], *, owner: str, url_ttl_s: float
+    store: ObjectMatrixStore,
+    matrix_id: str,
+    dtype: DTypeName,
+    shape: tuple[int, ...],
+    *,
+    owner: str,
+    url_ttl_s: float,
+    cell: str = "",
 ) -> Opened:
     """Reserves room. Raises InvalidRequest, BodyTooLarge, StoreFull, StoreUnavailable."""
     if not is_address(matrix_id):
@@ -46,7 +53,7 @@ def open_upload(
     if size > min(store.max_matrix_bytes, MAX_PUT_BYTES):
         most = min(store.max_matrix_bytes, MAX_PUT_BYTES)
         raise BodyTooLarge(f"The matrix has {size} bytes; {most} are the most that one URL takes.")
-    upload, data = new_id("up"), f"{matrix_id}.{new_id('w')}"
+    upload, data = new_id("up", cell), f"{matrix_id}.{new_id('w')}"
     store.index.claim(Claim(upload, data, dtype, shape, owner, url_ttl_s + UPLOAD_LEASE_S))
     url = store.bucket.sign("PUT", staged_key(data), url_ttl_s)
     return Opened(upload, url, time.time() + url_ttl_s, size)
