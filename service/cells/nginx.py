@@ -14,6 +14,8 @@ DOWN = {
     "title": "This cell of the service does not answer.",
     "status": 503,
     "detail": "The cell that has this does not answer; try again in a moment. Other cells are not touched.",
+    "instance": "$matmul_instance",
+    "request_id": "$request_id",
     "retry_after_s": 2,
 }
 HEAD = """\
@@ -21,6 +23,11 @@ HEAD = """\
 # For the `http` block. docs/scaling.md says what goes where.
 """
 SERVER = """\
+map $request_uri $matmul_instance {
+    default "/";
+    "~^(?<matmul_path>[A-Za-z0-9/_.~%%-]+)" $matmul_path;
+}
+
 server {
     listen %(listen)s;
     client_max_body_size 0;  # the API has its own limits
@@ -47,6 +54,7 @@ server {
     location @down {
         internal;
         default_type application/problem+json;
+        add_header X-Request-Id $request_id always;
         add_header Retry-After %(retry_after)s always;
         return 503 '%(down)s';
     }
@@ -55,7 +63,7 @@ server {
 
 
 def nginx_configuration(plan: CellPlan) -> str:
-    """For nginx ≥ 1.11; each part stands alone in its cell's failures."""
+    """For nginx ≥ 1.15.3; each part stands alone in its cell's failures."""
     parts = [HEAD, *_upstreams(plan), _named(plan), _affinity(), _buckets(plan), _choice(plan), _server(plan)]
     return "\n".join(parts)
 
@@ -68,7 +76,8 @@ def _upstreams(plan: CellPlan) -> list[str]:
 
 def _upstream(name: str, servers: tuple[str, ...] | list[str]) -> str:
     lines = "\n".join(f"    server {server} max_fails=2 fail_timeout=2s;" for server in servers)
-    return f"upstream {name} {{\n    zone {name} 64k;\n    least_conn;\n{lines}\n    keepalive 64;\n}}\n"
+    kept = "    keepalive 64;\n    keepalive_timeout 20s;  # the API ends idle ones after 30 s"
+    return f"upstream {name} {{\n    zone {name} 64k;\n    least_conn;\n{lines}\n{kept}\n}}\n"
 
 
 def _map(source: str, target: str, rows: list[tuple[str, str]]) -> str:
@@ -82,13 +91,8 @@ def _named(plan: CellPlan) -> str:
     words = [(each.cell, each.cell) for each in plan.cells]
     by_cookie = _map("$cookie_matmul_cell", "$matmul_shown_cell", [("default", '""'), *words])
     by_header = _map("$http_x_matmul_cell", "$matmul_asked_cell", [("default", "$matmul_shown_cell"), *words])
-    return (
-        by_cookie
-        + "\n"
-        + by_header
-        + "\n"
-        + _map("$uri", "$matmul_named_cell", [("default", "$matmul_asked_cell"), *rows])
-    )
+    by_path = _map("$uri", "$matmul_named_cell", [("default", "$matmul_asked_cell"), *rows])
+    return "\n".join([by_cookie, by_header, by_path])
 
 
 def _affinity() -> str:

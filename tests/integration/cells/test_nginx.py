@@ -74,11 +74,8 @@ def test_requests_find_their_cell(cells: Cells) -> None:
             assert len(job) == 36 and cell_of(submit(client, affinity)) == cell_of(job)
             reply = client.get(f"/v1/jobs/{job}")
             assert reply.json()["id"] == job and reply.headers["x-matmul-cell"] == f"cell_{cell_of(job)}"
-            problem(
-                cells.apis[next(iter({*NUMBERS} - {cell_of(job)}))].client().get(f"/v1/jobs/{job}"),
-                404,
-                "job_not_found",
-            )
+            other = cells.apis[next(iter({*NUMBERS} - {cell_of(job)}))]
+            problem(httpx.get(f"{other.url}/v1/jobs/{job}"), 404, "job_not_found")
         for number in NUMBERS:
             listed = client.get("/v1/jobs?limit=100", headers={"x-matmul-cell": number}).json()["jobs"]
             assert listed and {cell_of(each["id"]) for each in listed} == {number}
@@ -100,9 +97,8 @@ def test_matrices_are_where_their_callers_work_is(cells: Cells) -> None:
 
 def test_a_dead_cell_leaves_the_others_untouched(cells: Cells) -> None:
     with httpx.Client(base_url=cells.url, timeout=10) as client:
-        by_cell = {
-            cell_of(job): (affinity, job) for affinity in map(str, range(16)) for job in [submit(client, affinity)]
-        }
+        jobs = {affinity: submit(client, affinity) for affinity in map(str, range(16))}
+        by_cell = {cell_of(job): (affinity, job) for affinity, job in jobs.items()}
         assert by_cell.keys() == set(NUMBERS)
         dead, alive = NUMBERS
         cells.kill(dead)
