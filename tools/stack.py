@@ -77,10 +77,16 @@ class Stack:
         self.api = self._spawn("api", "api", "service")
 
     def _start_worker(self, index: int) -> subprocess.Popen[bytes]:
-        name, more = f"worker-{index}", {}
-        if self._apart:
-            more["MATMUL_STORE_DIR"] = str(self._directory / f"matrices-{index}")
-        return self._spawn(name, "worker", "worker", "--device", self._devices[index], **more)
+        return self._spawn_worker(index, self._devices[index])
+
+    def add_worker(self, device: str = "cpu") -> subprocess.Popen[bytes]:
+        """One more; it is not waited for."""
+        self.workers.append(self._spawn_worker(len(self.workers), device))
+        return self.workers[-1]
+
+    def _spawn_worker(self, index: int, device: str) -> subprocess.Popen[bytes]:
+        apart = {"MATMUL_STORE_DIR": str(self._directory / f"matrices-{index}")} if self._apart else {}
+        return self._spawn(f"worker-{index}", "worker", "worker", "--device", device, **apart)
 
     def restart_worker(self, index: int) -> None:
         """SIGKILLs a worker with its child, and starts another in its place."""
