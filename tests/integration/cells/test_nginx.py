@@ -14,9 +14,11 @@ import numpy as np
 import pytest
 
 from jobs.redis.embedded import EmbeddedServer, free_port
+from service.cells.nginx import nginx_configuration
 from service.cells.plan import Cell, CellPlan
 from tests.integration.api.test_jobs import problem
-from tests.support.nginx import nginx_binary, running_nginx
+from tests.support.nginx import needs_nginx
+from tools.nginx import running_nginx
 from tools.played.api import Api, npy, running_api
 
 NUMBERS = ("0a1", "0a2")
@@ -38,7 +40,7 @@ class Cells:
 
 @pytest.fixture
 def cells(tmp_path: Path) -> Iterator[Cells]:
-    nginx_binary()
+    needs_nginx()
     apis, servers, stops = {}, {}, {}
     with ExitStack() as all_of_them:
         for number in NUMBERS:
@@ -51,8 +53,10 @@ def cells(tmp_path: Path) -> Iterator[Cells]:
             api = running_api(servers[number], "matmul:", place, cell=number, record_matrix_bytes=16384)
             apis[number] = stops[number].enter_context(api)
         listed = tuple(Cell(cell=number, servers=(f"127.0.0.1:{api.settings.port}",)) for number, api in apis.items())
-        plan = CellPlan(listen=f"127.0.0.1:{free_port()}", cells=listed)
-        yield Cells(all_of_them.enter_context(running_nginx(plan, tmp_path)), apis, servers, stops)
+        port = free_port()
+        plan = CellPlan(listen=f"127.0.0.1:{port}", cells=listed)
+        all_of_them.enter_context(running_nginx(nginx_configuration(plan), port, tmp_path))
+        yield Cells(f"http://127.0.0.1:{port}", apis, servers, stops)
 
 
 def submit(client: httpx.Client, affinity: str, **body: Any) -> str:
