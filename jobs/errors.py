@@ -111,18 +111,6 @@ class WrongState(MatmulError):
     type = "wrong_state"
 
 
-class UploadNotSent(MatmulError):
-    """Nothing was sent to this upload's URL yet; send the elements there first."""
-
-    type = "upload_not_sent"
-
-
-class NoObjectStore(MatmulError):
-    """This server keeps matrices in no object store, so there are no URLs to them; send and fetch them here."""
-
-    type = "no_object_store"
-
-
 class NoWorkerForKernel(MatmulError):
     """No live worker serves this kernel."""
 

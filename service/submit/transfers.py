@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from pydantic import Field
 
 from jobs.base import Strict
-from jobs.errors import NoObjectStore, WrongState
+from jobs.errors import WrongState
 from jobs.formats.parser import check_shape
 from jobs.matrices.interface import MatrixInfo
-from jobs.matrices.objects.staged import complete_upload, give_up, open_upload, reopened
+from jobs.matrices.objects.staged import NoObjectStore, complete_upload, give_up, open_upload, reopened
 from jobs.matrices.objects.store import ObjectMatrixStore
 from kernels.model.numerics import DTypeName
 from service.context import Context

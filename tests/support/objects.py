@@ -16,7 +16,7 @@ from pathlib import Path
 from jobs.redis.embedded import free_port
 
 BUCKET = "matrices"
-KEY_ID, SECRET = "AKIATESTKEYID0000001", "secret/of+tests/that/no+log/may+hold0001"
+KEY_ID, SECRET = "key-id-of-tests", "secret/of+tests/that/no+log/may+hold0001"
 START_TIMEOUT_S = 60.0
 
 

@@ -1,4 +1,5 @@
-"""What the workers of a cell cost its Redis while they only run: renewals of leases, heartbeats, and reading them.
+"""What a cell costs its Redis: its workers while they only run (renewals of leases, heartbeats, reading them), and a
+job from its submission to its end.
 
     python -m benchmarks.measure.scale.beats [--workers 256] [--out benchmarks/results/scale_beats.json]
 
@@ -21,7 +22,17 @@ from pydantic import SecretStr
 
 from jobs.fleet.registry import WorkerRegistry
 from jobs.ledger.interface import Ledger
-from jobs.models import ANONYMOUS, MatmulRequest, NewJob, OperandRef, RandomSpec
+from jobs.models import (
+    ANONYMOUS,
+    MatmulRequest,
+    Measured,
+    NewJob,
+    OperandRef,
+    Outcome,
+    ProductInfo,
+    RandomSpec,
+    Verification,
+)
 from jobs.queue import make_ledger
 from jobs.redis.client import connect
 from jobs.redis.embedded import EmbeddedServer
@@ -51,15 +62,49 @@ def cost_us(client: redis.Redis, call: Callable[[int], object], calls: int) -> f
     return (server_s(client) - before) / calls * 1e6
 
 
+def new_job() -> NewJob:
+    random = RandomSpec(shape=(64, 64), dtype="float32")
+    operand = OperandRef(source="random", dtype="float32", shape=(64, 64), random=random)
+    request = MatmulRequest(a=operand, b=operand, accuracy="fp32")
+    return NewJob(owner=ANONYMOUS, queue="gpu", timeout_s=600.0, request=request)
+
+
+def outcome() -> Outcome:
+    return Outcome(
+        kernel="cpu_blas",
+        config={},
+        why="cpu_blas was asked for.",
+        device="A CPU",
+        product=ProductInfo(shape=(64, 64), dtype="float32", bytes=16384),
+        measured=Measured(h2d_ms=0.1, kernel_ms=0.5, d2h_ms=0.1),
+        gflops=1.0,
+        verification=Verification(method="freivalds", residual=1e-8, threshold=1e-6, passed=True),
+    )
+
+
+def lives(client: redis.Redis, ledger: Ledger, count: int) -> dict[str, float]:
+    """What each step of a job's life costs, one after the other, without the broker's part."""
+    jobs = [new_job() for _ in range(count + count // 20)]
+    done = outcome()
+
+    def cost(call: Callable[[str], object]) -> float:
+        names = iter([job.id for job in jobs])
+        return cost_us(client, lambda _: call(next(names)), count)
+
+    known = {job.id: job for job in jobs}
+    return {
+        "submit": cost(lambda name: ledger.submit(known[name], max_queued=10**6, max_queued_per_owner=10**6)),
+        "claim": cost(lambda name: ledger.claim(name, 1, worker="one", lease_s=600.0)),
+        "succeed": cost(lambda name: ledger.succeed(name, 1, done, None)),
+        "get": cost(lambda name: ledger.get(name, owner=ANONYMOUS)),
+    }
+
+
 def running_jobs(ledger: Ledger, count: int) -> list[str]:
     """Claimed, each by a worker."""
     names = []
     for i in range(count):
-        operand = OperandRef(
-            source="random", dtype="float32", shape=(64, 64), random=RandomSpec(shape=(64, 64), dtype="float32")
-        )
-        request = MatmulRequest(a=operand, b=operand, accuracy="fp32")
-        job = NewJob(owner=ANONYMOUS, queue="gpu", timeout_s=600.0, request=request)
+        job = new_job()
         ledger.submit(job, max_queued=10**6, max_queued_per_owner=10**6)
         assert ledger.claim(job.id, 1, worker=f"worker-{i}", lease_s=600.0) is not None
         names.append(job.id)
@@ -80,6 +125,7 @@ def measured(workers: int, calls: int) -> dict[str, Any]:
 
 def _measured(client: redis.Redis, settings: Settings, workers: int, calls: int) -> dict[str, Any]:
     ledger, registry = make_ledger(settings, client), WorkerRegistry(client, prefix=settings.key_prefix)
+    steps = lives(client, ledger, max(100, calls // 10))
     jobs = running_jobs(ledger, workers)
     infos = [
         worker_info(f"host-{i // 8}/gpu:{i % 8}/1", kernels=KERNEL_NAMES, device_class="gpu") for i in range(workers)
@@ -99,6 +145,7 @@ def _measured(client: redis.Redis, settings: Settings, workers: int, calls: int)
         "beat_us": beat_us,
         "read_us": read_us,
         "api_read_ms": api_read_ms,
+        "steps_us": steps,
         "beat_s": BEAT_S,
         "read_every_s": READ_EVERY_S,
     }

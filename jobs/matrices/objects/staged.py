@@ -10,7 +10,7 @@ import re
 import time
 from dataclasses import dataclass
 
-from jobs.errors import BodyTooLarge, InvalidMatrix, InvalidRequest, MatrixNotFound, UploadNotSent
+from jobs.errors import BodyTooLarge, InvalidMatrix, InvalidRequest, MatmulError, MatrixNotFound
 from jobs.formats.elements import matrix_bytes
 from jobs.matrices.index import Claim
 from jobs.matrices.indexed_store import UPLOAD_LEASE_S, is_address
@@ -22,6 +22,18 @@ from kernels.model.numerics import DTypeName
 
 MAX_PUT_BYTES = 5 << 30  # of S3, for one PUT and one copy
 _UPLOAD = re.compile(r"up_[0-9a-f]{32}")
+
+
+class UploadNotSent(MatmulError):
+    """Nothing was sent to this upload's URL yet; send the elements there first."""
+
+    type = "upload_not_sent"
+
+
+class NoObjectStore(MatmulError):
+    """This server keeps matrices in no object store, so there are no URLs to them; send and fetch them here."""
+
+    type = "no_object_store"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from typing import Annotated
 from fastapi import Path
 
 from jobs import errors
+from jobs.matrices.objects.staged import NoObjectStore, UploadNotSent
 from service import problems as edge
 from service.http.negotiation import JSON
 from service.openapi.manual.matrices import TAGS, MatrixId, MatrixView
@@ -28,7 +29,7 @@ OPEN: Piece = {
         201: json_answer(UploadView, "Send the elements now.", "Location", "Idempotent-Replayed"),
         **problems(
             *(errors.MalformedBody, errors.BodyTooLarge, edge.UnsupportedMediaType, errors.InvalidRequest),
-            *(errors.InvalidMatrix, errors.UnsupportedDType, errors.StoreFull, errors.NoObjectStore),
+            *(errors.InvalidMatrix, errors.UnsupportedDType, errors.StoreFull, NoObjectStore),
             *(errors.MatrixNotFound, *KEYS),
         ),
     },
@@ -51,8 +52,8 @@ COMPLETE: Piece = {
     "responses": {
         201: json_answer(MatrixView, "Stored.", "Location", "Idempotent-Replayed"),
         **problems(
-            *(errors.MatrixNotFound, errors.UploadNotSent, errors.InvalidMatrix, errors.DigestMismatch),
-            *(errors.InvalidRequest, errors.StoreFull, errors.NoObjectStore, *KEYS),
+            *(errors.MatrixNotFound, UploadNotSent, errors.InvalidMatrix, errors.DigestMismatch),
+            *(errors.InvalidRequest, errors.StoreFull, NoObjectStore, *KEYS),
         ),
     },
     "openapi_extra": {"parameters": [IDEMPOTENCY_KEY]},
@@ -65,7 +66,7 @@ GIVE_UP: Piece = {
     "status_code": 204,
     "responses": {
         204: no_answer("It is gone."),
-        **problems(errors.MatrixNotFound, errors.NoObjectStore, errors.InvalidRequest),
+        **problems(errors.MatrixNotFound, NoObjectStore, errors.InvalidRequest),
     },
 }
 URL: Piece = {
@@ -77,6 +78,6 @@ URL: Piece = {
     "sha256 where it matters.",
     "responses": {
         200: json_answer(UrlView, "Fetch the elements there."),
-        **problems(errors.MatrixNotFound, errors.WrongState, errors.NoObjectStore, errors.InvalidRequest),
+        **problems(errors.MatrixNotFound, errors.WrongState, NoObjectStore, errors.InvalidRequest),
     },
 }
