@@ -29,9 +29,9 @@ OPERANDS = ("a", "b", "c")  # of a product: alpha·A·B + beta·C, where it has 
 _PRODUCT = re.compile(r"c_([0-9a-f]{32})_([0-9]{1,9})", re.ASCII)
 
 
-def new_id(prefix: str) -> str:
-    """A fresh random id of 128 bits, such as `job_3f…`."""
-    return f"{prefix}_{random_hex(16)}"
+def new_id(prefix: str, cell: str = "") -> str:
+    """A fresh random id of 128 bits, such as `job_3f…`; the first are the digits of the cell, where it has some."""
+    return f"{prefix}_{cell}{random_hex(16)[len(cell) :]}"
 
 
 def product_id(job_id: str, attempt: int) -> str:

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, SecretStr, model_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import SettingsConfigDict
 
 from jobs.consistency import check_times
+from jobs.setting_groups.cells import CellSettings
+from jobs.setting_groups.object_store import ObjectStoreSettings
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 HOUR_S, DAY_S = 3600, 86_400
@@ -20,7 +22,7 @@ Durability = Literal["process", "disk"]
 QueueWithoutWorkers = Literal["asked", "always", "never"]
 
 
-class Settings(BaseSettings):
+class Settings(ObjectStoreSettings, CellSettings):
     """Where a value is bytes or seconds its name says so. Raises InvalidSettings where some do not go together."""
 
     model_config = SettingsConfigDict(env_prefix="MATMUL_", frozen=True, extra="ignore")
@@ -185,12 +187,15 @@ class Settings(BaseSettings):
     idempotency_ttl_s: int = Field(DAY_S, ge=60, description="How long an Idempotency-Key is remembered.")
 
     # --- matrices ---
-    store: Literal["file", "redis"] = Field(
-        "file", description="Where matrices are: `file` (one host) or `redis` (many)."
+    store: Literal["file", "redis", "s3"] = Field(
+        "file",
+        description="Where matrices are: `file` (one host), `redis` (many), or `s3` (an object store, for many hosts "
+        "and large matrices).",
     )
     store_dir: Path = Field(
         Path(tempfile.gettempdir()) / "matmul-matrices",
-        description="Directory of the `file` store, shared by API and workers of this service, and by nothing else.",
+        description="Directory of the `file` store, shared by API and workers of this service, and by nothing else. "
+        "With `s3`, of this host's copies.",
     )
     store_bytes: int = Field(16 * GIB, ge=1, description="Most bytes of matrices kept, all together.")
     store_bytes_per_key: int | None = Field(

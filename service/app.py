@@ -47,10 +47,11 @@ from service.routes import (
     pages,
     pinned,
     published,
+    uploads,
 )
 
 ROUTES = (
-    *(matmul, infer, inference, pinned, benchmarks, jobs, events, matrices, catalogue),
+    *(matmul, infer, inference, pinned, benchmarks, jobs, events, matrices, uploads, catalogue),
     *(published, leaderboard, operations, health, pages),
 )
 SWEEPER_STOP_S = 5.0

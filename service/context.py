@@ -22,7 +22,7 @@ from jobs.fleet.registry import WorkerRegistry
 from jobs.ledger.redis import RedisLedger
 from jobs.matrices.factory import make_matrix_store
 from jobs.matrices.interface import MatrixStore
-from jobs.models import JobEvent
+from jobs.models import JobEvent, new_id
 from jobs.queue import make_ledger
 from jobs.redis.client import connect
 from jobs.redis.line import ScriptLine
@@ -113,7 +113,11 @@ class Context:
     @property
     def staging_dir(self) -> Path | None:
         """Scratch directory for transposing uploads; None uses the system's temporary directory."""
-        return self.settings.store_dir if self.settings.store == "file" else None
+        return None if self.settings.store == "redis" else self.settings.store_dir
+
+    def new_job_id(self) -> str:
+        """By which a proxy finds this cell."""
+        return new_id("job", self.settings.cell_digits)
 
     def in_background(self, work: Coroutine[Any, Any, None]) -> None:
         """Has `work` done after the reply; the service's stop ends it."""

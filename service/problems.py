@@ -11,6 +11,7 @@ from starlette.types import Scope
 
 from jobs import errors
 from jobs.errors import MatmulError
+from jobs.matrices.objects.staged import NoObjectStore, UploadNotSent
 from jobs.redis.layout import WrongLayout
 from jobs.stored import NotUnderstood, RecordUnreadable
 
@@ -139,6 +140,7 @@ STATUS: Mapping[type[MatmulError], int] = {
     RequestTimedOut: 408,
     errors.DigestMismatch: 409,
     errors.WrongState: 409,
+    UploadNotSent: 409,
     errors.NoWorkerForKernel: 409,
     errors.NoWorkerForDevice: 409,
     errors.IdempotencyKeyInUse: 409,
@@ -175,6 +177,7 @@ STATUS: Mapping[type[MatmulError], int] = {
     errors.MatrixDamaged: 500,  # not 503: the same bytes will not heal; not 410: nothing took them away on purpose
     errors.InvalidSettings: 500,
     errors.ExtraMissing: 501,
+    NoObjectStore: 501,
     TooManyConnections: 503,
     TooManyBodies: 503,
     errors.QueueFull: 503,

@@ -24,18 +24,24 @@ START_TIMEOUT_S = 60.0
 class Stack:
     """Starts on entry and leaves no process behind. `settings` are MATMUL_* names without the prefix, in lower case.
 
-    One process answers HTTP unless they say otherwise, so that `api` is the process itself.
+    One process answers HTTP unless they say otherwise, so that `api` is the process itself. With `apart` each worker
+    has a matrix directory of its own, as on another host.
     """
 
     def __init__(
-        self, directory: Path, *, devices: tuple[str, ...] = ("cpu",), settings: dict[str, str] | None = None
+        self,
+        directory: Path,
+        *,
+        devices: tuple[str, ...] = ("cpu",),
+        settings: dict[str, str] | None = None,
+        apart: bool = False,
     ) -> None:
         self._directory = directory
         own = settings or {}
         options, key_prefix = server_options(own.get("durability", "")), own.get("key_prefix", "matmul:")
         self.redis = EmbeddedServer(directory / "redis", options=options, key_prefix=key_prefix)
         self.api_port = free_port()
-        self._devices = devices
+        self._devices, self._apart = devices, apart
         self._settings = own
         self.workers: list[subprocess.Popen[bytes]] = []
         self.api: subprocess.Popen[bytes] | None = None
@@ -55,13 +61,13 @@ class Stack:
         } | self._settings
         return os.environ | {f"MATMUL_{name.upper()}": value for name, value in own.items()}
 
-    def _spawn(self, name: str, role: Role, *command: str) -> subprocess.Popen[bytes]:
+    def _spawn(self, name: str, role: Role, *command: str, **more: str) -> subprocess.Popen[bytes]:
         """As that user of Redis; in a process group of its own, so that a kill takes the children along."""
         own = {} if "redis_url" in self._settings else {"MATMUL_REDIS_URL": self.redis.url_of(role)}
         with open(self._directory / f"{name}.log", "ab") as log:
             return subprocess.Popen(
                 [sys.executable, "-m", *command],
-                env=self.environment | own,
+                env=self.environment | own | more,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
@@ -71,7 +77,16 @@ class Stack:
         self.api = self._spawn("api", "api", "service")
 
     def _start_worker(self, index: int) -> subprocess.Popen[bytes]:
-        return self._spawn(f"worker-{index}", "worker", "worker", "--device", self._devices[index])
+        return self._spawn_worker(index, self._devices[index])
+
+    def add_worker(self, device: str = "cpu") -> subprocess.Popen[bytes]:
+        """One more; it is not waited for."""
+        self.workers.append(self._spawn_worker(len(self.workers), device))
+        return self.workers[-1]
+
+    def _spawn_worker(self, index: int, device: str) -> subprocess.Popen[bytes]:
+        apart = {"MATMUL_STORE_DIR": str(self._directory / f"matrices-{index}")} if self._apart else {}
+        return self._spawn(f"worker-{index}", "worker", "worker", "--device", device, **apart)
 
     def restart_worker(self, index: int) -> None:
         """SIGKILLs a worker with its child, and starts another in its place."""

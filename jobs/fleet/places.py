@@ -1,7 +1,7 @@
 """Which matrix store a process uses, so that workers of another one take no jobs of this service.
 
 A directory is told apart by a random name, to which a symbolic link in it points, and by the inode of that link: a copy
-of a directory is another one. All processes on one Redis share the Redis store.
+of a directory is another one. All processes on one Redis share the Redis store. A bucket has such a name in an object.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import redis
 
 from jobs.disk import translated_disk
 from jobs.errors import StoreUnavailable
+from jobs.objects.bucket import Bucket
 from jobs.redis.client import translated
 from jobs.settings import Settings
 
@@ -38,7 +39,14 @@ def identity_of(directory: Path) -> str:
 
 def place_of(settings: Settings) -> str:
     """The store that these settings name. Raises StoreUnavailable."""
+    if settings.store == "s3":
+        return f"s3:{Bucket(settings).identity()}"
     return "redis" if settings.store == "redis" else f"file:{identity_of(settings.store_dir)}"
+
+
+def kind_of(place: str) -> str:
+    """`file`, `redis` or `s3`."""
+    return place.partition(":")[0]
 
 
 def agreed(settings: Settings) -> dict[str, int | float | str]:
@@ -69,6 +77,8 @@ class ServicePlace:
     @property
     def mine(self) -> str | None:
         """This process's own, as it was seen last; None where it could not be used so far."""
+        if self._settings.store == "s3" and self._mine is not None:
+            return self._mine  # a bucket stays where it is
         with suppress(StoreUnavailable):  # whoever needs the store is told; it is no other one for that
             self._mine = place_of(self._settings)
         return self._mine
@@ -102,9 +112,12 @@ class ServicePlace:
         mine, told = self.mine, self.announced()
         if mine is None or told is None or mine == told:
             return None
-        if "redis" in (mine, told):
-            kept = "redis" if told == "redis" else "file"
-            return f"It keeps matrices in another store than this service: set MATMUL_STORE={kept} for it."
+        if kind_of(mine) != kind_of(told):
+            return f"It keeps matrices in another store than this service: set MATMUL_STORE={kind_of(told)} for it."
+        if kind_of(mine) == "s3":
+            return (
+                "It keeps matrices elsewhere than this service: give it the same MATMUL_S3_URL and MATMUL_S3_ENDPOINT."
+            )
         return (
             f"Its matrix directory, {self._settings.store_dir}, is another one than this service's: give it the same "
             "MATMUL_STORE_DIR, or set MATMUL_STORE=redis everywhere if it is on another host."

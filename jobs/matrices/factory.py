@@ -7,7 +7,9 @@ import redis
 from jobs.matrices.file_store import FileMatrixStore
 from jobs.matrices.index import Bounds, MatrixIndex
 from jobs.matrices.interface import MatrixStore
+from jobs.matrices.objects.store import ObjectMatrixStore
 from jobs.matrices.redis_store import CHUNK_BYTES, RedisMatrixStore
+from jobs.objects.bucket import Bucket
 from jobs.redis.client import connect
 from jobs.settings import GIB, Settings
 
@@ -37,6 +39,16 @@ def make_matrix_store(
         index = MatrixIndex(client, prefix, bounds, chunk_bytes=CHUNK_BYTES)
         return RedisMatrixStore(client, prefix, index, max_matrix_bytes=most)
     index = MatrixIndex(client, prefix, bounds)
+    if settings.store == "s3":
+        return ObjectMatrixStore(
+            Bucket(settings),
+            settings.store_dir,
+            index,
+            max_matrix_bytes=most,
+            copies_bytes=settings.store_copies_bytes,
+            free_bytes=settings.store_free_bytes,
+            keeps_maps=keeps_maps,
+        )
     return FileMatrixStore(
         settings.store_dir,
         index,

@@ -51,7 +51,6 @@ LOOK_ROUND_S = 60.0  # how often the directory is read through for such files
 class FileMatrixStore(PartialSlots, IndexedMatrixStore):
     """`free_bytes` is the most that free slots have; None for the share that the directory suits. With `keeps_maps`,
     slots stay mapped into this process, which a worker needs. With `syncs`, a committed matrix outlives a power cut.
-
     Raises InvalidSettings if the directory cannot be one that only this user reads."""
 
     REREADS_AT_ONCE = True
@@ -112,7 +111,7 @@ class FileMatrixStore(PartialSlots, IndexedMatrixStore):
             raise
 
     def _writer(self, claim: Claim, expected_id: str | None, place: Place | None) -> MatrixWriter:
-        return _FileWriter(self, claim, expected_id, place)
+        return FileWriter(self, claim, expected_id, place)
 
     def remove(self, orphan: Elements) -> None:
         with translated_disk():
@@ -126,8 +125,7 @@ class FileMatrixStore(PartialSlots, IndexedMatrixStore):
             return None
         path = self.path(new_id("w") + SLOT_PART)
         with translated_disk():
-            slot = self.slots.take(size, path)
-            if slot is not None:
+            if (slot := self.slots.take(size, path)) is not None:
                 return slot
             self.respect_bound(slot_length(size) if is_whole else 0)
             try:
@@ -211,8 +209,8 @@ class FileMatrixStore(PartialSlots, IndexedMatrixStore):
                 self.slots.trim()
                 self.respect_bound(0)
             self._next_reading = time.monotonic() + LOOK_ROUND_S
-        names, self._unchecked = self._unchecked[:limit], self._unchecked[limit:]
-        old = [name for name in names if self._is_old(name)]
+        old = [name for name in self._unchecked[:limit] if self._is_old(name)]
+        del self._unchecked[:limit]
         kept = self.index.data_names([name.partition(".")[0] for name in old]) if old else []
         leftovers = [name for name, data in zip(old, kept, strict=True) if name != data]
         removed = sum(self._remove_leftover(name) for name in leftovers)
@@ -237,7 +235,7 @@ class FileMatrixStore(PartialSlots, IndexedMatrixStore):
         return False
 
 
-class _FileWriter(IndexedWriter):
+class FileWriter(IndexedWriter):
     def __init__(self, store: FileMatrixStore, claim: Claim, expected_id: str | None, place: Place | None) -> None:
         self._files = store
         self._random = new_id("w")
@@ -254,8 +252,7 @@ class _FileWriter(IndexedWriter):
             self._file = self._files.in_directory(self._made)
 
     def _made(self) -> Slot | PlainFile:
-        slot = self._files.slot(self._claim.bytes, is_whole=self._claim.charged is None)
-        if slot is not None:
+        if (slot := self._files.slot(self._claim.bytes, is_whole=self._claim.charged is None)) is not None:
             return slot
         with translated_disk():
             return PlainFile(self._files.path(self._random + PART))
@@ -265,9 +262,12 @@ class _FileWriter(IndexedWriter):
         with translated_disk():
             write_all(self._file.fd, view, self._files.make_room)
 
+    def _data_name(self, matrix_id: str) -> str:
+        return matrix_id if self._hasher is None else f"{matrix_id}.{self._random}"
+
     def _settle(self, matrix_id: str, parts: bytes) -> str:
         assert self._file is not None, "a matrix is committed once"
-        data = matrix_id if self._hasher is None else f"{matrix_id}.{self._random}"
+        data = self._data_name(matrix_id)
         with translated_disk():
             os.lseek(self._file.fd, self._claim.bytes, os.SEEK_SET)  # where the elements were not written one by one
             write_all(self._file.fd, parts, self._files.make_room)

@@ -1,5 +1,5 @@
-"""The interface of the matrix stores. `FileMatrixStore` and `RedisMatrixStore` are its two implementations; both keep
-their books (who owns what, sizes, expiry) in Redis, so that the bounds hold over all processes.
+"""The interface of the matrix stores `FileMatrixStore`, `RedisMatrixStore` and `ObjectMatrixStore`. All keep their
+books (who owns what, sizes, expiry) in Redis, so that the bounds hold over all processes.
 
 A stored matrix is its elements, little-endian, row-major (C order), and the digests of their parts
 (`jobs/matrices/digest.py`), taken as the elements came in. bfloat16 and float8_e4m3 travel as bit patterns, uint16 and

@@ -17,7 +17,7 @@ class PlainFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        file = open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        file = open_file(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
         if file is None:
             raise FileNotFoundError(path)
         self.file = file

@@ -40,6 +40,7 @@ def submit(context: Context, owner: str, key: str | None, body: bytes) -> Receip
     placed = _placed(context, asked)
     found = bounded(placed.spec, placed.worker.device, settings)
     new = NewBenchmark(
+        id=context.new_job_id(),
         owner=owner,
         queue=placed.worker.bench_queue,
         timeout_s=settings.benchmark_timeout_s,

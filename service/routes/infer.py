@@ -48,7 +48,7 @@ async def infer(request: Request) -> Response:
     with ExitStack() as held:
         call = InferCall(request, held)
         async with holding_key(request) as key:
-            job_id = new_id("job")
+            job_id = call.context.new_job_id()
             with call.context.hub.watch(job_id, answers_only=True) as watch:
                 receipt = await call.submit(job_id, key)
                 if not receipt.replayed:

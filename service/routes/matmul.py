@@ -40,7 +40,7 @@ async def multiply(request: Request) -> Response:
     choose_type(request.headers.get("accept"), PRODUCT_OFFERS)  # before any work is done
     wait = wait_of(request, default_s=context.settings.default_wait_s)
     async with holding_key(request) as key:
-        job_id = new_id("job")
+        job_id = context.new_job_id()
         with context.hub.watch(job_id, answers_only=True) as watch:
             receipt = await _submit(request, context, job_id, key, wait)
             if not receipt.replayed:

@@ -11,6 +11,7 @@ import pytest
 from jobs.models import new_id
 from jobs.redis.embedded import EmbeddedServer
 from tests.support.ledger.ledgers import Bench, memory_bench, redis_bench
+from tests.support.objects import ObjectServer, start_moto
 from tests.support.servers import DURABLE
 from tests.support.stores import MakeStores, StoreBench, StoreKind, make_bench
 from tools.played.api import Api, http_client, running_api
@@ -27,7 +28,15 @@ def bench(request: pytest.FixtureRequest, key_prefix: str) -> Iterator[Bench]:
             yield bench
 
 
-@pytest.fixture(params=["file", "slots", "redis"])
+@pytest.fixture(scope="session")
+def objects(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectServer]:
+    """An object store for the whole session; tests keep apart by what their keys begin with."""
+    server = start_moto(tmp_path_factory.mktemp("objects"))
+    yield server
+    server.stop()
+
+
+@pytest.fixture(params=["file", "slots", "redis", "objects"])
 def make_stores(
     request: pytest.FixtureRequest, valkey: EmbeddedServer, key_prefix: str, tmp_path: Path
 ) -> Iterator[MakeStores]:
@@ -35,7 +44,11 @@ def make_stores(
     kind: StoreKind = request.param
     made: list[StoreBench] = []
 
+    objects: ObjectServer | None = request.getfixturevalue("objects") if kind == "objects" else None
+
     def make(*, url: str = valkey.url, **settings: object) -> StoreBench:
+        if objects is not None:
+            settings = objects.settings(key_prefix) | settings
         made.append(make_bench(kind, url, key_prefix, tmp_path, **settings))
         return made[-1]
 

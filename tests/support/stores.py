@@ -14,6 +14,8 @@ from pydantic import SecretStr
 from jobs.formats.elements import STORAGE_DTYPES, Array
 from jobs.matrices.factory import make_matrix_store
 from jobs.matrices.interface import READ_CHUNK_BYTES, MatrixInfo, MatrixStore
+from jobs.matrices.objects.store import ObjectMatrixStore
+from jobs.matrices.objects.transfer import digests_key, elements_key
 from jobs.matrices.slots import FREE
 from jobs.models import new_id
 from jobs.redis.client import connect
@@ -21,7 +23,8 @@ from jobs.settings import Settings
 from kernels.model.numerics import DTypeName
 from tools.played.elements import dtype_name
 
-StoreKind = Literal["file", "slots", "redis"]  # plain files; files that are used again where they are large
+# plain files; files that are used again where they are large; chunks; objects in a bucket
+StoreKind = Literal["file", "slots", "redis", "objects"]
 FREE_BYTES = 64 << 20  # of free slots
 LARGE = (1500, 1000)  # of float32: a chunk and a half of the redis store
 
@@ -48,7 +51,10 @@ class StoreBench:
             return stored.elements.copy()
 
     def kept(self) -> list[str]:
-        """The names of all elements there are: files, or keys of chunks."""
+        """The names of all elements there are: files, keys of chunks, or objects."""
+        if isinstance(self.store, ObjectMatrixStore):
+            pages = list(self.store.bucket.list(elements_key("")))
+            return sorted(each.key.removeprefix(elements_key("")) for page in pages for each in page)
         if self.kind != "redis":
             return sorted(path.name for path in self.settings.store_dir.iterdir() if path.is_file())
         keys = cast(list[bytes], self.client.keys(f"{self.settings.key_prefix}chunk:*"))
@@ -60,12 +66,22 @@ class StoreBench:
 
     def raw(self, name: str) -> bytes:
         """What lies under one of the names of `kept`."""
+        if isinstance(self.store, ObjectMatrixStore):
+            keys = elements_key(name), digests_key(name)
+            return b"".join(bytes(self.store.bucket.get(key, 0, self.store.bucket.size(key))) for key in keys)
         if self.kind != "redis":
             return (self.settings.store_dir / name).read_bytes()
         return cast(bytes, self.client.get(name))
 
     def replace(self, name: str, raw: bytes) -> None:
-        """Puts other bytes in their place, as a fault would: in the same file."""
+        """Puts other bytes in their place, as a fault would: in the same file; in the bucket, of which no host has a
+        copy."""
+        if isinstance(self.store, ObjectMatrixStore):
+            size = self.store.bucket.size(elements_key(name))
+            self.store.bucket.put(elements_key(name), raw[:size])
+            self.store.bucket.put(digests_key(name), raw[size:])
+            self.lose_copies()
+            return
         if self.kind != "redis":
             with open(self.settings.store_dir / name, "r+b") as file:
                 file.write(raw)
@@ -84,10 +100,22 @@ class StoreBench:
     def lose_elements(self) -> None:
         """Removes all elements, and leaves the books as they are."""
         for name in self.kept():
-            if self.kind != "redis":
+            if isinstance(self.store, ObjectMatrixStore):
+                self.store.bucket.delete([elements_key(name), digests_key(name)])
+                self.lose_copies()
+            elif self.kind != "redis":
                 (self.settings.store_dir / name).unlink()
             else:
                 self.client.delete(name)
+
+    def copies(self) -> list[str]:
+        """The names of this host's files."""
+        return sorted(path.name for path in self.settings.store_dir.iterdir() if path.is_file())
+
+    def lose_copies(self) -> None:
+        """As a host that has none."""
+        for name in self.copies():
+            (self.settings.store_dir / name).unlink()
 
     def book_keys(self) -> list[str]:
         """Every key of the books."""
@@ -107,8 +135,8 @@ def numbers(shape: tuple[int, ...], dtype: DTypeName = "float32", seed: int = 0)
 def store_settings(kind: StoreKind) -> dict[str, Any]:
     """Slots do not need a tmpfs where a setting asks for them."""
     return {
-        "store": "redis" if kind == "redis" else "file",
-        "store_free_bytes": FREE_BYTES if kind == "slots" else 0,
+        "store": {"redis": "redis", "objects": "s3"}.get(kind, "file"),
+        "store_free_bytes": FREE_BYTES if kind in ("slots", "objects") else 0,
     }
 
 

@@ -235,7 +235,7 @@ class Child:
                     ledger=self._ledger,
                 )
             except StoreUnavailable as error:
-                if error.resource == "disk":  # small jobs need none, so they are not to wait for this one
+                if error.resource != "redis":  # small jobs need none, so they are not to wait for this one
                     raise NoRoomForProduct(error.detail) from error
                 raise
 

@@ -139,6 +139,15 @@ def rate(request: Request, *, clients: int, seconds: float, processes: int = 1) 
     return Rate(sum(rate.replies for rate in rates), max(rate.seconds for rate in rates))
 
 
+def rates(requests: Sequence[Request], *, clients: int, seconds: float) -> list[Rate]:
+    """Of each request, with as many clients: a process for each, all beginning together."""
+    spawn = get_context("spawn")
+    begin = spawn.Barrier(len(requests))
+    count = len(requests)
+    with ProcessPoolExecutor(count, mp_context=spawn, initializer=_begins.append, initargs=(begin,)) as pool:
+        return [run.result() for run in [pool.submit(_rate_of, each, clients, seconds) for each in requests]]
+
+
 _begins: list[Barrier] = []  # of this process, where it is one of several
 
 

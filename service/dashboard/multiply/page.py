@@ -65,7 +65,7 @@ async def multiply(request: Request) -> Response:
         fingerprinted=True,
     )
     reader = FormReader(request.headers["content-type"], uploads.open, context.staging_dir)
-    operands, job_id = OperandResolver(context, owner), new_id("job")
+    operands, job_id = OperandResolver(context, owner), context.new_job_id()
 
     def submit(asked: MatmulInput) -> Receipt:
         key = _once(reader.fields.get("token", ""), asked)

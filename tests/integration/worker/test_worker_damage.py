@@ -41,7 +41,7 @@ def bench(request: pytest.FixtureRequest, valkey: EmbeddedServer, tmp_path: Path
 
 
 def stored(bench: WorkerBench) -> StoreBench:
-    kind: StoreKind = bench.settings.store
+    kind: StoreKind = "redis" if bench.settings.store == "redis" else "file"
     return StoreBench(kind, bench.settings, bench.client, bench.store)
 
 

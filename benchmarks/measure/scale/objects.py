@@ -1,0 +1,165 @@
+"""How fast a host fetches a matrix of the object store, as a share of the range rate of a loopback server itself.
+
+    python -m benchmarks.measure.scale.objects [--out benchmarks/results/scale_objects.json]
+
+nginx serves the objects as files: a server that costs next to nothing, so that what is left is the store's own. Its own
+rate is what plain sockets get with as many ranges at once, who drop what they read. Both take turns; the arena is on
+/dev/shm, and each fetch is from the bucket, held against its digests, into a slot. Needs nginx and obstore.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import secrets
+import socket
+import statistics
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from pydantic import SecretStr
+
+from jobs.matrices.digest import Digest
+from jobs.matrices.factory import make_matrix_store
+from jobs.matrices.index import Claim
+from jobs.matrices.objects.store import ObjectMatrixStore
+from jobs.matrices.objects.transfer import RANGE_BYTES, RANGES_AT_ONCE, digests_key, elements_key
+from jobs.redis.client import connect
+from jobs.redis.embedded import EmbeddedServer, free_port
+from jobs.settings import Settings
+from tools.nginx import running_nginx
+from worker.cpu.environment import dated_environment
+
+PACKAGES = ("numpy", "obstore", "redis", "xxhash")
+MIB = 1 << 20
+ROUNDS = 9
+SHM = Path("/dev/shm")
+
+
+@contextmanager
+def files_over_http(root: Path) -> Iterator[int]:
+    """The port of an nginx that serves `root`/objects."""
+    port = free_port()
+    served = f"server {{ listen 127.0.0.1:{port}; root {root}/objects; }}"
+    with running_nginx(served, port, root, workers=2):
+        yield port
+
+
+def own_rate(port: int, path: str, size: int) -> float:
+    """Seconds that plain sockets take for all ranges, as many at once as the store reads."""
+    starts = list(range(0, size, RANGE_BYTES))
+
+    def take(mine: list[int]) -> None:
+        buffer = memoryview(bytearray(MIB))
+        with socket.create_connection(("127.0.0.1", port)) as connection:
+            for start in mine:
+                end = min(start + RANGE_BYTES, size)
+                head = f"GET {path} HTTP/1.1\r\nHost: x\r\nRange: bytes={start}-{end - 1}\r\n\r\n"
+                connection.sendall(head.encode())
+                taken = bytearray()
+                while (at := taken.find(b"\r\n\r\n")) < 0:
+                    taken += connection.recv(65536)
+                assert taken.startswith(b"HTTP/1.1 206"), bytes(taken[:at])
+                left = end - start - (len(taken) - at - 4)
+                while left:
+                    count = connection.recv_into(buffer, min(left, MIB))
+                    assert count, "the server closed the connection"
+                    left -= count
+
+    shares = [starts[i::RANGES_AT_ONCE] for i in range(RANGES_AT_ONCE)]
+    begun = time.perf_counter()
+    with ThreadPoolExecutor(RANGES_AT_ONCE) as pool:
+        list(pool.map(take, [share for share in shares if share]))
+    return time.perf_counter() - begun
+
+
+def fetch_s(store: ObjectMatrixStore, data: str, matrix_id: str, size: int) -> float:
+    """Seconds from no copy on this host to one that is open."""
+    store.slots.free(store.path(data))
+    begun = time.perf_counter()
+    with store.open(matrix_id, "int8", (1, size)) as stored:
+        taken = time.perf_counter() - begun
+        assert stored.elements.nbytes == size
+    del stored
+    return taken
+
+
+def measured(root: Path, size: int, rounds: int) -> dict[str, Any]:
+    matrix_id = secrets.token_hex(32)
+    data = f"{matrix_id}.w_{secrets.token_hex(16)}"
+    with TemporaryDirectory(prefix="matmul-redis-") as place, files_over_http(root) as port:
+        server = EmbeddedServer(Path(place))
+        server.start()
+        settings = Settings(
+            redis_url=SecretStr(server.url),
+            store="s3",
+            s3_url="s3://bucket/cell",
+            s3_endpoint=f"http://127.0.0.1:{port}",
+            s3_region="us-east-1",
+            s3_credentials_file=_credentials(root),
+            store_dir=root / "arena",
+            store_free_bytes=4 * size,
+            max_matrix_bytes=size,
+            store_bytes=8 * size,
+        )
+        try:
+            with connect(settings) as client:
+                store = make_matrix_store(settings, client, keeps_maps=True)
+                assert isinstance(store, ObjectMatrixStore)
+                store.index.claim(Claim(matrix_id, data, "int8", (1, size), "bench", 3600.0))
+                _put(root / "objects" / "bucket" / "cell", data, size)
+                path = f"/bucket/cell/{elements_key(data)}"
+                pairs = [(own_rate(port, path, size), fetch_s(store, data, matrix_id, size)) for _ in range(rounds + 2)]
+        finally:
+            server.stop()
+    pairs = pairs[2:]  # the slot has its memory, and nginx the file
+    share = statistics.median(own / ours for own, ours in pairs)
+    own, ours = (statistics.median(pair[i] for pair in pairs) for i in (0, 1))
+    return {
+        "bytes": size,
+        "rounds": rounds,
+        "server_gb_per_s": size / own / 1e9,
+        "store_gb_per_s": size / ours / 1e9,
+        "share": share,
+    }
+
+
+def _credentials(root: Path) -> Path:
+    path = root / "credentials"
+    path.write_text("[default]\naws_access_key_id = none\naws_secret_access_key = none\n")
+    return path
+
+
+def _put(root: Path, data: str, size: int) -> None:
+    raw = np.random.default_rng(1).bytes(size)
+    digest = Digest(size)
+    digest.update(raw)
+    for key, content in ((elements_key(data), raw), (digests_key(data), digest.parts())):
+        (root / key).parent.mkdir(parents=True, exist_ok=True)
+        (root / key).write_bytes(content)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, help="where the record is written")
+    parser.add_argument("--mib", type=int, nargs="+", default=[16, 64, 512], help="sizes of matrices")
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    chosen = parser.parse_args()
+    rows = []
+    for mib in chosen.mib:
+        with TemporaryDirectory(prefix="matmul-objects-", dir=SHM if SHM.is_dir() else None) as root:
+            rows.append(measured(Path(root), mib * MIB, chosen.rounds))
+        print(json.dumps(rows[-1]), flush=True)
+    record = {"environment": dated_environment(*PACKAGES), "ranges_at_once": RANGES_AT_ONCE, "sizes": rows}
+    if chosen.out is not None:
+        chosen.out.write_text(json.dumps(record, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,104 @@
+"""The recorded parts of docs/scaling.md: the object store, cells, and what workers cost a ledger."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tools.markdown import table
+
+MIN_SHARE, MIN_RATIO, CELL_WORKERS, API_PROCESSES = 0.8, 3.0, 256, 16
+UNDER_WAY = 4  # products that a GPU worker has a lease for at once
+WANTED_PER_S, ENVELOPE, GPUS, LOAD = 1_000_000, 1000, 10_000, 0.5
+HEARTBEATS_S = (0.5, 1.0, 2.0)
+
+
+def _read(results: Path, name: str) -> dict[str, Any] | None:
+    path = results / f"scale_{name}.json"
+    return json.loads(path.read_text()) if path.exists() else None
+
+
+def _where(record: dict[str, Any]) -> str:
+    said = record["environment"]
+    return f"Recorded {said['recorded_at'][:10]} on {said['cpu']}, {said['cores']} cores."
+
+
+def objects(results: Path) -> str:
+    record = _read(results, "objects")
+    if record is None:
+        return ""
+    rows = [
+        (
+            f"{row['bytes'] >> 20}",
+            f"{row['server_gb_per_s']:.2f}",
+            f"{row['store_gb_per_s']:.2f}",
+            f"{row['share']:.2f}",
+            "reached" if row["share"] >= MIN_SHARE else "missed",
+        )
+        for row in record["sizes"]
+    ]
+    columns = ("MiB", "server's own ranges, GB/s", "fetched into a slot, GB/s", "share", f"≥ {MIN_SHARE:g}")
+    return "\n\n".join((_where(record), table(columns, rows).rstrip()))
+
+
+def cells(results: Path) -> str:
+    record = _read(results, "cells")
+    if record is None:
+        return ""
+    row = (
+        f"{record['cells']}",
+        f"{record['one_per_s']:,.0f}",
+        f"{record['all_per_s']:,.0f}",
+        f"{record['ratio']:.2f}",
+        "reached" if record["ratio"] >= MIN_RATIO else "missed",
+    )
+    columns = ("cells", "one cell, products/s", "all together", "ratio", f"≥ {MIN_RATIO:g}")
+    return "\n\n".join((_where(record), table(columns, [row]).rstrip()))
+
+
+def walls(results: Path) -> str:
+    """What follows from the cost of a job's life for very many of them."""
+    record = _read(results, "beats")
+    if record is None:
+        return ""
+    life_us = sum(record["steps_us"].values())
+    per_core = 1e6 / life_us
+    cells_alone = WANTED_PER_S * life_us / 1e6 / LOAD
+    envelopes = WANTED_PER_S / ENVELOPE
+    said = (
+        f"A job costs Redis {life_us:.0f} µs from its submission to the reading of its end ("
+        + ", ".join(f"{name} {cost:.0f}" for name, cost in record["steps_us"].items())
+        + f"), without the broker's commands: {per_core:,.0f} jobs/s on a core."
+    )
+    rows = (
+        (f"{WANTED_PER_S:,} jobs/s, each a record", f"{cells_alone:,.0f} cells with Redis at {LOAD:.0%}"),
+        (
+            f"the same in batches of {ENVELOPE:,} (the batch axis): {envelopes:,.0f} jobs/s",
+            f"{envelopes * life_us / 1e6:.0%} of a core: one cell",
+        ),
+        (f"{GPUS:,} GPUs, {CELL_WORKERS} a cell", f"{-(-GPUS // CELL_WORKERS)} cells"),
+        ("renewals alone, all in one Redis", f"{GPUS * UNDER_WAY / 0.5 * record['renew_us'] / 1e6:.1f} cores"),
+    )
+    return "\n\n".join((_where(record), said, table(("asked", "takes"), rows).rstrip()))
+
+
+def beats(results: Path) -> str:
+    record = _read(results, "beats")
+    if record is None:
+        return ""
+    beat = CELL_WORKERS / record["beat_s"] * record["beat_us"]
+    read = API_PROCESSES / record["read_every_s"] * record["read_us"] * CELL_WORKERS / record["workers"]
+    rows = []
+    for heartbeat_s in HEARTBEATS_S:
+        renew = CELL_WORKERS * UNDER_WAY / heartbeat_s * record["renew_us"]
+        parts = (renew, beat, read, renew + beat + read)
+        rows.append((f"{heartbeat_s:g}", *(f"{part / 1e4:.1f} %" for part in parts)))
+    said = (
+        f"A renewal costs Redis {record['renew_us']:.0f} µs, a worker's heartbeat {record['beat_us']:.0f} µs, reading "
+        f"the register of {record['workers']} workers {record['read_us'] / 1e3:.2f} ms, and {record['api_read_ms']:.1f} ms "
+        f"of the API process that asks. For {CELL_WORKERS} GPUs with {UNDER_WAY} products under way each and "
+        f"{API_PROCESSES} API processes, as shares of one core:"
+    )
+    columns = ("`MATMUL_HEARTBEAT_S`", "renewals", "heartbeats", "reading them", "together")
+    return "\n\n".join((_where(record), said, table(columns, rows).rstrip()))

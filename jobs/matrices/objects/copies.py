@@ -1,0 +1,91 @@
+"""The copies that a host keeps of matrices of the object store, in the directory of its arena.
+
+All of them are in the bucket, so any may go. A copy's modification time is its last use, so their order survives a
+restart. What is still being written, or read, goes by itself.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from jobs.matrices.file_lock import open_file
+from jobs.matrices.slots import Slots
+
+FETCHING = "fetching"
+WRITTEN = "w_"  # names of files that are being written begin so
+
+
+class _Copy(NamedTuple):
+    used_at: int  # nanoseconds since the epoch
+    bytes: int
+    name: str
+
+
+class Copies:
+    """At most `max_bytes`, with the free slots; None for half of the file system. All methods raise OSError."""
+
+    def __init__(self, directory: Path, slots: Slots, max_bytes: int | None) -> None:
+        self._directory, self._slots = directory, slots
+        self._locks = directory / FETCHING
+        space = os.statvfs(directory)
+        self.max_bytes = max_bytes or space.f_blocks * space.f_frsize // 2
+        self.make_directory()
+
+    def make_directory(self) -> None:
+        self._locks.mkdir(mode=0o700, exist_ok=True)
+
+    def make_room(self, need_bytes: int) -> int:
+        """Removes those used least recently until so many more bytes are within the bound; how many went. Slots among
+        them are free then, and as many as the bound leaves room for."""
+        copies, pending_bytes = self._all()
+        room, removed = self.max_bytes - need_bytes - pending_bytes, 0
+        kept_bytes = sum(copy.bytes for copy in copies)
+        for copy in copies:
+            if kept_bytes <= room:
+                break
+            self._slots.free(self._directory / copy.name)
+            kept_bytes -= copy.bytes
+            removed += 1
+        self._slots.trim(max(0, room - kept_bytes))
+        return removed
+
+    def _all(self) -> tuple[list[_Copy], int]:
+        """Those that may go, least recently used first, and the bytes of files that are being written."""
+        copies, pending_bytes = [], 0
+        with os.scandir(self._directory) as entries:
+            for entry in entries:
+                try:
+                    status = entry.stat(follow_symlinks=False)
+                except FileNotFoundError:
+                    continue
+                if not entry.is_file(follow_symlinks=False):
+                    continue
+                if entry.name.startswith(WRITTEN):
+                    pending_bytes += status.st_blocks * 512
+                else:
+                    copies.append(_Copy(status.st_mtime_ns, status.st_blocks * 512, entry.name))
+        return sorted(copies), pending_bytes
+
+    @contextmanager
+    def fetching(self, name: str) -> Iterator[None]:
+        """One process and thread of this host at a time fetches a matrix; the others wait, and find it there."""
+        path = self._locks / name
+        while True:
+            file = open_file(path, os.O_RDWR | os.O_CREAT)
+            if file is None:
+                self.make_directory()
+                continue
+            fcntl.flock(file.fd, fcntl.LOCK_EX)
+            if file.is_at(path):
+                break
+            file.close()
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)
+            file.close()

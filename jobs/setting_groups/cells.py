@@ -1,0 +1,29 @@
+"""Settings of a cell, a part of `jobs.settings.Settings`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field
+from pydantic_settings import BaseSettings
+
+CELL_DIGITS = 3  # hex, in front of what is random in an id
+MAX_CELL = 16**CELL_DIGITS - 1
+CellNumber = Annotated[int, BeforeValidator(lambda value: int(value, 16) if isinstance(value, str) else value)]
+
+
+class CellSettings(BaseSettings):
+    """A cell is one Redis with its API processes and workers; a service of one cell needs no number."""
+
+    cell: CellNumber | None = Field(
+        None,
+        ge=0,
+        le=MAX_CELL,
+        description="This cell's number, three hex digits such as `007`: ids of jobs, products and uploads begin with "
+        "it, so that a proxy can route by them. Unset: ids are random throughout.",
+    )
+
+    @property
+    def cell_digits(self) -> str:
+        """What ids begin with; empty where cells have no numbers."""
+        return "" if self.cell is None else f"{self.cell:0{CELL_DIGITS}x}"

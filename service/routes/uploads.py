@@ -1,0 +1,78 @@
+"""/v1/uploads and /v1/matrices/{id}/url: large matrices go to the object store, or come from it, past the API."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request, Response
+
+from service.bodies.body import Body
+from service.bodies.options import parse_model
+from service.bodies.reader import json_object, media_type_of, unsupported
+from service.context import context_of, owner_of
+from service.http.idempotency import holding_key, once
+from service.http.negotiation import JSON
+from service.openapi.manual import uploads as manual
+from service.routes.matrices import info_json
+from service.submit.transfers import UploadRequest, UploadView, completed, given_up, opened, opened_again, url_of
+
+REQUEST_BYTES = 4096  # of an id, a type and a shape
+PRIVATE = {"cache-control": "no-store"}  # a URL is as good as a key while it lasts
+
+router = APIRouter(prefix="/v1")
+
+
+@router.post("/uploads", **manual.OPEN)
+async def open_one(request: Request) -> Response:
+    context, owner = context_of(request), owner_of(request)
+    if (media_type := media_type_of(request.headers.get("content-type"))) != JSON:
+        raise unsupported(media_type, (JSON,))
+    async with holding_key(request) as key:
+        text = await Body(request.scope, request.receive, limit_bytes=REQUEST_BYTES).read()
+        asked = parse_model(UploadRequest, json_object(text))
+
+        def act() -> tuple[Response, str]:
+            view = opened(context, asked, owner=owner)
+            return _upload_reply(view), view.upload
+
+        def again(upload: str) -> Response:
+            return _upload_reply(opened_again(context, upload, owner=owner))
+
+        return await context.call(once, request, key, asked.model_dump_json(), act, again)
+
+
+def _upload_reply(view: UploadView) -> Response:
+    return Response(view.model_dump_json(), 201, {"location": f"/v1/uploads/{view.upload}", **PRIVATE}, JSON)
+
+
+@router.post("/uploads/{upload}/complete", **manual.COMPLETE)
+async def complete_one(request: Request, upload: manual.UploadId) -> Response:
+    context, owner = context_of(request), owner_of(request)
+    async with holding_key(request) as key:
+
+        def act() -> tuple[Response, str]:
+            info = completed(context, upload, owner=owner)
+            return _stored(info_json(info), info.id), info.id
+
+        def again(first: str) -> Response:
+            return _stored(info_json(context.store.info(first, owner=owner)), first)
+
+        reply = await context.call(once, request, key, "", act, again)
+    await context.check_written()
+    return reply
+
+
+def _stored(body: bytes, matrix_id: str) -> Response:
+    return Response(body, 201, {"location": f"/v1/matrices/{matrix_id}"}, JSON)
+
+
+@router.delete("/uploads/{upload}", **manual.GIVE_UP)
+async def give_up_one(request: Request, upload: manual.UploadId) -> Response:
+    context = context_of(request)
+    await context.call(given_up, context, upload, owner=owner_of(request))
+    return Response(None, 204)
+
+
+@router.get("/matrices/{matrix_id}/url", **manual.URL)
+async def get_url(request: Request, matrix_id: manual.MatrixId) -> Response:
+    context = context_of(request)
+    view = await context.call(url_of, context, matrix_id, owner=owner_of(request))
+    return Response(view.model_dump_json(), 200, PRIVATE, JSON)

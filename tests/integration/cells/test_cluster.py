@@ -1,0 +1,78 @@
+"""Several cells' ledgers in one Valkey Cluster: the hash tag in MATMUL_KEY_PREFIX puts each into one slot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from jobs.redis.embedded import EmbeddedServer
+from jobs.states import JobState
+from tests.support.workers.workers import running_worker, until
+
+SLOTS = 16384
+TAGS = ("m:{c00}:", "m:{c01}:")
+
+
+class Cluster:
+    """Primaries that share the slots."""
+
+    def __init__(self, directory: Path, count: int) -> None:
+        options = ("cluster-enabled yes", "cluster-node-timeout 2000")
+        self.nodes = [EmbeddedServer(directory / f"node-{i}", options=options, key_prefix="m:") for i in range(count)]
+        for node in self.nodes:
+            node.start()
+        edges = [SLOTS * i // count for i in range(count + 1)]
+        for node, begin, end in zip(self.nodes, edges, edges[1:], strict=False):
+            with node.client() as client:
+                client.execute_command("CLUSTER", "ADDSLOTSRANGE", begin, end - 1)
+                client.execute_command("CLUSTER", "MEET", "127.0.0.1", self.nodes[0].port)
+        until(self._is_whole, timeout_s=20, what="a cluster that knows all its slots")
+
+    def _is_whole(self) -> bool:
+        for node in self.nodes:
+            with node.client() as client:
+                info = cast(dict[str, Any], client.cluster("info"))
+            if info["cluster_state"] != "ok" or int(info["cluster_known_nodes"]) != len(self.nodes):
+                return False
+        return True
+
+    def home_of(self, prefix: str) -> EmbeddedServer:
+        """The node that has the slot of a prefix's keys: what the cell's MATMUL_REDIS_URL names."""
+        with self.nodes[0].client() as client:
+            slot = int(client.cluster("keyslot", f"{prefix}x"))
+        return self.nodes[slot * len(self.nodes) // SLOTS]
+
+    def stop(self) -> None:
+        for node in self.nodes:
+            node.stop()
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    made = Cluster(tmp_path_factory.mktemp("cluster"), 3)
+    yield made
+    made.stop()
+
+
+def test_cells_share_a_cluster(cluster: Cluster, tmp_path: Path) -> None:
+    """A product from submission to its end through Celery, in each of two cells."""
+    used = []
+    for prefix in TAGS:
+        place = tmp_path / prefix.strip("m:{}")
+        place.mkdir()
+        home = cluster.home_of(prefix)
+        overrides = {"key_prefix": prefix, "store": "redis"}
+        with running_worker(home, place, overrides=overrides) as bench:
+            a = np.arange(30_000, dtype=np.float32).reshape(100, 300) % 7
+            job = bench.submit(a, a.T.copy())
+            ended = bench.ended(job)
+            assert ended.record.state is JobState.SUCCEEDED
+            np.testing.assert_array_equal(bench.product(ended), a @ a.T)
+            kept = cast(list[bytes], bench.client.keys("*"))
+            assert kept and all(key.decode().startswith(TAGS) for key in kept), "all keys are in a cell's slot"
+            used.append(home.port)
+    assert len(set(used)) == 2, "the tags of these cells are of different nodes"

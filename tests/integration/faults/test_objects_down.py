@@ -1,0 +1,91 @@
+"""The object store cut off: accepted jobs wait for it, callers are told, and no secret is in a log."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from jobs.redis.embedded import free_port
+from tests.chaos.network.proxy import Proxies
+from tests.integration.api.test_jobs import problem
+from tests.support.objects import SECRET, ObjectServer
+from tools.played.api import from_npy, http_client, npy
+from tools.stack import Stack
+
+OUTAGE_S = float(os.environ.get("MATMUL_TEST_OUTAGE_S", "3"))  # 30 and more for a run by hand
+JOBS = 6
+RNG = np.random.default_rng(5)
+
+
+@dataclass
+class CutOff:
+    """Two hosts, as workers with directories of their own, whose object store can be cut off."""
+
+    stack: Stack
+    proxies: Proxies
+    directory: Path
+
+    def cut(self) -> None:
+        self.proxies.do("objects", "mode", mode="hole", delay_s=0.0)
+        self.proxies.do("objects", "reset")
+
+    def mend(self) -> None:
+        self.proxies.do("objects", "mode", mode="plain", delay_s=0.0)
+        self.proxies.do("objects", "reset")  # what was held back is not to be waited for
+
+
+@pytest.fixture
+def cut_off(objects: ObjectServer, key_prefix: str, tmp_path: Path) -> Iterator[CutOff]:
+    listen = free_port()
+    target = int(objects.url.rpartition(":")[2])
+    link = {"name": "objects", "listen": listen, "target": target, "fails_calls": False}
+    proxies = Proxies([link], 1, tmp_path / "proxy.log")
+    settings = replace(objects, url=f"http://127.0.0.1:{listen}").settings(key_prefix)
+    more = {"s3_timeout_s": "0.5", "record_matrix_bytes": "0", "cpu_threads": "1", "sweep_grace_s": "0.5"}
+    try:
+        with Stack(tmp_path, devices=("cpu", "cpu"), settings=settings | more, apart=True) as stack:
+            yield CutOff(stack, proxies, tmp_path)
+    finally:
+        proxies.stop()
+
+
+def stored(client: httpx.Client, matrix: Any) -> httpx.Response:
+    return client.post("/v1/matrices", content=npy(matrix), headers={"content-type": "application/x-npy"})
+
+
+def submit(client: httpx.Client, a: str, b: str) -> str:
+    asked = {"a": {"matrix": a}, "b": {"matrix": b}}
+    reply = client.post("/v1/matmul", json=asked, headers={"prefer": "respond-async"})
+    assert reply.status_code == 202, reply.text
+    return str(reply.json()["job"]["id"])
+
+
+def test_accepted_jobs_outlast_it_and_callers_are_told(cut_off: CutOff) -> None:
+    with http_client(cut_off.stack.url) as client:
+        operands = [RNG.standard_normal((2, 90, 90)).astype(np.float32) for _ in range(JOBS)]
+        names = [[stored(client, each).json()["id"] for each in pair] for pair in operands]
+        cut_off.cut()
+        began = time.monotonic()
+        jobs = [submit(client, *pair) for pair in names]  # no worker has a copy of any operand
+        refused = stored(client, operands[0][0] + 1)
+        assert "object store" in problem(refused, 503, "store_unavailable")["detail"]
+        assert int(refused.headers["retry-after"]) >= 1
+        while time.monotonic() - began < OUTAGE_S:
+            assert {client.get(f"/v1/jobs/{job}").json()["state"] for job in jobs} <= {"queued", "running"}
+            time.sleep(0.1)
+        cut_off.mend()
+        for job, (a, b) in zip(jobs, operands, strict=True):
+            record = client.get(f"/v1/jobs/{job}", headers={"prefer": "wait=60"}).json()
+            assert record["state"] == "succeeded", record
+            product = client.get(f"/v1/jobs/{job}/product", headers={"accept": "application/x-npy"})
+            np.testing.assert_allclose(from_npy(product.content), a @ b, rtol=1e-3, atol=1e-3)
+    logs = "".join(path.read_text(errors="replace") for path in cut_off.directory.glob("*.log"))
+    assert SECRET not in logs and "X-Amz-Signature" not in logs

@@ -1,0 +1,224 @@
+"""What the store on an object store promises beyond the others: copies on hosts, and what is left after a death."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+
+from jobs.errors import MatrixDamaged, MatrixNotFound, StoreUnavailable
+from jobs.matrices.objects import store as object_store
+from jobs.matrices.objects.store import ObjectMatrixStore
+from jobs.matrices.objects.transfer import digests_key, elements_key
+from jobs.objects.bucket import PART_BYTES
+from jobs.redis.embedded import EmbeddedServer
+from tests.support.objects import SECRET, ObjectServer
+from tests.support.stores import LARGE, StoreBench, make_bench, nothing_is_left, numbers
+
+DIGESTS_BYTES = 4096  # at most, of what is put here
+MULTIPART = (PART_BYTES // 4 + 300_000,)  # of float32: more than one part
+
+
+class Hosts:
+    """Hosts with directories of their own and one bucket, on one Redis."""
+
+    def __init__(self, valkey: EmbeddedServer, objects: ObjectServer, prefix: str, directory: Path) -> None:
+        self._valkey, self._objects, self._prefix, self._directory = valkey, objects, prefix, directory
+        self.made: list[StoreBench] = []
+
+    def __call__(self, name: str = "first", **settings: object) -> StoreBench:
+        """Another process's view of a host's store."""
+        place = self._directory / name
+        place.mkdir(exist_ok=True)
+        own = self._objects.settings(self._prefix) | settings
+        self.made.append(make_bench("objects", self._valkey.url, self._prefix, place, **own))
+        return self.made[-1]
+
+
+@pytest.fixture
+def host(valkey: EmbeddedServer, objects: ObjectServer, key_prefix: str, tmp_path: Path) -> Iterator[Hosts]:
+    hosts = Hosts(valkey, objects, key_prefix, tmp_path)
+    yield hosts
+    for bench in hosts.made:
+        bench.client.close()
+
+
+def objects_of(bench: StoreBench) -> ObjectMatrixStore:
+    assert isinstance(bench.store, ObjectMatrixStore)
+    return bench.store
+
+
+@contextmanager
+def received(bench: StoreBench, want: int) -> Iterator[None]:
+    """That so many bytes of elements come from the bucket meanwhile, and their digests."""
+    bucket = objects_of(bench).bucket
+    before = bucket.received_bytes
+    yield
+    came = bucket.received_bytes - before
+    assert want <= came <= (want and want + DIGESTS_BYTES)
+
+
+def test_a_second_use_on_a_host_moves_no_byte_nor_after_a_restart(host: Hosts) -> None:
+    array = numbers(LARGE)
+    info = host("first").put(array)
+    second = host("second")
+    with received(second, array.nbytes):
+        np.testing.assert_array_equal(second.get(info), array)
+    with received(second, 0):
+        np.testing.assert_array_equal(second.get(info), array)
+    again = host("second")
+    with received(again, 0):
+        np.testing.assert_array_equal(again.get(info), array)
+    maker = host("first")
+    with received(maker, 0):
+        np.testing.assert_array_equal(maker.get(info), array)
+
+
+def test_processes_of_a_host_fetch_a_matrix_once(host: Hosts) -> None:
+    array = numbers(LARGE)
+    info = host("first").put(array)
+    benches = [host("second") for _ in range(4)]
+    barrier = threading.Barrier(len(benches))
+
+    def get(bench: StoreBench) -> None:
+        barrier.wait()
+        np.testing.assert_array_equal(bench.get(info), array)
+
+    with ThreadPoolExecutor(len(benches)) as pool:
+        list(pool.map(get, benches))
+    came = sum(objects_of(bench).bucket.received_bytes for bench in benches)
+    assert array.nbytes <= came <= array.nbytes * 1.01
+
+
+def test_a_reply_reads_ranges_and_keeps_no_copy(host: Hosts) -> None:
+    array = numbers(LARGE)
+    info = host("first").put(array)
+    second = host("second")
+    raw = array.tobytes()
+    with received(second, 16384):  # a part
+        assert b"".join(second.store.chunks(info.id, len(raw), 20_000, 20_016)) == raw[20_000:20_016]
+    assert second.copies() == []
+
+
+def test_copies_are_bounded_and_those_used_last_stay(host: Hosts) -> None:
+    arrays = [numbers((1 << 18,), seed=seed) for seed in range(6)]  # of 1 MiB
+    infos = [host("first").put(array) for array in arrays]
+    second = host("second", store_copies_bytes=4 << 20)
+    for info in infos[:3]:
+        second.get(info)
+    second.get(infos[0])
+    for info in infos[3:5]:
+        second.get(info)
+    kept = sum(path.stat().st_blocks * 512 for path in second.settings.store_dir.rglob("*") if path.is_file())
+    assert kept <= 4 << 20
+    with received(second, 0):
+        second.get(infos[0])
+    with received(second, arrays[1].nbytes):
+        np.testing.assert_array_equal(second.get(infos[1]), arrays[1])
+
+
+def test_copies_of_deleted_matrices_go_from_other_hosts(host: Hosts) -> None:
+    first, second = host("first"), host("second")
+    info, other = first.put(numbers(LARGE)), first.put(numbers((5,)))
+    second.get(info)
+    (copy,) = second.copies()
+    first.store.delete(info.id, owner="ada")
+    assert len(first.kept()) == 1
+    with pytest.raises(MatrixNotFound):
+        second.get(info)
+    os.utime(second.settings.store_dir / copy, (0, 0))
+    host("second").get(other)  # whoever fetches looks for them
+    assert len(second.copies()) == 1 and copy not in second.copies()
+
+
+def test_what_comes_damaged_is_no_copy(host: Hosts) -> None:
+    array = numbers(LARGE)
+    first, second = host("first"), host("second")
+    info = first.put(array)
+    first.flip(4_000_000)
+    with pytest.raises(MatrixDamaged):
+        second.get(info)
+    assert second.copies() == []
+    first.put(array)
+    np.testing.assert_array_equal(second.get(info), array)
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_parts_go_up_while_they_come(host: Hosts, named: bool) -> None:
+    array = numbers(MULTIPART)
+    name = "c_" + "0" * 32 + "_1" if named else None
+    info = host("first").put(array, name=name)
+    np.testing.assert_array_equal(host("second").get(info), array)
+
+
+KILLED = """
+import sys, time
+from tests.integration.matrices.test_objects import MULTIPART, numbers
+from tests.support.stores import make_bench
+from pathlib import Path
+url, prefix, place, *pairs = sys.argv[1:]
+bench = make_bench("objects", url, prefix, Path(place), **dict(pair.split("=", 1) for pair in pairs))
+raw = numbers(MULTIPART).tobytes()
+writer = bench.store.create("float32", MULTIPART, owner="ada", ttl_s=60, name="c_" + "0" * 32 + "_1")
+writer.write(raw[:-4])
+print("written", flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_killed_upload_leaves_nothing_readable(
+    host: Hosts, valkey: EmbeddedServer, objects: ObjectServer, key_prefix: str, tmp_path: Path
+) -> None:
+    pairs = [f"{name}={value}" for name, value in objects.settings(key_prefix).items()]
+    (tmp_path / "first").mkdir()
+    command = [sys.executable, "-c", KILLED, valkey.url, key_prefix, str(tmp_path / "first"), *pairs]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stdout.readline() == b"written\n"
+        process.send_signal(signal.SIGKILL)
+    for bench in (host("first"), host("second")):
+        assert bench.kept() == []
+        with pytest.raises(MatrixNotFound):
+            bench.store.chunks("c_" + "0" * 32 + "_1", MULTIPART[0] * 4)
+
+
+def test_the_sweep_finds_objects_that_no_one_knows(host: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = host("first")
+    info = bench.put(numbers((9, 9)))
+    bucket = objects_of(bench).bucket
+    for key_of in (elements_key, digests_key):
+        bucket.put(key_of("c_" + "1" * 32 + "_1"), b"x" * 8)
+    assert bench.store.sweep() == 0 and len(bench.kept()) == 2
+    monkeypatch.setattr(object_store, "OBJECT_LEFTOVER_AGE_S", -60.0)
+    fresh = host("first")
+    assert sum(fresh.store.sweep() for _ in range(3)) == 2
+    assert [name.partition(".")[0] for name in bench.kept()] == [info.id]
+
+
+def test_a_bucket_that_does_not_answer(host: Hosts, caplog: pytest.LogCaptureFixture) -> None:
+    bench = host("first", s3_endpoint="http://127.0.0.1:9", s3_timeout_s=0.2)
+    with pytest.raises(StoreUnavailable, match="object store does not answer") as refused:
+        bench.put(numbers((30, 30)))
+    assert refused.value.resource == "objects" and refused.value.__cause__ is None
+    assert nothing_is_left(host("first"))
+    with pytest.raises(StoreUnavailable):
+        bench.store.check_ready()
+    assert SECRET not in caplog.text + repr(bench.settings) + repr(vars(objects_of(bench).bucket))
+
+
+def test_urls_reach_the_bucket_itself(host: Hosts) -> None:
+    array = numbers((7, 8))
+    bench = host("first")
+    bench.put(array)
+    (name,) = bench.kept()
+    url = objects_of(bench).bucket.sign("GET", elements_key(name), 60)
+    assert httpx.get(url).content == array.tobytes() and SECRET not in url

@@ -1,0 +1,93 @@
+"""Object stores for tests: moto, a server of S3 in Python, and SeaweedFS, a real one where its program is installed."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from jobs.redis.embedded import free_port
+
+BUCKET = "matrices"
+KEY_ID, SECRET = "key-id-of-tests", "secret/of+tests/that/no+log/may+hold0001"
+START_TIMEOUT_S = 60.0
+
+
+@dataclass
+class ObjectServer:
+    """A server with one empty bucket."""
+
+    process: subprocess.Popen[bytes]
+    url: str
+    credentials: Path
+
+    def settings(self, prefix: str) -> dict[str, str]:
+        """For a service whose keys begin with `prefix`."""
+        return {
+            "store": "s3",
+            "s3_url": f"s3://{BUCKET}/{prefix.strip(':')}",
+            "s3_endpoint": self.url,
+            "s3_region": "us-east-1",
+            "s3_credentials_file": str(self.credentials),
+        }
+
+    def stop(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+def write_credentials(path: Path) -> Path:
+    path.write_text(f"[default]\naws_access_key_id = {KEY_ID}\naws_secret_access_key = {SECRET}\n")
+    return path
+
+
+def start_moto(directory: Path) -> ObjectServer:
+    """It takes any credentials, and keeps objects in memory."""
+    port = free_port()
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    return _started(command, directory, port)
+
+
+def has_seaweed() -> bool:
+    return shutil.which("weed", path=str(Path(sys.executable).parent)) is not None
+
+
+def start_seaweed(directory: Path) -> ObjectServer:
+    """On a disk, and without credentials."""
+    weed = shutil.which("weed", path=str(Path(sys.executable).parent))
+    assert weed is not None, "has_seaweed() is asked first"
+    ports = [free_port() for _ in range(4)]
+    (directory / "seaweed").mkdir()
+    command = [
+        *(weed, "server", "-ip=127.0.0.1", f"-dir={directory / 'seaweed'}", "-s3", f"-s3.port={ports[0]}"),
+        *(f"-master.port={ports[1]}", f"-volume.port={ports[2]}", f"-filer.port={ports[3]}"),
+        *("-volume.max=50", "-master.volumeSizeLimitMB=64"),
+    ]
+    return _started(command, directory, ports[0])
+
+
+def _started(command: Sequence[str], directory: Path, port: int) -> ObjectServer:
+    with open(directory / "objects.log", "ab") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log, cwd=directory)
+    url = f"http://127.0.0.1:{port}"
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while not _makes_bucket(url):
+        if process.poll() is not None or time.monotonic() > deadline:
+            process.kill()
+            raise RuntimeError((directory / "objects.log").read_text()[-2000:])
+        time.sleep(0.05)
+    return ObjectServer(process, url, write_credentials(directory / "credentials"))
+
+
+def _makes_bucket(url: str) -> bool:
+    request = urllib.request.Request(f"{url}/{BUCKET}", method="PUT")
+    with suppress(OSError, urllib.error.HTTPError), urllib.request.urlopen(request, timeout=5) as reply:
+        return bool(reply.status == 200)
+    return False

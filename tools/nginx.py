@@ -1,0 +1,71 @@
+"""nginx in the foreground of a test or a measurement."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+PLACES = "/usr/sbin:/usr/local/sbin:/usr/bin:/usr/local/bin"  # Debian keeps it out of a user's PATH
+START_TIMEOUT_S = 20.0
+MAIN = """\
+daemon off;
+user {user};
+worker_processes {workers};
+pid {root}/nginx.pid;
+error_log {root}/error.log warn;
+events {{ worker_connections 4096; }}
+http {{
+    access_log off;
+    sendfile on;
+    keepalive_requests 1000000;
+    client_body_temp_path {root}/body;
+    proxy_temp_path {root}/proxy;
+    fastcgi_temp_path {root}/fastcgi;
+    uwsgi_temp_path {root}/uwsgi;
+    scgi_temp_path {root}/scgi;
+    include {root}/served.conf;
+}}
+"""
+
+
+def nginx_binary() -> str | None:
+    """None where it is not installed."""
+    return shutil.which("nginx", path=f"{PLACES}:{os.environ.get('PATH', '')}")
+
+
+@contextmanager
+def running_nginx(configuration: str, port: int, root: Path, *, workers: int = 1) -> Iterator[None]:
+    """Serves what stands in the `http` block, which listens on that loopback port. `root` is for its own files.
+
+    Raises RuntimeError with what it says where it does not start."""
+    binary = nginx_binary()
+    if binary is None:
+        raise RuntimeError("nginx is not installed")
+    user = pwd.getpwuid(os.geteuid()).pw_name
+    (root / "served.conf").write_text(configuration)
+    (root / "nginx.conf").write_text(MAIN.format(root=root, user=user, workers=workers))
+    with open(root / "nginx.log", "ab") as log:
+        command = [binary, "-p", str(root), "-c", str(root / "nginx.conf"), "-e", str(root / "error.log")]
+        process = subprocess.Popen(command, stdout=log, stderr=log)
+    deadline = time.monotonic() + START_TIMEOUT_S
+    try:
+        while not _listens(port):
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError((root / "nginx.log").read_text() or (root / "error.log").read_text())
+            time.sleep(0.01)
+        yield
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
