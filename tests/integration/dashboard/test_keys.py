@@ -247,3 +247,23 @@ def test_another_site_s_page_asks_for_nothing_in_one_s_name(guarded: Guarded, he
 )
 def test_the_sign_in_leads_nowhere_else(wanted: str, path: str) -> None:
     assert own_path(wanted) == path
+
+
+def test_only_an_operator_pauses_and_drains(guarded: Guarded, caplog: pytest.LogCaptureFixture) -> None:
+    pause = {"what": "pause", "name": "cpu"}
+    with guarded.browser(ALICE.key) as alice, guarded.browser(OTIS.key) as otis:
+        assert "no operator's" in get(alice, "/ui/operations").text
+        assert "/ui/operations" not in {form.partition("?")[0] for form in get(alice, "/ui/operations").forms}
+        assert alice.post("/ui/operations", data=pause).status_code == 403
+        for path in ("queues/cpu/pause", "queues/pause", "workers/played/drain", "workers/played/resume"):
+            assert alice.post(f"/v1/{path}").status_code == 403
+        queues = alice.get("/v1/queues").json()
+        assert not queues["paused"] and not any(queue["paused"] for queue in queues["queues"])
+        with caplog.at_level("INFO", logger="matmul.audit"):
+            assert otis.post("/ui/operations", data=pause).status_code == 303
+            assert otis.post("/v1/queues/cpu/resume").status_code == 200
+        lines = [record.getMessage() for record in caplog.records if record.name == "matmul.audit"]
+        assert any('"action":"steer"' in line and "#pause-cpu" in line and "operator" in line for line in lines)
+        assert any('"action":"resume_queue"' in line and '"object":"cpu"' in line for line in lines)
+    with guarded.browser(OTIS.key, sends_token=False) as forged:
+        assert forged.post("/ui/operations", data=pause).status_code == 403
