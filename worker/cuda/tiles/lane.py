@@ -21,7 +21,7 @@ from worker.check.verify import NOT_CHECKED, check
 from worker.cuda.check.checked import DeviceProduct
 from worker.cuda.check.matrix import MatrixOnDevice
 from worker.cuda.compile import Compiler
-from worker.cuda.cublas import Cublas
+from worker.cuda.library.cublas import Cublas
 from worker.cuda.launch import PreparedKernels
 from worker.cuda.memory import DeviceMatrix, StopWatch
 from worker.cuda.pitch import operand_layout, product_layout
@@ -199,7 +199,7 @@ class Lane:
         if isinstance(kernel, CudaKernel):
             gpu.prepared.get(kernel, self._task.choice.config, problem).launch(a, b, c)
         else:
-            gpu.cublas.multiply(kernel.name, problem, a, b, c)
+            gpu.cublas.multiply(kernel.name, problem, a, b, c, self._task.choice.config)
 
     def _fingerprint(self, panel: Panel, memory: HostMemory, total: int) -> None:
         part = panel.part

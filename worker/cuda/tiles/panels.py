@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import cupy
 
 from kernels.tiles.plan import PLACES
-from worker.cuda.memory import DeviceMatrix, StopWatch
+from worker.cuda.memory import DeviceMatrix, StopWatch, clear_padding
 from worker.cuda.pitch import Layout, operand_layout
 from worker.cuda.tiles.exchange import Exchange, Offer
 from worker.cuda.tiles.host import Copy, HostMemory, Part, copies, pieces, start_copy
@@ -63,6 +63,9 @@ class Panels:
         if _has_padding(layout):  # it takes part in sums
             with self._stream:
                 matrix.memory.memset_async(0, layout.bytes)
+        else:
+            with self._stream:
+                clear_padding(matrix)
         whole = list(copies(self._memory, part, matrix))
         cut = [piece for copy in whole for piece in pieces(copy, max(1, PIECES // len(whole)))]
         panel = self._panels[place] = Panel(self._loads, part, matrix, deque(cut))
