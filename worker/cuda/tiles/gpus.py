@@ -8,8 +8,8 @@ import cupy
 
 from jobs.settings import Settings
 from worker.cuda.compile import Compiler
-from worker.cuda.library.cublas import Cublas
 from worker.cuda.launch import PreparedKernels
+from worker.cuda.library.cublas import Cublas
 from worker.cuda.tiles.lane import Gpu
 
 

@@ -21,8 +21,8 @@ from worker.check.verify import NOT_CHECKED, check
 from worker.cuda.check.checked import DeviceProduct
 from worker.cuda.check.matrix import MatrixOnDevice
 from worker.cuda.compile import Compiler
-from worker.cuda.library.cublas import Cublas
 from worker.cuda.launch import PreparedKernels
+from worker.cuda.library.cublas import Cublas
 from worker.cuda.memory import DeviceMatrix, StopWatch
 from worker.cuda.pitch import operand_layout, product_layout
 from worker.cuda.tiles.fingerprints import launch_fingerprint, part_of_panel
