@@ -15,12 +15,14 @@ from jobs.redis.embedded import EmbeddedServer
 SERVICES = "tests/integration/"
 BROWSER = ("tests/browser/", "tests/chaos/")
 PROGRAMS = "tests/integration/local/"
+EMULATED = "tests/emulation/"
 
 
 @pytest.hookimpl(optionalhook=True)  # a GPU machine may have no xdist
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Tests that start services of their own take turns, as do those that share a browser, with the long one under
-    faults among these, and those of whole programs, so that each takes about as long; all others go by file."""
+    faults among these, those of whole programs, and those that share an emulator, so that each takes about as long; all
+    others go by file."""
     from xdist.scheduler import LoadScopeScheduling
 
     class Together(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
@@ -29,6 +31,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
                 return "browser"
             if nodeid.startswith(PROGRAMS):
                 return "programs"
+            if nodeid.startswith(EMULATED):
+                return "emulator"
             return "services" if nodeid.startswith(SERVICES) else nodeid.partition("::")[0]
 
     return Together(config, log)

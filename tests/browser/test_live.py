@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from tools.browser import Tab, stopped
 from tools.stack import Stack, kill_group
@@ -83,27 +83,32 @@ def test_a_job_is_cancelled_on_its_page(tab: Tab, http: httpx.Client, stack: Sta
     expect(page.get_by_role("button", name="Retry")).to_be_visible()
 
 
-@pytest.mark.parametrize("place", ["overview", "jobs", "job"])
-def test_an_api_that_is_away_is_told_until_it_is_back(tab: Tab, http: httpx.Client, stack: Stack, place: str) -> None:
+def test_an_api_that_is_away_is_told_until_it_is_back(browser: Browser, http: httpx.Client, stack: Stack) -> None:
+    """On three pages at once."""
     assert stack.api is not None
-    tab.page.clock.install()
-    with stopped(stack.workers[0]):
-        job_id = submit(http)
-        path, part = PLACES[place]
-        page = tab.open(path.format(job_id))
-        expect(page.locator(part)).to_contain_text("queued")
-        notice = page.locator("#freshness")
-        expect(notice).to_be_empty()
-        tab.may_lose_answers = True
-        kill_group(stack.api)
-        tab.wait(POLL_MS)
-        expect(notice).to_have_text(AWAY)
-        stack.start_api()
-        stack.wait_until_ready()
-        tab.wait(POLL_MS)
-        expect(notice).to_be_empty()
-        tab.may_lose_answers = False
-    expect(page.locator(part)).to_contain_text("succeeded")
+    with browser.new_context(locale="en-GB") as context:
+        with stopped(stack.workers[0]):
+            job_id = submit(http)
+            tabs = {place: Tab(context.new_page(), stack.url) for place in PLACES}
+            for place, tab in tabs.items():
+                tab.page.clock.install()
+                path, part = PLACES[place]
+                expect(tab.open(path.format(job_id)).locator(part)).to_contain_text("queued")
+                expect(tab.page.locator("#freshness")).to_be_empty()
+                tab.may_lose_answers = True
+            kill_group(stack.api)
+            for tab in tabs.values():
+                tab.wait(POLL_MS)
+                expect(tab.page.locator("#freshness")).to_have_text(AWAY)
+            stack.start_api()
+            stack.wait_until_ready()
+            for tab in tabs.values():
+                tab.wait(POLL_MS)
+                expect(tab.page.locator("#freshness")).to_be_empty()
+                tab.may_lose_answers = False
+        for place, tab in tabs.items():
+            expect(tab.page.locator(PLACES[place][1])).to_contain_text("succeeded")
+            assert not tab.problems
 
 
 def test_a_stream_that_fails_is_made_up_for_by_asking(tab: Tab, http: httpx.Client, stack: Stack) -> None:

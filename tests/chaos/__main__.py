@@ -59,6 +59,8 @@ def _join(others: Sequence[Path], out: Path) -> int:
     for taken in (taken for other in others for taken in _read(other)["runs"]):
         if taken["seed"] not in {each["seed"] for each in record["runs"]}:
             record["runs"].append(taken)
+    struck = {kind for run in record["runs"] for kind in run["faults_by_kind"]}
+    record["not_run"] = {kind: reason for kind, reason in record["not_run"].items() if kind not in struck}
     _write(out, record)
     return _status(record)
 

@@ -17,8 +17,8 @@ CHANGES = (
     # A field in every model.
     (
         "jobs/base.py",
-        'model_config = ConfigDict(extra="forbid", frozen=True)',
-        'model_config = ConfigDict(extra="forbid", frozen=True)\n\n    added: int = 7',
+        'model_config = ConfigDict(extra="forbid", frozen=True, cache_strings="keys")',
+        'model_config = ConfigDict(extra="forbid", frozen=True, cache_strings="keys")\n\n    added: int = 7',
     ),
     # New members of enumerations, in heartbeats and in outcomes.
     ("jobs/fleet/workers.py", 'Literal["ready", "busy", ', 'Literal["idle", "ready", "busy", '),

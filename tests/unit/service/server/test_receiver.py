@@ -33,7 +33,7 @@ def send(connection: Connection, data: bytes, cuts: list[int]) -> None:
     seed=st.integers(0, 9),
     few=st.booleans(),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 def test_bodies_come_whole_however_they_are_cut(beyond: int, cuts: list[int], seed: int, few: bool) -> None:
     """And so do the requests behind them on the same connection."""
     bodies = [random.Random(seed + each).randbytes(LARGE_BYTES + beyond) for each in range(2)]

@@ -1,0 +1,35 @@
+"""Parsed records keep nothing of texts that came once: ids and digests are never the same again."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Callable
+
+import pytest
+
+from jobs.models import MatmulRequest, OperandRef, new_id
+from jobs.stored import read, read_known
+
+RECORDS = 2000
+KEPT_BYTES = 20_000  # far less than the ids of so many
+
+
+def request(matrix_id: str) -> str:
+    operand = OperandRef(source="inline", matrix=matrix_id, dtype="float32", shape=(2, 2))
+    return MatmulRequest(a=operand, b=operand, accuracy="fp32").model_dump_json()
+
+
+@pytest.mark.parametrize("parse", [read, read_known])
+def test_nothing_is_kept_of_what_was_parsed(parse: Callable[[type[MatmulRequest], str], MatmulRequest]) -> None:
+    texts = [request(new_id("m")) for _ in range(RECORDS)]
+    first = parse(MatmulRequest, texts[0]).a.matrix
+    assert first and first in texts[0]
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        for text in texts:
+            parse(MatmulRequest, text)
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert after - before < KEPT_BYTES
