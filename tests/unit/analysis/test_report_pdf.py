@@ -141,7 +141,11 @@ def test_own_words_stand_where_they_belong_and_stay_words() -> None:
     page = html_report(subject(), options)
     assert "<h1>&lt;b&gt;Mine&lt;/b&gt;</h1>" in page and '<meta name="author" content="A. Student">' in page
     assert "<p>First &lt;i&gt;paragraph&lt;/i&gt;, still the first.</p>\n<p>Second [[who-wins]].</p>" in page
-    assert page.index('id="section-conclusion"') < page.index("I conclude &amp; say so.") < page.index("<li>Hand-written kernels")
+    assert (
+        page.index('id="section-conclusion"')
+        < page.index("I conclude &amp; say so.")
+        < page.index("<li>Hand-written kernels")
+    )
     assert "<dd>Why [[who-wins]]?</dd>" in page
 
 
