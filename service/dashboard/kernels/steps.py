@@ -268,7 +268,8 @@ def _places(picture: Drawing, step: Step) -> None:
         picture.rectangle("box busy" if at in step.path else "box", PLACE_X, y - PLACE_H / 2, PLACE_W, PLACE_H)
         picture.text(PLACE_X + PLACE_W / 2, y + 4, name, anchor="middle", kind="" if at in step.path else "faint")
     for lane, (begin, end) in enumerate(zip(step.path, step.path[1:], strict=False)):
-        x = PLACE_X + PLACE_W / 2 + (lane - 1) * 18
+        passes_by = abs(end - begin) > 1
+        x = PLACE_X + PLACE_W - 16 if passes_by else PLACE_X + PLACE_W / 2 + (lane - 1) * 18
         sign = 1 if end > begin else -1
         start, stop = middles[begin] + sign * PLACE_H / 2, middles[end] - sign * PLACE_H / 2
         picture.line("way", [(x, start), (x, stop), (x - 5, stop - sign * 7), (x, stop), (x + 5, stop - sign * 7)])
