@@ -21,9 +21,7 @@ def test_a_kernel_stands_where_it_takes_the_type_to_that_class() -> None:
         (dtype,) = (name for name in DTYPES if f"`{name}`" == row[0])
         accuracy = row[1].split(",")[0].strip("`")
         for cell in row[2:]:
-            assert all(
-                BY_NAME[name].accuracy[dtype] == accuracy for name in re.findall(r"`(\w+)`", cell)
-            )
+            assert all(BY_NAME[name].accuracy[dtype] == accuracy for name in re.findall(r"`(\w+)`", cell))
     hopper = COLUMNS.index("Hopper")
     assert {name for row in ROWS for name in re.findall(r"`(\w+)`", row[hopper])} >= {"hopper_bf16", "fp32_emulated"}
 
