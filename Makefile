@@ -95,7 +95,7 @@ fix: env-dev ## what tools can mend of `check`
 	$(BIN)/clang-format -i $(CUDA_SOURCES)
 
 site: env-dev ## build the documentation site, with search, into site/; a service that runs here serves it at /site/
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict  # --quiet would let warnings pass
 
 docs: env-dev ## write the generated parts of docs/ anew; new kernels are traced, which takes g++
 	$(BIN)/python -m tools.kernels.access

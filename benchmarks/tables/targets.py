@@ -27,7 +27,7 @@ COLUMNS = (
 )
 BOUND_COLUMNS = ("kernel", "size", "ratio", "interval", "must", "aim", "")
 NOT_RECORDED = "not recorded"
-BESIDE = ("kernel", "size", "error", "SM clock, MHz", "W", "°C", "baseline's error", "SM clock, MHz", "W", "°C")
+BESIDE = ("kernel", "size", "error", "SM clock, MHz", "mJ", "°C", "baseline's error", "SM clock, MHz", "mJ", "°C")
 
 
 def read(path: Path) -> dict[str, Results]:
@@ -139,8 +139,10 @@ def kernel_targets(runs: Mapping[str, Results], among: Sequence[Target] = TARGET
     )
     yield table(COLUMNS, [row for target in measured for row in _speeds(target, runs)]).rstrip()
     yield (
-        "Error: relative Frobenius norm against float64. Clock, power and heat of our kernel on padded rows, and of "
-        "the library in the case that the ratio is of. Power: the mean of the board's own readings while it was timed."
+        "Error: relative Frobenius norm against float64. Clock and heat of our kernel on padded rows, and of the "
+        "library in the case that the ratio is of. Energy: of one launch in a steady loop, where it was measured. In "
+        "such a loop the card may reach its power limit and run slower than in the samples above, so energy over "
+        "kernel time is not a power."
     )
     yield table(BESIDE, [row for target in measured for one in beside(target, runs) for row in _states(one)]).rstrip()
 
@@ -228,7 +230,7 @@ def _state(case: CaseResult | None) -> tuple[str, str, str, str]:
     return (
         _figure(case.error_vs_float64, ".2e"),
         _figure(case.state.sm_clock_mhz, ".0f"),
-        _figure(case.state.power_w_mean, ".0f"),  # energy is of a loop, not of these launches
+        _figure(case.energy_mj, ",.1f"),
         _figure(case.state.temp_c_max, ".0f"),
     )
 

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.recorded import files
-from benchmarks.tables import plot_headline
 from benchmarks.tables.accuracy import accuracy
 from benchmarks.tables.auto import auto_choices
 from benchmarks.tables.auto_library import beside_the_best_library
@@ -23,7 +22,8 @@ from benchmarks.tables.check import check_cost
 from benchmarks.tables.client import client
 from benchmarks.tables.dashboard import dashboard
 from benchmarks.tables.gpu import benchmarks, cross_check
-from benchmarks.tables.headline import headline_of
+from benchmarks.tables.headline import picture as headline_picture
+from benchmarks.tables.headline.rows import headline_of
 from benchmarks.tables.library import library
 from benchmarks.tables.operand_speed import operand_speed
 from benchmarks.tables.plot_targets import picture
@@ -236,7 +236,7 @@ def pictures(results: Path = RESULTS) -> dict[str, bytes]:
         runs = read(path)
         drawn[f"{path.stem}.svg"] = picture(runs)
         headline = headline_of(path, runs)
-        drawn[f"{headline.host}_headline.svg"] = plot_headline.picture(headline.device, headline.rows)
+        drawn[f"{headline.host}_headline.svg"] = headline_picture.picture(headline.device, headline.rows)
     return {name: svg for name, svg in drawn.items() if svg is not None}
 
 

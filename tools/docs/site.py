@@ -36,8 +36,10 @@ FENCE = re.compile(r"^(```.*?^```[^\n]*$)", re.DOTALL | re.MULTILINE)
 
 
 def on_config(config: MkDocsConfig) -> None:
-    """The pages of each series follow in the navigation."""
+    """Pages that mkdocs.yml does not place follow in the navigation, and then those of each series."""
     nav: list[Any] = [*(config.nav or [])]
+    placed = re.findall(r"[\w-]+\.md", json.dumps(nav))
+    nav += sorted(path.name for path in (ROOT / "docs").glob("*.md") if path.name not in placed)
     for folder, title in SERIES.items():
         pages = [f"{folder}/{path.name}" for path in sorted((ROOT / "docs" / folder).glob("*.md"))]
         nav.append({title: [f"{folder}/index.md", *pages]})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import click
 
 from matmul_client.cli.output import OutputFile, print_json
-from matmul_client.cli.settings import INTERRUPTED, Settings, with_service
+from matmul_client.cli.settings import INTERRUPTED, Settings, cancelled, with_service
 
 EPILOG = """\b
 Examples:
@@ -45,9 +44,7 @@ def multiply(settings: Settings, a: Path, b: Path, c: Path | None, output: Path 
         try:
             product = job.result()
         except KeyboardInterrupt:
-            with contextlib.suppress(Exception):  # it may have ended just now
-                job.cancel(timeout=2)
-            click.echo("The product was cancelled.", err=True)
+            click.echo(cancelled(job, timeout=2, done="The product was cancelled."), err=True)
             sys.exit(INTERRUPTED)
         record = job.status()
     if output is not None:

@@ -15,6 +15,7 @@ import click
 
 if TYPE_CHECKING:
     from matmul_client.client import Client
+    from matmul_client.handles import Job
 
 F = TypeVar("F", bound=Callable[..., Any])
 KNOWN: Mapping[str, tuple[type, ...]] = {"url": (str,), "api_key": (str,), "timeout": (int, float)}
@@ -133,6 +134,19 @@ def fail(error: Exception, as_json: bool) -> NoReturn:
         quote = f" (request {told['request_id']})" if told["request_id"] else ""
         click.secho(f"{sentence}{quote}", fg="red", err=True)
     sys.exit(status_of(error))
+
+
+def cancelled(job: Job, *, timeout: float, done: str) -> str:
+    """What came of cancelling a job, in words: `done` where that went well."""
+    from matmul_client.core.errors import Conflict, MatmulError
+
+    try:
+        job.cancel(timeout=timeout)
+    except Conflict:
+        return "It had just ended."
+    except MatmulError as error:
+        return f"It could not be cancelled, and may go on: {error} Later: matmul jobs cancel {job.id}"
+    return done
 
 
 def status_of(error: Exception) -> int:

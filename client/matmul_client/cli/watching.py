@@ -14,7 +14,7 @@ from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
 
 from matmul_client.cli.output import bars, console, print_json, size_of
-from matmul_client.cli.settings import INTERRUPTED, Settings
+from matmul_client.cli.settings import INTERRUPTED, Settings, cancelled
 from matmul_client.core.errors import MatmulError, job_error
 from matmul_client.core.results import Point
 
@@ -111,9 +111,8 @@ def _interrupted(run: Benchmark, settings: Settings) -> NoReturn:
     if answer == "d":
         click.echo(f"It goes on. Watch it: matmul bench watch {run.id}", err=True)
         sys.exit(0)
-    with suppress(MatmulError):  # it may have ended just now
-        run.cancel(timeout=5)
-    click.echo("It was cancelled; what was measured is kept.", err=True)
+    click.echo(cancelled(run, timeout=5, done="It was cancelled; what was measured is kept."), err=True)
     if settings.as_json:
-        print_json(run.so_far().to_dict())
+        with suppress(MatmulError):  # the service may be gone
+            print_json(run.so_far().to_dict())
     sys.exit(INTERRUPTED)

@@ -21,10 +21,29 @@ LOADED = re.compile(r'<(?:script|link|img|source|iframe)\b[^>]*?(?:src|href)="(?
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(directory)]
-    done = subprocess.run(command, cwd=ROOT, env=os.environ | NO_NETWORK, capture_output=True, text=True, check=False)
+    done = build("mkdocs.yml", directory)
     assert done.returncode == 0, done.stdout + done.stderr
     return directory
+
+
+def build(config: str | Path, directory: Path) -> subprocess.CompletedProcess[str]:
+    """As `make site` does."""
+    recipe = re.search(r"-m (mkdocs build[^#\n]*)", (ROOT / "Makefile").read_text())
+    assert recipe is not None
+    command = [sys.executable, "-m", *recipe[1].split(), "--config-file", str(config), "--site-dir", str(directory)]
+    return subprocess.run(command, cwd=ROOT, env=os.environ | NO_NETWORK, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [("[here](#first)", False), ("[x](nowhere.md)", True), ("[x](index.md#nowhere)", True), ("![x](x.png)", True)],
+)
+def test_a_link_that_leads_nowhere_ends_the_build(tmp_path: Path, text: str, wrong: bool) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "index.md").write_text(f"# First\n\n{text}\n")
+    alone = {"INHERIT": str(ROOT / "mkdocs.yml"), "docs_dir": "docs", "hooks": [], "nav": ["index.md"]}
+    (tmp_path / "mkdocs.yml").write_text(json.dumps({**alone, "plugins": [], "theme": {"name": "mkdocs"}}))
+    assert (build(tmp_path / "mkdocs.yml", tmp_path / "out").returncode != 0) == wrong
 
 
 def test_every_page_of_the_repository_is_in_it(site: Path) -> None:

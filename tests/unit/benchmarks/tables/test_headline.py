@@ -9,7 +9,7 @@ import pytest
 
 from analysis.result_models import CaseResult, Ratio, Results
 from benchmarks.kernel_targets import TARGETS, TargetShape
-from benchmarks.tables.headline import Headline, HeadlineRun, headlines, losses, tuning_of
+from benchmarks.tables.headline.rows import Headline, HeadlineRun, headlines, losses, tuning_of
 from tests.support.recorded import recorded_results
 
 LARGE = recorded_results("large")

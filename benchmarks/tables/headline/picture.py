@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from analysis.plots.style import COLOURS, FAINT, INK, rendered
-from benchmarks.tables.headline import Headline
+from benchmarks.tables.headline.rows import Headline
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
