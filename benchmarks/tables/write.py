@@ -19,7 +19,7 @@ from benchmarks.tables.accuracy import accuracy
 from benchmarks.tables.auto import auto_choices
 from benchmarks.tables.check import check_cost
 from benchmarks.tables.client import client
-from benchmarks.tables.dashboard import dashboard
+from benchmarks.tables.dashboard import dashboard, tasks
 from benchmarks.tables.gpu import benchmarks, cross_check
 from benchmarks.tables.library import library
 from benchmarks.tables.operand_speed import operand_speed
@@ -163,6 +163,8 @@ def page() -> str:
     if recorded := sorted(RESULTS.glob("dashboard_*.json")):
         newest = json.loads(recorded[-1].read_text())
         parts.append(dashboard(newest, where(newest)))
+    if (counted := RESULTS / "tasks.json").exists():
+        parts.append(tasks(json.loads(counted.read_text())))
     parts += [end_to_end(json.loads(path.read_text())) for path in sorted(RESULTS.glob("*_end_to_end.json"))]
     for path in files(RESULTS, "*_vs_cublas"):
         parts += kernel_targets(read(path))
