@@ -1,7 +1,7 @@
 # One target per intention; `make help` lists them. What a target needs is set up first: `.venv` is made from the
 # hash-locked constraints/ when it is missing or out of date.
 .DEFAULT_GOAL := help
-.PHONY: help run worker test test-gpu sanitize stress prove malformed fuzz fuzz-api chaos chaos-long machine soak test-images check fix docs kernel-resources recorded constraints audit sbom sizes bench-service bench-peers bench-path bench-client bench-dashboard bench-kernels bench-library bench-accuracy bench-auto bench-presets images tune clean env-run env-dev env-fuzz
+.PHONY: help run worker test test-gpu sanitize stress prove malformed fuzz fuzz-api chaos chaos-long machine soak test-images check fix docs kernel-resources recorded constraints audit sbom sizes bench-service bench-peers bench-path bench-client bench-dashboard bench-kernels bench-library bench-accuracy bench-auto bench-presets images report tune clean env-run env-dev env-fuzz
 
 BIN := .venv/bin
 ARGS ?=
@@ -108,7 +108,7 @@ recorded: env-dev ## write what ships of benchmarks/results/: kernels/tuned/, wh
 
 # In this order each file agrees with the one before: what a GPU needs decides, and tests run on what is shipped.
 COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
-LOCK = $(COMPILE) pyproject.toml --extra embedded --extra report --extra tracing
+LOCK = $(COMPILE) pyproject.toml --extra embedded --extra report --extra pdf --extra tracing
 LOCK_CLIENT = $(COMPILE) client/pyproject.toml
 constraints: env-dev ## lock the newest versions that pyproject.toml and client/pyproject.toml allow, with hashes
 	$(LOCK) --extra cuda13 --group build -o constraints/cuda13.txt
@@ -146,6 +146,9 @@ bench-dashboard: env-dev ## measure the dashboard in Chromium; writes benchmarks
 images: env-dev ## write docs/images/ anew: screenshots of the service on recorded H200 results, their plots, and the command in a terminal
 	$(BIN)/python -m tools.images
 	$(BIN)/python -m tools.command_pictures
+
+report: env-dev ## write docs/report_grade_h200.pdf anew: the report of the recorded `grade` run (takes Pango's library)
+	$(BIN)/python -m benchmarks.report
 
 bench-kernels: $(if $(PYTHON),,env-dev) ## measure the fast kernels beside cuBLAS on a GPU: ARGS="--out benchmarks/results/h200_vs_cublas.jsonl"
 	$(or $(PYTHON),$(BIN)/python) -m benchmarks.measure.kernels $(ARGS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 
-from analysis.curves import case_key, speed, usable
+from analysis.curves import case_key, rank, speed, usable
 from analysis.measurement import Measurement
 from analysis.roofline import moved_bytes
 from analysis.tiling import Tiling, tiling
@@ -29,9 +29,9 @@ def best_configs(measurements: Iterable[Measurement]) -> tuple[Best, ...]:
     for measurement in filter(usable, measurements):
         by_config = groups.setdefault((measurement.kernel or measurement.label, case_key(measurement)), {})
         config = tuple(sorted(measurement.config.items()))
-        if config not in by_config or speed(measurement) > speed(by_config[config]):
+        if config not in by_config or rank(measurement) > rank(by_config[config]):
             by_config[config] = measurement
-    return tuple(_best(sorted(group.values(), key=speed, reverse=True)) for group in groups.values())
+    return tuple(_best(sorted(group.values(), key=rank, reverse=True)) for group in groups.values())
 
 
 def _best(ordered: list[Measurement]) -> Best:
@@ -40,7 +40,9 @@ def _best(ordered: list[Measurement]) -> Best:
         return Best(measurement=first, second=None, ratio=None, reasons=())
     second = ordered[1]
     ratio = speed(first) / speed(second)
-    return Best(measurement=first, second=second, ratio=ratio, reasons=tuple(why_better(first, second)))
+    disturbed = tuple(f"Not comparable. {one.condition.sentence}" for one in ordered[:2] if not one.condition.is_clean)
+    reasons = disturbed[:1] or tuple(why_better(first, second))
+    return Best(measurement=first, second=second, ratio=None if disturbed else ratio, reasons=reasons)
 
 
 def why_better(first: Measurement, second: Measurement) -> list[str]:

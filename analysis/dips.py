@@ -8,6 +8,9 @@ is a **peak** if it lies 5 % or more above both neighbours, the highest first: a
 neighbour, and curves that flatten, which lie above such lines everywhere, have none. What remains is the curve's
 course; where it drops by 5 % or more from a size to the next and no later size comes back, that is a **fall**.
 Where a point's interval is known, the end of it that is nearer to the neighbours counts, so noise is no dip.
+
+A point that was disturbed (`analysis/condition.py`) is set aside before all others, so that no neighbour is held
+against it. It is a dip or a peak, too, where it lies off the line; `explain` then begins with the disturbance.
 """
 
 from __future__ import annotations
@@ -33,22 +36,51 @@ class Feature:
     kind: FeatureKind
     point: Measurement
     reference: Measurement  # the size nearest to it that lies on the course; the one before, for a fall
-    ratio: float
+    ratio: float  # by the end of its interval that is nearer to the course: it is off by this much at least
+    median_ratio: float
 
 
 def features(curve: Curve) -> tuple[Feature, ...]:
     """By size. Sizes must rise, as `curves` leaves them."""
-    course, found = list(curve.points), []
+    course, found = _without_disturbed(curve.points)
     kinds: tuple[tuple[FeatureKind, Judge], ...] = (("dip", _drop), ("peak", _rise))
     for kind, judge in kinds:
         while (worst := _worst(course, judge)) is not None:
             place, log_ratio = worst
             found.append((kind, course.pop(place), log_ratio))
-    off = [
-        Feature(kind=kind, point=point, reference=_nearest(course, point), ratio=exp(log_ratio))
-        for kind, point, log_ratio in found
-    ]
+    off = [_feature(kind, point, course, log_ratio) for kind, point, log_ratio in found if course]
     return tuple(sorted((*off, *_falls(course)), key=lambda feature: feature.point.size))
+
+
+def _without_disturbed(
+    points: Sequence[Measurement],
+) -> tuple[list[Measurement], list[tuple[FeatureKind, Measurement, float]]]:
+    """The clean points, and of the others those that lie off the line between clean ones."""
+    course = [point for point in points if point.condition.is_clean]
+    found: list[tuple[FeatureKind, Measurement, float]] = []
+    for point in points:
+        if point.condition.is_clean or not course:
+            continue
+        before = max((one for one in course if one.size < point.size), key=_x, default=None)
+        after = min((one for one in course if one.size > point.size), key=_x, default=None)
+        only = before or after or course[0]
+        line = _line(before, point, after) if before and after else _y(only)
+        if (drop := _top(point) - line) <= -STEP:
+            found.append(("dip", point, drop))
+        elif (rise := _bottom(point) - line) >= STEP:
+            found.append(("peak", point, rise))
+    return course, found
+
+
+def _feature(kind: FeatureKind, point: Measurement, course: Sequence[Measurement], log_ratio: float) -> Feature:
+    nearer_end = _top(point) if log_ratio < 0 else _bottom(point)
+    return Feature(
+        kind=kind,
+        point=point,
+        reference=_nearest(course, point),
+        ratio=exp(log_ratio),
+        median_ratio=exp(log_ratio + _y(point) - nearer_end),
+    )
 
 
 def _worst(points: Sequence[Measurement], judge: Judge) -> tuple[int, float] | None:
@@ -97,7 +129,8 @@ def _falls(course: Sequence[Measurement]) -> Iterator[Feature]:
         before, point = course[place - 1], course[place]
         best_after = max(_y(later) for later in course[place:])
         if _top(point) - _y(before) <= -STEP and best_after - _y(before) <= -STEP:
-            yield Feature(kind="fall", point=point, reference=before, ratio=exp(_y(point) - _y(before)))
+            least, median = _top(point) - _y(before), _y(point) - _y(before)
+            yield Feature(kind="fall", point=point, reference=before, ratio=exp(least), median_ratio=exp(median))
 
 
 def _nearest(course: Sequence[Measurement], point: Measurement) -> Measurement:

@@ -1,13 +1,17 @@
 """Why a size is off the curve: what tiles, waves, alignment and cache differ in from the size it is held against.
 
-Each explanation is a sentence with its numbers. It is given only where the factor differs in the direction seen, and
-says no more than that: several may hold at once, and none may.
+Each explanation is a sentence with its numbers. It is given only where the factor differs in the direction seen. A
+disturbance of the measurement comes first: it may account for all that is seen. Then factors are ranked by the share
+that they can account for: the logarithm of the ratio that a factor alone would make, over that of the ratio seen. What
+makes no ratio of its own, as alignment and the L2 cache, comes last, as possible. A factor that accounts for less than
+a quarter is no explanation, and where no other is found `why` says that nothing is large enough.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from math import log
 from typing import Literal
 
 from analysis.dips import Feature
@@ -18,25 +22,63 @@ from kernels.catalog import BY_NAME
 from kernels.model.kernel import LibraryKernel
 from kernels.model.numerics import DTYPES
 
-Factor = Literal["partial_tiles", "waves", "alignment", "l2"]
+Factor = Literal["disturbance", "partial_tiles", "waves", "alignment", "l2"]
 NOTABLE = 0.01  # least change of a ratio that is worth a sentence
 NOTABLE_PARTIAL = 0.05  # and of the part of tiles that are partial
+LARGE_ENOUGH = 0.25  # of what is seen, to be an explanation of it
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """One factor, the sentence, and GFLOPS at the point over the reference if it alone counted (None: not told)."""
+    """One factor, the sentence, and GFLOPS at the point over the reference if it alone counted (None: not known)."""
 
     factor: Factor
     sentence: str
     expected_ratio: float | None
+    share: float | None = None  # of what is seen, 0 to 1, that it can account for; None: not known
+
+
+def why(feature: Feature) -> str:
+    """The explanations as one text, each with its share; or that none is large enough."""
+    found = explain(feature)
+    large = [one for one in found if one.share is None or one.share >= LARGE_ENOUGH]
+    if large:
+        return " ".join(map(_with_share, large))
+    if not found:
+        return "Nothing that is known of the two differs in a way that would explain it."
+    first, share = found[0], 100 * (found[0].share or 0.0)
+    return f"Nothing found that is large enough: {_WORDS[first.factor]} can account for {share:.0f} % of it at most."
 
 
 def explain(feature: Feature) -> tuple[Explanation, ...]:
-    """Those factors that are worse at the point than at its reference; better, for a peak."""
+    """A disturbance, then those factors that are worse at the point than at its reference (better, for a peak), by the
+    share that they can account for."""
     worse = (feature.reference, feature.point) if feature.kind == "peak" else (feature.point, feature.reference)
     found = (factor(*worse, feature) for factor in _FACTORS)
-    return tuple(explanation for explanation in found if explanation is not None)
+    shared = [replace(one, share=_share(one, feature)) for one in found if one is not None]
+    ranked = sorted(shared, key=lambda one: -1.0 if one.share is None else one.share, reverse=True)
+    return (*_disturbances(feature), *ranked)
+
+
+def _disturbances(feature: Feature) -> Iterator[Explanation]:
+    for measurement in (feature.point, feature.reference):
+        if not measurement.condition.is_clean:
+            sentence = f"{_size(measurement)} is {measurement.condition.kind}: {measurement.condition.sentence}"
+            yield Explanation("disturbance", sentence, None)
+
+
+def _share(explanation: Explanation, feature: Feature) -> float | None:
+    if explanation.expected_ratio is None:
+        return None
+    seen = log(feature.median_ratio)
+    return min(1.0, max(0.0, log(explanation.expected_ratio) / seen)) if seen else 0.0
+
+
+def _with_share(explanation: Explanation) -> str:
+    if explanation.share is None:
+        possible = "" if explanation.factor == "disturbance" else " How much that costs is not known."
+        return f"{explanation.sentence}{possible}"
+    return f"{explanation.sentence} That alone can account for {100 * explanation.share:.0f} % of it."
 
 
 def _partial_tiles(worse: Measurement, better: Measurement, feature: Feature) -> Explanation | None:
@@ -109,6 +151,7 @@ def _l2(worse: Measurement, better: Measurement, feature: Feature) -> Explanatio
     return Explanation("l2", sentence, None)
 
 
+_WORDS: dict[Factor, str] = {"partial_tiles": "partial tiles", "waves": "waves"}
 _FACTORS: tuple[Callable[[Measurement, Measurement, Feature], Explanation | None], ...] = (
     _partial_tiles,
     _waves,

@@ -18,6 +18,8 @@ from kernels.model.numerics import DTYPES, AccuracyName, DTypeName
 ByteModel = Literal["compulsory", "tile", "measured"]
 RoofKind = Literal["theoretical", "measured"]
 Limit = Literal["compute", "memory"]
+Bound = Literal["compute", "memory", "tile traffic", "neither roof"]
+NEAR_ROOF = 0.5  # of a roof: a kernel below is held back by something else
 
 # A figure this many times a roof is a mistake. A measured roof is itself a sample, so it gets more room.
 TOLERANCE: dict[RoofKind, float] = {"theoretical": 1.02, "measured": 1.10}
@@ -154,6 +156,20 @@ def point(measurement: Measurement, roofs: Roofs, model: ByteModel = "compulsory
         fraction=measurement.gflops / attainable if attainable else None,
         implausible=_implausible(measurement, roofs, model, intensity),
     )
+
+
+def bound(measurement: Measurement, roofs: Roofs) -> Bound | None:
+    """What holds a kernel back, as far as roofs tell. Below half of its roof it is neither of them, but latency, access
+    pattern or the instructions themselves. Near it, it is the side of the ridge on which it lies; compute only if that
+    holds for the bytes that its tiles read too, for those may be more than caches and memory deliver."""
+    moved_once, by_tiles = point(measurement, roofs, "compulsory"), point(measurement, roofs, "tile")
+    if moved_once is None or moved_once.fraction is None:
+        return None
+    if moved_once.fraction < NEAR_ROOF:
+        return "neither roof"
+    if moved_once.limit == "compute" and by_tiles is not None and by_tiles.limit == "memory":
+        return "tile traffic"
+    return moved_once.limit
 
 
 def _implausible(measurement: Measurement, roofs: Roofs, model: ByteModel, intensity: float) -> str | None:

@@ -55,6 +55,18 @@ def from_publication(publication: Publication) -> tuple[Measurement, ...]:
     )
 
 
+def measured(publication: Publication) -> list[Measurement]:
+    """The same, on its device with the roofs that it says were measured there."""
+    peaks: dict[DTypeName, float] = {
+        roof.dtype: roof.peak_gflops for roof in publication.rooflines if roof.label == f"{roof.dtype}, measured"
+    }
+
+    def with_peaks(device: Device) -> Device:
+        return replace(device, measured=device.measured.model_copy(update={"gflops": peaks}))
+
+    return [replace(each, device=with_peaks(each.device)) for each in from_publication(publication)]
+
+
 def _published(record: PublishedRecord, device: Device) -> Measurement | None:
     if record.dtype is None or record.m is None or record.n is None or record.k is None:
         return None

@@ -31,6 +31,11 @@ RUN /opt/matmul/bin/pip install --no-cache-dir --no-deps --no-build-isolation . 
     && /opt/matmul/bin/pip uninstall --yes hatchling editables setuptools pip
 
 FROM python
+# Pango lays out reports as PDF; with it come fontconfig and the DejaVu fonts.
+# hadolint ignore=DL3008
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends libpango-1.0-0 libpangoft2-1.0-0 libharfbuzz-subset0 fonts-dejavu-core \
+    && rm -rf /var/lib/apt/lists/* /var/cache/apt/*
 LABEL org.opencontainers.image.title="matmul-service" \
       org.opencontainers.image.description="Matrix products over HTTP: the API" \
       org.opencontainers.image.licenses="Apache-2.0"

@@ -1,5 +1,8 @@
 """Two runs, case by case: faster, slower, same, or not decided by these samples.
 
+A case that was disturbed in either run (`analysis/condition.py`) is **not comparable**, whatever its samples say, and
+the cause is the first thing said of it.
+
 The rule is NVBench's robust one. A case is an interval, fastest sample to third quartile (to the slowest where no
 quartile was kept), around its median. **Faster** or **slower**: the intervals lie 0.5 % or more apart, in time and,
 where both clocks are known, in cycles too, so that a clock alone makes no difference. **Same**: medians within 0.5 %,
@@ -25,7 +28,7 @@ from analysis.results import measurements
 from analysis.sources import from_publication
 from kernels.published_records import Publication
 
-Verdict = Literal["faster", "slower", "same", "ambiguous", "unusable"]
+Verdict = Literal["faster", "slower", "same", "ambiguous", "not comparable", "unusable"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 GAP = 1.005  # the smallest ratio of times that counts as a difference
 OVERLAP = 0.5  # of the shorter interval
@@ -116,6 +119,8 @@ def compare_case(before: Measurement, after: Measurement) -> CaseComparison:
         )
     old, new = before.interval_ms, after.interval_ms
     verdict, why = judge(before, after) if old and new else ("ambiguous", "Its noise is not known in both runs.")
+    if (disturbed := _disturbed(before, after)) is not None:
+        verdict, why = "not comparable", f"{disturbed} {why}"
     return CaseComparison(
         before=before,
         after=after,
@@ -131,6 +136,16 @@ def _missing(before: Measurement, after: Measurement) -> str | None:
         if measurement.status != "ok" or not measurement.kernel_ms:
             return f"The {when} run has no figure for it ({measurement.status})."
     return None
+
+
+def _disturbed(before: Measurement, after: Measurement) -> str | None:
+    """What spoilt a run for it, named by the run."""
+    sentences = (
+        f"{run} run: {measurement.condition.sentence}"
+        for run, measurement in (("First", before), ("Second", after))
+        if not measurement.condition.is_clean
+    )
+    return " ".join(sentences) or None
 
 
 def judge(before: Measurement, after: Measurement) -> tuple[Verdict, str]:

@@ -3,7 +3,8 @@
 A run is held against the runs before it on the same device in the same surroundings, at least eight of them. It is a
 **regression** if its median time lies above their third quartile by more than three interquartile ranges, and above it
 by 0.5 % at least; an **improvement** if it lies below their first quartile in the same way. Where all clocks are known
-the same must hold in cycles, so that a clock alone makes no mark.
+the same must hold in cycles, so that a clock alone makes no mark. A disturbed run (`analysis/condition.py`) gets no
+mark, and no later run is held against it.
 """
 
 from __future__ import annotations
@@ -40,12 +41,11 @@ def history(runs: Sequence[Run], case: Measurement) -> tuple[HistoryPoint, ...]:
         measurement = next((each for each in run.measurements if case_of(each) == wanted and _usable(each)), None)
         if measurement is not None:
             past = earlier.setdefault((measurement.device.key, fingerprint(run.environment)), [])
-            points.append(
-                HistoryPoint(
-                    run=run.name, measurement=measurement, compared_with=len(past), mark=mark(past, measurement)
-                )
-            )
-            past.append(measurement)
+            is_clean = measurement.condition.is_clean
+            found = mark(past, measurement) if is_clean else None
+            points.append(HistoryPoint(run=run.name, measurement=measurement, compared_with=len(past), mark=found))
+            if is_clean:
+                past.append(measurement)
     return tuple(points)
 
 

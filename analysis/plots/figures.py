@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.image import AxesImage
 
-HEADROOM = 1.25  # above a peak, for its words
+HEADROOM = 1.05  # above a peak
 MANY_PANELS = 3
 ROOM_FOR_LETTERS = 50  # along the x axis
 MAX_SIZES_WITH_FIGURES = 11  # columns of a grid that have room for numbers
@@ -125,20 +125,16 @@ def _names_axis(axes: Axes, axis: Axis) -> None:
 
 
 def _peaks(axes: Axes, peaks: Sequence[Peak]) -> None:
-    """Dashed as stated, full as measured. Those far above every point stand in words alone. Words stand left and right
-    by turns: two peaks may be close."""
-    high, far = axes.get_ylim()[1], []
-    for number_of_peak, peak in enumerate(peaks):
-        if peak.gflops > FAR * high:
-            far.append(peak.words)
-            continue
-        axes.axhline(peak.gflops, color=FAINT, linewidth=1, linestyle=ROOF_DASHES[peak.kind])
-        axes.set_ylim(top=max(axes.get_ylim()[1], HEADROOM * peak.gflops))
-        place: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "xytext": (0, 2), "textcoords": "offset points"}
-        x, side = ((0.005, "left"), (0.995, "right"))[number_of_peak % 2]
-        axes.annotate(peak.words, (x, peak.gflops), fontsize=8, color=FAINT, ha=side, **place)
-    if far:
-        axes.text(1.0, 1.01, "; ".join(far), transform=axes.transAxes, ha="right", fontsize=8, color=FAINT)
+    """Dashed as stated, full as measured. Those far above every point stand in words alone. Words stand above the plot:
+    peaks may be close, and no line strikes them through there."""
+    high = axes.get_ylim()[1]
+    for peak in peaks:
+        if peak.gflops <= FAR * high:
+            axes.axhline(peak.gflops, color=FAINT, linewidth=1, linestyle=ROOF_DASHES[peak.kind])
+            axes.set_ylim(top=max(axes.get_ylim()[1], HEADROOM * peak.gflops))
+    if peaks:
+        words = "\n".join(peak.words for peak in peaks)
+        axes.text(1.0, 1.01, words, transform=axes.transAxes, ha="right", fontsize=8, color=FAINT)
 
 
 def _rows(axes: Axes, rows: Rows) -> None:
@@ -223,8 +219,8 @@ def _roofline(axes: Axes, roofline: Roofline) -> None:
         words = f"{named.roofs.kind}: {number(named.roofs.memory_gb_s or 0.0)} GB/s"
         dashes = ROOF_DASHES[named.roofs.kind]
         axes.plot(*zip(*corners, strict=True), color=INK, linewidth=1, linestyle=dashes, zorder=2, label=words)
-    for peak in roofline.peaks:
-        axes.text(roofline.x.span[1] / 1.1, peak.gflops * 1.08, peak.words, ha="right", fontsize=8, color=FAINT)
+    words = "\n".join(peak.words for peak in roofline.peaks)  # above the slope, where nothing else stands
+    axes.text(0.02, 0.98, words, transform=axes.transAxes, va="top", fontsize=8, color=FAINT)
     common: dict[str, Any] = {"color": FAINT, "marker": "o", "linestyle": "none"}
     axes.plot([], [], label=FULL, **common)
     axes.plot([], [], label=HOLLOW, markerfacecolor="white", **common)

@@ -13,15 +13,31 @@ UNKNOWN = "–"
 
 
 @dataclass(frozen=True, slots=True)
+class Cover:
+    """The title, and what is known of the report: who, when, on what."""
+
+    title: str
+    rows: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Heading:
-    level: int  # 1 for the title
+    level: int  # from 2, below the title
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """The headings of level 2, with their pages in print."""
+
+    texts: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
     text: str
     strong: bool = False
+    is_own: bool = False  # of whoever hands the report in
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +47,14 @@ class Items:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The first column names the row."""
+    """The first column names the row. `name`: what text refers to it by."""
 
     caption: str
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     words: bool = False  # cells are words, not figures
+    name: str = ""
+    note: str = ""  # below it
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +71,7 @@ class Code:
     language: str
 
 
-Block = Heading | Text | Items | Table | Figure | Code
+Block = Cover | Contents | Heading | Text | Items | Table | Figure | Code
 
 
 def plot(name: str) -> Figure:
@@ -78,6 +96,11 @@ def small(value: float | None) -> str:
     return UNKNOWN if value is None else f"{value:.1e}"
 
 
+def counted(number_of: int, word: str) -> str:
+    """As in '1 case' and '2 cases'."""
+    return f"{number_of} {word}" if number_of == 1 else f"{number_of} {word}s"
+
+
 def shape(one: Measurement) -> str:
     return f"{one.n}" if one.m == one.n == one.k else f"{one.m}×{one.n}×{one.k}"
 
@@ -87,11 +110,18 @@ def config(values: Iterable[tuple[str, int]]) -> str:
 
 
 def grid(
-    caption: str, corner: str, rows: Sequence[str], columns: Sequence[str], cells: dict[tuple[str, str], str]
+    caption: str,
+    corner: str,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    cells: dict[tuple[str, str], str],
+    *,
+    name: str = "",
+    note: str = "",
 ) -> Table:
     """Cells by row and column; the longer side goes down, so that the table stays narrow."""
     if len(columns) > len(rows):
         cells = {(column, row): cell for (row, column), cell in cells.items()}
         rows, columns = columns, rows
     body = tuple((row, *(cells.get((row, column), UNKNOWN) for column in columns)) for row in rows)
-    return Table(caption, (corner, *columns), body)
+    return Table(caption, (corner, *columns), body, name=name, note=note)

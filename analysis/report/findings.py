@@ -2,28 +2,45 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from analysis.breakdown import break_even, breakdowns
 from analysis.curves import Curve, curves
-from analysis.dips import Feature, features
-from analysis.explain import explain
 from analysis.measurement import Measurement
 from analysis.plots.device import split_times
-from analysis.report.document import UNKNOWN, Block, Heading, Items, Table, Text, figure, percent, plot, shape, small
-from analysis.report.tables import Pair, best
+from analysis.report.document import (
+    UNKNOWN,
+    Block,
+    Heading,
+    Items,
+    Table,
+    Text,
+    counted,
+    figure,
+    percent,
+    plot,
+    shape,
+    small,
+)
+from analysis.report.subject import Pair, Subject
+from analysis.report.tables import best
 from analysis.result_models import Results
-from analysis.roofline import Roofs, measured_roofs, point, theoretical_roofs, units_of
-from jobs.states import JobState
+from analysis.roofline import Roofs, bound, measured_roofs, point, theoretical_roofs, units_of
 from kernels.model.numerics import DTypeName
 
 NOISIEST = 5
 
 
-def ceilings(results: Results) -> Iterator[Block]:
-    if not results.ceilings:
-        return
+def roofs(subject: Subject) -> Iterator[Block]:
+    """The roofs that were measured, and where kernels stand below theirs."""
+    if subject.results is not None and subject.results.ceilings:
+        yield from _ceilings(subject.results)
+    yield from _roofline(subject.pairs)
+
+
+def _ceilings(results: Results) -> Iterator[Block]:
     yield Heading(2, "Roofs as measured")
     rows = tuple(
         (
@@ -41,7 +58,7 @@ def ceilings(results: Results) -> Iterator[Block]:
     yield Table("Roofs of the device", head, rows, words=True)
 
 
-def roofline(pairs: Sequence[Pair]) -> Iterator[Block]:
+def _roofline(pairs: Sequence[Pair]) -> Iterator[Block]:
     measurements = [measurement for _, measurement in pairs]
     largest = [curve.points[-1] for curve in curves(measurements)]
     arithmetic = list(_arithmetic(largest))
@@ -53,9 +70,13 @@ def roofline(pairs: Sequence[Pair]) -> Iterator[Block]:
         "and never faster than the peak; at the ridge, peak over bandwidth, the two meet."
     )
     yield Items(tuple(arithmetic))
+    yield Text(
+        "Below half of its roof a kernel is held back by neither roof, but by latency, its access pattern or its "
+        "instructions. Compute is its limit only if that holds for the bytes that its tiles read, too."
+    )
     yield Table(
         "The largest size of each kernel. I: operations a byte, if each matrix moves once, and by what its tiles read",
-        ("kernel", "GFLOPS", "I, moved once", "roof, GFLOPS", "share of it", "limit", "I, tiles"),
+        ("kernel", "GFLOPS", "I, moved once", "I, tiles", "roof, GFLOPS", "share of it", "limit"),
         tuple(_roofline_row(measurement) for measurement in largest),
     )
     yield plot("roofline")
@@ -86,10 +107,10 @@ def _roofline_row(measurement: Measurement) -> tuple[str, ...]:
         f"{measurement.label}, {measurement.dtype}, {shape(measurement)}",
         figure(measurement.gflops),
         figure(least.intensity if least else None),
+        figure(tiles.intensity if tiles else None),
         figure(least.attainable if least else None),
         percent(least.fraction if least else None),
-        (least.limit if least else None) or UNKNOWN,
-        figure(tiles.intensity if tiles else None),
+        bound(measurement, roofs) or UNKNOWN,
     )
 
 
@@ -108,13 +129,8 @@ def copies(pairs: Sequence[Pair]) -> Iterator[Block]:
         yield _copy_table(
             "The same, from and to ordinary memory, which the driver copies by way of page-locked", ordinary
         )
-    yield Items(
-        tuple(
-            f"{_named(curve)}: {even.sentence}"
-            for curve in curves(measurements)
-            if (even := break_even(curve)) is not None
-        )
-    )
+    even = ((curve, break_even(curve)) for curve in curves(measurements) if len(curve.points) > 1)
+    yield Items(tuple(f"{_named(curve)}: {found.sentence}" for curve, found in even if found is not None))
     yield plot("breakdown")
 
 
@@ -140,42 +156,17 @@ def _named(curve: Curve) -> str:
     return f"{curve.label}, {curve.dtype}"
 
 
-def dips(pairs: Sequence[Pair]) -> Iterator[Block]:
-    square = [
-        measurement for _, measurement in pairs if measurement.is_square
-    ]  # others differ in form, not only in size
-    sentences = [sentence for curve in curves(square) for sentence in _dips_of(curve)]
-    if sentences:
-        yield Heading(2, "Dips, peaks and falls")
-        yield Text("Sizes that lie 5 % or more off the course of their curve, and what is known to differ there.")
-        yield Items(tuple(sentences))
-
-
-def _dips_of(curve: Curve) -> Iterator[str]:
-    for feature in features(curve):
-        why = " ".join(explanation.sentence for explanation in explain(feature))
-        yield f"{_named(curve)}: {_seen(feature)} {why or 'Nothing that is known of the two explains it.'}"
-
-
-def _seen(feature: Feature) -> str:
-    off = 100 * abs(feature.ratio - 1)
-    way = "faster" if feature.ratio > 1 else "slower"
-    kind = f"{feature.kind} at {shape(feature.point)}, {off:.0f} % {way}"
-    held = "than at" if feature.kind == "fall" else "than its neighbours; held against"
-    return f"{kind} {held} {shape(feature.reference)}."
-
-
-def noise(results: Results, pairs: Sequence[Pair]) -> Iterator[Block]:
-    yield Heading(2, "Noise, and what to bear in mind")
-    remarks = [*results.warnings, *_remarks(results)]
-    yield Items(tuple(remarks) or ("No case was contended, throttled, limited by power or dropped.",))
+def limitations(subject: Subject) -> Iterator[Block]:
+    yield Heading(2, "Limitations")
+    remarks = [*subject.notes, *_disturbed(subject), *_remarks(subject), *_scope(subject)]
+    yield Items(tuple(remarks))
+    pairs = subject.pairs
     noisy = sorted((pair for pair in best(pairs) if pair[0].rel_iqr), key=lambda pair: -(pair[0].rel_iqr or 0))
     rows = tuple(
         (
             f"{measurement.label}, {measurement.dtype}, {shape(measurement)}",
             percent(result.rel_iqr),
             str(result.samples),
-            str(result.discarded),
             (result.stop_reason or UNKNOWN).replace("_", " "),
             ", ".join(figure(each.kernel_ms) for each in result.rounds),
             ", ".join(figure(each.sm_clock_mhz) for each in result.rounds),
@@ -183,29 +174,39 @@ def noise(results: Results, pairs: Sequence[Pair]) -> Iterator[Block]:
         for result, measurement in noisy[:NOISIEST]
     )
     if rows:
-        head = ("kernel", "spread", "samples", "dropped", "stopped", "ms by round", "MHz by round")
+        head = ("kernel", "spread", "samples", "stopped", "ms by round", "MHz by round")
         yield Table("The noisiest cases; spread: quartile to quartile, over the median", head, rows)
 
 
-def _remarks(results: Results) -> Iterator[str]:
-    """Of flags that the job's own warnings leave out; a job that has not succeeded has no warnings yet."""
-    cases = len(results.records)
-    for flagged, what in (
-        ([case for case in results.records if case.contended], "taken while another process used the device"),
-        ([case for case in results.records if case.throttled], "taken while heat or a power brake held the clock down"),
-    ):
-        if flagged and results.job.state is not JobState.SUCCEEDED:
-            yield f"{len(flagged)} of {cases} cases: {what}."
-    limited = sum(case.power_limited for case in results.records)
+def _disturbed(subject: Subject) -> Iterator[str]:
+    """How many cases, by what disturbed them."""
+    kinds = Counter(measurement.condition.kind for _, measurement in subject.disturbed)
+    for kind, count in kinds.items():
+        yield f"{counted(count, 'case')} of {len(subject.pairs)} {kind}: no conclusion rests on them."
+    if not kinds and subject.results is not None and subject.pairs:
+        yield "No case was contended, throttled or ended before its median was known."
+
+
+def _remarks(subject: Subject) -> Iterator[str]:
+    cases = [result for result, _ in subject.pairs]
+    limited = sum(case.power_limited for case in cases)
     if limited:
-        yield f"The power cap held the clock down in {limited} of {cases} cases, as it does with large products."
-    dropped = sum(case.discarded for case in results.records)
+        yield f"The power cap held the clock down in {limited} of {len(cases)} cases, as it does with large products."
+    dropped = sum(case.discarded for case in cases)
     if dropped:
         yield f"{dropped} samples were thrown away because the clock was far down."
-    vague = [case for case in results.records if case.status == "ok" and case.stop_reason in ("timeout", "max_samples")]
-    if vague:
-        worst = max(case.rel_iqr or 0.0 for case in vague)
-        yield f"{len(vague)} of {cases} cases ended before they were precise; the widest spread is {percent(worst)}."
-    errors = [case.error_vs_float64 for case in results.records if case.status == "incorrect" and case.error_vs_float64]
+    errors = [case.error_vs_float64 for case in cases if case.status == "incorrect" and case.error_vs_float64]
     if errors:
         yield f"Wrong products were off by up to {small(max(errors))}."
+
+
+def _scope(subject: Subject) -> Iterator[str]:
+    """What the figures do not say."""
+    if subject.results is None:
+        yield "These are published figures: samples, checks and surroundings that the source leaves out are not known."
+        return
+    yield "The figures are of one device of this model; another card of it may hold other clocks."
+    if subject.results.spec.data.distribution == "normal":
+        yield "Operands are random numbers; sparse, constant or structured matrices may take less power and be faster."
+    if not subject.results.spec.transfers.enabled and not subject.on_cpu:
+        yield "Copies to and from the device were not measured: a speed-up of the kernel is not one of a whole program."

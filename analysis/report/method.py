@@ -1,18 +1,21 @@
-"""A report's beginning and end: what was asked, on what it ran, how it was measured, how to do it again."""
+"""How it was measured: what this run did, on a device such as it ran on."""
 
 from __future__ import annotations
 
-import json
-import shlex
+from collections import Counter
 from collections.abc import Iterator
-from typing import Any
 
-from analysis.comparison.environment import flat
-from analysis.report.document import UNKNOWN, Block, Code, Heading, Items, Table, Text, figure
+from analysis.report.document import Block, Heading, Items, Text
+from analysis.report.subject import Subject
 from analysis.result_models import Results
+from jobs.benchmarks.records import StopReason
 from jobs.benchmarks.spec import BenchmarkSpec
 
-ADDRESS = "http://127.0.0.1:8000/v1/benchmarks"
+_ENDED: dict[StopReason, str] = {
+    "noise_is_steady": "ended when more samples no longer narrowed their spread",
+    "max_samples": "ended at the largest number of samples",
+    "timeout": "ended at the time limit",
+}
 _VERIFIED = {
     "freivalds": "by Freivalds' check with random vectors, in O(n²)",
     "full": "element by element against the product in float64",
@@ -26,98 +29,58 @@ _DATA = {
 }
 
 
-def title(results: Results) -> str:
-    name = (
-        results.job.title
-        or {"sweep": "Matrix products", "ceilings": "Roofs", "tune": "Tile configs"}[results.spec.kind]
-    )
-    device = results.device.get("name")
-    return f"{name} on {device}" if device and device not in name else name
-
-
-def surroundings(results: Results) -> Iterator[Block]:
-    yield Heading(2, "Device and software")
-    yield Table("The device", ("what", "value"), tuple(_device_rows(results.device)), words=True)
-    versions = {**(results.device.get("versions") or {}), **(results.environment.get("versions") or {})}
-    shown = {*results.device, "gpu", "clocks_mhz", "memory_bus_bits"}  # by the table above
-    rows = [(name, _word(value)) for name, value in flat(versions)]
-    rows += [(name, _word(value)) for name, value in flat(results.environment) if name.split(".")[0] not in shown]
-    if rows:
-        yield Table("Software and host", ("what", "value"), tuple(rows), words=True)
-
-
-def _device_rows(device: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    peaks, memory = _peaks(device.get("theoretical")), device.get("theoretical") or {}
-    rows = (
-        ("name", device.get("name")),
-        ("kind", {"gpu": "GPU", "cpu": "CPU"}.get(device.get("device_class", ""))),
-        ("uuid", device.get("uuid")),
-        ("compute capability", ".".join(map(str, device.get("compute_capability") or ())) or None),
-        ("multiprocessors", device.get("multiprocessors")),
-        ("CPU cores", device.get("cores")),
-        ("memory, GiB", _scaled(device.get("memory_bytes"), 2**30)),
-        ("L2 cache, MiB", _scaled(device.get("l2_bytes"), 2**20)),
-        ("highest SM clock, MHz", device.get("max_clock_mhz")),
-        ("memory clock, MHz", device.get("memory_clock_mhz")),
-        ("memory bus, bits", device.get("memory_bus_bits")),
-        ("memory bandwidth by bus and clock, GB/s", _scaled(memory.get("memory_gb_s"), 1)),
-        ("peak by units and clock, GFLOPS", peaks),
-        ("peak as measured before, GFLOPS", _peaks(device.get("measured"))),
-    )
-    yield from ((name, _word(value)) for name, value in rows if value not in (None, ""))
-
-
-def _peaks(roofs: dict[str, Any] | None) -> str:
-    return ", ".join(f"{dtype} {figure(value)}" for dtype, value in ((roofs or {}).get("gflops") or {}).items())
-
-
-def _scaled(value: float | None, unit: int) -> str | None:
-    return None if value is None else figure(value / unit)
-
-
-def _word(value: Any) -> str:
-    return UNKNOWN if value is None or value == {} else str(value)
-
-
-def method(results: Results) -> Iterator[Block]:
+def method(subject: Subject) -> Iterator[Block]:
     yield Heading(2, "Method")
+    results = subject.results
+    if results is None:
+        yield Text(
+            f"The figures are as {subject.source.rstrip('.')} gives them; how they were measured is said there, and "
+            "here only what the source says of itself."
+        )
+        return
     if results.spec.kind == "ceilings":
         yield Text(
             "Each roof is measured by a kernel that does nothing else: copies for memory, chains of multiply and add "
             "for arithmetic, the library's largest product for matrix units. How stands beside each."
         )
         return
-    yield Text(" ".join(_sentences(results.spec)))
+    yield Text(" ".join(_sentences(results, subject.on_cpu)))
     yield Items(
         (
-            "GFLOPS are 2·m·n·k over the median kernel time, 10⁹ a second; a multiply and an add are two operations.",
-            "Kernel time is that of the device alone: launches are queued before the clock starts. Bytes are decimal.",
+            "GFLOPS are 2·m·n·k over the median time, whatever a kernel does in padding; bytes are decimal.",
+            f"Times are of the kernel alone{'' if subject.on_cpu else ', without copies or launch overhead'}.",
             "A ratio to the baseline is taken between two kernels of the same round, then the median over rounds.",
             "A product that fails its check has no figures here, and none may be faster than the device's roofs.",
+            "A case that was disturbed while it was measured is marked, and no conclusion rests on it.",
         )
     )
 
 
-def _sentences(spec: BenchmarkSpec) -> Iterator[str]:
+def _sentences(results: Results, on_cpu: bool) -> Iterator[str]:
+    """What this run did, on a device such as it ran on."""
+    spec = results.spec
     timing, data = spec.timing, spec.data
     scale = f", times {data.scale:g}" if data.scale != 1 else ""
-    yield f"Operands are {_DATA[data.distribution]}{scale}, made on the device from seed {data.seed}."
+    where = "" if on_cpu else " on the device"
+    yield f"Operands are {_DATA[data.distribution]}{scale}, made{where} from seed {data.seed}."
     yield f"Each product is checked {_VERIFIED[spec.verify]}, before it is timed and after."
-    if spec.kind == "tune":
+    if spec.kind == "tune" and not on_cpu:
         kind = {"auto": "as far as the budget allows", "exhaustive": "one and all", "random": "drawn at random"}
         budget = f"at most {spec.tune.budget} of them for a shape"
         yield f"Of each kernel's tile configs, {kind[spec.tune.strategy]}, {budget}, the fastest were timed in full."
-    cold = "The L2 cache is written over before each sample (cold)"
-    yield f"{cold if timing.cache == 'cold' else 'The L2 cache keeps what the sample before left (warm)'}."
+    cache = "last-level cache" if on_cpu else "L2 cache"
+    cold = f"The {cache} is overwritten before each {'launch' if on_cpu else 'sample'} (cold)"
+    yield f"{cold if timing.cache == 'cold' else f'The {cache} keeps what the sample before left (warm)'}."
     rounds = "one round" if timing.rounds == 1 else f"{timing.rounds} rounds, each in another order"
     yield f"Cases are measured in {rounds}, drawn from the same seed{_baseline(spec)}."
+    yield from _sampling(results)
+    if on_cpu:
+        yield "Time is the CPU's monotonic clock around each call; its clock rate is not measured."
+        return
     yield (
-        f"A case is warmed up for at least {timing.warmup_ms:g} ms, and sampled until the 95 % interval of its median "
-        f"is within {100 * timing.precision:g} %, after at least {timing.min_samples} samples and "
-        f"{timing.min_time_s:g} s or 30 samples, at most {timing.max_samples} samples and {timing.timeout_s:g} s a "
-        "round; the samples of all rounds are then taken together."
+        "Launches are queued before the clock starts. The SM clock is measured with each sample; samples taken while "
+        "it was far down are thrown away."
     )
-    yield "The SM clock is measured with each sample; samples taken while it was far down are thrown away."
     if spec.transfers.enabled:
         more = ", and of ordinary memory" if spec.transfers.pageable else ""
         yield f"Copies to and from the device are of page-locked memory{more}, timed apart and never overlapped."
@@ -127,16 +90,24 @@ def _sentences(spec: BenchmarkSpec) -> Iterator[str]:
         yield "Each case runs in a process of its own."
 
 
+def _sampling(results: Results) -> Iterator[str]:
+    """The rule, and how many cases met its aim."""
+    timing = results.spec.timing
+    yield (
+        f"A case is warmed up for at least {timing.warmup_ms:g} ms, and sampled until the 95 % interval of its median "
+        f"is within {100 * timing.precision:g} %, after at least {timing.min_samples} samples and "
+        f"{timing.min_time_s:g} s or 30 samples, at most {timing.max_samples} samples and {timing.timeout_s:g} s a "
+        "round; the samples of all rounds are then taken together."
+    )
+    timed = [record for record in results.records if record.stop_reason is not None]
+    ended = Counter(record.stop_reason for record in timed)
+    others = [f"{ended[reason]} {words}" for reason, words in _ENDED.items() if ended[reason]]
+    if others:
+        yield f"Of {len(timed)} cases {ended['precise']} became that precise; {', '.join(others)}."
+
+
 def _baseline(spec: BenchmarkSpec) -> str:
     if spec.baseline == "none":
         return ", without a baseline"
     named = "the library's kernel of the same element type and accuracy" if spec.baseline == "auto" else spec.baseline
     return f"; the baseline, {named}, is in every round"
-
-
-def reproduction(results: Results) -> Iterator[Block]:
-    yield Heading(2, "How to do it again")
-    body = json.dumps(results.spec.model_dump(mode="json", exclude_defaults=True), ensure_ascii=False)
-    command = f"curl {ADDRESS} -H 'Content-Type: application/json' -d {shlex.quote(body)}"
-    yield Text("To a service with such a device:")
-    yield Code(command, "sh")

@@ -1,66 +1,108 @@
-"""A benchmark's report, such as one could hand in: as one HTML file with its plots in it, or as Markdown."""
+"""A report, such as one hands in: as HTML with its plots in it, as PDF, as Markdown, with its pictures or without."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from analysis.plots.by_name import available, draw
-from analysis.report import findings, method, tables
-from analysis.report.document import Block, Heading, Text
-from analysis.report.html import to_html
-from analysis.report.markdown import to_markdown
-from analysis.result_models import Results
-from analysis.results import measurements
+from analysis.plots.by_name import PLOTS
+from analysis.report import causes, findings, method, speeds, tables
+from analysis.report.appendix import appendix, reproduction
+from analysis.report.conclusion import conclusion
+from analysis.report.document import Block, Contents, Figure, Heading, Text, plot
+from analysis.report.figures import BESIDE, WHO_WINS, draw, drawable
+from analysis.report.forms.bundle import picture, to_zip
+from analysis.report.forms.html import to_html
+from analysis.report.forms.markdown import to_markdown
+from analysis.report.forms.pdf import to_pdf
+from analysis.report.numbering import numbered
+from analysis.report.options import ReportOptions, SectionName, paragraphs
+from analysis.report.subject import Subject
+from analysis.report.summary import cover, summary, title, unfinished
 from jobs.errors import ExtraMissing
-from jobs.states import JobState
+
+AS_IT_IS = ReportOptions()
+SERVED_INSTEAD = {WHO_WINS: "fraction-of-baseline", BESIDE: "gflops"}
 
 
-def html_report(results: Results) -> str:
+def html_report(subject: Subject, options: ReportOptions = AS_IT_IS) -> str:
     """One file without scripts or anything to fetch. Without matplotlib it has no plots, and says so."""
-    blocks, plots = list(_blocks(results)), {}
+    blocks, plots = _with_plots(subject, options)
+    author = options.author or ", ".join(subject.authors)
+    return to_html(title(subject, options), author, blocks, plots)
+
+
+def pdf_report(subject: Subject, options: ReportOptions = AS_IT_IS) -> bytes:
+    """Of A4 pages. Raises ExtraMissing."""
+    return to_pdf(html_report(subject, options))
+
+
+def markdown_report(subject: Subject, options: ReportOptions = AS_IT_IS, *, plots_at: str | None = None) -> str:
+    """Plots are links below `plots_at`, a path of the service, without which there are none."""
+    names = [name for name in drawable(subject.measurements) if name in PLOTS] if plots_at else []
+    blocks = (_served(block) if isinstance(block, Figure) else block for block in _blocks(subject, options))
+    return to_markdown(numbered(blocks, names), lambda name: f"{plots_at}/{name}")
+
+
+def _served(figure: Figure) -> Figure:
+    """A report's own plots have no address; those that come nearest to them have."""
+    return plot(SERVED_INSTEAD[figure.name]) if figure.name in SERVED_INSTEAD else figure
+
+
+def zip_report(subject: Subject, options: ReportOptions = AS_IT_IS) -> bytes:
+    """Markdown with its pictures."""
+    blocks, plots = _with_plots(subject, options)
+    return to_zip(to_markdown(blocks, picture), plots)
+
+
+def _with_plots(subject: Subject, options: ReportOptions) -> tuple[list[Block], Mapping[str, bytes]]:
+    blocks, plots = list(_blocks(subject, options)), {}
+    wanted = [block.name for block in blocks if isinstance(block, Figure)]
     try:
-        plots = {name: draw(results, name) for name in available(results)}
+        names = [name for name in drawable(subject.measurements) if name in wanted]
+        plots = {name: draw(subject.measurements, name, "svg") for name in names}
     except ExtraMissing as missing:
         blocks.append(Text(f"This report has no plots. {missing.detail}"))
-    return to_html(method.title(results), blocks, plots)
+    return numbered(blocks, plots), plots
 
 
-def markdown_report(results: Results) -> str:
-    """Plots are links to the service that holds the job, relative to its root."""
-    names = available(results)
-    blocks = (block for block in _blocks(results) if getattr(block, "name", None) in (None, *names))
-    return to_markdown(blocks, lambda name: f"/v1/benchmarks/{results.job.id}/plots/{name}")
+def _blocks(subject: Subject, options: ReportOptions) -> Iterator[Block]:
+    yield cover(subject, options)
+    yield from unfinished(subject)
+    sections = _sections(subject, options)
+    first, *others = ([*sections[name]] for name in options.sections)
+    yield from first
+    rest = [block for section in others for block in section]
+    yield Contents(tuple(block.text for block in rest if isinstance(block, Heading) and block.level == 2))
+    yield from rest
 
 
-def _blocks(results: Results) -> Iterator[Block]:
-    pairs = list(zip(results.records, measurements(results), strict=True))
-    yield Heading(1, method.title(results))
-    yield from _summary(results, pairs)
-    yield from method.surroundings(results)
-    yield from method.method(results)
-    yield from findings.ceilings(results)
-    yield from tables.speeds(pairs)
-    yield from tables.tile_configs(pairs)
-    yield from findings.roofline(pairs)
-    yield from findings.copies(pairs)
-    yield from findings.dips(pairs)
-    yield from tables.correctness(pairs)
-    yield from tables.failures(pairs)
-    yield from findings.noise(results, pairs)
-    yield from method.reproduction(results)
+def _sections(subject: Subject, options: ReportOptions) -> Mapping[SectionName, Iterator[Block]]:
+    """In the order of the names in `SECTIONS`; each is made when it is read."""
+    pairs = subject.pairs
+    return {
+        "summary": summary(subject),
+        "introduction": _introduction(options),
+        "method": method.method(subject),
+        "results": speeds.speeds(pairs),
+        "roofline": findings.roofs(subject),
+        "copies": findings.copies(pairs),
+        "configs": tables.tile_configs(pairs),
+        "findings": causes.dips(pairs),
+        "correctness": _correctness(subject),
+        "conclusion": conclusion(subject, options),
+        "limitations": findings.limitations(subject),
+        "reproduction": reproduction(subject),
+        "appendix": appendix(subject),
+    }
 
 
-def _summary(results: Results, pairs: list[tables.Pair]) -> Iterator[Block]:
-    job, spec = results.job, results.spec
-    if not results.complete:
-        why = results.warnings[0] if results.warnings else f"The job is {job.state}."
-        yield Text(f"Not complete. {why}", strong=True)
-    if spec.title:
-        yield Text(f"Question: {spec.title}")
-    when = f"{job.finished_at:%Y-%m-%d %H:%M} UTC" if job.finished_at else "not finished"
-    counted = f"{len(results.records)} cases" if results.records else f"{len(results.ceilings)} roofs"
-    attempts = f", {len(results.attempts)} attempts" if len(results.attempts) > 1 else ""
-    ended = "finished" if job.state is JobState.SUCCEEDED else f"{job.state},"
-    yield Text(f"Benchmark {job.id}, {ended} {when}: {counted}{attempts}.")
-    if (fastest := tables.headline(pairs)) is not None:
-        yield fastest
+def _introduction(options: ReportOptions) -> Iterator[Block]:
+    own = paragraphs(options.text)
+    if own:
+        yield Heading(2, "Introduction")
+        yield from (Text(text, is_own=True) for text in own)
+
+
+def _correctness(subject: Subject) -> Iterator[Block]:
+    yield from tables.correctness(subject.pairs)
+    yield from tables.failures(subject.pairs)

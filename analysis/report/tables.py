@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
-from analysis.breakdown import breakdown
-from analysis.configs import best_configs
+from analysis.configs import Best, best_configs
 from analysis.curves import curves, is_library, speed, usable
 from analysis.measurement import Measurement
 from analysis.report.document import (
@@ -15,19 +15,20 @@ from analysis.report.document import (
     Table,
     Text,
     config,
+    counted,
     figure,
-    grid,
     percent,
     plot,
     shape,
     small,
     times,
 )
-from analysis.result_models import CaseResult, Ratio
+from analysis.report.subject import Pair
+from analysis.result_models import CaseResult
 from kernels.catalog import KERNEL_NAMES
 
-Pair = tuple[CaseResult, Measurement]
 MAX_ROWS = 60  # of a table of single cases; the CSV has them all
+MAX_REASONS = 2  # why a config is the fastest
 
 
 def ladder_place(label: str) -> tuple[int, str]:
@@ -42,88 +43,37 @@ def best(pairs: Sequence[Pair]) -> list[Pair]:
     return [by_measurement[id(point)] for curve in fastest for point in curve.points]
 
 
-def headline(pairs: Sequence[Pair]) -> Text | None:
-    """The fastest that was right, of each element type; of the project's own kernels where some were measured."""
-    sentences = []
-    for dtype in dict.fromkeys(measurement.dtype for _, measurement in pairs if usable(measurement)):
-        mine = [pair for pair in pairs if pair[1].dtype == dtype]
-        own = [
-            (result, measurement)
-            for result, measurement in mine
-            if usable(measurement) and not is_library(measurement.kernel)
-        ]
-        result, measurement = max(own or mine, key=lambda pair: speed(pair[1]))
-        ratio = result.fraction_of_baseline
-        share = f", {percent(ratio.value)} of the baseline" if ratio and result.case != result.baseline else ""
-        sentences.append(
-            f"{dtype}: {measurement.label} at {shape(measurement)} with {figure(measurement.gflops)} GFLOPS{share}"
-        )
-    return Text("Fastest: " + "; ".join(sentences) + ".") if sentences else None
+def headline(pairs: Sequence[Pair]) -> str | None:
+    """The fastest hand-written kernel of each element type and accuracy, and the fastest library of the same beside it.
+    Disturbed cases are left out, and counted."""
+    clean = [pair for pair in pairs if usable(pair[1]) and pair[1].condition.is_clean]
+    sentences = [sentence for dtype in dict.fromkeys(m.dtype for _, m in clean) for sentence in _fastest(dtype, clean)]
+    kinds = Counter(measurement.condition.kind for _, measurement in pairs if usable(measurement))
+    if disturbed := [f"{count} {kind}" for kind, count in kinds.items() if kind != "clean"]:
+        sentences.append(f"Left out, of {counted(len(pairs), 'case')}: {', '.join(disturbed)}.")
+    return " ".join(sentences) or None
 
 
-def speeds(pairs: Sequence[Pair]) -> Iterator[Block]:
-    """Tables of kernels by sizes for each element type."""
-    chosen = best(pairs)
-    if not chosen:
-        return
-    yield Heading(2, "Results")
-    yield Text("Each kernel at its fastest tile config for the shape. N stands for m = n = k.")
-    for dtype in dict.fromkeys(measurement.dtype for _, measurement in chosen):
-        mine = [pair for pair in chosen if pair[1].dtype == dtype]
-        yield Heading(3, dtype)
-        yield _table(mine, "Speed, GFLOPS", lambda result, measurement: figure(measurement.gflops))
-        yield _table(mine, "Kernel time, median, ms", lambda result, measurement: figure(measurement.kernel_ms))
-        yield from _against_others(mine)
-    yield from map(plot, ("gflops", "time", "speedup", "fraction-of-baseline"))
+def _fastest(dtype: str, clean: Sequence[Pair]) -> Iterator[str]:
+    """Libraries of another accuracy are no rivals: they are named only where there is nothing else."""
+    mine = [pair for pair in clean if pair[1].dtype == dtype]
+    own = [pair for pair in mine if not is_library(pair[1].kernel)]
+    if not own:
+        yield f"Fastest on {dtype}, of libraries alone: {_named_speed(mine)}."
+    accuracies = dict.fromkeys(measurement.accuracy for _, measurement in own)
+    for accuracy in accuracies:
+        to = f" to {accuracy}" if accuracy and len(accuracies) > 1 else ""
+        rivals = [pair for pair in mine if is_library(pair[1].kernel) and pair[1].accuracy == accuracy]
+        beside = f"; of the libraries beside them: {_named_speed(rivals)}" if rivals else ""
+        fastest = _named_speed([pair for pair in own if pair[1].accuracy == accuracy])
+        yield f"Fastest of the hand-written kernels on {dtype}{to}: {fastest}{beside}."
 
 
-def _against_others(mine: Sequence[Pair]) -> Iterator[Block]:
-    if (
-        any(result.speedup_vs_naive is not None for result, _ in mine)
-        and len({measurement.label for _, measurement in mine}) > 1
-    ):
-        yield _table(
-            mine, "Speed-up over naive, kernel alone", lambda result, measurement: times(result.speedup_vs_naive)
-        )
-        if any((with_copies := _with_copies(mine)).values()):
-            caption = "Speed-up over naive, with copies in and out"
-            yield _table(mine, caption, lambda result, measurement: times(with_copies[result.case]))
-    if held := [
-        (result, measurement)
-        for result, measurement in mine
-        if result.fraction_of_baseline and result.case != result.baseline
-    ]:
-        caption = "Speed over the baseline's of the same round, with the interval that the samples leave open"
-        yield _table(held, caption, lambda result, measurement: _ratio(result.fraction_of_baseline))
-
-
-def _with_copies(mine: Sequence[Pair]) -> dict[str, float | None]:
-    """Time of the naive kernel with its copies over the case's, by case."""
-    totals = {result.case: split.total_ms for result, measurement in mine if (split := breakdown(measurement))}
-    naive = {
-        (measurement.m, measurement.n, measurement.k): totals.get(result.case)
-        for result, measurement in mine
-        if measurement.kernel == "naive"
-    }
-    return {
-        result.case: over / total
-        if (total := totals.get(result.case)) and (over := naive.get((measurement.m, measurement.n, measurement.k)))
-        else None
-        for result, measurement in mine
-    }
-
-
-def _ratio(ratio: Ratio | None) -> str:
-    if ratio is None:
-        return UNKNOWN
-    return f"{percent(ratio.value)} ({100 * ratio.lo:.1f} to {100 * ratio.hi:.1f})"
-
-
-def _table(mine: Sequence[Pair], caption: str, cell: Callable[[CaseResult, Measurement], str]) -> Table:
-    kernels = sorted({measurement.label for _, measurement in mine}, key=ladder_place)
-    shapes = list(dict.fromkeys(shape(measurement) for _, measurement in sorted(mine, key=lambda pair: pair[1].size)))
-    cells = {(measurement.label, shape(measurement)): cell(result, measurement) for result, measurement in mine}
-    return grid(caption, "N", shapes, kernels, {(size, label): text for (label, size), text in cells.items()})
+def _named_speed(group: Sequence[Pair]) -> str:
+    result, measurement = max(group, key=lambda pair: speed(pair[1]))
+    ratio = result.fraction_of_baseline
+    share = f", {percent(ratio.value)} of the baseline there" if ratio and result.case != result.baseline else ""
+    return f"{measurement.label} at {shape(measurement)} with {figure(measurement.gflops)} GFLOPS{share}"
 
 
 def tile_configs(pairs: Sequence[Pair]) -> Iterator[Block]:
@@ -132,23 +82,27 @@ def tile_configs(pairs: Sequence[Pair]) -> Iterator[Block]:
     if not choices:
         return
     yield Heading(2, "Tile configs")
-    rows = tuple(
-        (
-            f"{choice.measurement.label}, {choice.measurement.dtype}, {shape(choice.measurement)}",
-            config(choice.measurement.config.items()),
-            figure(choice.measurement.gflops),
-            config(choice.second.config.items()) if choice.second else UNKNOWN,
-            times(choice.ratio),
-            " ".join(choice.reasons) or "Nothing that is known of them tells the two apart.",
-        )
-        for choice in choices
-    )
+    rows = tuple(_choice_row(choice, choice.second) for choice in choices if choice.second)
     head = ("kernel and shape", "fastest config", "GFLOPS", "second", "over it", "what the fastest has over the second")
-    yield Table("The fastest config of each kernel for each shape", head, rows[:MAX_ROWS], words=True)
+    caption = "The fastest config of each kernel for each shape, by the parameters in which it differs from the second"
+    yield Table(caption, head, rows[:MAX_ROWS], words=True)
     if len(rows) > MAX_ROWS:
         yield Text(f"{len(rows) - MAX_ROWS} more are in the CSV file.")
     yield plot("block-sizes")
     yield plot("heatmap")
+
+
+def _choice_row(choice: Best, second: Measurement) -> tuple[str, ...]:
+    first = choice.measurement
+    names = [name for name, value in first.config.items() if second.config.get(name) != value]
+    return (
+        f"{first.label}, {first.dtype}, {shape(first)}",
+        config((name, first.config[name]) for name in names),
+        figure(first.gflops),
+        config((name, second.config[name]) for name in names if name in second.config),
+        times(choice.ratio),
+        " ".join(choice.reasons[:MAX_REASONS]) or "Nothing that is known of them tells the two apart.",
+    )
 
 
 def correctness(pairs: Sequence[Pair]) -> Iterator[Block]:
@@ -164,7 +118,6 @@ def correctness(pairs: Sequence[Pair]) -> Iterator[Block]:
     errors = "largest error against float64", "of the worst row"
     head = ("kernel", "checked", "right", "largest residual", "its threshold", *errors)
     yield Table("Products checked, and the largest disagreement of each kernel; relative", head, rows)
-    yield plot("error")
 
 
 def _checked(group: Sequence[CaseResult]) -> tuple[str, ...]:
@@ -183,17 +136,17 @@ def _checked(group: Sequence[CaseResult]) -> tuple[str, ...]:
 
 
 def failures(pairs: Sequence[Pair]) -> Iterator[Block]:
+    """Cases without figures; those of one kernel that have one reason together."""
     without = [(result, measurement) for result, measurement in pairs if result.status != "ok"]
     if not without:
         return
-    yield Heading(2, "Cases without figures")
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for result, measurement in without:
+        key = (measurement.label, measurement.dtype, result.status, result.reason or UNKNOWN)
+        groups.setdefault(key, []).append(shape(measurement))
     rows = tuple(
-        (
-            f"{measurement.label}, {measurement.dtype}, {shape(measurement)}",
-            config(measurement.config.items()),
-            result.status,
-            result.reason or UNKNOWN,
-        )
-        for result, measurement in without[:MAX_ROWS]
+        (f"{label}, {dtype}", ", ".join(dict.fromkeys(shapes)), status, reason)
+        for (label, dtype, status, reason), shapes in groups.items()
     )
-    yield Table(f"{len(without)} of {len(pairs)} cases", ("case", "config", "status", "reason"), rows, words=True)
+    head = ("kernel", "N", "status", "reason")
+    yield Table(f"{len(without)} of {len(pairs)} cases have no figures", head, rows[:MAX_ROWS], words=True)

@@ -147,8 +147,8 @@ def kernel_targets(runs: Mapping[str, Results], among: Sequence[Target] = TARGET
     yield table(COLUMNS, [row for target in measured for row in _speeds(target, runs)]).rstrip()
     yield (
         "Error: relative Frobenius norm against float64. Clock, power and heat of our kernel on padded rows, and of "
-        "the library on those rows that the ratio is of. Power: by the energy of a launch in a steady loop over its "
-        "time, where that was measured."
+        "the library on those rows that the ratio is of. Power: the mean of the "
+        "board's own readings while it was timed."
     )
     yield table(BESIDE, [row for target in measured for one in beside(target, runs) for row in _states(one)]).rstrip()
 
@@ -202,11 +202,10 @@ def _states(measured: Beside) -> Iterator[tuple[str, ...]]:
 def _state(case: CaseResult | None) -> tuple[str, str, str, str]:
     if case is None:
         return "", "", "", ""
-    power_w = case.energy_mj / case.kernel_ms if case.energy_mj and case.kernel_ms else case.state.power_w_mean
     return (
         _figure(case.error_vs_float64, ".2e"),
         _figure(case.state.sm_clock_mhz, ".0f"),
-        _figure(power_w, ".0f"),
+        _figure(case.state.power_w_mean, ".0f"),  # energy is of a loop, not of these launches
         _figure(case.state.temp_c_max, ".0f"),
     )
 

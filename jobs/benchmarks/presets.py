@@ -12,10 +12,12 @@ from types import MappingProxyType
 from typing import Any
 
 from jobs.errors import UnknownPreset
+from kernels.model.kernel import DeviceClass
 
 Fields = Mapping[str, Any]  # of a BenchmarkSpec, as JSON has them
 
 PARTS = ("data", "timing", "transfers", "energy", "tune")  # objects of a spec, overridden field by field
+TITLED = ("kernels", "shapes", "configs", "dtypes")  # what a preset's summary speaks of
 NOTHING: Fields = MappingProxyType({})
 LIBRARY: Fields = {"kernels": "ladder", "configs": "default"}  # on a CPU the ladder is its BLAS
 
@@ -78,12 +80,21 @@ class Preset:
     name: str
     summary: str
     redoes: str | None  # which report, and what of it
+    cpu_summary: str  # of what it measures on a CPU, and its title there
     spec: Fields
     on_cpu: Fields = field(default_factory=lambda: LIBRARY)
 
+    def summary_on(self, device_class: DeviceClass) -> str:
+        """What it measures on such a device, in one line."""
+        return self.cpu_summary if device_class == "cpu" else self.summary
+
     def fields(self, overrides: Fields = NOTHING, *, on_cpu: bool = False) -> dict[str, Any]:
         """Of the whole spec. An override replaces a field; of the objects in PARTS it replaces what it names."""
-        whole = {"preset": self.name, "title": self.summary, **self.spec, **(self.on_cpu if on_cpu else NOTHING)}
+        changed = [name for name in TITLED if name in overrides]
+        title = self.summary_on("cpu" if on_cpu else "gpu")
+        if changed:  # the summary is no longer true of it
+            title = f"Preset {self.name} with other {' and '.join(changed)}"
+        whole = {"preset": self.name, "title": title, **self.spec, **(self.on_cpu if on_cpu else NOTHING)}
         for name, value in overrides.items():
             is_part = name in PARTS and isinstance(value, Mapping)
             whole[name] = {**whole.get(name, {}), **value} if is_part else value
@@ -95,6 +106,7 @@ _PRESETS = (
         name="quick",
         summary="A first look: a few rungs at four small sizes",
         redoes=None,
+        cpu_summary="A first look: the CPU's BLAS at four small sizes",
         spec={
             "kernels": ["naive", "shared_tiled", "register_tiled", "warp_tiled"],
             "shapes": [128, 256, 512, 1024],
@@ -111,14 +123,16 @@ _PRESETS = (
     ),
     Preset(
         name="grade",
-        summary="Every kernel at six sizes, three of them no power of two",
+        summary="Every rung of the ladder at six sizes, three of them no power of two",
         redoes="000: its grade.sh, the sizes that each version was timed and tested at",
+        cpu_summary="The CPU's BLAS at six sizes, three of them no power of two",
         spec={"kernels": "ladder", "shapes": SIX_SIZES},
     ),
     Preset(
         name="small-products",
         summary="Small, skinny and batched products: tiles, slices and clusters of blocks that share out k",
         redoes=None,
+        cpu_summary="Small, skinny and batched products by the CPU's BLAS",
         spec={
             "kernels": ["register_tiled", "warp_tiled", "split_k", _axis("cluster_split_k", *CLUSTERS)],
             "shapes": SMALL_PRODUCTS,
@@ -136,6 +150,7 @@ _PRESETS = (
         name="block-sizes",
         summary="Block and tile sizes of 8, 16 and 32, kernel by kernel",
         redoes="000, Q2: thread blocks of 8, 16 and 32; 001: six versions with blocks of 16 and 32",
+        cpu_summary="The CPU's BLAS at six sizes; it has no blocks to choose",
         spec={
             "kernels": [
                 _axis("naive", *BLOCKS_OF_001),
@@ -153,6 +168,7 @@ _PRESETS = (
         name="twenty-sizes",
         summary="GFLOPS by N at 34 sizes from 255 to 4097, for the dips and peaks",
         redoes="000, Q4, and 002, analysis: all sizes of both, each with its best register tile, beside the naive one",
+        cpu_summary="GFLOPS of the CPU's BLAS by N at 34 sizes from 255 to 4097, for the dips and peaks",
         spec={
             "kernels": [_axis("naive", {}), _axis("register_tiled", TILE_OF_000, TILE_OF_002)],
             "shapes": TWENTY_SIZES,
@@ -162,6 +178,7 @@ _PRESETS = (
         name="config-grid",
         summary="Seven register tiles at seven sizes",
         redoes="002, result: its table of seven configs at seven sizes, and the naive kernel that it is compared with",
+        cpu_summary="The CPU's BLAS at seven sizes; it has no tiles to choose",
         spec={
             "kernels": [_axis("naive", {}), _axis("register_tiled", *TILES_OF_002)],
             "shapes": [256, 257, 512, 1024, 2048, 4096, 4097],
@@ -172,6 +189,7 @@ _PRESETS = (
         summary="The whole ladder at 8192 with copies, in floats and in integers",
         redoes="003: every rung, with its tile sizes and its transfers, as float and as int; its tensor core part by "
         "the library's, for the wmma kernel takes neither type",
+        cpu_summary="The CPU's BLAS at 2048, in floats and in integers",
         spec={
             "kernels": [
                 "naive_uncoalesced",
@@ -195,6 +213,7 @@ _PRESETS = (
         name="levels",
         summary="Three levels of tiling at 1024, 8192 and 16384",
         redoes="004: shared tiles of 16 and of 32, and a 4×4 register tile, over the naive kernel",
+        cpu_summary="The CPU's BLAS at 512, 1024 and 2048",
         spec={
             "kernels": [
                 _axis("naive", {}),
@@ -209,6 +228,7 @@ _PRESETS = (
         name="roofline",
         summary="Five rungs over shapes of rising intensity, from one row to 8192 square",
         redoes="000, Q5, 002, Q5, and 004, roofline: with points on both sides of the ridge",
+        cpu_summary="The CPU's BLAS over shapes of rising intensity, from one row to 2048 square",
         spec={
             "kernels": ["naive", "shared_tiled", "register_tiled", "warp_tiled", "split_k"],
             "shapes": [
@@ -230,6 +250,7 @@ _PRESETS = (
         name="ceilings",
         summary="The device's own roofs: memory, caches, arithmetic, copies",
         redoes="the device tables of 000 to 004, measured instead of looked up",
+        cpu_summary="The CPU's own roofs: memory and arithmetic",
         spec={"kind": "ceilings"},
         on_cpu=NOTHING,
     ),
@@ -237,6 +258,7 @@ _PRESETS = (
         name="tune",
         summary="The best configs of the fastest kernels: square, odd and skinny products",
         redoes="002, its code generator and its choice of a config for each N",
+        cpu_summary="The CPU's BLAS at 256, 512 and 1024; it has no configs to choose",
         spec={
             "kind": "tune",
             "kernels": ["register_tiled", "warp_tiled", "pipelined", "split_k"],

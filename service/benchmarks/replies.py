@@ -10,7 +10,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from analysis.plots.by_name import PLOTS, draw
-from analysis.report.render import html_report, markdown_report
 from analysis.results import Results, collect, to_json
 from analysis.tables import to_csv, to_parquet
 from jobs.benchmarks.spec import BenchmarkSpec
@@ -40,10 +39,6 @@ RESULTS: dict[str, ResultFormat] = {
     "json": ResultFormat(JSON, to_json),
     "csv": ResultFormat(CSV, lambda results: to_csv(results).encode()),
     "parquet": ResultFormat(PARQUET, to_parquet),
-}
-REPORT: dict[str, ResultFormat] = {
-    "html": ResultFormat(HTML, lambda results: html_report(results).encode()),
-    "markdown": ResultFormat(MARKDOWN, lambda results: markdown_report(results).encode()),
 }
 
 

@@ -17,6 +17,7 @@ from jobs.fleet.workers import DeviceInfo, WorkerInfo
 from jobs.ledger.interface import IdempotencyKey
 from jobs.ledger.limits import NewBenchmark
 from jobs.settings import Settings
+from kernels.model.kernel import DeviceClass
 from service.benchmarks.body import BenchmarkInput, read_benchmark
 from service.benchmarks.placement import Placed, place
 from service.benchmarks.views import DryRun, PresetList, PresetView
@@ -67,14 +68,16 @@ def presets(context: Context) -> PresetList:
 
 def _preset(name: str, workers: Sequence[WorkerInfo], settings: Settings) -> PresetView:
     preset, asked = PRESETS[name], read_benchmark(orjson.dumps({"preset": name}))
+    device_class: DeviceClass = "gpu"
     try:
         placed = place(asked, workers)
         found = _told(placed, bounded(placed.spec, placed.worker.device, settings))
+        device_class = placed.worker.device.device_class
     except MatmulError:  # no live worker for it now, or more than this server takes
         found = None
     return PresetView(
         name=name,
-        summary=preset.summary,
+        summary=preset.summary_on(device_class),
         redoes=preset.redoes,
         spec=found.spec if found else asked.forms["gpu"],
         device=found.device if found else None,

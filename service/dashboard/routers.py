@@ -6,6 +6,7 @@ from service.dashboard import overview, static_files
 from service.dashboard.benchmarks import compare, leaderboard, results
 from service.dashboard.benchmarks import new as new_benchmark
 from service.dashboard.benchmarks import published as results_published
+from service.dashboard.benchmarks import report as results_report
 from service.dashboard.devices import history as devices_history
 from service.dashboard.devices import list as devices
 from service.dashboard.jobs import bulk as jobs_bulk
@@ -27,6 +28,7 @@ ROUTERS = (
     results.router,
     results_published.router,
     leaderboard.router,
+    results_report.router,
     compare.router,
     static_files.router,
 )

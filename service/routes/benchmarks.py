@@ -9,7 +9,8 @@ from pydantic import Field
 
 from jobs.base import Strict
 from service.benchmarks.body import SPEC_BYTES
-from service.benchmarks.replies import REPORT, RESULTS, check_comparable, compared, plot_forms, results_reply
+from service.benchmarks.replies import RESULTS, check_comparable, compared, plot_forms, results_reply
+from service.benchmarks.report import ReportQuery, benchmark_report
 from service.benchmarks.submit import dry_run, presets, submit
 from service.bodies.body import Body
 from service.bodies.reader import media_type_of, unsupported
@@ -36,12 +37,6 @@ class ResultsQuery(Strict):
     compare: str | None = Field(
         None, max_length=100, description="Id of another benchmark, to hold this one against.", examples=[JOB_ID]
     )
-
-
-class ReportQuery(Strict):
-    """Of a report."""
-
-    format: Literal["html", "markdown"] | None = Field(None, description="In place of Accept.")
 
 
 class PlotQuery(Strict):
@@ -97,7 +92,7 @@ async def get_results(request: Request, job_id: manual.JobId, query: Annotated[R
 
 @router.get("/{job_id}/report", **manual.REPORT)
 async def get_report(request: Request, job_id: manual.JobId, query: Annotated[ReportQuery, Query()]) -> Response:
-    return await results_reply(request, job_id, "report", REPORT, query.format)
+    return await benchmark_report(request, job_id, query)
 
 
 @router.get("/{job_id}/plots/{name}", **manual.PLOT)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request, Response
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
 
 from service import published
+from service.benchmarks.report import ReportQuery, published_report
 from service.http.conditions import none_match
 from service.http.negotiation import JSON
 from service.openapi.manual import published as manual
@@ -20,6 +23,13 @@ async def list_published(request: Request) -> Response:
 @router.get("/{name}", **manual.GET)
 async def get_published(request: Request, name: manual.PublishedName) -> Response:
     return _reply(request, published.find(name))
+
+
+@router.get("/{name}/report", **manual.REPORT)
+async def get_published_report(
+    request: Request, name: manual.PublishedName, query: Annotated[ReportQuery, Query()]
+) -> Response:
+    return await published_report(request, name, query)
 
 
 def _reply(request: Request, document: published.Document) -> Response:

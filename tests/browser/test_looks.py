@@ -42,6 +42,7 @@ ADDRESSES = {
     "published": "/ui/published",
     "published, a report": "/ui/published/p100_register_blocking",
     "published, our own": "/ui/published/h200_quick",
+    "write a report": "/ui/benchmarks/{first}/report",
     "kernels": "/ui/kernels",
     "kernel": "/ui/kernels/naive",
     "kernel of a library": "/ui/kernels/cublas",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from functools import cache
 from typing import Annotated, Any
 
@@ -11,12 +11,11 @@ from fastapi import APIRouter, Query, Request, Response
 
 from analysis.answers.answer import Answer, answers, in_words
 from analysis.comparison.environment import flat
-from analysis.measurement import Device, Measurement, size_of
+from analysis.measurement import size_of
 from analysis.plots.by_name import draw_of
 from analysis.plots.style import Form
-from analysis.sources import from_publication
+from analysis.sources import measured
 from jobs.base import Strict
-from kernels.model.numerics import DTypeName
 from kernels.published import PUBLISHED
 from kernels.published_records import Publication, PublishedDevice, PublishedRecord
 from service.benchmarks.replies import CSV, PNG, POLICY, SVG
@@ -143,18 +142,6 @@ async def published_plot(
     )
     headers = {"cache-control": "no-cache", "content-security-policy": POLICY}
     return Response(drawn, 200, headers, SVG if form.format == "svg" else PNG)
-
-
-def measured(found: Publication) -> list[Measurement]:
-    """Its records, on its device with the roofs that it says were measured there."""
-    peaks: dict[DTypeName, float] = {
-        roof.dtype: roof.peak_gflops for roof in found.rooflines if roof.label == f"{roof.dtype}, measured"
-    }
-
-    def with_peaks(device: Device) -> Device:
-        return replace(device, measured=device.measured.model_copy(update={"gflops": peaks}))
-
-    return [replace(each, device=with_peaks(each.device)) for each in from_publication(found)]
 
 
 def _known(device: PublishedDevice) -> Iterator[tuple[str, Any]]:

@@ -104,5 +104,5 @@ def _dot(picture: Drawing, dot: RatioDot, run: str, x: Scale, y: float) -> None:
     picture.begin(f"{run}; {name_of(case)}: {format_number(case.ratio)} times as fast{between}, {case.verdict}")
     if case.ratio_lo is not None and case.ratio_hi is not None:
         picture.line(style.hue, [(x(case.ratio_lo), y), (x(case.ratio_hi), y)])
-    picture.mark(style, x(case.ratio), y, radius=4, hollow=case.verdict in ("same", "ambiguous"))
+    picture.mark(style, x(case.ratio), y, radius=4, hollow=case.verdict in ("same", "ambiguous", "not comparable"))
     picture.end()

@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from analysis.plots.description import NamedRoofs, Placed, Roofline, number
 from analysis.plots.device import name_of
-from analysis.roofline import ByteModel
+from analysis.roofline import Bound, ByteModel, bound
 from service.dashboard.charts.svg import (
     Drawing,
     Scale,
@@ -28,7 +28,12 @@ MODELS: dict[ByteModel, str] = {
     "tile": "what the tiles read",
     "measured": "what counters saw",
 }
-SIDES = {"memory": "memory is the limit", "compute": "compute is the limit"}
+BOUNDS: dict[Bound, str] = {
+    "memory": "memory is the limit",
+    "compute": "compute is the limit",
+    "tile traffic": "the traffic of its tiles is the limit",
+    "neither roof": "neither roof is the limit, but latency, access pattern or instructions",
+}
 ROOF_DASHES = {"theoretical": "7 4", "measured": ""}
 
 
@@ -94,8 +99,8 @@ def words_of(placed: Placed) -> str:
     parts = [name_of(at.measurement), speed]
     if at.attainable:
         parts.append(f"{percent(at.fraction)} of the {placed.roofs.kind} roof of {format_number(at.attainable)}")
-    if at.limit:
-        parts.append(SIDES[at.limit])
+    if (limit := bound(at.measurement, placed.roofs)) is not None:
+        parts.append(BOUNDS[limit])
     if not at.measurement.condition.is_clean:
         parts.append(at.measurement.condition.kind)
     return "; ".join([*parts, *([at.implausible] if at.implausible else [])])

@@ -15,6 +15,7 @@ from jobs.benchmarks.spec import BenchmarkSpec
 from service import problems as edge
 from service.benchmarks.comparison import ComparisonView
 from service.benchmarks.replies import CSV, HTML, MARKDOWN, PARQUET, PNG, SVG
+from service.benchmarks.report import MEDIA_TYPES, PDF, ZIP
 from service.benchmarks.views import DryRun, PresetList
 from service.http.negotiation import JSON
 from service.openapi.manual.matmul import JobReply
@@ -137,6 +138,19 @@ def _text(*types: str) -> Piece:
     return {name: {"schema": {"type": "string"}} for name in types}
 
 
+REPORT_WORDS = (
+    "A report to hand in: title page, summary, method, results, findings with cause and next step, conclusion, "
+    "limitations, how to reproduce it, and the device. HTML is one file without scripts, which prints on A4; PDF needs "
+    "the server's extra `pdf`; Markdown links its plots, or has them beside it in a zip file. Title, names and texts "
+    "that come with the request are plain text."
+)
+REPORT_ANSWERS: dict[int | str, Any] = {
+    200: {
+        "description": "The report.",
+        "content": {**_text(HTML, MARKDOWN), **binary((PDF, ZIP))},
+        "headers": headers_out("ETag", "Content-Disposition"),
+    }
+}
 RESULTS: Piece = {
     "tags": TAGS,
     "operation_id": "get_results",
@@ -164,15 +178,9 @@ REPORT: Piece = {
     "tags": TAGS,
     "operation_id": "get_report",
     "summary": "Read a benchmark's report",
-    "description": "Device and software, how it was measured, tables, plots, roofline, dips with their reasons, "
-    "checks, noise, and how to do it again: of a benchmark that is under way, what there is. HTML is one file without "
-    "scripts; Markdown has no plots.",
-    "responses": {
-        200: _answer("The report.", _text(HTML, MARKDOWN)),
-        304: NOT_MODIFIED,
-        **problems(*READ_ERRORS, errors.ExtraMissing),
-    },
-    "openapi_extra": {"parameters": [accept((HTML, MARKDOWN)), IF_NONE_MATCH]},
+    "description": f"{REPORT_WORDS} Of a benchmark that is under way, what there is.",
+    "responses": REPORT_ANSWERS | {304: NOT_MODIFIED} | problems(*READ_ERRORS, errors.ExtraMissing),
+    "openapi_extra": {"parameters": [accept(MEDIA_TYPES), IF_NONE_MATCH]},
 }
 PLOT: Piece = {
     "tags": TAGS,

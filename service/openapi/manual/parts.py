@@ -79,6 +79,7 @@ HEADERS_OUT: Mapping[str, tuple[str, str]] = {
     "Location": ("string", "Path of the job or matrix."),
     "Retry-After": ("integer", "Seconds after which to ask again."),
     "ETag": ("string", "Changes exactly when the contents do; for If-None-Match."),
+    "Content-Disposition": ("string", "A name for the file."),
     "Preference-Applied": ("string", "What of Prefer was followed."),
     "Server-Timing": ("string", "`queue`, `h2d`, `kernel`, `d2h` and `total` in milliseconds."),
     "Idempotent-Replayed": ("string", "`true` where the Idempotency-Key was used before, and this is that job."),

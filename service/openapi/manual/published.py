@@ -8,7 +8,10 @@ from fastapi import Path
 
 from jobs import errors
 from kernels.published_records import Publication
-from service.openapi.manual.parts import IF_NONE_MATCH, Piece, json_answer, no_answer, problems
+from service import problems as edge
+from service.benchmarks.report import MEDIA_TYPES
+from service.openapi.manual.benchmarks import REPORT_ANSWERS, REPORT_WORDS
+from service.openapi.manual.parts import IF_NONE_MATCH, Piece, accept, json_answer, no_answer, problems
 from service.published import PublishedList
 
 TAGS = ["published"]
@@ -41,4 +44,14 @@ GET: Piece = {
         **problems(errors.NotFound, errors.InvalidRequest, reads_store=False),
     },
     "openapi_extra": {"parameters": [IF_NONE_MATCH]},
+}
+REPORT: Piece = {
+    "tags": TAGS,
+    "operation_id": "get_published_report",
+    "summary": "Read a report of published results",
+    "description": f"{REPORT_WORDS} What the source does not say is left out.",
+    "responses": REPORT_ANSWERS
+    | {304: NOT_MODIFIED}
+    | problems(errors.NotFound, edge.NotAcceptable, errors.InvalidRequest, errors.ExtraMissing, reads_store=False),
+    "openapi_extra": {"parameters": [accept(MEDIA_TYPES), IF_NONE_MATCH]},
 }

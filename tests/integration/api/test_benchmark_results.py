@@ -198,7 +198,7 @@ def test_two_runs_compared(api: Api, quiet: httpx.Client, finished: str) -> None
     assert reply.status_code == 200, reply.text
     told = reply.json()
     assert (told["before"], told["after"], told["complete"]) == (finished, faster, True)
-    assert told["counts"] == {"faster": 2, "slower": 0, "same": 0, "ambiguous": 0, "unusable": 0}
+    assert told["counts"] == {"faster": 2, "slower": 0, "same": 0, "ambiguous": 0, "not comparable": 0, "unusable": 0}
     assert [(case["n"], case["verdict"], case["ratio"]) for case in told["cases"]] == [
         (64, "faster", pytest.approx(2.0)),
         (128, "faster", pytest.approx(2.0)),

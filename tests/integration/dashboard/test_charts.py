@@ -22,10 +22,10 @@ from analysis.plots.device import roofline as describe_roofline
 from analysis.plots.looks import looks
 from analysis.results import measurements
 from analysis.roofline import ByteModel
+from analysis.sources import measured
 from analysis.tables import COLUMNS
 from kernels.catalog import KERNEL_NAMES
 from kernels.published import PUBLISHED
-from service.dashboard.benchmarks.published import measured
 from service.dashboard.charts import breakdown, heatmap
 from service.dashboard.charts.rows import published_rows
 from service.dashboard.charts.svg import KERNEL_STYLES, decades, even_steps, powers_of_two, style_of

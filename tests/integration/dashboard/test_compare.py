@@ -44,7 +44,7 @@ def verdicts(page: Page) -> list[str]:
 def test_two_benchmarks_case_by_case(api: Api, browser: httpx.Client) -> None:
     before, after = done(api, browser), done(api, browser, gflops=12.0)
     page = get(browser, against(before, after))
-    assert "faster 3 slower 0 same 0 ambiguous 0 unusable 0" in page.text
+    assert "faster 3 slower 0 same 0 ambiguous 0 not comparable 0 unusable 0" in page.text
     assert verdicts(page) == ["faster"] * 3
     told = browser.get(f"/v1/benchmarks/{after}/results?compare={before}").json()
     assert all(case["why"] in page.text for case in told["cases"])

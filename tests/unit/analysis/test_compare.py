@@ -17,7 +17,14 @@ from analysis.results import collect
 from tests.support.recorded import h200, made, timed
 from tests.unit.analysis.findings import job, kept, two_rounds
 
-SWAPPED = {"faster": "slower", "slower": "faster", "same": "same", "ambiguous": "ambiguous", "unusable": "unusable"}
+SWAPPED = {
+    "faster": "slower",
+    "slower": "faster",
+    "same": "same",
+    "ambiguous": "ambiguous",
+    "not comparable": "not comparable",
+    "unusable": "unusable",
+}
 
 
 @st.composite
@@ -115,7 +122,14 @@ def runs() -> tuple[Run, Run]:
 
 def test_two_runs() -> None:
     comparison = compare(*runs())
-    assert comparison.counts == {"faster": 3, "slower": 0, "same": 8, "ambiguous": 0, "unusable": 0}
+    assert comparison.counts == {
+        "faster": 3,
+        "slower": 0,
+        "same": 8,
+        "ambiguous": 0,
+        "not comparable": 0,
+        "unusable": 0,
+    }
     assert [(one.kernel, one.n) for one in comparison.only_before] == [("cublas", 8192)]
     assert comparison.only_after == ()
     assert comparison.environment == (Difference(name="versions.cupy", before="14.2.0", after="14.3.0"),)

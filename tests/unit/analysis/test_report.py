@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
-from analysis.report.markdown import plain
+from analysis.report.forms.markdown import plain
+from analysis.report.options import ReportOptions
 from analysis.report.render import html_report, markdown_report
+from analysis.report.subject import of_results
 from analysis.results import Results, collect
 from jobs.benchmarks.records import BenchmarkSummary, Ceiling, Checked, CopyFigures
 from jobs.benchmarks.spec import BenchmarkSpec
@@ -20,16 +22,27 @@ from jobs.states import JobState
 from tests.unit.analysis.findings import DOCUMENT, job, kept, record, spec, two_rounds
 
 SECTIONS = [
-    "Device and software",
+    "Summary",
     "Method",
     "Results",
     "Roofline",
     "Copies against kernel",
-    "Dips, peaks and falls",
+    "Findings",
     "Correctness",
-    "Noise, and what to bear in mind",
-    "How to do it again",
+    "Conclusion",
+    "Limitations",
+    "How to reproduce it",
+    "Appendix",
 ]
+HEADINGS = r"<h2 id=\"[a-z-]+\">(.+)</h2>"
+
+
+def markdown_of(results: Results, options: ReportOptions = ReportOptions()) -> str:  # noqa: B008
+    return markdown_report(of_results(results), options, plots_at=f"/v1/benchmarks/{results.job.id}/plots")
+
+
+def html_of(results: Results, options: ReportOptions = ReportOptions()) -> str:  # noqa: B008
+    return html_report(of_results(results), options)
 
 
 class Page(HTMLParser):
@@ -63,7 +76,7 @@ def results() -> Results:
 
 @pytest.fixture(scope="module")
 def html(results: Results) -> str:
-    return html_report(results)
+    return html_of(results)
 
 
 def sections(markdown: str) -> list[str]:
@@ -71,13 +84,16 @@ def sections(markdown: str) -> list[str]:
 
 
 def table(markdown: str, caption: str) -> list[list[str]]:
-    after = markdown[markdown.index(f"\n{caption}") :].split("\n\n")[1]
+    """The rows of all tables of that caption, whatever its number; of one that is cut by columns, the first part."""
+    found = re.search(rf"^Table \d+\. {re.escape(caption)}[^\n]*:$", markdown, re.MULTILINE)
+    assert found, caption
+    after = markdown[found.end() :].strip().split("\n\n")[0]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in after.splitlines()]
 
 
 def test_the_report_has_every_section(results: Results, html: str) -> None:
-    assert sections(markdown_report(results)) == SECTIONS
-    assert re.findall(r"<h2>(.+)</h2>", html) == SECTIONS
+    assert sections(markdown_of(results)) == SECTIONS
+    assert re.findall(HEADINGS, html) == SECTIONS
 
 
 def test_the_page_is_whole_and_fetches_nothing(html: str) -> None:
@@ -95,22 +111,23 @@ def test_the_page_is_whole_and_fetches_nothing(html: str) -> None:
 def test_plots_are_in_the_page_with_words_for_them(html: str) -> None:
     plots = [attributes for tag, attributes in Page(html).elements if tag == "svg"]
     assert [plot["id"] for plot in plots] == [
-        f"plot-{name}"
-        for name in ("gflops", "time", "speedup", "fraction-of-baseline", "roofline", "breakdown", "error")
+        f"plot-{name}" for name in ("who-wins", "beside-library", "roofline", "breakdown")
     ]
     assert all(plot["role"] == "img" and plot["aria-label"] for plot in plots)
 
 
 def test_tables_hold_the_results(results: Results) -> None:
-    text = markdown_report(results)
-    head, _, *rows = table(text, "Speed, GFLOPS:")
+    text = markdown_of(results)
+    head, _, *rows = table(text, "Speed on float32, GFLOPS")
     by_place = {(one.kernel, str(one.n)): one for one in results.cases}
     assert head == ["N", "naive", "pipelined", "cublas", r"cublas\_tf32"] and len(rows) == 9
     for size, *cells in rows:
         for kernel, cell in zip(("naive", "pipelined", "cublas", "cublas_tf32"), cells, strict=True):
             gflops = by_place[kernel, size].gflops or 0
             assert float(cell.replace("\u202f", "")) == pytest.approx(gflops, rel=1e-3)
-    alone, whole = (table(text, f"Speed-up over naive, {how}:") for how in ("kernel alone", "with copies in and out"))
+    alone, whole = (
+        table(text, f"Speed-up over naive on float32, {how}") for how in ("kernel alone", "with copies in and out")
+    )
     assert alone[2][1] == whole[2][1] == "1.00×" and float(alone[2][2][:-1]) > float(whole[2][2][:-1]) > 1
 
 
@@ -119,24 +136,25 @@ def test_the_roofline_spells_out_its_arithmetic(results: Results) -> None:
         "float32, theoretical: 66 908 GFLOPS / 4 814 GB/s = 13.9 FLOP a byte, "
         "that is 55.59 operations for each word of 4 bytes."
     )
-    assert line in markdown_report(results).replace("\u202f", " ")
+    assert line in markdown_of(results).replace("\u202f", " ")
 
 
 def test_dips_and_break_even_are_explained(results: Results) -> None:
-    text = markdown_report(results)
-    assert "pipelined, float32: dip at 1025, 57 % slower than its neighbours; held against 1024." in text
+    text = markdown_of(results)
+    rows = [line for line in text.splitlines() if line.startswith("| pipelined, float32 | dip | 1025 | 1024 |")]
+    assert len(rows) == 1 and "| 57 % slower |" in rows[0].replace("at least ", "")
     assert re.search(r"cublas, float32: From about \d+ on the kernel takes longer than the copies\.", text)
 
 
 def test_copies_of_ordinary_memory_stand_beside_those_of_page_locked(results: Results) -> None:
-    caption = "The same, from and to ordinary memory, which the driver copies by way of page-locked:"
-    assert caption not in markdown_report(results)
+    caption = "The same, from and to ordinary memory, which the driver copies by way of page-locked"
+    assert caption not in markdown_of(results)
     ordinary = CopyFigures(h2d_ms=123.0, d2h_ms=45.0, h2d_gb_s=5.0, d2h_gb_s=9.0)
     both = results.model_copy(
         update={"records": tuple(one.model_copy(update={"copies_pageable": ordinary}) for one in results.cases)}
     )
-    text = markdown_report(both)
-    _, _, *locked = table(text, "Copy in, kernel and copy out, one after the other:")
+    text = markdown_of(both)
+    _, _, *locked = table(text, "Copy in, kernel and copy out, one after the other")
     _, _, *rows = table(text, caption)
     assert [row[0] for row in rows] == [row[0] for row in locked] and len(rows) > 3
     for row, of_locked in zip(rows, locked, strict=True):
@@ -153,7 +171,7 @@ def test_the_method_says_what_the_spec_asked() -> None:
         fresh_process=True,
         baseline="none",
     )
-    text = markdown_report(collect(job(asked), {}))
+    text = markdown_of(collect(job(asked), {}))
     for told in (
         "integers from -8 to 8, made on the device from seed 7",
         "exactly: operands are small integers",
@@ -167,11 +185,11 @@ def test_the_method_says_what_the_spec_asked() -> None:
 
 
 def test_the_command_asks_for_the_same_again(results: Results, html: str) -> None:
-    command = re.findall(r"```sh\n(.+)\n```", markdown_report(results))[0]
+    command = re.findall(r"```sh\n(.+)\n```", markdown_of(results))[0]
     body = shlex.split(command)[-1]
     assert BenchmarkSpec.model_validate_json(body) == results.spec
     hostile = collect(job(spec(title="it's `$(rm)`")), {})
-    command = re.findall(r"\n(curl .+)\n", markdown_report(hostile))[0]
+    command = re.findall(r"\n(curl .+)\n", markdown_of(hostile))[0]
     assert BenchmarkSpec.model_validate_json(shlex.split(command)[-1]).title == "it's `$(rm)`"
 
 
@@ -184,10 +202,10 @@ def test_text_is_never_markup(monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = record(DOCUMENT["records"][0], status="incorrect", reason=HOSTILE, kernel_ms=None, gflops=None)
     summary = BenchmarkSummary(cases=2, measurements=2, warnings=(HOSTILE,))
     hostile = collect(job(spec(title=HOSTILE), benchmark=summary), kept([wrong, record(DOCUMENT["records"][1])]))
-    page = html_report(hostile)
+    page = html_of(hostile)
     assert "<script" not in page and "&lt;script&gt;" in page
     Page(page)
-    text = re.sub(r"```.*?```", "", markdown_report(hostile), flags=re.DOTALL)
+    text = re.sub(r"```.*?```", "", markdown_of(hostile), flags=re.DOTALL)
     assert not re.search(r"(?<!\\)<|(?<!\\)\*\*bold|(?<!\\)\]\(http", text)
     assert plain(HOSTILE) in text
     rows = [line for line in text.splitlines() if line.startswith("|") and "incorrect" in line]
@@ -198,14 +216,15 @@ def test_without_matplotlib_the_report_is_whole_but_for_its_plots(
     results: Results, html: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    page = html_report(results)
+    page = html_of(results)
     assert "<svg" not in page and "This report has no plots. Plots need matplotlib: install the extra" in page
-    assert re.findall(r"<h2>(.+)</h2>", page) == re.findall(r"<h2>(.+)</h2>", html)
+    assert re.findall(HEADINGS, page) == re.findall(HEADINGS, html)
 
 
 def test_markdown_links_the_plots_that_there_are(results: Results) -> None:
-    links = re.findall(r"!\[.+\]\((.+)\)", markdown_report(results))
-    assert links[0] == f"/v1/benchmarks/{results.job.id}/plots/gflops" and len(links) == 7
+    links = re.findall(r"!\[.+\]\((.+)\)", markdown_of(results))
+    assert links[0] == f"/v1/benchmarks/{results.job.id}/plots/fraction-of-baseline"
+    assert [link.rpartition("/")[2] for link in links[1:]] == ["gflops", "roofline", "breakdown"]
 
 
 def test_what_went_wrong_is_said() -> None:
@@ -217,15 +236,14 @@ def test_what_went_wrong_is_said() -> None:
         record(rows[1], contended=True, power_limited=True, discarded=3, stop_reason="timeout", rel_iqr=0.04),
     ]
     cancelled = job(state=JobState.CANCELLED, benchmark=None, progress=Progress(done=2, total=72), finished_at=None)
-    text = markdown_report(collect(cancelled, kept(records, attempts=2)))
+    text = markdown_of(collect(cancelled, kept(records, attempts=2)))
     for told in (
         "**Not complete. The job is cancelled, after 2 of 72 steps.",
-        "2 cases, 2 attempts",
+        "2 cases in 2 rounds, 2 attempts",
         "| incorrect | It is wrong. |",
-        "1 of 2 cases: taken while another process used the device.",
+        "1 case of 2 contended: no conclusion rests on them.",
         "The power cap held the clock down in 1 of 2 cases",
         "3 samples were thrown away",
-        "1 of 2 cases ended before they were precise",
         "Wrong products were off by up to 2.5e-01.",
     ):
         assert told in text, told
@@ -239,12 +257,12 @@ def test_a_report_of_roofs() -> None:
     asked = BenchmarkSpec.model_validate({"kind": "ceilings"})
     summary = BenchmarkSummary(cases=2, measurements=2)
     results = collect(job(asked, benchmark=summary), kept([], ceilings=roofs))
-    text = markdown_report(results)
+    text = markdown_of(results)
     assert results.complete and text.startswith("# Roofs on NVIDIA H200\n")
-    _, _, copy, tensor = table(text, "Roofs of the device:")
+    _, _, copy, tensor = table(text, "Roofs of the device")
     assert copy[0].replace("\\", "") == "dram_copy" and copy[4] == "83.1 %" and copy[-1] == "Copies of 1 GiB."
     assert tensor[1] == "–" and tensor[-1] == "No library has it."
-    assert sections(text)[:3] == ["Device and software", "Method", "Roofs as measured"]
+    assert sections(text)[:3] == ["Summary", "Method", "Roofs as measured"]
 
 
 def test_a_report_of_tile_configs_names_the_best_and_why() -> None:
@@ -252,8 +270,8 @@ def test_a_report_of_tile_configs_names_the_best_and_why() -> None:
         next(one for one in DOCUMENT["records"] if (one["kernel"], one["n"]) == ("pipelined", n)) for n in (2048, 512)
     )
     small = row | {"config": other["config"], "kernel_ms": 2 * row["kernel_ms"]}
-    text = markdown_report(collect(job(spec(kind="tune")), kept([record(row), record(small)])))
-    _, _, best = table(text, "The fastest config of each kernel for each shape:")
+    text = markdown_of(collect(job(spec(kind="tune")), kept([record(row), record(small)])))
+    _, _, best = table(text, "The fastest config of each kernel for each shape")
     assert best[0] == "pipelined, float32, 2048" and best[4] == "2.00×"
     assert "operations for each byte" in best[5]
     assert "/plots/block-sizes" in text and "/plots/heatmap" in text
@@ -261,5 +279,5 @@ def test_a_report_of_tile_configs_names_the_best_and_why() -> None:
 
 def test_a_report_of_nothing_yet() -> None:
     nothing = collect(job(state=JobState.QUEUED, benchmark=None, started_at=None, finished_at=None), {})
-    Page(html_report(nothing))
-    assert "Not complete. The job is queued" in markdown_report(nothing)
+    Page(html_of(nothing))
+    assert "Not complete. The job is queued" in markdown_of(nothing)

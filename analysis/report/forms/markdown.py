@@ -1,22 +1,27 @@
-"""A report in Markdown; plots are links to the service that made it."""
+"""A report in Markdown; plots are links: to the service that made it, or to files beside it."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
 
-from analysis.report.document import Block, Code, Figure, Heading, Items, Table, Text
+from analysis.report.document import Block, Code, Contents, Cover, Figure, Heading, Items, Table, Text
 
 Link = Callable[[str], str]
 
 
 def to_markdown(blocks: Iterable[Block], link: Link) -> str:
     """`link`: address of a plot by its name."""
-    return "\n\n".join(_block(block, link) for block in blocks) + "\n"
+    return "\n\n".join(filter(None, (_block(block, link) for block in blocks))) + "\n"
 
 
 def _block(block: Block, link: Link) -> str:
     match block:
+        case Cover():
+            rows = "\n".join(f"- {plain(name)}: {plain(value)}" for name, value in block.rows)
+            return f"# {plain(block.title)}\n\n{rows}"
+        case Contents():
+            return ""
         case Heading(level=level, text=text):
             return f"{'#' * level} {plain(text)}"
         case Text(text=text, strong=strong):
@@ -28,7 +33,7 @@ def _block(block: Block, link: Link) -> str:
         case Table():
             return _table(block)
         case Figure(name=name, caption=caption):
-            return f"![{plain(caption)}]({link(name)})"
+            return f"![{plain(caption)}]({link(name)})\n\n{plain(caption)}"
 
 
 def plain(text: str) -> str:
@@ -49,4 +54,5 @@ def _table(table: Table) -> str:
     rule = "| --- |" + (" --- |" if table.words else " ---: |") * (len(table.head) - 1)
     rows = ("| " + " | ".join(map(plain, row)) + " |" for row in (table.head, *table.rows))
     head, *body = rows
-    return "\n".join((plain(table.caption) + ":", "", head, rule, *body))
+    note = ("", plain(table.note)) if table.note else ()
+    return "\n".join((plain(table.caption) + ":", "", head, rule, *body, *note))

@@ -1,55 +1,50 @@
-"""A report as one HTML file: no script, nothing to fetch, plots within it."""
+"""A report as one HTML file: no script, nothing to fetch, plots within it. It prints on A4 as it is."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import cache
 from html import escape
+from pathlib import Path
 
-from analysis.report.document import Block, Code, Figure, Heading, Items, Table, Text
+from analysis.report.document import Block, Code, Contents, Cover, Figure, Heading, Items, Table, Text
 
-_STYLE = """
-:root { color-scheme: light; }
-body { font: 16px/1.5 system-ui, "Segoe UI", Roboto, "Helvetica Neue", sans-serif; color: #222; background: #fff;
-  max-width: 58rem; margin: 0 auto; padding: 1.5rem 1rem 4rem; }
-h1 { font-size: 1.7rem; line-height: 1.25; }
-h2 { font-size: 1.25rem; margin-top: 2.2rem; border-bottom: 1px solid #ddd; padding-bottom: .2rem; }
-h3 { font-size: 1.05rem; margin-top: 1.6rem; }
-.table { overflow-x: auto; margin: 1rem 0; }
-table { border-collapse: collapse; font-size: .85rem; font-variant-numeric: tabular-nums; }
-caption { text-align: left; color: #555; padding-bottom: .3rem; }
-th, td { padding: .22rem .6rem; border-bottom: 1px solid #e6e6e6; text-align: right; white-space: nowrap; }
-th:first-child, td:first-child, table.words td, table.words th { text-align: left; }
-table.words td { white-space: normal; }
-thead th { border-bottom: 2px solid #bbb; }
-tbody th { font-weight: 500; }
-figure { margin: 1.2rem 0; }
-figure svg { width: 100%; height: auto; max-width: 46rem; }
-figcaption { color: #555; font-size: .85rem; }
-pre { background: #f5f5f5; padding: .8rem; overflow-x: auto; font-size: .8rem; white-space: pre-wrap;
-  overflow-wrap: anywhere; }
-@media print { body { max-width: none; } h2, h3 { break-after: avoid; } figure, tr { break-inside: avoid; } }
-"""
+SHORT_ROWS = 24  # of a table that is kept on one page
 
 
-def to_html(title: str, blocks: Iterable[Block], plots: Mapping[str, bytes]) -> str:
+@cache
+def style() -> str:
+    return (Path(__file__).parent / "style.css").read_text("utf-8")
+
+
+def to_html(title: str, author: str, blocks: Iterable[Block], plots: Mapping[str, bytes]) -> str:
     """`plots`: SVG by name; a figure without its plot is left out."""
     body = "\n".join(filter(None, (_block(block, plots) for block in blocks)))
+    named = f'<meta name="author" content="{escape(author)}">\n' if author else ""
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n<main>\n{body}\n</main>\n</body>\n</html>\n"
+        f'<meta name="viewport" content="width=device-width, initial-scale=1">\n{named}'
+        f"<title>{escape(title)}</title>\n<style>\n{style()}</style>\n</head>\n<body>\n<main>\n{body}\n</main>\n"
+        "</body>\n</html>\n"
     )
 
 
 def _block(block: Block, plots: Mapping[str, bytes]) -> str:
     match block:
+        case Cover():
+            return _cover(block)
+        case Contents(texts=texts):
+            links = "\n".join(f'<li><a href="#{anchor(text)}">{escape(text)}</a></li>' for text in texts)
+            return f'<nav aria-label="Contents">\n<h2>Contents</h2>\n<ol>\n{links}\n</ol>\n</nav>'
+        case Heading(level=2, text=text):
+            return f'<h2 id="{anchor(text)}">{escape(text)}</h2>'
         case Heading(level=level, text=text):
             return f"<h{level}>{escape(text)}</h{level}>"
         case Text(text=text, strong=strong):
             return f"<p><strong>{escape(text)}</strong></p>" if strong else f"<p>{escape(text)}</p>"
         case Items(texts=texts):
-            return "<ul>\n" + "\n".join(f"<li>{escape(text)}</li>" for text in texts) + "\n</ul>"
+            return "<ul>\n" + "\n".join(f"<li>{escape(text)}</li>" for text in texts) + "\n</ul>" if texts else ""
         case Code(text=text):
             return f"<pre><code>{escape(text)}</code></pre>"
         case Table():
@@ -58,14 +53,26 @@ def _block(block: Block, plots: Mapping[str, bytes]) -> str:
             return _figure(block, plots[name]) if name in plots else ""
 
 
+def anchor(heading: str) -> str:
+    """Headings of level 2 are the report's own, each there once."""
+    return "section-" + re.sub(r"[^a-z]+", "-", heading.lower())
+
+
+def _cover(cover: Cover) -> str:
+    rows = "\n".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in cover.rows)
+    return f"<header>\n<h1>{escape(cover.title)}</h1>\n<dl>\n{rows}\n</dl>\n</header>"
+
+
 def _table(table: Table) -> str:
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in table.head)
     rows = "\n".join(_row(row) for row in table.rows)
     kind = ' class="words"' if table.words else ""
+    short = " short" if len(table.rows) <= (SHORT_ROWS // 2 if table.words else SHORT_ROWS) else ""
+    note = f'\n<p class="note">{escape(table.note)}</p>' if table.note else ""
     return (
-        f'<div class="table" tabindex="0" role="region" aria-label="{escape(table.caption)}"><table{kind}>\n'
+        f'<div class="table{short}" tabindex="0" role="region" aria-label="{escape(table.caption)}"><table{kind}>\n'
         f"<caption>{escape(table.caption)}</caption>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}\n</tbody>\n"
-        "</table></div>"
+        f"</table>{note}</div>"
     )
 
 

@@ -1,0 +1,143 @@
+"""Who wins: each kernel's share of the library's speed at each size, as a field of cells; of a single size as bars."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from analysis.curves import baseline_fractions, curves, rank
+from analysis.measurement import Measurement, size_of
+from analysis.plots.looks import is_library
+from analysis.plots.style import COLOURS, FAINT, INK, panels
+from kernels.catalog import KERNEL_NAMES
+from kernels.model.numerics import DTypeName
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+CAPTION = (
+    "Who wins: speed in % of the library's of the same accuracy at the same size. Framed, or dark: the fastest "
+    "hand-written kernel there. In parentheses: disturbed while it was measured."
+)
+MAX_WITH_FIGURES = 12  # sizes whose cells have room for a number
+FULL_COLOUR = 120.0  # % at which a cell has its full colour
+DARK = 75.0  # % from which a cell needs white letters
+ROOM_FOR_LETTERS, SLANT_IN = 60, 0.8  # of sizes along the x axis; what their words take where they are turned
+PALE = "#9ec3dd"
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Of the library's speed, in %."""
+
+    percent: float
+    is_best: bool  # of the clean ones at that size
+    is_clean: bool
+
+    @property
+    def words(self) -> str:
+        return f"{self.percent:.0f}" if self.is_clean else f"({self.percent:.0f})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Winners:
+    """Of one element type. `cells`: by kernel and size; None where it was not measured there."""
+
+    dtype: DTypeName
+    kernels: tuple[str, ...]
+    sizes: tuple[str, ...]
+    cells: tuple[tuple[Share | None, ...], ...]
+
+
+def winners(measurements: Sequence[Measurement]) -> tuple[Winners, ...]:
+    """For each element type in which kernels were measured beside a library."""
+    ratios = zip(measurements, baseline_fractions(measurements), strict=True)
+    shares = {id(each): 100 * ratio for each, ratio in ratios if ratio is not None}
+    points = [
+        point
+        for curve in curves(measurements)
+        for point in curve.points
+        if id(point) in shares and not is_library(point.kernel)
+    ]
+    dtypes = dict.fromkeys(point.dtype for point in points)
+    return tuple(_winners(dtype, [point for point in points if point.dtype == dtype], shares) for dtype in dtypes)
+
+
+def _winners(dtype: DTypeName, points: Sequence[Measurement], shares: dict[int, float]) -> Winners:
+    order = {name: place for place, name in enumerate(KERNEL_NAMES)}
+    kernels = sorted({point.label for point in points}, key=lambda label: (order.get(label, len(order)), label))
+    sizes = list(dict.fromkeys(_size(point) for point in sorted(points, key=lambda point: point.size)))
+    clean = [point for point in points if point.condition.is_clean]
+    best = {size: max((p for p in clean if _size(p) == size), key=rank, default=None) for size in sizes}
+    placed = {(point.label, _size(point)): point for point in points}
+
+    def cell(kernel: str, size: str) -> Share | None:
+        point = placed.get((kernel, size))
+        if point is None:
+            return None
+        return Share(shares[id(point)], point is best[size], point.condition.is_clean)
+
+    cells = tuple(tuple(cell(kernel, size) for size in sizes) for kernel in kernels)
+    return Winners(dtype=dtype, kernels=tuple(kernels), sizes=tuple(sizes), cells=cells)
+
+
+def _size(point: Measurement) -> str:
+    return size_of(point.m, point.n, point.k, point.batch)
+
+
+def figure(shown: Sequence[Winners]) -> Figure:
+    """A field for each element type, or bars where there is one size alone."""
+    drawn, axes = panels([0.85 + 0.185 * len(each.kernels) + SLANT_IN * _is_slanted(each) for each in shown])
+    for place, each in zip(axes, shown, strict=True):
+        place.set_title(each.dtype if len(each.sizes) > 1 else f"{each.dtype}, {each.sizes[0]}")
+        place.set_yticks(range(len(each.kernels)), labels=each.kernels)
+        place.grid(visible=False)
+        if len(each.sizes) == 1:
+            _bars(place, each)
+        else:
+            _field(place, each)
+        place.invert_yaxis()
+    return drawn
+
+
+def _bars(axes: Axes, shown: Winners) -> None:
+    values = [row[0].percent if row[0] else 0.0 for row in shown.cells]
+    colours = [COLOURS[0] if row[0] and row[0].is_best else PALE for row in shown.cells]
+    axes.barh(range(len(values)), values, color=colours, height=0.66)
+    for place, (cell,) in enumerate(shown.cells):
+        axes.text(values[place], place, f" {cell.words if cell else '–'} %", va="center", fontsize=8.5, color=INK)
+    axes.axvline(100, color=FAINT, linewidth=1)
+    axes.set_xlim(0, 1.15 * max(100.0, *values))
+    axes.set_xlabel("% of the library's speed")
+
+
+def _field(axes: Axes, shown: Winners) -> None:
+    percent = [[cell.percent if cell else float("nan") for cell in row] for row in shown.cells]
+    edges = [[place - 0.5 for place in range(len(side) + 1)] for side in (shown.sizes, shown.kernels)]
+    axes.pcolormesh(*edges, percent, cmap="Blues", vmin=0, vmax=FULL_COLOUR, edgecolors="white", linewidth=0.6)
+    axes.set_xticks(range(len(shown.sizes)), labels=shown.sizes)
+    if _is_slanted(shown):
+        axes.tick_params(axis="x", rotation=90)
+    axes.set_xlabel("N (m = n = k)" if all(size.isdigit() for size in shown.sizes) else "m×n×k")
+    placed = ((x, y, cell) for y, row in enumerate(shown.cells) for x, cell in enumerate(row) if cell is not None)
+    for x, y, cell in placed:
+        if len(shown.sizes) <= MAX_WITH_FIGURES:
+            colour = "white" if cell.percent > DARK else INK
+            axes.text(x, y, cell.words, ha="center", va="center", fontsize=8, color=colour)
+        if cell.is_best:
+            axes.add_patch(_frame(x, y))
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+
+
+def _is_slanted(shown: Winners) -> bool:
+    """Whether sizes take too much room beside each other."""
+    return len(shown.sizes) > 1 and sum(map(len, shown.sizes)) > ROOM_FOR_LETTERS
+
+
+def _frame(x: int, y: int) -> Any:
+    from matplotlib.patches import Rectangle
+
+    return Rectangle((x - 0.47, y - 0.47), 0.94, 0.94, fill=False, edgecolor="#d55e00", linewidth=1.8, zorder=3)

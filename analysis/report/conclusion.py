@@ -1,0 +1,51 @@
+"""What follows from the figures, after what whoever hands the report in concludes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+from analysis.report.causes import by_cause, features_of
+from analysis.report.document import Block, Heading, Items, Text, counted, percent, shape
+from analysis.report.options import ReportOptions, paragraphs
+from analysis.report.subject import Subject
+from analysis.report.summary import AHEAD, best_at_each_size, share
+
+ABREAST = 0.95  # of the baseline's speed
+GROUPS: tuple[tuple[str, Callable[[float], bool]], ...] = (
+    ("Hand-written kernels are at least as fast as the baseline", lambda part: part >= AHEAD),
+    ("They are within 5 % of it", lambda part: ABREAST <= part < AHEAD),
+    ("The baseline is ahead by more than 5 %", lambda part: part < ABREAST),
+)
+NAMED_CAUSES, MAX_NAMED = 3, 8
+
+
+def conclusion(subject: Subject, options: ReportOptions) -> Iterator[Block]:
+    own = [Text(text, is_own=True) for text in paragraphs(options.conclusion)]
+    points = (*_beside_baseline(subject), *_fastest(subject), *_next_steps(subject))
+    if own or points:
+        yield Heading(2, "Conclusion")
+        yield from own
+    if points:
+        yield Items(points)
+
+
+def _beside_baseline(subject: Subject) -> Iterator[str]:
+    held = sorted(best_at_each_size(subject), key=lambda pair: pair[1].size)
+    for words, belongs in GROUPS:
+        named = [f"{shape(pair[1])} ({pair[1].label}, {percent(share(pair))})" for pair in held if belongs(share(pair))]
+        if named:
+            more = f" and {len(named) - MAX_NAMED} more" if len(named) > MAX_NAMED else ""
+            yield f"{words} at {len(named)} of {counted(len(held), 'size')}: {', '.join(named[:MAX_NAMED])}{more}."
+
+
+def _fastest(subject: Subject) -> Iterator[str]:
+    wins = Counter(measurement.label for _, measurement in best_at_each_size(subject))
+    if len(wins) > 1:
+        named = ", ".join(f"{label} at {counted(count, 'size')}" for label, count in wins.most_common())
+        yield f"Which of them is fastest depends on the size: {named}."
+
+
+def _next_steps(subject: Subject) -> Iterator[str]:
+    for cause, group in list(by_cause(features_of(subject.pairs)).items())[:NAMED_CAUSES]:
+        yield f"{cause.name} ({counted(len(group), 'point')} off their curves). Next step: {cause.next_step}"

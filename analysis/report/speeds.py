@@ -1,0 +1,156 @@
+"""A report's speeds: who wins, tables of kernels by sizes, times and speed-ups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from analysis.breakdown import breakdown
+from analysis.measurement import Measurement
+from analysis.plots import beside, winners
+from analysis.report.document import (
+    UNKNOWN,
+    Block,
+    Figure,
+    Heading,
+    Table,
+    Text,
+    figure,
+    grid,
+    plot,
+    shape,
+    times,
+)
+from analysis.report.figures import BESIDE, WHO_WINS
+from analysis.report.subject import Pair
+from analysis.report.tables import best, ladder_place
+from analysis.result_models import CaseResult, Ratio
+
+MARK, MAX_NAMED = " †", 4  # of cells that were disturbed; how many of them a note names
+
+
+def speeds(pairs: Sequence[Pair]) -> Iterator[Block]:
+    """Who wins, and tables of kernels by sizes for each element type."""
+    chosen = best(pairs)
+    if not chosen:
+        return
+    several = _several(chosen)
+    yield Heading(2, "Results")
+    yield Text("Each kernel stands with its fastest tile config for the size; N stands for m = n = k.")
+    yield Figure(WHO_WINS, winners.CAPTION)
+    if beside.beside([measurement for _, measurement in chosen]):
+        yield Figure(BESIDE, beside.CAPTION)
+    elif several:
+        yield plot("gflops")
+    for dtype, mine in _by_dtype(chosen):
+        if several:
+            yield _table(mine, f"Speed on {dtype}, GFLOPS", lambda _, measurement: figure(measurement.gflops))
+            yield from _against_baseline(mine, dtype)
+        else:
+            yield _of_one_size(mine, dtype)
+
+
+def _by_dtype(chosen: Sequence[Pair]) -> Iterator[tuple[str, list[Pair]]]:
+    for dtype in dict.fromkeys(measurement.dtype for _, measurement in chosen):
+        yield dtype, [pair for pair in chosen if pair[1].dtype == dtype]
+
+
+def _several(chosen: Sequence[Pair]) -> bool:
+    return len({shape(measurement) for _, measurement in chosen}) > 1
+
+
+def _of_one_size(mine: Sequence[Pair], dtype: str) -> Table:
+    """All that there is of each kernel in one row."""
+    with_copies = _with_copies(mine)
+    rows = tuple(
+        (
+            f"{measurement.label}{'' if measurement.condition.is_clean else MARK}",
+            figure(measurement.gflops),
+            figure(measurement.kernel_ms),
+            "baseline" if result.case == result.baseline else _ratio(result.fraction_of_baseline),
+            times(result.speedup_vs_naive),
+            times(with_copies[result.case]),
+        )
+        for result, measurement in sorted(mine, key=lambda pair: ladder_place(pair[1].label))
+    )
+    head = ("kernel", "GFLOPS", "time, ms", "% of the baseline", "over naive", "over naive, with copies")
+    return Table(f"Each kernel on {dtype} at {shape(mine[0][1])}", head, rows, note=_note(mine))
+
+
+def more_speeds(pairs: Sequence[Pair]) -> Iterator[Block]:
+    """Of the appendix: times, and speed-ups over the naive kernel."""
+    chosen = best(pairs)
+    if not _several(chosen):
+        return
+    for dtype, mine in _by_dtype(chosen):
+        yield _table(mine, f"Kernel time on {dtype}, median, ms", lambda _, measurement: figure(measurement.kernel_ms))
+        yield from _over_naive(mine, dtype)
+
+
+def _over_naive(mine: Sequence[Pair], dtype: str) -> Iterator[Block]:
+    known = any(result.speedup_vs_naive is not None for result, _ in mine)
+    if not known or len({measurement.label for _, measurement in mine}) == 1:
+        return
+    yield _table(
+        mine, f"Speed-up over naive on {dtype}, kernel alone", lambda result, _: times(result.speedup_vs_naive)
+    )
+    if any((with_copies := _with_copies(mine)).values()):
+        caption = f"Speed-up over naive on {dtype}, with copies in and out"
+        yield _table(mine, caption, lambda result, _: times(with_copies[result.case]))
+
+
+def _against_baseline(mine: Sequence[Pair], dtype: str) -> Iterator[Block]:
+    held = [pair for pair in mine if pair[0].fraction_of_baseline and pair[0].case != pair[0].baseline]
+    if held:
+        caption = f"Share of the baseline's speed on {dtype}, in %, with the interval that the samples leave open"
+        yield _table(held, caption, lambda result, _: _ratio(result.fraction_of_baseline))
+
+
+def _with_copies(mine: Sequence[Pair]) -> dict[str, float | None]:
+    """Time of the naive kernel with its copies over the case's, by case."""
+    totals = {result.case: split.total_ms for result, measurement in mine if (split := breakdown(measurement))}
+    naive = {
+        (measurement.m, measurement.n, measurement.k): totals.get(result.case)
+        for result, measurement in mine
+        if measurement.kernel == "naive"
+    }
+    return {
+        result.case: over / total
+        if (total := totals.get(result.case)) and (over := naive.get((measurement.m, measurement.n, measurement.k)))
+        else None
+        for result, measurement in mine
+    }
+
+
+def _ratio(ratio: Ratio | None) -> str:
+    if ratio is None:
+        return UNKNOWN
+    if ratio.lo == ratio.hi:  # published results have no interval
+        return f"{100 * ratio.value:.1f}"
+    return f"{100 * ratio.value:.1f} ({100 * ratio.lo:.1f}–{100 * ratio.hi:.1f})"
+
+
+def _table(mine: Sequence[Pair], caption: str, cell: Callable[[CaseResult, Measurement], str]) -> Table:
+    """A cell that was disturbed has a mark, which the note explains."""
+    kernels = sorted({measurement.label for _, measurement in mine}, key=ladder_place)
+    shapes = list(dict.fromkeys(shape(measurement) for _, measurement in sorted(mine, key=lambda pair: pair[1].size)))
+    cells = {
+        (shape(measurement), measurement.label): cell(result, measurement)
+        + ("" if measurement.condition.is_clean else MARK)
+        for result, measurement in mine
+    }
+    return grid(caption, "N", shapes, kernels, cells, note=_note(mine))
+
+
+def _note(mine: Sequence[Pair]) -> str:
+    """What the mark means, and what it was."""
+    disturbed = [
+        f"{measurement.label} at {shape(measurement)}: {measurement.condition.sentence}"
+        for _, measurement in mine
+        if not measurement.condition.is_clean
+    ]
+    more = f" And {len(disturbed) - MAX_NAMED} more." if len(disturbed) > MAX_NAMED else ""
+    return (
+        f"{MARK.strip()} Disturbed: no conclusion rests on it. {' '.join(disturbed[:MAX_NAMED])}{more}"
+        if disturbed
+        else ""
+    )

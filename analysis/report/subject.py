@@ -1,0 +1,134 @@
+"""What a report is about: a benchmark's results, or results that ship with the service."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from analysis.curves import baseline_fractions, speed_ups, usable
+from analysis.measurement import Measurement
+from analysis.plots.looks import is_library
+from analysis.result_models import CaseResult, Ratio, Results
+from analysis.results import measurements
+from analysis.sources import measured
+from kernels.published_records import Publication
+
+Pair = tuple[CaseResult, Measurement]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """Cases and whence they come. `results`: None where only what was published of them is known."""
+
+    title: str
+    authors: tuple[str, ...]
+    date: str
+    source: str
+    device: dict[str, Any]  # as GET /v1/devices describes one
+    pairs: tuple[Pair, ...]
+    results: Results | None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def measurements(self) -> tuple[Measurement, ...]:
+        return tuple(measurement for _, measurement in self.pairs)
+
+    @property
+    def on_cpu(self) -> bool:
+        return self.device.get("device_class") == "cpu"
+
+    @property
+    def clean(self) -> tuple[Pair, ...]:
+        """Those with a figure that may carry a conclusion."""
+        return tuple(pair for pair in self.pairs if usable(pair[1]) and pair[1].condition.is_clean)
+
+    @property
+    def disturbed(self) -> tuple[Pair, ...]:
+        return tuple(pair for pair in self.pairs if usable(pair[1]) and not pair[1].condition.is_clean)
+
+    @property
+    def own(self) -> tuple[Pair, ...]:
+        """Clean cases of kernels that are no library's."""
+        return tuple(pair for pair in self.clean if not is_library(pair[1].kernel))
+
+
+def of_results(results: Results) -> Subject:
+    """Of a benchmark."""
+    job = results.job
+    kind = {"sweep": "Matrix products", "ceilings": "Roofs", "tune": "Tile configs"}[results.spec.kind]
+    finished = f"{job.finished_at:%Y-%m-%d %H:%M} UTC" if job.finished_at else "not finished"
+    return Subject(
+        title=job.title or kind,
+        authors=(),
+        date=finished,
+        source=f"benchmark {job.id}",
+        device=results.device,
+        pairs=tuple(zip(results.records, measurements(results), strict=True)),
+        results=results,
+        notes=results.warnings,
+    )
+
+
+def of_publication(publication: Publication) -> Subject:
+    """Of results that ship: what is not published of a case is unknown, as everywhere."""
+    citation, device = publication.citation, publication.device
+    found = measured(publication)
+    known = {name: getattr(device, name) for name in _DEVICE_FIELDS}
+    peaks = {"memory_gb_s": device.memory_gb_s, "gflops": dict(device.peak_gflops)}
+    notes = (citation.note, device.note)
+    return Subject(
+        title=publication.title,
+        authors=citation.authors,
+        date=citation.date or "not stated",
+        source=citation.source or f"published results {publication.name}",
+        device={**known, "max_clock_mhz": device.clock_mhz, "theoretical": peaks, "versions": dict(device.versions)},
+        pairs=tuple(_published_pairs(found)),
+        results=None,
+        notes=tuple(note for note in notes if note),
+    )
+
+
+_DEVICE_FIELDS = (
+    "name",
+    "device_class",
+    "compute_capability",
+    "multiprocessors",
+    "memory_bytes",
+    "memory_bus_bits",
+    "memory_clock_mhz",
+    "l2_bytes",
+)
+
+
+def _published_pairs(found: Sequence[Measurement]) -> Iterator[Pair]:
+    ratios, over_naive = baseline_fractions(found), speed_ups(found, "naive")
+    for number, (one, ratio, gain) in enumerate(zip(found, ratios, over_naive, strict=True)):
+        problem = one.problem
+        yield (
+            CaseResult(
+                case=str(number),
+                round=0,
+                attempt=1,
+                kernel=one.label,
+                config=dict(one.config),
+                device_class=one.device.device_class,
+                dtype=one.dtype,
+                m=one.m,
+                n=one.n,
+                k=one.k,
+                batch=one.batch,
+                status=one.status,
+                cache=one.cache or "cold",
+                flops=problem.flops,
+                bytes_min=problem.operand_bytes + problem.product_bytes,
+                kernel_ms=one.kernel_ms,
+                gflops=one.gflops,
+                error_vs_float64=one.error_vs_float64,
+                worst_row_error=one.worst_row_error,
+                baseline=str(number) if is_library(one.kernel) else None,
+                fraction_of_baseline=Ratio(value=ratio, lo=ratio, hi=ratio) if ratio else None,
+                speedup_vs_naive=gain,
+            ),
+            one,
+        )
