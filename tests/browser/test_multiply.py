@@ -83,8 +83,9 @@ def test_shapes_are_told_and_checked_before_anything_is_sent(tab: Tab, tmp_path:
     page.get_by_role("button", name="Multiply").click()
     assert job_count(http) == before, "it is not sent, and the files stay"
     assert page.locator("#file_b").evaluate("field => field.files[0].name") == "b.npy"
-    tall.write_bytes(npy(np.ones((4, 2), np.float32)))
-    page.get_by_label("B", exact=True).set_input_files(tall)
+    mended = tmp_path / "mended.npy"
+    mended.write_bytes(npy(np.ones((4, 2), np.float32)))
+    page.get_by_label("B", exact=True).set_input_files(mended)
     expect(told).to_contain_text("A: 3×4 <f4, B: 4×2 <f4;")
     page.get_by_text("Advanced").click()
     page.get_by_label("A transposed").check()
