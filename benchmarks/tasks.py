@@ -21,7 +21,7 @@ from typing import Any
 
 import httpx
 import numpy as np
-from playwright.sync_api import Error, Page, expect
+from playwright.sync_api import Browser, Error, Page, expect
 
 from tools.browser import chromium
 from tools.played.api import http_client
@@ -197,8 +197,9 @@ def counted(page: Page, url: str, ways: Sequence[Way], prepared: Prepared) -> di
     return {"steps": None, "way": []}
 
 
-def run(url: str) -> dict[str, Any]:
-    with TemporaryDirectory() as directory, http_client(url) as http, chromium() as browser:
+def count(browser: Browser, url: str) -> dict[str, Any]:
+    """Every task with its steps."""
+    with TemporaryDirectory() as directory, http_client(url) as http:
         prepared = prepare(http, Path(directory))
         with browser.new_context(locale="en-GB") as context:
             page = context.new_page()
@@ -211,7 +212,8 @@ def main() -> None:
     parser.add_argument("--name", default="after", help="what the counts are called in the record")
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args()
-    found = run(asked.url)
+    with chromium() as browser:
+        found = count(browser, asked.url)
     print(json.dumps(found, indent=1, ensure_ascii=False))
     if asked.out:
         record = json.loads(asked.out.read_text("utf-8")) if asked.out.exists() else {}

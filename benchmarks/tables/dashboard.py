@@ -34,5 +34,30 @@ def dashboard(record: dict[str, Any], where: str) -> str:
     )
 
 
+def tasks(record: dict[str, Any]) -> str:
+    """Five tasks, in steps, before and after the pages opened with answers."""
+    rows = [
+        (task, _steps(record["before"][task]), _steps(found), _way(found)) for task, found in record["after"].items()
+    ]
+    return "\n\n".join(
+        (
+            "## Five tasks, in steps",
+            "Each is done by a script in Chromium, from the first page, in the fewest steps that are known; "
+            "`benchmarks/tasks.py` counts. A step is a click, a choice, or files that are chosen. *Before*: the pages "
+            "at 76787ca. The first task then took a reader who knew the kernel's name, the second showed curves "
+            "without a figure for the difference, and the fourth was the browser's own print, which cut wide tables.",
+            table(("task", "steps before", "steps now", "now"), rows),
+        )
+    )
+
+
+def _steps(found: dict[str, Any]) -> str:
+    return "–" if found["steps"] is None else str(found["steps"])
+
+
+def _way(found: dict[str, Any]) -> str:
+    return ", ".join(found["way"]) or "it stands on the first page"
+
+
 def _row(what: str, value: float, bound: float) -> tuple[str, str, str, str]:
     return what, f"{value:.3g}", f"< {bound:g}", "reached" if value < bound else "missed"

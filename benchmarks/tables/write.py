@@ -20,7 +20,7 @@ from benchmarks.tables.auto import auto_choices
 from benchmarks.tables.auto_library import beside_the_best_library
 from benchmarks.tables.check import check_cost
 from benchmarks.tables.client import client
-from benchmarks.tables.dashboard import dashboard
+from benchmarks.tables.dashboard import dashboard, tasks
 from benchmarks.tables.gpu import benchmarks, cross_check
 from benchmarks.tables.headline import picture as headline_picture
 from benchmarks.tables.headline.rows import headline_of
@@ -192,6 +192,8 @@ def service_parts() -> Iterator[str]:
     if recorded := sorted(RESULTS.glob("dashboard_*.json")):
         newest = json.loads(recorded[-1].read_text())
         yield dashboard(newest, where(newest))
+    if (counted := RESULTS / "tasks.json").exists():
+        yield tasks(json.loads(counted.read_text()))
     for path in sorted(RESULTS.glob("*_end_to_end.json")):
         yield end_to_end(json.loads(path.read_text()))
 

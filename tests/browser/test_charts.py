@@ -17,7 +17,7 @@ from playwright.sync_api import Locator, Page, Route, expect
 from tools.browser import Tab, stopped
 from tools.stack import Stack
 
-QUICK, LADDER = "/ui/published/h200_quick", "/ui/published/h200_ladder"
+QUICK, LADDER = "/ui/published/h200_quick?plot=gflops", "/ui/published/h200_ladder"
 # As live.js tells of new parts; returns once the chart has taken them.
 TAKE = """new Promise((done) => {
   new PerformanceObserver(() => done()).observe({ entryTypes: ["measure"] });
@@ -56,6 +56,15 @@ def opened(tab: Tab, path: str) -> Page:
     return page
 
 
+def caption(page: Page, words: str) -> Locator:
+    """Of the table below the chart."""
+    return page.locator("caption", has_text=words)
+
+
+def unfolded(page: Page) -> None:
+    page.get_by_text("Axes and overlays").click()
+
+
 def told(page: Page) -> Locator:
     """What the point says that is meant."""
     return page.locator("#chart .tip-words")
@@ -72,16 +81,18 @@ def test_pointing_at_the_chart_says_the_figures(tab: Tab, http: httpx.Client) ->
     over = page.locator("#chart .u-over")
     box = over.bounding_box()
     assert box is not None
-    rows = csv.DictReader(io.StringIO(http.get(f"{QUICK}/results.csv").text))
+    rows = csv.DictReader(io.StringIO(http.get("/ui/published/h200_quick/results.csv").text))
     speeds = {(row["kernel"], row["n"]): float(row["gflops"]) for row in rows}
     expect(told(page)).to_be_hidden()
     for step in range(1, 40):
         page.mouse.move(box["x"] + box["width"] * step / 40, box["y"] + box["height"] * (1 - step / 40))
         if told(page).is_visible():
             break
-    found = re.search(r"(\w+), float32, N = (\d+).*gflops ([\d.\u202f]+)", told(page).inner_text(), re.DOTALL)
+    found = re.search(
+        r"(\w+), float32, N = (\d+).*Speed, ([GT])FLOP/s: ([\d.\u202f]+)", told(page).inner_text(), re.DOTALL
+    )
     assert found is not None
-    figure = float(found[3].replace("\u202f", ""))
+    figure = float(found[4].replace("\u202f", "")) * {"G": 1, "T": 1000}[found[3]]
     assert figure == pytest.approx(speeds[found[1], found[2]], rel=1e-3)
     page.mouse.move(0, 0)
     expect(told(page)).to_be_hidden()
@@ -104,27 +115,31 @@ def test_the_keyboard_goes_from_point_to_point(tab: Tab) -> None:
 def test_chosen_fields_are_in_the_address_and_survive_a_reload(tab: Tab, two: tuple[str, str]) -> None:
     page = opened(tab, f"/ui/benchmarks/{two[0]}")
     page.evaluate("window.isFirst = true")
-    page.get_by_label("y axis", exact=True).select_option("kernel_ms")
-    expect(page.locator("caption", has_text="kernel_ms by n, coloured by kernel")).to_be_visible()
-    page.get_by_label("x axis", exact=True).select_option("flops")
+    unfolded(page)
+    page.get_by_label("Y axis", exact=True).select_option("kernel_ms")
+    expect(caption(page, "Kernel time, ms by Matrix size N, coloured by Kernel")).to_be_visible()
+    page.get_by_label("X axis", exact=True).select_option("flops")
     page.get_by_label("Colour", exact=True).select_option("n")
-    page.get_by_label("y scale").select_option("log")
+    page.get_by_label("Y scale").select_option("log")
     expect(legend(page)).to_have_text(["n 1024", "n 256", "n 64"], use_inner_text=True)
     assert page.evaluate("window.isFirst"), "the page is still the same"
     chosen = {"plot": ["gflops"], "x": ["flops"], "y": ["kernel_ms"], "colour": ["n"], "yscale": ["log"]}
     assert query(page) == chosen
     page.reload()
     expect(legend(page)).to_have_text(["n 1024", "n 256", "n 64"], use_inner_text=True)
-    expect(page.get_by_label("y axis", exact=True)).to_have_value("kernel_ms")
-    expect(page.locator("caption", has_text="kernel_ms by flops, coloured by n")).to_be_visible()
+    expect(page.get_by_label("Y axis", exact=True)).to_have_value("kernel_ms")
+    expect(
+        page.locator("caption", has_text="Kernel time, ms by Operations, FLOP, coloured by Matrix size N")
+    ).to_be_visible()
     assert query(page) == chosen
 
 
 def test_the_latest_choice_counts_whichever_reply_comes_first(tab: Tab, two: tuple[str, str]) -> None:
     page = opened(tab, f"/ui/benchmarks/{two[0]}")
     held: list[Route] = []
+    unfolded(page)
     page.route(lambda url: "y=kernel_ms" in url and "colour=n" not in url, lambda route: held.append(route))
-    page.get_by_label("y axis", exact=True).select_option("kernel_ms")
+    page.get_by_label("Y axis", exact=True).select_option("kernel_ms")
     page.wait_for_function("location.search.includes('y=kernel_ms')")
     page.get_by_label("Colour", exact=True).select_option("n")
     expect(legend(page)).to_have_text(["n 1024", "n 256", "n 64"], use_inner_text=True)
@@ -132,7 +147,9 @@ def test_the_latest_choice_counts_whichever_reply_comes_first(tab: Tab, two: tup
     with page.expect_event("requestfinished", lambda request: request.url == held[0].request.url):
         held[0].continue_()
     page.evaluate("() => new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
-    expect(page.locator("caption", has_text="kernel_ms by n, coloured by n")).to_be_visible()
+    expect(
+        page.locator("caption", has_text="Kernel time, ms by Matrix size N, coloured by Matrix size N")
+    ).to_be_visible()
     expect(legend(page)).to_have_text(["n 1024", "n 256", "n 64"], use_inner_text=True)
 
 
@@ -154,7 +171,7 @@ def test_the_legend_hides_lines_by_keyboard(tab: Tab) -> None:
 def test_published_results_are_laid_over_one_s_own(tab: Tab, two: tuple[str, str]) -> None:
     page = opened(tab, f"/ui/benchmarks/{two[0]}")
     expect(legend(page)).to_have_count(1)
-    page.get_by_text("Overlay published results").click()
+    unfolded(page)
     page.get_by_label("on a P100").check()
     expect(legend(page).filter(has_text="NVIDIA Tesla P100").first).to_be_visible()
     assert query(page)["over"] == ["p100_register_blocking"]
@@ -192,17 +209,6 @@ def test_a_dragged_rectangle_is_zoomed_into(tab: Tab) -> None:
     expect(back).to_be_visible()
     back.click()
     expect(back).to_be_hidden()
-
-
-def test_views_are_saved_as_files(tab: Tab) -> None:
-    page = opened(tab, QUICK)
-    with page.expect_download() as download:
-        page.get_by_role("button", name="as CSV").click()
-    rows = list(csv.DictReader(io.StringIO(download.value.path().read_text())))
-    assert {row["series"] for row in rows} == set(legend(page).all_inner_texts()) and len(rows) == 20
-    with page.expect_download() as download:
-        page.get_by_role("button", name="as PNG").click()
-    assert download.value.path().read_bytes().startswith(b"\x89PNG")
 
 
 def test_points_land_while_the_benchmark_runs(tab: Tab, http: httpx.Client, stack: Stack) -> None:
@@ -270,8 +276,8 @@ def test_the_roofline_of_a_recorded_run(tab: Tab) -> None:
 
 def test_two_results_are_compared(tab: Tab, two: tuple[str, str]) -> None:
     page = tab.open(f"/ui/benchmarks/{two[0]}")
-    page.get_by_role("link", name="Compare with a later one").click()
-    page.get_by_label("After").select_option(two[1])
+    page.get_by_role("link", name="Compare with a later run").click()
+    page.get_by_label("Compared with it: the run after").select_option(two[1])
     page.get_by_role("button", name="Compare", exact=True).click()
     marks = page.locator("#ratios ~ figure [data-tip]")
     expect(marks).to_have_count(3)

@@ -41,6 +41,8 @@ ADDRESSES = {
     "results": "/ui/benchmarks/{first}",
     "compare, empty": "/ui/compare",
     "compare": "/ui/compare?before={first}&after={second}",
+    "compare, with a published run": "/ui/compare?before=published:h200_quick&after={first}",
+    "leaderboard": "/ui/leaderboard?dtype=float32&accuracy=fp32&size=4097",
     "published": "/ui/published",
     "published, a report": "/ui/published/p100_register_blocking",
     "published, our own": "/ui/published/h200_quick",

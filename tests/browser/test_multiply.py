@@ -71,6 +71,30 @@ def test_two_dropped_files_are_multiplied(tab: Tab, tmp_path: Path) -> None:
     assert np.array_equal(from_npy(downloaded(page, tmp_path).read_bytes()), A @ B)
 
 
+def test_shapes_are_told_and_checked_before_anything_is_sent(tab: Tab, tmp_path: Path, http: httpx.Client) -> None:
+    before = job_count(http)
+    page = tab.open("/ui/multiply?source=files")
+    wide, tall = tmp_path / "a.npy", tmp_path / "b.npy"
+    wide.write_bytes(npy(np.ones((3, 4), np.float32)))
+    tall.write_bytes(npy(np.ones((5, 2), np.float32)))
+    page.get_by_label("A, or all in one safetensors file").set_input_files([tall, wide])  # by their names
+    told = page.locator("#shapes-told")
+    expect(told).to_have_text("A is 3×4 and B is 5×2: A's columns must equal B's rows, 4 and 5.")
+    page.get_by_role("button", name="Multiply").click()
+    assert job_count(http) == before, "it is not sent, and the files stay"
+    assert page.locator("#file_b").evaluate("field => field.files[0].name") == "b.npy"
+    mended = tmp_path / "mended.npy"
+    mended.write_bytes(npy(np.ones((4, 2), np.float32)))
+    page.get_by_label("B", exact=True).set_input_files(mended)
+    expect(told).to_contain_text("A: 3×4 <f4, B: 4×2 <f4;")
+    page.get_by_text("Advanced").click()
+    page.get_by_label("A transposed").check()
+    expect(told).to_contain_text("A is 4×3 and B is 4×2")
+    page.get_by_label("A transposed").uncheck()
+    page.get_by_role("button", name="Multiply").click()
+    expect(state(page)).to_have_text("succeeded")
+
+
 def test_a_dropped_safetensors_file_is_multiplied(tab: Tab, tmp_path: Path) -> None:
     page = tab.open("/ui/multiply?source=files")
     drop(page, "form", ab_safetensors=tensors(a=A, b=B))

@@ -80,22 +80,34 @@ function follow(fields) {
   fields.querySelector("[type=file]")?.closest("div")?.before(told);
   const inputs = /** @type {HTMLInputElement[]} */ ([...fields.querySelectorAll("input[type=file]")]);
   let turn = 0;
+  /** Whether the files can be sent, as far as can be seen. */
   async function look() {
     const mine = ++turn;
     const files = inputs.flatMap((input) => [...(input.files ?? [])].map((file) => ({ file, name: input.name.slice(-1) })));
-    const headers = await Promise.all(files.map(({ file, name }) => headersOf(file, name)));
-    if (mine !== turn) return;
+    const headers = await Promise.all(files.map(({ file, name }) => headersOf(file, name).catch(() => ({}))));
     const known = Object.assign({}, ...headers);
     const bytes = files.reduce((sum, { file }) => sum + file.size, 0);
     const words = OPERANDS.filter((name) => known[name]).map(
       (name) => `${name.toUpperCase()}: ${known[name].shape.join("×")} ${known[name].dtype}`,
     );
     const why = wrong(fields, known, bytes);
-    told.textContent = why || (words.length ? `${words.join(", ")}; ${inWords(bytes)}.` : "");
-    told.className = why ? "bad" : "faint";
-    inputs[0].setCustomValidity(why);
+    if (mine === turn) {
+      told.textContent = why || (words.length ? `${words.join(", ")}; ${inWords(bytes)}.` : "");
+      told.className = why ? "bad" : "faint";
+    }
+    return why === "";
   }
+  let isChecked = false;
+  fields.addEventListener("submit", async (event) => {
+    const by = event.submitter;
+    if (isChecked || (by instanceof HTMLButtonElement && by.formMethod === "get")) return;
+    event.preventDefault();
+    isChecked = await look(); // a file that was mended and chosen again fires no event
+    if (isChecked) fields.requestSubmit(by);
+    isChecked = false;
+  });
   fields.addEventListener("input", look);
+  addEventListener("focus", look);
   addEventListener("pageshow", look);
 }
 

@@ -38,7 +38,7 @@ def drawn(found: tuple[Measurement, ...] | list[Measurement], name: str, **optio
 
 def test_what_recorded_results_have_to_show() -> None:
     results = collect(job(), kept(two_rounds()))
-    lines = ("gflops", "time", "speedup", "fraction-of-baseline", "error")
+    lines = ("gflops", "time", "speedup", "fraction-of-baseline", "beside-library", "error")
     assert available(results) == (*lines, "breakdown", "roofline")
     assert draw(results, "gflops", form="png").startswith(PNG)
     assert available(collect(job(), {})) == ()
@@ -73,7 +73,7 @@ def test_sizes_of_oblong_products_are_called_what_they_are() -> None:
 
 def test_a_line_joins_square_products_alone() -> None:
     oblong = [made(512, gflops=1.0, m=8), made(1024, gflops=2.0)]
-    for found, style in ((oblong, "None"), ([made(512, gflops=1.0), made(1024, gflops=2.0)], "-")):
+    for found, style in ((oblong, "None"), ([made(512, gflops=1.0), made(1024, gflops=2.0)], "--")):
         (axes,) = figure(by_size(found, (), GFLOPS)).axes
         assert [line.get_linestyle() for line in axes.lines] == [style]
 
