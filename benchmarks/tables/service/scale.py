@@ -96,9 +96,9 @@ def beats(results: Path) -> str:
         rows.append((f"{heartbeat_s:g}", *(f"{part / 1e4:.1f} %" for part in parts)))
     said = (
         f"A renewal costs Redis {record['renew_us']:.0f} µs, a worker's heartbeat {record['beat_us']:.0f} µs, reading "
-        f"the register of {record['workers']} workers {record['read_us'] / 1e3:.2f} ms, and "
-        f"{record['api_read_ms']:.1f} ms of the API process that asks. For {CELL_WORKERS} GPUs with {UNDER_WAY} "
-        f"products under way each and {API_PROCESSES} API processes, as shares of one core:"
+        f"the register of {record['workers']} workers {record['read_us'] / 1e3:.2f} ms, and the API process that asks "
+        f"{record['api_read_ms']:.1f} ms. For {CELL_WORKERS} GPUs with {UNDER_WAY} products under way each and "
+        f"{API_PROCESSES} API processes, as shares of one core:"
     )
     columns = ("`MATMUL_HEARTBEAT_S`", "renewals", "heartbeats", "reading them", "together")
     return "\n\n".join((_where(record), said, table(columns, rows).rstrip()))

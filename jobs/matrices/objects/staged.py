@@ -10,7 +10,7 @@ import re
 import time
 from dataclasses import dataclass
 
-from jobs.errors import BodyTooLarge, InvalidMatrix, InvalidRequest, MatmulError, MatrixNotFound
+from jobs.errors import BodyTooLarge, DigestMismatch, InvalidMatrix, InvalidRequest, MatmulError, MatrixNotFound
 from jobs.formats.elements import matrix_bytes
 from jobs.matrices.index import Claim
 from jobs.matrices.indexed_store import UPLOAD_LEASE_S, is_address
@@ -91,12 +91,20 @@ def complete_upload(store: ObjectMatrixStore, upload: str, *, owner: str, ttl_s:
         raise InvalidMatrix(f"{sent_bytes} bytes were sent; the matrix's shape has {info.bytes}.")
     store.bucket.copy(staged_key(data), elements_key(data))
     claim = Claim(upload, data, info.dtype, info.shape, owner, ttl_s)
-    with ObjectWriter(store, claim, data.partition(".")[0], None, staged=data) as writer:
-        for piece in ordered_pieces(store.bucket, elements_key(data), info.bytes):
-            writer.write(piece)
-        stored = writer.commit()
+    try:
+        stored = _read_through(store, claim)
+    except DigestMismatch:
+        give_up(store, upload, owner=owner)
+        raise
     store.forget_staged(data)
     return stored
+
+
+def _read_through(store: ObjectMatrixStore, claim: Claim) -> MatrixInfo:
+    with ObjectWriter(store, claim, claim.data.partition(".")[0], None, staged=claim.data) as writer:
+        for piece in ordered_pieces(store.bucket, elements_key(claim.data), claim.bytes):
+            writer.write(piece)
+        return writer.commit()
 
 
 def give_up(store: ObjectMatrixStore, upload: str, *, owner: str) -> None:

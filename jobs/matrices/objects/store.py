@@ -248,6 +248,14 @@ class ObjectWriter(FileWriter):
         with suppress(StoreUnavailable):  # then the sweep finds them
             bucket.delete([elements_key(data), digests_key(data)])
 
+    def abort(self) -> None:
+        """What is staged keeps its room, for another try."""
+        if self._staged is None:
+            super().abort()
+        elif self._is_open:
+            self._is_open = False
+            self._drop()
+
     def _drop(self) -> None:
         if self._upload is not None:
             self._upload.give_up()

@@ -11,7 +11,7 @@ import pytest
 
 from jobs.redis.embedded import EmbeddedServer
 from jobs.states import JobState
-from tests.support.workers.workers import running_worker, until
+from tests.support.workers.workers import WorkerBench, running_worker, until
 
 SLOTS = 16384
 TAGS = ("m:{c00}:", "m:{c01}:")
@@ -59,20 +59,17 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 def test_cells_share_a_cluster(cluster: Cluster, tmp_path: Path) -> None:
-    """A product from submission to its end through Celery, in each of two cells."""
-    used = []
-    for prefix in TAGS:
-        place = tmp_path / prefix.strip("m:{}")
-        place.mkdir()
-        home = cluster.home_of(prefix)
-        overrides = {"key_prefix": prefix, "store": "redis"}
-        with running_worker(home, place, overrides=overrides) as bench:
-            a = np.arange(30_000, dtype=np.float32).reshape(100, 300) % 7
-            job = bench.submit(a, a.T.copy())
-            ended = bench.ended(job)
-            assert ended.record.state is JobState.SUCCEEDED
-            np.testing.assert_array_equal(bench.product(ended), a @ a.T)
-            kept = cast(list[bytes], bench.client.keys("*"))
-            assert kept and all(key.decode().startswith(TAGS) for key in kept), "all keys are in a cell's slot"
-            used.append(home.port)
-    assert len(set(used)) == 2, "the tags of these cells are of different nodes"
+    """A product from its submission to its end, through Celery, in one cell, beside a job that waits in the other."""
+    first, second = (cluster.home_of(prefix) for prefix in TAGS)
+    assert first is not second, "the tags of these cells are of different nodes"
+    a = np.arange(30_000, dtype=np.float32).reshape(100, 300) % 7
+    other = WorkerBench(second, tmp_path, overrides={"key_prefix": TAGS[1], "store": "redis"})
+    waiting = other.submit(a, a.T.copy())
+    with running_worker(first, tmp_path, overrides={"key_prefix": TAGS[0], "store": "redis"}) as bench:
+        ended = bench.ended(bench.submit(a, a.T.copy()))
+        assert ended.record.state is JobState.SUCCEEDED
+        np.testing.assert_array_equal(bench.product(ended), a @ a.T)
+        kept = cast(list[bytes], bench.client.keys("*"))
+        assert kept and all(key.decode().startswith(TAGS[0]) for key in kept), "all keys are in the cell's slot"
+    assert other.ledger.claim(waiting, 1, worker="a worker", lease_s=5.0) is not None
+    other.client.close()

@@ -27,7 +27,7 @@ RNG = np.random.default_rng(5)
 
 @dataclass
 class CutOff:
-    """Two hosts, as workers with directories of their own, whose object store can be cut off."""
+    """Two hosts, the API's and a worker's, each with a directory of its own, whose object store can be cut off."""
 
     stack: Stack
     proxies: Proxies
@@ -51,7 +51,7 @@ def cut_off(objects: ObjectServer, key_prefix: str, tmp_path: Path) -> Iterator[
     settings = replace(objects, url=f"http://127.0.0.1:{listen}").settings(key_prefix)
     more = {"s3_timeout_s": "0.5", "record_matrix_bytes": "0", "cpu_threads": "1", "sweep_grace_s": "0.5"}
     try:
-        with Stack(tmp_path, devices=("cpu", "cpu"), settings=settings | more, apart=True) as stack:
+        with Stack(tmp_path, settings=settings | more, apart=True) as stack:
             yield CutOff(stack, proxies, tmp_path)
     finally:
         proxies.stop()

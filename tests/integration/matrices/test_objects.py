@@ -17,9 +17,11 @@ import numpy as np
 import pytest
 
 from jobs.errors import MatrixDamaged, MatrixNotFound, StoreUnavailable
+from jobs.matrices.digest import Digest
 from jobs.matrices.objects import store as object_store
 from jobs.matrices.objects.store import ObjectMatrixStore
 from jobs.matrices.objects.transfer import digests_key, elements_key
+from jobs.matrices.slot_format import MIN_SLOT_BYTES
 from jobs.objects.bucket import PART_BYTES
 from jobs.redis.embedded import EmbeddedServer
 from tests.support.objects import SECRET, ObjectServer
@@ -159,6 +161,28 @@ def test_parts_go_up_while_they_come(host: Hosts, named: bool) -> None:
     name = "c_" + "0" * 32 + "_1" if named else None
     info = host("first").put(array, name=name)
     np.testing.assert_array_equal(host("second").get(info), array)
+
+
+@pytest.mark.parametrize("shape", [(1, 100), LARGE, (1, *MULTIPART)])
+def test_a_product_made_in_its_place_is_on_every_host(host: Hosts, shape: tuple[int, ...]) -> None:
+    array, name = numbers(shape), "c_" + "4" * 32 + "_1"
+    maker = host("first")
+    with maker.store.place("float32", shape) as place:
+        if place is None:
+            assert array.nbytes < MIN_SLOT_BYTES
+            maker.put(array, name=name)
+        else:
+            place.elements[:] = array
+            digest = Digest(array.nbytes)
+            digest.update(array.tobytes())
+            with maker.store.create("float32", shape, owner="ada", ttl_s=60, name=name, place=place) as writer:
+                writer.fill(digest.parts())
+                writer.commit()
+        del place
+    info = maker.store.info(name, owner="ada")
+    second = host("second")
+    np.testing.assert_array_equal(second.get(info), array)
+    np.testing.assert_array_equal(maker.get(info), array)
 
 
 KILLED = """

@@ -11,11 +11,11 @@ import httpx
 import numpy as np
 import pytest
 
-from jobs.errors import MatrixNotFound
+from jobs.errors import MatrixNotFound, StoreUnavailable
 from jobs.matrices.interface import content_hasher
 from jobs.matrices.objects.staged import complete_upload, give_up
 from jobs.matrices.objects.store import ObjectMatrixStore
-from jobs.models import new_id
+from jobs.models import ANONYMOUS, new_id
 from jobs.redis.embedded import EmbeddedServer
 from tests.integration.api.test_jobs import problem
 from tests.support.objects import SECRET, ObjectServer
@@ -99,6 +99,22 @@ def test_an_upload_is_its_owners(api: Api, quiet: httpx.Client) -> None:
             look(api.store, upload["upload"], owner="eve", **({"ttl_s": 60.0} if look is complete_upload else {}))
     assert quiet.delete(f"/v1/uploads/{upload['upload']}").status_code == 204
     problem(completed(quiet, upload), 404, "matrix_not_found")
+
+
+def test_completing_goes_on_after_the_store_was_away(
+    api: Api, quiet: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    matrix, before = fresh(), api.stored_bytes()
+    upload = opened(quiet, matrix)
+    httpx.put(upload["url"], content=matrix.tobytes())
+    assert isinstance(api.store, ObjectMatrixStore)
+    with monkeypatch.context() as patch:
+        patch.setattr(api.store.bucket, "get", lambda *_: (_ for _ in ()).throw(StoreUnavailable()))
+        with pytest.raises(StoreUnavailable):
+            complete_upload(api.store, upload["upload"], owner=ANONYMOUS, ttl_s=60.0)
+    assert api.stored_bytes() == before + matrix.nbytes, "its room is still its own"
+    assert completed(quiet, upload).status_code == 201
+    assert api.stored_bytes() == before + matrix.nbytes
 
 
 def test_the_same_key_opens_one_upload(quiet: httpx.Client) -> None:

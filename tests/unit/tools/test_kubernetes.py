@@ -44,10 +44,9 @@ def settings_of(name: str) -> dict[str, str]:
     return dict(found)
 
 
-@pytest.mark.parametrize("name", RENDERED)
-def test_every_resource_is_valid(name: str) -> None:
+def test_every_resource_is_valid() -> None:
     kinds = set()
-    for each in resources(name):
+    for each in resources("example"):  # all that there is
         kinds.add(each["kind"])
         if each["apiVersion"].startswith("keda.sh/"):
             continue  # no schema of Kubernetes': see below
