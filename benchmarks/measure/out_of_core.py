@@ -47,7 +47,7 @@ CASES = (
     Case("float32", "fp32_emulated", 0.7, None),
     Case("int8", "hopper_int8", 0.7, 16 * GIB),
 )
-XT_BLOCKS = (4096, 8192)
+XT_BLOCKS = (8192,)
 
 
 def largest_n(asked: int) -> int:
