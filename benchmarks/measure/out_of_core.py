@@ -23,6 +23,7 @@ from jobs.formats.elements import STORAGE_DTYPES, Array
 from jobs.settings import GIB, Settings
 from kernels.model.numerics import DTypeName, Problem
 from worker.cpu.device import available_bytes
+from worker.cpu.environment import dated_environment
 from worker.cuda.runner import CudaRunner
 
 IN_CORE = 32_768
@@ -104,7 +105,12 @@ def main() -> None:
     parser.add_argument("--n", type=int, default=90_000)
     arguments = parser.parse_args()
     device = CudaRunner(Settings(device="gpu:0")).device
-    about = {"device": device.name, "host_bytes": available_bytes(), "versions": device.versions}
+    about = {
+        "environment": dated_environment("cupy-cuda13x", "numpy"),
+        "device": device.name,
+        "host_bytes": available_bytes(),
+        "versions": device.versions,
+    }
     n = largest_n(arguments.n)
     done: list[dict[str, Any]] = []
     with page_locked(12 * n * n) as memory:
