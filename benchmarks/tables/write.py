@@ -1,5 +1,5 @@
-"""Writes docs/performance.md, and parts of docs/accuracy.md, docs/reliability.md and README.md, from recorded results:
-no figure in them is typed by hand.
+"""Writes docs/performance.md, and parts of other pages and README.md, from recorded results: no figure in them is typed
+by hand.
 
 python -m benchmarks.tables.write [--check]
 """
@@ -29,6 +29,8 @@ from benchmarks.tables.reliability.chaos import chaos
 from benchmarks.tables.reliability.inputs import fuzz, malformed, openapi
 from benchmarks.tables.reliability.machine import machine
 from benchmarks.tables.reliability.soak import soak
+from benchmarks.tables.scaling.multi_gpu import multi_gpu
+from benchmarks.tables.scaling.out_of_core import out_of_core
 from benchmarks.tables.service.bounds import first_and_newest
 from benchmarks.tables.service.path import path as path_section
 from benchmarks.tables.service.path_steps import picture as steps_picture
@@ -45,6 +47,7 @@ README = ROOT / "README.md"
 IMAGES = ROOT / "docs" / "images"
 ACCURACY = ROOT / "docs" / "accuracy.md"
 RELIABILITY = ROOT / "docs" / "reliability.md"
+SCALING = ROOT / "docs" / "scaling.md"
 PART = re.compile(r"(<!-- recorded: beside cuBLAS -->\n).*?(<!-- end -->)", re.DOTALL)
 PARTS = re.compile(r"(<!-- recorded: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -195,6 +198,12 @@ def reliability_page(text: str, results: Path = RESULTS) -> str:
     return _with_parts(text, {name: "\n\n".join(part(results)) for name, part in parts.items()})
 
 
+def scaling_page(text: str, results: Path = RESULTS) -> str:
+    """The same for docs/scaling.md."""
+    parts = {"out_of_core": out_of_core, "multi_gpu": multi_gpu}
+    return _with_parts(text, {name: "\n\n".join(part(results)) for name, part in parts.items()})
+
+
 def _with_parts(text: str, parts: Mapping[str, str]) -> str:
     def filled(part: re.Match[str]) -> str:
         return f"{part[1]}\n{parts[part[2]] or 'Nothing is recorded yet.'}\n\n{part[3]}"
@@ -237,6 +246,7 @@ def written() -> dict[Path, bytes]:
         PAGE: page().encode(),
         ACCURACY: accuracy_page(ACCURACY.read_text("utf-8")).encode(),
         RELIABILITY: reliability_page(RELIABILITY.read_text("utf-8")).encode(),
+        SCALING: scaling_page(SCALING.read_text("utf-8")).encode(),
         README: readme(README.read_text("utf-8"), found).encode(),
         **{IMAGES / name: svg for name, svg in (found | step_pictures()).items()},
     }
