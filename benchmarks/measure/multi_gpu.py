@@ -27,6 +27,7 @@ from jobs.formats.elements import Array
 from jobs.settings import GIB, Settings
 from kernels.model.numerics import DTypeName, Problem
 from kernels.selection.choose import Choice
+from worker.cpu.environment import dated_environment
 from worker.cuda.runner import CudaRunner
 from worker.cuda.tiles.lane import Gpu
 from worker.device.tiles import Tiling
@@ -153,7 +154,8 @@ def main() -> None:
     arguments = parser.parse_args()
     one = CudaRunner(Settings(device="gpu:0", device_memory_bytes=arguments.allowed))
     gang = CudaRunner(Settings(device="gpus:0,1", device_memory_bytes=arguments.allowed))
-    about = {"device": one.device.name, "gpus": 2, "versions": one.device.versions}
+    environment = dated_environment("cupy-cuda13x", "numpy")
+    about = {"environment": environment, "device": one.device.name, "gpus": 2, "versions": one.device.versions}
     done: list[dict[str, Any]] = []
 
     def keep(rows: Iterator[dict[str, Any]]) -> None:

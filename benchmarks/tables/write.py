@@ -33,6 +33,8 @@ from benchmarks.tables.reliability.inputs import fuzz, malformed, openapi
 from benchmarks.tables.reliability.machine import machine
 from benchmarks.tables.reliability.mixed import mixed
 from benchmarks.tables.reliability.soak import soak
+from benchmarks.tables.scaling.multi_gpu import multi_gpu
+from benchmarks.tables.scaling.out_of_core import out_of_core
 from benchmarks.tables.service.bounds import first_and_newest
 from benchmarks.tables.service.path import path as path_section
 from benchmarks.tables.service.path_steps import picture as steps_picture
@@ -221,7 +223,9 @@ def reliability_page(text: str, results: Path = RESULTS) -> str:
 def scaling_page(text: str, results: Path = RESULTS) -> str:
     """The same for docs/scaling.md."""
     parts = {"objects": objects, "cells": cells, "beats": beats, "walls": walls}
-    return _with_parts(text, {name: part(results) for name, part in parts.items()})
+    lists = {"out_of_core": out_of_core, "multi_gpu": multi_gpu}
+    found = {name: part(results) for name, part in parts.items()}
+    return _with_parts(text, found | {name: "\n\n".join(part(results)) for name, part in lists.items()})
 
 
 def _with_parts(text: str, parts: Mapping[str, str]) -> str:

@@ -13,10 +13,18 @@ from tests.emulation.launches import Layout, Memory, Run, execute
 from tests.emulation.programs import Emulator
 from tests.support.kernels.products import matrix, stored
 from worker.check.elements import core
+from worker.check.fingerprint import fingerprint_of_items
 from worker.check.host_matrix import HostMatrix
-from worker.cuda.sources import TRANSPOSE_THREADS, TRANSPOSE_TILES, gather_program, transpose_program
+from worker.cuda.sources import (
+    TRANSPOSE_THREADS,
+    TRANSPOSE_TILES,
+    fingerprint_program,
+    gather_program,
+    transpose_program,
+)
 
 THREADS = 64
+FINGERPRINT_THREADS = 256  # as in fingerprint.cu
 CHECKED: list[tuple[DTypeName, bool]] = [
     ("float16", False),
     ("bfloat16", True),
@@ -65,6 +73,20 @@ def test_the_check_s_single_elements(dtype: DTypeName, transposed: bool, emulato
     ((found,),) = execute(compiled, [Run(launch, memories, (*steps, 100))])
     expected = HostMatrix(core(elements, transposed=transposed), dtype).elements(0, rows, columns)
     np.testing.assert_array_equal(found.reshape(-1), expected)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float64"])
+def test_the_fingerprint_of_a_part(dtype: DTypeName, emulator: Emulator) -> None:
+    """Of three items of a batch, with gaps between rows and between items; more items than blocks along the batch."""
+    compiled = emulator.compile(fingerprint_program(DTYPES[dtype].itemsize), "fingerprint")
+    elements = elements_of(3, 60, 1030, dtype, transposed=False)
+    memory = spaced(elements)
+    numbers = (memory.layout.pitch, memory.layout.stride, 60, 1030, 3, 90, 5, 3, 77)
+    launch = Launch((2, 1, 2), (FINGERPRINT_THREADS, 1, 1))
+    total = Memory.flat(np.zeros(1, np.uint64), is_result=True)
+    ((found,),) = execute(compiled, [Run(launch, (memory, total), numbers)])
+    expected = fingerprint_of_items(elements, 77, item=0, row=5, column=3, rows=90)
+    assert int(found.reshape(-1).view(np.uint64)[0]) == expected
 
 
 @pytest.mark.parametrize("dtype", TRANSPOSED)

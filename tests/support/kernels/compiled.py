@@ -30,6 +30,7 @@ from worker.cuda.sources import (
     direct_program,
     epilogue_check_program,
     epilogue_program,
+    fingerprint_program,
     gather_program,
     kernel_program,
     sketch_program,
@@ -139,6 +140,7 @@ def of_the_check(arch: str) -> list[Program]:
     product = DTYPES[DTYPE_NAMES[index]].product
     return [
         *(*sketches, *direct, gather_program(DTYPE_NAMES[index]), digest_program()),
+        fingerprint_program(DTYPES[DTYPE_NAMES[index]].itemsize),
         *(epilogue_program(product), epilogue_check_program(product)),
     ]
 

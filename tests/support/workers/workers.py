@@ -176,7 +176,7 @@ class WorkerBench:
         else:
             refs = [x if isinstance(x, OperandRef) else self.operand(x, dtype, inline=inline) for x in (a, b)]
         request = MatmulRequest(a=refs[0], b=refs[1], accuracy=accuracy or DTYPES[dtype].accuracy, **options)
-        queue = self.device.partition(":")[0]
+        queue = "cpu" if self.device == "cpu" else "gpu"
         job = NewJob(owner=ANONYMOUS, queue=queue, timeout_s=timeout_s, request=request, batch=BESIDE)
         if in_record:
             job = _in_record(job, request, a, b)

@@ -21,6 +21,7 @@ from worker.cuda.sources import (
     direct_program,
     epilogue_check_program,
     epilogue_program,
+    fingerprint_program,
     gather_program,
     random_program,
     sketch_program,
@@ -77,6 +78,7 @@ def _around() -> Iterator[Program]:
         if not DTYPES[dtype].is_integer:
             yield direct_program(dtype, AS_STORED)
     yield from map(transpose_program, TRANSPOSE_TILES)
+    yield from map(fingerprint_program, sorted({DTYPES[dtype].itemsize for dtype in DTYPE_NAMES}))
     for dtype in sorted({of_operands.product for of_operands in DTYPES.values()}):
         yield from (epilogue_program(dtype), epilogue_check_program(dtype))
 

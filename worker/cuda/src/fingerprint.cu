@@ -1,8 +1,8 @@
 // The fingerprint of a part of a matrix, added to *total: the sum of r(row)·c(column)·bits modulo 2^64. The twin of
 // worker/check/fingerprint.py, which says what it is for.
 //
-// A block has THREADS·COLUMNS columns and ROWS rows of one item, and goes on to other items. Weights of its rows are in
-// shared memory, those of its columns in registers, so an element costs a load and one multiply-add.
+// A block has THREADS·COLUMNS columns and ROWS rows of one item, and goes on to other items. Weights of its rows are
+// in shared memory, those of its columns in registers, so an element costs a load and one multiply-add.
 using Word = unsigned long long;
 
 #if ITEM_BYTES == 1
@@ -28,7 +28,7 @@ __device__ Word weight(Word seed, Word index) {
 // `rows_of_item`: from one item to the next, in rows of the whole matrix; `stride`: the same in elements that lie here.
 extern "C" __global__ void __launch_bounds__(THREADS)
     fingerprint(const Element* __restrict__ part, long long pitch, long long stride, long long rows, long long columns,
-                long long items, long long rows_of_item, Word row, Word column, Word seed, Word* total) {
+                long long items, long long rows_of_item, long long row, long long column, long long seed, Word* total) {
     __shared__ Word weights[ROWS], sums[THREADS / 32];
     const long long first_row = static_cast<long long>(blockIdx.y) * ROWS;
     const long long first_column = static_cast<long long>(blockIdx.x) * THREADS * COLUMNS + threadIdx.x;
@@ -36,7 +36,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     Word sum = 0;
     for (long long item = blockIdx.z; item < items; item += gridDim.z) {
         __syncthreads();
-        if (threadIdx.x < height) weights[threadIdx.x] = weight(seed, row + item * rows_of_item + first_row + threadIdx.x);
+        const Word first = row + item * rows_of_item + first_row;
+        if (threadIdx.x < height) weights[threadIdx.x] = weight(seed, first + threadIdx.x);
         __syncthreads();
         const Element* lines = part + item * stride + first_row * pitch;
         Word of_columns[COLUMNS] = {};
@@ -51,11 +52,13 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         for (int j = 0; j < COLUMNS; ++j)
             sum += of_columns[j] * weight(seed ^ COLUMN_SEED, column + first_column + j * THREADS);
     }
-    for (int step = 16; step; step /= 2) sum += __shfl_down_sync(0xffffffffu, sum, step);
+    for (int step = 16; step; step /= 2)
+        sum += __shfl_down_sync(0xffffffffu, sum, step);
     if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = sum;
     __syncthreads();
     if (threadIdx.x == 0) {
-        for (int warp = 1; warp < THREADS / 32; ++warp) sum += sums[warp];
+        for (int warp = 1; warp < THREADS / 32; ++warp)
+            sum += sums[warp];
         atomicAdd(total, sum);
     }
 }

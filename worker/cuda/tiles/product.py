@@ -82,6 +82,8 @@ class CudaTiledProduct(TiledProduct):
             raise
         for thread in threads:
             thread.join()
+        for lane in self._lanes.values():  # not before: one takes panels from another
+            lane.free()
 
     def _as_they_come(self, left: int) -> Iterator[CheckedTile]:
         heard_at = time.monotonic()
@@ -141,7 +143,6 @@ class CudaTiledProduct(TiledProduct):
             self._times = Measured(
                 h2d_ms=max(self._times.h2d_ms, lane.h2d_ms), kernel_ms=0.0, d2h_ms=max(self._times.d2h_ms, back_ms)
             )
-        lane.free()
 
     def _wanted(self) -> None:
         if self._stop.is_set():

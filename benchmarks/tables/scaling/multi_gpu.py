@@ -1,0 +1,94 @@
+"""What docs/scaling.md says of recorded products on two GPUs of one host."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.tables.where import where
+from tools.markdown import table
+
+
+def multi_gpu(results: Path) -> Iterator[str]:
+    """A part for each record, and one for what became of gangs that were killed."""
+    for path in sorted(results.glob("*_multi_gpu.json")):
+        record = json.loads(path.read_bytes())
+        yield f"{record['gpus']} × {record['device']}. {where(record)}"
+        rows = {what: [row for row in record["rows"] if row["what"] == what] for what in _SECTIONS}
+        for what, section in _SECTIONS.items():
+            if rows[what]:
+                yield from section(rows[what])
+    for path in sorted(results.glob("*_gang_killed.json")):
+        yield from _killed(json.loads(path.read_bytes()))
+
+
+def _resident(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
+    yield "Operands on the GPUs, each with its rows of A and all of B; kernels alone:"
+    found = [
+        (
+            row["dtype"],
+            f"`{row['kernel']}`",
+            f"{row['n']}",
+            f"{row['one_tflops']:.1f}",
+            f"{row['two_tflops']:.1f}",
+            f"{row['speedup']:.2f}",
+        )
+        for row in rows
+    ]
+    yield table(("type", "kernel", "N", "one GPU, TFLOPS", "two GPUs, TFLOPS", "times"), found).rstrip()
+
+
+def _from_host(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
+    yield "Operands and product in page-locked memory of the host, in tiles, each tile checked:"
+    found = [
+        (
+            row["one"]["dtype"],
+            f"`{row['one']['kernel']}`",
+            f"{row['one']['n']}",
+            f"{row['one']['product_s']:.2f}",
+            f"{row['two']['product_s']:.2f}",
+            f"{row['two']['tflops']:.1f}",
+            f"{row['speedup']:.2f}",
+        )
+        for row in rows
+    ]
+    yield table(("type", "kernel", "N", "one GPU, s", "two GPUs, s", "two GPUs, TFLOPS", "times"), found).rstrip()
+
+
+def _library(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
+    runs = ", ".join(f"{row['product_s']:.2f} s on {row['devices']}" for row in rows)
+    yield f"cuBLASXt, float32, N = {rows[0]['n']}, without any check, by the number of GPUs: {runs}."
+
+
+def _compared(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
+    yield (
+        "The same product three ways. Differing: elements that are not bit for bit those of the product computed whole "
+        "on one GPU. Ratio: the farthest residual of the check over its tolerance."
+    )
+    found = [
+        (
+            row["dtype"],
+            f"`{row['kernel']}`",
+            f"{row['n']}",
+            row["way"],
+            f"{row['differing_elements']:.2%}",
+            f"{row['worst_ratio']:.2f}",
+        )
+        for row in rows
+    ]
+    yield table(("type", "kernel", "N", "way", "differing", "ratio"), found).rstrip()
+
+
+def _killed(record: dict[str, Any]) -> Iterator[str]:
+    row = record["rows"][0]
+    yield (
+        f"SIGKILL to the child of a gang on two {record['device']}, in the middle of a float32 product of N = "
+        f"{row['n']} in {row['tiles']} tiles: memory of both GPUs was free after {row['memory_free_s']:.2f} s, the job "
+        f"was queued again after {row['taken_back_s']:.2f} s (its lease had {row['lease_s']:g} s), and done, with "
+        f"{row['tiles_kept']} tiles kept from the first attempt, after {row['ended_s']:.1f} s."
+    )
+
+
+_SECTIONS = {"resident": _resident, "from host": _from_host, "cublas_xt": _library, "compared": _compared}

@@ -1,0 +1,96 @@
+"""A worker of two GPUs: its products, and its end in the middle of one. It is skipped where there is one GPU.
+
+MATMUL_GANG_RECORD: a file for how long it took until the job was taken back, and done.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.recorded import write_rows
+from jobs.formats.elements import Array
+from jobs.redis.embedded import EmbeddedServer
+from jobs.settings import MIB
+from jobs.states import JobState
+from tests.support.workers.workers import WorkerBench, is_dead, running_worker, until
+
+N = 9000
+MEMORY_BYTES = 400 * MIB
+KILLED_AFTER = 4  # tiles
+SPARE_BYTES = 64 * MIB
+
+
+@pytest.fixture(scope="module")
+def bench(gpu: None, valkey: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WorkerBench]:
+    import cupy
+
+    if cupy.cuda.runtime.getDeviceCount() < 2:
+        pytest.skip("there is one GPU")
+    directory = tmp_path_factory.mktemp("gang")
+    overrides = {"device_memory_bytes": str(MEMORY_BYTES), "lease_s": "6", "heartbeat_s": "0.5", "auto_measures": "off"}
+    with running_worker(valkey, directory, device="gpus:0,1", overrides=overrides) as running:
+        yield running
+
+
+def free_bytes() -> list[int]:
+    """Of each GPU."""
+    import cupy
+
+    found = []
+    for index in range(2):
+        with cupy.cuda.Device(index):
+            found.append(int(cupy.cuda.runtime.memGetInfo()[0]))
+    return found
+
+
+def tiles(bench: WorkerBench, job_id: str) -> list[str]:
+    return [name for name in bench.ledger.findings(job_id) if name.startswith("tile:")]
+
+
+def assert_rows_right(a: Array, b: Array, product: Array) -> None:
+    """Some of them, in float64."""
+    rows = np.random.default_rng().integers(0, N, 16)
+    exact = a[rows].astype(np.float64) @ b.astype(np.float64)
+    np.testing.assert_allclose(product[rows], exact, rtol=0, atol=1e-3)
+
+
+def test_a_child_killed_in_the_middle(bench: WorkerBench) -> None:
+    rng = np.random.default_rng(3)
+    a, b = (rng.standard_normal((N, N), dtype=np.float32) for _ in range(2))
+    job_id = bench.submit(a, b, kernel="cublas", timeout_s=300)
+    until(lambda: len(tiles(bench, job_id)) >= KILLED_AFTER, timeout_s=120, what="some tiles")
+    before, child = free_bytes(), bench.child()
+    child.kill()
+    killed_at = time.monotonic()
+    until(lambda: is_dead(child), timeout_s=30, what="its end")
+    until(lambda: min(free_bytes()) > min(before) + SPARE_BYTES, timeout_s=30, what="the return of memory")
+    free_s = time.monotonic() - killed_at
+    until(lambda: bench.ledger.get(job_id).record.attempt == 2, timeout_s=60, what="another attempt")
+    taken_back_s = time.monotonic() - killed_at
+    kept = len(tiles(bench, job_id))
+    job = bench.ended(job_id, timeout_s=300)
+    ended_s = time.monotonic() - killed_at
+    assert job.record.state is JobState.SUCCEEDED and job.record.attempt == 2, job.record.error
+    assert job.record.why is not None and "on 2 GPUs" in job.record.why
+    assert_rows_right(a, b, bench.product(job))
+    if path := os.environ.get("MATMUL_GANG_RECORD"):
+        row = {
+            "n": N,
+            "memory_free_s": free_s,
+            "taken_back_s": taken_back_s,
+            "ended_s": ended_s,
+            "tiles": job.record.progress.total,
+            "tiles_kept": kept,
+            "lease_s": bench.settings.lease_s,
+        }
+        write_rows(Path(path), {"device": job.record.device}, [row])
+
+
+def test_a_small_product_takes_one_gpu(bench: WorkerBench) -> None:
+    bench.still_works()
