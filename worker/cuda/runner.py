@@ -47,7 +47,7 @@ from worker.device.cancellable_lock import CancellableLock, LockRequest, go_on
 from worker.device.runner import DoesNotFit, Epilogue, HostOperand, Product, Runner
 
 # Below so many elements in all three matrices the check is quicker on the CPU than a launch and copies are.
-HOST_CHECK_ELEMENTS = 3 << 16
+HOST_CHECK_ELEMENTS = 3 << 14
 
 
 class _OfThread(local):
