@@ -30,6 +30,7 @@ from benchmarks.tables.reliability.inputs import fuzz, malformed, openapi
 from benchmarks.tables.reliability.machine import machine
 from benchmarks.tables.reliability.soak import soak
 from benchmarks.tables.service.bounds import first_and_newest
+from benchmarks.tables.service.large_bodies import large_bodies
 from benchmarks.tables.service.path import path as path_section
 from benchmarks.tables.service.path_steps import picture as steps_picture
 from benchmarks.tables.service.peers import peers
@@ -157,6 +158,7 @@ def page() -> str:
         parts += peers(recorded, where(first_and_newest(recorded)[1]))
     for host, recorded in paths_by_host().items():
         parts += path_section(f"{host}_path", recorded, where(first_and_newest(recorded)[1]))
+    parts += large_bodies(RESULTS)
     if recorded := sorted(RESULTS.glob("client_*.json")):
         newest = json.loads(recorded[-1].read_text())
         parts.append(client(newest, where(newest)))
