@@ -20,8 +20,8 @@ def large_bodies(results: Path) -> Iterator[str]:
     grown, wrong = ", ".join(record["growing"]) or "none", len(record["wrong"])
     yield (
         f"{record['gib']:,.0f} GiB in bodies of {record['body_mib']} MiB, one after another, in "
-        f"{record['seconds']:,.0f} s: operands of products, uploads, downloads, all compared ({wrong} wrong). Memory of "
-        f"its own that each process had, MiB; the first eighth is left out. Found to grow: {grown}."
+        f"{record['seconds']:,.0f} s: operands of products, uploads, downloads, all compared ({wrong} wrong). Memory "
+        f"of its own that each process had, MiB; the first eighth is left out. Found to grow: {grown}."
     )
     rows = [(name, *(f"{mib:,.1f}" for mib in each)) for name, each in record["memory_mib"].items()]
     yield table(("process", "median of the first quarter", "of the last", "most"), rows).rstrip()
