@@ -36,6 +36,7 @@ from benchmarks.tables.reliability.soak import soak
 from benchmarks.tables.scaling.multi_gpu import multi_gpu
 from benchmarks.tables.scaling.out_of_core import out_of_core
 from benchmarks.tables.service.bounds import first_and_newest
+from benchmarks.tables.service.large_bodies import large_bodies
 from benchmarks.tables.service.path import path as path_section
 from benchmarks.tables.service.path_steps import picture as steps_picture
 from benchmarks.tables.service.peers import peers
@@ -188,6 +189,7 @@ def service_parts() -> Iterator[str]:
         yield from peers(recorded, where(first_and_newest(recorded)[1]))
     for host, recorded in paths_by_host().items():
         yield from path_section(f"{host}_path", recorded, where(first_and_newest(recorded)[1]))
+    yield from large_bodies(RESULTS)
     if recorded := sorted(RESULTS.glob("client_*.json")):
         newest = json.loads(recorded[-1].read_text())
         yield client(newest, where(newest))

@@ -22,7 +22,7 @@ from worker.cuda.sources import Program, kernel_program
 from worker.device.runner import HostOperand, Product, StoredOperand, gathered
 from worker.process.readiness import prove
 
-HOST_CHECK_ELEMENTS = 3 << 16  # as in worker/cuda/runner.py
+HOST_CHECK_ELEMENTS = 3 << 14  # as in worker/cuda/runner.py
 
 if TYPE_CHECKING:
     from worker.cuda.runner import CudaRunner

@@ -37,6 +37,7 @@ from tools.stack import Stack
 from worker.cpu.environment import dated_environment
 
 BODIES = 3  # of a round
+MIN_ROUNDS = 8
 COLUMNS = 4096  # of the matrix, float32: a row has 16 KiB
 MORE_KIB = 16 << 10  # in the last quarter of the rounds: far less than a body
 NPY, JSON = "application/x-npy", "application/json"
@@ -86,8 +87,8 @@ def passed_through(connection: Connection, bodies: Bodies) -> bool:
     return bool(is_right) and is_same
 
 
-def run(stack: Stack, port: int, rounds: int, rows: int, store: Path) -> tuple[list[Sample], list[int]]:
-    """A sample after each round, and the rounds that went wrong."""
+def run(stack: Stack, port: int, rounds: int, rows: int, store: Path, for_s: float) -> tuple[list[Sample], list[int]]:
+    """A sample after each round, and the rounds that went wrong. Ends after `for_s` seconds."""
     bodies, samples, wrong, began = Bodies(rows), [], [], time.monotonic()
     client = redis.Redis.from_url(stack.redis.url)
     processes = processes_of(stack)
@@ -96,6 +97,8 @@ def run(stack: Stack, port: int, rounds: int, rows: int, store: Path) -> tuple[l
             bodies.renew(number)
             if not passed_through(connection, bodies):
                 wrong.append(number)
+            if time.monotonic() - began > for_s and number >= MIN_ROUNDS:
+                break
             samples.append(sample(round(time.monotonic() - began, 2), number + 1, processes, client, store))
     return samples, wrong
 
@@ -115,19 +118,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The exit status."""
     asked = _parser().parse_args(arguments)
     rows = max(1, asked.body_mib * (1 << 20) // (4 * COLUMNS))
-    rounds = max(8, round(asked.gib * 1024 / (asked.body_mib * BODIES)))
+    rounds = max(MIN_ROUNDS, round(asked.gib * 1024 / (asked.body_mib * BODIES)))
     api_processes = process_count(Settings(api_processes=asked.api_processes))
     began = time.monotonic()
     with (
         TemporaryDirectory(dir=store_folder()) as store,
         running((asked.device,), api_processes, Path(store)) as (stack, service),
     ):
-        samples, wrong = run(stack, service.port, rounds, rows, Path(store))
+        samples, wrong = run(stack, service.port, rounds, rows, Path(store), asked.for_s)
     seconds = time.monotonic() - began
-    verdict, memory = judge(samples, samples[rounds // 8].at_s), growth(samples[rounds // 8 :])
+    verdict, memory = judge(samples, samples[len(samples) // 8].at_s), growth(samples[len(samples) // 8 :])
     grown = [name for name, (first, last, _) in memory.items() if (last - first) * 1024 > MORE_KIB]
     grown += [name for name, each in verdict.others.items() if not each.is_flat]
-    gib = rounds * BODIES * asked.body_mib / 1024
+    gib = len(samples) * BODIES * asked.body_mib / 1024
     record = {
         "environment": dated_environment(*PACKAGES),
         "device": asked.device,
@@ -149,6 +152,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--gib", type=float, default=200.0, help="that pass, both ways together")
+    parser.add_argument("--for-s", type=float, default=float("inf"), help="end earlier, after so long")
     parser.add_argument("--body-mib", type=int, default=256)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--api-processes", type=int, default=0, help="0: as many as the service would start")

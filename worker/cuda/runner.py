@@ -51,7 +51,7 @@ from worker.device.runner import DoesNotFit, Epilogue, HostOperand, Product
 from worker.device.tiles import TiledProduct, TiledTask, Tiling, TilingRunner
 
 # Below so many elements in all three matrices the check is quicker on the CPU than a launch and copies are.
-HOST_CHECK_ELEMENTS = 3 << 16
+HOST_CHECK_ELEMENTS = 3 << 14
 
 
 class _OfThread(local):

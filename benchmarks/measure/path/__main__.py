@@ -46,6 +46,7 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--device", default="gpu:0")
     parser.add_argument("--second-device", help="of a second worker")
+    parser.add_argument("--only-queued", action="store_true", help="only the products that are asked for at once")
     parser.add_argument("--budget-s", type=float, default=240.0)
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
     parser.add_argument("--queued", type=int, default=QUEUED, help="products that are asked for at once")
@@ -94,7 +95,7 @@ def measure(run: Run, stack: Stack, asked: argparse.Namespace) -> None:
         partial(lines.new_shapes, run, asked.shapes, 0.2),
         partial(lines.batch, run, asked.batch),
     ]
-    run_in_time(parts, run.budget)
+    run_in_time(queued if asked.only_queued else parts, run.budget)
 
 
 @contextmanager

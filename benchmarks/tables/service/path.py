@@ -54,6 +54,10 @@ HOW = (
     "`benchmarks/peers/minimal.py`, twenty lines of FastAPI and CuPy with raw bytes in and out, no queue, no check, no "
     "record. Limit: what a probe reached without a service, or PCIe by arithmetic."
 )
+TWO_HOW = (
+    "Products that are asked for at once, of one worker and then of two on the same host, each with a GPU of its own, "
+    "by way of {api_processes}; medians. Bare path: cuBLAS through CuPy on one GPU."
+)
 STEPS_HOW = (
     "Where the time of a product of stored references goes, in milliseconds. Queue: until a worker's claim. Open: "
     "operands found and mapped. Store: the product stored, without its copy from the device. Rest: all else that the "
@@ -64,8 +68,12 @@ STEPS_HOW = (
 def path(name: str, paths: Sequence[Path], where: str) -> Iterator[str]:
     """A section. `where` is of the newest record, and `name` the picture's, without its suffix."""
     first, newest = first_and_newest(paths)
-    yield f"## The way of a product on an {newest['device']}"
-    yield HOW.format(api_processes=_api_processes(newest))
+    if any(row["line"] == "stored" for row in newest["rows"]):
+        yield f"## The way of a product on an {newest['device']}"
+        yield HOW.format(api_processes=_api_processes(newest))
+    else:
+        yield f"## Two workers on two GPUs: {newest['device']}"
+        yield TWO_HOW.format(api_processes=_api_processes(newest))
     yield f"{where} By `make bench-path`; load average before: {newest['load_before'][0]:g}."
     yield _lines(first, newest)
     steps = [row for row in newest["rows"] if row["line"] == "steps"]

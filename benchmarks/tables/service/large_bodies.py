@@ -1,0 +1,27 @@
+"""What docs/performance.md says of `python -m tests.soak.large_bodies`: memory while large bodies pass."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks.tables.where import where
+from tools.markdown import table
+
+
+def large_bodies(results: Path) -> Iterator[str]:
+    """A section; nothing where nothing is recorded."""
+    if not (path := results / "large_bodies.json").exists():
+        return
+    record = json.loads(path.read_text())
+    yield "## Memory while large bodies pass"
+    yield where(record)
+    grown, wrong = ", ".join(record["growing"]) or "none", len(record["wrong"])
+    yield (
+        f"{record['gib']:,.0f} GiB in bodies of {record['body_mib']} MiB, one after another, in "
+        f"{record['seconds']:,.0f} s: operands of products, uploads, downloads, all compared ({wrong} wrong). Memory "
+        f"of its own that each process had, MiB; the first eighth is left out. Found to grow: {grown}."
+    )
+    rows = [(name, *(f"{mib:,.1f}" for mib in each)) for name, each in record["memory_mib"].items()]
+    yield table(("process", "median of the first quarter", "of the last", "most"), rows).rstrip()
