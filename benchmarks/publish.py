@@ -20,6 +20,7 @@ from analysis.result_models import Results
 from benchmarks.recorded import compact, files, is_results, read
 from jobs.benchmarks.cases import expand
 from jobs.fleet.workers import DeviceInfo
+from kernels.packed import read_text, write_text
 from kernels.published import DIRECTORY, PUBLISHED
 from kernels.published_records import PublishedRecord
 
@@ -28,6 +29,7 @@ PADDED_TOO = (
     "At odd sizes the library has the operands as they are. At the next multiple of 64 it was measured too: that is "
     "what it does with operands padded with zeros."
 )
+PACKED = ".json.gz"
 BESIDE_CUBLAS = "The fast kernels beside cuBLAS, type by type"
 
 
@@ -40,9 +42,9 @@ def publications() -> Iterator[tuple[str, str]]:
         results = Results.model_validate(document)
         if results.records and (results.complete or has_every_case(results)):
             name = f"{path.parent.name}_{path.stem.replace('-', '_')}"
-            yield f"{name}.json", text(publish(results, name, title=_title(results, titles)))
+            yield f"{name}{PACKED}", text(publish(results, name, title=_title(results, titles)))
     for path in files(RESULTS, "*_vs_cublas"):
-        yield f"{path.stem}.json", text(publish(beside_cublas(read(path)), path.stem))
+        yield f"{path.stem}{PACKED}", text(publish(beside_cublas(read(path)), path.stem))
 
 
 def _title(results: Results, given: Counter[str]) -> str:
@@ -90,20 +92,20 @@ def main() -> None:
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a file is outdated")
     checking: bool = parser.parse_args().check
     written = dict(publications())
-    ours = {f"{one.name}.json" for one in PUBLISHED.values() if one.report is None}
+    ours = {f"{one.name}{PACKED}" for one in PUBLISHED.values() if one.report is None}
     outdated = [name for name, text in written.items() if _kept(name) != text]
     surplus = sorted(ours - written.keys())
     if checking and (outdated or surplus):
         sys.exit(f"not as the results make it: {', '.join((*outdated, *surplus))}; run `make recorded`")
     for name in outdated:
-        (DIRECTORY / name).write_text(written[name], "utf-8")
+        write_text(DIRECTORY / name, written[name])
     for name in surplus:
         (DIRECTORY / name).unlink()
 
 
 def _kept(name: str) -> str | None:
     path = DIRECTORY / name
-    return path.read_text("utf-8") if path.exists() else None
+    return read_text(path) if path.exists() else None
 
 
 if __name__ == "__main__":

@@ -27,8 +27,9 @@ from jobs.benchmarks.cases import LIBRARY_OF_ACCURACY
 from kernels.catalog import BY_NAME
 from kernels.model.kernel import DeviceClass
 from kernels.model.numerics import DTYPE_NAMES, AccuracyName, DTypeName, Problem, gflops
+from kernels.packed import read_text, write_text
 from kernels.selection.ranking import compared, error_ratio
-from kernels.selection.tuned import DIRECTORY, Entry, Source, Trial, TunedTable, file_name
+from kernels.selection.tuned import DIRECTORY, SUFFIX, Entry, Source, Trial, TunedTable, file_name
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -199,20 +200,20 @@ def main() -> None:
     given = documents(options.results or files(RESULTS, "**/*"))
     written = {file_name(table.device): text(table) for table in tables(given)}
     outdated = [name for name, content in written.items() if _kept(name) != content]
-    surplus = [] if options.results else [path for path in DIRECTORY.glob("*.json") if path.name not in written]
+    surplus = [] if options.results else [path for path in DIRECTORY.glob(f"*{SUFFIX}") if path.name not in written]
     if options.check and (outdated or surplus):
         named = ", ".join((*outdated, *(path.name for path in surplus)))
         sys.exit(f"not as the results make it: {named}; run `make recorded`")
     DIRECTORY.mkdir(exist_ok=True)
     for name in outdated:
-        (DIRECTORY / name).write_text(written[name], "utf-8")
+        write_text(DIRECTORY / name, written[name])
     for path in surplus:
         path.unlink()
 
 
 def _kept(name: str) -> str | None:
     path = DIRECTORY / name
-    return path.read_text("utf-8") if path.exists() else None
+    return read_text(path) if path.exists() else None
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 """Published results, to lay over curves: what the reports measured that the kernels come from, and recorded runs of
-ours. One JSON file each in `published/`; a file that breaks the schema stops the import.
+ours. One JSON file each in `published/`, ours packed; a file that breaks the schema stops the import.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
+from kernels.packed import read_text
 from kernels.published_records import Publication
 from kernels.strict_json import DataError, parse
 
@@ -16,10 +17,15 @@ DIRECTORY = Path(__file__).parent / "published"
 
 def read(path: Path) -> Publication:
     """Raises DataError for a file that breaks the schema, or holds another name than its own."""
-    publication = parse(Publication, path.read_text("utf-8"), path.name)
-    if publication.name != path.stem:
+    publication = parse(Publication, read_text(path), path.name)
+    if publication.name != path.name.partition(".")[0]:
         raise DataError(f"{path.name} says that its name is {publication.name!r}.")
     return publication
+
+
+def text_of(name: str) -> str:
+    """The file of a publication, as it ships."""
+    return read_text(next(DIRECTORY.glob(f"{name}.json*")))
 
 
 def _in_order(publications: Iterable[Publication]) -> Mapping[str, Publication]:
@@ -28,4 +34,4 @@ def _in_order(publications: Iterable[Publication]) -> Mapping[str, Publication]:
     return MappingProxyType({publication.name: publication for publication in ordered})
 
 
-PUBLISHED = _in_order(read(path) for path in DIRECTORY.glob("*.json"))
+PUBLISHED = _in_order(read(path) for path in DIRECTORY.glob("*.json*"))

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from jobs.base import Strict
 from jobs.errors import NotFound
-from kernels.published import DIRECTORY, PUBLISHED
+from kernels.published import PUBLISHED, text_of
 from kernels.published_records import Citation, Publication
 
 
@@ -54,7 +54,7 @@ def _item(publication: Publication) -> PublishedItem:
 
 
 LIST = _document(PublishedList(published=tuple(map(_item, PUBLISHED.values()))).model_dump_json().encode())
-_DOCUMENTS = {name: _document((DIRECTORY / f"{name}.json").read_bytes()) for name in PUBLISHED}
+_DOCUMENTS = {name: _document(text_of(name).encode()) for name in PUBLISHED}
 
 
 def find(name: str) -> Document:

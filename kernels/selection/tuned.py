@@ -18,9 +18,11 @@ import numpy as np
 
 from kernels.model.kernel import DeviceClass, DeviceTraits
 from kernels.model.numerics import DTYPES, AccuracyName, DTypeName, Problem, meets
+from kernels.packed import read_text
 from kernels.strict_json import DataError, load, read_as
 
 DIRECTORY = Path(__file__).parent.parent / "tuned"
+SUFFIX = ".json.gz"
 RUN_BYTES = 16  # in runs of so many bytes kernels move rows that are whole runs; others take longer
 REACH = 2.5  # doublings: farther from a problem a measured shape says nothing of it
 Floats = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
@@ -141,13 +143,13 @@ class BestResult:
 
 
 def file_name(device: str) -> str:
-    """As in `nvidia_h200.json`."""
-    return "_".join(re.findall("[a-z0-9]+", device.lower())) + ".json"
+    """As in `nvidia_h200.json.gz`."""
+    return "_".join(re.findall("[a-z0-9]+", device.lower())) + SUFFIX
 
 
 def read(path: Path) -> TunedTable:
     """Raises DataError for a file that breaks the schema, bears another device's name, or is not in order."""
-    value = load(path.read_text("utf-8"), path.name)
+    value = load(read_text(path), path.name)
     table = read_as(TunedTable, _with_configs(value, path.name), path.name)
     if file_name(table.device) != path.name:
         raise DataError(f"{path.name} is of {table.device!r}, whose file is {file_name(table.device)}.")
@@ -170,7 +172,7 @@ def _with_configs(value: Any, where: str) -> Any:
     return value
 
 
-TABLES = tuple(read(path) for path in sorted(DIRECTORY.glob("*.json")))
+TABLES = tuple(read(path) for path in sorted(DIRECTORY.glob(f"*{SUFFIX}")))
 
 
 def table_for(device: DeviceTraits, tables: Iterable[TunedTable] = TABLES) -> TunedTable | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from kernels.published import DIRECTORY, PUBLISHED
+from kernels.published import PUBLISHED, text_of
 from tests.integration.api.test_jobs import problem
 
 PATHS = ["/v1/published", "/v1/published/p100_register_blocking"]
@@ -24,7 +24,7 @@ def test_the_list_tells_whose_they_are(quiet: httpx.Client) -> None:
 def test_each_is_sent_as_it_ships(quiet: httpx.Client, name: str) -> None:
     reply = quiet.get(f"/v1/published/{name}")
     assert (reply.status_code, reply.headers["content-type"]) == (200, "application/json")
-    assert reply.content == (DIRECTORY / f"{name}.json").read_bytes()
+    assert reply.content == text_of(name).encode()
 
 
 @pytest.mark.parametrize("path", PATHS)

@@ -12,6 +12,7 @@ import pytest
 from benchmarks.recorded import files
 from benchmarks.tuned_table import RESULTS, documents, library_for, tables, text
 from kernels.model.numerics import AccuracyName, DTypeName
+from kernels.packed import read_text
 from kernels.selection.ranking import error_ratio
 from kernels.selection.tuned import DIRECTORY, TABLES, Entry, RankedRow, TunedTable, file_name, read
 
@@ -255,5 +256,5 @@ def test_the_library_of_a_class(dtype: DTypeName, accuracy: AccuracyName, device
 
 def test_shipped_tables_are_what_the_recorded_results_make() -> None:
     written = {file_name(table.device): text(table) for table in tables(documents(files(RESULTS, "**/*")))}
-    assert written == {path.name: path.read_text() for path in DIRECTORY.glob("*.json")}, "run `make recorded`"
+    assert written == {path.name: read_text(path) for path in DIRECTORY.glob("*.json.gz")}, "run `make recorded`"
     assert len(TABLES) == len(written)

@@ -12,6 +12,7 @@ import pytest
 from kernels.catalog import BY_NAME
 from kernels.model.kernel import DeviceTraits
 from kernels.model.numerics import AccuracyName, DTypeName, Problem
+from kernels.packed import read_text, write_text
 from kernels.selection.tuned import (
     DIRECTORY,
     TABLES,
@@ -140,8 +141,8 @@ def test_best_results_of_a_kernel() -> None:
 
 # ---- files ----
 def test_the_file_is_named_after_the_device() -> None:
-    assert file_name("NVIDIA H200") == "nvidia_h200.json"
-    assert file_name("Intel(R) Xeon(R) Processor @ 2.0GHz") == "intel_r_xeon_r_processor_2_0ghz.json"
+    assert file_name("NVIDIA H200") == "nvidia_h200.json.gz"
+    assert file_name("Intel(R) Xeon(R) Processor @ 2.0GHz") == "intel_r_xeon_r_processor_2_0ghz.json.gz"
 
 
 def _another_device(given: dict[str, Any]) -> None:
@@ -163,7 +164,7 @@ def _nothing_ranked(given: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
-        (_another_device, "whose file is nvidia_h100.json"),
+        (_another_device, "whose file is nvidia_h100.json.gz"),
         (_unknown_field, "no field 'rank'"),
         (_out_of_order, "from the fastest on"),
         (_nothing_ranked, "from the fastest on"),
@@ -172,10 +173,10 @@ def _nothing_ranked(given: dict[str, Any]) -> None:
 def test_a_file_that_is_not_in_order_is_refused(
     tmp_path: Path, spoil: Callable[[dict[str, Any]], None], said: str
 ) -> None:
-    given = json.loads((DIRECTORY / "nvidia_h200.json").read_text())
+    given = json.loads(read_text(DIRECTORY / "nvidia_h200.json.gz"))
     spoil(given)
-    spoiled = tmp_path / "nvidia_h200.json"
-    spoiled.write_text(json.dumps(given))
+    spoiled = tmp_path / "nvidia_h200.json.gz"
+    write_text(spoiled, json.dumps(given))
     with pytest.raises(DataError, match=said):
         read(spoiled)
 

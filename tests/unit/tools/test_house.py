@@ -33,7 +33,7 @@ FOLDERS = (
 TEXT = {"", ".py", ".md", ".txt", ".toml", ".yaml", ".yml", ".cu", ".cuh", ".lua", ".sh", ".Dockerfile", ".conf"}
 MAX_PYTHON_LINES, MAX_CUDA_LINES, MAX_FUNCTION_LINES = 300, 230, 50
 MAX_MODULES = 18  # in one folder, its __init__.py among them
-MAX_RECORD_BYTES, MAX_RECORDS_BYTES, MAX_TREE_BYTES = 1_100_000, 8_000_000, 14_000_000
+MAX_RECORD_BYTES, MAX_RECORDS_BYTES, MAX_TREE_BYTES = 1_100_000, 8_000_000, 14 << 20
 # Written in pieces, so that this file does not hold them.
 FORBIDDEN = (
     r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X)\b",
