@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from math import prod
 from typing import Any, Literal
 
 import orjson
@@ -21,6 +22,7 @@ from jobs.errors import InvalidRequest, WrongState
 from jobs.models import BenchmarkOutcome, Job, Progress, label_of, new_id
 from jobs.redis.clock import microseconds
 from jobs.states import JobState
+from kernels.catalog import BY_NAME
 from service.benchmarks.replies import find_benchmark
 from service.bodies.options import options_error
 from service.bodies.reader import json_object
@@ -31,6 +33,8 @@ FORMAT, VERSION = "matmul-service/results", 1
 MAX_FILE_BYTES = 16 << 20
 MAX_FINDINGS = 40_000
 MAX_DEPTH = 12  # of what a device or an environment says of itself
+MAX_NUMBER = 1e19  # bytes, operations and nanoseconds stay below
+MIN_FIGURE, MAX_EXTENT, MAX_NAME, MAX_ROUNDS = 1e-9, 1 << 24, 1000, 10_000
 IMPORTED = "Imported from a file on {at:%Y-%m-%d}: another service measured it, and this one has not checked it."
 
 
@@ -99,7 +103,7 @@ def read_file(body: bytes) -> ResultsFile:
         raise InvalidRequest(f"This is no file of results: its format must be {FORMAT!a}.", field="format")
     if document.get("version") != VERSION:
         raise InvalidRequest(f"This service reads files of version {VERSION} alone.", field="version")
-    _check_depth(document)
+    _check_values(document)
     try:
         file = ResultsFile.model_validate_json(orjson.dumps(document))
     except ValidationError as error:
@@ -108,29 +112,55 @@ def read_file(body: bytes) -> ResultsFile:
     return file
 
 
-def _check_depth(document: Any) -> None:
+def _check_values(document: Any) -> None:
+    """How deep it nests, and that numbers are such as figures can be. Raises InvalidRequest."""
     level: list[Any] = [document]
     for _ in range(MAX_DEPTH):
-        level = [each for one in level for each in _inside(one)]
+        values = [each for one in level for each in _inside(one)]
+        if any(isinstance(each, float | int) and not abs(each) <= MAX_NUMBER for each in values):
+            raise InvalidRequest(f"The file holds a number that no measurement has: beyond {MAX_NUMBER:g}.")
+        level = [each for each in values if isinstance(each, dict | list)]
     if level:
         raise InvalidRequest(f"The file nests deeper than {MAX_DEPTH} levels.")
 
 
 def _inside(value: Any) -> list[Any]:
-    found = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return [each for each in found if isinstance(each, dict | list)]
+    return [*(value.values() if isinstance(value, dict) else value)]
 
 
 def _check_whole(file: ResultsFile) -> None:
-    """What the models do not say of each other. Raises InvalidRequest."""
+    """What the models do not say. Raises InvalidRequest."""
+    for record in file.records:
+        if reason := _wrong(record):
+            raise InvalidRequest(f"The record of case {record.case[:100]!a} cannot be: {reason}.", field="records")
     names = {record_name(record.round, record.case) for record in file.records}
     if len(names) < len(file.records):
         raise InvalidRequest("A case is there twice in one round.", field="records")
     measured = {samples_name(record.round, record.case) for record in file.records}
     if stray := file.samples.keys() - measured:
         raise InvalidRequest(f"Samples are of no record: {min(stray)!a}.", field="samples")
+    times = (time for one in file.samples.values() for time in one.time_us)
+    roofs = (one.value for one in file.ceilings if one.value is not None)
+    if not all(value >= MIN_FIGURE for value in (*times, *roofs)):
+        raise InvalidRequest("Times of samples and values of ceilings must be positive.", field="samples")
     if not file.job.created_at <= file.job.started_at <= file.job.finished_at <= datetime.now(UTC):
         raise InvalidRequest("The job's times must be in their order, and none to come.", field="job")
+
+
+def _wrong(record: CaseRecord) -> str | None:
+    """Why no measurement has such figures; None where one may."""
+    extents = (record.m, record.n, record.k, record.batch)
+    if record.kernel not in BY_NAME:
+        return "this service has no such kernel"
+    if len(record.case) > MAX_NAME or not all(1 <= extent <= MAX_EXTENT for extent in extents):
+        return f"its extents must be 1 to {MAX_EXTENT}, and its name at most {MAX_NAME} characters"
+    if record.flops != 2 * prod(extents):
+        return "its operations are not 2·m·n·k·batch"
+    times = [] if record.time_us is None else [*record.time_us.model_dump(exclude={"stdev"}).values()]
+    speeds = [value for value in (record.kernel_ms, record.gflops, *times) if value is not None]
+    if not all(value >= MIN_FIGURE for value in speeds) or not 0 <= record.round < MAX_ROUNDS:
+        return "its times, speeds and round must be positive"
+    return None
 
 
 def import_file(context: Context, owner: str, body: bytes) -> Job:

@@ -34,7 +34,9 @@ PIN: Piece = {
     "description": "They do not expire until they are unpinned or deleted. At most MATMUL_MAX_PINNED_PER_KEY of a key.",
     "responses": {
         200: json_answer(JobRecord, "The benchmark's job."),
-        **problems(errors.JobNotFound, errors.WrongState, errors.QuotaExceeded, errors.StoreFull),
+        **problems(
+            errors.JobNotFound, errors.InvalidRequest, errors.WrongState, errors.QuotaExceeded, errors.StoreFull
+        ),
     },
 }
 UNPIN: Piece = {
@@ -42,7 +44,10 @@ UNPIN: Piece = {
     "operation_id": "unpin_results",
     "summary": "Unpin a benchmark's results",
     "description": "From now on they are kept as long as any others.",
-    "responses": {200: json_answer(JobRecord, "The benchmark's job."), **problems(errors.JobNotFound)},
+    "responses": {
+        200: json_answer(JobRecord, "The benchmark's job."),
+        **problems(errors.JobNotFound, errors.InvalidRequest),
+    },
 }
 EXPORT: Piece = {
     "tags": TAGS,
@@ -51,7 +56,7 @@ EXPORT: Piece = {
     "description": "JSON with its spec, every measurement and every sample; another service imports it.",
     "responses": {
         200: {"description": "The file.", "content": {"application/json": {"schema": {"type": "object"}}}},
-        **problems(errors.JobNotFound, errors.NotFound, errors.WrongState),
+        **problems(errors.JobNotFound, errors.NotFound, errors.InvalidRequest, errors.WrongState),
     },
 }
 IMPORT: Piece = {

@@ -128,3 +128,30 @@ def test_only_what_succeeded_is_pinned_or_exported(quiet: httpx.Client) -> None:
     assert quiet.post(f"/v1/benchmarks/{job_id}/pin").status_code == 409
     assert quiet.get(f"/v1/benchmarks/{job_id}/export").status_code == 409
     assert quiet.post("/v1/benchmarks/job_0/pin").status_code == 404
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"kernel": "<b>nobody"},
+        {"config": {"x": 10**17}},
+        {"case": "c" * 100_000},
+        {"m": -1, "flops": -5},
+        {"gflops": 1e308, "kernel_ms": 1e-320},
+        {"round": 10**9, "status": "ok", "time_us": None},
+    ],
+)
+def test_whatever_a_file_says_its_pages_open(
+    quiet: httpx.Client, exported: dict[str, Any], change: dict[str, Any]
+) -> None:
+    """Figures may be nonsense: they are another's word. No page of this service breaks of it."""
+    records = [{**exported["records"][0], **change}, *exported["records"][1:]]
+    reply = sent(quiet, {**exported, "records": records, "samples": {}})
+    if reply.status_code != 201:
+        assert reply.status_code == 422 and reply.json()["detail"].endswith(".")
+        return
+    copy = reply.json()["id"]
+    results = f"/v1/benchmarks/{copy}"
+    for path in (f"/ui/benchmarks/{copy}", f"/ui/jobs/{copy}", f"{results}/results", f"{results}/report", "/ui/jobs"):
+        assert quiet.get(path).status_code == 200, path
+    assert quiet.delete(f"/v1/jobs/{copy}").status_code == 204

@@ -59,7 +59,8 @@ def test_a_job_that_nobody_can_take_waits_for_a_worker_to_be_started(
         until(lambda: client.get(location).json()["progress"]["current"] == told)
         assert client.get(location).json()["state"] == "queued"
         assert told in client.get(f"/ui/jobs/{reply.json()['job']['id']}").text
-        assert "1 product waits for a cpu worker, and none is live." in client.get("/").text
+        front = client.get("/").text
+        assert "Queue cpu</strong>" in front and "and no worker for it is live" in front
         assert 'matmul_queue_waiting_jobs{queue="cpu"} 1.0' in client.get("/metrics").text.splitlines()
         own = {"key_prefix": key_prefix, "store_dir": str(api.settings.store_dir)}
         worker = WorkerBench(valkey, tmp_path, overrides=own)
