@@ -43,11 +43,11 @@ from worker.process.ends import NO_ROOM_PAUSE_S, WORK_TIMEOUT_S, End, JobEnds
 from worker.process.heartbeat import Heartbeat
 from worker.process.job_threads import JobThreads, Room
 from worker.process.lease import EXIT_NOT_READY, Hold, LeaseKeeper
-from worker.process.next_messages import NextMessages
 from worker.process.readiness import NotReady, prove
 from worker.process.spare_time import SpareTime
 from worker.product.batch import multiply_batch
 from worker.product.multiply import Multiplied, multiply
+from worker.queues.next_messages import NextMessages
 from worker.tracing.launches import Launches, named
 from worker.tracing.phases import now, one_job
 

@@ -16,8 +16,8 @@ from jobs.fleet.registry import WorkerRegistry
 from jobs.fleet.workers import WorkerInfo
 from jobs.settings import Settings
 from worker.device.runner import Runner
-from worker.process.device_name import consumed_bench_queue
 from worker.process.ended_child import worker_id
+from worker.queues.device_name import consumed_bench_queue
 
 MISPLACED_BEATS = 10  # so often the service's store is another one before the worker gives up
 PROBLEM_TTL_S = 30.0  # the next child tells it again

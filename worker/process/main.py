@@ -19,7 +19,7 @@ from jobs.redis.layout import claim_layout
 from jobs.starting.options import cannot_start, make_parser
 from jobs.starting.wrong_settings import checked_settings
 from worker.device.there import check_device
-from worker.process.device_name import offer_bench_queue
+from worker.queues.device_name import offer_bench_queue
 
 TASKS = "worker.process.tasks"  # what parent and child import: the task, and what a child does when it starts
 _DEVICE = re.compile(r"cpu|gpu:(\d{1,3})|gpus:(\d{1,3}(?:,\d{1,3})+)")

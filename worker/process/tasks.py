@@ -17,8 +17,8 @@ from jobs.queue import RUN_TASK, is_bench_queue
 from jobs.settings import get_settings
 from worker.device.out_of_service import QUARANTINED, OutOfService
 from worker.process.child import Child
-from worker.process.next_messages import worker_stops
 from worker.process.start import start, start_quarantined
+from worker.queues.next_messages import worker_stops
 
 log = structlog.get_logger(__name__)
 

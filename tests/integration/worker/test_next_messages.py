@@ -12,8 +12,8 @@ import pytest
 from jobs.queue import broker_prefix
 from jobs.redis.embedded import EmbeddedServer
 from tests.support.workers.workers import WorkerBench
-from worker.process import next_messages
-from worker.process.next_messages import NextMessages, read_message, worker_stops
+from worker.queues import next_messages
+from worker.queues.next_messages import NextMessages, read_message, worker_stops
 
 ONES = np.ones((2, 2), np.float32)
 LONG_S = 600.0

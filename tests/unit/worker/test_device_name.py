@@ -11,7 +11,7 @@ import pytest
 from jobs.queue import bench_queue
 from jobs.settings import Settings
 from worker.cpu.runner import CpuRunner
-from worker.process.device_name import BENCH_QUEUE, consumed_bench_queue, gpu_name, offer_bench_queue
+from worker.queues.device_name import BENCH_QUEUE, consumed_bench_queue, gpu_name, offer_bench_queue
 
 GPUS = [("NVIDIA H200", "GPU-aaaa-1111"), ("NVIDIA T4", "GPU-bbbb-2222")]
 

@@ -6,10 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+from benchmarks.tables.service.large_bodies import large_bodies
 from benchmarks.tables.service.path import BOUNDS, WHAT, path
 from benchmarks.tables.service.path_steps import MEASURED, picture, times
 from benchmarks.tables.service.peers import peers
 from benchmarks.tables.write import paths_by_host, step_pictures
+from tests.soak.large_bodies import growth
+from tests.soak.sample import ProcessSample, Sample
 
 TIMES = {f"{name}_ms": 1.0 for name in MEASURED}
 
@@ -110,3 +113,33 @@ def test_without_pytriton_no_bound_is_said_to_hold(tmp_path: Path) -> None:
     told = list(peers(written(tmp_path, {"peers_a.json": peers_record(1, 1.0, with_pytriton=False)}), "Here."))
     assert "(not measured in this run)" in told[1]
     assert "| 16 | 2 |  |  | 5 |  | ≤ 1.5 | ≤ 1 |  |" in told[3]
+
+
+def test_two_workers_alone_have_a_section_of_their_own(tmp_path: Path) -> None:
+    whole = path_record(20)
+    whole["rows"] = [row for row in whole["rows"] if row["line"] in ("queued", "two workers")]
+    told = "\n".join(path("h100x2_path", written(tmp_path, {"h100x2_path_a.json": whole}), "Here."))
+    assert told.startswith("## Two workers on two GPUs: NVIDIA H200\n")
+    assert "| two workers over one, times | 4096 | 1.5 |" in told
+    assert "images" not in told
+
+
+def test_memory_while_large_bodies_pass(tmp_path: Path) -> None:
+    assert list(large_bodies(tmp_path)) == []
+    memory = {"API": [80.0, 80.5, 81.0], "worker 0": [50.0, 90.0, 90.0]}
+    about = {"cpu": "a CPU", "cores": 2, "python": "3.12.3", "versions": {"numpy": "2.5.2"}}
+    found = {"gib": 80.25, "body_mib": 256, "seconds": 91.6, "memory_mib": memory, "growing": ["worker 0"], "wrong": []}
+    environment = {"environment": about | {"recorded_at": "2026-11-26T00:00:00+00:00"}}
+    written(tmp_path, {"large_bodies.json": found | environment})
+    told = "\n".join(large_bodies(tmp_path))
+    assert "80 GiB in bodies of 256 MiB" in told
+    assert "Found to grow: worker 0." in told
+    assert "| worker 0 | 50.0 | 90.0 | 90.0 |" in told
+
+
+def test_memory_that_grows_is_found() -> None:
+    def at(number: int) -> Sample:
+        processes = {"API": ProcessSample(80 << 10, 0, 9), "worker 0": ProcessSample((50 + number) << 10, 0, 9)}
+        return Sample(float(number), number, processes, 0, 0, 0, 0)
+
+    assert growth([at(number) for number in range(40)]) == {"API": (80.0, 80.0, 80.0), "worker 0": (54.5, 84.5, 89.0)}
