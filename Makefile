@@ -28,6 +28,8 @@ run: env-run ## start everything on this machine: embedded Valkey, workers, API 
 worker: env-run ## one more worker, of the service at MATMUL_REDIS_URL: make worker DEVICE=gpu:0
 	@exec $(BIN)/python -m worker --device $(DEVICE)
 
+# Tests start some hundred processes of ours: each would compile all that it imports, where Python may not keep it.
+test: export PYTHONDONTWRITEBYTECODE =
 test: env-dev ## every test that needs no GPU, on a real Valkey and real workers; ARGS go to pytest
 	$(BIN)/pytest --numprocesses 3 --ignore tests/gpu $(ARGS)
 

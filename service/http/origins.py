@@ -58,9 +58,15 @@ def check_origin(headers: Headers) -> None:
     Forbidden."""
     if headers.get("sec-fetch-site") not in (None, "none", "same-origin"):
         raise Forbidden(OTHER_ORIGIN, field="Sec-Fetch-Site")
-    origin, host = headers.get("origin"), place_of(headers.get("host", ""))
+    origin, host = _sole(headers, "origin"), place_of(_sole(headers, "host") or "")
     if origin is not None and not _is_same(origin_of(origin), host):
         raise Forbidden(OTHER_ORIGIN, field="Origin")
+
+
+def _sole(headers: Headers, name: str) -> str | None:
+    """Its value. Of two, what is in front of this server may have gone by either: together they are no name."""
+    values = headers.getlist(name)
+    return ", ".join(values) if values else None
 
 
 def _is_same(origin: tuple[Place, int] | None, host: Place | None) -> bool:
@@ -75,10 +81,10 @@ class HostWall:
 
     def check(self, method: str, headers: Headers) -> None:
         """Raises Forbidden."""
-        host = place_of(headers.get("host", ""))
+        host = place_of(_sole(headers, "host") or "")
         if host is None or not self._allowed & {host, Place(host.name, None)}:
             raise Forbidden("This server does not answer to that Host; see MATMUL_ALLOWED_HOSTS.", field="Host")
-        origin = headers.get("origin")
+        origin = _sole(headers, "origin")
         if origin is not None:
             named = origin_of(origin)
             if not _is_same(named, host) and not self._is_named(named):

@@ -54,15 +54,22 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _join(others: Sequence[Path], out: Path) -> int:
-    """What did not pass is taken as well."""
+    """What did not pass is taken as well. A run says where it was made, if elsewhere than the record's first."""
     record = _read(out)
-    for taken in (taken for other in others for taken in _read(other)["runs"]):
-        if taken["seed"] not in {each["seed"] for each in record["runs"]}:
-            record["runs"].append(taken)
+    for other in map(_read, others):
+        place = {} if _place(other) == _place(record) else {"place": _place(other)}
+        for taken in other["runs"]:
+            if taken["seed"] not in {each["seed"] for each in record["runs"]}:
+                record["runs"].append(taken | place)
     struck = {kind for run in record["runs"] for kind in run["faults_by_kind"]}
     record["not_run"] = {kind: reason for kind, reason in record["not_run"].items() if kind not in struck}
     _write(out, record)
     return _status(record)
+
+
+def _place(record: dict[str, Any]) -> str:
+    at = record["environment"]
+    return f"{at['cpu']}, {at['cores']} cores"
 
 
 def _status(record: dict[str, Any]) -> int:

@@ -26,6 +26,8 @@ def chaos(results: Path) -> Iterator[str]:
         ("seed", "accepted jobs", "faults", "lost", "wrong", "doubled", "stuck", "failed for good", "left behind"),
         [*(_row(str(run["seed"]), [run]) for run in runs), _row("all", runs)],
     ).rstrip()
+    if elsewhere := [f"{run['seed']} on {run['place']}" for run in runs if "place" in run]:
+        yield f"Made elsewhere: seed {', seed '.join(elsewhere)}."
     calls = sum((Counter(run["calls"]) for run in runs), Counter[str]())
     yield (
         f"Beside these faults {sum(calls[name] for name in PASSED_ON):,} of {calls['calls']:,} calls of Redis never "

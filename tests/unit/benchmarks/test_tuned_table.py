@@ -12,7 +12,7 @@ import pytest
 from benchmarks.recorded import files
 from benchmarks.tuned_table import RESULTS, documents, library_for, tables, text
 from kernels.model.numerics import AccuracyName, DTypeName
-from kernels.packed import read_text
+from kernels.packed import read_text, write_text
 from kernels.selection.ranking import error_ratio
 from kernels.selection.tuned import DIRECTORY, TABLES, Entry, RankedRow, TunedTable, file_name, read
 
@@ -230,7 +230,7 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     table = made(results(result("naive", 2.0), result("cublas", 1.0), result("cublas", 1.0, n=256), *emulated))
     assert [len(one.trials) for one in table.entries] == [0, 0, 2]
     path = tmp_path / file_name(table.device)
-    path.write_text(text(table))
+    write_text(path, text(table))
     assert read(path) == table
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from starlette.datastructures import Headers
 
@@ -85,3 +87,14 @@ def test_what_a_browser_says_of_the_page_counts() -> None:
         assert passes(wall, "localhost:8000", **{"sec-fetch-site": site})
     assert passes(wall, "localhost:8000", method="POST", **{"sec-fetch-site": "same-origin"})
     assert passes(wall, "localhost:8000", method="POST")
+
+
+@pytest.mark.parametrize("name", ["host", "origin"])
+@pytest.mark.parametrize("check", [check_origin, lambda headers: HostWall(LOOPBACK_NAMES).check("GET", headers)])
+def test_two_are_none(check: Callable[[Headers], None], name: str) -> None:
+    """Whatever stands first: what is in front may go by the other."""
+    right = {"host": "localhost", "origin": "http://localhost"}
+    check(Headers(right))
+    twice = [(key.encode(), value.encode()) for key, value in [*right.items(), (name, right[name])]]
+    with pytest.raises(Forbidden):
+        check(Headers(raw=twice))
