@@ -227,7 +227,9 @@ class Settings(BaseSettings):
     )
 
     # --- workers ---
-    device: str = Field("cpu", description="What this worker runs on: `cpu`, `gpu:<index>`, or a gang, `gpus:<index>,<index>,…`.")
+    device: str = Field(
+        "cpu", description="What this worker runs on: `cpu`, `gpu:<index>`, or a gang, `gpus:<index>,<index>,…`."
+    )
     cpu_threads: int = Field(0, ge=0, description="BLAS threads of the CPU worker; 0: all cores.")
     kernel_cache_dir: Path = Field(
         Path.home() / ".cache" / "matmul-service" / "kernels", description="Compiled kernels are kept here."

@@ -32,7 +32,7 @@ def out_of_core(results: Path) -> Iterator[str]:
     """A part for each record."""
     for path in sorted(results.glob("*_out_of_core.json")):
         record = json.loads(path.read_bytes())
-        yield f"{record['device']}. {where(record)}"
+        yield f"{record['device']}. {where(record)}" if "environment" in record else f"{record['device']}."
         yield table(COLUMNS, [_row(row) for row in record["rows"]]).rstrip()
 
 
