@@ -47,7 +47,7 @@ def _row(row: Mapping[str, Any]) -> tuple[str, ...]:
         f"`{row['kernel']}`" if "tiles" in row else "cuBLASXt",
         f"{n}",
         f"{ITEMSIZE[dtype] * n * n / 1e9:.1f}",
-        f"{row['allowed_bytes'] / GIB:.0f}" if "allowed_bytes" in row else "",
+        f"{row['allowed_bytes'] / GIB:.0f}" if row.get("allowed_bytes") else "",
         tiles,
         f"{row['estimate_s']:.2f}" if "estimate_s" in row else "",
         f"{row['product_s']:.2f}",
