@@ -28,11 +28,11 @@ from jobs.matrices.index import Claim, Elements, MatrixIndex
 from jobs.matrices.indexed_store import IndexedMatrixStore, IndexedWriter
 from jobs.matrices.interface import ElementSource, MatrixWriter, Place, StoredMatrix
 from jobs.matrices.new_slots import NewSlots
-from jobs.matrices.partials import PartialSlots
+from jobs.matrices.partial.place import SlotPlace
+from jobs.matrices.partial.slots import PartialSlots
 from jobs.matrices.plain_file import PlainFile, make_private, remove_left
 from jobs.matrices.slot_format import MIN_SLOT_BYTES, SLOT_PART, slot_length
 from jobs.matrices.slot_memory import SlotMemories, SlotMemory
-from jobs.matrices.slot_place import SlotPlace
 from jobs.matrices.slots import Slot, Slots
 from jobs.models import new_id
 from kernels.model.numerics import DTypeName

@@ -157,10 +157,10 @@ def _inner_parts(size: int) -> Iterator[int]:
         yield parts
 
 
-def _finer(plan: TilePlan, inner_size: int, least: int) -> Iterator[TilePlan]:
+def _finer(plan: TilePlan, inner_size: int, fewest: int) -> Iterator[TilePlan]:
     """The same outer panels, with inner ones as large as fit or smaller: with these a product begins sooner."""
     for factor in (1, 2, 4, 8):
-        inner = spans(inner_size, least * factor)
+        inner = spans(inner_size, fewest * factor)
         yield replace(plan, columns=inner) if plan.outer == "a" else replace(plan, rows=inner)
         if inner[0].size <= SMALLEST:
             return

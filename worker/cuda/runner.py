@@ -78,8 +78,7 @@ class CudaRunner(TilingRunner):
             self._page_locks = PageLocks(cupy.cuda.runtime)
             device_bytes = cupy.cuda.runtime.memGetInfo()[1]
             self.max_bytes_under_way = device_bytes // 8
-            kept_bytes = int(settings.device_cache_share * device_bytes)
-            self.cache: OperandCache[DeviceMatrix] = OperandCache(kept_bytes)
+            self.cache: OperandCache[DeviceMatrix] = OperandCache(int(settings.device_cache_share * device_bytes))
             self._offered = OfferedProducts(self.cache)
             self._telemetry = GpuTelemetry(self.device.uuid)
             gpus = gang(settings, self.compiler, self._prepared, self._cublas)

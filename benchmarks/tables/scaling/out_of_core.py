@@ -32,7 +32,7 @@ def out_of_core(results: Path) -> Iterator[str]:
     """A part for each record."""
     for path in sorted(results.glob("*_out_of_core.json")):
         record = json.loads(path.read_bytes())
-        yield f"{record['device']}. {where(record)}"
+        yield f"{record['device']}. {where(record)}" if "environment" in record else f"{record['device']}."
         yield table(COLUMNS, [_row(row) for row in record["rows"]]).rstrip()
 
 
@@ -47,7 +47,7 @@ def _row(row: Mapping[str, Any]) -> tuple[str, ...]:
         f"`{row['kernel']}`" if "tiles" in row else "cuBLASXt",
         f"{n}",
         f"{ITEMSIZE[dtype] * n * n / 1e9:.1f}",
-        f"{row['allowed_bytes'] / GIB:.0f}" if "allowed_bytes" in row else "",
+        f"{row['allowed_bytes'] / GIB:.0f}" if row.get("allowed_bytes") else "",
         tiles,
         f"{row['estimate_s']:.2f}" if "estimate_s" in row else "",
         f"{row['product_s']:.2f}",

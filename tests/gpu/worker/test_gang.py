@@ -18,11 +18,11 @@ from jobs.formats.elements import Array
 from jobs.redis.embedded import EmbeddedServer
 from jobs.settings import MIB
 from jobs.states import JobState
+from tests.support.workers.held_tiles import HELD_FROM, go_on_file
 from tests.support.workers.workers import WorkerBench, is_dead, running_worker, until
 
 N = 9000
 MEMORY_BYTES = 400 * MIB
-KILLED_AFTER = 4  # tiles
 SPARE_BYTES = 64 * MIB
 
 
@@ -34,7 +34,8 @@ def bench(gpu: None, valkey: EmbeddedServer, tmp_path_factory: pytest.TempPathFa
         pytest.skip("there is one GPU")
     directory = tmp_path_factory.mktemp("gang")
     overrides = {"device_memory_bytes": str(MEMORY_BYTES), "lease_s": "6", "heartbeat_s": "0.5", "auto_measures": "off"}
-    with running_worker(valkey, directory, device="gpus:0,1", overrides=overrides) as running:
+    module = "tests.support.workers.tiled_worker"
+    with running_worker(valkey, directory, module=module, device="gpus:0,1", overrides=overrides) as running:
         yield running
 
 
@@ -64,9 +65,10 @@ def test_a_child_killed_in_the_middle(bench: WorkerBench) -> None:
     rng = np.random.default_rng(3)
     a, b = (rng.standard_normal((N, N), dtype=np.float32) for _ in range(2))
     job_id = bench.submit(a, b, kernel="cublas", timeout_s=300)
-    until(lambda: len(tiles(bench, job_id)) >= KILLED_AFTER, timeout_s=120, what="some tiles")
+    until(lambda: len(tiles(bench, job_id)) >= HELD_FROM, timeout_s=120, what="some tiles")
     before, child = free_bytes(), bench.child()
     child.kill()
+    go_on_file(bench.settings.store_dir).touch()
     killed_at = time.monotonic()
     until(lambda: is_dead(child), timeout_s=30, what="its end")
     until(lambda: min(free_bytes()) > min(before) + SPARE_BYTES, timeout_s=30, what="the return of memory")

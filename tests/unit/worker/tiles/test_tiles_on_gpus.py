@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 PLAIN = {"m": 120, "n": 130, "k": 90, "dtype": "float32"}
 ODD = {"m": 301, "n": 203, "k": 171, "dtype": "bfloat16"}
 BYTES = {"m": 150, "n": 170, "k": 190, "dtype": "int8"}

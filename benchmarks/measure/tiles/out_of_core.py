@@ -1,6 +1,6 @@
 """Products larger than a GPU, on one GPU, from and to page-locked memory of the host: for docs/scaling.md.
 
-    python -m benchmarks.measure.out_of_core --out benchmarks/results/h100_out_of_core.json
+    python -m benchmarks.measure.tiles.out_of_core --out benchmarks/results/h100_out_of_core.json
 
 Each product is checked tile by tile, and what was multiplied is compared with what lies in the host's memory, as in a
 worker. The rate in core is the kernel's own at N = 32,768. `--n` is the size of the largest product; where the host has

@@ -12,8 +12,8 @@ from jobs.disk import translated_disk
 from jobs.formats.elements import matrix_bytes
 from jobs.matrices.indexed_store import check_id
 from jobs.matrices.interface import MatrixStore, Partial
+from jobs.matrices.partial.place import SlotPartial, SlotPlace
 from jobs.matrices.slot_format import MIN_SLOT_BYTES, SLOT_PART, slot_length
-from jobs.matrices.slot_place import SlotPartial, SlotPlace
 from jobs.matrices.slots import Slot, Slots
 from jobs.random_hex import random_hex
 from kernels.model.numerics import DTypeName

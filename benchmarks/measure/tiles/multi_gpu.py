@@ -1,6 +1,6 @@
 """Products on two GPUs of one host beside one, for docs/scaling.md.
 
-    python -m benchmarks.measure.multi_gpu --out benchmarks/results/h200x2_multi_gpu.json
+    python -m benchmarks.measure.tiles.multi_gpu --out benchmarks/results/h200x2_multi_gpu.json
 
 Resident: each GPU has its rows of A and all of B, and computes its rows of C; the kernel alone. From the host: operands
 and product in page-locked memory, checked tile by tile, as a worker does it. The same product is computed by one GPU
@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 import cupy
 import numpy as np
 
-from benchmarks.measure.out_of_core import arrays_of
 from benchmarks.measure.tiles.data import page_locked
+from benchmarks.measure.tiles.out_of_core import arrays_of
 from benchmarks.measure.tiles.runs import DeviceOperands, by_cublas_xt, chosen, in_tiles, warm_up
 from benchmarks.recorded import write_rows
 from jobs.formats.elements import Array
