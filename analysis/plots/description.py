@@ -40,6 +40,7 @@ class Series:
     points: tuple[tuple[float, float], ...]
     band: tuple[Interval, ...] = ()  # one for each point, or none
     is_overlay: bool = False  # of another's results, laid over these
+    disturbed: tuple[tuple[float, float], ...] = ()  # those of the points that carry no conclusion
     is_joined: bool = True  # a line through products of several forms would say that one grows into the next
 
 

@@ -33,6 +33,7 @@ MANY_PANELS = 3
 ROOM_FOR_LETTERS = 50  # along the x axis
 MAX_SIZES_WITH_FIGURES = 11  # columns of a grid that have room for numbers
 COLOUR_BAR_IN = 0.55
+DISTURBED = "disturbed: no conclusion"
 FULL, HOLLOW = "full: moved once", "hollow: what tiles read"
 ROOF_NAMES = ("theoretical GB/s", "measured GB/s", FULL, HOLLOW)
 PART_STYLES = ((COLOURS[4], "///"), (COLOURS[0], ""), (COLOURS[1], "\\\\\\"))
@@ -82,6 +83,7 @@ def _names(shown: Sequence[Panel]) -> list[str]:
     for panel in shown:
         if isinstance(panel, Chart):
             names += [series.name for series in panel.series]
+            names += [DISTURBED] * any(series.disturbed for series in panel.series)
         elif isinstance(panel, Roofline):
             names += [*(placed.name for placed in panel.placed), *ROOF_NAMES]
         elif isinstance(panel, Bars):
@@ -102,6 +104,8 @@ def _chart(axes: Axes, chart: Chart) -> None:
             style |= {"linestyle": "none"}
         x, y = zip(*series.points, strict=True) if series.points else ((), ())
         axes.plot(x, y, label=series.name, **style)
+        if series.disturbed:
+            axes.plot(*zip(*series.disturbed, strict=True), **_disturbed_marks(style))
         if series.band and series.is_joined:
             lo, hi = zip(*series.band, strict=True)
             axes.fill_between(x, lo, hi, color=style["color"], alpha=0.18, linewidth=0)
@@ -115,6 +119,18 @@ def _chart(axes: Axes, chart: Chart) -> None:
         axes.grid(visible=True, which="major", color=GRID)
     axes.set_title(chart.title)
     _peaks(axes, chart.peaks)
+
+
+def _disturbed_marks(style: dict[str, Any]) -> dict[str, Any]:
+    """Hollow, and struck through, for libraries' marks are hollow anyway."""
+    return {
+        "linestyle": "none",
+        "marker": "X",
+        "markersize": 8,
+        "markerfacecolor": "white",
+        "markeredgecolor": style["color"],
+        "label": DISTURBED,
+    }
 
 
 def _names_axis(axes: Axes, axis: Axis) -> None:

@@ -38,6 +38,7 @@ class _Line:
     name: str
     points: tuple[tuple[float, float], ...]
     band: tuple[Interval, ...]
+    disturbed: tuple[tuple[float, float], ...]
     is_overlay: bool
     is_square: bool  # whether every product is
 
@@ -124,6 +125,7 @@ def _line(curve: Curve, quantity: Quantity, is_overlay: bool) -> _Line | None:
         name=f"{curve.label} ({first.device.name or 'unnamed'})" if is_overlay else curve.label,
         points=tuple((each.size, value) for each, value in known),
         band=tuple(bands) if len(bands) == len(known) else (),
+        disturbed=tuple((each.size, value) for each, value in known if not each.condition.is_clean),
         is_overlay=is_overlay,
         is_square=all(each.is_square for each, _ in known),
     )
@@ -157,6 +159,7 @@ def _series(lines: Sequence[_Line]) -> dict[int, Series]:
             look=by_name[line.name],
             points=line.points,
             band=line.band,
+            disturbed=line.disturbed,
             is_overlay=line.is_overlay,
             is_joined=line.is_square,
         )

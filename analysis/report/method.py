@@ -103,7 +103,7 @@ def _sampling(results: Results) -> Iterator[str]:
     ended = Counter(record.stop_reason for record in timed)
     others = [f"{ended[reason]} {words}" for reason, words in _ENDED.items() if ended[reason]]
     if others:
-        yield f"Of {len(timed)} cases {ended['precise']} became that precise; {', '.join(others)}."
+        yield f"Of {len(timed)} cases {ended['precise'] or 'none'} became that precise; {', '.join(others)}."
 
 
 def _baseline(spec: BenchmarkSpec) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 from analysis.breakdown import breakdown
 from analysis.measurement import Measurement
@@ -26,6 +27,7 @@ from analysis.report.tables import best, ladder_place
 from analysis.result_models import CaseResult, Ratio
 
 MARK, MAX_NAMED = " †", 4  # of cells that were disturbed; how many of them a note names
+NOTE = f"{MARK.strip()} Disturbed: no conclusion rests on it."
 
 
 def speeds(pairs: Sequence[Pair]) -> Iterator[Block]:
@@ -43,7 +45,8 @@ def speeds(pairs: Sequence[Pair]) -> Iterator[Block]:
         yield plot("gflops")
     for dtype, mine in _by_dtype(chosen):
         if several:
-            yield _table(mine, f"Speed on {dtype}, GFLOPS", lambda _, measurement: figure(measurement.gflops))
+            shown = _table(mine, f"Speed on {dtype}, GFLOPS", lambda _, measurement: figure(measurement.gflops))
+            yield replace(shown, note=_note(mine))
             yield from _against_baseline(mine, dtype)
         else:
             yield _of_one_size(mine, dtype)
@@ -138,7 +141,7 @@ def _table(mine: Sequence[Pair], caption: str, cell: Callable[[CaseResult, Measu
         + ("" if measurement.condition.is_clean else MARK)
         for result, measurement in mine
     }
-    return grid(caption, "N", shapes, kernels, cells, note=_note(mine))
+    return grid(caption, "N", shapes, kernels, cells, note=NOTE if any(MARK in cell for cell in cells.values()) else "")
 
 
 def _note(mine: Sequence[Pair]) -> str:
@@ -149,8 +152,4 @@ def _note(mine: Sequence[Pair]) -> str:
         if not measurement.condition.is_clean
     ]
     more = f" And {len(disturbed) - MAX_NAMED} more." if len(disturbed) > MAX_NAMED else ""
-    return (
-        f"{MARK.strip()} Disturbed: no conclusion rests on it. {' '.join(disturbed[:MAX_NAMED])}{more}"
-        if disturbed
-        else ""
-    )
+    return f"{NOTE} {' '.join(disturbed[:MAX_NAMED])}{more}" if disturbed else ""

@@ -43,6 +43,7 @@ ADDRESSES = {
     "published, a report": "/ui/published/p100_register_blocking",
     "published, our own": "/ui/published/h200_quick",
     "write a report": "/ui/benchmarks/{first}/report",
+    "write a report, published": "/ui/published/h200_quick/report",
     "kernels": "/ui/kernels",
     "kernel": "/ui/kernels/naive",
     "kernel of a library": "/ui/kernels/cublas",

@@ -20,7 +20,7 @@ router = APIRouter(include_in_schema=False)
 # What a reader sees of each section.
 WORDS: dict[SectionName, tuple[str, str]] = {
     "summary": ("Summary", "five sentences"),
-    "introduction": ("Introduction", "your own text, if you write one below"),
+    "introduction": ("Introduction", "your own text above, if you write one"),
     "method": ("Method", "how it was measured"),
     "results": ("Results", "who wins, speeds, shares of the library's speed"),
     "roofline": ("Roofline", "roofs and what limits each kernel"),

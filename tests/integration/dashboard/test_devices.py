@@ -11,10 +11,10 @@ from jobs.fleet.workers import Ceilings, Telemetry
 from jobs.models import new_id
 from jobs.redis.embedded import EmbeddedServer
 from kernels.published import PUBLISHED
-from tests.integration.api.test_benchmark_results import done
+from tests.integration.api.test_benchmark_results import done, new
 from tests.support.http.pages import Page, assert_no_dead_links, get
 from tools.played.api import FAKE_TTL_S, Api, running_api, until, worker_info
-from tools.played.benchmarks import H200
+from tools.played.benchmarks import H200, case_record, cases_of, find, finish
 
 DEVICE = H200.model_copy(
     update={
@@ -110,4 +110,10 @@ def test_a_history_marks_what_became_slower(two: Api) -> None:
         assert f"/ui/benchmarks/{runs[0]}" not in after.links
         assert "GFLOPS from 10 to 5 in 10 runs" in after.html
         assert_no_dead_links(client, after)
+        job = two.claim(new(client))
+        find(two, job, [case_record(case, gflops=2.0, contended=True) for case in cases_of(job)], 3)
+        finish(two, job)
+        disturbed = get(client, "/ui/devices/history?device=A%20CPU").html
+        assert disturbed.count('<circle class="disturbed"') == disturbed.count("contended: Another process used") == 3
+        assert disturbed.count('<circle class="regression"') == 3
         assert "No benchmark with figures" in get(client, "/ui/devices/history?device=Another").text

@@ -19,6 +19,9 @@ from analysis.dips import features
 from analysis.explain import explain, why
 from analysis.measurement import Device
 from analysis.plots.beside import beside
+from analysis.plots.by_name import draw_of
+from analysis.plots.description import Chart
+from analysis.plots.lines import GFLOPS, by_size
 from analysis.plots.winners import winners
 from analysis.report import causes, method, tables
 from analysis.report.conclusion import conclusion
@@ -192,6 +195,19 @@ def test_a_report_concludes_nothing_from_a_disturbed_case_and_marks_it(kind: str
     text = markdown_report(subject)
     assert text.count(" † |") == 4 and f"pipelined at 2048: {subject.disturbed[0][1].condition.sentence}" in text
     assert "†" not in markdown_report(of_results(grade()))
+
+
+@pytest.mark.parametrize("kind", DISTURBANCES)
+def test_a_disturbed_point_is_drawn_as_such(kind: str) -> None:
+    disturbed = measurements(planted("pipelined", 1024, **DISTURBANCES[kind]))
+    panels = by_size(disturbed, (), GFLOPS)
+    (panel,) = panels
+    assert isinstance(panel, Chart)
+    assert {line.name: [x for x, _ in line.disturbed] for line in panel.series if line.disturbed} == {
+        "pipelined": [1024.0]
+    }
+    assert b"disturbed: no conclusion" in draw_of(disturbed, "gflops")
+    assert b"disturbed" not in draw_of(measurements(grade()), "gflops")
 
 
 def test_kernels_of_others_are_not_called_ours() -> None:
