@@ -12,13 +12,14 @@ from analysis.results import measurements
 from analysis.roofline import measured_roofs, theoretical_roofs
 from kernels.model.architectures import ARCHITECTURES
 
-DIGITS, FEW_DIGITS, ERROR_DIGITS = 9, 6, 4  # significant ones
+DIGITS, FEW_DIGITS, ERROR_DIGITS = 8, 5, 3  # significant ones
 
 
 def publish(results: Results, name: str | None = None, *, title: str | None = None) -> dict[str, Any]:
     """Of the schema in `kernels/published_records.py`; `name` is that of the file, by default device and title.
 
-    Batches are left out: a published record is of one product.
+    Batches are left out: a published record is of one product. So are the candidates of a search for configs that were
+    thrown out before their median was known.
     """
     title = title or results.job.title or f"Benchmark {results.job.id}"
     finished = results.job.finished_at
@@ -36,9 +37,13 @@ def publish(results: Results, name: str | None = None, *, title: str | None = No
             "note": " ".join(results.warnings) or None,
         },
         "device": device,
-        "records": [_record(one, cublas) for one in results.records if one.batch == 1],
+        "records": [_record(one, cublas) for one in results.records if one.batch == 1 and _is_shown(one, results)],
         "rooflines": _rooflines(results),
     }
+
+
+def _is_shown(case: CaseResult, results: Results) -> bool:
+    return results.spec.kind != "tune" or condition(case).kind != "not converged"
 
 
 def _source(results: Results) -> str:
@@ -91,8 +96,6 @@ def _record(case: CaseResult, cublas: Container[str | None]) -> dict[str, Any]:
         "device_class": case.device_class,
         "dtype": case.dtype,
         "config": dict(case.config),
-        "block_x": launch.block[0] if launch.block else None,
-        "block_y": launch.block[1] if launch.block else None,
         "m": case.m,
         "n": case.n,
         "k": case.k,

@@ -26,7 +26,7 @@ from playwright.sync_api import Browser, Error, Page, expect
 from tools.browser import chromium
 from tools.played.api import http_client
 
-PATIENCE_MS, WAIT_MS = 3_000, 20_000  # for a way that may not be there; for a job
+PATIENCE_MS, WAIT_MS = 3_000, 60_000  # for a way that may not be there; for a job, or a report
 BUSY, WAIT = [2500, 2500], {"prefer": "wait=30"}
 QUICK = {"preset": "quick"}
 
@@ -116,8 +116,11 @@ def _why_it_failed_at_once(reader: Reader, prepared: Prepared) -> None:
 
 def _report_as_pdf(reader: Reader, prepared: Prepared) -> None:
     _to_results(reader, prepared)
+    link = reader.page.locator('a[href*="format=pdf"]').first
+    expect(link).to_be_visible(timeout=PATIENCE_MS)
     with reader.page.expect_download(timeout=WAIT_MS) as download:
-        reader.go('a[href*="format=pdf"]', "“PDF”")
+        link.click(timeout=WAIT_MS)  # it takes until the report is made
+    reader.steps.append("click “Report as PDF”")
     assert download.value.path().read_bytes().startswith(b"%PDF")
 
 

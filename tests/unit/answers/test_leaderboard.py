@@ -14,7 +14,7 @@ from analysis.condition import of_kind
 from analysis.measurement import Measurement
 from kernels.published import PUBLISHED
 from service.benchmarks.leaderboard import LeaderboardQuery, every_board, headlines, selected
-from tests.unit.analysis.test_answer import at
+from tests.unit.answers.test_answer import at
 
 WIDE = 0.01  # of the median, on either side
 
