@@ -166,8 +166,10 @@ def test_results_become_a_published_file(tmp_path: Path) -> None:
     assert publication.device.compute_capability == (9, 0) and publication.citation.date == "2026-11-21"
     found, own = from_publication(publication), measurements(results)
     assert [(one.kernel, one.n) for one in found] == [(one.kernel, one.n) for one in own]
-    assert [one.gflops for one in found] == pytest.approx([one.gflops for one in own], rel=1e-8)
-    assert [one.interval_ms for one in found] == [pytest.approx(one.interval_ms, rel=1e-5) for one in own]
+    assert [one.gflops for one in found] == pytest.approx(
+        [one.gflops for one in own], rel=1e-7
+    )  # eight digits are published
+    assert [one.interval_ms for one in found] == [pytest.approx(one.interval_ms, rel=1e-4) for one in own]
     assert publication.rooflines[0].ridge_flop_per_byte == pytest.approx(66908.16 / 4814.304)
 
 
