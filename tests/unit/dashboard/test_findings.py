@@ -1,0 +1,24 @@
+"""What a benchmark's job page says of its measurements."""
+
+from __future__ import annotations
+
+from service.dashboard.jobs.findings import answer_of, found_so_far
+from tools.played.benchmarks import case_record, square
+
+
+def test_a_disturbed_measurement_is_never_the_answer() -> None:
+    small, large = square(64), square(128)
+    records = [case_record(small), case_record(large), case_record(large, contended=True, gflops=1e6)]
+    answer = answer_of(records)
+    assert answer is not None and answer.startswith("Fastest at float32 128×128×128")
+    assert "1 000 000" not in answer.replace("\u202f", " ")
+    assert answer.endswith("1 disturbed measurement does not count.")
+    assert answer_of([case_record(large, throttled=True)]) is None and answer_of([]) is None
+
+
+def test_the_last_cases_come_first() -> None:
+    records = [case_record(square(size)) for size in (64, 96, 128)]
+    found = found_so_far(records)
+    assert found is not None and [one.m for one in found.last] == [128, 96, 64]
+    assert found.by_status == {"ok": 3} and len(found.points.split()) == 3
+    assert found_so_far([]) is None
