@@ -46,6 +46,7 @@ class CudaTiledProduct(TiledProduct):
             *(Reread(self._operands[side], self._panels(side), block_parts) for side in SIDES),
             Reread(self._out, [_whole(self._out)], block_parts),
         ]
+        self.flops_per_s: float | None = None  # of one GPU by the kernel, once all tiles are there
         self._rows_left = np.zeros(task.problem.batch * task.problem.m, np.int64)
         self._lanes: dict[int, Lane] = {}
         self._stop, self._lock = Event(), Lock()
@@ -163,6 +164,8 @@ class CudaTiledProduct(TiledProduct):
         with device_faults(), cupy.cuda.Device(self._gpus[0].index), cupy.cuda.Stream(non_blocking=True):
             self._lanes[0].finish(self._task.wanted)
         self._compare_operands(records)
+        kernels_s = sum(record.kernel_ms for record in records.values()) / 1e3
+        self.flops_per_s = self._task.problem.flops / kernels_s if kernels_s > 0 else None
         of_product = self._rereads[2]
         whole = sum(record.fingerprint for record in records.values()) & MASK
         if of_product.fingerprints[_whole(self._out)] != whole:

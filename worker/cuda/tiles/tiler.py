@@ -84,10 +84,13 @@ class Tiler:
             self._locked(task.b.elements, task.b.memory),
             self._locked(task.out, task.memory),
         ):
-            yield CudaTiledProduct(task, self.gpus[: task.plan.devices], tile_s, self._block_parts, self._places)
+            product = CudaTiledProduct(task, self.gpus[: task.plan.devices], tile_s, self._block_parts, self._places)
+            yield product
+            if product.flops_per_s is not None:
+                self._learn(task.choice.kernel.name, task.problem.dtype, product.flops_per_s)
         free_all(self.gpus)
 
-    def learn(self, kernel: str, dtype: DTypeName, flops: float) -> None:
+    def _learn(self, kernel: str, dtype: DTypeName, flops: float) -> None:
         """How fast tiles were computed, in operations a second of one GPU."""
         before = self._flops.get((kernel, dtype), flops)
         self._flops[kernel, dtype] = LEARNED * flops + (1 - LEARNED) * before
