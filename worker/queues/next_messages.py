@@ -61,7 +61,7 @@ class NextMessages:
         while True:
             now = time.monotonic()
             left_s = min(ends_at, came_at + IDLE_S) - now
-            if left_s <= 0 or _stopping[0]:
+            if not 0 < left_s <= IDLE_S or _stopping[0]:  # more is left only where the clock went back
                 return
             try:
                 if now - looked_at >= LOOK_EVERY_S:
