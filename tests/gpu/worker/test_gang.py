@@ -18,7 +18,7 @@ from jobs.formats.elements import Array
 from jobs.redis.embedded import EmbeddedServer
 from jobs.settings import MIB
 from jobs.states import JobState
-from tests.support.workers.held_tiles import HELD_FROM, go_on_file
+from tests.support.workers.holding import HELD_FROM, go_on_file
 from tests.support.workers.workers import WorkerBench, is_dead, running_worker, until
 
 N = 9000

@@ -13,7 +13,7 @@ from jobs.redis.embedded import EmbeddedServer
 from jobs.states import JobState
 from kernels.model.numerics import DTypeName, Problem
 from tests.support.stores import numbers
-from tests.support.workers.held_tiles import HELD_FROM, go_on_file
+from tests.support.workers.holding import HELD_FROM, go_on_file
 from tests.support.workers.workers import WorkerBench, running_worker, until
 from worker.cpu.blas import multiply
 

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 
 from jobs.settings import get_settings
+from tests.support.workers.holding import HELD_FROM, go_on_file
 from worker.device.tiles import CheckedTile
 from worker.process import tasks
 from worker.product.tile_journal import TileJournal
 
 __all__ = ["tasks"]
 
-HELD_FROM = 2
 LOOK_EVERY_S = 0.01
 
 _add = TileJournal.add
-
-
-def go_on_file(store_dir: Path) -> Path:
-    return store_dir.parent / "go_on"
 
 
 def held(journal: TileJournal, checked: CheckedTile) -> None:
