@@ -20,7 +20,6 @@ from jobs.tracing.request_trace import trace_of_new_job
 from kernels.model.numerics import AccuracyName, DTypeName, Problem
 
 ANONYMOUS = "anonymous"  # the owner of everything where keys are off
-
 JobKind = Literal["matmul", "benchmark"]
 VerifyName = Literal["freivalds", "off"]
 Distribution = Literal["normal", "uniform", "integers"]

@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from math import prod
-from threading import local
 from typing import Any
 
 import cupy
@@ -36,13 +35,14 @@ from worker.cuda.device.telemetry import GpuTelemetry
 from worker.cuda.epilogue.on_device import EpilogueOnDevice
 from worker.cuda.launch import PreparedKernels, kernel_bytes
 from worker.cuda.library.cublas import Cublas
-from worker.cuda.memory import DeviceMatrix, Staging, StopWatch, allocate, clear_padding, upload
+from worker.cuda.memory import DeviceMatrix, StopWatch, allocate, clear_padding, upload
 from worker.cuda.operand_cache import Copies, OfferedProducts, OperandCache
 from worker.cuda.page_locks import PageLocks
 from worker.cuda.pitch import operand_layout, product_layout
 from worker.cuda.product import ProductBroughtBack, ProductOnDevice, Times
 from worker.cuda.programs import programs_of
 from worker.cuda.sources import Program
+from worker.cuda.streams import OfThread, stream_of_its_own
 from worker.cuda.tiles.gpus import gang, gpu_indices
 from worker.cuda.tiles.tiler import Tiler
 from worker.device.bench import Bench
@@ -52,14 +52,6 @@ from worker.device.tiles import TiledProduct, TiledTask, Tiling, TilingRunner
 
 # Below so many elements in all three matrices the check is quicker on the CPU than a launch and copies are.
 HOST_CHECK_ELEMENTS = 3 << 14
-
-
-class _OfThread(local):
-    """What each thread has of its own."""
-
-    def __init__(self) -> None:
-        self.stream = cupy.cuda.Stream(non_blocking=True)  # waits for no other
-        self.staging = Staging()
 
 
 class CudaRunner(TilingRunner):
@@ -74,7 +66,7 @@ class CudaRunner(TilingRunner):
             self._prepared = PreparedKernels(self.compiler)
             self._cublas = Cublas(self.compiler)
             self._clock = KernelClock(self.compiler)
-            self._device_lock, self._of_thread = CancellableLock(), _OfThread()
+            self._device_lock, self._of_thread = CancellableLock(), OfThread()
             self._page_locks = PageLocks(cupy.cuda.runtime)
             device_bytes = cupy.cuda.runtime.memGetInfo()[1]
             self.max_bytes_under_way = device_bytes // 8
@@ -104,7 +96,7 @@ class CudaRunner(TilingRunner):
     def make_ready(self, choice: Choice, problem: Problem) -> None:
         super().make_ready(choice, problem)
         if isinstance(choice.kernel, LibraryKernel):
-            with device_faults(), _stream_of_its_own(), self._device_lock.request(go_on) as device_lock:
+            with device_faults(), stream_of_its_own(), self._device_lock.request(go_on) as device_lock:
                 try_ahead(self.compiler, self._cublas, choice.kernel.name, choice.config, problem, device_lock)
 
     def _programs(self, choice: Choice, problem: Problem) -> Collection[Program]:
@@ -152,7 +144,7 @@ class CudaRunner(TilingRunner):
 
     @contextmanager
     def bench(self, problem: Problem, data: DataSpec, *, alone: bool = True) -> Iterator[Bench]:
-        with device_faults(), self._device_alone() if alone else _stream_of_its_own():
+        with device_faults(), self._device_alone() if alone else stream_of_its_own():
             bench = CudaBench(self.compiler, self._cublas, self.device, problem, data)
             try:
                 yield bench
@@ -174,7 +166,7 @@ class CudaRunner(TilingRunner):
         """A stream of its own, and all memory: operands kept for products are dropped first."""
         self._free_all()
         try:
-            with _stream_of_its_own():
+            with stream_of_its_own():
                 yield
         finally:
             self._free_all()
@@ -299,15 +291,3 @@ class CudaRunner(TilingRunner):
         self.cache.clear()
         self._offered.clear()
         cupy.get_default_memory_pool().free_all_blocks()
-
-
-@contextmanager
-def _stream_of_its_own() -> Iterator[None]:
-    """It waits for no other. At its end the memory that was used on it is free for others."""
-    stream = cupy.cuda.Stream(non_blocking=True)
-    try:
-        with stream:
-            yield
-        stream.synchronize()
-    finally:
-        cupy.get_default_memory_pool().free_all_blocks(stream)

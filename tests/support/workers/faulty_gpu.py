@@ -131,7 +131,7 @@ def _runner(runtime: Any) -> Runner:
         def __init__(self) -> None:
             self.device = H200
             self.max_bytes_under_way = 1 << 30
-            self.compiler, self._of_thread = Compiler(), cuda_runner._OfThread()  # type: ignore[assignment]  # as one
+            self.compiler, self._of_thread = Compiler(), cuda_runner.OfThread()  # type: ignore[assignment]  # as one
             self._device_lock, self._page_locks = CancellableLock(), PageLocks(runtime)
             self.cache = OperandCache(1 << 30)
             self._offered = OfferedProducts(self.cache)

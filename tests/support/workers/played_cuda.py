@@ -231,11 +231,12 @@ def main() -> None:
     from worker.cuda.check import read_back
     from worker.cuda.operand_cache import OfferedProducts, OperandCache
     from worker.cuda.page_locks import PageLocks
-    from worker.cuda.runner import CudaRunner, _OfThread
+    from worker.cuda.runner import CudaRunner
+    from worker.cuda.streams import OfThread
 
     class PlayedRunner(CudaRunner):
         def __init__(self) -> None:
-            self.compiler, self._of_thread = Compiler(), _OfThread()  # type: ignore[assignment]  # as one
+            self.compiler, self._of_thread = Compiler(), OfThread()  # type: ignore[assignment]  # as one
             self.cache = OperandCache(1 << 30)
             self._offered = OfferedProducts(self.cache)
             self._page_locks = PageLocks(runtime)

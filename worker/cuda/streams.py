@@ -1,0 +1,31 @@
+"""Streams that wait for no other: one for each thread of a worker, and one for each piece of work between jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import local
+
+import cupy
+
+from worker.cuda.memory import Staging
+
+
+class OfThread(local):
+    """What each thread has of its own."""
+
+    def __init__(self) -> None:
+        self.stream = cupy.cuda.Stream(non_blocking=True)  # waits for no other
+        self.staging = Staging()
+
+
+@contextmanager
+def stream_of_its_own() -> Iterator[None]:
+    """It waits for no other. At its end the memory that was used on it is free for others."""
+    stream = cupy.cuda.Stream(non_blocking=True)
+    try:
+        with stream:
+            yield
+        stream.synchronize()
+    finally:
+        cupy.get_default_memory_pool().free_all_blocks(stream)
