@@ -95,9 +95,7 @@ class Call:
 def clear_columns(address: int, pitch: int, width: int, height: int, stream: int) -> None:
     """Writes zeros to `width` bytes at the start of each of `height` rows, `pitch` bytes apart. CuPy does not expose
     cuMemsetD2D8Async. Raises DeviceFault."""
-    size_t = ctypes.c_size_t
-    bounds = ctypes.c_uint64(address), size_t(pitch), ctypes.c_ubyte(0), size_t(width), size_t(height)
-    if status := _clear()(*bounds, ctypes.c_void_p(stream)):
+    if status := _clear()(address, pitch, 0, width, height, stream):
         raise DeviceFault(f"The driver did not clear the padding of a matrix (error {status}); report this.")
 
 
@@ -117,4 +115,7 @@ def _launch() -> Any:
 
 @cache
 def _clear() -> Any:
-    return ctypes.CDLL("libcuda.so.1").cuMemsetD2D8Async
+    function = ctypes.CDLL("libcuda.so.1").cuMemsetD2D8Async
+    size = ctypes.c_size_t
+    function.argtypes = (ctypes.c_uint64, size, ctypes.c_ubyte, size, size, ctypes.c_void_p)
+    return function

@@ -122,6 +122,7 @@ def _runner(runtime: Any) -> Runner:
     from worker.cuda import runner as cuda_runner
     from worker.cuda.operand_cache import OfferedProducts, OperandCache
     from worker.cuda.page_locks import PageLocks
+    from worker.cuda.streams import OfThread
 
     cuda_runner.HOST_CHECK_ELEMENTS = 1 << 40  # the kernels of the device's own check are not played
 
@@ -131,7 +132,7 @@ def _runner(runtime: Any) -> Runner:
         def __init__(self) -> None:
             self.device = H200
             self.max_bytes_under_way = 1 << 30
-            self.compiler, self._of_thread = Compiler(), cuda_runner.OfThread()  # type: ignore[assignment]  # as one
+            self.compiler, self._of_thread = Compiler(), OfThread()  # type: ignore[assignment]  # as one
             self._device_lock, self._page_locks = CancellableLock(), PageLocks(runtime)
             self.cache = OperandCache(1 << 30)
             self._offered = OfferedProducts(self.cache)
@@ -144,6 +145,9 @@ def _runner(runtime: Any) -> Runner:
 
         def is_compiled(self, choice: Choice, problem: Problem) -> bool:
             return choice.kernel.name in OFFERED
+
+        def tiling(self, *_: Any, **__: Any) -> None:
+            """Whatever comes is computed whole, or does not fit."""
 
         def kernel_bytes(self, choice: Choice, problem: Problem) -> int:
             is_too_much = problem.k == HUNGRY and choice.kernel.name != "naive"

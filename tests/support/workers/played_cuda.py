@@ -144,6 +144,9 @@ def install() -> Runtime:
     cupy.cuda.memory.OutOfMemoryError = MemoryError
     within = ("cupy_backends", "cupy_backends.cuda", "cupy_backends.cuda.api", "cupy_backends.cuda.libs", "pynvml")
     sys.modules.update({"cupy": cupy} | dict.fromkeys(within, inner))
+    from worker.cuda import calls as driver_calls
+
+    setattr(driver_calls, "_clear", lambda: _clear)  # noqa: B010
     return runtime
 
 
@@ -227,7 +230,6 @@ class Way:
 
 def main() -> None:
     runtime = install()
-    from worker.cuda import memory
     from worker.cuda.check import read_back
     from worker.cuda.operand_cache import OfferedProducts, OperandCache
     from worker.cuda.page_locks import PageLocks
@@ -254,7 +256,6 @@ def main() -> None:
                 epilogue.launch()
             return 1.0
 
-    setattr(memory, "clear_columns", _clear_columns)  # noqa: B010
     read_back.PARTS = 2048  # pieces that a test has room for
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     url, prefix, directory = sys.argv[1:]
@@ -276,9 +277,11 @@ def main() -> None:
         print(json.dumps([outcome, calls, len(runtime.registered)]), flush=True)
 
 
-def _clear_columns(address: int, pitch: int, width: int, height: int, stream: int) -> None:
+def _clear(address: int, pitch: int, value: int, width: int, height: int, _: Any) -> int:
+    """As cuMemsetD2D8Async."""
     for row in range(height):
-        ctypes.memset(address + row * pitch, 0, width)
+        ctypes.memset(address + row * pitch, value, width)
+    return 0
 
 
 def _rows(matrix: Any) -> Any:
