@@ -11,7 +11,7 @@ from threading import Event, Thread
 GC_THRESHOLDS = (50_000, 20, 100)  # requests and jobs leave no cycles behind, so looking often finds nothing
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # malloc.h of glibc
 KEPT_BYTES = 32 << 20  # most free memory at the heap's end that is kept; larger blocks go back when freed
-TIDY_EVERY_S = 60.0  # what comes together meanwhile is the most that a process has too much
+TIDY_EVERY_S = 10.0  # what comes together meanwhile is the most that a process has too much
 
 
 def settle_memory(stop: Event) -> None:
