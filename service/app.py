@@ -154,12 +154,14 @@ def _lifespan(
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         context = app.state.context = make_context(settings, metrics, share, keys)
+        ending = Event()
         listening = asyncio.create_task(context.hub.run())
         try:
             with sweeping(context, tracing):
-                settle_memory()
+                settle_memory(ending)
                 yield
         finally:
+            ending.set()
             context.hub.close()
             await listening
             await context.line.close()

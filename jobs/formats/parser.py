@@ -82,7 +82,7 @@ class MatrixParser(ABC):
     """
 
     def __init__(self, open_sink: OpenSink, *, body_bytes: int | None = None, staging_dir: Path | None = None) -> None:
-        self._open_sink = open_sink
+        self._open_sink: OpenSink | None = open_sink
         self._body_bytes = body_bytes
         self._staging_dir = staging_dir
         self._head = bytearray()
@@ -129,6 +129,7 @@ class MatrixParser(ABC):
             missing = need - len(self._head)
             self._head += view[:missing]
             view = view[missing:]
+        assert self._open_sink is not None, "it is not closed"
         headers = self._read_header(bytes(self._head))
         self._check_length(headers)
         self._sections = []
@@ -170,7 +171,9 @@ class MatrixParser(ABC):
                 self._current += 1
 
     def close(self) -> None:
-        """Drops temporary files. Harmless twice."""
+        """Drops temporary files, and `open_sink`, which is mostly a method of who holds the parser: else only a search
+        for garbage would find the two. Harmless twice."""
+        self._open_sink = None
         for section in self._sections or ():
             section.reordered.close()
 

@@ -95,6 +95,7 @@ class MultipartReader(Reader[MatmulInput]):
         return MatmulInput(self._options or MatmulOptions(), **self._operands)
 
     def close(self) -> None:
+        self._parts.close()
         for file in self._files:
             file.close()
 

@@ -38,7 +38,7 @@ class MultipartParser:
     """
 
     def __init__(self, boundary: str, open_part: Callable[[str, str | None], Part]) -> None:
-        self._open_part = open_part
+        self._open_part: Callable[[str, str | None], Part] | None = open_part
         self._delimiter = b"\r\n--" + boundary.encode("ascii")
         self._state: Literal["preamble", "delimiter", "headers", "body", "epilogue"] = "preamble"
         self._kept = b"\r\n"  # the first delimiter has no line before it
@@ -62,6 +62,10 @@ class MultipartParser:
             raise MalformedBody("The body does not hold the boundary that Content-Type names.")
         if self._state != "epilogue":
             raise MalformedBody("The multipart body ends before its closing boundary; was it cut off?")
+
+    def close(self) -> None:
+        """Drops `open_part` and the part it gave last, which are mostly of who holds the parser."""
+        self._open_part = self._part = None
 
     # Each of these takes what came from `at` on, and returns where the rest begins.
     def _to_delimiter(self, text: Text, view: memoryview, at: int) -> int:
@@ -106,6 +110,7 @@ class MultipartParser:
             if len(view) - at > MAX_HEADER_BYTES:
                 raise MalformedBody(f"The headers of a part may have {MAX_HEADER_BYTES} bytes.")
             return self._keep(view, at)
+        assert self._open_part is not None, "it is not closed"
         self._part = self._open_part(*_read_headers(bytes(view[at + 2 : end])))
         self._state = "body"
         return end + 4

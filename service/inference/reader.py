@@ -193,10 +193,10 @@ class JsonInferReader(Reader[InferRequest]):
 
     def finish(self) -> InferRequest:
         text = b"".join(self._pieces)
-        parser = self._make_parser(len(text))
-        parser.feed(text)
-        parser.finish()
-        return parser.request
+        with self._make_parser(len(text)) as parser:
+            parser.feed(text)
+            parser.finish()
+            return parser.request
 
 
 def header_length(text: str | None) -> int | None:

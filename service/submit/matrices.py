@@ -41,6 +41,7 @@ def _info(context: Context, matrix_id: str, job: Job) -> MatrixInfo:
 
 def delete_matrix(context: Context, matrix_id: str, *, owner: str) -> None:
     """Raises MatrixNotFound."""
+    context.known_matrices.forget(owner, matrix_id)  # else what is deleted crowds out what is used
     try:
         context.store.delete(matrix_id, owner=owner)
     except MatrixNotFound:

@@ -19,8 +19,9 @@ TRACKER = "resource_tracker"  # multiprocessing's own process, which keeps nothi
 
 @dataclass(frozen=True, slots=True)
 class ProcessSample:
-    """`own_kib`: anonymous memory, of pages shared with other processes its share. `rss_kib` counts those whole, and
-    mapped files."""
+    """`own_kib`: anonymous memory. A page that parent and child share since the fork counts for both: written to, it is
+    copied, which adds to what the two take, but ends with the pages that there were then and is no growth of either.
+    `rss_kib` counts mapped files too."""
 
     own_kib: int
     rss_kib: int
@@ -62,19 +63,19 @@ def sample(at_s: float, jobs: int, processes: Mapping[str, psutil.Process], clie
     found = {}
     for name, process in processes.items():
         with contextlib.suppress(psutil.Error, OSError):  # it ended
-            found[name] = _process(process)
+            found[name] = sample_of(process)
     memory: Any = client.info("memory")
     keys: Any = client.dbsize()
     sizes = list(_sizes(store))
     return Sample(at_s, jobs, found, int(memory["used_memory"]) // 1024, int(keys), len(sizes), sum(sizes) // 1024)
 
 
-def _process(process: psutil.Process) -> ProcessSample:
+def sample_of(process: psutil.Process) -> ProcessSample:
     if not process.is_running():  # also where another one has its number now
         raise psutil.NoSuchProcess(process.pid)
     lines = Path(f"/proc/{process.pid}/smaps_rollup").read_text().splitlines()[1:]
     kib = {name: int(rest.split()[0]) for name, _, rest in (line.partition(":") for line in lines)}
-    return ProcessSample(kib["Pss_Anon"], kib["Rss"], process.num_fds())
+    return ProcessSample(kib["Anonymous"], kib["Rss"], process.num_fds())
 
 
 def _sizes(store: Path) -> list[int]:

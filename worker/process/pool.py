@@ -23,6 +23,7 @@ from kombu.asynchronous.timer import Timer
 
 from jobs.errors import MatmulError
 from jobs.fleet.registry import WorkerRegistry
+from jobs.process import TIDY_EVERY_S, tidy_memory
 from jobs.queue import make_ledger
 from jobs.redis.client import connect
 from jobs.settings import get_settings
@@ -116,6 +117,7 @@ class AttentivePool(asynpool.AsynPool):  # type: ignore[misc]
             self.maintain_pool: LOOK_EVERY_S,
             self.forget_time_limits: FORGET_EVERY_S,
             look_whether_drained: FORGET_EVERY_S,
+            tidy_memory: TIDY_EVERY_S,
         }
 
     def forget_time_limits(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from threading import Event
 from typing import NoReturn
 
 import structlog
@@ -56,7 +57,7 @@ def start(settings: Settings) -> Child:
         child.spare_time.start()
         if runner.device.device_class == "gpu":  # a CPU reads and writes matrices where they are
             SlotsAhead(store, runner).start()
-        settle_memory()
+        settle_memory(Event())  # until the process ends
     except Exception as error:
         _give_up(settings, error)
     return child

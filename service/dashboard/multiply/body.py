@@ -111,6 +111,7 @@ class FormReader(Reader[MatmulInput]):
         return MatmulInput(options, **self._operands)
 
     def close(self) -> None:
+        self._parts.close()
         for parser in self._parsers:
             parser.close()
 

@@ -3,22 +3,42 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
 from benchmarks.tables.reliability.soak import soak
 from tests.soak.__main__ import document
 from tests.soak.run import Asked, Outcome
-from tests.soak.sample import ProcessSample, Sample
+from tests.soak.sample import ProcessSample, Sample, sample_of
 from tests.soak.slope import slope
 from tests.soak.traffic import SHARES, Tally, path_of
 from tests.soak.verdict import judge
 from tests.support.runs import RunsRecord
 
+FORKED = """
+import os, sys
+data = bytearray(b"x") * (MIB << 20)
+if os.fork():
+    os.wait()
+else:
+    print(os.getpid(), flush=True)
+    sys.stdin.readline()
+    data[::4096] = b"y" * len(data[::4096])
+    print("written", flush=True)
+    sys.stdin.readline()
+    more = bytearray(b"x") * (MIB << 20)
+    print("more", flush=True)
+    sys.stdin.readline()
+"""
+FORKED_MIB = 16
 ASKED = Asked(1000, 480.0, 120.0, 2.0, 1, 1, 1, 16, 20_000)
 
 
@@ -103,3 +123,19 @@ def test_the_docs_tell_of_all_runs(tmp_path: Path) -> None:
 
 def test_paths_have_their_shares() -> None:
     assert Counter(path_of(number) for number in range(100)) == SHARES
+
+
+def test_what_is_copied_since_a_fork_is_no_growth_but_new_memory_is() -> None:
+    script = FORKED.replace("MIB", str(FORKED_MIB))
+    with subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
+        assert parent.stdin and parent.stdout
+        child = psutil.Process(int(parent.stdout.readline()))
+        own_kib = [sample_of(child).own_kib]
+        for _ in range(2):
+            parent.stdin.write(b"\n")
+            parent.stdin.flush()
+            parent.stdout.readline()
+            own_kib.append(sample_of(child).own_kib)
+    written, more = (after - before for before, after in pairwise(own_kib))
+    assert abs(written) < 1024
+    assert more >= FORKED_MIB * 1024

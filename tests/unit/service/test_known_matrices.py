@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any, cast
+
 import pytest
 
 from jobs.matrices.interface import MatrixInfo
 from service.process import known_matrices
 from service.process.known_matrices import KnownMatrices
+from service.submit.matrices import delete_matrix
 
 
 def info(matrix_id: str) -> MatrixInfo:
@@ -36,3 +40,13 @@ def test_the_one_not_used_for_longest_goes(monkeypatch: pytest.MonkeyPatch) -> N
     assert known.find("one", ids[0])
     known.keep("one", info(ids[2]))
     assert [known.find("one", matrix_id) is not None for matrix_id in ids] == [True, False, True]
+
+
+def test_one_that_is_deleted_is_forgotten() -> None:
+    known, deleted = KnownMatrices(), info("a" * 64)
+    known.keep("one", deleted)
+    known.keep("another", deleted)
+    context = SimpleNamespace(known_matrices=known, store=SimpleNamespace(delete=lambda matrix_id, owner: None))
+    delete_matrix(cast(Any, context), deleted.id, owner="one")
+    assert known.find("one", deleted.id) is None
+    assert known.find("another", deleted.id) == deleted

@@ -1,0 +1,33 @@
+"""A long-lived process does not keep what it freed, however many jobs it sees."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+SETTLED = """
+import sys
+from threading import Event
+from jobs import process
+
+KEPT = 1500  # the interpreter keeps up to 2000 tuples of a size
+
+process.TIDY_EVERY_S = 0.01
+stop = Event()
+process.settle_memory(stop)
+before = sys.getallocatedblocks()
+tuples = [tuple(range(1000 * i, 1000 * i + 13)) for i in range(KEPT)]
+del tuples
+for _ in range(3000):
+    if sys.getallocatedblocks() - before < KEPT // 2:
+        break
+    Event().wait(0.01)
+else:
+    sys.exit("what was freed is kept")
+stop.set()
+"""
+
+
+def test_what_the_interpreter_keeps_of_freed_objects_is_given_up() -> None:
+    done = subprocess.run([sys.executable, "-c", SETTLED], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
