@@ -58,7 +58,16 @@ FAMILIES: tuple[Family, ...] = (
         "libraries",
         "Libraries",
         "What all others are held against.",
-        ("cpu_blas", "cublas", "cublas_tf32", "cublas_bf16", "cublas_fp16", "cublas_fp8_fast"),
+        (
+            "cpu_blas",
+            "cublas",
+            "cublas_tuned",
+            "cublas_tf32",
+            "cublas_tf32_tuned",
+            "cublas_bf16",
+            "cublas_fp16",
+            "cublas_fp8_fast",
+        ),
     ),
 )
 FAMILY_OF = MappingProxyType({name: family for family in FAMILIES for name in family.names})

@@ -11,7 +11,7 @@ from kernels.model.kernel import NO_CONFIG, ConfigError, CudaKernel, DeviceTrait
 from kernels.model.numerics import Problem
 from kernels.selection.choose import Choice, choose_from
 from kernels.selection.defaults import example
-from kernels.selection.tuned import TABLES, Entry, RankedRow, TunedTable, table_for
+from kernels.selection.tuned import TABLES, Entry, RankedRow, TunedTable, table_for, tables_for
 
 AHEAD = "It is compiled before it is asked for."
 MIN_SPEED = 0.8  # of the fastest at a shape: what is slower there is not taken nearby
@@ -19,11 +19,10 @@ NEAR_EACH_CLASS = 16  # shapes
 
 
 def likely_products(device: DeviceTraits, tables: Iterable[TunedTable] = TABLES) -> Iterator[tuple[Choice, Problem]]:
-    """Every config of our kernels that was nearly the fastest at a shape of the device's table, and then the entries'
-    defaults."""
-    table = table_for(device, tables)
+    """Every config of our kernels that was nearly the fastest at a shape of the tables that serve the device, and then
+    the entries' defaults."""
     seen: set[tuple[object, ...]] = set()
-    for entry in table.entries if table is not None else ():
+    for entry in (entry for table in tables_for(device, tables) for entry in table.entries):
         for row in (*entry.ranking, *entry.trials):
             if row.gflops < MIN_SPEED * entry.ranking[0].gflops:
                 continue

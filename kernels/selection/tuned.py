@@ -142,9 +142,13 @@ class BestResult:
     row: RankedRow
 
 
+def _words(device: str) -> list[str]:
+    return re.findall("[a-z0-9]+", device.lower())
+
+
 def file_name(device: str) -> str:
     """As in `nvidia_h200.json.gz`."""
-    return "_".join(re.findall("[a-z0-9]+", device.lower())) + SUFFIX
+    return "_".join(_words(device)) + SUFFIX
 
 
 def read(path: Path) -> TunedTable:
@@ -182,14 +186,18 @@ def table_for(device: DeviceTraits, tables: Iterable[TunedTable] = TABLES) -> Tu
 
 def tables_for(device: DeviceTraits, tables: Iterable[TunedTable] = TABLES) -> Sequence[TunedTable]:
     """The model's own, then those of GPUs of the same compute capability, the nearest in size first, and of those
-    the one with the most shapes.
+    the one whose name is most alike.
 
     A device that nobody named has none: nothing says that it is one of them.
     """
     alike = [table for table in tables if table.device_class == device.device_class and device.name]
     own = [table for table in alike if table.device == device.name]
     family = [table for table in alike if table.compute_capability == device.compute_capability and table not in own]
-    return own + sorted(family, key=lambda table: (_apart(table, device), -len(table.entries)))
+    return own + sorted(family, key=lambda table: (_apart(table, device), -_words_shared(table, device)))
+
+
+def _words_shared(table: TunedTable, device: DeviceTraits) -> int:
+    return len(set(_words(table.device)) & set(_words(device.name)))
 
 
 def _apart(table: TunedTable, device: DeviceTraits) -> int:

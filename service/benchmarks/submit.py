@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 import orjson
 
@@ -53,6 +54,7 @@ def submit(context: Context, owner: str, key: str | None, body: bytes) -> Receip
             note_estimate(
                 context.ledger.scripts, receipt.job.id, seconds=found.estimate_s, measurements=found.measurements
             )
+            return replace(receipt, job=context.ledger.get(receipt.job.id))
     return receipt
 
 

@@ -6,6 +6,7 @@ import struct
 
 import numpy as np
 
+from service.bodies.sizes import in_units
 from tests.support.http.bad_requests import (
     F32,
     MAX_BODY,
@@ -145,7 +146,7 @@ FILES = [
     ),
     Case("empty safetensors", 422, "invalid_matrix", "ends", content=b"", headers={"content-type": TENSORS}),
     Case("too large a matrix", 422, "invalid_matrix", "largest", "a", **one_file(npy(np.ones((300, 300), F32)))),
-    Case("body over the limit", 413, "body_too_large", str(MAX_BODY), **one_file(b"x" * MAX_BODY)),
+    Case("body over the limit", 413, "body_too_large", in_units(MAX_BODY), **one_file(b"x" * MAX_BODY)),
 ]
 UPLOADS = [
     Case(

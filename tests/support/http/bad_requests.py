@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from service.bodies.sizes import in_units
 from tests.support.http.bodies import npy_fields
 from tools.played.api import npy
 
@@ -259,7 +260,7 @@ JSON_BODIES = [
         "over the limit",
         413,
         "body_too_large",
-        f"{MAX_JSON} bytes taken here. JSON is for small matrices; send .npy",
+        f"{in_units(MAX_JSON)} taken here. JSON is for small matrices; send .npy",
         **bare(" " * (MAX_JSON + 1)),
     ),
 ]

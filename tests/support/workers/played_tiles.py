@@ -62,7 +62,7 @@ class Compiler(played_cuda.Compiler):
 class Multiplier:
     """In place of prepared kernels, and of cuBLAS."""
 
-    def multiply(self, _: str, problem: Problem, a: Any, b: Any, c: Any) -> None:
+    def multiply(self, _: str, problem: Problem, a: Any, b: Any, c: Any, _config: Any) -> None:
         arrays = [self._array(matrix) for matrix in (a, b, c)]
         made = multiply(problem, *(each if each.shape[0] > 1 else each[0] for each in arrays[:2]))
         arrays[2][...] = made.reshape(arrays[2].shape)
@@ -98,7 +98,7 @@ def outcome(case: dict[str, Any]) -> str:
     b = numbers((problem.batch, *shape_b) if problem.b_batched else shape_b, problem.dtype, 1)
     out = np.zeros((problem.batch, problem.m, problem.n), STORAGE_DTYPES[problem.product_dtype])
     plan = plan_of(case, problem)
-    choice = cast(Any, type("Choice", (), {"kernel": type("Kernel", (), {"name": "played"})()}))
+    choice = cast(Any, type("Choice", (), {"kernel": type("Kernel", (), {"name": "played"})(), "config": {}}))
     wrong = int("sent" in case)
     sent_a, sent_b = HostOperand(a, digest=digest_of(a) ^ wrong), HostOperand(b, digest=digest_of(b))
     task = TiledTask(problem, choice, plan, sent_a, sent_b, out, None, SEED, checked=False)
