@@ -22,7 +22,7 @@ def likely_products(device: DeviceTraits, tables: Iterable[TunedTable] = TABLES)
     """Every config of our kernels that was nearly the fastest at a shape of the tables that serve the device, and then
     the entries' defaults."""
     seen: set[tuple[object, ...]] = set()
-    for entry in (entry for table in tables_for(device, tables) for entry in table.entries):
+    for entry in (entry for table in sorted(tables_for(device, tables), key=_name) for entry in table.entries):
         for row in (*entry.ranking, *entry.trials):
             if row.gflops < MIN_SPEED * entry.ranking[0].gflops:
                 continue
@@ -36,6 +36,11 @@ def likely_products(device: DeviceTraits, tables: Iterable[TunedTable] = TABLES)
     for kernel in CATALOG:
         if isinstance(kernel, CudaKernel):
             yield from _defaults(kernel, device)
+
+
+def _name(table: TunedTable) -> str:
+    """Tables in one order for all devices of a family, so that each has the same programs."""
+    return table.device
 
 
 def _resolved(kernel: CudaKernel, row: RankedRow, entry: Entry, device: DeviceTraits) -> TileConfig | None:

@@ -58,7 +58,7 @@ ADDRESSES = {
     "sign-in": "/ui/sign-in?next=/ui/jobs",
     "problem": "/ui/kernels/nope",
 }
-NOT_PAGES = ("/ui/static/", "/results.csv", "/plots/")
+NOT_PAGES = ("/ui/static/", "/site/", "/results.csv", "/plots/")
 REDIRECTED = {"/ui/benchmarks", "/site"}
 EACH = pytest.mark.parametrize("name", ADDRESSES)
 

@@ -93,7 +93,7 @@ class ObjectMatrixStore(FileMatrixStore):
         return self.bucket.sign("GET", elements_key(self.index.elements(check_id(matrix_id)).data), for_s)
 
     # ---- room on this host ----
-    def _respect_bound(self, need_bytes: int) -> None:
+    def respect_bound(self, need_bytes: int) -> None:
         self.copies.make_room(need_bytes)
 
     def make_room(self) -> bool:

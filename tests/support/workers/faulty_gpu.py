@@ -117,6 +117,13 @@ def make_played(settings: Settings) -> Runner:
     return _runner(runtime)
 
 
+class Untiled:
+    """Whatever comes is computed whole, or does not fit."""
+
+    def tiling(self, *_: Any, **__: Any) -> None:
+        return None
+
+
 def _runner(runtime: Any) -> Runner:
     from tests.support.workers.played_cuda import Compiler, _rows
     from worker.cuda import runner as cuda_runner
@@ -126,7 +133,7 @@ def _runner(runtime: Any) -> Runner:
 
     cuda_runner.HOST_CHECK_ELEMENTS = 1 << 40  # the kernels of the device's own check are not played
 
-    class FaultyRunner(cuda_runner.CudaRunner):
+    class FaultyRunner(Untiled, cuda_runner.CudaRunner):
         kernels = OFFERED
 
         def __init__(self) -> None:
@@ -145,9 +152,6 @@ def _runner(runtime: Any) -> Runner:
 
         def is_compiled(self, choice: Choice, problem: Problem) -> bool:
             return choice.kernel.name in OFFERED
-
-        def tiling(self, *_: Any, **__: Any) -> None:
-            """Whatever comes is computed whole, or does not fit."""
 
         def kernel_bytes(self, choice: Choice, problem: Problem) -> int:
             is_too_much = problem.k == HUNGRY and choice.kernel.name != "naive"
