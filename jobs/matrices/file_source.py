@@ -24,7 +24,7 @@ from jobs.matrices.slot_format import MIN_SLOT_BYTES, TRAILER_BYTES, slot_length
 from jobs.matrices.slot_memory import SlotMemories, SlotMemory
 
 POPULATE: int = getattr(mmap, "MAP_POPULATE", 0)  # Linux: map all pages at once instead of one fault after the other
-MAX_KNOWN_NAMES = 4096  # of files of contents
+MAX_KNOWN_NAMES = 1024  # of files of contents: some 400 KiB
 
 Opened = TypeVar("Opened")
 

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from types import SimpleNamespace
+from typing import Any, cast
+
+from jobs.matrices.file_source import FileNames
 
 SETTLED = """
 import sys
@@ -31,3 +35,19 @@ stop.set()
 def test_what_the_interpreter_keeps_of_freed_objects_is_given_up() -> None:
     done = subprocess.run([sys.executable, "-c", SETTLED], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_names_of_files_are_full_soon() -> None:
+    """Else what steady use fills for an hour looks like a leak, and hides one."""
+    asked: list[str] = []
+
+    def elements(matrix_id: str) -> Any:
+        asked.append(matrix_id)
+        return SimpleNamespace(data=f"{matrix_id}.file")
+
+    names, ids = FileNames(cast(Any, SimpleNamespace(elements=elements))), [f"{number:064x}" for number in range(1200)]
+    for matrix_id in (ids[0], *ids):
+        assert names.opened(matrix_id, str) == f"{matrix_id}.file"
+    assert asked == ids
+    names.opened(ids[0], str)
+    assert asked == [*ids, ids[0]]
