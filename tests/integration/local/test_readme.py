@@ -139,10 +139,23 @@ def test_make_run(tmp_path: Path) -> None:
         assert not alive(family)
 
 
-@pytest.mark.parametrize(("language", "text"), blocks("docs/api.md"))
+# Without an object store there is nothing past the API; tests/integration/matrices has one.
+API_BLOCKS = [each for each in blocks("docs/api.md") if "/v1/uploads" not in each[1]]
+
+
+@pytest.mark.parametrize(("language", "text"), API_BLOCKS)
 def test_api_page(language: str, text: str, local: Local, checkout: Path) -> None:
-    reply = json.loads(run(language, text, local, checkout))
+    printed = run(language, text, local, checkout)
+    if "-o report.pdf" in text:
+        assert (checkout / "report.pdf").read_bytes().startswith(b"%PDF-")
+        return
+    reply = json.loads(printed)
     assert not str(reply.get("type")).startswith("/problems/"), reply
+
+
+def test_the_report_of_a_recorded_run(local: Local, checkout: Path) -> None:
+    run("bash", block("report_h200.html"), local, checkout)
+    assert "<h1" in (checkout / "report_h200.html").read_text()
 
 
 def test_every_block_is_run_here() -> None:
@@ -154,6 +167,7 @@ def test_every_block_is_run_here() -> None:
         "client.upload(",
         "respond-async",
         "bench run quick",
+        "report_h200.html",
     ]
     run_here += ["make worker", "make run", ".venv/bin/matmul multiply"]
     assert sorted([*map(block, run_here), "make test\n"]) == sorted(text for _, text in BLOCKS)
