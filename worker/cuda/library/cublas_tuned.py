@@ -145,7 +145,7 @@ class TunedCublas(LtHandle):
         return (way for way in chain.from_iterable(zip_longest(*proposed)) if way is not None)
 
     def _tried(self, ways: Sequence[Launch], matrices: Matrices) -> Launch:
-        """The fastest of those that there is time for, at least the first."""
+        """The fastest of those that there is time for, at least the first. Raises KernelUnavailable where there is none."""
         spent_ms = 0.0
         timed: list[tuple[float, int]] = []
         for index, way in enumerate(ways):
@@ -155,6 +155,8 @@ class TunedCublas(LtHandle):
                 spent_ms += (LAUNCHES + 1) * ms
             if spent_ms >= TRIAL_MS:
                 break
+        if not timed:
+            raise KernelUnavailable("cuBLAS has no way to multiply this here; use another kernel.")
         return ways[min(timed)[1]]
 
     def _kernel_ms(self, launch: Callable[[], None]) -> float:
