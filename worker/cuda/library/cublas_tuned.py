@@ -145,7 +145,7 @@ class TunedCublas(LtHandle):
         return (way for way in chain.from_iterable(zip_longest(*proposed)) if way is not None)
 
     def _tried(self, ways: Sequence[Launch], matrices: Matrices) -> Launch:
-        """The fastest of those that there is time for, at least the first. Raises KernelUnavailable where there is none."""
+        """The fastest of those that there is time for, at least the first. Raises KernelUnavailable without any."""
         spent_ms = 0.0
         timed: list[tuple[float, int]] = []
         for index, way in enumerate(ways):
