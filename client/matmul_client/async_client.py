@@ -27,7 +27,7 @@ from matmul_client.core.http import (
 )
 from matmul_client.core.operands import Chained
 from matmul_client.core.options import Options
-from matmul_client.core.wire import Acquaintance, Call, Compute, Cut, Flow, Outcome, Pause, Reply, Request, Step
+from matmul_client.core.wire import Acquaintance, AtOnce, Call, Compute, Cut, Flow, Outcome, Pause, Reply, Request, Step
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
@@ -183,7 +183,24 @@ class AsyncClient:
                 await anyio.sleep(step.seconds)
             case Compute():
                 await anyio.to_thread.run_sync(step.work)
+            case AtOnce():
+                await self._run_at_once(call, step)
         return None
+
+    async def _run_at_once(self, call: Call, step: AtOnce) -> None:
+        errors: list[MatmulError] = []
+
+        async def run(flow: Flow[None]) -> None:
+            try:
+                await self._run(call, flow)
+            except MatmulError as error:
+                errors.append(error)
+
+        async with anyio.create_task_group() as tasks:
+            for flow in step.flows:
+                tasks.start_soon(run, flow())
+        if errors:
+            raise errors[0]
 
     async def _perform(self, call: Call, request: Request) -> Reply | Cut:
         return await self._connections.exchange(request, call.deadline)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ssl
+import threading
 import time
 from collections.abc import Iterator
 from http.client import HTTPException
@@ -25,7 +26,7 @@ from matmul_client.core.http import (
 )
 from matmul_client.core.operands import Chained
 from matmul_client.core.options import Options
-from matmul_client.core.wire import Acquaintance, Call, Compute, Cut, Flow, Outcome, Pause, Reply, Request, Step
+from matmul_client.core.wire import Acquaintance, AtOnce, Call, Compute, Cut, Flow, Outcome, Pause, Reply, Request, Step
 from matmul_client.handles import Benchmark, Job, Matrix, Product
 
 if TYPE_CHECKING:
@@ -177,7 +178,26 @@ class Client:
                 time.sleep(step.seconds)
             case Compute():
                 step.work()
+            case AtOnce():
+                self._run_at_once(call, step)
         return None
+
+    def _run_at_once(self, call: Call, step: AtOnce) -> None:
+        errors: list[MatmulError] = []
+
+        def run(flow: Flow[None]) -> None:
+            try:
+                self._run(call, flow)
+            except MatmulError as error:
+                errors.append(error)
+
+        threads = [threading.Thread(target=run, args=(flow(),), daemon=True) for flow in step.flows]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if errors:
+            raise errors[0]
 
     def _perform(self, call: Call, request: Request) -> Reply | Cut:
         return self._connections.exchange(request, call.deadline)

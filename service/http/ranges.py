@@ -1,12 +1,14 @@
-"""The `Range` header (RFC 9110, section 14): one range of bytes. Others are ignored, as the RFC allows."""
+"""The `Range` header of a reply (RFC 9110, section 14): one range of bytes, others are ignored, as the RFC allows; and
+the `Content-Range` of a PUT."""
 
 from __future__ import annotations
 
 import re
 
-from service.problems import RangeNotSatisfiable
+from service.problems import InvalidHeader, RangeNotSatisfiable
 
 _ONE_RANGE = re.compile(r"bytes\s*=\s*(\d{0,19})\s*-\s*(\d{0,19})\s*", re.ASCII | re.IGNORECASE)
+_CONTENT_RANGE = re.compile(r"bytes\s+(\d{1,19})-(\d{1,19})/(\d{1,19})", re.ASCII | re.IGNORECASE)
 
 
 def parse_range(header: str | None, total_bytes: int) -> tuple[int, int] | None:
@@ -28,3 +30,17 @@ def parse_range(header: str | None, total_bytes: int) -> tuple[int, int] | None:
             headers={"content-range": f"bytes */{total_bytes}"},
         )
     return start, stop
+
+
+def parse_content_range(header: str | None, total_bytes: int) -> tuple[int, int]:
+    """First byte and the one after the last; all where there is none. Raises InvalidHeader."""
+    if header is None:
+        return 0, total_bytes
+    match = _CONTENT_RANGE.fullmatch(header.strip())
+    if match is None or int(match[1]) > int(match[2]) or int(match[3]) != total_bytes:
+        raise InvalidHeader(
+            f"Content-Range must be like bytes 0-1048575/{total_bytes}, and end with the {total_bytes} bytes that this "
+            "upload has.",
+            field="Content-Range",
+        )
+    return int(match[1]), int(match[2]) + 1

@@ -1,18 +1,34 @@
-"""/v1/uploads and /v1/matrices/{id}/url: large matrices go to the object store, or come from it, past the API."""
+"""/v1/uploads: large matrices that come in ranges, or go to the object store past the API; /v1/matrices/{id}/url: those
+that come from there."""
 
 from __future__ import annotations
+
+from functools import partial
 
 from fastapi import APIRouter, Request, Response
 
 from service.bodies.body import Body
 from service.bodies.options import parse_model
+from service.bodies.range import RangeReader
 from service.bodies.reader import json_object, media_type_of, unsupported
+from service.bodies.receive import receive
+from service.bodies.uploads import UploadOwner, UploadSet
 from service.context import context_of, owner_of
 from service.http.idempotency import holding_key, once
-from service.http.negotiation import JSON
+from service.http.negotiation import JSON, OCTETS
 from service.openapi.manual import uploads as manual
 from service.routes.matrices import info_json
-from service.submit.transfers import UploadRequest, UploadView, completed, given_up, opened, opened_again, url_of
+from service.submit.transfers import (
+    UploadRequest,
+    UploadView,
+    completed,
+    given_up,
+    opened,
+    opened_again,
+    range_writer,
+    status_of,
+    url_of,
+)
 
 REQUEST_BYTES = 4096  # of an id, a type and a shape
 PRIVATE = {"cache-control": "no-store"}  # a URL is as good as a key while it lasts
@@ -41,6 +57,29 @@ async def open_one(request: Request) -> Response:
 
 def _upload_reply(view: UploadView) -> Response:
     return Response(view.model_dump_json(), 201, {"location": f"/v1/uploads/{view.upload}", **PRIVATE}, JSON)
+
+
+@router.get("/uploads/{upload}", **manual.STATUS)
+async def get_status(request: Request, upload: manual.UploadId) -> Response:
+    context = context_of(request)
+    status = await context.call(status_of, context, upload, owner=owner_of(request))
+    return Response(status.model_dump_json(), 200, PRIVATE, JSON)
+
+
+@router.put("/uploads/{upload}", **manual.SEND)
+async def put_range(request: Request, upload: manual.UploadId) -> Response:
+    context, owner = context_of(request), owner_of(request)
+    if (media_type := media_type_of(request.headers.get("content-type"))) not in ("", OCTETS):
+        raise unsupported(media_type, (OCTETS,))
+    said = request.headers.get("content-range")
+    writer = await context.call(range_writer, context, upload, said, owner=owner)
+    try:
+        body = Body(request.scope, request.receive, limit_bytes=writer.left_bytes, memory=context.bodies)
+        no_matrices = UploadSet(context.store, partial(UploadOwner, owner, 0.0), max_bytes=0)
+        await receive(context, body, RangeReader(writer), no_matrices, lambda _: None)
+    finally:
+        writer.close()
+    return Response(None, 204)
 
 
 @router.post("/uploads/{upload}/complete", **manual.COMPLETE)

@@ -46,7 +46,9 @@ class LimitedProtocol(LargeBodyProtocol):
         self._stage: Literal["idle", "head", "body"] = "idle"
         self._stage_at = self._heard_at = self._window_at = self.loop.time()  # when it began; the last bytes came; …
         self._window_bytes = 0  # … bytes are counted since
-        self._head_bytes = self._body_bytes = self._chunks = self._discarded_bytes = 0
+        self._head_bytes = self._parsed_head_bytes = 0  # in pieces with nothing else in them; as the parser told them
+        self._heads = 0  # that began on this connection
+        self._body_bytes = self._chunks = self._discarded_bytes = 0
         self._min_bytes = MIN_BYTES  # of this body, within one receive timeout
         self._refusal: MatmulError | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -69,11 +71,12 @@ class LimitedProtocol(LargeBodyProtocol):
 
     def data_received(self, data: bytes) -> None:
         self._hear(len(data))
-        if self._stage != "body":
-            self._head_bytes += len(data)
+        heads, was_head = self._heads, self._stage == "head"
         super().data_received(data)
-        if self._stage == "head" and self._head_bytes > MAX_HEAD_BYTES:
-            self._refuse(_head_too_large())
+        if was_head and self._stage == "head" and self._heads == heads:  # else the parser told of what is a head in it
+            self._head_bytes += len(data)
+            if self._head_bytes > MAX_HEAD_BYTES:
+                self._refuse(_head_too_large())
 
     # ---- what the parser calls; an error raised here reaches `send_400_response` ----
     def on_message_begin(self) -> None:
@@ -81,7 +84,8 @@ class LimitedProtocol(LargeBodyProtocol):
         if self._is_replayed:
             return
         self._stage, self._stage_at = "head", self._heard_at
-        self._head_bytes = 0
+        self._head_bytes = self._parsed_head_bytes = 0
+        self._heads += 1
         if self._timer is None:
             self._look_again_in(self.receive_timeout_s)
 
@@ -95,9 +99,10 @@ class LimitedProtocol(LargeBodyProtocol):
             self._count_head(len(name) + len(value))
 
     def _count_head(self, size: int) -> None:
-        """On top of what `data_received` counts: a whole head may come in one piece, with a body behind it."""
-        self._head_bytes += size
-        if self._head_bytes > 2 * MAX_HEAD_BYTES or len(self.headers) > MAX_HEADERS:
+        """Beside what `data_received` counts, of which the parser tells only once a header is whole: a whole head may
+        come in one piece, with a body behind it."""
+        self._parsed_head_bytes += size
+        if self._parsed_head_bytes > MAX_HEAD_BYTES or len(self.headers) > MAX_HEADERS:
             self._stop_parsing(_head_too_large())
 
     def on_headers_complete(self) -> None:

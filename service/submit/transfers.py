@@ -1,4 +1,5 @@
-"""Matrices that bypass the API: what a caller is told of a URL into the object store. For worker threads."""
+"""Uploads that are opened, sent and completed: into the object store by a URL, past the API, or here in ranges. For
+worker threads."""
 
 from __future__ import annotations
 
@@ -8,21 +9,30 @@ from datetime import UTC, datetime
 from pydantic import Field
 
 from jobs.base import Strict
-from jobs.errors import WrongState
+from jobs.errors import InvalidRequest, WrongState
 from jobs.formats.parser import check_shape
+from jobs.matrices.file_store import FileMatrixStore
 from jobs.matrices.interface import MatrixInfo
-from jobs.matrices.objects.staged import NoObjectStore, complete_upload, give_up, open_upload, reopened
+from jobs.matrices.objects import staged
+from jobs.matrices.objects.staged import NoObjectStore
 from jobs.matrices.objects.store import ObjectMatrixStore
+from jobs.matrices.ranged import upload as ranged
+from jobs.matrices.ranged.complete import complete_upload
+from jobs.matrices.ranged.upload import Ranged
+from jobs.matrices.ranged.writer import RangeWriter
 from kernels.model.numerics import DTypeName
 from service.context import Context
+from service.http.ranges import parse_content_range
 from service.submit.matrices import find_matrix
 
 
 class UploadRequest(Strict):
-    """A matrix that the caller is going to send to the object store itself."""
+    """A matrix that the caller is going to send."""
 
-    id: str = Field(
-        description="sha256 of `<dtype>:<size>x<size>\\n` and the elements, little-endian and row-major, in hex.",
+    id: str | None = Field(
+        None,
+        description="sha256 of `<dtype>:<size>x<size>\\n` and the elements, little-endian and row-major, in hex: the "
+        "contents must have it. It may be left out unless they go to an object store.",
         examples=["5f2b51ca1b0d8c6f9bd7d5b1f1e9a9a0c6b7f2d3e4f5061728394a5b6c7d8e9f"],
     )
     dtype: DTypeName = Field(description="Element type.", examples=["float32"])
@@ -33,9 +43,23 @@ class UploadView(Strict):
     """An upload that waits for its elements."""
 
     upload: str = Field(description="Id of the upload.", examples=["up_0123456789abcdef0123456789abcdef"])
-    url: str = Field(description="PUT the elements here, and nothing else; no key is needed.")
-    expires_at: datetime = Field(description="When the URL ends (UTC).")
+    url: str = Field(
+        description="PUT the elements here, and nothing else. A path of this API takes them in ranges, with your key; "
+        "a URL into an object store takes them in one piece, and needs no key."
+    )
+    expires_at: datetime = Field(description="When it ends (UTC); of a path, unless ranges come.")
     bytes: int = Field(description="How many bytes have to be sent.", examples=[524288])
+
+
+class UploadStatus(Strict):
+    """How far an upload has come."""
+
+    upload: str = Field(description="Id of the upload.", examples=["up_0123456789abcdef0123456789abcdef"])
+    bytes: int = Field(description="How many bytes have to be sent.", examples=[524288])
+    received: list[tuple[int, int]] = Field(
+        description="What has come, in order: first byte, and the one after the last.", examples=[[[0, 524288]]]
+    )
+    expires_at: datetime = Field(description="When it ends unless more comes (UTC).")
 
 
 class UrlView(Strict):
@@ -55,33 +79,81 @@ def object_store(context: Context) -> ObjectMatrixStore:
     return context.store
 
 
+def file_store(context: Context) -> FileMatrixStore:
+    """Raises NoObjectStore."""
+    if not isinstance(context.store, FileMatrixStore):
+        raise NoObjectStore
+    return context.store
+
+
 def opened(context: Context, asked: UploadRequest, *, owner: str) -> UploadView:
     """Raises NoObjectStore, InvalidMatrix, InvalidRequest, BodyTooLarge, StoreFull."""
-    store = object_store(context)
-    shape = check_shape(asked.dtype, asked.shape)
-    url_ttl_s, cell = float(context.settings.s3_url_ttl_s), context.settings.cell_digits
-    upload = open_upload(store, asked.id, asked.dtype, shape, owner=owner, url_ttl_s=url_ttl_s, cell=cell)
+    shape, cell = check_shape(asked.dtype, asked.shape), context.settings.cell_digits
+    if not isinstance(context.store, ObjectMatrixStore):
+        here = ranged.open_upload(file_store(context), asked.id, asked.dtype, shape, owner=owner, cell=cell)
+        return _view_here(here)
+    if asked.id is None:
+        raise InvalidRequest("This server keeps matrices in an object store: say the matrix's id.", field="id")
+    url_ttl_s = float(context.settings.s3_url_ttl_s)
+    upload = staged.open_upload(
+        context.store, asked.id, asked.dtype, shape, owner=owner, url_ttl_s=url_ttl_s, cell=cell
+    )
     return _view(upload.id, upload.url, upload.expires_at, upload.bytes)
 
 
 def opened_again(context: Context, upload: str, *, owner: str) -> UploadView:
-    """With a new URL. Raises NoObjectStore, MatrixNotFound."""
-    again = reopened(object_store(context), upload, owner=owner, url_ttl_s=float(context.settings.s3_url_ttl_s))
+    """With a new URL where that is one into an object store. Raises NoObjectStore, MatrixNotFound."""
+    if not isinstance(context.store, ObjectMatrixStore):
+        return _view_here(ranged.find_upload(file_store(context), upload, owner=owner))
+    again = staged.reopened(context.store, upload, owner=owner, url_ttl_s=float(context.settings.s3_url_ttl_s))
     return _view(again.id, again.url, again.expires_at, again.bytes)
+
+
+def _view_here(upload: Ranged) -> UploadView:
+    return _view(upload.id, f"/v1/uploads/{upload.id}", upload.matrix.expires_at, upload.bytes)
 
 
 def _view(upload: str, url: str, expires_at: float, size: int) -> UploadView:
     return UploadView(upload=upload, url=url, expires_at=datetime.fromtimestamp(expires_at, UTC), bytes=size)
 
 
+def status_of(context: Context, upload: str, *, owner: str) -> UploadStatus:
+    """Raises NoObjectStore, MatrixNotFound."""
+    if isinstance(context.store, ObjectMatrixStore):
+        info, is_sent = staged.sent(context.store, upload, owner=owner)
+        received = [(0, info.bytes)] if is_sent else []
+    else:
+        found = ranged.find_upload(file_store(context), upload, owner=owner)
+        info, received = found.matrix, ranged.received(file_store(context), found)
+    expires_at = datetime.fromtimestamp(info.expires_at, UTC)
+    return UploadStatus(upload=upload, bytes=info.bytes, received=received, expires_at=expires_at)
+
+
+def range_writer(context: Context, upload: str, content_range: str | None, *, owner: str) -> RangeWriter:
+    """For the bytes that a Content-Range names; without one, for all. Raises NoObjectStore, MatrixNotFound,
+    InvalidHeader, and as RangeWriter."""
+    if isinstance(context.store, ObjectMatrixStore):
+        raise WrongState("This upload goes to the URL that it was opened with, not to this API.")
+    store = file_store(context)
+    found = ranged.find_upload(store, upload, owner=owner, renews=True)
+    first, after = parse_content_range(content_range, found.bytes)
+    return RangeWriter(store, found, owner, first, after)
+
+
 def completed(context: Context, upload: str, *, owner: str) -> MatrixInfo:
-    """Raises as `complete_upload`, and NoObjectStore."""
-    return complete_upload(object_store(context), upload, owner=owner, ttl_s=float(context.settings.matrix_ttl_s))
+    """Raises as the two `complete_upload`, and NoObjectStore."""
+    ttl_s = float(context.settings.matrix_ttl_s)
+    if isinstance(context.store, ObjectMatrixStore):
+        return staged.complete_upload(context.store, upload, owner=owner, ttl_s=ttl_s)
+    return complete_upload(file_store(context), upload, owner=owner, ttl_s=ttl_s)
 
 
 def given_up(context: Context, upload: str, *, owner: str) -> None:
     """Raises NoObjectStore, MatrixNotFound."""
-    give_up(object_store(context), upload, owner=owner)
+    if isinstance(context.store, ObjectMatrixStore):
+        staged.give_up(context.store, upload, owner=owner)
+    else:
+        ranged.give_up(file_store(context), upload, owner=owner)
 
 
 def url_of(context: Context, matrix_id: str, *, owner: str) -> UrlView:

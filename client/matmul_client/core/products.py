@@ -13,6 +13,7 @@ from matmul_client.core.elements import Array, array_of, content_hash, dtype_nam
 from matmul_client.core.errors import NotFound, ServerError, job_error
 from matmul_client.core.numbers import one_type
 from matmul_client.core.operands import Chained, Operand
+from matmul_client.core.ranges import RANGED_BYTES, send_in_ranges
 from matmul_client.core.retrying import exchange
 from matmul_client.core.wire import JSON, OCTETS, Call, Compute, Flow, Reply, Request
 
@@ -195,6 +196,10 @@ def upload(call: Call, value: Any) -> Flow[StoredMatrix]:
     stored = StoredMatrix(digest.hexdigest(), dtype_name(array), array.shape)
     target = f"/v1/matrices/{stored.id}"
     if array.nbytes > HEAD_BYTES and (yield from _is_there(call, target)):
+        return stored
+    if array.nbytes >= RANGED_BYTES and (
+        yield from send_in_ranges(call, stored.id, stored.dtype, array.shape, elements(array))
+    ):
         return stored
     headers = {
         "content-type": OCTETS,

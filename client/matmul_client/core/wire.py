@@ -1,8 +1,8 @@
 """Requests, replies, and the flows that turn one into the other.
 
-A flow is a generator. It yields a `Request` to be sent, a `Pause`, or work to `Compute`, and is sent what came of it:
-a `Reply`, a `Cut` (no whole reply came), or None. So it does no input or output itself; `Client` and `AsyncClient` run
-the same flows.
+A flow is a generator. It yields a `Request` to be sent, a `Pause`, work to `Compute` or flows to run `AtOnce`, and is
+sent what came of it: a `Reply`, a `Cut` (no whole reply came), or None. So it does no input or output itself; `Client`
+and `AsyncClient` run the same flows.
 """
 
 from __future__ import annotations
@@ -62,7 +62,14 @@ class Compute:
     work: Callable[[], object]
 
 
-Step: TypeAlias = Request | Pause | Compute
+@dataclass(frozen=True, slots=True)
+class AtOnce:
+    """Flows that are run beside each other, to the end of all; the first error is raised then."""
+
+    flows: tuple[Callable[[], Flow[None]], ...]
+
+
+Step: TypeAlias = "Request | Pause | Compute | AtOnce"
 Outcome: TypeAlias = Reply | Cut | None
 Flow: TypeAlias = Generator[Step, Outcome, T]
 

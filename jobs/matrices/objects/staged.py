@@ -31,7 +31,7 @@ class UploadNotSent(MatmulError):
 
 
 class NoObjectStore(MatmulError):
-    """This server keeps matrices in no object store, so there are no URLs to them; send and fetch them here."""
+    """This server's store has no uploads and no URLs; send and fetch matrices at /v1/matrices."""
 
     type = "no_object_store"
 
@@ -76,6 +76,15 @@ def reopened(store: ObjectMatrixStore, upload: str, *, owner: str, url_ttl_s: fl
     info, data = _opened(store, upload, owner)
     url = store.bucket.sign("PUT", staged_key(data), url_ttl_s)
     return Opened(upload, url, time.time() + url_ttl_s, info.bytes)
+
+
+def sent(store: ObjectMatrixStore, upload: str, *, owner: str) -> tuple[MatrixInfo, bool]:
+    """What it is to become, and whether that many bytes were sent. Raises MatrixNotFound, StoreUnavailable."""
+    info, data = _opened(store, upload, owner)
+    try:
+        return info, store.bucket.size(staged_key(data)) == info.bytes
+    except MatrixNotFound:
+        return info, False
 
 
 def complete_upload(store: ObjectMatrixStore, upload: str, *, owner: str, ttl_s: float) -> MatrixInfo:

@@ -9,21 +9,23 @@ from fastapi import Path
 from jobs import errors
 from jobs.matrices.objects.staged import NoObjectStore, UploadNotSent
 from service import problems as edge
-from service.http.negotiation import JSON
+from service.http.negotiation import JSON, OCTETS
 from service.openapi.manual.matrices import TAGS, MatrixId, MatrixView
 from service.openapi.manual.parts import IDEMPOTENCY_KEY, Piece, json_answer, no_answer, problems, ref
-from service.submit.transfers import UploadRequest, UploadView, UrlView
+from service.submit.transfers import UploadRequest, UploadStatus, UploadView, UrlView
 
-__all__ = ["COMPLETE", "GIVE_UP", "OPEN", "URL", "MatrixId", "UploadId"]
+__all__ = ["COMPLETE", "GIVE_UP", "OPEN", "SEND", "STATUS", "URL", "MatrixId", "UploadId"]
 
 UploadId = Annotated[str, Path(description="Id of the upload.", examples=["up_0123456789abcdef0123456789abcdef"])]
 KEYS = (edge.InvalidHeader, errors.IdempotencyKeyInUse, errors.IdempotencyKeyReused)
 OPEN: Piece = {
     "tags": TAGS,
     "operation_id": "open_upload",
-    "summary": "Get a URL to send a large matrix to",
-    "description": "Where matrices are in an object store, its elements then go there and not through this API: PUT "
-    "them to the URL, and complete the upload. Room is reserved at once.",
+    "summary": "Open an upload of a large matrix",
+    "description": "PUT its elements to the URL that this gives, and complete the upload. A path of this API takes "
+    "them in ranges, over several connections and in any order; what came before a connection was cut need not be sent "
+    "again. Where matrices are in an object store, the URL leads there and not through this API. Room is reserved at "
+    "once.",
     "status_code": 201,
     "responses": {
         201: json_answer(UploadView, "Send the elements now.", "Location", "Idempotent-Replayed"),
@@ -42,17 +44,64 @@ OPEN: Piece = {
         "parameters": [IDEMPOTENCY_KEY],
     },
 }
+STATUS: Piece = {
+    "tags": TAGS,
+    "operation_id": "get_upload",
+    "summary": "See what has come of an upload",
+    "description": "After a connection was cut: what lies outside of `received` is to be sent.",
+    "responses": {
+        200: json_answer(UploadStatus, "What has come."),
+        **problems(errors.MatrixNotFound, NoObjectStore, errors.InvalidRequest),
+    },
+}
+SEND: Piece = {
+    "tags": TAGS,
+    "operation_id": "send_range",
+    "summary": "Send elements of an upload",
+    "description": "The bytes that `Content-Range` names (RFC 9110, section 14.5), or all of them without one. Ranges "
+    "begin and end at multiples of 1 MiB (1,048,576 bytes), or at the end. They may come in any order, several at the "
+    "same time, and again. An upload that gets none for ten minutes has ended.",
+    "status_code": 204,
+    "responses": {
+        204: no_answer("They are here."),
+        **problems(
+            *(
+                errors.MatrixNotFound,
+                errors.WrongState,
+                errors.InvalidMatrix,
+                errors.InvalidRequest,
+                edge.InvalidHeader,
+            ),
+            *(edge.PayloadTooLarge, edge.UnsupportedMediaType, errors.StoreFull, NoObjectStore),
+        ),
+    },
+    "openapi_extra": {
+        "requestBody": {
+            "required": True,
+            "description": "Elements, little-endian and row-major, and nothing else.",
+            "content": {OCTETS: {"schema": {"type": "string", "format": "binary"}}},
+        },
+        "parameters": [
+            {
+                "name": "Content-Range",
+                "in": "header",
+                "description": "Which bytes these are, of how many.",
+                "schema": {"type": "string", "examples": ["bytes 0-1048575/67108864"]},
+            }
+        ],
+    },
+}
 COMPLETE: Piece = {
     "tags": TAGS,
     "operation_id": "complete_upload",
     "summary": "Say that the elements were sent",
-    "description": "Reads what was sent: size and sha256 must be those of the matrix that the upload was opened for. "
-    "Only then can the matrix be used. What is something else ends the upload.",
+    "description": "Reads what was sent: all of it must be there, and its sha256 must be the id that the upload was "
+    "opened with, if there was one. Only then can the matrix be used. Other contents end the upload.",
     "status_code": 201,
     "responses": {
         201: json_answer(MatrixView, "Stored.", "Location", "Idempotent-Replayed"),
         **problems(
-            *(errors.MatrixNotFound, UploadNotSent, errors.InvalidMatrix, errors.DigestMismatch),
+            *(errors.MatrixNotFound, UploadNotSent, errors.WrongState, errors.InvalidMatrix, errors.DigestMismatch),
             *(errors.InvalidRequest, errors.StoreFull, NoObjectStore, *KEYS),
         ),
     },

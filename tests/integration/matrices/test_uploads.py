@@ -54,7 +54,11 @@ def test_a_matrix_goes_and_comes_past_the_api(api: Api, quiet: httpx.Client) -> 
     assert upload["bytes"] == matrix.nbytes and SECRET not in upload["url"]
     assert parse_qs(urlsplit(upload["url"]).query)["X-Amz-Expires"] == [str(api.settings.s3_url_ttl_s)]
     problem(completed(quiet, upload), 409, "upload_not_sent")
+    here = f"/v1/uploads/{upload['upload']}"
+    problem(quiet.put(here, content=matrix.tobytes()), 409, "wrong_state")
+    assert quiet.get(here).json()["received"] == []
     assert httpx.put(upload["url"], content=matrix.tobytes()).status_code == 200
+    assert quiet.get(here).json()["received"] == [[0, matrix.nbytes]]
     problem(quiet.get(f"/v1/matrices/{upload['id']}"), 404, "matrix_not_found")
     stored = completed(quiet, upload)
     assert stored.status_code == 201 and stored.json()["id"] == upload["id"]
@@ -128,6 +132,7 @@ def test_the_same_key_opens_one_upload(quiet: httpx.Client) -> None:
     ("asked", "status", "kind"),
     [
         ({"id": "0" * 63, "dtype": "float32", "shape": [2, 2]}, 422, "invalid_request"),
+        ({"dtype": "float32", "shape": [2, 2]}, 422, "invalid_request"),
         ({"id": "0" * 64, "dtype": "float32", "shape": [-2, 2]}, 422, "invalid_matrix"),
         ({"id": "0" * 64, "dtype": "float31", "shape": [2, 2]}, 422, "unsupported_dtype"),
         ({"id": "0" * 64, "dtype": "float64", "shape": [1 << 20, 1 << 20]}, 413, "body_too_large"),
@@ -140,7 +145,11 @@ def test_what_is_refused(quiet: httpx.Client, asked: dict[str, Any], status: int
 
 def test_without_an_object_store_there_are_no_urls(valkey: EmbeddedServer, key_prefix: str, tmp_path: Path) -> None:
     with running_api(valkey, key_prefix, tmp_path) as running, running.client() as quiet:
-        asked = {"id": "0" * 64, "dtype": "float32", "shape": [2, 2]}
-        problem(quiet.post("/v1/uploads", json=asked), 501, "no_object_store")
         stored = quiet.post("/v1/matrices", content=npy(MATRIX), headers={"content-type": "application/x-npy"})
         problem(quiet.get(f"{stored.headers['location']}/url"), 501, "no_object_store")
+
+
+def test_matrices_in_redis_have_no_uploads(valkey: EmbeddedServer, key_prefix: str, tmp_path: Path) -> None:
+    with running_api(valkey, key_prefix, tmp_path, store="redis") as running, running.client() as quiet:
+        asked = {"id": "0" * 64, "dtype": "float32", "shape": [2, 2]}
+        problem(quiet.post("/v1/uploads", json=asked), 501, "no_object_store")

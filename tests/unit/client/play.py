@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeVar
 
-from matmul_client.core.wire import Call, Compute, Cut, Flow, Outcome, Pause, Reply, Request
+from matmul_client.core.wire import AtOnce, Call, Compute, Cut, Flow, Outcome, Pause, Reply, Request, Step
 
 T = TypeVar("T")
 JOB = "job_" + "0" * 32
@@ -42,7 +42,7 @@ class Played:
             result: T = end.value
             return result
 
-    def _answer(self, step: Request | Pause | Compute) -> Outcome:
+    def _answer(self, step: Step) -> Outcome:
         match step:
             case Request():
                 self.requests.append(step)
@@ -52,6 +52,9 @@ class Played:
                 self.clock.now += step.seconds
             case Compute():
                 step.work()
+            case AtOnce():
+                for flow in step.flows:
+                    self.run(flow())
         return None
 
 

@@ -10,12 +10,12 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from matmul_client import InvalidOperand, ServiceFailed
-from matmul_client.core import products
+from matmul_client import InvalidOperand, NotFound, ServiceFailed
+from matmul_client.core import products, ranges
 from matmul_client.core.bodies import Reference, body_of
 from matmul_client.core.elements import BodyReader, array_of, dtype_name, elements, to_array
 from matmul_client.core.wire import Reply
-from tests.unit.client.play import Played, problem
+from tests.unit.client.play import CUT, Played, problem
 
 TYPES = [np.float16, np.float32, np.float64, np.int8, np.int32, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn]
 
@@ -134,3 +134,59 @@ def test_an_upload_asks_first_and_sends_what_is_missing() -> None:
     assert (put.method, put.target) == ("PUT", f"/v1/matrices/{name}")
     assert isinstance(put.body[0], memoryview)  # the array's own memory
     assert np.shares_memory(np.frombuffer(put.body[0], np.float32), array)
+
+
+@pytest.fixture
+def small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(products, "RANGED_BYTES", 1 << 20)
+    monkeypatch.setattr(ranges, "RANGE_BYTES", 1 << 20)
+
+
+LARGE = np.zeros((768, 1024), np.float32)
+OPENED = Reply(201, {}, b'{"upload": "up_1", "url": "/v1/uploads/up_1"}')
+NOT_THERE = problem(404, "matrix_not_found")
+DONE = Reply(204, {}, b"")
+
+
+@pytest.mark.usefixtures("small_ranges")
+def test_a_large_upload_goes_in_ranges_and_only_the_one_that_was_cut_goes_again() -> None:
+    played = Played([NOT_THERE, OPENED, DONE, CUT, DONE, DONE, Reply(201, {}, b"{}")])
+    played.run(products.upload(played.call, LARGE))
+    sent = [request.headers["content-range"] for request in played.requests if request.method == "PUT"]
+    assert [each.removeprefix("bytes ") for each in sent] == [
+        "0-1048575/3145728",
+        "1048576-2097151/3145728",
+        "1048576-2097151/3145728",
+        "2097152-3145727/3145728",
+    ]
+    assert played.requests[-1].target == "/v1/uploads/up_1/complete"
+
+
+@pytest.mark.usefixtures("small_ranges")
+@pytest.mark.parametrize(
+    "answers",
+    [
+        [problem(501, "no_object_store")],
+        [problem(405, "method_not_allowed")],
+        [Reply(201, {}, b'{"upload": "up_1", "url": "https://bucket/x"}'), DONE],
+    ],
+)
+def test_a_service_without_ranges_gets_it_in_one_request(answers: list[Reply]) -> None:
+    played = Played([NOT_THERE, *answers, Reply(201, {}, b"{}")])
+    played.run(products.upload(played.call, LARGE))
+    assert played.requests[-1].method == "PUT" and played.requests[-1].body_bytes == LARGE.nbytes
+
+
+@pytest.mark.usefixtures("small_ranges")
+def test_a_range_that_is_refused_ends_the_upload() -> None:
+    played = Played([NOT_THERE, OPENED, DONE, problem(404, "matrix_not_found")])
+    with pytest.raises(NotFound):
+        played.run(products.upload(played.call, LARGE))
+    assert len(played.requests) == 4
+
+
+@pytest.mark.usefixtures("small_ranges")
+def test_a_lost_answer_to_the_end_is_made_up_for() -> None:
+    played = Played([NOT_THERE, OPENED, DONE, DONE, DONE, CUT, problem(404, "matrix_not_found"), Reply(200, {}, b"")])
+    assert played.run(products.upload(played.call, LARGE)).shape == LARGE.shape
+    assert played.requests[-1].method == "HEAD"

@@ -68,3 +68,11 @@ def test_a_buffer_is_lent_while_no_view_of_it_is_left(count: int) -> None:
         del part
         again = buffers.take()
         assert again is not None and len(again) == 100
+
+
+@pytest.mark.parametrize("cut", [1, 5, 40])
+def test_a_head_in_two_pieces_is_no_larger_for_the_body_behind_it(cut: int) -> None:
+    body = bytes(4 * MIN_VIEW_BYTES)
+    with connected() as connection:
+        send(connection, request(body) + NEXT, [cut])
+        assert connection.received == [body, b"next"]

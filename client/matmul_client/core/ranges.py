@@ -1,0 +1,63 @@
+"""The flow of a large upload: ranges over several connections, each of which is sent again by itself where it is cut
+off."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from contextlib import suppress
+from functools import partial
+
+from matmul_client.core.errors import Conflict, MatmulError, NotFound, ServerError
+from matmul_client.core.retrying import exchange
+from matmul_client.core.wire import JSON, OCTETS, AtOnce, Buffer, Call, Flow, Request
+
+RANGED_BYTES = 128 << 20  # a smaller matrix goes in one request
+RANGE_BYTES = 32 << 20
+LANES = 4
+# Of a service before uploads, and of one whose store has none.
+_NO_UPLOADS = frozenset({404, 405, 501})
+
+
+def send_in_ranges(call: Call, matrix_id: str, dtype: str, shape: tuple[int, ...], raw: Buffer) -> Flow[bool]:
+    """Whether the service takes them; it has the matrix then. Raises MatmulError's kin."""
+    target = yield from _opened(call, matrix_id, dtype, shape)
+    if target is None:
+        return False
+    view = memoryview(raw)
+    todo = deque(range(0, len(view), RANGE_BYTES))
+    yield AtOnce(tuple(partial(_lane, call, target, view, todo) for _ in range(min(LANES, len(todo)))))
+    try:
+        yield from exchange(call, Request("POST", f"{target}/complete"))
+    except NotFound:  # it was completed, and the answer was lost
+        yield from exchange(call, Request("HEAD", f"/v1/matrices/{matrix_id}"))
+    return True
+
+
+def _opened(call: Call, matrix_id: str, dtype: str, shape: tuple[int, ...]) -> Flow[str | None]:
+    asked = json.dumps({"id": matrix_id, "dtype": dtype, "shape": shape}).encode()
+    try:
+        reply = yield from exchange(call, Request("POST", "/v1/uploads", {"content-type": JSON}, (asked,)))
+    except ServerError as error:
+        if error.status in _NO_UPLOADS:
+            return None
+        raise
+    opened = json.loads(bytes(reply.body))
+    if str(opened["url"]).startswith("/"):
+        return str(opened["url"])
+    with suppress(NotFound, Conflict):  # the API sends it into its object store as well as this client could
+        yield from exchange(call, Request("DELETE", f"/v1/uploads/{opened['upload']}"))
+    return None
+
+
+def _lane(call: Call, target: str, view: memoryview, todo: deque[int]) -> Flow[None]:
+    """Sends what is left to be sent, a range at a time; where one fails, the others have nothing left to do."""
+    while todo:
+        first = todo.popleft()
+        piece = view[first : first + RANGE_BYTES]
+        said = {"content-type": OCTETS, "content-range": f"bytes {first}-{first + len(piece) - 1}/{len(view)}"}
+        try:
+            yield from exchange(call, Request("PUT", target, said, (piece,)))
+        except MatmulError:
+            todo.clear()
+            raise

@@ -1,0 +1,156 @@
+"""Uploads that come in ranges, over several connections and in any order, into one file of the `file` store.
+
+The file's name is the upload's id, so it lives as long as the upload's claim, which every range puts off. After the
+elements, where their digests will lie, it has notes: the id that the contents are expected to have, and a byte for each
+block of BLOCK_BYTES that came. Who writes a range has the file locked with others; who completes it has it alone.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from jobs.disk import translated_disk
+from jobs.errors import BodyTooLarge, InvalidRequest, MatrixNotFound, WrongState
+from jobs.matrices.file_lock import LockedFile, open_file, open_locked
+from jobs.matrices.file_store import FileMatrixStore
+from jobs.matrices.index import Claim
+from jobs.matrices.indexed_store import is_address
+from jobs.matrices.interface import MatrixInfo
+from jobs.matrices.plain_file import PlainFile
+from jobs.matrices.slot_format import MIN_SLOT_BYTES
+from jobs.models import new_id
+from kernels.model.numerics import DTypeName
+
+BLOCK_BYTES = 1 << 20  # ranges begin and end at multiples of it
+IDLE_S = 600.0  # an upload that gets no range for so long has ended
+ANY = b" " * 64  # in place of an expected id
+_UPLOAD = re.compile(r"up_[0-9a-f]{32}")
+
+
+@dataclass(frozen=True, slots=True)
+class Ranged:
+    """An upload that ranges can be sent to."""
+
+    id: str
+    matrix: MatrixInfo  # as it will be; its id is the upload's
+
+    @property
+    def bytes(self) -> int:
+        return self.matrix.bytes
+
+    @property
+    def blocks(self) -> int:
+        return -(-self.bytes // BLOCK_BYTES)
+
+
+def open_upload(
+    store: FileMatrixStore,
+    matrix_id: str | None,
+    dtype: DTypeName,
+    shape: tuple[int, ...],
+    *,
+    owner: str,
+    cell: str = "",
+) -> Ranged:
+    """Reserves room for all of it. `matrix_id`: what the contents must hash to; None for anything. Raises
+    InvalidRequest, BodyTooLarge, StoreFull, StoreUnavailable."""
+    if matrix_id is not None and not is_address(matrix_id):
+        raise InvalidRequest(
+            "The id of a matrix is the sha256 of its dtype, shape and contents: 64 hex digits.", field="id"
+        )
+    name = new_id("up", cell)
+    claim = Claim(name, name, dtype, shape, owner, IDLE_S)
+    if claim.bytes > store.max_matrix_bytes:
+        raise BodyTooLarge(f"The matrix has {claim.bytes} bytes; {store.max_matrix_bytes} are the most taken here.")
+    upload = Ranged(name, store.index.claim(claim)[0])
+    try:
+        _make(store, upload, ANY if matrix_id is None else matrix_id.encode())
+    except BaseException:
+        store.index.release(name, owner)
+        raise
+    return upload
+
+
+def _make(store: FileMatrixStore, upload: Ranged, expected: bytes) -> None:
+    path, notes = store.path(upload.id), expected + bytes(upload.blocks)
+    file = store.in_directory(lambda: _new_file(store, upload.bytes, path))
+    with translated_disk():
+        os.pwrite(file.fd, notes, upload.bytes)  # a slot has more room for digests
+    file.close()
+
+
+def _new_file(store: FileMatrixStore, size: int, path: Path) -> LockedFile:
+    """Under that name, a slot if it is large enough for one; also in a store that keeps no free slots."""
+    slot = store.slot(size, is_whole=False)
+    with translated_disk():
+        if slot is not None:
+            os.rename(slot.path, path)
+        elif size >= MIN_SLOT_BYTES:
+            slot = store.slots.make(size, path, is_whole=False)
+        return PlainFile(path).file if slot is None else slot.file
+
+
+def find_upload(store: FileMatrixStore, name: str, *, owner: str, renews: bool = False) -> Ranged:
+    """`renews` puts its end off. Raises MatrixNotFound, StoreUnavailable."""
+    if _UPLOAD.fullmatch(name) is None:
+        raise gone()
+    try:
+        found = store.index.touch(name, owner, IDLE_S) if renews else store.index.find(name, owner)
+    except MatrixNotFound:
+        raise gone() from None
+    return Ranged(name, found)
+
+
+def gone() -> MatrixNotFound:
+    return MatrixNotFound("There is no upload with that id; it may have expired. Open another one.")
+
+
+def received(store: FileMatrixStore, upload: Ranged) -> list[tuple[int, int]]:
+    """What came: first byte and the one after the last, in order. Raises MatrixNotFound, StoreUnavailable."""
+    with translated_disk():
+        file = open_file(store.path(upload.id), os.O_RDONLY)
+        if file is None:
+            raise gone()
+        came = notes_of(file, upload)[1]
+        file.close()
+    return list(runs(came, b"\1", upload.bytes))
+
+
+def notes_of(file: LockedFile, upload: Ranged) -> tuple[str | None, bytes]:
+    """The id that is expected, and a byte for each block. Raises MatrixNotFound where a process that died while it
+    completed the upload has written over them, OSError."""
+    said = os.pread(file.fd, len(ANY) + upload.blocks, upload.bytes)
+    expected, came = said[: len(ANY)].decode("latin-1"), said[len(ANY) :]
+    is_any = expected.encode("latin-1") == ANY
+    if not (is_any or is_address(expected)) or came.strip(b"\0\1") or len(came) != upload.blocks:
+        raise gone()
+    return None if is_any else expected, came
+
+
+def runs(came: bytes, wanted: bytes, size: int) -> Iterator[tuple[int, int]]:
+    for run in re.finditer(re.escape(wanted) + b"+", came):
+        yield run.start() * BLOCK_BYTES, min(size, run.end() * BLOCK_BYTES)
+
+
+def locked(store: FileMatrixStore, upload: Ranged, kind: int, busy: str) -> LockedFile:
+    path = store.path(upload.id)
+    with translated_disk():
+        file = open_locked(path, kind)
+    if file is not None:
+        return file
+    if path.exists():
+        raise WrongState(busy)
+    raise gone()
+
+
+def give_up(store: FileMatrixStore, name: str, *, owner: str) -> None:
+    """Raises MatrixNotFound, StoreUnavailable."""
+    if _UPLOAD.fullmatch(name) is None:
+        raise gone()
+    orphan = store.index.release(name, owner)
+    if orphan is not None:
+        store.remove(orphan)

@@ -1,0 +1,73 @@
+"""The bytes of one range of an upload, on their way into its file."""
+
+from __future__ import annotations
+
+import os
+
+from jobs.disk import translated_disk
+from jobs.errors import InvalidMatrix, InvalidRequest
+from jobs.matrices.file_lock import SHARED
+from jobs.matrices.file_store import FileMatrixStore
+from jobs.matrices.ranged.upload import ANY, BLOCK_BYTES, Ranged, find_upload, locked
+
+RENEW_BYTES = 64 << 20  # of a range, after which the upload's end is put off again
+
+
+class RangeWriter:
+    """Takes the bytes of one range in order. What came before it was cut off need not be sent again, block by block.
+
+    Raises InvalidRequest for a range that is none of the upload's, MatrixNotFound, WrongState while the upload is being
+    completed, StoreFull, StoreUnavailable.
+    """
+
+    def __init__(self, store: FileMatrixStore, upload: Ranged, owner: str, first: int, after: int) -> None:
+        is_inside = 0 <= first < after <= upload.bytes
+        if not is_inside or first % BLOCK_BYTES or (after % BLOCK_BYTES and after < upload.bytes):
+            raise InvalidRequest(
+                f"A range of this upload begins and ends at a multiple of {BLOCK_BYTES} bytes, or at its end, "
+                f"{upload.bytes}.",
+                field="Content-Range",
+            )
+        self._store, self._upload, self._owner = store, upload, owner
+        self._at, self._after = first, after
+        self._marked = first // BLOCK_BYTES  # blocks before it are told
+        self._renewed_at = first
+        self._file = locked(store, upload, SHARED, "This upload is being completed; it takes no more ranges.")
+
+    @property
+    def left_bytes(self) -> int:
+        return self._after - self._at
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Raises InvalidMatrix once more bytes come than the range has."""
+        view = memoryview(data).cast("B")
+        if view.nbytes > self.left_bytes:
+            raise InvalidMatrix("More bytes came than the range has.")
+        while view.nbytes:
+            with translated_disk():
+                try:
+                    done = os.pwrite(self._file.fd, view, self._at)
+                except OSError:
+                    if not self._store.make_room():
+                        raise
+                    continue
+            view, self._at = view[done:], self._at + done
+        self._mark()
+        if self._at - self._renewed_at >= RENEW_BYTES:
+            self._renewed_at = self._at
+            find_upload(self._store, self._upload.id, owner=self._owner, renews=True)
+
+    def _mark(self) -> None:
+        whole = self._upload.blocks if self._at == self._upload.bytes else self._at // BLOCK_BYTES
+        if whole > self._marked:
+            with translated_disk():
+                os.pwrite(self._file.fd, b"\1" * (whole - self._marked), self._upload.bytes + len(ANY) + self._marked)
+            self._marked = whole
+
+    def finish(self) -> None:
+        """Raises InvalidMatrix where bytes are missing."""
+        if self.left_bytes:
+            raise InvalidMatrix(f"{self.left_bytes} bytes of the range are missing.")
+
+    def close(self) -> None:
+        self._file.close()
