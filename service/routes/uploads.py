@@ -7,10 +7,11 @@ from functools import partial
 
 from fastapi import APIRouter, Request, Response
 
+from jobs.matrices.ranged.writer import RangeWriter
 from service.bodies.body import Body
 from service.bodies.options import parse_model
-from service.bodies.range import RangeReader
-from service.bodies.reader import json_object, media_type_of, unsupported
+from service.bodies.piece import Piece
+from service.bodies.reader import Reader, json_object, media_type_of, unsupported
 from service.bodies.receive import receive
 from service.bodies.uploads import UploadOwner, UploadSet
 from service.context import context_of, owner_of
@@ -64,6 +65,19 @@ async def get_status(request: Request, upload: manual.UploadId) -> Response:
     context = context_of(request)
     status = await context.call(status_of, context, upload, owner=owner_of(request))
     return Response(status.model_dump_json(), 200, PRIVATE, JSON)
+
+
+class RangeReader(Reader[None]):
+    """Hands elements on to the upload's file, as they are."""
+
+    def __init__(self, writer: RangeWriter) -> None:
+        self._writer = writer
+
+    def feed(self, data: Piece) -> None:
+        self._writer.write(data)
+
+    def finish(self) -> None:
+        self._writer.finish()
 
 
 @router.put("/uploads/{upload}", **manual.SEND)
