@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import re
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -14,7 +17,10 @@ from benchmarks.measure.http.client import Connection, Reply, multipart, npy_byt
 from benchmarks.measure.http.load import HOST, Load, Request
 from benchmarks.measure.peers.callers import JSON, NPY
 from jobs.formats.elements import Array
+from jobs.matrices.ranged.upload import BLOCK_BYTES
 
+OCTETS = "application/octet-stream"
+LANES = 4  # connections of an upload in ranges
 _LOCATION = re.compile(rb"\r\nlocation: ([^\r]+)", re.IGNORECASE)
 
 
@@ -46,6 +52,26 @@ class ServiceCaller:
         reply = self._sent(Request(self.port, "POST", "/v1/matrices", {"Content-Type": NPY}, body), 200, 201)
         seconds = time.perf_counter() - begun
         return json.loads(bytes(reply.body))["id"], len(body) / seconds / 1e9
+
+    def upload_in_ranges(self, array: Array) -> float:
+        """Gigabytes a second of an upload over LANES connections, from opening it to its id."""
+        body = array.tobytes()
+        edges = [lane * len(body) // LANES // BLOCK_BYTES * BLOCK_BYTES for lane in range(LANES)] + [len(body)]
+        ranges = [(first, len(body), body[first:after]) for first, after in pairwise(edges)]
+        asked = json.dumps({"dtype": str(array.dtype), "shape": array.shape}).encode()
+        begun = time.perf_counter()
+        opened = self._sent(Request(self.port, "POST", "/v1/uploads", {"Content-Type": JSON}, asked), 201)
+        url = json.loads(bytes(opened.body))["url"]
+        with ThreadPoolExecutor(LANES) as lanes:
+            list(lanes.map(partial(self._send_range, url), ranges))
+        self._sent(Request(self.port, "POST", f"{url}/complete", {}, b""), 201)
+        return len(body) / (time.perf_counter() - begun) / 1e9
+
+    def _send_range(self, url: str, part: tuple[int, int, bytes]) -> None:
+        first, size, piece = part
+        said = {"Content-Type": OCTETS, "Content-Range": f"bytes {first}-{first + len(piece) - 1}/{size}"}
+        with ServiceCaller(self.port) as lane:
+            lane._sent(Request(self.port, "PUT", url, said, piece), 204)
 
     def stored(self, a: str, b: str) -> Request:
         """A product of two stored matrices. The reply is the record: the service is started so that it has no `c`."""

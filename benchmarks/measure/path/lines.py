@@ -132,9 +132,11 @@ def batch(run: Run, count: int) -> None:
 
 
 def bodies(run: Run, n: int) -> None:
-    """Gigabytes a second of an upload under its sha256, and of a product's way out."""
+    """Gigabytes a second of an upload under its sha256, whole and in ranges, and of a product's way out."""
     uploads = [run.service.upload(normal((n, n), 50 + number))[1] for number in range(TRANSFERS)]
     run.rows.add("upload", n=n, service=median(uploads), samples=TRANSFERS)
+    ranges = [run.service.upload_in_ranges(normal((n, n), 70 + number)) for number in range(TRANSFERS)]
+    run.rows.add("ranges", n=n, service=median(ranges), samples=TRANSFERS)
     job = run.service.timed(run.stored(n))
     replies = [run.service.download(job.location) for _ in range(TRANSFERS + 1)][1:]
     run.service.delete(job.location)

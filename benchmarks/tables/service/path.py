@@ -41,6 +41,7 @@ WHAT = {
     "batch": "{count:,} products in one request, stored references, products/s",
     "h2d": "operands from host memory to the device, GB/s",
     "upload": "upload under its sha256, GB/s",
+    "ranges": "the same in ranges over four connections, GB/s",
     "reply": "a product's reply, GB/s",
     "two workers": "two workers, stored references, {count} queued, products/s",
     "over one": "two workers over one, times",
