@@ -16,6 +16,7 @@ from jobs.ledger.redis import RedisLedger
 from jobs.models import JobEvent
 from tests.chaos.callers import OCTETS, Accepted, Caller, Refused, Told
 from tests.chaos.stack import PREFIX, ChaosStack
+from tests.chaos.verdict.margins import Margins
 
 END = ("succeeded", "failed", "cancelled")
 READERS = 6
@@ -45,11 +46,12 @@ class Account:
         return {name: len(getattr(self, name)) for name in names}
 
 
-def wait_for_ends(client: redis.Redis, standstill_s: float = STANDSTILL_S) -> str:
+def wait_for_ends(client: redis.Redis, margins: Margins, standstill_s: float = STANDSTILL_S) -> str:
     """Until no job waits or runs, or none has moved for so long. What there is then; empty where all have ended."""
     moved_at = time.monotonic()
     before: tuple[int, ...] = ()
-    while time.monotonic() - moved_at < standstill_s:
+    while (still_s := time.monotonic() - moved_at) < standstill_s:
+        margins.note("standstill, s", still_s, standstill_s)
         now = _unended(client)
         if not any(now[:2]):
             return ""
