@@ -52,7 +52,7 @@ def wait_for_ends(client: redis.Redis, margins: Margins, standstill_s: float = S
     before: tuple[int, ...] = ()
     while (still_s := time.monotonic() - moved_at) < standstill_s:
         margins.note("standstill, s", still_s, standstill_s)
-        now = _unended(client)
+        now = unended(client)
         if not any(now[:2]):
             return ""
         if now != before:
@@ -61,7 +61,7 @@ def wait_for_ends(client: redis.Redis, margins: Margins, standstill_s: float = S
     return "the ledger counts {} jobs that wait and {} that run".format(*before)
 
 
-def _unended(client: redis.Redis) -> tuple[int, int, int]:
+def unended(client: redis.Redis) -> tuple[int, int, int]:
     """Jobs that wait and that run, and something that changes with every end."""
     waiting: Any = client.hget(f"{PREFIX}counts", "waiting")
     running: Any = client.zcard(f"{PREFIX}leases")
