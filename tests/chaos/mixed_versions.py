@@ -14,11 +14,9 @@ import argparse
 import json
 import re
 import sys
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
@@ -31,7 +29,7 @@ import numpy as np
 
 from jobs.matrices.random import generate
 from jobs.models import RandomSpec
-from tests.chaos.network.wire import Reply, Wire, request
+from tests.chaos.network.connections import Connections
 from tests.chaos.verdict.account import unended
 from tests.support.mixed_stack import VERSIONS, MixedStack, Version
 from tests.support.other_version import ITS_KERNEL, KERNEL, changed_copy, of_reference
@@ -39,7 +37,6 @@ from tests.support.runs import RunsRecord, origin
 from tools.played.api import npy
 
 END_TIMEOUT_S = 300.0
-ANSWER_TIMEOUT_S = 60.0
 CLIENTS = 8
 LARGE = 72  # rows of a matrix whose products are stored
 ROUND = 4000  # jobs between two restarts of everything, in bulk
@@ -66,12 +63,12 @@ class Mixed(MixedStack):
     asked: list[Asked] = field(default_factory=list)
     numbers: Iterator[int] = field(default_factory=lambda: count(1))
     matrix: str = ""  # a stored one
-    local: threading.local = field(default_factory=threading.local)  # a thread's connections
+    connections: Connections = field(init=False)
 
     def ask(self, jobs: int) -> None:
         """So many of all sorts, by turns through either API."""
         numbers = [next(self.numbers) for _ in range(jobs)]
-        with ThreadPoolExecutor(CLIENTS) as pool:
+        with self.connections.threads(CLIENTS) as pool:
             self.asked += pool.map(self._ask_one, numbers)
 
     def _ask_one(self, number: int) -> Asked:
@@ -89,21 +86,12 @@ class Mixed(MixedStack):
             return "this" if "other" in self.workers else "other"
         return VERSIONS[number // 16 % 2 if len(self.workers) == 1 else number % 2]
 
-    def ask_api(self, version: Version, method: str, path: str, body: Any = None, **headers: str) -> Reply:
-        """Over a connection that the thread keeps: of an API without keys. Raises OSError where no whole reply came."""
-        if not hasattr(self.local, "wires"):
-            self.local.wires = {each: Wire(int(client.base_url.port or 0)) for each, client in self.apis.items()}
-        content = b"" if body is None else json.dumps(body).encode()
-        sent = request(method, path, "", {"Content-Type": "application/json", **headers}, content)
-        reply: Reply = self.local.wires[version].ask(sent, ANSWER_TIMEOUT_S)
-        return reply
-
     @property
     def has_new_field(self) -> bool:
         return self.kernels["other"] != self.kernels["this"]
 
     def _post(self, version: Version, path: str, body: dict[str, Any]) -> str:
-        reply = self.ask_api(version, "POST", path, body, Prefer="respond-async")
+        reply = self.connections.ask(version, "POST", path, body, Prefer="respond-async")
         assert reply.status == 202, reply.body
         job_id: str = reply.json()["job"]["id"]
         return job_id
@@ -150,7 +138,10 @@ class Mixed(MixedStack):
             job_id = self._post(version, "/v1/benchmarks", {"kernels": "all", "shapes": [16], "timing": timing})
             self.asked.append(Asked(job_id, None, "benchmark", version))
 
-    def upload(self) -> None:
+    def begin(self) -> None:
+        """With a matrix that is stored."""
+        ports: dict[str, int] = {version: int(client.base_url.port or 0) for version, client in self.apis.items()}
+        self.connections = Connections(ports)
         headers = {"content-type": "application/x-npy"}
         reply = self.apis["this"].post("/v1/matrices", content=npy(large()), headers=headers)
         self.matrix = reply.raise_for_status().json()["id"]
@@ -166,7 +157,7 @@ class Mixed(MixedStack):
         tally: Counter[str] = Counter()
         ids = {each.job_id for each in self.asked}
         for version, client in self.apis.items():
-            with ThreadPoolExecutor(CLIENTS) as pool:
+            with self.connections.threads(CLIENTS) as pool:
                 for seen in pool.map(partial(self.look, version), self.asked):
                     tally.update(seen)
             tally["not_listed"] += len(ids - listed(client))
@@ -179,16 +170,16 @@ class Mixed(MixedStack):
 
     def look(self, version: Version, asked: Asked) -> list[str]:
         """What is to be counted of a job, as that API has it."""
-        reply = self.ask_api(version, "GET", f"/v1/jobs/{asked.job_id}")
+        reply = self.connections.ask(version, "GET", f"/v1/jobs/{asked.job_id}")
         if reply.status != 200:
             return [f"get_{reply.status}"]
         record = reply.json()
         seen = [record["state"] if record["error"] is None else record["error"]["type"]]
         seen += ["attempts_used_up"] if record["attempt"] != 1 else []
         if asked.sort == "benchmark":
-            results = self.ask_api(version, "GET", f"/v1/benchmarks/{asked.job_id}/results")
+            results = self.connections.ask(version, "GET", f"/v1/benchmarks/{asked.job_id}/results")
             return [*seen, f"results_{results.status}"]
-        product = self.ask_api(version, "GET", f"/v1/jobs/{asked.job_id}/product", **OCTETS)
+        product = self.connections.ask(version, "GET", f"/v1/jobs/{asked.job_id}/product", **OCTETS)
         if product.status != 200:
             return [*seen, f"product_{product.status}"]
         return [*seen, "wrong"] if asked.product not in (None, product.body) else seen
@@ -229,7 +220,7 @@ def run(directory: Path, other: Path, jobs: int, *, kernels: Sequence[str] = (KE
     mixed = Mixed(directory, other, dict(zip(VERSIONS, kernels, strict=True)))
     rounds = max(1, jobs // ROUND)
     with mixed.running():
-        mixed.upload()
+        mixed.begin()
         for _ in range(rounds):
             part = jobs // rounds // 4
             mixed.start_worker("other")

@@ -137,7 +137,7 @@ def _switch_the_sweeper_on(stack: ChaosStack) -> None:
     for name in APIS:
         stack.parts[name].kill()
         stack.start(name)
-    for name in APIS:
+    for name in stack.parts:  # a worker that the control killed may still be without the process that computes
         wait_until_up(stack, name)
     stack.wait_until_ready()
 

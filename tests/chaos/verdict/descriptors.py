@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ from tests.chaos.stack import APIS, ChaosStack
 BESIDE_THREADS = 8
 OF_A_WORKER = 24  # parent and child have some twelve, for the broker, the ledger and the registry
 MORE = 16  # files, pipes and other sockets than after the start
+ARENAS = re.compile(r"pymp-\w+")  # a folder of shared memory, named anew by each process
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,4 +87,5 @@ def _targets(pid: int) -> Iterator[str]:
         for link in Path(f"/proc/{pid}/fd").iterdir():
             with contextlib.suppress(OSError):  # closed meanwhile
                 target = os.readlink(link)
-                yield str(Path(target).parent) if target.startswith("/") else target.partition(":")[0]
+                folder = ARENAS.sub("pymp", str(Path(target).parent))
+                yield folder if target.startswith("/") else target.partition(":")[0]
