@@ -27,7 +27,7 @@ from tests.chaos.network.proxy import HOST, Proxies
 from tests.chaos.parts import TERM_TIMEOUT_S, Part
 from tests.chaos.verdict.margins import Margins
 
-START_TIMEOUT_S = 60.0
+START_TIMEOUT_S = 120.0
 OWNERS = 3  # keys that callers have between them, so that owners take turns in the queues
 PREFIX = "matmul:"  # of keys
 MARK = "MATMUL_CHAOS_RUN"

@@ -14,7 +14,7 @@ import redis
 from tests.chaos.faults.fault import Fault
 from tests.chaos.stack import APIS, PREFIX, ChaosStack
 
-UP_TIMEOUT_S = 60.0
+UP_TIMEOUT_S = 120.0
 WORK_TIMEOUT_S = 1.0
 CLOCK_STEPS_S = (700, -700)
 FAKETIME_PLACES = ("/usr/lib/*/faketime/libfaketime.so.1", "/usr/local/lib/faketime/libfaketime.so.1")
