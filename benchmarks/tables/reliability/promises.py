@@ -77,7 +77,7 @@ def _malformed(path: Path) -> str:
 
 def _openapi(path: Path) -> str:
     runs = read(path)
-    whole = {run["of"] for run in runs if run["examples"] >= EXAMPLES}
+    whole = {run["of"] for run in runs if run["examples"] >= EXAMPLES and not run["failures"]}
     chains = " and chains" if CHAINS in whole else ""
     operations = len(whole - {CHAINS})
     return f"{total(runs, 'failures')} of {total(runs, 'requests'):,}; {operations} operations{chains} with so many"

@@ -8,6 +8,7 @@ from typing import Any
 
 from benchmarks.tables.reliability.promises import PROMISES, promises
 from benchmarks.tables.write import RESULTS
+from tests.openapi.__main__ import missing
 
 
 def written(directory: Path, name: str, *runs: dict[str, Any]) -> str:
@@ -45,7 +46,11 @@ def test_the_longest_soak_is_told_and_all_jobs_are(tmp_path: Path) -> None:
 
 def test_operations_with_too_few_examples_do_not_count(tmp_path: Path) -> None:
     runs = [
-        {"of": of, "examples": examples, "failures": 0, "requests": 50}
-        for of, examples in (("GET /livez", 1000), ("GET /livez", 1000), ("GET /v1/jobs", 100), ("chains", 1000))
+        {"of": of, "examples": examples, "failures": failures, "requests": 50}
+        for of, examples, failures in (
+            *(("GET /livez", 1000, 0), ("GET /livez", 1000, 0), ("chains", 1000, 0)),
+            *(("GET /v1/jobs", 100, 0), ("GET /v1/queues", 1000, 1)),
+        )
     ]
-    assert "| 0 of 200; 1 operations and chains with so many |" in written(tmp_path, "fuzz_api.json", *runs)
+    assert "| 1 of 250; 1 operations and chains with so many |" in written(tmp_path, "fuzz_api.json", *runs)
+    assert missing(["GET /livez", "GET /v1/jobs", "GET /v1/queues"], runs, 1000) == ["GET /v1/jobs", "GET /v1/queues"]
