@@ -31,6 +31,7 @@ from benchmarks.tables.reliability.chaos import chaos
 from benchmarks.tables.reliability.inputs import fuzz, malformed, openapi
 from benchmarks.tables.reliability.machine import machine
 from benchmarks.tables.reliability.mixed import mixed
+from benchmarks.tables.reliability.promises import promises
 from benchmarks.tables.reliability.soak import soak
 from benchmarks.tables.scaling.multi_gpu import multi_gpu
 from benchmarks.tables.scaling.out_of_core import out_of_core
@@ -129,6 +130,7 @@ def reliability_page(text: str, results: Path = RESULTS) -> str:
         "machine": machine,
         "mixed": mixed,
         "soak": soak,
+        "promises": promises,
     }
     return _with_parts(text, {name: "\n\n".join(part(results)) for name, part in parts.items()})
 

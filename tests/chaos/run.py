@@ -18,9 +18,11 @@ from tests.chaos.control import Control, run_control
 from tests.chaos.driver import Driver
 from tests.chaos.faults.processes import wait_until_up
 from tests.chaos.plan import plan
-from tests.chaos.stack import APIS, ChaosStack
+from tests.chaos.stack import APIS, MAX_ATTEMPTS, ChaosStack
 from tests.chaos.verdict.account import Account, lives, settle, wait_for_ends
+from tests.chaos.verdict.descriptors import held
 from tests.chaos.verdict.leaks import left_behind
+from tests.chaos.verdict.margins import Margins
 from tests.chaos.verdict.taken_back import taken_back
 
 SHOWN = 20  # lines of each list that a record keeps
@@ -53,6 +55,7 @@ class Outcome:
     left: dict[str, list[str]]
     taken_back: dict[str, dict[str, float]]
     calls: dict[str, int]
+    margins: Margins
     seconds: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -87,6 +90,7 @@ class Outcome:
             "answers_to_try_again": self.told.busy,
             "back_in_the_queue": self.taken_back,
             "seconds": self.seconds,
+            "margins": self.margins.as_record(),
             "call_fault_rate": self.asked.call_fault_rate,
             "other_version": self.asked.other.name if self.asked.other else None,
             "found": {name: lines for name, lines in (lists | self.left).items() if lines}
@@ -106,21 +110,22 @@ def run(asked: Asked, directory: Path) -> Outcome:
             clock.lap("start")
             control = run_control(stack, client, asked.seed)
             _switch_the_sweeper_on(stack)
-            descriptors = {name: part.descriptors() for name, part in stack.parts.items()}
+            before = {name: held(stack, name) for name in stack.parts}
             clock.lap("control")
         told, driver = _drive(stack, asked)
         clock.lap("faults")
         with stack.client() as client:
-            unended = wait_for_ends(client)
+            unended = wait_for_ends(client, stack.margins)
             clock.lap("settling")
             account = settle(stack, client, told, control.jobs)
             account.stuck += [unended] if unended else []
             found = lives(stack.ledger(client), client, [each.job for each in told.accepted.values()])
             clock.lap("account")
             times = taken_back(found, driver.struck)
-            outcome = Outcome(asked, control, account, told, driver, {}, times, _calls(stack))
+            outcome = Outcome(asked, control, account, told, driver, {}, times, _calls(stack), stack.margins)
             _keep(stack, outcome, client)
-            outcome.left = left_behind(stack, client, descriptors)
+            outcome.left = left_behind(stack, client, before)
+            stack.margins.note("attempts of a job", max(account.attempts, default=0), MAX_ATTEMPTS)
         clock.lap("leaks")
         outcome.seconds = clock.seconds
         shutil.copy(directory / "redis" / "valkey.log", directory / "valkey.log")
@@ -132,14 +137,14 @@ def _switch_the_sweeper_on(stack: ChaosStack) -> None:
     for name in APIS:
         stack.parts[name].kill()
         stack.start(name)
-    for name in APIS:
+    for name in stack.parts:  # a worker that the control killed may still be without the process that computes
         wait_until_up(stack, name)
     stack.wait_until_ready()
 
 
 def _drive(stack: ChaosStack, asked: Asked) -> tuple[Told, Driver]:
     """Callers and faults, until both are done."""
-    told, gate = Told(), Gate(asked.jobs, asked.faults)
+    told, gate = Told(margins=stack.margins), Gate(asked.jobs, asked.faults)
     driver = Driver(stack, plan(asked.seed, asked.faults, asked.without, asked.other), gate)
     callers = [
         Caller(index, stack.doors, stack.keys[index % len(stack.keys)], told, asked.seed)

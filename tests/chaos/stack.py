@@ -24,20 +24,22 @@ from service.keys.line import make_key
 from service.keys.role import Role
 from tests.chaos.disks import Disk
 from tests.chaos.network.proxy import HOST, Proxies
-from tests.chaos.parts import Part
+from tests.chaos.parts import TERM_TIMEOUT_S, Part
+from tests.chaos.verdict.margins import Margins
 
-START_TIMEOUT_S = 60.0
+START_TIMEOUT_S = 120.0
 OWNERS = 3  # keys that callers have between them, so that owners take turns in the queues
 PREFIX = "matmul:"  # of keys
 MARK = "MATMUL_CHAOS_RUN"
 APIS, WORKERS = ("api-0", "api-1"), ("worker-0", "worker-1")
 RECEIVE_TIMEOUT_S = 5.0
 UNDER_WAY = 2  # products that a worker has at once
+MAX_ATTEMPTS = 20  # so many faults strike one job more often than the default three
 
 SETTINGS = {
     "api_processes": "1",
     "cpu_threads": "1",
-    "max_attempts": "20",  # so many faults strike one job more often than the default three
+    "max_attempts": str(MAX_ATTEMPTS),
     "max_queued_jobs": "1000000",
     "max_queued_jobs_per_key": "1000000",
     "receive_timeout_s": str(RECEIVE_TIMEOUT_S),
@@ -73,6 +75,7 @@ class ChaosStack:
         self.parts = {name: self._part(name) for name in (*APIS, *WORKERS)}
         self.proxies: Proxies | None = None
         self.slow_clients: list[socket.socket] = []  # that the service has to cut off
+        self.margins = Margins()
 
     def _part(self, name: str) -> Part:
         own = (
@@ -97,6 +100,17 @@ class ChaosStack:
     def start(self, name: str, extra: dict[str, str] | None = None, checkout: Path | None = None) -> None:
         self.parts[name].start({"MATMUL_SWEEPER": str(self.sweeps).lower()} | (extra or {}), checkout)
 
+    def terminate(self, name: str) -> bool:
+        """SIGTERM, and whether the part ended by itself."""
+        began = time.monotonic()
+        by_itself = self.parts[name].terminate()
+        self.margins.note("end at SIGTERM, s", time.monotonic() - began, TERM_TIMEOUT_S)
+        return by_itself
+
+    def redis_port(self, name: str) -> int:
+        """Where a part finds Redis: its link's."""
+        return self._listens[name]
+
     def restart_redis(self) -> None:
         """SIGKILLs Valkey and starts it again on what its append-only file holds."""
         self.redis.kill()
@@ -111,15 +125,16 @@ class ChaosStack:
 
     def wait_until_ready(self) -> None:
         """Returns once both APIs see both workers. Raises TimeoutError."""
-        deadline = time.monotonic() + START_TIMEOUT_S
+        began = time.monotonic()
         waiting = list(APIS)
-        while waiting and time.monotonic() < deadline:
+        while waiting and time.monotonic() < began + START_TIMEOUT_S:
             with contextlib.suppress(OSError, ValueError):
                 devices = self.ask(waiting[-1], "/v1/devices")["devices"]
                 if len(devices) >= len(WORKERS):
                     waiting.pop()
                     continue
             time.sleep(0.05)
+        self.margins.note("start of the service, s", time.monotonic() - began, START_TIMEOUT_S)
         if waiting:
             raise TimeoutError(f"the service was not ready in {START_TIMEOUT_S:.0f} s; see {self.directory}")
 

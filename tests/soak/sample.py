@@ -19,9 +19,9 @@ TRACKER = "resource_tracker"  # multiprocessing's own process, which keeps nothi
 
 @dataclass(frozen=True, slots=True)
 class ProcessSample:
-    """`own_kib`: anonymous memory. A page that parent and child share since the fork counts for both: written to, it is
-    copied, which adds to what the two take, but ends with the pages that there were then and is no growth of either.
-    `rss_kib` counts mapped files too."""
+    """`own_kib`: anonymous memory, also where it is swapped out. A page that parent and child share since the fork
+    counts for both: written to, it is copied, which adds to what the two take, but ends with the pages that there were
+    then and is no growth of either. `rss_kib` has mapped files and shared memory too, and no swap."""
 
     own_kib: int
     rss_kib: int
@@ -75,7 +75,7 @@ def sample_of(process: psutil.Process) -> ProcessSample:
         raise psutil.NoSuchProcess(process.pid)
     lines = Path(f"/proc/{process.pid}/smaps_rollup").read_text().splitlines()[1:]
     kib = {name: int(rest.split()[0]) for name, _, rest in (line.partition(":") for line in lines)}
-    return ProcessSample(kib["Anonymous"], kib["Rss"], process.num_fds())
+    return ProcessSample(kib["Anonymous"] + kib["Swap"], kib["Rss"], process.num_fds())
 
 
 def _sizes(store: Path) -> list[int]:

@@ -38,8 +38,21 @@ def chaos(results: Path) -> Iterator[str]:
         ("fault", "times", "jobs taken from their worker", "queued again, p50", "p99", "max"),
         [_kind(kind, runs) for kind in sorted({kind for run in runs for kind in run["faults_by_kind"]})],
     ).rstrip()
+    if margins := _margins(runs):
+        yield "How near runs came to the bounds at which they fail, nearest first, where they were recorded:"
+        yield table(("bounded", "most", "bound"), margins).rstrip()
     if record["not_run"]:
         yield "Not run: " + "; ".join(f"{kind} ({reason})" for kind, reason in record["not_run"].items()) + "."
+
+
+def _margins(runs: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, str]]:
+    """A bound that was changed meanwhile has a row for each."""
+    most: dict[tuple[str, float], float] = {}
+    for run in runs:
+        for what, (seen, bound) in run.get("margins", {}).items():
+            most[what, bound] = max(seen, most.get((what, bound), 0.0))
+    nearest = sorted(most.items(), key=lambda each: each[1] / each[0][1], reverse=True)
+    return [(what, f"{seen:g}", f"{bound:g}") for (what, bound), seen in nearest]
 
 
 def _row(name: str, runs: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:

@@ -36,6 +36,8 @@ def openapi(results: Path) -> Iterator[str]:
     all_row = ("all", *(f"{sum(_counts(run, phase) for run in runs):,}" for phase in PHASES), f"{sums[1]:,}")
     yield table(columns, [*(_openapi_row(name, runs) for name in names), all_row]).rstrip()
     yield f"{made(runs)} {sums[0]:,} requests; runs: {len(runs)}."
+    if found := [what for run in runs for what in run.get("found", ())]:
+        yield "Not as described: " + "; ".join(f"`{what}`" for what in found) + "."
 
 
 def _openapi_row(name: str, runs: Sequence[Run]) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ def soak(results: Path) -> Iterator[str]:
     verdict = longest["verdict"]
     yield (
         f"The longest of them, less its first {longest['asked']['warm_up_s']:.0f} s. Too short a run to say: "
-        f"{_list(verdict['undecided'])}."
+        f"{_list(verdict['undecided'])}." + (f" Counted: {verdict['counted']}." if "counted" in verdict else "")
     )
     yield table(
         ("process", "memory grows, MiB/h", "interval", "descriptors, first and last quarter"),

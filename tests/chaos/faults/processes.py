@@ -14,7 +14,7 @@ import redis
 from tests.chaos.faults.fault import Fault
 from tests.chaos.stack import APIS, PREFIX, ChaosStack
 
-UP_TIMEOUT_S = 60.0
+UP_TIMEOUT_S = 120.0
 WORK_TIMEOUT_S = 1.0
 CLOCK_STEPS_S = (700, -700)
 FAKETIME_PLACES = ("/usr/lib/*/faketime/libfaketime.so.1", "/usr/local/lib/faketime/libfaketime.so.1")
@@ -58,7 +58,7 @@ def stop_child(stack: ChaosStack, fault: Fault) -> bool:
 
 def restart(stack: ChaosStack, fault: Fault) -> bool:
     """SIGTERM, and another in its place: of the other version, every second time, where there is one."""
-    stack.parts[fault.at].terminate()
+    stack.terminate(fault.at)
     stack.start(fault.at, checkout=fault.other if fault.number % 2 else None)
     return wait_until_up(stack, fault.at)
 
@@ -84,11 +84,11 @@ def faketime() -> Path | None:
 
 def jump_clock(stack: ChaosStack, fault: Fault) -> bool:
     """A process whose wall clock is off, and jumps once while it runs."""
-    library, part = faketime(), stack.parts[fault.at]
+    library = faketime()
     offset = stack.directory / f"clock of {fault.at}"
     step = CLOCK_STEPS_S[fault.number % 2]
     offset.write_text(f"{step:+}s\n")
-    part.terminate()
+    stack.terminate(fault.at)
     stack.start(
         fault.at,
         {
@@ -102,22 +102,28 @@ def jump_clock(stack: ChaosStack, fault: Fault) -> bool:
     wait_until_up(stack, fault.at)
     offset.write_text(f"{-step:+}s\n")
     time.sleep(fault.seconds)
-    part.terminate()
+    stack.terminate(fault.at)
     stack.start(fault.at)
     return wait_until_up(stack, fault.at)
 
 
 def wait_until_up(stack: ChaosStack, name: str) -> bool:
     """Until an API answers, or a worker has the process that computes. Raises TimeoutError."""
-    part, deadline = stack.parts[name], time.monotonic() + UP_TIMEOUT_S
-    while time.monotonic() < deadline:
-        if name in APIS:
-            with suppress(OSError, ValueError):
-                stack.ask(name, "/livez")
-                return True
-        elif part.child() is not None:
+    part, began = stack.parts[name], time.monotonic()
+    while time.monotonic() < began + UP_TIMEOUT_S:
+        if _is_up(stack, name):
+            stack.margins.note("start of a process, s", time.monotonic() - began, UP_TIMEOUT_S)
             return True
         if not part.is_running:
             stack.start(name)  # it ended by itself, as where Redis was away at its start
         time.sleep(0.05)
     raise TimeoutError(f"{name} was not up in {UP_TIMEOUT_S:.0f} s; see {stack.directory}")
+
+
+def _is_up(stack: ChaosStack, name: str) -> bool:
+    if name not in APIS:
+        return stack.parts[name].child() is not None
+    with suppress(OSError, ValueError):
+        stack.ask(name, "/livez")
+        return True
+    return False

@@ -16,6 +16,7 @@ from jobs.ledger.redis import RedisLedger
 from jobs.models import JobEvent
 from tests.chaos.callers import OCTETS, Accepted, Caller, Refused, Told
 from tests.chaos.stack import PREFIX, ChaosStack
+from tests.chaos.verdict.margins import Margins
 
 END = ("succeeded", "failed", "cancelled")
 READERS = 6
@@ -45,12 +46,13 @@ class Account:
         return {name: len(getattr(self, name)) for name in names}
 
 
-def wait_for_ends(client: redis.Redis, standstill_s: float = STANDSTILL_S) -> str:
+def wait_for_ends(client: redis.Redis, margins: Margins, standstill_s: float = STANDSTILL_S) -> str:
     """Until no job waits or runs, or none has moved for so long. What there is then; empty where all have ended."""
     moved_at = time.monotonic()
     before: tuple[int, ...] = ()
-    while time.monotonic() - moved_at < standstill_s:
-        now = _unended(client)
+    while (still_s := time.monotonic() - moved_at) < standstill_s:
+        margins.note("standstill, s", still_s, standstill_s)
+        now = unended(client)
         if not any(now[:2]):
             return ""
         if now != before:
@@ -59,7 +61,7 @@ def wait_for_ends(client: redis.Redis, standstill_s: float = STANDSTILL_S) -> st
     return "the ledger counts {} jobs that wait and {} that run".format(*before)
 
 
-def _unended(client: redis.Redis) -> tuple[int, int, int]:
+def unended(client: redis.Redis) -> tuple[int, int, int]:
     """Jobs that wait and that run, and something that changes with every end."""
     waiting: Any = client.hget(f"{PREFIX}counts", "waiting")
     running: Any = client.zcard(f"{PREFIX}leases")

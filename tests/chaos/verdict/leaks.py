@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-import socket
 import time
-from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,40 +11,35 @@ import redis
 
 from jobs.fleet.places import IDENTITY
 from jobs.matrices.file_store import LEFTOVER_AGE_S, LOOK_ROUND_S, SLOT_LEFTOVER_AGE_S
-from service.context import MAX_THREADS
-from tests.chaos.stack import APIS, PREFIX, RECEIVE_TIMEOUT_S, ChaosStack
+from tests.chaos.stack import APIS, PREFIX, ChaosStack
+from tests.chaos.verdict.descriptors import Held, held, too_many
 
 # Of what jobs under way have, nothing is to be there once none is.
 OF_UNENDED = re.compile(
     rf"{PREFIX}(leases|unsettled|queued:.*|backlog:.*|window:.*|batch:.*|hold:.*|job:[^:]*:dependents|broker:(cpu|gpu|bench-.*))"
 )
 LET_GO_S = 20.0
-# More descriptors than after the start. An API's pool keeps a connection to Redis for each thread that ever needed one.
-MORE = 32
-MORE_OF_AN_API = MORE + MAX_THREADS
-CUT_OFF_S = 3 * RECEIVE_TIMEOUT_S
+CUT_OFF_S = 60.0  # due after twice the time that a client has to read or send, which here is 5 s
 
 
-Descriptors = Mapping[str, Counter[str]]  # by part
-
-
-def left_behind(stack: ChaosStack, client: redis.Redis, descriptors: Descriptors) -> dict[str, list[str]]:
-    """By kind, a line each. `descriptors`: how many each part had after its start. Every job has ended, and every
-    caller is gone; the service still runs, and is stopped by this."""
+def left_behind(stack: ChaosStack, client: redis.Redis, before: Mapping[str, Held]) -> dict[str, list[str]]:
+    """By kind, a line each. `before`: what each part held after its start. Every job has ended, and every caller is
+    gone; the service still runs, and is stopped by this."""
     return {
         "keys": _keys(stack, client),
         "files": _files(stack, client),
         "connections": _connections(stack),
-        "descriptors": _descriptors(stack, descriptors),
+        "descriptors": too_many(stack, before),
         "processes": _processes(stack),
     }
 
 
 def _keys(stack: ChaosStack, client: redis.Redis) -> list[str]:
     """A holder of an Idempotency-Key lets it go a moment after its answer."""
-    deadline = time.monotonic() + LET_GO_S
-    while (left := _keys_of_unended(client)) and time.monotonic() < deadline:
+    began = time.monotonic()
+    while (left := _keys_of_unended(client)) and time.monotonic() < began + LET_GO_S:
         time.sleep(0.5)
+    stack.margins.note("keys let go, s", time.monotonic() - began, LET_GO_S)
     return left
 
 
@@ -76,41 +69,23 @@ def _data_names(client: redis.Redis) -> list[bytes]:
 
 
 def _connections(stack: ChaosStack) -> list[str]:
-    """Clients that neither read nor finished and still are connected."""
-    deadline = time.monotonic() + CUT_OFF_S
-    left = list(stack.slow_clients)
-    while left and time.monotonic() < deadline:
-        left = [each for each in left if _is_open(each)]
+    """Of clients that are gone, and of those that neither read nor finished. Looked at from the side of the API: a
+    client that read to find out would be one that reads."""
+    began = time.monotonic()
+    while (kept := _held_of_clients(stack)) and time.monotonic() < began + CUT_OFF_S:
         time.sleep(0.2)
+    stack.margins.note("clients cut off, s", time.monotonic() - began, CUT_OFF_S)
     for each in stack.slow_clients:
         each.close()
-    return [f"{len(left)} clients were not cut off"] if left else []
+    return [f"{name} has {count} connections of clients" for name, count in kept.items()]
 
 
-def _is_open(client: socket.socket) -> bool:
-    """Reads what was sent up to the end; what the system holds back would hide that."""
-    client.settimeout(0.01)
-    try:
-        return bool(client.recv(1 << 20))
-    except TimeoutError:
-        return True
-    except OSError:
-        return False
-
-
-def _descriptors(stack: ChaosStack, before: Descriptors) -> list[str]:
-    more = {name: part.descriptors() - before[name] for name, part in stack.parts.items()}
-    for each in more.values():
-        for place in (stack.store, stack.store / "free"):  # slots are kept mapped, within MATMUL_STORE_FREE_BYTES
-            each.pop(str(place), None)
-    return [
-        f"{name} has {each.total()} more: {dict(each)}"
-        for name, each in more.items()
-        if each.total() > (MORE_OF_AN_API if name in APIS else MORE)
-    ]
+def _held_of_clients(stack: ChaosStack) -> dict[str, int]:
+    """By API, where it has any."""
+    return {name: count for name in APIS if (count := held(stack, name).of_clients)}
 
 
 def _processes(stack: ChaosStack) -> list[str]:
     """After SIGTERM to all."""
-    late = [f"{name} did not end at SIGTERM" for name, part in stack.parts.items() if not part.terminate()]
+    late = [f"{name} did not end at SIGTERM" for name in stack.parts if not stack.terminate(name)]
     return late + [f"{process.pid}: {' '.join(process.cmdline())}" for process in stack.descendants()]

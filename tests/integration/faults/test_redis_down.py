@@ -126,6 +126,20 @@ def test_full(own_valkey: EmbeddedServer, key_prefix: str, tmp_path: Path) -> No
         assert client.post("/v1/matmul", files={"a": big, "b": big}, headers={"prefer": "respond-async"}).is_success
 
 
+def test_a_key_is_free_as_soon_as_redis_is_back_that_carried_out_its_hold_too_late(
+    api: Api, own_valkey: EmbeddedServer
+) -> None:
+    """The call that takes the key gets no answer in time, and is carried out all the same."""
+    key = {"idempotency-key": new_id("key")}
+    with api.client() as client:
+        first = client.post("/v1/matmul", json=SEEDED, headers={"idempotency-key": new_id("key")} | ASYNC)
+        assert first.status_code == 202  # there is a connection, so that the call is on its way before it fails
+        os.kill(own_valkey.pid, signal.SIGSTOP)
+        problem(client.post("/v1/matmul", json=SEEDED, headers=key | ASYNC), 503, "store_unavailable")
+        os.kill(own_valkey.pid, signal.SIGCONT)
+        until(lambda: client.post("/v1/matmul", json=SEEDED, headers=key | ASYNC).status_code == 202, HOLD_S / 2)
+
+
 def test_a_key_is_free_as_soon_as_redis_is_back(api: Api, own_valkey: EmbeddedServer) -> None:
     """Though it could not be let go of while Redis did not answer."""
     key = {"idempotency-key": new_id("key")}

@@ -48,13 +48,15 @@ def samples(
     noise_kib: float = 40,
     descriptors: int = 0,
     keys: int = 0,
+    mapped_kib: int = 0,
     gone_after: float = 1e9,
 ) -> list[Sample]:
-    """480 seconds of a process with so much memory at a time, and so many more descriptors and keys a second."""
+    """480 seconds of a process with so much memory at a time, and so many more descriptors, keys and mapped KiB a
+    second."""
     noise, found = np.random.default_rng(20), []
     for at in map(float, range(0, 480, 2)):
         own = round(1024 * own_mib(at) + noise.normal(0, noise_kib))
-        there = {"API": ProcessSample(own, own + 9000, 20 + round(descriptors * at))}
+        there = {"API": ProcessSample(own, own + 9000 + round(mapped_kib * at), 20 + round(descriptors * at))}
         jobs, present = round(2000 * at), there if at < gone_after else {}
         found.append(Sample(at, jobs, present, 9000, 4000 + round(keys * at), 70, 1800))
     return found
@@ -76,7 +78,7 @@ def test_growth_is_found_beneath_the_noise() -> None:
     assert verdict.memory["API"].low < 12 < verdict.memory["API"].high
 
 
-@pytest.mark.parametrize("more", [{"descriptors": 1}, {"keys": 100}])
+@pytest.mark.parametrize("more", [{"descriptors": 1}, {"keys": 100}, {"mapped_kib": 200}])
 def test_what_is_not_flat_is_found(more: dict[str, int]) -> None:
     assert judge(samples(lambda _: 90, **more), 120.0).growing
 

@@ -37,5 +37,17 @@ def test_runs_are_added_up_and_the_longest_times_shown(tmp_path: Path) -> None:
     assert "clock jumped (there is no libfaketime)" in text
 
 
+def test_the_nearest_to_its_bound_of_any_run_comes_first(tmp_path: Path) -> None:
+    plain = run(1, p50_s=0.1, p99_s=0.2, max_s=0.25)
+    runs = [
+        plain,
+        plain | {"margins": {"a start, s": [48.05, 60.0], "connections": [34, 72]}},
+        plain | {"margins": {"a start, s": [50.0, 120.0], "connections": [26, 72]}},
+    ]
+    (tmp_path / "chaos.json").write_text(json.dumps({"environment": ENVIRONMENT, "not_run": {}, "runs": runs}))
+    text = "\n".join(chaos(tmp_path))
+    assert "| a start, s | 48.05 | 60 |\n| connections | 34 | 72 |\n| a start, s | 50 | 120 |" in text
+
+
 def test_nothing_is_said_where_nothing_is_recorded(tmp_path: Path) -> None:
     assert list(chaos(tmp_path)) == []

@@ -1,0 +1,154 @@
+"""The table at the head of docs/reliability.md: what is promised in numbers, the command that checks it, what it must
+show, and what it showed."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from benchmarks.tables.reliability.runs import read, total
+from tools.markdown import table
+
+EXAMPLES = 1000  # of an operation
+CHAINS = "chains"  # of requests, beside the operations
+CROSSED = ("this API, other worker", "other API, this worker")
+
+
+class Promise(NamedTuple):
+    """`found` tells what a record shows; it gets the record's path."""
+
+    of: str
+    command: str
+    must: str
+    record: str
+    found: Callable[[Path], str]
+
+
+def promises(results: Path) -> Iterator[str]:
+    """A section: a row for each promise whose record is there."""
+    rows = [
+        (each.of, f"`{each.command}`", each.must, each.found(paths[-1]))
+        for each in PROMISES
+        if (paths := sorted(results.glob(each.record)))
+    ]
+    if rows:
+        yield table(("promise", "command", "it must show", "it showed"), rows).rstrip()
+
+
+def _chaos(path: Path) -> str:
+    runs = json.loads(path.read_text())["runs"]
+    bad = [total(runs, name) for name in ("lost", "wrong", "doubled", "stuck", "failed")]
+    return f"{_listed(bad)} of {total(runs, 'accepted'):,} under {total(runs, 'faults'):,}, {len(runs)} seeds"
+
+
+def _recovered(killed: str, what: str) -> Callable[[Path], str]:
+    def found(path: Path) -> str:
+        rows = [row for row in json.loads(path.read_text())["recovery"] if row["killed"] == killed]
+        return f"{max(row[what] for row in rows):.2f} s of {total(rows, 'kills'):,} kills"
+
+    return found
+
+
+def _mixed(path: Path) -> str:
+    runs = read(path)
+    ways = sum((Counter(run["ways"]) for run in runs), Counter[str]())
+    bad = sum(sum(run["bad"].values()) for run in runs)
+    return f"{bad} of {' and '.join(f'{ways[way]:,}' for way in CROSSED)}"
+
+
+def _soak(path: Path) -> str:
+    """Of the longest run."""
+    runs = read(path)
+    longest = max(runs, key=lambda run: float(run["seconds"]))
+    most = max(each["per_h"] for each in longest["verdict"]["memory"].values())
+    jobs, lost = (total(runs, name) for name in ("jobs", "lost"))
+    return f"{most:.2f} MiB/h in {longest['seconds'] / 60:,.0f} minutes; {lost} of {jobs:,} lost"
+
+
+def _malformed(path: Path) -> str:
+    runs = read(path)
+    bad = sum(sum(run["bad"].values()) for run in runs)
+    counts = [bad, total(runs, "restarts"), total(runs, "tracebacks")]
+    return f"{_listed(counts)} of {total(runs, 'requests'):,}"
+
+
+def _openapi(path: Path) -> str:
+    runs = read(path)
+    whole = {run["of"] for run in runs if run["examples"] >= EXAMPLES and not run["failures"]}
+    chains = " and chains" if CHAINS in whole else ""
+    operations = len(whole - {CHAINS})
+    return f"{total(runs, 'failures')} of {total(runs, 'requests'):,}; {operations} operations{chains} with so many"
+
+
+def _fuzz(path: Path) -> str:
+    runs = read(path)
+    findings = sum(len(run["findings"]) for run in runs)
+    return f"{findings} of {total(runs, 'runs'):,}, in the last run {len(runs[-1]['findings'])}"
+
+
+def _machine(path: Path) -> str:
+    return f"agreed on each of {total(read(path), 'steps'):,}"
+
+
+def _proved(path: Path) -> str:
+    record: dict[str, Any] = json.loads(path.read_text())
+    faults = record["faults"].values()
+    return f"{total(list(faults), 'caught'):,} of {total(list(faults), 'above'):,}"
+
+
+def _listed(counts: Sequence[int]) -> str:
+    return " / ".join(map(str, counts))
+
+
+RECOVERY = "python -m tests.chaos.recovery --kills 200"
+PROMISES = (
+    Promise(
+        "Accepted jobs lost / wrong / doubled / stuck / failed for good by a fault that passed",
+        "make chaos-long",
+        "none of 100,000 under 1,000 faults",
+        "chaos.json",
+        _chaos,
+    ),
+    Promise("Until the job of a killed child runs, p99", RECOVERY, "≤ 1 s", "recovery_*", _recovered("child", "p99_s")),
+    Promise("Until the job of a lost host runs, max", RECOVERY, "≤ 8 s", "recovery_*", _recovered("worker", "max_s")),
+    Promise(
+        "Jobs lost, unreadable, wrong or with an attempt used up between two versions",
+        "python -m tests.chaos.mixed_versions",
+        "none of 10,000 each way",
+        "mixed_versions.json",
+        _mixed,
+    ),
+    Promise(
+        "Growth of any process in steady use; jobs lost",
+        "make soak",
+        "< 1 MiB/h; none of 1,000,000",
+        "soak.json",
+        _soak,
+    ),
+    Promise(
+        "Malformed requests with a wrong answer / restarts / tracebacks",
+        "make malformed",
+        "none of 1,000,000",
+        "malformed.json",
+        _malformed,
+    ),
+    Promise(
+        "Answers that are not as the OpenAPI document says",
+        'make fuzz-api ARGS="--examples 1000"',
+        "none, every operation and chains with 1,000 examples",
+        "fuzz_api.json",
+        _openapi,
+    ),
+    Promise("Inputs that break a parser", "make fuzz", "none of 50,000,000", "fuzz.json", _fuzz),
+    Promise("Any history: both ledgers agree", "make machine", "50,000 steps", "machine.json", _machine),
+    Promise(
+        "Wrong products beyond their class that the check catches (CPU)",
+        "make prove",
+        "≥ 99.9 %",
+        "prove_cpu.json",
+        _proved,
+    ),
+)
