@@ -34,7 +34,7 @@ from benchmarks.tables.reliability.mixed import mixed
 from benchmarks.tables.reliability.promises import promises
 from benchmarks.tables.reliability.soak import soak
 from benchmarks.tables.scaling.multi_gpu import multi_gpu
-from benchmarks.tables.scaling.out_of_core import out_of_core
+from benchmarks.tables.scaling.out_of_core import out_of_core, progress_of_tiles, tile_rows
 from benchmarks.tables.service.bounds import first_and_newest
 from benchmarks.tables.service.large_bodies import large_bodies
 from benchmarks.tables.service.path import path as path_section
@@ -138,7 +138,12 @@ def reliability_page(text: str, results: Path = RESULTS) -> str:
 def scaling_page(text: str, results: Path = RESULTS) -> str:
     """The same for docs/scaling.md."""
     parts = {"objects": objects, "cells": cells, "beats": beats, "walls": walls}
-    lists = {"out_of_core": out_of_core, "multi_gpu": multi_gpu}
+    lists = {
+        "out_of_core": out_of_core,
+        "progress_of_tiles": progress_of_tiles,
+        "tile_rows": tile_rows,
+        "multi_gpu": multi_gpu,
+    }
     found = {name: part(results) for name, part in parts.items()}
     return _with_parts(text, found | {name: "\n\n".join(part(results)) for name, part in lists.items()})
 

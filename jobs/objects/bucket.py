@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from jobs.errors import InvalidSettings, MatrixNotFound, StoreUnavailable
+from jobs.objects.ranges import NotServed, OtherSize, RangeReader
 from jobs.settings import Settings
 
 if TYPE_CHECKING:
@@ -51,11 +52,17 @@ class Bucket:
             raise InvalidSettings("MATMUL_STORE=s3 needs the package obstore: pip install 'matmul-service[s3]'.")
         self._settings = settings
         self._name, self._prefix = url.hostname, url.path.strip("/")
+        self._reader = RangeReader(settings.s3_timeout_s, self._request_s)
         self._counted = threading.Lock()
         self.received_bytes = 0
         self.sent_bytes = 0
 
     # ---- connections ----
+    @property
+    def _request_s(self) -> float:
+        """The longest that a request may take."""
+        return max(30.0, self._settings.s3_timeout_s)
+
     def _store(self, endpoint: str | None) -> S3Store:
         from obstore.store import S3Store
 
@@ -72,7 +79,7 @@ class Bucket:
                 "allow_http": endpoint is not None and endpoint.startswith("http://"),
                 "connect_timeout": timedelta(seconds=timeout_s / 2),
                 "read_timeout": timedelta(seconds=timeout_s),
-                "timeout": timedelta(seconds=max(30.0, timeout_s)),
+                "timeout": timedelta(seconds=self._request_s),
             },
             retry_config={
                 "max_retries": 3,
@@ -136,6 +143,40 @@ class Bucket:
             raise MatrixNotFound
         return piece
 
+    def read_into(self, key: str, start: int, buffer: memoryview, size: int) -> Iterator[int]:
+        """Fills the buffer with what the object has from `start` on; yields how many bytes lie there, each time more of
+        them. Raises MatrixNotFound also where the object has not `size` bytes."""
+        got = 0
+        try:
+            url = _signed(self._inside, "GET", key, self._request_s)
+            for got in self._reader.pieces(url, start, buffer, size):
+                yield got
+        except TimeoutError:
+            raise StoreUnavailable(DOWN, resource="objects") from None
+        except OtherSize:
+            raise MatrixNotFound from None
+        except (NotServed, StoreUnavailable):
+            for total in self._streamed_into(key, start, buffer, size, got):
+                got = total
+                yield got
+        self._count(received=got)
+
+    def _streamed_into(self, key: str, start: int, buffer: memoryview, size: int, got: int) -> Iterator[int]:
+        """The same by obstore, from where `got` bytes lie there."""
+        import obstore
+
+        with _translated():
+            found = obstore.get(self._inside, key, options={"range": (start + got, start + buffer.nbytes)})
+            if found.meta["size"] != size:
+                raise MatrixNotFound
+            for piece in found.stream(min_chunk_size=1):
+                view = memoryview(piece)
+                buffer[got : got + view.nbytes] = view
+                got += view.nbytes
+                yield got
+        if got != buffer.nbytes:
+            raise MatrixNotFound
+
     def identity(self) -> str:
         """A random name that whoever is first gives what the keys here begin with."""
         if not self.put("identity", secrets.token_hex(16).encode(), is_new=True):
@@ -187,15 +228,19 @@ class Bucket:
 
     def sign(self, method: Literal["GET", "PUT"], key: str, for_s: float) -> str:
         """A URL that does this with this key, for anyone, for so long. No request is made."""
-        import obstore
-
-        with _translated():
-            return obstore.sign(self._outside, method, key, timedelta(seconds=for_s))
+        return _signed(self._outside, method, key, for_s)
 
     def _count(self, *, received: int = 0, sent: int = 0) -> None:
         with self._counted:
             self.received_bytes += received
             self.sent_bytes += sent
+
+
+def _signed(store: S3Store, method: Literal["GET", "PUT"], key: str, for_s: float) -> str:
+    import obstore
+
+    with _translated():
+        return obstore.sign(store, method, key, timedelta(seconds=for_s))
 
 
 def _obstore() -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from kernels.model.numerics import Problem
 from kernels.tiles.plan import SMALLEST, TileBytes
@@ -15,13 +16,18 @@ def whole_bytes(problem: Problem, tile_bytes: Callable[[Problem], TileBytes], ha
     return needed.a + needed.b + needed.c * (3 if has_epilogue else 1) + needed.beside
 
 
-def too_deep(problem: Problem, device_bytes: int, *, has_epilogue: bool) -> str:
+def with_epilogue(tile_bytes: Callable[[Problem], TileBytes]) -> Callable[[Problem], TileBytes]:
+    """Of alpha·A·B + beta·C: a tile of C comes with each, and A·B itself has a place."""
+
+    def more(problem: Problem) -> TileBytes:
+        of_tile = tile_bytes(problem)
+        return replace(of_tile, beside=of_tile.beside + of_tile.c, added=of_tile.c)
+
+    return more
+
+
+def too_deep(problem: Problem, device_bytes: int) -> str:
     """Why a product that is too large cannot be computed in tiles, as a sentence."""
-    if has_epilogue:
-        return (
-            f"The product needs more than the {device_bytes} bytes that it may take on the device, and with alpha, "
-            "beta or C it is not computed in tiles; leave them out, or make it smaller."
-        )
     return (
         f"k is {problem.k}: not even {SMALLEST} rows of A and {SMALLEST} columns of B fit twice into the "
         f"{device_bytes} bytes that a product may take on the device; cut k into several products and add these up."

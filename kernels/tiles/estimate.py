@@ -42,14 +42,15 @@ def estimate(plan: TilePlan, speeds: Speeds, tile_bytes: Callable[[Problem], Til
     outer, inner = (of_tile.a, of_tile.b) if plan.outer == "a" else (of_tile.b, of_tile.a)
     count = -(-plan.count // plan.devices)
     inner_count = len(plan.columns if plan.outer == "a" else plan.rows)
-    read_bytes = of_tile.a + of_tile.b + of_tile.c
+    read_bytes = of_tile.a + of_tile.b + of_tile.c + 6 * of_tile.added  # the pass, and its check, touch three tiles
     compute_s = plan.problem.flops / plan.devices / speeds.flops + count * (read_bytes / speeds.memory_bytes + TILE_S)
-    again = (plan.problem.operand_bytes + plan.problem.product_bytes) / plan.devices
-    copied = -(-count // inner_count) * outer + count * inner + again
+    products = 2 if of_tile.added else 1  # C, too
+    again = (plan.problem.operand_bytes + products * plan.problem.product_bytes) / plan.devices
+    copied = -(-count // inner_count) * outer + count * (inner + of_tile.added) + again
     # Rows of the product are whole, and are read once more, once all tiles of an outer panel of A are there.
     rows = len(plan.rows) * len(plan.items) if plan.outer == "a" else 1
     last = plan.problem.product_bytes / max(rows, plan.devices)
-    first_s, copy_s, last_s = (each / speeds.copied_bytes for each in (outer + inner, copied, last))
+    first_s, copy_s, last_s = (each / speeds.copied_bytes for each in (outer + inner + of_tile.added, copied, last))
     return Estimate(first_s, compute_s, copy_s, last_s)
 
 

@@ -52,6 +52,10 @@ class Tile:
         of_a, of_b = whole.a_batched and items > 1, whole.b_batched and items > 1
         return replace(whole, m=self.rows.size, n=self.columns.size, batch=items, a_batched=of_a, b_batched=of_b)
 
+    def items_of(self, stored: int) -> Span:
+        """Of a matrix that there are so many of: one for each item, or one for all."""
+        return self.items if stored > 1 else Span(0, 1)
+
     def panel(self, side: Side, whole: Problem) -> tuple[Span, Span]:
         """Items and rows of A, or items and columns of B, that it is computed from."""
         batched = whole.a_batched if side == "a" else whole.b_batched
@@ -66,10 +70,11 @@ class TileBytes:
     b: int
     c: int
     beside: int
+    added: int = 0  # its part of C, where alpha·A·B + beta·C is computed
 
     @property
     def needed(self) -> int:
-        return PLACES * (self.a + self.b + self.c) + self.beside
+        return PLACES * (self.a + self.b + self.c + self.added) + self.beside
 
 
 @dataclass(frozen=True, slots=True)

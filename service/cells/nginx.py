@@ -47,7 +47,7 @@ server {
         proxy_send_timeout 60s;
         proxy_next_upstream error timeout;
         proxy_next_upstream_timeout 3s;
-        add_header X-Matmul-Cell $matmul_upstream always;
+        add_header X-Matmul-Cell $matmul_told_cell always;
         error_page 502 504 = @down;
     }
 
@@ -118,7 +118,9 @@ def _choice(plan: CellPlan) -> str:
     else:
         new_work = _map("$http_x_matmul_affinity", "$matmul_new_work", [('""', "cell_any"), hashed])
     named = [('""', "$matmul_new_work"), ("default", "cell_$matmul_named_cell")]
-    return new_work + "\n" + _map("$matmul_named_cell", "$matmul_upstream", named)
+    told = [("default", '""'), *((f"cell_{each.cell}", each.cell) for each in plan.cells)]
+    by_all = _map("$matmul_named_cell", "$matmul_upstream", named)
+    return "\n".join([new_work, by_all, _map("$matmul_upstream", "$matmul_told_cell", told)])
 
 
 def _server(plan: CellPlan) -> str:

@@ -21,7 +21,7 @@ from jobs.models import Measured
 from jobs.settings import Settings
 from kernels.model.numerics import Problem
 from kernels.selection.choose import Choice
-from kernels.tiles.choice import too_deep, whole_bytes
+from kernels.tiles.choice import too_deep, whole_bytes, with_epilogue
 from kernels.tiles.estimate import best_plan, estimate
 from worker.cpu.bench import CpuBench
 from worker.cpu.blas import multiply
@@ -105,10 +105,11 @@ class CpuRunner(TilingRunner):
     def tiling(self, problem: Problem, choice: Choice, *, has_epilogue: bool) -> Tiling | None:
         if self._device_bytes is None or whole_bytes(problem, tile_bytes, has_epilogue) <= self._device_bytes:
             return None
-        plan = best_plan(problem, CPU_SPEEDS, device_bytes=self._device_bytes, tile_bytes=tile_bytes)
-        if plan is None or has_epilogue:
-            raise DoesNotFit(too_deep(problem, self._device_bytes, has_epilogue=has_epilogue))
-        return described(plan, estimate(plan, CPU_SPEEDS, tile_bytes), "in this process")
+        of_tile = with_epilogue(tile_bytes) if has_epilogue else tile_bytes
+        plan = best_plan(problem, CPU_SPEEDS, device_bytes=self._device_bytes, tile_bytes=of_tile)
+        if plan is None:
+            raise DoesNotFit(too_deep(problem, self._device_bytes))
+        return described(plan, estimate(plan, CPU_SPEEDS, of_tile), "in this process")
 
     @contextmanager
     def tiled(self, task: TiledTask) -> Iterator[TiledProduct]:

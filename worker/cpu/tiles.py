@@ -19,7 +19,8 @@ from worker.check.elements import core
 from worker.check.fingerprint import fingerprint_of_items
 from worker.check.verify import NOT_CHECKED, check
 from worker.cpu.blas import multiply
-from worker.device.runner import host_operands, verify_on_host
+from worker.cpu.epilogue import add_epilogue
+from worker.device.runner import Epilogue, HostOperand, host_operands, verify_on_host, wrong_on_host
 from worker.device.tiles import CheckedTile, TiledProduct, TiledTask, TileRecord, stored_part
 
 CPU_SPEEDS = Speeds(flops=1e11, copied_bytes=1e10, memory_bytes=1e10)  # for the choice among plans alone
@@ -54,24 +55,37 @@ class CpuTiledProduct(TiledProduct):
         problem = tile.problem(task.problem)
         a, b = stored_part(self._a, tile, task.problem, "a")[0], stored_part(self._b, tile, task.problem, "b")[0]
         started = time.perf_counter()
-        c = multiply(problem, a, b).reshape(problem.batch, problem.m, problem.n)
+        p = multiply(problem, a, b).reshape(problem.batch, problem.m, problem.n)
+        epilogue = self._epilogue_of(tile)
+        d = p if epilogue is None else add_epilogue(problem, epilogue, p).reshape(p.shape)
         kernel_ms = (time.perf_counter() - started) * 1e3
         self._kernel_ms += kernel_ms
-        verification = NOT_CHECKED
+        verification, wrong = NOT_CHECKED, 0
         if task.checked:
             accuracy = task.choice.kernel.accuracy[problem.dtype]
-            verification = check(problem, accuracy, host_operands(problem, a, b, c), np.random.default_rng())
-        if verification.passed is not False:
-            _part(task.out, tile)[:] = c
+            verification = check(problem, accuracy, host_operands(problem, a, b, p), np.random.default_rng())
+            wrong = wrong_on_host(problem, epilogue, p, d)
+        if verification.passed is not False and not wrong:
+            _part(task.out, tile)[:] = d
         record = TileRecord(
             tile=tile.number,
             residual=_ratio(verification.residual, verification.threshold),
-            fingerprint=self._fingerprint(c, tile),
+            fingerprint=self._fingerprint(d, tile),
             a=0,
             b=0,
             kernel_ms=kernel_ms,
         )
-        return CheckedTile(tile, verification, record)
+        return CheckedTile(tile, verification, record, wrong)
+
+    def _epilogue_of(self, tile: Tile) -> Epilogue | None:
+        """With the tile's part of C."""
+        whole = self._task.epilogue
+        if whole is None or whole.c is None:
+            return whole
+        c = core(whole.c.elements, transposed=False)
+        items = tile.items_of(len(c))
+        part = c[items.start : items.stop, tile.rows.start : tile.rows.stop, tile.columns.start : tile.columns.stop]
+        return Epilogue(whole.alpha, whole.beta, HostOperand(part))
 
     def _fingerprint(self, c: Array, tile: Tile) -> int:
         place = {"item": tile.items.start, "row": tile.rows.start, "column": tile.columns.start}
@@ -79,7 +93,8 @@ class CpuTiledProduct(TiledProduct):
 
     def finished(self, records: Mapping[int, TileRecord]) -> bytes:
         task = self._task
-        verify_on_host((task.a, task.b))
+        addend = task.epilogue.c if task.epilogue is not None else None
+        verify_on_host((task.a, task.b) if addend is None else (task.a, task.b, addend))
         for tile in task.plan.tiles():
             if self._fingerprint(_part(task.out, tile), tile) != records[tile.number].fingerprint:
                 raise VerificationFailed(CHANGED)

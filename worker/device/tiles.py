@@ -16,7 +16,7 @@ from kernels.selection.choose import Choice
 from kernels.tiles.estimate import Estimate
 from kernels.tiles.plan import Side, Tile, TilePlan
 from worker.device.cancellable_lock import go_on
-from worker.device.runner import HostOperand, Runner
+from worker.device.runner import Epilogue, HostOperand, Runner
 
 
 class TileRecord(Strict):
@@ -27,6 +27,7 @@ class TileRecord(Strict):
     fingerprint: int  # of the tile, as it was checked
     a: int  # of its panels, as they were multiplied; 0 where they are the operands themselves
     b: int
+    c: int = 0  # of its part of C, where alpha·A·B + beta·C is computed
     kernel_ms: float
 
 
@@ -37,6 +38,11 @@ class CheckedTile:
     tile: Tile
     verification: Verification
     record: TileRecord
+    wrong_elements: int = 0  # that do not follow from A·B and C
+
+    @property
+    def is_wrong(self) -> bool:
+        return self.verification.passed is False or self.wrong_elements > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +68,7 @@ class TiledTask:
     memory: SlotMemory | None
     seed: int
     checked: bool = True
+    epilogue: Epilogue | None = None
     wanted: Callable[[], None] = go_on
 
 

@@ -54,3 +54,11 @@ def failed_check(choice: Choice, problem: Problem, elements: Operands, verificat
         f"The product did not pass its check and is not returned: its residual is {verification.residual:.3g} "
         f"where rounding explains {verification.threshold:.3g}."
     )
+
+
+def wrong_epilogue(count: int) -> VerificationFailed:
+    """A·B passed its check, and so many elements do not follow from it."""
+    return VerificationFailed(
+        f"The product did not pass its check and is not returned: {count} of its elements are not what alpha·A·B + "
+        "beta·C gives."
+    )

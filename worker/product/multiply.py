@@ -37,7 +37,7 @@ from worker.device.runner import Product, Runner, gathered
 from worker.device.tiles import TilingRunner
 from worker.product.auto import AutoChoices
 from worker.product.lighter import second_try
-from worker.product.mismatch import Again, Mismatch, failed_check
+from worker.product.mismatch import Again, Mismatch, failed_check, wrong_epilogue
 from worker.product.operands import epilogue_of, operand
 from worker.product.outcome import outcome_of
 from worker.product.tile_journal import TileJournal
@@ -194,10 +194,7 @@ def verified(
     if not verification.passed:
         raise failed_check(choice, problem, product.matrices.elementwise, verification)
     if wrong:
-        raise VerificationFailed(
-            f"The product did not pass its check and is not returned: {wrong} of its elements are not what alpha·A·B + "
-            "beta·C gives."
-        )
+        raise wrong_epilogue(wrong)
     product.keep_operands()
     return verification
 

@@ -31,10 +31,10 @@ from kernels.tiles.plan import TilePlan
 from worker.check.rounding import rounding_of
 from worker.check.verify import NOT_CHECKED
 from worker.cpu.room import check_room
-from worker.device.runner import HostOperand, host_operands
+from worker.device.runner import Epilogue, HostOperand, host_operands
 from worker.device.tiles import CheckedTile, TiledTask, Tiling, TilingRunner
-from worker.product.mismatch import Mismatch, failed_check
-from worker.product.operands import operand
+from worker.product.mismatch import Mismatch, failed_check, wrong_epilogue
+from worker.product.operands import epilogue_of, operand
 from worker.product.outcome import outcome_of
 from worker.product.tile_journal import TileJournal
 
@@ -61,11 +61,12 @@ def multiply_tiled(job: TiledJob, choice: Choice, tiling: Tiling) -> Outcome:
     with (
         operand(job.request.a, job.claimed.a, job.store) as a,
         operand(job.request.b, job.claimed.b, job.store) as b,
+        epilogue_of(job.request, job.claimed.c, job.store) as epilogue,
         _memory(job, problem) as (out, partial),
         _kept_for_another_attempt(partial),
     ):
         try:
-            measured, verification = _computed(job, choice, tiling, (a, b), out, partial)
+            measured, verification = _computed(job, choice, tiling, (a, b), epilogue, out, partial)
         except (VerificationFailed, OperandDamaged, OperandOutOfRange):
             job.journal.spoil()
             raise
@@ -116,6 +117,7 @@ def _computed(
     choice: Choice,
     tiling: Tiling,
     operands: tuple[HostOperand, HostOperand],
+    epilogue: Epilogue | None,
     out: Array,
     partial: Partial | None,
 ) -> tuple[Measured, Verification]:
@@ -128,11 +130,14 @@ def _computed(
     whole = out.reshape(problem.batch, problem.m, problem.n)
     memory = partial.place.memory if partial is not None else None
     task = TiledTask(
-        problem, choice, tiling.plan, *operands, whole, memory, seed, checked=is_checked, wanted=job.wanted
+        *(problem, choice, tiling.plan, *operands, whole, memory, seed),
+        checked=is_checked,
+        epilogue=epilogue,
+        wanted=job.wanted,
     )
     with job.runner.tiled(task) as product:
         for checked in product.tiles(frozenset(journal.records)):
-            if checked.verification.passed is False:
+            if checked.is_wrong:
                 raise _failure(choice, problem, operands, whole, checked)
             if partial is not None:
                 partial.touch()
@@ -147,6 +152,8 @@ def _computed(
 def _failure(
     choice: Choice, problem: Problem, operands: tuple[HostOperand, HostOperand], out: Array, checked: CheckedTile
 ) -> JobFailed:
+    if checked.verification.passed is not False:
+        return wrong_epilogue(checked.wrong_elements)
     a, b = (each.elements for each in operands)
     failure = failed_check(choice, problem, host_operands(problem, a, b, out).elementwise, checked.verification)
     if isinstance(failure, Mismatch):

@@ -3,8 +3,9 @@
     python -m benchmarks.measure.scale.objects [--out benchmarks/results/scale_objects.json]
 
 nginx serves the objects as files: a server that costs next to nothing, so that what is left is the store's own. Its own
-rate is what plain sockets get with as many ranges at once, who drop what they read. Both take turns; the arena is on
-/dev/shm, and each fetch is from the bucket, held against its digests, into a slot. Needs nginx and obstore.
+rate is what plain sockets get with as many ranges at once, over connections that are kept, who drop what they read.
+Both take turns; the arena is on /dev/shm, and each fetch is from the bucket, held against its digests, into a slot.
+Needs nginx and obstore.
 """
 
 from __future__ import annotations
@@ -51,32 +52,44 @@ def files_over_http(root: Path) -> Iterator[int]:
         yield port
 
 
-def own_rate(port: int, path: str, size: int) -> float:
-    """Seconds that plain sockets take for all ranges, as many at once as the store reads."""
-    starts = list(range(0, size, RANGE_BYTES))
+class PlainSockets:
+    """As many as the store reads by, kept as it keeps its own; threads too."""
 
-    def take(mine: list[int]) -> None:
-        buffer = memoryview(bytearray(MIB))
-        with socket.create_connection(("127.0.0.1", port)) as connection:
+    def __init__(self, port: int) -> None:
+        self._sockets = [socket.create_connection(("127.0.0.1", port)) for _ in range(RANGES_AT_ONCE)]
+        self._pool = ThreadPoolExecutor(RANGES_AT_ONCE)
+
+    def read_s(self, path: str, size: int) -> float:
+        """Seconds for all ranges."""
+        starts = list(range(0, size, RANGE_BYTES))
+        shares = [starts[i::RANGES_AT_ONCE] for i in range(RANGES_AT_ONCE)]
+
+        def take(connection: socket.socket, mine: list[int]) -> None:
             for start in mine:
-                end = min(start + RANGE_BYTES, size)
-                head = f"GET {path} HTTP/1.1\r\nHost: x\r\nRange: bytes={start}-{end - 1}\r\n\r\n"
-                connection.sendall(head.encode())
-                taken = bytearray()
-                while (at := taken.find(b"\r\n\r\n")) < 0:
-                    taken += connection.recv(65536)
-                assert taken.startswith(b"HTTP/1.1 206"), bytes(taken[:at])
-                left = end - start - (len(taken) - at - 4)
-                while left:
-                    count = connection.recv_into(buffer, min(left, MIB))
-                    assert count, "the server closed the connection"
-                    left -= count
+                _drop(connection, path, start, min(start + RANGE_BYTES, size))
 
-    shares = [starts[i::RANGES_AT_ONCE] for i in range(RANGES_AT_ONCE)]
-    begun = time.perf_counter()
-    with ThreadPoolExecutor(RANGES_AT_ONCE) as pool:
-        list(pool.map(take, [share for share in shares if share]))
-    return time.perf_counter() - begun
+        begun = time.perf_counter()
+        list(self._pool.map(take, self._sockets, shares))
+        return time.perf_counter() - begun
+
+    def close(self) -> None:
+        self._pool.shutdown()
+        for connection in self._sockets:
+            connection.close()
+
+
+def _drop(connection: socket.socket, path: str, start: int, end: int) -> None:
+    """Reads a range into the same MiB over and over."""
+    buffer, taken = memoryview(bytearray(MIB)), bytearray()
+    connection.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\nRange: bytes={start}-{end - 1}\r\n\r\n".encode())
+    while (at := taken.find(b"\r\n\r\n")) < 0:
+        taken += connection.recv(4096)
+    assert taken.startswith(b"HTTP/1.1 206"), bytes(taken[:at])
+    left = end - start - (len(taken) - at - 4)
+    while left:
+        count = connection.recv_into(buffer, min(left, MIB), socket.MSG_WAITALL)
+        assert count, "the server closed the connection"
+        left -= count
 
 
 def fetch_s(store: ObjectMatrixStore, data: str, matrix_id: str, size: int) -> float:
@@ -115,7 +128,9 @@ def measured(root: Path, size: int, rounds: int) -> dict[str, Any]:
                 store.index.claim(Claim(matrix_id, data, "int8", (1, size), "bench", 3600.0))
                 _put(root / "objects" / "bucket" / "cell", data, size)
                 path = f"/bucket/cell/{elements_key(data)}"
-                pairs = [(own_rate(port, path, size), fetch_s(store, data, matrix_id, size)) for _ in range(rounds + 2)]
+                sockets = PlainSockets(port)
+                pairs = [(sockets.read_s(path, size), fetch_s(store, data, matrix_id, size)) for _ in range(rounds + 2)]
+                sockets.close()
         finally:
             server.stop()
     pairs = pairs[2:]  # the slot has its memory, and nginx the file

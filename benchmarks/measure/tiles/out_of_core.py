@@ -49,7 +49,8 @@ CASES = (
     Case("float32", "fp32_emulated", 0.7, 24 * GIB),
     Case("int8", "hopper_int8", 0.7, 16 * GIB),
 )
-XT_BLOCKS = (8192,)
+XT_CASES: tuple[tuple[DTypeName, float], ...] = (("float32", IN_CORE / 90_000), ("float32", 1.0), ("float64", 62 / 90))
+XT_BLOCK = 8192
 
 
 def largest_n(asked: int) -> int:
@@ -92,11 +93,10 @@ def rows(memory: Array, n: int, cases: tuple[Case, ...]) -> Iterator[dict[str, A
         row = measured(case, memory, n, in_core)
         row["of_in_core"] = row["tflops"] / row["in_core_tflops"]
         yield row
-    size = min(IN_CORE, n)
-    arrays = arrays_of(memory, size, "float32")
-    for block in XT_BLOCKS:
-        row = by_cublas_xt(arrays, (0,), block)
-        yield row | {"of_in_core": row["tflops"] / in_core["cublas", "float32"]}
+    for dtype, share in XT_CASES:
+        arrays = arrays_of(memory, int(n * share) // STEP * STEP, dtype)
+        row = by_cublas_xt(arrays, (0,), XT_BLOCK)
+        yield row | {"of_in_core": row["tflops"] / in_core["cublas", dtype]}
 
 
 def main() -> None:

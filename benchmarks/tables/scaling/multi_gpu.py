@@ -7,8 +7,19 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.tables.service.bounds import Bound
 from benchmarks.tables.where import where
 from tools.markdown import table
+
+JUDGED = ("must", "aim", "")
+BOUNDS = {  # over one GPU; by what is measured, element type, whether it is fp32_emulated, and N
+    ("resident", "float32", False, 16_384): Bound(1.9, 1.97, 2, more_is_better=True),
+    ("resident", "float64", False, 16_384): Bound(1.9, 1.97, 2, more_is_better=True),
+    ("resident", "bfloat16", False, 32_768): Bound(1.85, 1.97, 2, more_is_better=True),
+    ("resident", "float32", True, 16_384): Bound(1.8, 1.95, more_is_better=True),
+    ("from host", "float32", False, 32_768): Bound(1.8, 1.95, more_is_better=True),
+}
+KILLED_S = Bound(10, 3)  # after its lease
 
 
 def multi_gpu(results: Path) -> Iterator[str]:
@@ -34,10 +45,12 @@ def _resident(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
             f"{row['one_tflops']:.1f}",
             f"{row['two_tflops']:.1f}",
             f"{row['speedup']:.2f}",
+            *_judged("resident", row["dtype"], row["kernel"], row["n"], row["speedup"]),
         )
         for row in rows
     ]
-    yield table(("type", "kernel", "N", "one GPU, TFLOPS", "two GPUs, TFLOPS", "times"), found).rstrip()
+    columns = ("type", "kernel", "N", "one GPU, TFLOPS", "two GPUs, TFLOPS", "times", *JUDGED)
+    yield table(columns, found).rstrip()
 
 
 def _from_host(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
@@ -51,10 +64,18 @@ def _from_host(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
             f"{row['two']['product_s']:.2f}",
             f"{row['two']['tflops']:.1f}",
             f"{row['speedup']:.2f}",
+            *_judged("from host", row["one"]["dtype"], row["one"]["kernel"], row["one"]["n"], row["speedup"]),
         )
         for row in rows
     ]
-    yield table(("type", "kernel", "N", "one GPU, s", "two GPUs, s", "two GPUs, TFLOPS", "times"), found).rstrip()
+    columns = ("type", "kernel", "N", "one GPU, s", "two GPUs, s", "two GPUs, TFLOPS", "times", *JUDGED)
+    yield table(columns, found).rstrip()
+
+
+def _judged(what: str, dtype: str, kernel: str, n: int, speedup: float) -> tuple[str, str, str]:
+    """Empty where nothing was asked for."""
+    bound = BOUNDS.get((what, dtype, kernel == "fp32_emulated", n))
+    return (*bound.cells[:2], bound.verdict(speedup)) if bound else ("", "", "")
 
 
 def _library(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
@@ -87,7 +108,9 @@ def _killed(record: dict[str, Any]) -> Iterator[str]:
         f"SIGKILL to the child of a gang on two {record['device']}, in the middle of a float32 product of N = "
         f"{row['n']} in {row['tiles']} tiles: memory of both GPUs was free after {row['memory_free_s']:.2f} s, the job "
         f"was queued again after {row['taken_back_s']:.2f} s (its lease had {row['lease_s']:g} s), and done, with "
-        f"{row['tiles_kept']} tiles kept from the first attempt, after {row['ended_s']:.1f} s."
+        f"{row['tiles_kept']} tiles kept from the first attempt, after {row['ended_s']:.1f} s. Within its lease + "
+        f"{KILLED_S.must:g} s it must be queued again, + {KILLED_S.aim:g} s is aimed at: "
+        f"{KILLED_S.verdict(row['taken_back_s'] - row['lease_s'])}."
     )
 
 

@@ -7,10 +7,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from benchmarks.tables.service.bounds import Bound
 from benchmarks.tables.where import where
 from tools.markdown import table
 
 GIB = 1 << 30
+BUS_BYTES_PER_S = 50e9  # of PCIe 5, as uploads from page-locked memory have it
 COLUMNS = (
     "type",
     "kernel",
@@ -24,7 +26,14 @@ COLUMNS = (
     "TFLOPS",
     "in core",
     "of that",
+    "must",
+    "aim",
+    "",
 )
+BOUNDS = {  # by element type and N: of the rate in core
+    ("float32", 90_000): Bound(0.9, 0.97, 1, more_is_better=True),
+    ("bfloat16", 90_000): Bound(0.8, 0.95, more_is_better=True),  # with 24 GiB allowed
+}
 ITEMSIZE = {"float32": 12, "float64": 24, "bfloat16": 6, "float16": 6, "int8": 6}  # of all three matrices
 
 
@@ -34,6 +43,36 @@ def out_of_core(results: Path) -> Iterator[str]:
         record = json.loads(path.read_bytes())
         yield f"{record['device']}. {where(record)}" if "environment" in record else f"{record['device']}."
         yield table(COLUMNS, [_row(row) for row in record["rows"]]).rstrip()
+
+
+def progress_of_tiles(results: Path) -> Iterator[str]:
+    """What a job's record says before the first recorded product begins."""
+    for row in _tiled_rows(results)[:1]:
+        tiles = f"{row['tiles']} tiles of {row['tile_rows']}×{row['tile_columns']}"
+        said = f"{row['kernel']} in {tiles} on one GPU, about {row['estimate_s']:.1f} s"
+        eta_s = f"{row['estimate_s']:.1f}"
+        yield f'```\n"progress": {{"done": 0, "total": {row["tiles"]}, "current": "{said}", "eta_s": {eta_s}}}\n```'
+
+
+def tile_rows(results: Path) -> Iterator[str]:
+    """The rows that hide the bus, by the rates in core that were recorded."""
+    found = [
+        f"{rounded(ITEMSIZE[row['dtype']] / 3 * row['in_core_tflops'] * 1e12 / (2 * BUS_BYTES_PER_S)):,} for "
+        f"{row['dtype']} by `{row['kernel']}` at {row['in_core_tflops']:.0f}"
+        for row in _tiled_rows(results)
+    ]
+    if found:
+        at = f"Rows at B = {BUS_BYTES_PER_S / 1e9:g} GB/s and the TFLOPS of P that are recorded below"
+        yield f"{at}: {'; '.join(found)}."
+
+
+def rounded(rows: float) -> int:
+    return round(rows / 100) * 100
+
+
+def _tiled_rows(results: Path) -> list[dict[str, Any]]:
+    paths = sorted(results.glob("*_out_of_core.json"))
+    return [row for path in paths[-1:] for row in json.loads(path.read_bytes())["rows"] if "tiles" in row]
 
 
 def _row(row: Mapping[str, Any]) -> tuple[str, ...]:
@@ -55,4 +94,10 @@ def _row(row: Mapping[str, Any]) -> tuple[str, ...]:
         f"{row['tflops']:.1f}",
         f"{row['in_core_tflops']:.1f}" if "in_core_tflops" in row else "",
         f"{row['of_in_core']:.2f}",
+        *_judged(row),
     )
+
+
+def _judged(row: Mapping[str, Any]) -> tuple[str, str, str]:
+    bound = BOUNDS.get((row["dtype"], row["n"])) if "tiles" in row else None
+    return (*bound.cells[:2], bound.verdict(row["of_in_core"])) if bound else ("", "", "")

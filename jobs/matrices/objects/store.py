@@ -8,6 +8,7 @@ content address (docs/decisions/0046-object-store.md).
 
 from __future__ import annotations
 
+import mmap
 import os
 import time
 from collections.abc import Iterator
@@ -20,7 +21,7 @@ from jobs.matrices.file_source import FileSource, open_matrix
 from jobs.matrices.file_store import LOOK_ROUND_S, PART, FileMatrixStore, FileWriter
 from jobs.matrices.index import Claim, Elements, MatrixIndex
 from jobs.matrices.indexed_store import UPLOAD_LEASE_S, check_id
-from jobs.matrices.interface import ElementSource, MatrixWriter, Place
+from jobs.matrices.interface import ElementSource, MatrixWriter, Place, parts_bytes
 from jobs.matrices.objects.copies import Copies
 from jobs.matrices.objects.transfer import (
     BucketSource,
@@ -29,10 +30,10 @@ from jobs.matrices.objects.transfer import (
     download,
     elements_key,
     read_all,
-    read_parts,
     staged_key,
 )
 from jobs.matrices.plain_file import PlainFile
+from jobs.matrices.slots import Slot
 from jobs.models import new_id
 from jobs.objects.bucket import PART_BYTES, Bucket, Stored
 
@@ -132,17 +133,24 @@ class ObjectMatrixStore(FileMatrixStore):
 
     def _fetch(self, data: str, size: int) -> None:
         """Makes this host's copy. Raises MatrixNotFound, MatrixDamaged, StoreFull, StoreUnavailable."""
-        parts = read_parts(self.bucket, data, size)
         file = self.in_directory(
             lambda: self.slot(size) or PlainFile(self.path(new_id("w") + PART)),
         )
         try:
-            download(self.bucket, data, size, parts, lambda piece, at: _put_all(file.fd, piece, at))
-            _put_all(file.fd, memoryview(parts), size)
+            self._receive(file, data, size)
             file.publish(self.path(data), size)
         except BaseException:
             file.drop()
             raise
+
+    def _receive(self, file: Slot | PlainFile, data: str, size: int) -> None:
+        """Elements come where readers find them: no other memory has them on the way."""
+        if isinstance(file, Slot):
+            elements = self._memories.of(file.fd).array(file.file, size, writable=True).data
+        else:
+            os.posix_fallocate(file.fd, 0, size + parts_bytes(size))  # a map finds no full disk
+            elements = memoryview(mmap.mmap(file.fd, size) if size else b"")
+        _put_all(file.fd, memoryview(download(self.bucket, data, elements)), size)
 
     @contextmanager
     def _source(self, matrix_id: str, size: int) -> Iterator[ElementSource]:

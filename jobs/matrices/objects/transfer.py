@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from itertools import islice
@@ -17,9 +17,9 @@ from itertools import islice
 import numpy as np
 
 from jobs.disk import translated_disk
-from jobs.errors import MatrixNotFound, StoreUnavailable
+from jobs.errors import StoreUnavailable
 from jobs.formats.elements import Array
-from jobs.matrices.digest import PART, part_begin, spans
+from jobs.matrices.digest import PART, part_begin, part_count, spans
 from jobs.matrices.interface import ElementSource, check_parts, parts_bytes
 from jobs.objects.bucket import PART_BYTES, Bucket
 
@@ -121,26 +121,30 @@ def read_parts(bucket: Bucket, name: str, size: int) -> bytes:
     return bytes(bucket.get(digests_key(name), 0, parts_bytes(size)))
 
 
-def download(bucket: Bucket, name: str, size: int, parts: bytes, put: Callable[[memoryview, int], None]) -> None:
-    """All elements of a matrix, in ranges that come at once and in any order, each held against its digests before
-    `put` gets it and where it begins. Raises MatrixNotFound, MatrixDamaged, StoreUnavailable, and what `put` does."""
-    digests = np.frombuffer(parts, "<u8")
+def download(bucket: Bucket, name: str, elements: memoryview) -> bytes:
+    """Puts all elements of a matrix where they are wanted, in ranges that come at once and in any order, each held
+    against its digests as it comes; gives the digests. Raises MatrixNotFound, MatrixDamaged, StoreUnavailable."""
+    size = elements.nbytes
+    digests = _THREADS.submit(read_parts, bucket, name, size)
 
     def take(span: tuple[int, int]) -> None:
         first, after = span
         begin = part_begin(first, size)
-        piece = bucket.get(elements_key(name), begin, part_begin(after, size))
-        check_parts(piece, digests[first:after])
-        put(piece, begin)
+        piece = elements[begin : part_begin(after, size)]
+        checked = first
+        for got in bucket.read_into(elements_key(name), begin, piece, size):
+            whole = after if got == piece.nbytes else min(first + got // PART, after - 1)
+            if whole > checked:
+                parts = np.frombuffer(digests.result(), "<u8")[checked:whole]
+                check_parts(elements[part_begin(checked, size) : part_begin(whole, size)], parts)
+                checked = whole
 
-    if bucket.size(elements_key(name)) != size:
-        raise MatrixNotFound
-    if not size:
-        return
-    futures = [_THREADS.submit(take, span) for span in spans(0, len(digests), RANGE_BYTES // PART, grows=False)]
+    count = part_count(size) if size else 0
+    futures = [_THREADS.submit(take, span) for span in spans(0, count, RANGE_BYTES // PART, grows=False)]
     try:
         for future in futures:
             future.result()
+        return digests.result()
     finally:
         for future in futures:
             future.cancel()
@@ -170,9 +174,8 @@ class BucketSource(ElementSource):
     def __init__(self, bucket: Bucket, name: str, size: int) -> None:
         """Raises MatrixNotFound, StoreUnavailable."""
         self._bucket, self._key = bucket, elements_key(name)
+        self._size = size
         self.parts: Array = np.frombuffer(read_parts(bucket, name, size), "<u8")
-        if bucket.size(self._key) != size:
-            raise MatrixNotFound
 
     def read(self, start: int, stop: int) -> bytes:
         buffer = memoryview(bytearray(stop - start))
@@ -181,7 +184,8 @@ class BucketSource(ElementSource):
     def read_into(self, buffer: memoryview, start: int) -> memoryview:
         def take(at: int) -> None:
             end = min(at + READ_BYTES, len(buffer))
-            buffer[at:end] = self._bucket.get(self._key, start + at, start + end)
+            for _ in self._bucket.read_into(self._key, start + at, buffer[at:end], self._size):
+                pass
 
         list(_PIECES.map(take, range(0, len(buffer), READ_BYTES)))
         return buffer

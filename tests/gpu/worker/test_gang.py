@@ -96,3 +96,15 @@ def test_a_child_killed_in_the_middle(bench: WorkerBench) -> None:
 
 def test_a_small_product_takes_one_gpu(bench: WorkerBench) -> None:
     bench.still_works()
+
+
+def test_alpha_beta_and_c_on_both(bench: WorkerBench) -> None:
+    """Of whole numbers, so that it is exact."""
+    rng = np.random.default_rng(4)
+    a, b, c = (rng.integers(-2, 3, (N, N)).astype(np.float32) for _ in range(3))
+    go_on_file(bench.settings.store_dir).touch()
+    added = bench.operand(c, "float32")
+    job = bench.ended(bench.submit(a, b, kernel="cublas", timeout_s=300, alpha=2.0, beta=-3.0, c=added), timeout_s=300)
+    assert job.record.state is JobState.SUCCEEDED, job.record.error
+    assert job.record.why is not None and "on 2 GPUs" in job.record.why
+    np.testing.assert_array_equal(bench.product(job)[:64], 2 * (a[:64] @ b) - 3 * c[:64])

@@ -17,7 +17,8 @@ from kernels.model.numerics import DTYPE_NAMES, DTYPES, DTypeName, Problem
 from tests.gpu.products import choice
 from worker.check.elements import narrow
 from worker.cpu.blas import multiply
-from worker.device.runner import HostOperand
+from worker.cpu.epilogue import add_epilogue
+from worker.device.runner import Epilogue, HostOperand
 from worker.device.tiles import TiledTask, TileRecord
 
 if TYPE_CHECKING:
@@ -61,24 +62,27 @@ def integers(shape: tuple[int, ...], dtype: DTypeName, seed: int) -> Array:
     return values.astype(STORAGE_DTYPES[dtype])
 
 
-def computed(runner: CudaRunner, kernel: str, problem: Problem, *, spoil: str = "") -> tuple[Array, int]:
+def computed(
+    runner: CudaRunner, kernel: str, problem: Problem, *, spoil: str = "", epilogue: Epilogue | None = None
+) -> tuple[Array, int]:
     """The product, and in how many tiles."""
     a, b = operands(problem)
     out = np.zeros((problem.batch, problem.m, problem.n), STORAGE_DTYPES[problem.product_dtype])
     by = choice(runner, kernel, problem)
-    tiling = runner.tiling(problem, by, has_epilogue=False)
+    tiling = runner.tiling(problem, by, has_epilogue=epilogue is not None)
     assert tiling is not None
     wrong = int(spoil == "operand")
     sent_a, sent_b = HostOperand(a, digest=digest_of(a)), HostOperand(b, digest=digest_of(b) ^ wrong)
     records: dict[int, TileRecord] = {}
-    with runner.tiled(TiledTask(problem, by, tiling.plan, sent_a, sent_b, out, None, SEED)) as product:
+    task = TiledTask(problem, by, tiling.plan, sent_a, sent_b, out, None, SEED, epilogue=epilogue)
+    with runner.tiled(task) as product:
         for done in product.tiles(frozenset()):
-            assert done.verification.passed, done.verification
+            assert done.verification.passed and not done.is_wrong, (done.verification, done.wrong_elements)
             records[done.tile.number] = done.record
         if spoil == "product":
             out[0, -1, -1] += 1
-        if spoil == "panel":
-            records[0] = records[0].model_copy(update={"b": 1})
+        if spoil in ("panel", "addend"):
+            records[0] = records[0].model_copy(update={"b" if spoil == "panel" else "c": 1})
         parts = product.finished(records)
     assert parts == part_digests(memoryview(out.tobytes()), part_count(out.nbytes))
     return out, tiling.plan.count
@@ -109,6 +113,36 @@ def test_a_batch(small: CudaRunner, side: int) -> None:
     problem = Problem.in_batch(side, side, side, "float32", 400 if side == 90 else 3)
     out, _ = computed(small, "cublas", problem)
     np.testing.assert_array_equal(out, multiply(problem, *operands(problem)))
+
+
+@pytest.mark.parametrize("dtype", [name for name in DTYPE_NAMES if name != "int32"])
+@pytest.mark.parametrize(("alpha", "beta"), [(2.0, -3.0), (-1.0, 0.0), (0.0, 2.0)])
+def test_alpha_beta_and_c(small: CudaRunner, dtype: DTypeName, alpha: float, beta: float) -> None:
+    problem = Problem(M, N, K, dtype)
+    c = HostOperand(added := integers((M, N), problem.product_dtype, 3), digest=digest_of(added)) if beta else None
+    epilogue = Epilogue(alpha, beta, c)
+    out, count = computed(small, "cublas", problem, epilogue=epilogue)
+    assert count > 1
+    expected = add_epilogue(problem, epilogue, multiply(problem, *operands(problem)))
+    np.testing.assert_array_equal(out[0], expected)
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_a_batch_with_c(small: CudaRunner, is_shared: bool) -> None:
+    problem = Problem.in_batch(600, 600, 600, "float32", 9)
+    added = integers(problem.product_shape[1:] if is_shared else problem.product_shape, "float32", 3)
+    epilogue = Epilogue(2.0, 1.0, HostOperand(added, digest=digest_of(added)))
+    out, _ = computed(small, "cublas", problem, epilogue=epilogue)
+    expected = add_epilogue(problem, epilogue, multiply(problem, *operands(problem)))
+    np.testing.assert_array_equal(out, expected)
+
+
+@pytest.mark.parametrize("spoil", ["sent", "addend"])
+def test_a_c_that_changed_is_noticed(small: CudaRunner, spoil: str) -> None:
+    added = integers((M, N), "float32", 3)
+    epilogue = Epilogue(2.0, 1.0, HostOperand(added, digest=digest_of(added) ^ int(spoil == "sent")))
+    with pytest.raises(OperandDamaged):
+        computed(small, "cublas", Problem(M, N, K, "float32"), spoil=spoil, epilogue=epilogue)
 
 
 @pytest.mark.parametrize(

@@ -72,10 +72,24 @@ def test_a_batch_in_tiles(bench: WorkerBench, go_on: Path) -> None:
     np.testing.assert_array_equal(bench.product(job), multiply(problem, a, b))
 
 
-def test_what_has_alpha_is_refused_with_a_sentence(bench: WorkerBench) -> None:
-    job = bench.ended(bench.submit(*operands(), kernel="cpu_blas", alpha=2.0))
+def test_alpha_beta_and_c_in_tiles_also_where_an_attempt_is_killed(bench: WorkerBench, go_on: Path) -> None:
+    a, b = operands()
+    c = numbers((N, N), seed=2)
+    job_id = bench.submit(a, b, alpha=2.0, beta=-3.0, c=bench.operand(c, "float32"))
+    until(lambda: len(tiles(bench, job_id)) == HELD_FROM, timeout_s=60, what="two tiles")
+    bench.child().kill()
+    go_on.touch()
+    job = bench.ended(job_id)
+    assert (job.record.state, job.record.attempt) == (JobState.SUCCEEDED, 2), job.record.error
+    assert job.record.why is not None and " tiles of " in job.record.why
+    np.testing.assert_array_equal(bench.product(job), 2 * multiply(Problem(N, N, N, "float32"), a, b) - 3 * c)
+
+
+def test_what_is_too_deep_is_refused_with_a_sentence(bench: WorkerBench) -> None:
+    deep = np.ones((2, MEMORY_BYTES // 8), np.float32)
+    job = bench.ended(bench.submit(deep, deep, kernel="cpu_blas", transpose_b=True, alpha=2.0))
     assert job.record.error is not None and job.record.error.type == "out_of_device_memory"
-    assert "leave them out" in job.record.error.detail
+    assert "cut k into several products" in job.record.error.detail
 
 
 def test_an_attempt_goes_on_where_the_one_before_was_killed(bench: WorkerBench, go_on: Path) -> None:

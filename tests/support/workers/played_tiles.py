@@ -13,19 +13,23 @@ from typing import Any, cast
 
 import numpy as np
 
-from jobs.errors import MatmulError
+from jobs.errors import MatmulError, VerificationFailed
 from jobs.formats.elements import STORAGE_DTYPES, Array
 from jobs.matrices.digest import digest_of, part_count, part_digests
+from jobs.models import Verification
 from kernels.model.numerics import Problem
 from kernels.tiles.plan import TilePlan, spans
 from tests.support.stores import numbers
 from tests.support.workers import played_cuda
 from worker.check.fingerprint import BITS, fingerprint_of_items
 from worker.cpu.blas import multiply
-from worker.device.runner import HostOperand
+from worker.cpu.epilogue import add_epilogue
+from worker.device.runner import Epilogue, HostOperand
 from worker.device.tiles import TiledTask, TileRecord
 
 SEED = 0x1234567
+ALPHA, BETA = 2.0, -3.0
+ARGUMENTS_OF_EPILOGUE = 14
 
 
 class DeviceError(Exception):
@@ -47,9 +51,16 @@ class Zeros:
 class Compiler(played_cuda.Compiler):
     def function(self, program: Any, name: str) -> Any:
         if name != "fingerprint":
-            return super().function(program, name)
+            function = super().function(program, name)
+            return played_cuda.Function(lambda arguments: self._faulty(function, arguments))
         itemsize = int(program.options[-1].partition("=")[2])
         return played_cuda.Function(lambda arguments: self._fingerprint(BITS[itemsize], arguments))
+
+    def _faulty(self, function: Any, arguments: Any) -> None:
+        function(None, None, arguments)
+        for number, fault in enumerate(("p", "c", "d")):
+            if len(arguments) == ARGUMENTS_OF_EPILOGUE and played_cuda.faults.pop(fault, False):
+                ctypes.c_uint8.from_address(int(arguments[number])).value ^= 1
 
     def _fingerprint(self, dtype: Any, arguments: Any) -> None:
         address, pitch, stride, rows, columns, items, rows_of_item, row, column, seed, total = map(int, arguments)
@@ -101,19 +112,39 @@ def outcome(case: dict[str, Any]) -> str:
     choice = cast(Any, type("Choice", (), {"kernel": type("Kernel", (), {"name": "played"})(), "config": {}}))
     wrong = int("sent" in case)
     sent_a, sent_b = HostOperand(a, digest=digest_of(a) ^ wrong), HostOperand(b, digest=digest_of(b))
-    task = TiledTask(problem, choice, plan, sent_a, sent_b, out, None, SEED, checked=False)
+    epilogue = _epilogue(case, problem)
+    task = TiledTask(
+        *(problem, choice, plan, sent_a, sent_b, out, None, SEED), checked=epilogue is not None, epilogue=epilogue
+    )
     played = cast(tuple[Any, Any, Any], (Compiler(), None, Multiplier()))
     gpus = [Gpu(index, *played) for index in range(plan.devices)]
     product = CudaTiledProduct(task, gpus, tile_s=1.0, block_parts=3, places=2)
     done = _earlier(case, a, b, out, plan)
-    records = done | {each.record.tile: each.record for each in product.tiles(done)}
+    records = dict(done)
+    for each in product.tiles(done):
+        if each.is_wrong:
+            raise VerificationFailed
+        records[each.record.tile] = each.record
     if "faults" not in case:
-        np.testing.assert_array_equal(out, multiply(problem, a, b).reshape(out.shape))
+        whole = multiply(problem, a, b)
+        whole = whole if epilogue is None else add_epilogue(problem, epilogue, whole)
+        np.testing.assert_array_equal(out, whole.reshape(out.shape))
     if "product" in case:
         out[-1, -1, -1] += 1
     parts = product.finished(records)
     assert parts == part_digests(memoryview(out.tobytes()), part_count(out.nbytes))
     return f"{len(records) - len(done)} tiles"
+
+
+def _epilogue(case: dict[str, Any], problem: Problem) -> Epilogue | None:
+    """By `c`: with one C for all items, with one for each, or with none."""
+    if "c" not in case:
+        return None
+    if case["c"] == "none":
+        return Epilogue(ALPHA, 0.0, None)
+    shape = problem.product_shape if case["c"] == "each" else problem.product_shape[-2:]
+    c = numbers(shape, problem.product_dtype, 2)
+    return Epilogue(ALPHA, BETA, HostOperand(c, digest=digest_of(c) ^ int("sent_c" in case)))
 
 
 def _earlier(case: dict[str, Any], a: Array, b: Array, out: Array, plan: TilePlan) -> dict[int, TileRecord]:
@@ -139,6 +170,10 @@ def _earlier(case: dict[str, Any], a: Array, b: Array, out: Array, plan: TilePla
 
 def main() -> None:
     played_cuda.install()
+    from worker.cuda.tiles.lane import Lane
+
+    passed = Verification(method="freivalds", residual=0.0, threshold=1.0, passed=True)
+    setattr(Lane, "_checked", lambda *_: passed)  # noqa: B010  # what A·B is checked by has tests of its own
     cupy = sys.modules["cupy"]
     setattr(cupy, "zeros", Zeros)  # noqa: B010  # of the double
     setattr(cupy.cuda.runtime, "CUDARuntimeError", DeviceError)  # noqa: B010

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from benchmarks.tables.scaling.multi_gpu import multi_gpu
+from benchmarks.tables.scaling.out_of_core import out_of_core, progress_of_tiles, tile_rows
 from benchmarks.tables.service.scale import beats, cells, objects, walls
 
 ENVIRONMENT = {"recorded_at": "2026-11-26T10:00:00+00:00", "cpu": "A CPU", "cores": 16}
@@ -26,9 +28,55 @@ def test_nothing_recorded_is_nothing_said(tmp_path: Path) -> None:
 def test_figures_and_verdicts(tmp_path: Path) -> None:
     for name, record in RECORDS.items():
         (tmp_path / f"scale_{name}.json").write_text(json.dumps({"environment": ENVIRONMENT} | record))
-    assert "| 64 " in objects(tmp_path) and "missed" in objects(tmp_path)
-    assert "3.20" in cells(tmp_path) and "reached" in cells(tmp_path)
+    assert "| 64 | 4.00 | 3.00 | 0.75 | ≥ 0.8 | ≥ 0.95 | 1 | missed |" in objects(tmp_path)
+    assert "| 3.20 | ≥ 3 | ≥ 3.8 | 4 | reached |" in cells(tmp_path)
     half_a_second = next(line for line in beats(tmp_path).splitlines() if line.startswith("| 0.5 "))
     assert "8.2 %" in half_a_second, "256 GPUs with 4 leases each, twice a second, at 40 µs"
+    assert half_a_second.endswith("| reached |")
     assert "3,333 jobs/s on a core" in walls(tmp_path) and "600 cells" in walls(tmp_path)
     assert "40 cells" in walls(tmp_path)
+
+
+def test_products_in_tiles_are_judged_by_what_was_asked_for(tmp_path: Path) -> None:
+    row = {
+        **{
+            "kernel": "cublas",
+            "dtype": "float32",
+            "n": 90_000,
+            "tiles": 32,
+            "tile_rows": 11_264,
+            "tile_columns": 22_528,
+        },
+        **{"estimate_s": 29.58, "product_s": 30.0, "compared_s": 30.1, "tflops": 49.0, "allowed_bytes": None},
+        **{"in_core_tflops": 53.0, "of_in_core": 0.92},
+    }
+    library = {
+        "kernel": "cublas_xt",
+        "dtype": "float32",
+        "n": 90_000,
+        "tile_rows": 4096,
+        "product_s": 2.2,
+        "tflops": 31.0,
+    }
+    smaller = row | {"n": 10_000, "of_in_core": 0.99}
+    record = {"device": "A GPU", "rows": [row, row | {"of_in_core": 0.98}, smaller, library | {"of_in_core": 0.99}]}
+    assert not list(tile_rows(tmp_path)) and not list(progress_of_tiles(tmp_path))
+    (tmp_path / "x_out_of_core.json").write_text(json.dumps(record))
+    rows = list(out_of_core(tmp_path))[1].splitlines()[2:]
+    assert [line.rpartition(" | 0.9")[2] for line in rows] == [
+        "2 | ≥ 0.9 | ≥ 0.97 | reached |",
+        "8 | ≥ 0.9 | ≥ 0.97 | aim |",
+        "9 |  |  |  |",
+        "9 |  |  |  |",
+    ]
+    assert "2,100 for float32 by `cublas` at 53" in next(tile_rows(tmp_path)), "4 · 53e12 / (2 · 50e9)"
+    assert '"eta_s": 29.6' in next(progress_of_tiles(tmp_path))
+
+
+def test_two_gpus_are_judged_by_what_was_asked_for(tmp_path: Path) -> None:
+    of = {"what": "resident", "kernel": "cublas", "n": 16_384, "one_tflops": 50.0, "two_tflops": 98.0}
+    rows = [of | {"dtype": "float32", "speedup": 1.96}, of | {"dtype": "float16", "speedup": 1.96}]
+    record = {"environment": ENVIRONMENT | {"python": "3", "versions": {}}, "device": "A GPU", "gpus": 2, "rows": rows}
+    (tmp_path / "x_multi_gpu.json").write_text(json.dumps(record))
+    judged, unasked = list(multi_gpu(tmp_path))[2].splitlines()[2:]
+    assert judged.endswith("| 1.96 | ≥ 1.9 | ≥ 1.97 | reached |") and unasked.endswith("| 1.96 |  |  |  |")

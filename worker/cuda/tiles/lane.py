@@ -25,6 +25,7 @@ from worker.cuda.launch import PreparedKernels
 from worker.cuda.library.cublas import Cublas
 from worker.cuda.memory import DeviceMatrix, StopWatch
 from worker.cuda.pitch import operand_layout, product_layout
+from worker.cuda.tiles.epilogue import TileEpilogue
 from worker.cuda.tiles.fingerprints import launch_fingerprint, part_of_panel
 from worker.cuda.tiles.host import HostMemory, Part, copies, panel_part, start_copy
 from worker.cuda.tiles.panels import Panel, Panels, Shared
@@ -33,6 +34,7 @@ from worker.cuda.tiles.rereads import Block, Reread
 from worker.device.tiles import CheckedTile, TiledTask, TileRecord
 
 SIDES: tuple[Side, Side] = ("a", "b")
+ADDEND = 3  # of a tile's fingerprints, after its own and those of its panels
 
 
 @dataclass(slots=True)
@@ -72,7 +74,8 @@ class Lane:
         self._out = HostMemory(task.out, largest.product_dtype)
         inner: Side = "b" if task.plan.outer == "a" else "a"
         self._panels = {side: self._places_of(side, shared if side == inner else None) for side in SIDES}
-        bytes_of_tile = product_layout(largest).bytes
+        bytes_of_tile, epilogue = product_layout(largest).bytes, task.epilogue
+        self._epilogue = TileEpilogue(gpu.compiler, epilogue, task, self._up, bytes_of_tile) if epilogue else None
         self._places = [cupy.cuda.alloc(max(bytes_of_tile, 1)) for _ in range(PLACES)]
         self._are_free = [cupy.cuda.Event(disable_timing=True) for _ in range(PLACES)]
         self._on_its_way: _Down | None = None
@@ -88,7 +91,8 @@ class Lane:
 
     @property
     def h2d_ms(self) -> float:
-        return sum(panels.watch.total_ms() for panels in self._panels.values())
+        of_addend = self._epilogue.h2d_ms if self._epilogue is not None else 0.0
+        return sum(panels.watch.total_ms() for panels in self._panels.values()) + of_addend
 
     def run(
         self,
@@ -97,8 +101,9 @@ class Lane:
         is_done: Callable[[Block], bool],
         emit: Callable[[CheckedTile], None],
     ) -> None:
-        """All tiles, each handed to `emit` once it lies in the product's memory. `rereads`: of A, B and the product,
-        with places for so many blocks; `is_done`: whether all rows of a block of the product lie there."""
+        """All tiles, each handed to `emit` once it lies in the product's memory. `rereads`: of the operands and,
+        last, the product, with places for so many blocks; `is_done`: whether all rows of a block of that lie there."""
+        self._product = len(rereads) - 1
         self._reading = Rereading(self._gpu.compiler, rereads, self._task.seed, self._up, places)
         quota = [-(-len(each.waiting) // max(1, self._task.plan.count)) for each in rereads]
         coming = [(tile, *following) for tile, following in zip(self._tiles, self._following(), strict=True)]
@@ -107,16 +112,15 @@ class Lane:
             panels = self._brought(tile)
             launched = self._launched(tile, panels, number % PLACES)
             self._prefetch(number, panels, beside, left)
-            for _ in range(quota[0]):
-                self._reading.one(0)
-            for _ in range(quota[1]):
-                self._reading.one(1)
-            for _ in range(quota[2] + 1):
-                self._reading.one(2, is_done)
+            for operand in range(self._product):
+                for _ in range(quota[operand]):
+                    self._reading.one(operand)
+            for _ in range(quota[self._product] + 1):
+                self._reading.one(self._product, is_done)
             checked = launched()
             self._bring_back(checked, number % PLACES, emit)
         self._arrived(emit)
-        while self._reading.one(0) or self._reading.one(1):
+        while any(self._reading.one(operand) for operand in range(self._product)):
             self._wanted()
 
     def _following(self) -> list[tuple[Tile | None, int]]:
@@ -140,6 +144,8 @@ class Lane:
             found[side] = self._panels[side].begin(self._part(tile, side))
             self._panels[side].advance(found[side])
             cupy.cuda.get_current_stream().wait_event(found[side].is_there)
+        if self._epilogue is not None:
+            self._epilogue.begin(tile)
         return found
 
     def _prefetch(self, number: int, used: dict[Side, Panel], next_outer: Tile | None, left: int) -> None:
@@ -150,6 +156,8 @@ class Lane:
         if number + 1 < len(self._tiles):
             following = self._panels[inner].begin(self._part(self._tiles[number + 1], inner), used[inner])
             self._panels[inner].advance(following)
+            if self._epilogue is not None:
+                self._epilogue.prefetch(self._tiles[number + 1])
         if next_outer is not None:
             panel = self._panels[outer].begin(self._part(next_outer, outer), used[outer])
             self._panels[outer].advance(panel, 1 / left)
@@ -159,27 +167,36 @@ class Lane:
         """Puts kernel, fingerprints and all on the stream; what is given back checks the tile, and waits for it."""
         task, stream = self._task, cupy.cuda.get_current_stream()
         problem = tile.problem(task.problem)
-        c = DeviceMatrix(product_layout(problem), self._places[place])
-        a, b = panels["a"], panels["b"]
+        p = d = DeviceMatrix(product_layout(problem), self._places[place])
+        a, b, epilogue = panels["a"], panels["b"], None
+        if self._epilogue is not None:
+            p = self._epilogue.product(d.layout)
+            epilogue = self._epilogue.on_device(p, d)
         stream.wait_event(self._are_free[place])
-        if not task.checked or c.layout.in_groups:
-            c.memory.memset_async(0, c.layout.bytes)
+        if not task.checked or p.layout.in_groups:
+            p.memory.memset_async(0, p.layout.bytes)
         self._start.record()
-        self._multiply(problem, a.matrix, b.matrix, c)
+        self._multiply(problem, a.matrix, b.matrix, p)
+        if epilogue is not None:
+            epilogue.launch()
         self._end.record()
-        totals = cupy.zeros(3, np.uint64)
+        totals = cupy.zeros(4, np.uint64)
         seed, compiler = task.seed, self._gpu.compiler
         first_row = tile.items.start * task.problem.m + tile.rows.start
-        whole = part_of_panel(c.address, c.layout, task.problem.m, first_row, tile.columns.start)
+        whole = part_of_panel(d.address, d.layout, task.problem.m, first_row, tile.columns.start)
         launch_fingerprint(compiler, whole, seed, totals.data.ptr)
         for number, side in enumerate(SIDES, 1):
             if panels[side].fingerprint is None:
                 self._fingerprint(panels[side], self._operands[side], totals.data.ptr + 8 * number)
+        added, addend = (None, None) if self._epilogue is None else (self._epilogue.panel, self._epilogue.memory)
+        if added is not None and addend is not None and added.fingerprint is None:
+            self._fingerprint(added, addend, totals.data.ptr + 8 * ADDEND)
 
         def checked() -> CheckedTile:
-            verification = self._checked(tile, problem, a, b, c) if task.checked else NOT_CHECKED
+            verification = self._checked(tile, problem, a, b, p) if task.checked else NOT_CHECKED
+            wrong = epilogue.wrong_elements() if epilogue is not None and task.checked else 0
             found = [int(value) for value in totals.get()]
-            for number, panel in enumerate((a, b), 1):
+            for number, panel in enumerate((a, b) if added is None else (a, b, added), 1):
                 panel.fingerprint = found[number] if panel.fingerprint is None else panel.fingerprint
                 panel.is_used.record(stream)
             record = TileRecord(
@@ -188,9 +205,10 @@ class Lane:
                 fingerprint=found[0],
                 a=a.fingerprint or 0,
                 b=b.fingerprint or 0,
+                c=0 if added is None else added.fingerprint or 0,
                 kernel_ms=float(cupy.cuda.get_elapsed_time(self._start, self._end)),
             )
-            return CheckedTile(tile, verification, record)
+            return CheckedTile(tile, verification, record, wrong)
 
         return checked
 
@@ -225,7 +243,7 @@ class Lane:
     # ---- down ----
     def _bring_back(self, checked: CheckedTile, place: int, emit: Callable[[CheckedTile], None]) -> None:
         """Starts the copy of a tile, and hands over the one before."""
-        if checked.verification.passed is False:
+        if checked.is_wrong:
             emit(checked)
             return
         tile = checked.tile
@@ -247,7 +265,7 @@ class Lane:
     # ---- the end ----
     def finish(self, wanted: Callable[[], None]) -> None:
         """Reads what is left of the product, once all devices' tiles lie in its memory. For any thread, after `run`."""
-        while self._reading.one(2):
+        while self._reading.one(self._product):
             wanted()
         self.end()
 
@@ -258,6 +276,8 @@ class Lane:
     def free(self) -> None:
         """What only tiles need."""
         self._panels.clear()
+        if self._epilogue is not None:
+            self._epilogue.free()
         self._places.clear()
 
     def synchronize(self) -> None:

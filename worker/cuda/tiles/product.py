@@ -16,6 +16,7 @@ from jobs.models import Measured
 from kernels.tiles.plan import Side, Span, Tile
 from worker.check.fingerprint import MASK
 from worker.cuda.device.faults import device_faults
+from worker.cuda.tiles.epilogue import addend_memory, addend_part
 from worker.cuda.tiles.exchange import Exchange, enable_peers
 from worker.cuda.tiles.host import HostMemory, Part, panel_part
 from worker.cuda.tiles.lane import SIDES, Gpu, Lane
@@ -42,8 +43,10 @@ class CudaTiledProduct(TiledProduct):
         dtype = task.problem.dtype
         self._operands: dict[Side, HostMemory] = {"a": HostMemory(a, dtype), "b": HostMemory(b, dtype)}
         self._out = HostMemory(task.out, task.problem.product_dtype)
+        self._addend = addend_memory(task.epilogue, task.problem)
         self._rereads = [
             *(Reread(self._operands[side], self._panels(side), block_parts) for side in SIDES),
+            *(Reread(c, self._parts_of(c), block_parts) for c in (self._addend,) if c is not None),
             Reread(self._out, [_whole(self._out)], block_parts),
         ]
         self.flops_per_s: float | None = None  # of one GPU by the kernel, once all tiles are there
@@ -57,6 +60,9 @@ class CudaTiledProduct(TiledProduct):
     def _panels(self, side: Side) -> list[Part]:
         parts = (panel_part(self._task.problem, tile, side, self._operands[side]) for tile in self._task.plan.tiles())
         return list(dict.fromkeys(parts))
+
+    def _parts_of(self, addend: HostMemory) -> list[Part]:
+        return list(dict.fromkeys(addend_part(tile, addend) for tile in self._task.plan.tiles()))
 
     # ---- tiles ----
     def tiles(self, done: Collection[int]) -> Iterator[CheckedTile]:
@@ -166,7 +172,7 @@ class CudaTiledProduct(TiledProduct):
         self._compare_operands(records)
         kernels_s = sum(record.kernel_ms for record in records.values()) / 1e3
         self.flops_per_s = self._task.problem.flops / kernels_s if kernels_s > 0 else None
-        of_product = self._rereads[2]
+        of_product = self._rereads[-1]
         whole = sum(record.fingerprint for record in records.values()) & MASK
         if of_product.fingerprints[_whole(self._out)] != whole:
             raise VerificationFailed(CHANGED)
@@ -182,6 +188,16 @@ class CudaTiledProduct(TiledProduct):
                 part = panel_part(self._task.problem, tile, side, self._operands[side])
                 if getattr(records[tile.number], side) != known[part]:
                     raise OperandDamaged
+        if self._addend is not None:
+            self._compare_addend(self._addend, self._rereads[2], records)
+
+    def _compare_addend(self, addend: HostMemory, reread: Reread, records: Mapping[int, TileRecord]) -> None:
+        sent = self._task.epilogue.c if self._task.epilogue is not None else None
+        if sent is not None and sent.digest is not None and reread.digest() != sent.digest:
+            raise OperandDamaged
+        known = reread.fingerprints
+        if any(records[tile.number].c != known[addend_part(tile, addend)] for tile in self._task.plan.tiles()):
+            raise OperandDamaged
 
     @property
     def measured(self) -> Measured:

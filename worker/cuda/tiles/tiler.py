@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import cupy
 
@@ -14,7 +14,7 @@ from jobs.settings import Settings
 from kernels.model.kernel import LibraryKernel
 from kernels.model.numerics import DTypeName, Problem
 from kernels.selection.choose import Choice
-from kernels.tiles.choice import too_deep, whole_bytes
+from kernels.tiles.choice import too_deep, whole_bytes, with_epilogue
 from kernels.tiles.estimate import Speeds, best_plan, estimate
 from kernels.tiles.plan import TileBytes
 from worker.cuda.device.admission import SPARE_BYTES
@@ -25,7 +25,7 @@ from worker.cuda.tiles.gpus import free_all
 from worker.cuda.tiles.lane import Gpu
 from worker.cuda.tiles.product import CudaTiledProduct
 from worker.cuda.tiles.rereads import BLOCK_PARTS
-from worker.device.runner import DoesNotFit
+from worker.device.runner import DoesNotFit, Epilogue
 from worker.device.tiles import TiledProduct, TiledTask, Tiling, described
 
 PART_BYTES = 16 << 10
@@ -57,18 +57,19 @@ class Tiler:
         fits = whole_bytes(problem, tile_bytes, has_epilogue) <= self._device_bytes
         copied_s = (problem.operand_bytes + problem.product_bytes) / speeds.copied_bytes
         whole_s = problem.flops / speeds.flops + copied_s
-        if fits and (len(self.gpus) == 1 or has_epilogue or whole_s < SHORT_S):
+        if fits and (len(self.gpus) == 1 or whole_s < SHORT_S):
             return None
-        tiling = None if has_epilogue else self.in_tiles(problem, choice)
+        tiling = self.in_tiles(problem, choice, has_epilogue=has_epilogue)
         if tiling is None and not fits:
-            raise DoesNotFit(too_deep(problem, self._device_bytes, has_epilogue=has_epilogue))
+            raise DoesNotFit(too_deep(problem, self._device_bytes))
         if tiling is None or (fits and tiling.estimate.total_s > WORTH_IT * whole_s):
             return None
         return tiling
 
-    def in_tiles(self, problem: Problem, choice: Choice) -> Tiling | None:
+    def in_tiles(self, problem: Problem, choice: Choice, *, has_epilogue: bool = False) -> Tiling | None:
         """On all GPUs, whether it fits or not; None where k is too deep."""
-        speeds, tile_bytes, count = self._speeds(problem, choice), self._tile_bytes(choice), len(self.gpus)
+        speeds, count = self._speeds(problem, choice), len(self.gpus)
+        tile_bytes = self._tile_bytes(choice, has_epilogue=has_epilogue)
         plan = best_plan(problem, speeds, device_bytes=self._device_bytes, tile_bytes=tile_bytes, devices=count)
         if plan is None:
             return None
@@ -77,11 +78,13 @@ class Tiler:
     @contextmanager
     def tiled(self, task: TiledTask) -> Iterator[TiledProduct]:
         """Host memory is registered with CUDA as long as this lasts."""
-        tiling_s = estimate(task.plan, self._speeds(task.problem, task.choice), self._tile_bytes(task.choice)).total_s
+        tile_bytes = self._tile_bytes(task.choice, has_epilogue=task.epilogue is not None)
+        tiling_s = estimate(task.plan, self._speeds(task.problem, task.choice), tile_bytes).total_s
         tile_s = tiling_s / task.plan.count * task.plan.devices
         with (
             self._locked(task.a.elements, task.a.memory),
             self._locked(task.b.elements, task.b.memory),
+            self._locked_addend(task.epilogue),
             self._locked(task.out, task.memory),
         ):
             product = CudaTiledProduct(task, self.gpus[: task.plan.devices], tile_s, self._block_parts, self._places)
@@ -89,6 +92,10 @@ class Tiler:
             if product.flops_per_s is not None:
                 self._learn(task.choice.kernel.name, task.problem.dtype, product.flops_per_s)
         free_all(self.gpus)
+
+    def _locked_addend(self, epilogue: Epilogue | None) -> AbstractContextManager[None]:
+        c = epilogue.c if epilogue is not None else None
+        return nullcontext() if c is None else self._locked(c.elements, c.memory)
 
     def _learn(self, kernel: str, dtype: DTypeName, flops: float) -> None:
         """How fast tiles were computed, in operations a second of one GPU."""
@@ -121,7 +128,7 @@ class Tiler:
         memory_gb_s = device.measured.memory_gb_s or device.theoretical.memory_gb_s
         return Speeds(flops, self._copied_bytes, OF_ROOF * memory_gb_s * 1e9 if memory_gb_s else MEMORY_BYTES)
 
-    def _tile_bytes(self, choice: Choice) -> Callable[[Problem], TileBytes]:
+    def _tile_bytes(self, choice: Choice, *, has_epilogue: bool = False) -> Callable[[Problem], TileBytes]:
         """By how matrices lie on a device. cuBLAS has operands of a byte transposed, which takes as much again."""
         traits = self._device.traits
         spare = min(SPARE_BYTES, self._device_bytes // 8) + self._places * self._block_parts * PART_BYTES
@@ -141,4 +148,4 @@ class Tiler:
                 beside += a + b
             return TileBytes(a, b, product_layout(problem).bytes, beside)
 
-        return tile_bytes
+        return with_epilogue(tile_bytes) if has_epilogue else tile_bytes

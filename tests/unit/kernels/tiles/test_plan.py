@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernels.model.numerics import DTYPES, DTypeName, Problem
+from kernels.tiles.choice import with_epilogue
 from kernels.tiles.estimate import Speeds, best_plan, estimate
 from kernels.tiles.plan import SMALLEST, Span, TileBytes, TilePlan, plans, spans
 
@@ -82,6 +83,17 @@ def test_a_large_product_is_bound_by_its_kernel_and_no_device_idles() -> None:
     two = best_plan(problem, H100, device_bytes=70 << 30, tile_bytes=tile_bytes, devices=2)
     assert two is not None and len(two.tiles_of(0)) == len(two.tiles_of(1))
     assert told.total_s / estimate(two, H100, tile_bytes).total_s > 1.9
+
+
+def test_alpha_beta_and_c_take_room_and_time() -> None:
+    """A tile of C comes with each tile, A·B has a place besides, and C is read once more."""
+    problem, of_tile = Problem(60_000, 60_000, 60_000, "bfloat16"), with_epilogue(tile_bytes)
+    plan = best_plan(problem, H100, device_bytes=12 << 30, tile_bytes=of_tile)
+    assert plan is not None
+    largest = plan.largest.problem(problem)
+    assert of_tile(largest).needed == tile_bytes(largest).needed + 3 * largest.product_bytes <= 12 << 30
+    told, without = estimate(plan, H100, of_tile), estimate(plan, H100, tile_bytes)
+    assert (told.copy_s - without.copy_s) * H100.copied_bytes == pytest.approx(2 * problem.product_bytes, rel=0.05)
 
 
 def test_a_tile_of_a_batch_is_of_whole_matrices_where_these_fit() -> None:
