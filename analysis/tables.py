@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from analysis.condition import condition
+from analysis.curves import is_library
 from analysis.library import baseline_fractions
 from analysis.measurement import size_of
 from analysis.result_models import CaseResult, Results
@@ -93,7 +94,8 @@ def rows(results: Results) -> list[dict[str, Value]]:
     """Shares of the library are of its best line in the run."""
     shares = baseline_fractions(measurements(results))
     return [
-        {name: value(one) for name, (_, value) in COLUMNS.items()} | {"fraction_of_library": share}
+        {name: value(one) for name, (_, value) in COLUMNS.items()}
+        | {"fraction_of_library": None if is_library(one.kernel) else share}
         for one, share in zip(results.records, shares, strict=True)
     ]
 
