@@ -41,7 +41,6 @@ class Shot:
 def shots(product: str) -> dict[str, Shot]:
     """By the picture's name; `product` is the id of a job."""
     return {
-        "overview": Shot("/", height=760),
         "product": Shot(f"/ui/jobs/{product}"),
         "results": Shot("/ui/published/h200_grade", "#charts", 800),
         "roofline": Shot("/ui/published/h200_ladder?plot=roofline&model=tile", "#charts", 690),
@@ -49,6 +48,7 @@ def shots(product: str) -> dict[str, Shot]:
             "/ui/compare?before=published:h200_ladder&after=published:h200_ladder_again", "#verdicts", height=980
         ),
         "kernel": Shot("/ui/kernels/warp_tiled", "section[aria-labelledby=access]", 790),
+        "overview": Shot("/", height=760),  # last: by then there are trends to see
     }
 
 
