@@ -113,18 +113,6 @@ def speed_ups(
     )
 
 
-def baseline_fractions(measurements: Sequence[Measurement]) -> tuple[float | None, ...]:
-    """Speed of each over the library's at the same shape, element type and accuracy class on the same device. None
-    where there is no such baseline: a faster class of arithmetic is no yardstick for a slower one."""
-    libraries = (measurement for measurement in measurements if is_library(measurement.kernel))
-    baselines = {_precision_key(measurement): speed(measurement) for measurement in _slowest_first(libraries)}
-    return tuple(_ratio(measurement, baselines.get(_precision_key(measurement))) for measurement in measurements)
-
-
-def _precision_key(measurement: Measurement) -> Hashable:
-    return case_key(measurement), measurement.accuracy
-
-
 def _slowest_first(measurements: Iterable[Measurement]) -> list[Measurement]:
     """So that the fastest of each key stays in a mapping."""
     return sorted(filter(usable, measurements), key=speed)

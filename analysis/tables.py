@@ -8,8 +8,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from analysis.condition import condition
+from analysis.curves import is_library
+from analysis.library import baseline_fractions
 from analysis.measurement import size_of
 from analysis.result_models import CaseResult, Results
+from analysis.results import measurements
 from jobs.benchmarks.records import Checked, CopyFigures
 from jobs.errors import ExtraMissing
 from kernels.catalog import CATALOG
@@ -78,6 +81,7 @@ COLUMNS: dict[str, Column] = {
     **_plain("number", "error_vs_float64", "worst_row_error"),
     **_plain("truth", "contended", "throttled", "power_limited"),
     "condition": ("text", lambda one: condition(one).kind),
+    "fraction_of_library": ("number", lambda _: None),  # follows from the whole run: `rows` has it
 }
 
 
@@ -87,7 +91,13 @@ def _verified(*checks: Checked | None) -> bool | None:
 
 
 def rows(results: Results) -> list[dict[str, Value]]:
-    return [{name: value(one) for name, (_, value) in COLUMNS.items()} for one in results.records]
+    """Shares of the library are of its best line in the run."""
+    shares = baseline_fractions(measurements(results))
+    return [
+        {name: value(one) for name, (_, value) in COLUMNS.items()}
+        | {"fraction_of_library": None if is_library(one.kernel) else share}
+        for one, share in zip(results.records, shares, strict=True)
+    ]
 
 
 def to_csv(results: Results) -> str:

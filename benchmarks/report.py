@@ -12,6 +12,7 @@ from analysis.report.options import ReportOptions
 from analysis.report.render import pdf_report
 from analysis.report.subject import Subject, of_results
 from analysis.result_models import Results
+from benchmarks.publish import truly_titled
 from benchmarks.recorded import read
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -31,7 +32,7 @@ OPTIONS = ReportOptions(
 
 
 def subject() -> Subject:
-    return of_results(Results.model_validate(read(RECORD)))
+    return of_results(truly_titled(Results.model_validate(read(RECORD))))
 
 
 def main() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 
@@ -16,6 +17,28 @@ from jobs.settings import Settings
 _TALKATIVE = ("celery.worker.strategy", "celery.worker.request", "celery.pool", "celery.app.trace", "urllib3")
 # They warn of what callers send.
 _OF_CALLERS = ("opentelemetry.trace.span", "opentelemetry.trace.propagation.tracecontext")
+
+# They say again and again that Redis is away.
+_REPETITIVE = frozenset({"celery.worker.consumer.consumer", "worker.device.retry"})
+_AGAIN_S = 10.0
+
+
+class Seldom(logging.Filter):
+    """Of what repeats itself while something is away: each message once in a while."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said: dict[tuple[str, str], float] = {}  # when
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.name not in _REPETITIVE:
+            return True
+        message = record.msg.get("event") if isinstance(record.msg, dict) else record.msg
+        key, now = (record.name, str(message)), time.monotonic()
+        if now - self._said.get(key, -_AGAIN_S) < _AGAIN_S:
+            return False
+        self._said[key] = now
+        return True
 
 
 # What lines that are written now are about: asked when there is one. Worker threads have that of whom they work for.
@@ -56,6 +79,7 @@ def configure_logs(settings: Settings) -> None:
     )
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_formatter(settings))
+    handler.addFilter(Seldom())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)

@@ -99,8 +99,13 @@ class BestView(Strict):
     config: dict[str, int] = Field(description="Its fastest tile config there.", examples=[{"tile": 32}])
     gflops: float = Field(description="Speed.", examples=[50000.0])
     fraction_of_baseline: float | None = Field(
-        description="Over the library's of the same accuracy in the same rounds; null where there is none."
+        description="Over the library's default of the same accuracy in the same rounds; null where there is none."
     )
+    library: str | None = Field(
+        description="The library's fastest kernel of that accuracy there, tuned ones too; null where there is none.",
+        examples=["cublas_tuned"],
+    )
+    fraction_of_library: float | None = Field(description="Speed over that; null where there is none.")
 
 
 class KernelDetail(KernelView):
@@ -197,6 +202,8 @@ def _best(name: str) -> tuple[BestView, ...]:
             config=dict(found.row.config),
             gflops=found.row.gflops,
             fraction_of_baseline=found.row.fraction_of_baseline,
+            library=found.library.kernel if found.library else None,
+            fraction_of_library=found.fraction_of_library,
         )
         for found in best_results(name)
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -11,6 +12,12 @@ import pytest
 
 from jobs.models import new_id
 from jobs.redis.embedded import EmbeddedServer
+
+with suppress(ImportError):  # a GPU machine may have no hypothesis
+    from hypothesis import settings
+
+    settings.register_profile("loaded machine", deadline=None)  # an example may wait for its turn
+    settings.load_profile("loaded machine")
 
 SERVICES = "tests/integration/"
 BROWSER = ("tests/browser/", "tests/chaos/")

@@ -1,6 +1,8 @@
 """What a run answers, for each element type and accuracy that it measured: the fastest kernel, how it stands beside the
 library and the device's peak, how far to trust that, and what to try next.
 
+The library stands with its best line of the run (`analysis/library.py`): tuned, or on operands padded with zeros.
+
 A measurement that something disturbed is never the answer while there is a clean one. A library's line that was
 disturbed is no yardstick: the ratio is then left out, and the answer says why.
 """
@@ -12,13 +14,18 @@ from collections.abc import Hashable, Sequence
 from pydantic import Field
 
 from analysis.answers.next_step import next_step
-from analysis.curves import case_key, is_library, speed, usable
+from analysis.curves import is_library, speed, usable
+from analysis.library import Library, LibraryLine
 from analysis.measurement import Measurement, size_of
 from analysis.roofline import RoofKind, measured_roofs, theoretical_roofs, units_of
 from jobs.base import Strict
 from kernels.model.numerics import AccuracyName, DTypeName
 from kernels.published_records import ConditionKind
 
+AS_THEY_LIE = (
+    " {} took the operands as they lie: at a size that is no multiple of 64 it may be faster tuned, or on zero-padded "
+    "operands, which this run did not measure."
+)
 TERA_FROM = 1000.0  # GFLOPS from which speeds are told in TFLOP/s
 
 
@@ -37,6 +44,11 @@ class Answer(Strict):
     batch: int = Field(1, description="Products in one launch.")
     gflops: float = Field(description="Its speed there.")
     library: str | None = Field(description="The library's fastest kernel of that accuracy there; null without one.")
+    library_padded_to: str | None = Field(
+        None,
+        description="The library is fastest on operands padded with zeros to this size: its speed is that of the "
+        "product that is asked for, without the time that padding takes. Null where it takes operands as they lie.",
+    )
     library_gflops: float | None = Field(description="Speed of that.")
     fraction_of_library: float | None = Field(
         description="Speed over the library's; null without one, and where something disturbed either."
@@ -56,6 +68,10 @@ class Answer(Strict):
     @property
     def size(self) -> str:
         return size_of(self.m, self.n, self.k, self.batch)
+
+    @property
+    def library_name(self) -> str | None:
+        return f"{self.library}, padded to {self.library_padded_to}" if self.library_padded_to else self.library
 
 
 def answers(measurements: Sequence[Measurement]) -> tuple[Answer, ...]:
@@ -84,7 +100,8 @@ def in_words(gflops: float) -> str:
 def _answer(group: Sequence[Measurement]) -> Answer:
     best = fastest(group)
     assert best is not None
-    library = fastest([each for each in group if is_library(each.kernel) and case_key(each) == case_key(best)])
+    line = Library(group).best(best)
+    library = line.same if line else None
     is_fair = library is not None and best.condition.is_clean and library.condition.is_clean
     share = speed(best) / speed(library) if library and is_fair else None
     peak, kind = _peak(best)
@@ -101,6 +118,7 @@ def _answer(group: Sequence[Measurement]) -> Answer:
         batch=best.batch,
         gflops=speed(best),
         library=library.label if library else None,
+        library_padded_to=line.padded_to if line else None,
         library_gflops=speed(library) if library else None,
         fraction_of_library=share,
         peak_gflops=peak,
@@ -111,9 +129,9 @@ def _answer(group: Sequence[Measurement]) -> Answer:
         residual=best.residual,
         residual_limit=best.residual_limit,
         condition=best.condition.kind,
-        trust=_trust(group, best, library),
-        next_step=next_step(group, best, library),
-        summary=_summary(best, library, share, peak),
+        trust=_trust(group, best, line),
+        next_step=next_step(group, best, line),
+        summary=_summary(best, line, share, peak),
     )
 
 
@@ -125,12 +143,17 @@ def _peak(best: Measurement) -> tuple[float | None, RoofKind | None]:
     return None, None
 
 
-def _trust(group: Sequence[Measurement], best: Measurement, library: Measurement | None) -> str:
+def _trust(group: Sequence[Measurement], best: Measurement, line: LibraryLine | None) -> str:
     """The gravest first."""
+    library = line.same if line else None
     if not best.condition.is_clean:
         return f"{best.condition.sentence} No case of this type was measured undisturbed, so nothing is ranked."
     if library is not None and library is not best and not library.condition.is_clean:
         return f"Not comparable with {library.label} there. {library.condition.sentence}"
+    return _clean(group) + (AS_THEY_LIE.format(line.name) if line and line.may_be_faster else "")
+
+
+def _clean(group: Sequence[Measurement]) -> str:
     disturbed = sum(1 for each in group if usable(each) and not each.condition.is_clean)
     known = sum(map(usable, group))
     if disturbed:
@@ -138,12 +161,12 @@ def _trust(group: Sequence[Measurement], best: Measurement, library: Measurement
     return "Clean: nothing is known to have disturbed it." if known > 1 else "Clean, but it is one case alone."
 
 
-def _summary(best: Measurement, library: Measurement | None, share: float | None, peak: float | None) -> str:
+def _summary(best: Measurement, line: LibraryLine | None, share: float | None, peak: float | None) -> str:
     size = f"{'N = ' if best.is_square else ''}{size_of(best.m, best.n, best.k, best.batch)}"
     parts = [f"{best.label} is fastest in {best.dtype}, at {size}: {in_words(speed(best))}"]
-    if library is not None and library is not best:
-        beside = f"{100 * share:.1f} % of {library.label}" if share else f"{library.label} beside it"
-        parts.append(f"{beside} ({in_words(speed(library))})")
+    if line is not None and line.same is not best:
+        beside = f"{100 * share:.1f} % of {line.name}" if share else f"{line.name} beside it"
+        parts.append(f"{beside} ({in_words(speed(line.same))})")
     if peak:
         parts.append(f"{100 * speed(best) / peak:.1f} % of the peak")
     return ", ".join(parts) + "."

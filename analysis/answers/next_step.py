@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from analysis.curves import is_library, speed
+from analysis.library import TUNED, LibraryLine
 from analysis.measurement import Device, Measurement
 from kernels.catalog import CATALOG
 from kernels.model.kernel import CudaKernel, DeviceTraits
@@ -18,8 +19,9 @@ STEPS = {
 }
 
 
-def next_step(group: Sequence[Measurement], best: Measurement, library: Measurement | None) -> str:
-    """`group`: all of one element type and accuracy; `library`: its fastest line where `best` was measured."""
+def next_step(group: Sequence[Measurement], best: Measurement, line: LibraryLine | None) -> str:
+    """`group`: all of one element type and accuracy; `line`: the library's best where `best` was measured."""
+    library = line.same if line else None
     if not best.condition.is_clean:
         return STEPS.get(best.condition.kind, AGAIN)
     if is_library(best.kernel):
@@ -28,6 +30,8 @@ def next_step(group: Sequence[Measurement], best: Measurement, library: Measurem
         return "Measure the library beside it: set baseline to auto."
     if not library.condition.is_clean:
         return f"{STEPS.get(library.condition.kind, AGAIN)} The library's line is what is in doubt."
+    if line is not None and line.may_be_faster:
+        return f"Measure {TUNED[library.kernel or '']} beside it: cuBLAS tuned, and padded where that is faster."
     return _faster(group, best, speed(best) / speed(library))
 
 

@@ -25,8 +25,8 @@ class SizeComparison:
     @property
     def why_not(self) -> str:
         """Why they are not comparable; empty where they are."""
-        found = (each.condition.sentence for each in (self.before, self.after) if not each.condition.is_clean)
-        return " ".join(dict.fromkeys(found))
+        sides = (("Before", self.before.condition), ("After", self.after.condition))
+        return " ".join(f"{name}: {condition.sentence}" for name, condition in sides if not condition.is_clean)
 
 
 def by_size(before: Iterable[Measurement], after: Iterable[Measurement]) -> list[SizeComparison]:

@@ -9,7 +9,6 @@ it was measured at the next multiple of 64 as well, the same product of operands
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 from pydantic import Field
@@ -17,12 +16,11 @@ from pydantic import Field
 from analysis.comparison.compare import compare_case
 from analysis.comparison.shares import share_of
 from analysis.curves import is_library, speed, usable
+from analysis.library import as_part_of, padded_extents
 from analysis.measurement import Measurement, size_of
 from analysis.result_models import Ratio
 from jobs.base import Strict
 from kernels.model.numerics import DTYPE_NAMES, AccuracyName, DTypeName
-
-ALIGNED = 64  # elements: sizes that libraries are fast at
 
 
 class RankedRun(NamedTuple):
@@ -113,16 +111,13 @@ def _kind(each: Measurement) -> Hashable:
 
 def _padded(case: _Case, by_case: Mapping[_Case, _Entries]) -> Iterator[_Entry]:
     """Libraries at the next aligned size, as what they would do at this one."""
-    kind, (m, n, k) = case
-    aligned = -(-n // ALIGNED) * ALIGNED
-    if not m == n == k or aligned == n:
+    kind, _ = case
+    one = next(iter(by_case[case].values())).measurement
+    if not one.is_square or (extents := padded_extents(one)) is None:
         return
-    for name, entry in by_case.get((kind, (aligned, aligned, aligned)), {}).items():
+    for name, entry in by_case.get((kind, extents), {}).items():
         if is_library(name):
-            same = replace(entry.measurement, m=m, n=n, k=k)
-            yield _Entry(
-                replace(same, gflops=same.problem.flops / ((same.kernel_ms or 1.0) * 1e6)), entry.published, aligned
-            )
+            yield _Entry(as_part_of(entry.measurement, one), entry.published, extents[1])
 
 
 def _counts(each: Measurement) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
 from analysis.curves import is_library, speed, usable
+from analysis.library import Library, LibraryLine
 from analysis.measurement import Interval, Measurement, size_of
 
 
@@ -20,10 +21,15 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class SharedProduct:
-    """One product of one element type and accuracy: the library's fastest line, and all kernels, the fastest first."""
+    """One product of one element type and accuracy: the library's fastest line, and all kernels, the fastest first.
+    A library on padded operands is the line, and not among the kernels: it was measured as another product."""
 
-    library: Measurement
+    line: LibraryLine
     shares: Sequence[Share]
+
+    @property
+    def library(self) -> Measurement:
+        return self.line.same
 
     @property
     def size(self) -> str:
@@ -41,18 +47,20 @@ def share_of(one: Measurement, library: Measurement) -> Share:
 
 def shared_products(measurements: Iterable[Measurement]) -> list[SharedProduct]:
     """Those that the library and another kernel have figures for, in order of first appearance."""
+    known = list(measurements)
     groups: dict[Hashable, dict[str, Measurement]] = {}
-    for each in filter(usable, measurements):
+    for each in filter(usable, known):
         key = (each.device.key, each.dtype, each.accuracy, each.m, each.n, each.k, each.batch)
         fastest = groups.setdefault(key, {})
         if each.label not in fastest or speed(each) > speed(fastest[each.label]):
             fastest[each.label] = each
-    found = (_shared(sorted(fastest.values(), key=lambda one: -speed(one))) for fastest in groups.values())
+    library = Library(known)
+    found = (_shared(sorted(group.values(), key=lambda one: -speed(one)), library) for group in groups.values())
     return [each for each in found if each is not None]
 
 
-def _shared(ordered: Sequence[Measurement]) -> SharedProduct | None:
-    library = next((one for one in ordered if is_library(one.kernel)), None)
-    if library is None or all(is_library(one.kernel) for one in ordered):
+def _shared(ordered: Sequence[Measurement], library: Library) -> SharedProduct | None:
+    line = library.best(ordered[0])
+    if line is None or all(is_library(one.kernel) for one in ordered):
         return None
-    return SharedProduct(library, [share_of(one, library) for one in ordered])
+    return SharedProduct(line, [share_of(one, line.same) for one in ordered])

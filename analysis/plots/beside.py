@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from analysis.curves import rank, usable
+from analysis.library import Library
 from analysis.measurement import Measurement, size_of
 from analysis.plots.looks import is_library
 from analysis.plots.style import COLOURS, INK, panels, plain_numbers
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 CAPTION = (
-    "Speed of the fastest hand-written kernel, which is named, beside the library's of the same accuracy. In "
-    "parentheses: disturbed while it was measured."
+    "Speed of the fastest hand-written kernel, which is named, beside the library's best line of the same accuracy. "
+    "In parentheses: disturbed while it was measured."
 )
 MIN_SIZES, MAX_SIZES = 2, 9  # fewer are in words, more are lines
 BAR = 0.38  # wide, where sizes are 1 apart
@@ -43,10 +44,13 @@ def beside(measurements: Sequence[Measurement]) -> tuple[Beside, ...]:
 
 
 def _beside(dtype: DTypeName, accuracy: AccuracyName | None, group: Sequence[Measurement]) -> Beside:
-    best: dict[str, dict[bool, Measurement]] = {}
-    for each in sorted(group, key=lambda each: (each.size, *rank(each))):  # the last of a size is the best
-        best.setdefault(size_of(each.m, each.n, each.k, each.batch), {})[is_library(each.kernel)] = each
-    pairs = tuple((of[False], of[True]) for of in best.values() if len(of) == 2)
+    own = [each for each in group if not is_library(each.kernel)]
+    best = {  # the last of a size is the best
+        size_of(each.m, each.n, each.k, each.batch): each
+        for each in sorted(own, key=lambda each: (each.size, *rank(each)))
+    }
+    library = Library(group)
+    pairs = tuple((each, line.same) for each in best.values() if (line := library.best(each)))
     return Beside(dtype=dtype, accuracy=accuracy, pairs=pairs)
 
 

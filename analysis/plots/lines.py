@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from analysis.curves import Curve, baseline_fractions, curves, is_library, speed_ups, usable
+from analysis.curves import Curve, curves, is_library, speed_ups, usable
+from analysis.library import baseline_fractions
 from analysis.measurement import Interval, Measurement
 from analysis.plots.description import Axis, Chart, Panel, Peak, Rows, Scale, Series, is_wide, number
 from analysis.plots.looks import looks

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from analysis.curves import baseline_fractions, curves, rank
+from analysis.curves import curves, rank
+from analysis.library import baseline_fractions
 from analysis.measurement import Measurement, size_of
 from analysis.plots.looks import is_library
 from analysis.plots.style import COLOURS, FAINT, INK, panels
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 CAPTION = (
-    "Who wins: speed in % of the library's of the same accuracy at the same size. Framed, or dark: the fastest "
-    "hand-written kernel there. In parentheses: disturbed while it was measured."
+    "Who wins: speed in % of the library's best line of the same accuracy at the same size. Framed, or dark: the "
+    "fastest hand-written kernel there. In parentheses: disturbed while it was measured."
 )
 MAX_WITH_FIGURES = 12  # sizes whose cells have room for a number
 FULL_COLOUR = 120.0  # % at which a cell has its full colour

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from analysis.breakdown import break_even, breakdowns
 from analysis.curves import Curve, curves
+from analysis.library import sizes_below_its_best
 from analysis.measurement import Measurement
 from analysis.plots.device import split_times
 from analysis.report.document import (
@@ -31,6 +32,7 @@ from analysis.roofline import Roofs, bound, measured_roofs, point, theoretical_r
 from kernels.model.numerics import DTypeName
 
 NOISIEST = 5
+MAX_SIZES = 8  # that a sentence names
 
 
 def roofs(subject: Subject) -> Iterator[Block]:
@@ -158,7 +160,7 @@ def _named(curve: Curve) -> str:
 
 def limitations(subject: Subject) -> Iterator[Block]:
     yield Heading(2, "Limitations")
-    remarks = [*subject.notes, *_disturbed(subject), *_remarks(subject), *_scope(subject)]
+    remarks = [*subject.notes, *_disturbed(subject), *_remarks(subject), *_of_the_library(subject), *_scope(subject)]
     yield Items(tuple(remarks))
     pairs = subject.pairs
     noisy = sorted((pair for pair in best(pairs) if pair[0].rel_iqr), key=lambda pair: -(pair[0].rel_iqr or 0))
@@ -198,6 +200,17 @@ def _remarks(subject: Subject) -> Iterator[str]:
     errors = [case.error_vs_float64 for case in cases if case.status == "incorrect" and case.error_vs_float64]
     if errors:
         yield f"Wrong products were off by up to {small(max(errors))}."
+
+
+def _of_the_library(subject: Subject) -> Iterator[str]:
+    """That it may do better than was measured."""
+    sizes = sizes_below_its_best(subject.measurements)
+    if sizes:
+        more = f" and {len(sizes) - MAX_SIZES} more sizes" if len(sizes) > MAX_SIZES else ""
+        yield (
+            f"At {', '.join(sizes[:MAX_SIZES])}{more} the library took the operands as they lie. Tuned, or on operands "
+            "padded with zeros to multiples of 64, it may be faster; this run did not measure that."
+        )
 
 
 def _scope(subject: Subject) -> Iterator[str]:

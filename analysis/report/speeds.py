@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from analysis.breakdown import breakdown
+from analysis.library import LibraryLine, lines_at_their_best
 from analysis.measurement import Measurement
 from analysis.plots import beside, winners
 from analysis.report.document import (
@@ -38,6 +39,8 @@ def speeds(pairs: Sequence[Pair]) -> Iterator[Block]:
     several = _several(chosen)
     yield Heading(2, "Results")
     yield Text("Each kernel stands with its fastest tile config for the size; N stands for m = n = k.")
+    if beside_best := _library_at_its_best([measurement for _, measurement in pairs]):
+        yield Text(beside_best)
     yield Figure(WHO_WINS, winners.CAPTION)
     if beside.beside([measurement for _, measurement in chosen]):
         yield Figure(BESIDE, beside.CAPTION)
@@ -50,6 +53,22 @@ def speeds(pairs: Sequence[Pair]) -> Iterator[Block]:
             yield from _against_baseline(mine, dtype)
         else:
             yield _of_one_size(mine, dtype)
+
+
+def _library_at_its_best(found: Sequence[Measurement]) -> str | None:
+    """Which of the library's lines shares are of, where it is not its own choice on operands as they lie."""
+    named = [f"at {size} {_way(line)}" for size, line in lines_at_their_best(found).items()]
+    if not named:
+        return None
+    more = f", and at {len(named) - MAX_NAMED} more sizes likewise" if len(named) > MAX_NAMED else ""
+    return (
+        f"Shares are of the library at its best in this run: {'; '.join(named[:MAX_NAMED])}{more}. There they are "
+        "ratios of medians; the time that padding takes is not counted."
+    )
+
+
+def _way(line: LibraryLine) -> str:
+    return f"{line.same.label} on operands padded with zeros to {line.padded_to}" if line.is_padded else line.name
 
 
 def _by_dtype(chosen: Sequence[Pair]) -> Iterator[tuple[str, list[Pair]]]:

@@ -6,7 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from analysis.curves import baseline_fractions, speed_ups, usable
+from analysis.comparison.shares import share_of
+from analysis.curves import speed_ups, usable
+from analysis.library import Library
 from analysis.measurement import Measurement
 from analysis.plots.looks import is_library
 from analysis.result_models import CaseResult, Ratio, Results
@@ -64,10 +66,30 @@ def of_results(results: Results) -> Subject:
         date=finished,
         source=f"benchmark {job.id}",
         device=results.device,
-        pairs=tuple(zip(results.records, measurements(results), strict=True)),
+        pairs=tuple(_at_its_best(tuple(zip(results.records, measurements(results), strict=True)))),
         results=results,
         notes=results.warnings,
     )
+
+
+def _at_its_best(pairs: Sequence[Pair]) -> Iterator[Pair]:
+    """Where a library is the baseline, and the run has a faster line of it, shares are of that one."""
+    library = Library(measurement for _, measurement in pairs)
+    cases = {id(measurement): result.case for result, measurement in pairs}
+    libraries = {(result.case, m.accuracy) for result, m in pairs if is_library(m.kernel)}
+    for result, one in pairs:
+        is_held = usable(one) and (result.baseline, one.accuracy) in libraries
+        line = library.best(one) if is_held else None
+        if line is None or cases[id(line.measured)] == result.baseline:
+            yield result, one
+            continue
+        share = share_of(one, line.same)
+        lo, hi = share.interval or (share.value, share.value)
+        held = {
+            "baseline": cases[id(line.measured)],
+            "fraction_of_baseline": Ratio(value=share.value, lo=lo, hi=hi),
+        }
+        yield result.model_copy(update=held), one
 
 
 def of_publication(publication: Publication) -> Subject:
@@ -102,9 +124,10 @@ _DEVICE_FIELDS = (
 
 
 def _published_pairs(found: Sequence[Measurement]) -> Iterator[Pair]:
-    ratios, over_naive = baseline_fractions(found), speed_ups(found, "naive")
-    for number, (one, ratio, gain) in enumerate(zip(found, ratios, over_naive, strict=True)):
-        problem = one.problem
+    library, numbers = Library(found), {id(one): str(number) for number, one in enumerate(found)}
+    for number, (one, gain) in enumerate(zip(found, speed_ups(found, "naive"), strict=True)):
+        problem, line = one.problem, library.best(one)
+        ratio = share_of(one, line.same).value if line and usable(one) else None
         yield (
             CaseResult(
                 case=str(number),
@@ -126,7 +149,7 @@ def _published_pairs(found: Sequence[Measurement]) -> Iterator[Pair]:
                 gflops=one.gflops,
                 error_vs_float64=one.error_vs_float64,
                 worst_row_error=one.worst_row_error,
-                baseline=str(number) if is_library(one.kernel) else None,
+                baseline=numbers[id(line.measured)] if line else None,
                 fraction_of_baseline=Ratio(value=ratio, lo=ratio, hi=ratio) if ratio else None,
                 speedup_vs_naive=gain,
             ),

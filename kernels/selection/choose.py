@@ -105,9 +105,12 @@ def choose_from(
     near = nearby(problem, accuracy, device, tables)
     if near is not None and (choice := _measured(near, fit, preferred, problem, device, is_compiled)) is not None:
         return choice
-    others = f"the first of {len(fit)} kernels that take {problem.dtype} to {accuracy} here, in order of preference"
     config = _compiled_default(preferred, problem, device, is_compiled)
-    return Choice(preferred, config, f"auto: {preferred.name} is {others}.")
+    takes = f"{problem.dtype} to {accuracy}"
+    why = f"the first of {len(fit)} kernels that take {takes} here, in order of preference"
+    if len(fit) == 1:
+        why = f"the only kernel here that takes {takes}"
+    return Choice(preferred, config, f"auto: {preferred.name} is {why}.")
 
 
 def _compiled_default(kernel: Kernel, problem: Problem, device: DeviceTraits, is_compiled: IsCompiled) -> TileConfig:

@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from kernels.model.kernel import DeviceClass, DeviceTraits
+from kernels.catalog import BY_NAME
+from kernels.model.kernel import DeviceClass, DeviceTraits, LibraryKernel
 from kernels.model.numerics import DTYPES, AccuracyName, DTypeName, Problem, meets
 from kernels.packed import read_text
 from kernels.strict_json import DataError, load, read_as
@@ -140,6 +141,19 @@ class BestResult:
     device: str
     entry: Entry = field(repr=False)
     row: RankedRow
+
+    @property
+    def library(self) -> RankedRow | None:
+        """The library at its best there: its fastest kernel of that class, the tuned one too."""
+        return next((row for row in self.entry.ranking if isinstance(BY_NAME.get(row.kernel), LibraryKernel)), None)
+
+    @property
+    def fraction_of_library(self) -> float | None:
+        """Speed over that, by rounds where they were paired."""
+        library = self.library
+        if library is None or library.kernel == self.entry.baseline:
+            return self.row.fraction_of_baseline
+        return self.row.gflops / library.gflops
 
 
 def _words(device: str) -> list[str]:

@@ -42,7 +42,15 @@ PLACES = (
     ("/ui/published", "Published"),
     ("/ui/kernels", "Kernels"),
     ("/ui/devices", "Devices"),
+    ("/ui/operations", "Operations"),
 )
+# Pages that a place of the navigation leads to, under another address than its own.
+WITHIN = {
+    "/ui/dead-letters": "/ui/jobs",
+    "/ui/pinned": "/ui/jobs",
+    "/ui/benchmarks/new": "/ui/benchmarks/new",
+    "/ui/benchmarks": "/ui/jobs",
+}
 WRITING = frozenset({"/ui/multiply", "/ui/benchmarks/new"})  # not shown to who may only read
 
 
@@ -52,6 +60,7 @@ def page(request: Request, template: str, *, status: int = 200, **values: Any) -
     writes = state.get("role", Role.READER) >= Role.SUBMITTER
     told = {
         "path": request.url.path,
+        "place": _place(request.url.path),
         "places": [place for place in PLACES if writes or place[0] not in WRITING],
         "is_documented": is_built(context_of(request).settings.site_dir),
         "signed_in": state.get("signed_in", False),
@@ -60,6 +69,12 @@ def page(request: Request, template: str, *, status: int = 200, **values: Any) -
         **values,
     }
     return HTMLResponse(_environment().get_template(template).render(told), status, HEADERS)
+
+
+def _place(path: str) -> str:
+    """What the navigation marks as where the reader is."""
+    within = next((place for prefix, place in WITHIN.items() if path == prefix or path.startswith(f"{prefix}/")), path)
+    return next((address for address, _ in PLACES[1:] if f"{within}/".startswith(f"{address}/")), within)
 
 
 @cache

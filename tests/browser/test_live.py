@@ -187,7 +187,7 @@ def test_the_keyboard_reaches_everything(tab: Tab, http: httpx.Client) -> None:
     while not reached or reached[-1]["leads"] != f"/ui/jobs/{job_id}":
         page.keyboard.press("Tab")
         reached.append(focused(page))
-        assert len(reached) < 40, reached
+        assert len(reached) < 60, reached  # or it goes round
     words = [each["words"] for each in reached]
     assert words[:3] == ["To the content", "matmul-service", "Overview"]
     assert words.index("Jobs") < words.index(PAUSE) < words.index("Show")

@@ -30,6 +30,7 @@ from service.dashboard.render import page
 from service.published import find
 
 LAST, PER_PAGE, MAX_RUNS = 50, 100, 6
+CONCLUSIONS: Sequence[Verdict] = ("faster", "slower", "same")
 PUBLISHED_PREFIX = "published:"  # of published results, where others go by their job's id
 JobId = Annotated[str, Field(max_length=100)]
 
@@ -75,6 +76,13 @@ class ComparedRun:
     found: ComparisonView
     by_size: Sequence[SizeComparison]
     mark: Markup
+
+    @property
+    def answer(self) -> str:
+        """What follows, in a sentence."""
+        if not self.found.cases:
+            return by_size_in_words(self.by_size)
+        return in_words(self.found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +141,26 @@ def _chosen(context: Context, run_id: str, owner: str, field: str) -> ChosenRun:
     results = results_of(context, job)
     words, href = _run_line(job.record), f"/ui/benchmarks/{job.id}"
     return ChosenRun(job.id, words, href, run_of(results), results.complete, is_published=False)
+
+
+def in_words(found: ComparisonView) -> str:
+    counts, cases = found.counts, len(found.cases)
+    known = [f"{verdict} in {counts[verdict]}" for verdict in CONCLUSIONS if counts[verdict]]
+    open_ = [f"{counts[verdict]} {verdict}" for verdict in VERDICTS if verdict not in CONCLUSIONS and counts[verdict]]
+    if not known:
+        return f"Nothing follows: of {cases} cases both have, {', '.join(open_)}."
+    rest = f"; {', '.join(open_)}" if open_ else ""
+    return f"Of {cases} cases both have: {', '.join(known)}{rest}."
+
+
+def by_size_in_words(sizes: Sequence[SizeComparison]) -> str:
+    ratios = [each.ratio for each in sizes if each.ratio is not None]
+    if not sizes:
+        return "Nothing follows: they have neither a case nor a size in common."
+    if not ratios:
+        return f"Nothing follows: no case in common, and something disturbed every size that both have ({len(sizes)})."
+    ends = " to ".join(dict.fromkeys(f"{ratio:.3g}" for ratio in (min(ratios), max(ratios))))
+    return f"No case in common. Size by size, the fastest after is {ends} times as fast as the fastest before."
 
 
 def _run_line(record: JobRecord) -> str:

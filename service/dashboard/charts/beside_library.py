@@ -33,7 +33,8 @@ def drawing(found: Sequence[Measurement]) -> Markup | None:
 def _title(product: SharedProduct, several_types: bool) -> str:
     library = product.library
     size = f"N = {product.size}" if library.is_square and library.batch == 1 else product.size
-    return f"{size}, {library.dtype}" if several_types else size
+    kind = f"{size}, {library.dtype}" if several_types else size
+    return f"{kind}: % of {product.line.name}" if product.line.is_padded else kind
 
 
 def _bar(share: Share, product: SharedProduct, style: Style) -> ShareBar:
@@ -49,6 +50,6 @@ def _bar(share: Share, product: SharedProduct, style: Style) -> ShareBar:
         hi=100 * ends.hi if ends else None,
         words=f"{percent(share.value)}, {speed}{doubt}",
         tip=f"{one.label}, {one.dtype}, {product.size}: {speed}, {percent(share.value)} of "
-        f"{product.library.label}{between}{doubt}",
+        f"{product.line.name}{between}{doubt}",
         is_clean=one.condition.is_clean,
     )

@@ -27,6 +27,7 @@ GROUPS: Mapping[str, Mapping[str, str]] = MappingProxyType(
         },
         "Speed": {
             "gflops": "Speed, GFLOP/s",
+            "fraction_of_library": "Speed over the library's best",
             "fraction_of_baseline": "Speed over the baseline's",
             "speedup_vs_naive": "Speed-up over naive",
             "fraction_of_roof": "Share of the roof",

@@ -10,12 +10,13 @@ from analysis.measurement import Measurement
 from analysis.plots.configs import sweeps
 
 FEW_SIZES, FEW_BARS = 4, 60
+MANY_TYPES = 4
 MANY_CONFIGS = 2  # for each kernel, from which configs are what is asked about
 
 
 def first_plot(available: Collection[str], found: Sequence[Measurement]) -> str:
-    """The roofline for shapes of many forms, a heat map for configs, bars for few sizes, else speed by size; empty
-    where there is none."""
+    """The roofline for shapes of many forms, a heat map for configs, bars for few sizes, shares of the library's speed
+    for many element types, else speed by size; empty where there is none."""
     known = [each for each in found if usable(each)]
     if "roofline" in available and _is_oblong(known):
         return "roofline"
@@ -25,7 +26,14 @@ def first_plot(available: Collection[str], found: Sequence[Measurement]) -> str:
     bars = sum(len(each.shares) for each in products)
     if "beside-library" in available and len({each.size for each in products}) <= FEW_SIZES and bars <= FEW_BARS:
         return "beside-library"
+    if "fraction-of-baseline" in available and _has_many_types(known):
+        return "fraction-of-baseline"
     return next(iter(available), "")
+
+
+def _has_many_types(known: Sequence[Measurement]) -> bool:
+    """Speeds of so many element types lie decades apart; in shares of the library's they can be held together."""
+    return len({each.dtype for each in known}) >= MANY_TYPES
 
 
 def _is_oblong(known: Sequence[Measurement]) -> bool:

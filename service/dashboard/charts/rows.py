@@ -6,7 +6,8 @@ import csv
 import io
 from collections.abc import Iterator, Mapping, Sequence
 
-from analysis.curves import baseline_fractions, speed_ups
+from analysis.curves import is_library, speed_ups
+from analysis.library import baseline_fractions
 from analysis.measurement import Measurement, size_of
 from analysis.roofline import moved_bytes
 from analysis.tables import COLUMNS, PARAMETERS, Value
@@ -50,7 +51,8 @@ def _cells(one: Measurement, speed_up: float | None, share: float | None) -> Ite
         yield "gflops_lo", speeds.lo
         yield "gflops_hi", speeds.hi
     yield "speedup_vs_naive", speed_up
-    yield "fraction_of_baseline", share
+    if not is_library(one.kernel):  # a library's own line is what the others are held against
+        yield "fraction_of_library", share
     least, tiles = moved_bytes(one, "compulsory"), moved_bytes(one, "tile") if one.gflops else None
     yield "ai_min_flop_per_byte", one.problem.flops / least if least else None
     yield "ai_tile_flop_per_byte", one.problem.flops / tiles if tiles else None

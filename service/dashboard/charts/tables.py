@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from analysis.comparison.shares import shared_products
-from analysis.curves import baseline_fractions, curves, is_library, speed_ups
+from analysis.curves import curves, is_library, speed_ups
+from analysis.library import baseline_fractions
 from analysis.measurement import Measurement, size_of
 from analysis.plots.configs import fastest, short, sweeps
 from analysis.plots.device import roofed, split_times
@@ -62,11 +63,12 @@ def _beside_library(found: Sequence[Measurement]) -> list[PlotTable]:
             figure(each.measurement.gflops),
             percent(each.value),
             f"{percent(each.interval.lo)} to {percent(each.interval.hi)}" if each.interval else UNKNOWN,
+            product.line.name,
         ]
         for product in shared_products(found)
         for each in product.shares
     ]
-    head = ["Kernel", "Type", "Matrix size", "GFLOPS", "Of the library", "Interval"]
+    head = ["Kernel", "Type", "Matrix size", "GFLOPS", "Of the library", "Interval", "Which is"]
     return [PlotTable("Kernels beside the library's fastest line of the same accuracy", head, rows)]
 
 

@@ -55,14 +55,19 @@ class Story:
 
 
 @router.get("/ui/devices/history")
-async def device_history(request: Request, device: Annotated[str, Query(max_length=200)]) -> Response:
-    context = context_of(request)
-    jobs = await context.call(_benchmarks, context, owner_of(request), device)
+async def device_history(request: Request, device: Annotated[str, Query(max_length=200)] = "") -> Response:
+    """Without a device, that of the newest benchmark."""
+    context, owner = context_of(request), owner_of(request)
+    known = await context.call(_known_devices, context, owner)
+    chosen = device or next(iter(known), "")
+    jobs = await context.call(_benchmarks, context, owner, chosen)
     stories = await context.call(_stories, context, jobs)
     return page(
         request,
         "devices_history.html",
-        device=device,
+        device=chosen,
+        others=[name for name in known if name != chosen],
+        changed=sum(bool(story.marked) for story in stories),
         runs=len(jobs),
         stories=stories[:MAX_CASES],
         left_out=max(0, len(stories) - MAX_CASES),
@@ -70,6 +75,13 @@ async def device_history(request: Request, device: Annotated[str, Query(max_leng
         fence=FENCE,
         size=(WIDTH, HEIGHT),
     )
+
+
+def _known_devices(context: Context, owner: str) -> Sequence[str]:
+    """Of the last benchmarks that may be seen, the newest first; then those of live workers."""
+    found = context.ledger.list(JobFilter(owner, JobState.SUCCEEDED, "benchmark"), limit=PAGE_JOBS).jobs
+    measured = [job.record.device for job in found]
+    return list(dict.fromkeys(filter(None, (*measured, *(worker.device.name for worker in context.fleet.all())))))
 
 
 def _benchmarks(context: Context, owner: str, device: str) -> Sequence[Job]:

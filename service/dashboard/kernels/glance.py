@@ -71,8 +71,8 @@ def _headline(name: str, *, by_fraction: bool) -> BestResult | None:
     """Its best at its own element type: fastest or, of kernels for small products, farthest ahead of the library."""
     found = [best for best in best_results(name) if best.entry.dtype == main_dtype(BY_NAME[name])]
     if by_fraction:
-        found = [best for best in found if best.row.fraction_of_baseline] or found
-        return max(found, key=lambda best: best.row.fraction_of_baseline or 0.0, default=None)
+        found = [best for best in found if best.fraction_of_library] or found
+        return max(found, key=lambda best: best.fraction_of_library or 0.0, default=None)
     return max(found, key=lambda best: best.row.gflops, default=None)
 
 

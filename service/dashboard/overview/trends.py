@@ -12,6 +12,7 @@ from jobs.fleet.history import SERIES, Sample, Series
 from service.dashboard.words import duration, figure
 
 WIDTH, HEIGHT, MARGIN = 600.0, 90.0, 5.0  # of a drawing, in its own units
+DASH = 6.0
 GAP_STEPS = 3  # so many steps without a sample break a line
 WORDS = {"5m": "5 minutes", "1h": "hour", "24h": "24 hours"}
 
@@ -126,4 +127,10 @@ def _lines(
         x = WIDTH * (1 - (until - row.at).total_seconds() / series.window_s)
         if x >= 0:
             lines[-1].append(f"{x:.1f},{HEIGHT - MARGIN - value / top * (HEIGHT - 2 * MARGIN):.1f}")
-    return tuple(" ".join(points) for points in lines if points)
+    return tuple(" ".join(points if len(points) > 1 else _dash(points[0])) for points in lines if points)
+
+
+def _dash(point: str) -> Sequence[str]:
+    """One point alone is no line; so that it is seen it has some length."""
+    x, y = point.split(",")
+    return f"{float(x) - DASH:.1f},{y}", point

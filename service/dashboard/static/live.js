@@ -192,7 +192,7 @@ function become(old, now) {
 if (!over) {
   const button = document.createElement("button");
   button.type = "button";
-  button.className = "quiet";
+  button.className = "quiet updates";
   button.textContent = "Pause updates";
   button.setAttribute("aria-pressed", String(paused));
   button.addEventListener("click", () => {
@@ -201,7 +201,7 @@ if (!over) {
     kept?.setItem(PAUSED, paused ? "yes" : "no");
     resume();
   });
-  document.querySelector("header nav")?.append(button);
+  main.prepend(button);
   document.addEventListener("visibilitychange", resume);
   settle();
 }

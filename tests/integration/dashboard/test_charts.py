@@ -138,6 +138,7 @@ def test_sizes_stand_along_the_foot_unless_there_is_one(api: Api, browser: httpx
         ("h200_grade", "gflops"),
         ("h200_roofline", "roofline"),
         ("h200_config_grid", "heatmap"),
+        ("h200_vs_cublas", "fraction-of-baseline"),
     ],
 )
 def test_a_page_opens_on_the_plot_that_answers_it(browser: httpx.Client, name: str, plot: str) -> None:

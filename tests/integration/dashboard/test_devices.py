@@ -117,3 +117,24 @@ def test_a_history_marks_what_became_slower(two: Api) -> None:
         assert disturbed.count('<circle class="disturbed"') == disturbed.count("contended: Another process used") == 3
         assert disturbed.count('<circle class="regression"') == 3
         assert "No benchmark with figures" in get(client, "/ui/devices/history?device=Another").text
+        assert "3 of 3 cases became slower or faster for good, in 11 runs" in get(client, "/ui/devices/history").text
+
+
+def test_a_history_without_a_device_is_of_the_newest_benchmarks(
+    valkey: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    with running_api(valkey, f"{new_id('dev')}:", tmp_path_factory.mktemp("dev")) as api, api.client() as client:
+        until(lambda: "A CPU" in client.get("/ui/devices").text)
+        empty = get(client, "/ui/devices/history")
+        assert "No benchmark with figures has finished on A CPU" in empty.text
+        done(api, client, gflops=10.0)
+        api.registry.beat(worker_info("gpu-0", name="NVIDIA H200", device_class="gpu"), FAKE_TTL_S)
+        page = get(client, "/ui/devices/history")
+        assert "<h1>History of A CPU</h1>" in page.html
+        assert "none of 3 cases became slower or faster for good, in 1 run; a change shows from 9" in page.text
+        until(lambda: "/ui/devices/history?device=NVIDIA+H200" in get(client, "/ui/devices/history").links)
+
+
+def test_recorded_runs_of_a_table_are_told_by_their_days(page: Page) -> None:
+    assert re.search(r"NVIDIA H200 \d+ \d+ 2026-11-\d\d to 2026-11-\d\d, in \d+ runs", page.text)
+    assert not re.search(r"\d\dT\d\d:\d\d:\d\d\.\d", page.text)

@@ -43,6 +43,22 @@ def test_the_overview_shows_workers_queues_and_last_jobs(api: Api, browser: http
     assert_no_dead_links(browser, page)
 
 
+@pytest.mark.parametrize(
+    ("path", "place"),
+    [
+        ("/ui/operations", "Operations"),
+        ("/ui/dead-letters", "Jobs"),
+        ("/ui/pinned", "Jobs"),
+        ("/ui/devices/history", "Devices"),
+        ("/ui/published/h200_quick/report", "Published"),
+    ],
+)
+def test_the_navigation_says_where_one_is(browser: httpx.Client, path: str, place: str) -> None:
+    page = get(browser, path)
+    assert re.findall(r'aria-current="(?:true|page)">([^<]+)</a>', page.html.partition("</header>")[0]) == [place]
+    assert {"/ui/dead-letters", "/ui/pinned"} <= set(get(browser, "/ui/jobs").links)
+
+
 def test_a_worker_s_card_tells_what_it_runs_and_how_it_fares(api: Api, browser: httpx.Client) -> None:
     job_id = submit(browser)
     job = api.claim(job_id)

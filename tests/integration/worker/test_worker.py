@@ -44,9 +44,7 @@ def test_the_record_of_a_product_is_complete(bench: WorkerBench) -> None:
     a, b = operands(problem, np.random.default_rng(2))
     record = bench.ended(bench.submit(a, b)).record
     assert (record.state, record.attempt, record.kernel, record.config) == (JobState.SUCCEEDED, 1, "cpu_blas", {})
-    assert (
-        record.why == "auto: cpu_blas is the first of 1 kernels that take float32 to fp32 here, in order of preference."
-    )
+    assert record.why == "auto: cpu_blas is the only kernel here that takes float32 to fp32."
     assert record.device == bench.live()[0].device.name
     assert record.product is not None and record.product.shape == (300, 200) and record.product.bytes == 240_000
     assert record.timing is not None and 0 < record.timing.kernel_ms < record.timing.total_ms

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.configs import best_configs, why_better
-from analysis.curves import baseline_fractions, curves, speed_ups
+from analysis.curves import curves, speed_ups
+from analysis.library import baseline_fractions
 from analysis.measurement import Device, Measurement
 from tests.support.recorded import h200, labelled, made, report
 

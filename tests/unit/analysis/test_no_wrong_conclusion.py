@@ -197,6 +197,12 @@ def test_a_report_concludes_nothing_from_a_disturbed_case_and_marks_it(kind: str
     assert "†" not in markdown_report(of_results(grade()))
 
 
+def test_where_all_are_disturbed_none_wins() -> None:
+    library = made(1024, gflops=100.0, kernel="cublas", label="cublas")
+    (field,) = winners([library, replace(made(1024, gflops=90.0), condition=CONTENDED)])
+    assert [cell and (cell.is_best, cell.words) for (cell,) in field.cells] == [(False, "(90)")]
+
+
 @pytest.mark.parametrize("kind", DISTURBANCES)
 def test_a_disturbed_point_is_drawn_as_such(kind: str) -> None:
     disturbed = measurements(planted("pipelined", 1024, **DISTURBANCES[kind]))

@@ -32,6 +32,13 @@ def test_rates_are_between_two_samples_that_follow_each_other() -> None:
     assert rates == [2.0, 0.0, None, None]  # a gap says nothing, nor does a count that began anew
 
 
+def test_a_single_point_can_be_seen() -> None:
+    rows = rows_of([sample(10, 0), sample(5, 5)], FINE)
+    throughput = trends_of(rows, FINE, NOW)[0]
+    (line,) = throughput.lines
+    assert len(line.split()) == 2 and len({point.split(",")[1] for point in line.split()}) == 1
+
+
 def test_a_line_breaks_where_nothing_is_known() -> None:
     rows = rows_of([sample(20 * at, 0, workers=2.0, busy=1.0) for at in (14, 13, 12, 2, 1)], FINE)
     (utilisation,) = (one for one in trends_of(rows, FINE, NOW) if one.name == "Utilisation")
