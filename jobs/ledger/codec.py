@@ -96,6 +96,7 @@ class JobRow:
             trace=self.trace,
             queued_us=self.queued_us,
             worker=self.worker,
+            batch=self.batch or "",
         )
 
     def _record(self, queue_position: int | None) -> JobRecord:
