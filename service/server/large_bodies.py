@@ -13,7 +13,7 @@ from jobs.formats.buffers import Buffers
 from service.server.receiver import Connection, Pieces, Receiver
 from service.server.sending import SendingProtocol
 
-LARGE_BYTES = 128 << 10  # a smaller body stays with the parser
+LARGE_BYTES = 1 << 20  # a smaller body stays with the parser
 CHUNKED_HEAD = b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 
 import numpy as np
@@ -128,7 +128,8 @@ class Child:
                 log.debug("a message came for a job that is not waiting", job=job_id, attempt=attempt)
             parts = launches(claimed)
             for number, launch in enumerate(parts, 1):
-                with self._lease.hold([each for later in parts[number:] for each in later], waits=True):
+                later = [each for part in parts[number:] for each in part]
+                with self._lease.hold(later, waits=True) if later else nullcontext():
                     self._begin(launch, claim, alone=alone)
         if not claimed and attempt > 1:  # it may be for another worker, who is to have its message first
             pause(ELSEWHERE_PAUSE_S)
