@@ -118,7 +118,7 @@ def reads_store(context: Context, job: Job, request: Request) -> bool:
         return False
     if product_type(request, job.record, PRODUCT_OFFERS) == JSON:
         return prod(product.shape) <= context.settings.max_json_elements
-    return product.bytes > WHOLE_BYTES or not context.store.REREADS_AT_ONCE
+    return product.bytes >= WHOLE_BYTES or not context.store.REREADS_AT_ONCE
 
 
 def _no_product(error: MatmulError, record: JobRecord, scope: Scope, extra: Mapping[str, str]) -> Response:
