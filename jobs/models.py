@@ -212,6 +212,7 @@ class Job(Strict):
     trace: str = ""  # of the request that it came with (`RequestTrace.read`)
     queued_us: int = 0  # when it came into its queue for this attempt, in microseconds since the epoch
     worker: str = ""  # that claimed it last
+    batch: str = ""  # as `NewJob.batch`
 
     @property
     def id(self) -> str:

@@ -82,8 +82,8 @@ class JobRow:
     def message(self) -> JobMessage:
         return JobMessage(self.id, self.attempt, self.queue, self.number, self.timeout_us / 1e6)
 
-    def job(self, queue_position: int | None) -> Job:
-        """`queue_position` counts from 1; None where it does not wait."""
+    def job(self, queue_position: int | None, *, packed_product: bytes | None = None) -> Job:
+        """`queue_position` counts from 1; None where it does not wait. `packed_product`: as `Job` has it."""
         return Job(
             record=self._record(queue_position),
             owner=self.owner,
@@ -93,9 +93,11 @@ class JobRow:
             operands_in_record=self.in_record,
             matrices_kept=self.held > 0,
             product_in_record=self.product_bytes > 0,
+            packed_product=packed_product,
             trace=self.trace,
             queued_us=self.queued_us,
             worker=self.worker,
+            batch=self.batch or "",
         )
 
     def _record(self, queue_position: int | None) -> JobRecord:

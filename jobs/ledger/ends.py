@@ -35,7 +35,7 @@ class JobEnd:
         row.attempts = {name: int(made) for name, made in zip(OPERANDS, products, strict=False) if made}
         row.outcome = outcome_of(job.kind, self.outcome or None)
         row.error = error_of(self.error) if row.state is JobState.FAILED else None
-        return row.job(None).model_copy(update={"packed_product": self.product or None})
+        return row.job(None, packed_product=self.product or None)
 
 
 def ends_from_answers(data: bytes) -> list[JobEnd]:

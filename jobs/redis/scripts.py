@@ -15,6 +15,7 @@ from typing import Any
 import redis
 
 from jobs.redis.client import translated
+from jobs.redis.connections import Connections
 
 LOCK_SCRIPTS = Path(__file__).parent / "lua"
 _WORD = re.compile(r"\w+")
@@ -84,7 +85,7 @@ class RedisScripts:
     def __init__(
         self, client: redis.Redis, prefix: str, folder: Path, *, clock: str = SERVER_CLOCK, after: Path | None = None
     ) -> None:
-        self._client = client
+        self._connections = Connections(client)
         self._prefix = prefix
         self._sources = _sources(clock, folder, after)
         self._digests = {
@@ -100,6 +101,6 @@ class RedisScripts:
     def run(self, name: str, *args: str | bytes | int) -> Any:
         """Sends the script's digest; the script itself where Redis does not know it, as after a restart."""
         try:
-            return self._client.evalsha(self._digests[name], 0, self._prefix, *args)
+            return self._connections.ask(*self.command(name, *args))
         except redis.exceptions.NoScriptError:
-            return self._client.eval(self._sources[name], 0, self._prefix, *args)
+            return self._connections.ask(*self.command(name, *args, whole=True))

@@ -40,13 +40,16 @@ class StoredElements:
     shape: tuple[int, ...]
     packed: PackedMatrix | None = None
 
-    def chunks(self, context: Context, start: int, stop: int) -> Iterator[memoryview]:
-        """The bytes of the elements from `start` to `stop`. Raises MatrixNotFound, MatrixDamaged."""
+    def chunks(self, context: Context, start: int, stop: int, *, grows: bool = True) -> Iterator[memoryview]:
+        """The bytes of the elements from `start` to `stop`; `grows` as of `MatrixStore.chunks`.
+
+        Raises MatrixNotFound, MatrixDamaged."""
         with damage_reported(context, self.id):
             if self.packed is not None:
                 yield self.packed.verified()[start:stop]
             else:
-                yield from context.store.chunks(self.id, matrix_bytes(self.dtype, self.shape), start, stop, grows=True)
+                size = matrix_bytes(self.dtype, self.shape)
+                yield from context.store.chunks(self.id, size, start, stop, grows=grows)
 
     def check(self, context: Context, start: int, stop: int) -> None:
         """Reads what comes first, and keeps nothing of it. Raises MatrixNotFound, MatrixDamaged."""
@@ -89,13 +92,13 @@ class Representation:
         """Whether the first of those elements can be sent. Raises MatrixNotFound, MatrixDamaged."""
         self.matrix.check(context, max(0, start - len(self.head)), stop - len(self.head))
 
-    def pieces(self, context: Context, start: int, stop: int) -> Iterator[bytes | memoryview]:
-        """The bytes from `start` to `stop`. Raises MatrixNotFound, MatrixDamaged."""
+    def pieces(self, context: Context, start: int, stop: int, *, grows: bool = True) -> Iterator[bytes | memoryview]:
+        """The bytes from `start` to `stop`, as `StoredElements.chunks` gives and raises."""
         head_bytes = len(self.head)
         if start < head_bytes:
             yield self.head[start:stop]
         if stop > head_bytes:
-            yield from self.matrix.chunks(context, max(0, start - head_bytes), stop - head_bytes)
+            yield from self.matrix.chunks(context, max(0, start - head_bytes), stop - head_bytes, grows=grows)
 
 
 def represent(matrix: StoredElements, media_type: str, *, tensor: str = "c") -> Representation:
@@ -175,8 +178,9 @@ def send(context: Context, shown: Representation, asked: Conditions, headers: Ma
         status, (start, stop) = 206, wanted
         all_headers["content-range"] = f"bytes {start}-{stop - 1}/{shown.total_bytes}"
     all_headers["content-length"] = str(stop - start)
-    pieces = iter(()) if asked.is_head else shown.pieces(context, start, stop)
-    if asked.is_head or stop - start <= WHOLE_BYTES:
+    is_whole = asked.is_head or stop - start <= WHOLE_BYTES
+    pieces = iter(()) if asked.is_head else shown.pieces(context, start, stop, grows=not is_whole)
+    if is_whole:
         return Response(b"".join(pieces), status, all_headers, shown.media_type)
     shown.check(context, start, stop)  # now, so that a missing or damaged matrix is still a proper answer
     at_hand_bytes = CHECKED_BYTES if context.store.REREADS_AT_ONCE else 0

@@ -30,6 +30,7 @@ from service.submit.without_workers import explained, waiting_queue
 
 PADDED_TO = 16  # rows and columns of products that one launch computes
 ASK_ROOM_BYTES = 1 << 20  # for a smaller product the worker finds out
+TOGETHER_BYTES = 256 << 10  # a stored matrix up to this size may go with others in one launch of a CPU
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +134,7 @@ class Submitter:
             request=request,
             matrices=matrices,
             reply_to=self.context.hub.name if self.waits else "",
-            batch=batch_of(request, timeout_s) if self._is_small(asked, matrices) else BESIDE,
+            batch=batch_of(request, timeout_s) if self._goes_together(asked, plan, matrices, queue) else BESIDE,
         )
 
     def _references(self, asked: MatmulInput, plan: ProductPlan, matrices: JobMatrices) -> dict[str, OperandRef]:
@@ -165,13 +166,17 @@ class Submitter:
             room_bytes=product_bytes if product_bytes > ASK_ROOM_BYTES else 0,
         )
 
-    def _is_small(self, asked: MatmulInput, matrices: JobMatrices) -> bool:
-        """Whether operands and product travel in the record."""
+    def _goes_together(self, asked: MatmulInput, plan: ProductPlan, matrices: JobMatrices, queue: str) -> bool:
+        """Whether operands and product travel in the record or, for a CPU, are stored for this job and small. A GPU has
+        such under way beside each other."""
+        stored_bytes = TOGETHER_BYTES if queue == "cpu" else 0
         there = all(
-            getattr(matrices, name) is not None or self.operands.comes_in_record(operand)
+            getattr(matrices, name) is not None
+            or self.operands.comes_in_record(operand)
+            or (isinstance(operand, Upload) and operand.waits and operand.bytes <= stored_bytes)
             for name, operand in asked.operands.items()
         )
-        return there and matrices.product_bytes > 0
+        return there and (matrices.product_bytes > 0 or plan.problem.product_bytes <= stored_bytes)
 
     def _stored(self, new: NewJob, asked: MatmulInput, key: IdempotencyKey | None) -> Receipt:
         claimed: list[str] = []
@@ -197,9 +202,8 @@ class Submitter:
 
 
 def batch_of(request: MatmulRequest, timeout_s: float) -> str:
-    """What jobs with all matrices in their records have in common if one launch may compute them: types, options, k,
-    and m and n, rounded up where the caller names no kernel. Empty where it may not. Tolerances go by k, so it is never
-    rounded."""
+    """What jobs with small matrices have in common if one launch may compute them: types, options, k, and m and n,
+    rounded up where the caller names no kernel. Empty where it may not. Tolerances go by k, so it is never rounded."""
     problem = request.problem
     if len(request.a.shape) + len(request.b.shape) != 4 or request.has_epilogue:
         return ""

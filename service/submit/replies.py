@@ -19,7 +19,7 @@ from jobs.stored import RecordUnreadable
 from service.bodies.nested_lists import to_json
 from service.context import Context
 from service.http.negotiation import JSON, PRODUCT_OFFERS, choose_type, offers_for
-from service.http.representations import UNCONDITIONAL, Conditions, StoredElements, represent, send
+from service.http.representations import UNCONDITIONAL, WHOLE_BYTES, Conditions, StoredElements, represent, send
 from service.problems import JobCancelled, job_failure, problem_response
 
 PRODUCT_DAMAGED = "The stored bytes are no longer those of the product, so they are not sent; submit the job again."
@@ -111,12 +111,14 @@ def end_reply(context: Context, job: Job, request: Request, extra: Mapping[str, 
 
 
 def reads_store(context: Context, job: Job, request: Request) -> bool:
-    """Whether `end_reply` sends a product that has to be read from the store first."""
+    """Whether `end_reply` sends a product that has to be read from the store first, and that for longer than handing it
+    to a thread takes: a worker of this host has just written a small one."""
     product = job.record.product
     if product is None:
         return False
-    is_too_long = prod(product.shape) > context.settings.max_json_elements
-    return not (is_too_long and product_type(request, job.record, PRODUCT_OFFERS) == JSON)
+    if product_type(request, job.record, PRODUCT_OFFERS) == JSON:
+        return prod(product.shape) <= context.settings.max_json_elements
+    return product.bytes >= WHOLE_BYTES or not context.store.REREADS_AT_ONCE
 
 
 def _no_product(error: MatmulError, record: JobRecord, scope: Scope, extra: Mapping[str, str]) -> Response:

@@ -53,25 +53,25 @@ class QuickSketch:
             squares = MEAN_SQUARE * np.ldexp(1.0, -2 * exponents)
             of_groups = np.add.reduceat(squares, group_starts(n, self._width), axis=-1)
             y = self._projected(self._b, vectors)
-            z = np.square(y).mean(axis=-1) + self._floor**2 * of_groups[:, np.newaxis]
+            z = _mean_square(y) + self._floor**2 * of_groups[:, np.newaxis]
             p, q = self._of_a(y, z)
             if self._floor:
                 q += self._floor**2 * z.sum(axis=1)[:, np.newaxis]
             s = self._projected(self._c, vectors)
             difference = np.abs(s - p).max(axis=-1)
             # A rounding to 16 bits is most of the noise then, and of a known size: R has to be exact.
-            r = self._squares_of_c(exponents) if self._c.array.itemsize < 4 else np.square(p).mean(axis=-1)
+            r = self._squares_of_c(exponents) if self._c.array.itemsize < 4 else _mean_square(p)
         if not (np.isfinite(difference).all() and np.isfinite(q).all()):
             return None
-        none = np.zeros(1, bool)
+        batch, m, _ = self._c.shape
         return Sketch(
             difference,
             q,
             r,
             np.sqrt(of_groups),
-            np.broadcast_to(none, (1, self._c.shape[1])),
-            np.broadcast_to(none, (1, n)),
-            np.broadcast_to(none, (self._c.shape[0], n)),
+            np.zeros((1, m), bool),
+            np.zeros((1, n), bool),
+            np.zeros((batch, n), bool),
             np.zeros((1, 1), np.int64),
         )
 
@@ -118,7 +118,7 @@ class QuickSketch:
             items_at, part = aligned(at, items, both)
             done = in_whole(values, part)
             total[items_at, at[1]] = done.reshape(*done.shape[:-1], groups, 2 * VECTORS)
-        return total[..., :VECTORS], np.square(total[..., VECTORS:]).mean(axis=-1)
+        return total[..., :VECTORS], _mean_square(total[..., VECTORS:])
 
 
 def _column_squares(matrix: HostMatrix, arithmetic: type[np.floating]) -> Array:
@@ -128,6 +128,13 @@ def _column_squares(matrix: HostMatrix, arithmetic: type[np.floating]) -> Array:
         wide = values.astype(arithmetic, copy=False)
         squares[at[0]] += np.einsum("bij,bij->bj", wide, wide)
     return squares
+
+
+def _mean_square(values: Array) -> Array:
+    """Over the vectors."""
+    total: Array = np.vecdot(values, values)
+    total /= VECTORS
+    return total
 
 
 def _half_exponents(squares: Array) -> Array:

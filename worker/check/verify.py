@@ -99,6 +99,15 @@ def group_width(k: int) -> int:
     return max(k, MIN_WIDTH) if k < RUN else k // RUN * RUN
 
 
+def most_direct(problem: Problem) -> int:
+    """How many such products one launch may have so that the host computes each element again; 0 where it does so of
+    none."""
+    multiply_adds = problem.m * problem.n * problem.k
+    if problem.product_dtype == "int32" or multiply_adds > MAX_DIRECT:
+        return 0
+    return min(MAX_ITEMS, MAX_DIRECT // max(1, multiply_adds))
+
+
 def is_direct(problem: Problem) -> bool:
     """Whether every element is computed again on the host: that takes no longer than a sketch."""
     multiply_adds = problem.batch * problem.m * problem.n * problem.k

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 
 import numpy as np
@@ -45,7 +45,7 @@ from worker.process.job_threads import JobThreads, Room
 from worker.process.lease import EXIT_NOT_READY, Hold, LeaseKeeper
 from worker.process.readiness import NotReady, prove
 from worker.process.spare_time import SpareTime
-from worker.product.batch import multiply_batch
+from worker.product.batch import launches, multiply_batch
 from worker.product.multiply import Multiplied, multiply
 from worker.queues.next_messages import NextMessages
 from worker.tracing.launches import Launches, named
@@ -126,8 +126,11 @@ class Child:
             claim = asked_ns, now()
             if not claimed:
                 log.debug("a message came for a job that is not waiting", job=job_id, attempt=attempt)
-            for launch in _launches(claimed):
-                self._begin(launch, claim, alone=alone)
+            parts = launches(claimed)
+            for number, launch in enumerate(parts, 1):
+                later = [each for part in parts[number:] for each in part]
+                with self._lease.hold(later, waits=True) if later else nullcontext():
+                    self._begin(launch, claim, alone=alone)
         if not claimed and attempt > 1:  # it may be for another worker, who is to have its message first
             pause(ELSEWHERE_PAUSE_S)
         with suppress(SoftTimeLimitExceeded):  # of a job in a thread: its lease ends it
@@ -180,15 +183,20 @@ class Child:
             with _errors_named(claimed):
                 done = multiply_batch(
                     claimed,
+                    self._store,
                     self._runner,
                     auto=self.spare_time.choices,
                     rng=new_rng(),
+                    product_ttl_s=self._settings.product_ttl_s,
                     check_ownership=hold.check,
                 )
             return list(zip(claimed, done, strict=True))
         except (DeviceFault, TimeLimitExceeded) as failure:
             return [(each, failure) for each in claimed]
-        except (JobFailed, StaleAttempt) as reason:
+        except NoRoomForProduct as failure:
+            pause(NO_ROOM_PAUSE_S)
+            return [(each, failure) for each in claimed]
+        except (JobFailed, StaleAttempt, StoreUnavailable) as reason:
             log.info("jobs of one launch are computed one by one", jobs=len(claimed), reason=str(reason))
             return self._one_by_one(claimed, hold)
 
@@ -259,13 +267,6 @@ def _errors_named(claimed: Sequence[Claimed]) -> Iterator[None]:
     except Exception as error:
         log.exception("a job broke off", jobs=[each.job.id for each in claimed])
         raise JobFailed("The worker met an error it does not know; its log says more.") from error
-
-
-def _launches(claimed: Sequence[Claimed]) -> Sequence[Sequence[Claimed]]:
-    """Jobs with all matrices in their records go together, others each by itself."""
-    if claimed and claimed[0].a is not None and claimed[0].b is not None and claimed[0].job.product_in_record:
-        return [claimed]
-    return [[each] for each in claimed]
 
 
 def _is_small(claimed: Claimed) -> bool:

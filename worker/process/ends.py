@@ -65,6 +65,10 @@ class JobEnds:
             if became.is_taken:
                 self._launches.ended(claimed, success.outcome)
             self._clear_up(claimed, success, taken=became)
+        became_of = [(claimed, became) for (claimed, _), became in zip(ends, taken, strict=True)]
+        # Where others need operands that were stored for a job, the sweep removes them, once no other job does.
+        self._drop_inline_operands([job for job, became in became_of if became.is_taken and Taken.SHARED not in became])
+        self._give_back([job for job, became in became_of if became is Taken.NO_ROOM])
         first = ends[0][1]
         about = {"jobs": len(ends), "job": ends[0][0].job.id, "taken": sum(each.is_taken for each in taken)}
         if isinstance(first, Multiplied):
@@ -74,30 +78,30 @@ class JobEnds:
             log.info("measured", **about, measurements=first.summary.measurements)
 
     def _clear_up(self, claimed: Claimed, success: Success, *, taken: Taken) -> None:
-        """What is stored and of no more use: the operands that came with the job or, where it was called off or is
-        another attempt's by now, the product. A product that others wait for is kept on the device."""
+        """The product, where the job was called off or is another attempt's by now. One that others wait for is kept on
+        the device."""
         if success.product is None:
             product = product_id(claimed.job.id, claimed.attempt)
             self._runner.product_ended(product, awaited=taken.is_taken and Taken.AWAITED in taken)
-        if taken.is_taken:
-            if Taken.SHARED not in taken:  # else the sweep removes them, once no other job needs them
-                self._drop_inline_operands(claimed)
-        elif claimed.job.record.kind == "matmul" and success.product is None:
+        if not taken.is_taken and claimed.job.record.kind == "matmul" and success.product is None:
             self._remove_product(claimed, success)
-        if taken is Taken.NO_ROOM:
-            pause(NO_ROOM_PAUSE_S)
-            self._fail([(claimed, NoRoomForProduct())])
 
-    def _drop_inline_operands(self, claimed: Claimed) -> None:
-        """They came with the request and are of no more use. Their claims went with the job's success; what stays where
-        this fails is found by the sweep. They stay where a crash of Redis would take the success back: the job would
-        run again."""
-        if not (operands := _inline(claimed)):
+    def _give_back(self, claimed: Sequence[Claimed]) -> None:
+        """There was no room for their products once they were done."""
+        if claimed:
+            pause(NO_ROOM_PAUSE_S)
+            self._fail([(each, NoRoomForProduct()) for each in claimed])
+
+    def _drop_inline_operands(self, ended: Sequence[Claimed]) -> None:
+        """They came with the requests and are of no more use. Their claims went with the jobs' success; what stays
+        where this fails is found by the sweep. They stay where a crash of Redis would take the success back: the jobs
+        would run again."""
+        if not (operands := [operand for claimed in ended for operand in _inline(claimed)]):
             return
         try:
             self._ledger.check_written()
         except (StoreUnavailable, StoreFull) as error:
-            log.warning("operands of a job that is done are kept: its end may not be on the disk", reason=error.type)
+            log.warning("operands of jobs that are done are kept: their end may not be on the disk", reason=error.type)
             return
         for operand in operands:
             try:

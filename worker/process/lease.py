@@ -7,6 +7,7 @@ Only the ledger's answer, or a job's own time limit, does.
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -45,11 +46,13 @@ class _Held:
 
 
 class Hold:
-    """The jobs of one launch."""
+    """The jobs of one launch. With `waits` it has not begun: none of them costs the process its life, or its own
+    time."""
 
-    def __init__(self, claimed: Sequence[Claimed], heartbeat_s: float) -> None:
+    def __init__(self, claimed: Sequence[Claimed], heartbeat_s: float, *, waits: bool = False) -> None:
         now = time.monotonic()
         self.held = [_Held(each, now + each.job.timeout_s, now + heartbeat_s) for each in claimed]
+        self.waits = waits
 
     @property
     def ours(self) -> list[_Held]:
@@ -62,6 +65,8 @@ class Hold:
 
     def next_at(self, grace_s: float) -> float:
         """When something is due. A launch goes on as long as one of its jobs is ours."""
+        if self.waits:
+            return min((each.renew_at for each in self.ours), default=math.inf)
         times = [min(each.renew_at, each.ends_at) for each in self.ours]
         return min(times) if times else max(each.lost_at or 0.0 for each in self.held) + grace_s
 
@@ -86,14 +91,14 @@ class LeaseKeeper:
         Thread(target=self._run, name="lease", daemon=True).start()
 
     @contextmanager
-    def hold(self, claimed: Sequence[Claimed]) -> Iterator[Hold]:
-        """Keeps the leases of a launch's jobs as long as the context lasts. The thread finds them in time by itself:
-        waking it takes longer than a small product."""
+    def hold(self, claimed: Sequence[Claimed], *, waits: bool = False) -> Iterator[Hold]:
+        """Keeps the leases of a launch's jobs as long as the context lasts; `waits` as of `Hold`. The thread finds them
+        in time by itself: waking it takes longer than a small product."""
         heartbeat_s = self._settings.heartbeat_s
-        hold = Hold(claimed, heartbeat_s)
+        hold = Hold(claimed, heartbeat_s, waits=waits)
         with self._changed:
             self._holds = [*self._holds, hold]
-            if any(each.job.timeout_s < heartbeat_s for each in claimed):
+            if not waits and any(each.job.timeout_s < heartbeat_s for each in claimed):
                 self._changed.notify()
         try:
             yield hold
@@ -130,9 +135,9 @@ class LeaseKeeper:
         """What is due for these jobs now."""
         now = time.monotonic()
         ours = hold.ours
-        if not ours and now >= hold.next_at(grace_s):
+        if not hold.waits and not ours and now >= hold.next_at(grace_s):
             self._end_for(hold, EXIT_CALLED_OFF, "its job was called off")
-        if over := [each for each in ours if now >= each.ends_at]:
+        if over := [each for each in ours if now >= each.ends_at and not hold.waits]:
             for each in over:
                 self._tell_time_is_up(each)
             self._end_for(hold, EXIT_TIME_UP, "its job ran out of time")

@@ -3,62 +3,101 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 
 import numpy as np
 
 from jobs.errors import OperandDamaged, OutOfDeviceMemory, VerificationFailed
-from jobs.formats.elements import STORAGE_DTYPES
+from jobs.formats.elements import STORAGE_DTYPES, Array
 from jobs.ledger.interface import Claimed
+from jobs.ledger.submission import BESIDE
 from jobs.matrices.digest import digest_of
-from jobs.matrices.packed import PackedMatrix, pack
-from jobs.models import MatmulRequest, OperandRef
+from jobs.matrices.interface import MatrixStore
+from jobs.matrices.packed import pack
+from jobs.models import MatmulRequest
 from kernels.model.numerics import Problem
+from worker.check.verify import most_direct
 from worker.device.runner import HostOperand, Runner, gathered
 from worker.product.auto import AutoChoices
-from worker.product.multiply import CHANGED, Multiplied, choose_kernel, verified
+from worker.product.multiply import CHANGED, Multiplied, choose_kernel, store_bytes, verified
+from worker.product.operands import operand
 from worker.product.outcome import outcome_of
 from worker.tracing.phases import now, tell_product
+
+LAUNCH_BYTES = 4 << 20  # of stored matrices: more at once would be no faster, and the first would wait for the last
+
+
+def launches(claimed: Sequence[Claimed]) -> Sequence[Sequence[Claimed]]:
+    """What one claim brought, cut into what is computed together. Of stored matrices only so many that each product has
+    the check that it would have alone."""
+    if len(claimed) < 2 or claimed[0].job.batch in ("", BESIDE):
+        return [[each] for each in claimed]
+    if all(_is_in_record(each) for each in claimed):
+        return [claimed]
+    one = _padded([_request(each).problem for each in claimed])
+    each_bytes = max(1, one.operand_bytes + one.product_bytes)
+    count = max(1, min(LAUNCH_BYTES // each_bytes, most_direct(one) or len(claimed)))
+    return [claimed[first : first + count] for first in range(0, len(claimed), count)]
+
+
+def _padded(singles: Sequence[Problem]) -> Problem:
+    """The one that has room for each of them."""
+    return replace(singles[0], m=max(each.m for each in singles), n=max(each.n for each in singles))
+
+
+def _is_in_record(claimed: Claimed) -> bool:
+    return claimed.a is not None and claimed.b is not None and claimed.job.product_in_record
 
 
 def multiply_batch(
     jobs: Sequence[Claimed],
+    store: MatrixStore,
     runner: Runner,
     *,
     auto: AutoChoices,
     rng: np.random.Generator,
+    product_ttl_s: float,
     check_ownership: Callable[[], None],
 ) -> Sequence[Multiplied]:
     """The products of jobs that agree in all but the elements, m and n (`NewJob.batch`). Each is computed at the
     largest m and n of all, with zeros beyond its own, which no element of it depends on. How many there are is chance,
     so their batch is not measured for `auto`.
 
-    Raises JobFailed and its kin where any of them is wrong, and does not say which; StaleAttempt.
+    Raises JobFailed and its kin where any of them is wrong, and does not say which; StaleAttempt, StoreUnavailable.
     """
     requests = [_request(job) for job in jobs]
     request, singles = requests[0], [each.problem for each in requests]
-    m, n = max(each.m for each in singles), max(each.n for each in singles)
-    problem = replace(singles[0], m=m, n=n, batch=len(jobs), a_batched=True, b_batched=True)
+    problem = replace(_padded(singles), batch=len(jobs), a_batched=True, b_batched=True)
     choice = choose_kernel(jobs[0], problem, runner, auto)
-    a = _stacked([(each.a, _there(job.a)) for each, job in zip(requests, jobs, strict=True)])
-    b = _stacked([(each.b, _there(job.b)) for each, job in zip(requests, jobs, strict=True)])
     unchecked, began = request.verify == "off", now()
-    try:
-        with runner.compute(problem, choice, a, b, wanted=check_ownership, wiped=unchecked) as product:
-            computed = now()
-            check_ownership()
-            verification = verified(request, problem, choice, product, rng)
-            checked = now()
-            _compare(a, [(each.a, job.a) for each, job in zip(requests, jobs, strict=True)])
-            _compare(b, [(each.b, job.b) for each, job in zip(requests, jobs, strict=True)])
-            products = _split(gathered(product.chunks()), product.digest, problem, singles)
-            measured = product.measured
-            tell_product(began, computed, checked, now(), measured)
-    except MemoryError:
-        raise OutOfDeviceMemory("The products do not fit in the worker's memory.") from None
-    made = zip(singles, products, strict=True)
+    with ExitStack() as opened:
+        of_a = [opened.enter_context(operand(each.a, job.a, store)) for each, job in zip(requests, jobs, strict=True)]
+        of_b = [opened.enter_context(operand(each.b, job.b, store)) for each, job in zip(requests, jobs, strict=True)]
+        a, b = HostOperand(_stacked(of_a)), HostOperand(_stacked(of_b))
+        try:
+            with runner.compute(problem, choice, a, b, wanted=check_ownership, wiped=unchecked) as product:
+                computed = now()
+                check_ownership()
+                verification = verified(request, problem, choice, product, rng)
+                checked = now()
+                _compare(a.elements, of_a)
+                _compare(b.elements, of_b)
+                data, digest = gathered(product.chunks()), product.digest
+                measured = product.measured
+        except MemoryError:
+            raise OutOfDeviceMemory("The products do not fit in the worker's memory.") from None
+    products = _split(data, problem, singles)
+    packed = [_kept(job, own, store, product_ttl_s) for job, own in zip(jobs, products, strict=True)]
+    if digest_of(data) != digest:  # what was stored of it is a leftover
+        raise VerificationFailed(CHANGED)
+    tell_product(began, computed, checked, now(), measured)
+    made = zip(singles, packed, strict=True)
     return [
-        Multiplied(outcome_of(own, choice, runner, measured, verification, singles), packed) for own, packed in made
+        Multiplied(
+            outcome_of(own, choice, runner, measured, verification, singles), there, is_claimed=there is not None
+        )
+        for own, there in made
     ]
 
 
@@ -68,38 +107,37 @@ def _request(claimed: Claimed) -> MatmulRequest:
     return request
 
 
-def _there(packed: PackedMatrix | None) -> PackedMatrix:
-    assert packed is not None, "only jobs whose operands are in their records go together"
-    return packed
-
-
-def _stacked(operands: Sequence[tuple[OperandRef, PackedMatrix]]) -> HostOperand:
+def _stacked(operands: Sequence[HostOperand]) -> Array:
     """Smaller ones have zeros below and to the right."""
-    matrices = [packed.elements(ref.dtype, ref.shape) for ref, packed in operands]
+    matrices = [each.elements for each in operands]
     if len({each.shape for each in matrices}) == 1:
-        elements = np.stack(matrices)
-    else:
-        sizes = np.max([each.shape for each in matrices], axis=0)
-        elements = np.zeros((len(matrices), *sizes), matrices[0].dtype)
-        for place, each in zip(elements, matrices, strict=True):
-            place[: each.shape[0], : each.shape[1]] = each
-    return HostOperand(elements, digest=digest_of(elements))
+        return np.stack(matrices)
+    sizes = np.max([each.shape for each in matrices], axis=0)
+    elements = np.zeros((len(matrices), *sizes), matrices[0].dtype)
+    for place, each in zip(elements, matrices, strict=True):
+        place[: each.shape[0], : each.shape[1]] = each
+    return elements
 
 
-def _compare(operand: HostOperand, sent: Sequence[tuple[OperandRef, PackedMatrix | None]]) -> None:
+def _compare(multiplied: Array, sent: Sequence[HostOperand]) -> None:
     """What was multiplied is what was sent, for each job. Raises OperandDamaged."""
-    for elements, (ref, packed) in zip(operand.elements, sent, strict=True):
-        rows, columns = ref.shape
-        if digest_of(np.ascontiguousarray(elements[:rows, :columns])) != _there(packed).digest:
+    for elements, own in zip(multiplied, sent, strict=True):
+        rows, columns = own.shape
+        if digest_of(np.ascontiguousarray(elements[:rows, :columns])) != own.digest:
             raise OperandDamaged
 
 
-def _split(data: bytearray, digest: int, problem: Problem, singles: Sequence[Problem]) -> list[bytes]:
-    """Each job's product, packed. Raises VerificationFailed where they are not those that were checked."""
+def _split(data: bytearray, problem: Problem, singles: Sequence[Problem]) -> list[Array]:
+    """Each job's product."""
     dtype = STORAGE_DTYPES[problem.product_dtype]
     whole = np.frombuffer(data, dtype).reshape(problem.batch, problem.m, problem.n)
-    parts = (part[: own.m, : own.n] for part, own in zip(whole, singles, strict=True))
-    packed = [pack(np.ascontiguousarray(part).data.cast("B")) for part in parts]
-    if digest_of(data) != digest:
-        raise VerificationFailed(CHANGED)
-    return packed
+    return [np.ascontiguousarray(part[: own.m, : own.n]) for part, own in zip(whole, singles, strict=True)]
+
+
+def _kept(claimed: Claimed, product: Array, store: MatrixStore, ttl_s: float) -> bytes | None:
+    """Packed for the job's record; None where it is in the store now. Raises NoRoomForProduct."""
+    data = product.data.cast("B")
+    if claimed.job.product_in_record:
+        return pack(data)
+    store_bytes(claimed, data, store, ttl_s)
+    return None

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import structlog
@@ -21,7 +20,7 @@ from jobs.errors import (
     VerificationFailed,
 )
 from jobs.ledger.interface import Claimed, Ledger
-from jobs.matrices.interface import MatrixStore, Place
+from jobs.matrices.interface import MatrixStore, MatrixWriter, Place
 from jobs.matrices.packed import PackedMatrix, pack
 from jobs.models import (
     MatmulRequest,
@@ -240,14 +239,34 @@ def _store(
     claimed: Claimed, problem: Problem, product: Product, store: MatrixStore, place: Place | None, ttl_s: float
 ) -> None:
     """Raises NoRoomForProduct, VerificationFailed as `_packed` does."""
-    shape, dtype = problem.product_shape, problem.product_dtype
+    with _writer(claimed, problem, store, ttl_s, place) as writer:
+        product.store(writer)
+        if writer.digest != product.digest:
+            raise VerificationFailed(CHANGED)
+        writer.commit()
+
+
+def store_bytes(claimed: Claimed, data: memoryview, store: MatrixStore, ttl_s: float) -> None:
+    """A product that is at hand. Whether it is the one that was checked is seen to by the caller. Raises
+    NoRoomForProduct."""
+    request = claimed.job.record.request
+    assert isinstance(request, MatmulRequest), "benchmarks go another way"
+    with _writer(claimed, request.problem, store, ttl_s) as writer:
+        writer.write(data)
+        writer.commit()
+
+
+@contextmanager
+def _writer(
+    claimed: Claimed, problem: Problem, store: MatrixStore, ttl_s: float, place: Place | None = None
+) -> Iterator[MatrixWriter]:
+    """Raises NoRoomForProduct, also for what the context raises."""
+    shape, dtype, owner = problem.product_shape, problem.product_dtype, claimed.job.owner
     name, later = product_id(claimed.job.id, claimed.attempt), _is_claimed_later(problem)
-    create = partial(store.create, dtype, shape, name=name, place=place, claimed_later=later)
     try:
-        with create(owner=claimed.job.owner, ttl_s=ttl_s) as writer:
-            product.store(writer)
-            if writer.digest != product.digest:
-                raise VerificationFailed(CHANGED)
-            writer.commit()
+        with store.create(
+            dtype, shape, owner=owner, ttl_s=ttl_s, name=name, place=place, claimed_later=later
+        ) as writer:
+            yield writer
     except (StoreFull, BodyTooLarge) as error:
         raise NoRoomForProduct(error.detail) from error

@@ -19,6 +19,7 @@ import structlog
 
 from jobs.queue import broker_prefix
 from jobs.redis.client import connect
+from jobs.redis.connections import Connections
 from jobs.settings import Settings
 
 LONGEST_S = 5.0  # for one task; then Celery fetches by itself once
@@ -47,6 +48,7 @@ class NextMessages:
 
     def __init__(self, settings: Settings) -> None:
         self._client = connect(settings)
+        self._connections = Connections(self._client)
         self._prefix = broker_prefix(settings)
         self._slice_s = min(LOOK_EVERY_S, settings.redis_timeout_s / 2)
 
@@ -85,7 +87,7 @@ class NextMessages:
             came_at = time.monotonic()
 
     def _taken(self, queue: str, timeout_s: float) -> bytes | None:
-        found: Any = self._client.brpop([self._prefix + queue], timeout=timeout_s)
+        found: Any = self._connections.ask("BRPOP", self._prefix + queue, timeout_s)
         return None if found is None else found[1]
 
     def _waits_in(self, queues: Sequence[str]) -> bool:

@@ -122,7 +122,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if versions is None:
         print(servers.HOW_TO_GET_PYTRITON, flush=True)
     os.environ["OPENBLAS_NUM_THREADS"] = str(asked.threads)  # for all that is started below
-    settings = {"cpu_threads": str(asked.threads), "api_processes": "0"}
+    settings = {"cpu_threads": str(asked.threads), "api_processes": "0", "log_level": "warning"}  # as of `make run`
     with servers.stopped_on_request(), TemporaryDirectory() as name, ExitStack() as exits:
         stack = exits.enter_context(Stack(Path(name), settings=settings))
         callers = started(exits, Path(name), stack, asked.pytriton if versions else None)

@@ -162,7 +162,9 @@ def test_a_product_that_changes_after_its_check_reaches_no_one(bench: WorkerBenc
     ids, pairs = submitted(bench, 4)
     faults = iter([flip])
     run(bench, ids[0], runner=FaultyRunner(bench.settings, after_check=lambda c: next(faults, lambda c: None)(c)))
+    assert next(faults, None) is None
     for job_id, operands in zip(ids, pairs, strict=True):
+        assert bench.ledger.get(job_id).record.batch == 1
         assert_right(bench, job_id, operands)
 
 

@@ -16,6 +16,7 @@ import redis
 
 from jobs.errors import JobFailed, NoRoomForProduct, StoreFull, StoreUnavailable, VerificationFailed
 from jobs.ledger.interface import Claimed
+from jobs.redis.connections import Connections
 from jobs.redis.embedded import EmbeddedServer
 from jobs.states import JobState
 from tests.support.ledger.ledgers import outcome
@@ -94,24 +95,22 @@ def _is_busy(client: redis.Redis) -> bool:
 
 
 @contextmanager
-def new_connections(bench: WorkerBench) -> Iterator[None]:
-    """Those that there are break."""
-    bench.client.connection_pool.disconnect()
+def new_connections(client: redis.Redis) -> Iterator[None]:
+    """Those that there are break, but for this one."""
+    client.client_kill_filter(_type="normal", skipme=True)
     yield
 
 
 @contextmanager
 def loading(bench: WorkerBench) -> Iterator[None]:
     """Played: a server that loads so little is done at once."""
-    evalsha = bench.client.evalsha
 
     def refuse(*_: Any) -> None:
         raise redis.BusyLoadingError("Redis is loading the dataset in memory", status_code="LOADING")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bench.client, "evalsha", refuse)
+        patch.setattr(Connections, "ask", refuse)
         yield
-    assert bench.client.evalsha == evalsha
 
 
 @contextmanager
@@ -129,7 +128,7 @@ def refusing(how: str, bench: WorkerBench, client: redis.Redis) -> Iterator[None
     with ExitStack() as stack:
         stack.enter_context(refusals[how]())
         if how in ("maxclients", "wrong password"):
-            stack.enter_context(new_connections(bench))
+            stack.enter_context(new_connections(client))
         yield
 
 

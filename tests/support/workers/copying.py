@@ -53,14 +53,19 @@ class FaultyRunner(CpuRunner):
     ) -> Iterator[Product]:
         with super().compute(problem, choice, a, b, place, epilogue=epilogue, wanted=wanted) as product:
             assert isinstance(product, CpuProduct)
-            c, store = product._c, product.store
+            c, store, chunks = product._c, product.store, product.chunks
             self._after_product(c)
 
-            def changed(writer: MatrixWriter) -> None:
-                self._after_check(c)
+            def stored(writer: MatrixWriter) -> None:
+                if product._place is not None:  # else it is stored chunk by chunk
+                    self._after_check(c)
                 store(writer)
 
-            product.store = changed  # type: ignore[method-assign]
+            def read() -> Iterator[memoryview]:
+                self._after_check(c)
+                return chunks()
+
+            product.store, product.chunks = stored, read  # type: ignore[method-assign]
             yield product
 
 

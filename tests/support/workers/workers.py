@@ -163,11 +163,13 @@ class WorkerBench:
         timeout_s: float = 60.0,
         accuracy: AccuracyName | None = None,
         in_record: bool = False,
+        together: bool = False,
         **options: Any,
     ) -> str:
         """Stores the operands and records the job; its id. `options` are MatmulRequest's.
 
-        `in_record`: the operands and the product travel in the job's record instead.
+        `in_record`: the operands and the product travel in the job's record instead. `together`: with others of its
+        kind in one launch, as small stored ones go.
 
         `accuracy` is the element type's own, unless another is asked for.
         """
@@ -177,7 +179,8 @@ class WorkerBench:
             refs = [x if isinstance(x, OperandRef) else self.operand(x, dtype, inline=inline) for x in (a, b)]
         request = MatmulRequest(a=refs[0], b=refs[1], accuracy=accuracy or DTYPES[dtype].accuracy, **options)
         queue = "cpu" if self.device == "cpu" else "gpu"
-        job = NewJob(owner=ANONYMOUS, queue=queue, timeout_s=timeout_s, request=request, batch=BESIDE)
+        batch = batch_of(request, timeout_s) if together else BESIDE
+        job = NewJob(owner=ANONYMOUS, queue=queue, timeout_s=timeout_s, request=request, batch=batch)
         if in_record:
             job = _in_record(job, request, a, b)
         self.ledger.submit(job, max_queued=1000, max_queued_per_owner=1000)

@@ -146,3 +146,23 @@ def test_a_cancelled_job_that_does_not_stop_ends_the_others_attempts_too() -> No
         bench.ledger.cancel(bench.claimed.job.id)
         assert bench.ends.get(timeout=5) == EXIT_CALLED_OFF
     assert bench.ledger.get(beside.job.id).record.state is JobState.QUEUED
+
+
+def test_jobs_that_wait_for_their_launch_keep_their_leases_and_cost_the_process_nothing() -> None:
+    bench = Bench(timeout_s=0.2)  # which counts from its launch on
+    beside = bench.claim()
+    with bench.keeper.hold([bench.claimed, beside], waits=True):
+        bench.ledger.cancel(beside.job.id)
+        assert bench.nothing_ends(2 * SETTINGS.lease_s)
+        assert bench.ledger.expired_leases() == []
+        bench.ledger.cancel(bench.claimed.job.id)
+        assert bench.nothing_ends(2 * GRACE_S)
+
+
+def test_jobs_that_wait_are_handed_back_before_the_process_ends() -> None:
+    bench = Bench(timeout_s=0.3)
+    waiting = bench.claim()
+    with bench.keeper.hold([waiting], waits=True), bench.keeper.hold([bench.claimed]):
+        assert bench.ends.get(timeout=5) == EXIT_TIME_UP
+    record = bench.ledger.get(waiting.job.id).record
+    assert record.state is JobState.QUEUED and record.attempt == 2

@@ -1,0 +1,79 @@
+"""Connections that are taken and given back: each asker gets its own answer, and none meets another's."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing import get_context
+from typing import Any
+
+import pytest
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from jobs.redis.connections import IDLE_S, Connections
+from jobs.redis.embedded import EmbeddedServer
+
+TIMEOUT_S = 0.2
+
+
+@pytest.fixture
+def connections(valkey: EmbeddedServer) -> Iterator[Connections]:
+    with redis.Redis.from_url(valkey.url, retry=Retry(NoBackoff(), 0), socket_timeout=TIMEOUT_S) as client:
+        yield Connections(client)
+
+
+def client_id(connections: Connections) -> Any:
+    return connections.ask("CLIENT", "ID")
+
+
+def test_one_asker_uses_one_connection(connections: Connections) -> None:
+    assert len({client_id(connections) for _ in range(5)}) == 1
+
+
+def test_each_of_many_gets_its_own_answer(connections: Connections) -> None:
+    def ask(number: int) -> bool:
+        word = b"%d" % number
+        return bool(connections.ask("ECHO", word) == word)
+
+    with ThreadPoolExecutor(8) as threads:
+        assert all(threads.map(ask, range(400)))
+
+
+def test_a_refusal_leaves_the_connection_in_use(connections: Connections) -> None:
+    before = client_id(connections)
+    with pytest.raises(redis.ResponseError, match="unknown command"):
+        connections.ask("NO-SUCH-COMMAND")
+    assert client_id(connections) == before
+
+
+def test_an_answer_that_comes_too_late_is_no_one_elses(connections: Connections, key_prefix: str) -> None:
+    before = client_id(connections)
+    with pytest.raises(redis.TimeoutError):
+        connections.ask("BLPOP", f"{key_prefix}none", 2 * TIMEOUT_S)
+    assert connections.ask("ECHO", "mine") == b"mine"
+    assert client_id(connections) != before
+
+
+def test_one_that_was_closed_from_the_other_side_is_opened_again(
+    connections: Connections, valkey: EmbeddedServer
+) -> None:
+    before = client_id(connections)
+    with valkey.client() as other:
+        other.client_kill_filter(_id=str(before))
+    time.sleep(2 * IDLE_S)  # idle for so long it is looked at
+    assert client_id(connections) != before
+
+
+def test_a_forked_child_leaves_its_parents_alone(connections: Connections) -> None:
+    before = client_id(connections)
+
+    def ask() -> None:
+        assert client_id(connections) != before
+
+    child = get_context("fork").Process(target=ask)
+    child.start()
+    child.join(30)
+    assert child.exitcode == 0 and client_id(connections) == before
