@@ -64,14 +64,6 @@ __device__ __forceinline__ void consume(const Ring& ring, StageState& place, Way
     multiply<2, 0, 1>(ring, place, consumer, steps, sets);
 }
 
-// A number the compiler does not know to be the same as before: what follows from it is computed again where it is
-// needed, rather than kept in registers that the sums want.
-__device__ __forceinline__ int hidden(int value) {
-    int same;
-    asm volatile("mov.b32 %0, %1;" : "=r"(same) : "r"(value));
-    return same;
-}
-
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1) fp32_emulated(SIGNATURE) {
     launch_dependents();
     wait_on_dependency();
