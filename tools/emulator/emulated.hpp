@@ -163,6 +163,7 @@ inline float __uint_as_float(unsigned int bits) { return __builtin_bit_cast(floa
 inline unsigned int __float_as_uint(float value) { return __builtin_bit_cast(unsigned int, value); }
 inline long long __double_as_longlong(double value) { return __builtin_bit_cast(long long, value); }
 inline double __longlong_as_double(long long bits) { return __builtin_bit_cast(double, bits); }
+inline int hidden(int value) { return value; }  // hidden.cuh
 inline double __hiloint2double(int high, int low) {
     return __longlong_as_double(static_cast<long long>(high) << 32 | static_cast<unsigned int>(low));
 }

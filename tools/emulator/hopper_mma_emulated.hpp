@@ -122,7 +122,6 @@ inline void load_run_for(unsigned short, unsigned int, const void*, unsigned int
 }
 
 inline int alike(int value) { return value; }  // what is the same in all threads of a warp
-inline int hidden(int value) { return value; }
 inline unsigned long long tile_descriptor(unsigned int shared, int) { return shared; }
 inline unsigned long long moved(unsigned long long descriptor, int bytes) { return descriptor + bytes; }
 inline void fence_sums() { emulated::issued[threadIdx.x].fenced = true; }

@@ -7,6 +7,7 @@
 // here after `judge`: the host launches the float32 kernel behind all this, which looks at the verdict.
 #include "emulated_passes.cuh"
 #include "emulated_ring.cuh"
+#include "hidden.cuh"
 
 constexpr int BARRIERS_OFFSET = PLACES * PLACE_BYTES;
 constexpr int TARGETS_OFFSET = BARRIERS_OFFSET + 2 * PLACES * 8;

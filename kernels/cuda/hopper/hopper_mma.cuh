@@ -9,14 +9,6 @@
 // What is the same in all threads of a warp, so that the compiler knows it.
 __device__ __forceinline__ int alike(int value) { return __shfl_sync(0xffffffffu, value, 0); }
 
-// A number the compiler does not know to be the same as before: what follows from it is computed again where it is
-// needed, rather than kept in registers that the sums want.
-__device__ __forceinline__ int hidden(int value) {
-    int same;
-    asm volatile("mov.b32 %0, %1;" : "=r"(same) : "r"(value));
-    return same;
-}
-
 // As inline assembly counts operands: 32 sums to a row.
 #define SUMS_0                                                                                                       \
     "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29," \

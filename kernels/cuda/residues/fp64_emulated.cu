@@ -7,6 +7,7 @@
 // done after `judge`: the host launches the float64 kernel behind all this, which looks at the verdict.
 //
 // Parameters: BLOCK_N, CLUSTER.
+#include "hidden.cuh"
 #include "hopper_schedule.cuh"
 #include "residue_passes.cuh"
 #include "residue_sums.cuh"

@@ -1,5 +1,5 @@
-"""`fp64_emulated` in Python's own integers: lines of float64 as integers and remainders, what is judged of them, and the
-product that is put together of remainders.
+"""`fp64_emulated` in Python's own integers: lines of float64 as integers and remainders, what is judged of them, and
+the product that is put together of remainders.
 
 A line is a row of A or a column of B, and the last axis of an array runs along k. As residue_layout.cuh,
 residue_moduli.cuh and residue_judge.cuh have it.
