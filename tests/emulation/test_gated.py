@@ -49,12 +49,10 @@ def test_the_float32_kernel(emulator: Emulator) -> None:
     np.testing.assert_array_equal(opened, in_float64(problem, *pair)[0][np.newaxis])
 
 
-@pytest.mark.parametrize("resident", [0, 1])
-def test_the_float64_kernel(resident: int, emulator: Emulator) -> None:
+def test_the_float64_kernel(emulator: Emulator) -> None:
     kernel, problem = TENSOR_FP64[0], Problem(130, 70, 40, "float64")
-    tile = {"block_m": 128, "block_n": 128, "warp_m": 64} if resident else {"block_m": 64, "block_n": 64, "warp_m": 32}
-    config = kernel.resolve_config({**tile, "resident": resident, "edge": 0})
     assert isinstance(kernel, CudaKernel)
+    config = kernel.resolve_config({"block_m": 64, "block_n": 64, "warp_m": 32, "edge": 0})
     compiled = emulator.compile(kernel_program(kernel, config, problem, gated=True), kernel.name)
     run = fp64_run(kernel, config, FloatCase(problem, ("odd",) * 3), 0)
     a, b, c, *others = run.memories
@@ -62,7 +60,7 @@ def test_the_float64_kernel(resident: int, emulator: Emulator) -> None:
     runs = [replace(run, memories=(a, b, left, *others, gate(word))) for word in WORDS]
     (closed,), (opened,) = execute(compiled, runs)
     assert np.all(closed == LEFT)
-    np.testing.assert_array_equal(opened, product(problem, "whole")[np.newaxis])
+    np.testing.assert_array_equal(opened, product(problem, "whole"))
 
 
 def test_the_transposition(emulator: Emulator) -> None:
