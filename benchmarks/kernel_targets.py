@@ -182,6 +182,7 @@ TARGETS = (
     Target(kernel="strassen", dtype="float32", bounds=STRASSEN, products="over_pipelined", baseline="pipelined"),
     Target(kernel="strassen", dtype="float32", bounds=STRASSEN),
     Target(kernel="fp32_emulated", dtype="float32", bounds={2048: (1.5, 2.5), 4096: (2.5, 4.0), 8192: (3.0, 5.0)}),
+    Target(kernel="fp64_emulated", dtype="float64", bounds={4096: (1.2, 1.5), 8192: (1.4, 1.8), 16_384: (1.5, 2.0)}),
     Target(
         kernel=AUTO,
         dtype="float32",

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from kernels.entries import (
     cluster_split_k,
     fp32_emulated,
+    fp64_emulated,
     hopper,
     hopper_fp32,
     libraries,
@@ -50,6 +51,7 @@ CATALOG: tuple[Kernel, ...] = (
     *hopper.FP8,
     *fp32_emulated.FP32_EMULATED,
     *tensor_fp64.TENSOR_FP64,
+    *fp64_emulated.FP64_EMULATED,
     *libraries.CUBLAS,
 )
 

@@ -38,8 +38,8 @@ FAMILIES: tuple[Family, ...] = (
     Family(
         "tensor",
         "Tensor cores",
-        "The matrix instructions of a warp: by WMMA, for float64, and for float32 put together of integers.",
-        ("tensor_wmma", "tensor_fp64", "fp32_emulated"),
+        "The matrix instructions of a warp: by WMMA, for float64, and for floats put together of integers.",
+        ("tensor_wmma", "tensor_fp64", "fp32_emulated", "fp64_emulated"),
     ),
     Family(
         "hopper",

@@ -8,7 +8,7 @@ import math
 from kernels.model.arrange import tile_grid, tiles
 from kernels.model.buckets import SKINNY, BucketName
 from kernels.model.edge import EDGE, core, edge_clocks
-from kernels.model.kernel import Constraint, CudaKernel, Default, Kernel, Parameter, TileConfig
+from kernels.model.kernel import Constraint, CudaKernel, Default, Parameter, TileConfig
 from kernels.model.launch_plan import Launch, Workspace
 from kernels.model.numerics import OWN_ACCURACY, DTypeName, Problem
 
@@ -108,7 +108,7 @@ def _defaults(shape: tuple[int, int, int], ahead: int, stages: int, *buckets: Bu
     )
 
 
-TENSOR_FP64: tuple[Kernel, ...] = (
+TENSOR_FP64: tuple[CudaKernel, ...] = (
     CudaKernel(
         name="tensor_fp64",
         summary="Tensor cores for float64 through warp-level matrix instructions, fed by a pipeline of shared tiles.",

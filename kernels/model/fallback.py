@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from kernels.model.numerics import Problem
@@ -19,3 +19,4 @@ class Fallback(Generic[KernelT]):
 
     kernel: KernelT  # its source has the argument of gate.cuh
     always: Callable[[Problem], bool]
+    config: Mapping[str, int] = field(default_factory=dict)  # what is asked for of it

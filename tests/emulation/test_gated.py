@@ -9,11 +9,16 @@ import numpy as np
 import pytest
 
 from kernels.entries.hopper_fp32 import HOPPER_FP32
+from kernels.entries.tensor_fp64 import TENSOR_FP64
 from kernels.model.arrange import tiles
+from kernels.model.kernel import CudaKernel
 from kernels.model.launch_plan import Launch
 from kernels.model.numerics import Problem
 from tests.emulation.boxed import Case, run_of
 from tests.emulation.launches import Layout, Memory, Run, execute
+from tests.emulation.products import Case as FloatCase
+from tests.emulation.products import product
+from tests.emulation.products import run_of as fp64_run
 from tests.emulation.programs import Emulator
 from tests.support.kernels.products import in_float64, operands
 from worker.cuda.sources import TRANSPOSE_THREADS, TRANSPOSE_TILES, copy_program, kernel_program, transpose_program
@@ -42,6 +47,20 @@ def test_the_float32_kernel(emulator: Emulator) -> None:
     (closed,), (opened,) = execute(compiled, runs)
     assert np.all(closed == LEFT)
     np.testing.assert_array_equal(opened, in_float64(problem, *pair)[0][np.newaxis])
+
+
+def test_the_float64_kernel(emulator: Emulator) -> None:
+    kernel, problem = TENSOR_FP64[0], Problem(130, 70, 40, "float64")
+    assert isinstance(kernel, CudaKernel)
+    config = kernel.resolve_config({"block_m": 64, "block_n": 64, "warp_m": 32, "edge": 0})
+    compiled = emulator.compile(kernel_program(kernel, config, problem, gated=True), kernel.name)
+    run = fp64_run(kernel, config, FloatCase(problem, ("odd",) * 3), 0)
+    a, b, c, *others = run.memories
+    left = replace(c, contents=np.full(c.shape, float(LEFT)).tobytes())
+    runs = [replace(run, memories=(a, b, left, *others, gate(word))) for word in WORDS]
+    (closed,), (opened,) = execute(compiled, runs)
+    assert np.all(closed == LEFT)
+    np.testing.assert_array_equal(opened, product(problem, "whole"))
 
 
 def test_the_transposition(emulator: Emulator) -> None:

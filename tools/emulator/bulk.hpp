@@ -15,6 +15,13 @@ struct TensorMap {
         return {given.next_memory(), given.next_number(), given.next_number(), given.next_number(), given.next_number(),
                 given.next_number(), given.next_number(), given.next_number(), given.next_number()};
     }
+
+    // Bytes that lie one after another, in pieces of 16.
+    static TensorMap of_run(const void* memory, long long bytes) {
+        constexpr long long PIECE = 16;
+        return {static_cast<unsigned char*>(const_cast<void*>(memory)), bytes / PIECE, 1, 1, bytes, 0, 1,
+                bytes / PIECE, PIECE};
+    }
 };
 
 constexpr unsigned int FIRST_ADDRESS = 1024;  // of a block's dynamic shared memory

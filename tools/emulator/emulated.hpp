@@ -5,6 +5,7 @@
 
 #define __global__
 #define __device__
+#define __constant__
 #define __forceinline__ inline
 #define __launch_bounds__(...)
 #define __maxnreg__(...)
@@ -162,6 +163,19 @@ inline float __uint_as_float(unsigned int bits) { return __builtin_bit_cast(floa
 inline unsigned int __float_as_uint(float value) { return __builtin_bit_cast(unsigned int, value); }
 inline long long __double_as_longlong(double value) { return __builtin_bit_cast(long long, value); }
 inline double __longlong_as_double(long long bits) { return __builtin_bit_cast(double, bits); }
+inline int hidden(int value) { return value; }  // hidden.cuh
+inline double __hiloint2double(int high, int low) {
+    return __longlong_as_double(static_cast<long long>(high) << 32 | static_cast<unsigned int>(low));
+}
+inline unsigned int __umulhi(unsigned int one, unsigned int other) {
+    return static_cast<unsigned int>(static_cast<unsigned long long>(one) * other >> 32);
+}
+inline int __mulhi(int one, int other) { return static_cast<int>(static_cast<long long>(one) * other >> 32); }
+inline unsigned int __dp4a(unsigned int one, unsigned int other, unsigned int sum) {
+    for (int bits = 0; bits < 32; bits += 8)
+        sum += (one >> bits & 0xFF) * (other >> bits & 0xFF);
+    return sum;
+}
 inline unsigned long long __umul64hi(unsigned long long one, unsigned long long other) {
     return static_cast<unsigned long long>(static_cast<unsigned __int128>(one) * other >> 64);
 }

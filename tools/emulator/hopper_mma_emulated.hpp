@@ -1,6 +1,7 @@
 // The words of hopper.cuh and hopper_mma.cuh that kernels on tensor cores use, in plain C++: of those that take their
-// first operand from registers, of words or of int8. A product is computed only when it is waited for, out of registers
-// and shared memory as they are then; registers must still hold what they held when it began. Clusters have one block.
+// first operand from registers, of words or of int8, and of those of int8 that take both from shared memory. A product
+// is computed only when it is waited for, out of registers and shared memory as they are then; registers must still hold
+// what they held when it began. Clusters have one block.
 #pragma once
 #include "hopper_emulated.hpp"
 
@@ -8,7 +9,7 @@ namespace emulated {
 
 constexpr int MAX_THREADS = 1024, MAX_PENDING = 8, MAX_MEETINGS = 16, WORDS = 4, ROW_BYTES = 128, ROWS_OF_WARP = 8;
 
-#ifdef DTYPE_INT8
+#if defined(DTYPE_INT8) || defined(DTYPE_FLOAT64)
 typedef int Sum;
 inline Sum added(Sum sum, unsigned int a, unsigned int b) {  // four products, and a sum that wraps
     for (int bits = 0; bits < 32; bits += 8)
@@ -24,9 +25,9 @@ inline Sum added(Sum sum, unsigned int a, unsigned int b) { return fmaf(__uint_a
 
 struct Pending {
     Sum* sums;
-    const unsigned int* words;
-    unsigned int held[WORDS];  // when it began
-    unsigned int b;            // its place in shared memory
+    const unsigned int* words;  // null where A lies in shared memory
+    unsigned int held[WORDS];   // when it began
+    unsigned int a, b;          // places in shared memory
     int columns, group;
 };
 
@@ -44,9 +45,21 @@ inline unsigned int word_at(unsigned int at) {
     return *reinterpret_cast<const unsigned int*>(at_address(at ^ at / ROW_BYTES % 8 * 16));
 }
 
+// Of warps of a warpgroup 16 rows each, of a tile of A in shared memory.
+inline void complete_from_shared(const Pending& product) {
+    const int lane = threadIdx.x % warpSize, first = threadIdx.x / warpSize % 4 * 16 + lane / 4;
+    for (int i = 0; i < product.columns / 2; ++i) {
+        const int column = i / 4 * 8 + lane % 4 * 2 + i % 2, row = first + i / 2 % 2 * 8;
+        for (int at = 0; at < 8 * WORDS; at += 4)
+            product.sums[i] = added(product.sums[i], word_at(product.a + row * ROW_BYTES + at),
+                                    word_at(product.b + column * ROW_BYTES + at));
+    }
+}
+
 // Sums of rows lane / 4 and 8 more, of columns lane % 4 · 2 and the next of each eight. A's words: lane % 4 of both
 // rows, then those four steps on ("Register Fragments for wgmma.mma_async.m64nNk8", PTX ISA).
 inline void complete(const Pending& product) {
+    if (!product.words) return complete_from_shared(product);
     const int lane = threadIdx.x % warpSize, first = threadIdx.x - lane % 4;
     for (int i = 0; i < WORDS; ++i) {
         if (product.words[i] != product.held[i]) fail("A register changed under a product that reads it.");
@@ -68,7 +81,15 @@ inline void begin_product(Sum* sums, const unsigned int* words, unsigned long lo
     if (!mine.fenced) fail("A product reads registers that were written after the last fence.");
     if (mine.count == MAX_PENDING) fail("More than %d products are under way.", MAX_PENDING);
     mine.pending[mine.count++] = {
-        sums, words, {words[0], words[1], words[2], words[3]}, static_cast<unsigned int>(b), columns, mine.group};
+        sums, words, {words[0], words[1], words[2], words[3]}, 0, static_cast<unsigned int>(b), columns, mine.group};
+}
+
+inline void begin_product_from_shared(Sum* sums, unsigned long long a, unsigned long long b, int columns) {
+    Issued& mine = issued[threadIdx.x];
+    if (!mine.fenced) fail("A product begins before the first fence.");
+    if (mine.count == MAX_PENDING) fail("More than %d products are under way.", MAX_PENDING);
+    mine.pending[mine.count++] = {sums,    nullptr,   {}, static_cast<unsigned int>(a), static_cast<unsigned int>(b),
+                                  columns, mine.group};
 }
 
 inline void complete_products(int groups) {  // all but so many
@@ -93,6 +114,13 @@ void give_registers() {}
 template <int REGISTERS>
 void take_registers() {}
 
+inline void load_run(unsigned int shared, const void* global, unsigned int barrier, int bytes) {
+    emulated::begin_load(shared, TensorMap::of_run(global, bytes), barrier, 0, 0, 0);
+}
+inline void load_run_for(unsigned short, unsigned int, const void*, unsigned int, int) {
+    emulated::fail("There is no other block in the cluster.");
+}
+
 inline int alike(int value) { return value; }  // what is the same in all threads of a warp
 inline unsigned long long tile_descriptor(unsigned int shared, int) { return shared; }
 inline unsigned long long moved(unsigned long long descriptor, int bytes) { return descriptor + bytes; }
@@ -106,7 +134,11 @@ template <int COUNT>
 void settle(emulated::Sum (&)[COUNT]) {}
 
 template <int N>
-struct Mma;  // of two operands in shared memory: not emulated
+struct Mma {
+    static void add(emulated::Sum (&sums)[N / 2], unsigned long long a, unsigned long long b) {
+        emulated::begin_product_from_shared(sums, a, b, N);
+    }
+};
 template <int N>
 struct RegisterMma {
     static void add(emulated::Sum (&sums)[N / 2], const unsigned int (&a)[4], unsigned long long b) {

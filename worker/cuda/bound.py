@@ -69,20 +69,23 @@ class Addressed:
     """A kernel that is given addresses and sizes."""
 
     def __init__(self, plan: LaunchPlan, functions: Functions, layouts: Layouts) -> None:
-        workspace = () if plan.workspace is None else (np.uint64(0),)
-        self._workspace = plan.workspace
-        self._arguments = Arguments.of((*_numbers(plan.inner, layouts), *workspace))
+        self._workspace, gated = plan.workspace, functions.copy is not None
+        words = [np.uint64(0)] * ((plan.workspace is not None) + gated)
+        self._arguments = Arguments.of((*_numbers(plan.inner, layouts), *words))
+        self._word = GATE - gated  # where the workspace is
         self._calls = [step.call(self._arguments) for step in functions.steps]
         self._edge = _edge(plan, functions, layouts)
 
     def put(self, matrices: Matrices, stream: int, gate: int | None) -> Any:
-        """Puts the product on the stream; the workspace. `gate` is for the other kind. Raises DeviceFault, cupy's
-        OutOfMemoryError."""
+        """Puts the product on the stream; the workspace. `gate`: the address of the word that gated functions look at.
+        Raises DeviceFault, cupy's OutOfMemoryError."""
         arguments, workspace = self._arguments, _room(self._workspace)
         for index, matrix in enumerate(matrices):
             arguments.set(index, matrix.address)
         if workspace is not None:
-            arguments.set(-1, workspace.ptr)
+            arguments.set(self._word, workspace.ptr)
+        if gate is not None:
+            arguments.set(GATE, gate)
         for call in self._calls:
             call.put(stream)
         if self._edge is not None:

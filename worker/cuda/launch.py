@@ -108,7 +108,7 @@ def _kernel_bytes(name: str, config: tuple[tuple[str, int], ...], problem: Probl
         own = bytes_beside(kernel.plan(problem, dict(config)))
     if fallback is None:
         return own
-    substitute = fallback.kernel.resolve_config({}, problem, traits)
+    substitute = fallback.kernel.resolve_config(fallback.config, problem, traits)
     return own + bytes_beside(fallback.kernel.plan(problem, substitute))
 
 
@@ -118,7 +118,7 @@ def prepare(compiler: Compiler, kernel: CudaKernel, config: TileConfig, problem:
     if fallback is None:
         return _prepared(compiler, kernel, config, problem)
     always = fallback.always(problem)
-    chosen = fallback.kernel.resolve_config({}, problem, _traits())
+    chosen = fallback.kernel.resolve_config(fallback.config, problem, _traits())
     substitute = _prepared(compiler, fallback.kernel, chosen, problem, gated=not always)
     return substitute if always else _prepared(compiler, kernel, config, problem, substitute=substitute)
 

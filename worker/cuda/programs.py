@@ -31,7 +31,7 @@ def _programs(kernel: CudaKernel, config: TileConfig, problem: Problem, traits: 
     fallback = kernel.fallback
     if fallback is not None:
         always = fallback.always(problem)
-        substitute = fallback.kernel.resolve_config({}, problem, traits)
+        substitute = fallback.kernel.resolve_config(fallback.config, problem, traits)
         yield from _own(fallback.kernel, substitute, problem, gated=not always)
         if always:
             return

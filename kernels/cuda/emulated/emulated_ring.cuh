@@ -13,6 +13,7 @@
 #define HOPPER_SUM_REGISTER "+r"
 #define HOPPER_MMA "k32.s32.s8.s8"
 #define HOPPER_MMA_END ""
+#include "hopper_bulk.cuh"
 #include "hopper_mma.cuh"
 #include "hopper_schedule.cuh"
 
@@ -37,24 +38,6 @@ struct Ring {
     __device__ __forceinline__ unsigned int full(int place) const { return barriers + place * 8; }
     __device__ __forceinline__ unsigned int empty(int place) const { return full(PLACES + place); }
 };
-
-// So many bytes that lie one after another; `barrier` counts them.
-__device__ __forceinline__ void load_run(unsigned int shared, const void* global, unsigned int barrier, int bytes) {
-    asm volatile(
-        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %3, [%2];" ::"r"(shared),
-        "l"(global), "r"(barrier), "r"(bytes)
-        : "memory");
-}
-
-// To the same place of every block whose bit in `ranks` is set; each one's own barrier counts them.
-__device__ __forceinline__ void load_run_for(unsigned short ranks, unsigned int shared, const void* global,
-                                             unsigned int barrier, int bytes) {
-    asm volatile(
-        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1], %3, [%2], "
-        "%4;" ::"r"(shared),
-        "l"(global), "r"(barrier), "r"(bytes), "h"(ranks)
-        : "memory");
-}
 
 // ---- the producer ----
 // `a` and `b`: tiles of the first step. All COUNT digits of each step; blocks of a cluster bring a part of B each, for

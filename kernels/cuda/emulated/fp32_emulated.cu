@@ -7,6 +7,7 @@
 // here after `judge`: the host launches the float32 kernel behind all this, which looks at the verdict.
 #include "emulated_passes.cuh"
 #include "emulated_ring.cuh"
+#include "hidden.cuh"
 
 constexpr int BARRIERS_OFFSET = PLACES * PLACE_BYTES;
 constexpr int TARGETS_OFFSET = BARRIERS_OFFSET + 2 * PLACES * 8;
@@ -62,14 +63,6 @@ __device__ __forceinline__ void consume(const Ring& ring, StageState& place, Way
         multiply<3, 2, 3>(ring, place, consumer, steps, sets);
     put_together(sets);
     multiply<2, 0, 1>(ring, place, consumer, steps, sets);
-}
-
-// A number the compiler does not know to be the same as before: what follows from it is computed again where it is
-// needed, rather than kept in registers that the sums want.
-__device__ __forceinline__ int hidden(int value) {
-    int same;
-    asm volatile("mov.b32 %0, %1;" : "=r"(same) : "r"(value));
-    return same;
 }
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, 1) fp32_emulated(SIGNATURE) {

@@ -4,6 +4,7 @@
 // Parameters: BLOCK_M, BLOCK_N, BLOCK_K, WARP_M, WARP_N, STEP, AHEAD, STAGES, RESIDENT.
 #include "dependent_launch.cuh"
 #include "dmma_pipeline.cuh"
+#include "gate.cuh"
 #if RESIDENT
 #include "dmma_work.cuh"
 #endif
@@ -39,7 +40,8 @@ struct MultiplyTile {
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     tensor_fp64(const Element* __restrict__ a, const Element* __restrict__ b, Product* __restrict__ c, Index m, Index n,
                 Index k, Index lda, Index ldb, Index ldc, Index stride_a, Index stride_b, Index stride_c, Index batch,
-                double2* workspace) {
+                double2* workspace GATE) {
+    if (GATE_IS_CLOSED) return;
     launch_dependents();
     DYNAMIC_SHARED(shared);
     double* const tiles = reinterpret_cast<double*>(shared);

@@ -204,6 +204,8 @@ def _tensor_tiles(name: str, config: Mapping[str, int]) -> Iterator[Step]:
         return
     if name == "fp32_emulated":
         yield Step("A and B are first cut into integer digits, row by row and column by column.", 0.5, None, (0,))
+    if name == "fp64_emulated":
+        yield Step("A and B are first turned into integers, and these into remainders of 14 moduli.", 0.5, None, (0,))
     yield Step("Tiles of A and B come into shared memory.", 0.5, (0, 0.25), (0, 1))
     yield Step(
         "A warp loads fragments: which thread holds which element is the instruction's own choice.",

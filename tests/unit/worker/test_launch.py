@@ -18,11 +18,17 @@ CASES: dict[str, dict[str, Any]] = {
     "as it wants them": {"kernel": "hopper_fp32", "problem": SQUARE | {"dtype": "float32", "transpose_a": True}},
     "digits": {"kernel": "fp32_emulated", "problem": SQUARE | {"dtype": "float32"}},
     "too small for digits": {"kernel": "fp32_emulated", "problem": {"m": 1024, "n": 1024, "k": 63, "dtype": "float32"}},
+    "remainders": {"kernel": "fp64_emulated", "problem": SQUARE | {"dtype": "float64"}},
+    "too small for remainders": {
+        "kernel": "fp64_emulated",
+        "problem": {"m": 1024, "n": 63, "k": 1024, "dtype": "float64"},
+    },
     "edge": {"kernel": "tensor_fp64", "problem": {"m": 4097, "n": 4096, "k": 512, "dtype": "float64"}},
     "rows out of reach": {"kernel": "hopper_bf16", "problem": {"m": 333, "n": 333, "k": 333, "dtype": "bfloat16"}},
 }
 CASES["again"] = CASES["plain"] | {"times": 3}
 CASES["digits again"] = CASES["digits"] | {"times": 2}
+CASES["remainders again"] = CASES["remainders"] | {"times": 2}
 CASES["edge"]["config"] = {"edge": 8}
 CASES["rows out of reach"]["dense"] = True
 
@@ -75,6 +81,24 @@ def test_passes_overlap_each_other_and_the_fallback_looks_at_the_verdict(
     workspace = calls[1]["numbers"][-1]
     assert all(call["numbers"][-1] == workspace for call in calls[1:6])
     assert all(call["gated"] and call["numbers"][-1] == workspace for call in calls[6:])
+
+
+def test_float64_behind_remainders_looks_at_the_verdict(launched: dict[str, list[dict[str, Any]]]) -> None:
+    """Its gate comes after its own workspace, and it waits for all that is before it."""
+    calls = launched["remainders"]
+    passes = ["residue_measure", "residue_judge", "residue_split", "fp64_emulated"]
+    assert names(calls) == ["memset", *passes, "tensor_fp64"] and overlapping(calls) == passes[1:]
+    workspace = calls[1]["numbers"][-1]
+    assert all(call["numbers"][-1] == workspace for call in calls[1:5])
+    behind = calls[-1]
+    assert behind["gated"] and behind["numbers"][-1] == workspace and behind["numbers"][-2] != workspace
+    assert behind["numbers"][3:6] == [1024, 1024, 1024]
+    again = launched["remainders again"]
+    assert len(again) == 2 * len(calls)
+    for half in (again[: len(calls)], again[len(calls) :]):
+        assert half[-1]["numbers"][-1] == half[1]["numbers"][-1]
+    alone = launched["too small for remainders"]
+    assert names(alone) == ["tensor_fp64"] and not alone[0]["gated"]
 
 
 def test_where_the_fallback_always_multiplies_nothing_else_is_launched(
@@ -133,5 +157,5 @@ def test_what_a_launch_allocates_was_foretold(driver_calls: dict[str, list[dict[
     """Beside the matrices; within what rounding up each piece of memory comes to. Admission asks for as much."""
     for product in (one for one in driver_calls[case] if one["call"] == "product"):
         assert product["predicted"] <= product["allocated"] <= product["predicted"] + 4 * 512
-    needs_some = case in ("transposed before", "digits", "digits again")
+    needs_some = case in ("transposed before", "digits", "digits again", "remainders", "remainders again")
     assert (driver_calls[case][0]["predicted"] > 0) >= needs_some

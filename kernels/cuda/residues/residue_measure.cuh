@@ -1,0 +1,152 @@
+// What is found out about lines before they are scaled: how large the elements of each segment are, in one pass over
+// the operands as they lie in memory. Only upper halves of elements are looked at, by integer arithmetic.
+//
+// Their bits, shifted down to four places of the mantissa, are 16·(1023 + log2) or less: the logarithm made of straight
+// pieces, and cut. Their sum bounds the geometric mean from below. Zeros and subnormal numbers are left out of it.
+#pragma once
+
+#include "residue_layout.cuh"
+
+constexpr int PASS_THREADS = 256, WARPS = PASS_THREADS / 32;
+constexpr int RUN = 16;        // steps that a thread takes at a time
+constexpr int LOG_SHIFT = 16;  // leaves 16 to a binade
+static_assert(SEGMENT == 32 * RUN, "a warp takes a segment at once");
+
+// The upper half of a magnitude, no smaller than it is: whatever the lower half has counts for its last place.
+__device__ __forceinline__ unsigned int upper_half(double value) {
+    const unsigned long long bits = static_cast<unsigned long long>(__double_as_longlong(value));
+    return (static_cast<unsigned int>(bits >> 32) & 0x7FFFFFFF) | (static_cast<unsigned int>(bits) != 0);
+}
+
+// value · 2^-exponent or a little more, of a value below 2^exponent. A subnormal number is taken for a larger one.
+__device__ __forceinline__ float scaled_up(unsigned int half, int exponent) {
+    const int biased = static_cast<int>(half >> 20) - 1023 - exponent + 127;
+    const unsigned int mantissa = ((half & 0xFFFFF) + 1) << 3;  // may carry into the exponent
+    return biased > 0 ? __uint_as_float((static_cast<unsigned int>(biased) << 23) + mantissa) : 0x1p-126f;
+}
+
+// squares · 4^-binades or a little more.
+__device__ __forceinline__ float lowered(float squares, int binades) {
+    return binades < 60 ? squares * __uint_as_float(static_cast<unsigned int>(127 - 2 * binades) << 23) : 0x1p-110f;
+}
+
+__device__ __forceinline__ Segment nothing() { return {0.0f, EMPTY, 0, 0}; }
+
+// Both together. The same whichever comes first.
+__device__ __forceinline__ Segment joined(const Segment& one, const Segment& other) {
+    const int exponent = max(one.exponent, other.exponent);
+    return {lowered(one.squares, exponent - one.exponent) + lowered(other.squares, exponent - other.exponent), exponent,
+            one.log + other.log, one.count + other.count};
+}
+
+__device__ __forceinline__ Segment measured(const double (&values)[RUN]) {
+    unsigned int halves[RUN], peak = 0;
+    Segment found = nothing();
+#pragma unroll
+    for (int i = 0; i < RUN; ++i) {
+        halves[i] = upper_half(values[i]);
+        peak = max(peak, halves[i]);
+    }
+    if (peak == 0) return found;
+    if (peak >= INFINITE) return {0.0f, EMPTY, 0, NOT_FINITE};
+    found.exponent = static_cast<int>(peak >> 20) - 1022;
+#pragma unroll
+    for (int i = 0; i < RUN; ++i) {
+        if (halves[i] == 0) continue;
+        const float value = scaled_up(halves[i], found.exponent);
+        found.squares = fmaf(value, value, found.squares);
+        if (halves[i] >= SMALLEST_NORMAL) {
+            found.log += halves[i] >> LOG_SHIFT;
+            ++found.count;
+        }
+    }
+    return found;
+}
+
+// RUN steps of a line from `depth` on; zeros past the last of either. `whole`: no bounds are met.
+template <bool ALONG>
+__device__ __forceinline__ void read_run(double (&values)[RUN], const double* matrix, const Operand& operand, int line,
+                                         int depth, bool whole, bool aligned) {
+    const double* const first = matrix + line * operand.line_step + depth * operand.depth_step;
+    if (ALONG && whole && aligned) {
+#pragma unroll
+        for (int i = 0; i < RUN; i += 2) {
+            const double2 two = *reinterpret_cast<const double2*>(first + i);
+            values[i] = two.x, values[i + 1] = two.y;
+        }
+        return;
+    }
+    const int left = line < operand.lines ? operand.depth - depth : 0;
+#pragma unroll
+    for (int i = 0; i < RUN; ++i)
+        values[i] = whole || i < left ? first[ALONG ? i : i * operand.depth_step] : 0.0;
+}
+
+// A warp's segment of a line, neighbours by neighbours: which lane has which steps does not matter.
+__device__ __forceinline__ void read_across_warp(double (&values)[RUN], const double* line, int first, int depth,
+                                                 bool aligned) {
+#pragma unroll
+    for (int i = 0; i < RUN; i += 2) {
+        const int step = first + i * 32 + threadIdx.x % 32 * 2;
+        double2 two = {0.0, 0.0};
+        if (aligned && step + 2 <= depth) {
+            two = *reinterpret_cast<const double2*>(line + step);
+        } else {
+            if (step < depth) two.x = line[step];
+            if (step + 1 < depth) two.y = line[step + 1];
+        }
+        values[i] = two.x, values[i + 1] = two.y;
+    }
+}
+
+// Segments of lines are numbered line by line where lines lie along memory, a warp for each; else segment by segment, a
+// thread for each, so that neighbours read neighbours.
+struct Measured {
+    int item, line, segment;
+};
+
+template <bool ALONG>
+__device__ __forceinline__ Measured place_of(const Operand& operand, int of_line, Index number) {
+    const Index of_item = static_cast<Index>(operand.lines) * of_line;
+    const int item = static_cast<int>(number / of_item);
+    const Index within = number - item * of_item;
+    if (ALONG) return {item, static_cast<int>(within / of_line), static_cast<int>(within % of_line)};
+    return {item, static_cast<int>(within % operand.lines), static_cast<int>(within / operand.lines)};
+}
+
+template <bool ALONG>
+__device__ __forceinline__ void measure_operand(const Operand& operand, int block, const Findings& findings,
+                                                Index first_line) {
+    const int lane = threadIdx.x % 32;
+    const Index number = static_cast<Index>(block) * (ALONG ? WARPS : PASS_THREADS) +
+                         (ALONG ? threadIdx.x / 32 : threadIdx.x);
+    if (number >= static_cast<Index>(operand.items) * operand.lines * findings.of_line) return;
+    const Measured at = place_of<ALONG>(operand, findings.of_line, number);
+    const double* const matrix = operand.first + at.item * operand.stride;
+    const int first = at.segment * SEGMENT, last = min(first + SEGMENT, operand.depth);
+    double values[RUN];
+    Segment found = nothing();
+    if (ALONG) {
+        read_across_warp(values, matrix + at.line * operand.line_step, first, operand.depth, operand.is_aligned());
+        found = measured(values);
+#pragma unroll
+        for (int lanes = 1; lanes < 32; lanes *= 2)
+            found = joined(found, {__shfl_xor_sync(0xFFFFFFFF, found.squares, lanes),
+                                   __shfl_xor_sync(0xFFFFFFFF, found.exponent, lanes),
+                                   __shfl_xor_sync(0xFFFFFFFF, found.log, lanes),
+                                   __shfl_xor_sync(0xFFFFFFFF, found.count, lanes)});
+    } else {
+        for (int depth = first; depth < last; depth += RUN) {
+            read_run<false>(values, matrix, operand, at.line, depth, depth + RUN <= operand.depth, false);
+            found = joined(found, measured(values));
+        }
+    }
+    const Index line = first_line + static_cast<Index>(at.item) * operand.blocks() * LINES + at.line;
+    if (!ALONG || lane == 0) findings.segments[line * findings.of_line + at.segment] = found;
+}
+
+template <bool ALONG>
+__device__ __forceinline__ int measured_blocks(const Operand& operand, int of_line) {
+    const Index all = static_cast<Index>(operand.items) * operand.lines * of_line, each = ALONG ? WARPS : PASS_THREADS;
+    return static_cast<int>((all + each - 1) / each);
+}

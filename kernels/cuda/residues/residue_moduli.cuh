@@ -1,0 +1,165 @@
+// Residue numbers: which moduli there are, and what follows from them.
+//
+// An integer below half the product of pairwise coprime moduli is told by its remainders of each, and products and sums
+// of such integers are made remainder by remainder. Remainders of moduli up to 256 are bytes, and tensor cores multiply
+// bytes. After K. Ozaki, Y. Uchino and T. Imamura, "Ozaki Scheme II" (arXiv 2504.08009, 2025).
+//
+// All numbers below are computed by the compiler.
+#pragma once
+
+constexpr int FEWEST = 14, MOST = 16;  // moduli that a product takes
+constexpr int WAYS = MOST - FEWEST + 1;
+constexpr int LIMBS = 4;  // of 32 bits, of the product of all moduli
+
+__device__ constexpr int modulus_of(int index) {
+    constexpr int MODULI[MOST] = {256, 255, 253, 251, 247, 241, 239, 233, 229, 227, 223, 217, 211, 199, 197, 193};
+    return MODULI[index];
+}
+
+// What remainders of one modulus m are found by.
+struct Modulus {
+    int value;
+    unsigned int inverse;           // 2^32 / m, rounded up: for numbers below 2^20
+    int fine_inverse;               // 2^38 / m, rounded up: for numbers of 31 bits
+    unsigned int low, high;         // remainders of 256^0 to 256^3 and 256^4 to 256^7, a byte each
+    unsigned int offset;            // what takes off 2^63, and adds the half that is taken off again
+    unsigned int halves;            // ⌊m/2⌋ in each byte
+};
+
+__device__ constexpr Modulus described(int m) {
+    unsigned int powers[2] = {0, 0};
+    int power = 1 % m;
+    for (int byte = 0; byte < 8; ++byte) {
+        powers[byte / 4] |= static_cast<unsigned int>(power) << byte % 4 * 8;
+        power = power * 256 % m;
+    }
+    int half_range = 1;  // 2^63 modulo m
+    for (int bit = 0; bit < 63; ++bit)
+        half_range = half_range * 2 % m;
+    return {m,
+            static_cast<unsigned int>(((1ull << 32) + m - 1) / m),
+            static_cast<int>(((1ull << 38) + m - 1) / m),
+            powers[0],
+            powers[1],
+            static_cast<unsigned int>((m - half_range + m / 2) % m),
+            static_cast<unsigned int>(m / 2) * 0x01010101u};
+}
+
+struct Moduli {
+    Modulus of[MOST];
+};
+
+__device__ constexpr Moduli all_described() {
+    Moduli found = {};
+    for (int index = 0; index < MOST; ++index)
+        found.of[index] = described(modulus_of(index));
+    return found;
+}
+
+// ---- back to one integer: Σ remainder_j · weight_j, less a multiple of the product M of all moduli in use ----
+struct Whole {
+    unsigned int limbs[LIMBS];
+};
+
+__device__ constexpr Whole times(Whole whole, unsigned int factor) {
+    unsigned long long carry = 0;
+    for (int limb = 0; limb < LIMBS; ++limb) {
+        carry += static_cast<unsigned long long>(whole.limbs[limb]) * factor;
+        whole.limbs[limb] = static_cast<unsigned int>(carry);
+        carry >>= 32;
+    }
+    return whole;
+}
+
+// The product of the first `count` moduli but for one; of all where `left_out` is none of them.
+__device__ constexpr Whole product_of(int count, int left_out) {
+    Whole found = {{1, 0, 0, 0}};
+    for (int index = 0; index < count; ++index)
+        if (index != left_out) found = times(found, modulus_of(index));
+    return found;
+}
+
+// Remainder 1 of modulus `index`, 0 of all others, and below M.
+__device__ constexpr Whole weight_of(int count, int index) {
+    const int m = modulus_of(index);
+    int others = 1, inverse = 1;
+    for (int other = 0; other < count; ++other)
+        if (other != index) others = others * (modulus_of(other) % m) % m;
+    while (others * inverse % m != 1)
+        ++inverse;
+    return times(product_of(count, index), inverse);
+}
+
+// So few bits of a weight that sums of COUNT of them, each times less than 512, are exact in float64; and in how many
+// pieces of so many bits weights are kept.
+__device__ constexpr int pieces_of(int count) { return count < MOST ? 3 : 4; }
+__device__ constexpr int bits_of(int count) { return count == 14 ? 37 : count == 15 ? 40 : 32; }
+static_assert(MOST * 511ll << bits_of(15) <= 1ll << 53, "sums are exact");
+
+__device__ constexpr double piece_of(const Whole& whole, int first, int bits) {
+    unsigned long long found = 0;
+    for (int bit = bits - 1; bit >= 0; --bit) {
+        const int place = first + bit;
+        found = found * 2 + (place < 32 * LIMBS ? whole.limbs[place / 32] >> place % 32 & 1 : 0);
+    }
+    return static_cast<double>(found);
+}
+
+template <int COUNT>
+struct Weights {
+    static constexpr int BITS = bits_of(COUNT), PIECES = pieces_of(COUNT);
+
+    double of[COUNT][PIECES];  // 256 times a weight's pieces, the lowest first
+    double from[PIECES];       // what sums begin at: they are of 1 + remainder/256
+    double all[PIECES];        // M's
+    double per_all;            // 2^(BITS · (PIECES - 1)) / M
+};
+
+template <int COUNT>
+__device__ constexpr Weights<COUNT> weighed() {
+    constexpr int BITS = bits_of(COUNT), PIECES = pieces_of(COUNT);
+    Weights<COUNT> found = {};
+    const Whole all = product_of(COUNT, COUNT);
+    for (int piece = PIECES - 1; piece >= 0; --piece) {
+        found.all[piece] = piece_of(all, piece * BITS, BITS);
+        double sum = 0.0;
+        for (int index = 0; index < COUNT; ++index) {
+            const double own = piece_of(weight_of(COUNT, index), piece * BITS, BITS);
+            found.of[index][piece] = 256.0 * own;
+            sum += own;
+        }
+        found.from[piece] = -256.0 * sum;
+    }
+    double whole = 0.0;
+    for (int piece = 0; piece < PIECES; ++piece)
+        whole = whole / static_cast<double>(1ull << BITS) + found.all[piece];
+    found.per_all = 1.0 / whole;
+    return found;
+}
+
+struct AllWeights {
+    Weights<14> of_14;
+    Weights<15> of_15;
+    Weights<16> of_16;
+};
+
+// Read by all threads alike: from constant memory, so that instructions take them without a register.
+__constant__ Moduli MODULI = all_described();
+__constant__ AllWeights WEIGHTS = {weighed<14>(), weighed<15>(), weighed<16>()};
+
+template <int COUNT>
+__device__ __forceinline__ const Weights<COUNT>& weights() {
+    if constexpr (COUNT == 14)
+        return WEIGHTS.of_14;
+    else if constexpr (COUNT == 15)
+        return WEIGHTS.of_15;
+    else
+        return WEIGHTS.of_16;
+}
+
+// A number R so that lines whose Euclidean norms are at most R have a product that the moduli tell, with a 512th of
+// room; and its binary logarithm, cut.
+__device__ __forceinline__ double norm_of(int way) {
+    return way == 0 ? 0x1.7e74p54 : way == 1 ? 0x1.4f8p58 : 0x1.234ep62;
+}
+__device__ __forceinline__ float log_norm_of(int way) { return way == 0 ? 54.579f : way == 1 ? 58.390f : 62.186f; }

@@ -1,0 +1,91 @@
+// The tensor cores' part of the product. A producer thread brings tiles of remainders into a ring of stages, of one
+// modulus after the other; two warpgroups multiply 64 rows of the block's tile each.
+#pragma once
+
+#include "residue_layout.cuh"
+
+#define HOPPER_SUM int
+#define HOPPER_SUM_REGISTER "+r"
+#define HOPPER_MMA "k32.s32.s8.s8"
+#define HOPPER_MMA_END ""
+#include "hopper_bulk.cuh"
+#include "hopper_mma.cuh"
+
+constexpr int CONSUMERS = 2;  // warpgroups
+constexpr int THREADS = (CONSUMERS + 1) * WARPGROUP;
+constexpr int PRODUCER_REGISTERS = 56, CONSUMER_REGISTERS = 224;
+constexpr int B_TILES = BLOCK_N / LINES;
+constexpr int STAGE_BYTES = (1 + B_TILES) * TILE_BYTES;
+constexpr int STAGES = BLOCK_N == 256 ? 4 : 6;
+constexpr int BARRIERS_OFFSET = STAGES * STAGE_BYTES;
+constexpr int UNITS_OFFSET = BARRIERS_OFFSET + 2 * STAGES * 8;
+constexpr int SUMS = BLOCK_N / 2;      // of a thread
+constexpr int INSTRUCTION_DEPTH = 32;  // bytes of a line that one instruction multiplies
+constexpr int CHUNK = 511;             // tiles along k after which sums are reduced: they stay below 2^30
+static_assert(CHUNK * DEPTH * 128ll * 128 + 256 < 1ll << 30, "remainders of sums are right");
+
+typedef PipelineState<STAGES> StageState;
+
+struct Ring {
+    unsigned int base;
+
+    __device__ __forceinline__ unsigned int a(int stage) const { return base + stage * STAGE_BYTES; }
+    __device__ __forceinline__ unsigned int b(int stage) const { return a(stage) + TILE_BYTES; }
+    __device__ __forceinline__ unsigned int full(int stage) const { return base + BARRIERS_OFFSET + stage * 8; }
+    __device__ __forceinline__ unsigned int empty(int stage) const { return full(STAGES + stage); }
+};
+
+// ---- the producer ----
+// All steps of one modulus. `b`: one of B_TILES after the other lies `apart` bytes from the last, and `count` are there.
+// Blocks of a cluster bring a part of B each, for all.
+__device__ __forceinline__ void bring(const Ring& ring, StageState& place, const unsigned char* a,
+                                      const unsigned char* b, Index apart, int count, int steps, int rank) {
+    constexpr int PART = TILE_BYTES / CLUSTER;
+    for (int step = 0; step < steps; ++step, place.advance()) {
+        const unsigned int full = ring.full(place.stage);
+        wait_barrier(ring.empty(place.stage), place.parity ^ 1);
+        arrive_expecting(full, (1 + count) * TILE_BYTES);
+        load_run(ring.a(place.stage), a + static_cast<Index>(step) * TILE_BYTES, full, TILE_BYTES);
+        for (int tile = 0; tile < count; ++tile) {
+            const unsigned char* const from = b + tile * apart + static_cast<Index>(step) * TILE_BYTES + rank * PART;
+            const unsigned int to = ring.b(place.stage) + tile * TILE_BYTES + rank * PART;
+            if (CLUSTER > 1)
+                load_run_for((1 << CLUSTER) - 1, to, from, full, PART);
+            else
+                load_run(to, from, full, PART);
+        }
+    }
+}
+
+// ---- a consumer ----
+__device__ __forceinline__ void release(const Ring& ring, int stage) {
+    const int lane = threadIdx.x % 32;
+    if (CLUSTER == 1) {
+        if (lane == 0) arrive(ring.empty(stage));
+    } else if (lane < CLUSTER) {
+        arrive_at_rank(ring.empty(stage), lane);
+    }
+}
+
+__device__ __forceinline__ void multiply(const Ring& ring, StageState& place, int consumer, int steps,
+                                         int (&sums)[SUMS]) {
+    int before = -1;
+    const int half = alike(consumer);
+    for (int step = 0; step < steps; ++step, place.advance()) {
+        const int stage = alike(place.stage);
+        wait_barrier(ring.full(place.stage), place.parity);
+        const unsigned long long a = tile_descriptor(ring.a(stage) + half * (TILE_BYTES / CONSUMERS), TILE_BYTES);
+        const unsigned long long b = tile_descriptor(ring.b(stage), TILE_BYTES);
+        fence_sums();
+#pragma unroll
+        for (int part = 0; part < DEPTH / INSTRUCTION_DEPTH; ++part)
+            Mma<BLOCK_N>::add(sums, moved(a, part * INSTRUCTION_DEPTH), moved(b, part * INSTRUCTION_DEPTH));
+        commit_products();
+        wait_products<1>();  // the stage before
+        if (before >= 0) release(ring, before);
+        before = place.stage;
+    }
+    wait_products<0>();
+    settle(sums);
+    if (before >= 0) release(ring, before);
+}

@@ -1,0 +1,95 @@
+// Elements as integers, and these as remainders, in the order of the planes. All by integer arithmetic.
+#pragma once
+
+#include "residue_measure.cuh"
+
+constexpr int PASSES = LINES * CHUNKS / PASS_THREADS;  // over a tile, a chunk for each thread
+constexpr int ACROSS_LINES = 16;  // that a warp takes where lines lie across, two chunks each: halves of a sector
+static_assert(RUN == 16 && PASSES == 4, "runs are laid out for these");
+
+// An element times its line's scale, halves to even. A zero scale, of a line of zeros, gives zeros.
+__device__ __forceinline__ long long scaled_integer(double value, int scale) {
+    const long long bits = __double_as_longlong(value);
+    const int biased = static_cast<int>(bits >> 52) & 0x7FF;
+    const unsigned long long mantissa = (bits & 0xFFFFFFFFFFFFFll) | (biased ? 1ull << 52 : 0);
+    const unsigned long long whole = mantissa * static_cast<unsigned int>(quarters_of(scale));
+    const int shift = max(biased, 1) - 1075 + power_of(scale) - 2;
+    unsigned long long found;
+    if (shift >= 0) {
+        found = whole << min(shift, 63);  // of a zero any shift may be asked for
+    } else {
+        const int right = min(-shift, 63);
+        const unsigned long long odd = whole >> right & 1;
+        found = (whole + (1ull << (right - 1)) - 1 + odd) >> right;
+    }
+    return bits < 0 ? -static_cast<long long>(found) : static_cast<long long>(found);
+}
+
+// Four remainders, a byte each, from -⌊m/2⌋ on.
+__device__ __forceinline__ unsigned int four_remainders(const unsigned int (&low)[RUN], const unsigned int (&high)[RUN],
+                                                        int first, const Modulus& modulus) {
+    unsigned int bytes[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        const unsigned int sum = __dp4a(high[first + i], modulus.high, __dp4a(low[first + i], modulus.low, modulus.offset));
+        bytes[i] = sum - __umulhi(sum, modulus.inverse) * static_cast<unsigned int>(modulus.value);
+    }
+    const unsigned int four = __byte_perm(__byte_perm(bytes[0], bytes[1], 0x0040), __byte_perm(bytes[2], bytes[3], 0x0040), 0x5410);
+    // Bytes are subtracted one by one: no byte borrows of the next, as the upper bit is set first and put right after.
+    const unsigned int upper = 0x80808080u;
+    return ((four | upper) - (modulus.halves & ~upper)) ^ ((four ^ ~modulus.halves) & upper);
+}
+
+// Where a thread's run of steps lies in a tile.
+struct Place {
+    int line, chunk;
+};
+
+template <bool ALONG>
+__device__ __forceinline__ Place place_in_tile(int pass) {
+    if (ALONG) {
+        const int number = pass * PASS_THREADS + threadIdx.x;
+        return {number / CHUNKS, number % CHUNKS};
+    }
+    const int number = pass * WARPS + threadIdx.x / 32, lane = threadIdx.x % 32;
+    constexpr int GROUPS = LINES / ACROSS_LINES;
+    return {number % GROUPS * ACROSS_LINES + lane % ACROSS_LINES, number / GROUPS * 2 + lane / ACROSS_LINES};
+}
+
+// A tile: of which matrix, from where on.
+struct Part {
+    const double* matrix;
+    int line, depth;  // the tile's first
+    int block, step;
+    bool whole;  // no bounds are met in it
+};
+
+template <bool ALONG>
+__device__ __forceinline__ void split_part(const Part& part, const Operand& operand, const Findings& findings,
+                                           const int* scales) {
+    const int moduli = findings.moduli();
+    const bool aligned = operand.is_aligned();
+#pragma unroll 1
+    for (int pass = 0; pass < PASSES; ++pass) {
+        const Place at = place_in_tile<ALONG>(pass);
+        double values[RUN];
+        read_run<ALONG>(values, part.matrix, operand, part.line + at.line, part.depth + at.chunk * RUN, part.whole,
+                        aligned);
+        const int scale = scales[at.line];
+        unsigned int low[RUN], high[RUN];
+#pragma unroll
+        for (int i = 0; i < RUN; ++i) {
+            const long long integer = scaled_integer(values[i], scale);
+            low[i] = static_cast<unsigned int>(integer);
+            high[i] = static_cast<unsigned int>(integer >> 32) ^ 0x80000000u;  // 2^63 more, and so not negative
+        }
+        const int offset = chunk_offset(at.line, at.chunk);
+#pragma unroll 1
+        for (int modulus = 0; modulus < moduli; ++modulus) {
+            const Modulus of = MODULI.of[modulus];
+            *reinterpret_cast<uint4*>(findings.tile(modulus, part.block, part.step) + offset) = {
+                four_remainders(low, high, 0, of), four_remainders(low, high, 4, of),
+                four_remainders(low, high, 8, of), four_remainders(low, high, 12, of)};
+        }
+    }
+}

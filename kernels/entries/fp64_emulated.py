@@ -1,0 +1,119 @@
+"""float64 products from int8 products of remainders: fp64-accurate emulation on Hopper's tensor cores."""
+
+from __future__ import annotations
+
+from kernels.entries.hopper import CONSUMERS, HOPPER, WARPGROUP
+from kernels.entries.tensor_fp64 import TENSOR_FP64
+from kernels.model.arrange import tiles
+from kernels.model.fallback import Fallback
+from kernels.model.kernel import CudaKernel, Kernel, Parameter, TileConfig
+from kernels.model.launch_plan import Launch, Pass, Workspace
+from kernels.model.numerics import Problem
+
+LINES = DEPTH = 128  # of a tile of remainders: rows of A or columns of B, steps of k
+FEWEST, MOST = 14, 16  # moduli
+SMALLEST_SIDE = 64  # a product with a shorter side is not worth its remainders
+LARGEST_DEPTH = 1 << 24  # steps of k for which the bounds are derived
+STAGES = {128: 6, 256: 4}  # of the ring, by columns of a tile
+BARRIER_BYTES, UNIT_BYTES, UNITS = 8, 16, 16
+PASS_THREADS, WARPS = 256, 8
+SEGMENT = 512  # steps of k that are measured together
+VERDICT_BYTES = 128  # `Verdict` in residue_layout.cuh
+SEGMENT_BYTES, SCALE_BYTES = 16, 4
+MOST_BLOCKS = 192  # resident ones
+
+
+def is_direct(problem: Problem) -> bool:
+    """Whether it goes to the float64 kernel whole, without remainders."""
+    return min(problem.m, problem.n, problem.k) < SMALLEST_SIDE or problem.k > LARGEST_DEPTH
+
+
+def _items(problem: Problem) -> tuple[int, int]:
+    """Matrices in A and in B."""
+    return (problem.batch if problem.a_batched else 1), (problem.batch if problem.b_batched else 1)
+
+
+def _line_blocks(problem: Problem) -> int:
+    """Of LINES lines each, in both operands."""
+    items_a, items_b = _items(problem)
+    return items_a * tiles(problem.m, LINES) + items_b * tiles(problem.n, LINES)
+
+
+def _clusters(problem: Problem, config: TileConfig) -> int:
+    """That compute a tile of C for each of their blocks."""
+    return problem.batch * tiles(problem.m, LINES * config["cluster"]) * tiles(problem.n, config["block_n"])
+
+
+def _shared_bytes(config: TileConfig) -> int:
+    stage = (LINES + config["block_n"]) * DEPTH + 2 * BARRIER_BYTES
+    return STAGES[config["block_n"]] * stage + UNITS * UNIT_BYTES
+
+
+def _workspace(problem: Problem, config: TileConfig) -> Workspace:
+    """As `Findings` in residue_layout.cuh lays it out: what the passes find, of which the verdict starts as zero;
+    remainders of tiles of C under way, and those of both operands."""
+    if is_direct(problem):
+        return Workspace(0, 0)
+    blocks = _line_blocks(problem)
+    of_line = SEGMENT_BYTES * tiles(problem.k, SEGMENT) + SCALE_BYTES * (MOST - FEWEST + 1)
+    of_tiles = min(_clusters(problem, config) * config["cluster"], MOST_BLOCKS) * MOST * LINES * config["block_n"]
+    planes = MOST * blocks * LINES * tiles(problem.k, DEPTH) * DEPTH
+    return Workspace(VERDICT_BYTES + blocks * LINES * of_line + of_tiles + planes, VERDICT_BYTES)
+
+
+def _passes(problem: Problem, _config: TileConfig) -> tuple[Pass, ...]:
+    """Measure lines, judge them, write remainders."""
+    if is_direct(problem):
+        return ()
+    block, (items_a, items_b) = (PASS_THREADS, 1, 1), _items(problem)
+    segments, blocks = tiles(problem.k, SEGMENT), _line_blocks(problem)
+    measured = tiles(items_a * problem.m * segments, PASS_THREADS if problem.transpose_a else WARPS)
+    measured += tiles(items_b * problem.n * segments, WARPS if problem.transpose_b else PASS_THREADS)
+    return (
+        Pass("residue_measure", Launch((measured, 1, 1), block)),
+        Pass("residue_judge", Launch((tiles(blocks, PASS_THREADS // LINES), 1, 1), block)),
+        Pass("residue_split", Launch((blocks * tiles(problem.k, DEPTH), 1, 1), block)),
+    )
+
+
+def _resident_blocks(problem: Problem, config: TileConfig) -> Launch:
+    threads = (CONSUMERS + 1) * WARPGROUP
+    grid = (_clusters(problem, config), 1, 1)
+    return Launch(grid, (threads, 1, 1), _shared_bytes(config), resident=True, cluster=config["cluster"])
+
+
+FP64_EMULATED: tuple[Kernel, ...] = (
+    CudaKernel(
+        name="fp64_emulated",
+        summary="float64 as remainders of int8 products on Hopper's tensor cores: fp64-accurate emulation.",
+        idea="Tensor cores multiply bytes thirty times as fast as they multiply float64, and add them without error. "
+        "Rows of A and columns of B are scaled by a number each and rounded to integers, of which products are below "
+        "2^109. Such an integer is told by its remainders of 14 moduli of at most 256, which have no common divisor, "
+        "and remainders of a product follow from those of its factors. So 14 products of bytes, each reduced modulo "
+        "its own number when k is done, are the exact product of the integers. A block takes a tile through all "
+        "moduli, keeps the remainders in a corner of memory that only it uses, and puts them together in pieces of "
+        "float64 whose sums are exact: C is rounded once. Rounding the operands is the only other error, and it is "
+        "bounded without assumptions: one pass measures norms and geometric means of lines, and one takes 14, 15 or "
+        "16 moduli, so that every element keeps the bound of float64 sums. Where that cannot be shown, as for rows "
+        "whose elements lie many binades apart, or with an infinity or a NaN, tensor_fp64 computes the whole product: "
+        "that is decided on the device. Products with a side below 64 go straight to tensor_fp64.",
+        origin="Ozaki scheme II (K. Ozaki, Y. Uchino and T. Imamura, arXiv 2504.08009, 2025), fused in one kernel.",
+        accuracy={"float64": "fp64"},
+        min_compute_capability=HOPPER,
+        architecture_specific=True,
+        emulated_with=("int8", FEWEST),
+        supports_dependent_launch=True,
+        parameters=(
+            Parameter("block_m", (LINES,), LINES, "rows of the product per thread block", compiled=False),
+            Parameter("block_n", (128, 256), 256, "columns of the product per thread block"),
+            Parameter("block_k", (DEPTH,), DEPTH, "steps of k per ring slot", compiled=False),
+            Parameter("cluster", (1, 2), 2, "vertically adjacent thread blocks that share tiles of B's remainders"),
+        ),
+        arrange=_resident_blocks,
+        shared_bytes=lambda config, _dtype: _shared_bytes(config),
+        accumulators=lambda config: config["block_n"] // 4,  # in float64: an int32 takes half of one
+        workspace=_workspace,
+        passes=_passes,
+        fallback=Fallback(TENSOR_FP64[0], is_direct, {"edge": 0}),
+    ),
+)

@@ -1,0 +1,92 @@
+"""`fp64_emulated` and its passes in the emulation: run in their order, and the workspace that they leave."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from jobs.formats.elements import Array
+from kernels.entries.fp64_emulated import DEPTH, FEWEST, FP64_EMULATED, LINES, MOST, SEGMENT, VERDICT_BYTES
+from kernels.model.kernel import CudaKernel, TileConfig
+from kernels.model.numerics import Problem
+from tests.emulation.launches import Layout, Memory, Run, execute
+from tests.emulation.programs import Compiled, Emulator
+from worker.check.elements import core
+from worker.cuda.sources import Program, kernel_program
+
+KERNEL = FP64_EMULATED[0]
+SOURCE = Path(__file__).with_name("residues.cu")
+MULTIPROCESSORS = 2  # of the device that is emulated: few blocks share all tiles
+POISON = -77.0
+CHUNKS = DEPTH // 16
+SEGMENT_TYPE = np.dtype([("squares", "f4"), ("exponent", "i4"), ("log", "u4"), ("count", "u4")])
+
+
+def config_of(block_n: int) -> TileConfig:
+    return KERNEL.resolve_config({"block_n": block_n, "cluster": 1})
+
+
+def compiled(emulator: Emulator, transposes: tuple[bool, bool], block_n: int, source: Path = SOURCE) -> Compiled:
+    assert isinstance(KERNEL, CudaKernel)
+    program = kernel_program(KERNEL, config_of(block_n), Problem(1, 1, 1, "float64", 1, *transposes))
+    return emulator.compile(Program(source, program.options), "residues")
+
+
+@dataclass(frozen=True)
+class Found:
+    """The workspace, taken apart, and the product."""
+
+    in_float64: bool
+    moduli: int
+    segments: Array  # of lines
+    scales: Array  # by way, of lines: power and quarters
+    planes: Array  # int8: (moduli, lines, steps)
+    c: Array  # POISON where nothing was written
+
+
+def _memory(elements: Array, gap: int) -> Memory:
+    matrices = core(elements, transposed=False)
+    rows, columns = matrices.shape[-2:]
+    at = Layout(columns + gap, rows * (columns + gap), offset=gap % 2)
+    return Memory(matrices.shape, matrices.dtype, at, matrices.tobytes())
+
+
+def run_all(
+    program: Compiled, problem: Problem, a: Array, b: Array, *, block_n: int = 128, gap: int = 0, order: int = 7
+) -> Found:
+    """Rows lie `gap` elements apart."""
+    assert isinstance(KERNEL, CudaKernel)
+    plan = KERNEL.plan(problem, config_of(block_n))
+    assert plan.workspace is not None
+    c = np.full((problem.batch, problem.m, problem.n), POISON)
+    of_a, of_b, of_c = (_memory(x, gap) for x in (a, b, c))
+    strides = (of_a.layout.stride * problem.a_batched, of_b.layout.stride * problem.b_batched, of_c.layout.stride)
+    pitches = (of_a.layout.pitch, of_b.layout.pitch, of_c.layout.pitch)
+    numbers = (problem.m, problem.n, problem.k, *pitches, *strides, problem.batch)
+    kept = bytes(plan.workspace.zeroed_bytes)
+    at = (1, 1, plan.workspace.bytes)
+    for which, launch in enumerate((*(each.launch for each in plan.passes), plan.main)):
+        room = Memory(at, np.dtype(np.uint8), Layout(at[2], 0), kept, is_result=True)
+        memories = (of_a, of_b, replace(of_c, contents=c.tobytes(), is_result=True), room)
+        here = replace(launch, grid=launch.on(MULTIPROCESSORS))
+        ((c, left),) = execute(program, [Run(here, memories, (*numbers, which), order, problem)])
+        kept = left.tobytes()
+    return _taken_apart(problem, kept, c)
+
+
+def _taken_apart(problem: Problem, workspace: bytes, c: Array) -> Found:
+    items_a, items_b = (problem.batch if many else 1 for many in (problem.a_batched, problem.b_batched))
+    blocks = items_a * -(-problem.m // LINES) + items_b * -(-problem.n // LINES)
+    lines, of_line, steps = blocks * LINES, -(-problem.k // SEGMENT), -(-problem.k // DEPTH)
+    in_float64, moduli = np.frombuffer(workspace, np.uint32, 2)
+    segments = np.frombuffer(workspace, SEGMENT_TYPE, lines * of_line, VERDICT_BYTES).reshape(lines, of_line)
+    ways = MOST - FEWEST + 1
+    packed = np.frombuffer(workspace, np.int32, ways * lines, VERDICT_BYTES + segments.nbytes).reshape(ways, lines)
+    planes = np.frombuffer(workspace, np.int8)[-MOST * lines * steps * DEPTH :]
+    chunks = planes.reshape(MOST, blocks, steps, LINES, CHUNKS, 16)
+    line, chunk = np.meshgrid(np.arange(LINES), np.arange(CHUNKS), indexing="ij")
+    ordered = chunks[:, :, :, line, chunk ^ (line & 7)].transpose(0, 1, 3, 2, 4, 5).reshape(MOST, lines, steps * DEPTH)
+    scales = np.stack([packed >> 3, packed & 7], axis=-1)
+    return Found(bool(in_float64), int(moduli), segments, scales, ordered, c)
