@@ -51,6 +51,7 @@ CATALOG: tuple[Kernel, ...] = (
     *fp32_emulated.FP32_EMULATED,
     *tensor_fp64.TENSOR_FP64,
     *libraries.CUBLAS,
+    *libraries.MORE_EXACT,
 )
 
 

@@ -18,7 +18,7 @@ from kernels.tiles.plan import Tile, TileBytes
 from worker.check.elements import core
 from worker.check.fingerprint import fingerprint_of_items
 from worker.check.verify import NOT_CHECKED, check
-from worker.cpu.blas import multiply
+from worker.cpu.kernels import CPU_KERNELS
 from worker.device.runner import host_operands, verify_on_host
 from worker.device.tiles import CheckedTile, TiledProduct, TiledTask, TileRecord, stored_part
 
@@ -54,7 +54,7 @@ class CpuTiledProduct(TiledProduct):
         problem = tile.problem(task.problem)
         a, b = stored_part(self._a, tile, task.problem, "a")[0], stored_part(self._b, tile, task.problem, "b")[0]
         started = time.perf_counter()
-        c = multiply(problem, a, b).reshape(problem.batch, problem.m, problem.n)
+        c = CPU_KERNELS[task.choice.kernel.name](problem, a, b, None).reshape(problem.batch, problem.m, problem.n)
         kernel_ms = (time.perf_counter() - started) * 1e3
         self._kernel_ms += kernel_ms
         verification = NOT_CHECKED

@@ -1,0 +1,82 @@
+"""What a caller demands of a product beside its class: an error within a tolerance, or the same bits everywhere; and
+which kernels are proven to meet it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from kernels.model.bounds import BENIGN, Spread, proven_bound
+from kernels.model.kernel import Kernel
+from kernels.model.numerics import DTYPES, Problem
+
+ToleranceKind = Literal["componentwise", "normwise"]
+EPILOGUE_ROUNDOFF = 2.0**-51  # of two multiplications and an addition in float64, with room
+SHORT_ROUNDOFF = 2.0**-24  # 16-bit types are rounded by way of float32
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What is asked of every element. With an epilogue, of alpha·A·B + beta·C, and errors are in proportion to
+    |alpha|·|A|·|B| + |beta|·|C|, or to the same of norms."""
+
+    tolerance: float | None = None
+    kind: ToleranceKind = "componentwise"
+    reproducible: bool = False
+    has_epilogue: bool = False
+
+    def __bool__(self) -> bool:
+        return self.tolerance is not None or self.reproducible
+
+    def bound(self, kernel: Kernel, problem: Problem, a: Spread = BENIGN, b: Spread = BENIGN) -> float | None:
+        """Of the kind asked for; None where nothing is proven."""
+        proven = proven_bound(kernel, problem, a, b)
+        bound = proven.componentwise if self.kind == "componentwise" else proven.normwise
+        if bound is None or not self.has_epilogue or DTYPES[problem.dtype].is_integer:
+            return bound
+        output = DTYPES[problem.product_dtype]
+        short = SHORT_ROUNDOFF if output.itemsize == 2 else 0.0
+        return (1.0 + bound) * (1.0 + EPILOGUE_ROUNDOFF) * (1.0 + output.unit_roundoff) * (1.0 + short) - 1.0
+
+    def is_met(self, kernel: Kernel, problem: Problem, a: Spread = BENIGN, b: Spread = BENIGN) -> bool:
+        """For operands of these spreads; by default, of the most benign."""
+        if self.reproducible and not kernel.is_reproducible(problem.dtype):
+            return False
+        if self.tolerance is None:
+            return True
+        bound = self.bound(kernel, problem, a, b)
+        return bound is not None and bound <= self.tolerance
+
+    def best(
+        self, kernels: Iterable[Kernel], problem: Problem, a: Spread = BENIGN, b: Spread = BENIGN
+    ) -> tuple[float, Kernel] | None:
+        """The lowest bound of any of them that gives the same bits everywhere if that is demanded, and whose it is."""
+        bounds = [
+            (bound, kernel)
+            for kernel in kernels
+            if problem.dtype in kernel.accuracy
+            and (not self.reproducible or kernel.is_reproducible(problem.dtype))
+            and (bound := self.bound(kernel, problem, a, b)) is not None
+        ]
+        return min(bounds, key=lambda each: each[0], default=None)
+
+
+NOTHING = Demand()
+
+
+def unmet(
+    demand: Demand, kernels: Iterable[Kernel], problem: Problem, where: str, a: Spread = BENIGN, b: Spread = BENIGN
+) -> str:
+    """A sentence for a caller whose demand none of these kernels meets. `where`: as in "here", "of the catalogue"."""
+    if demand.tolerance is None:
+        return (
+            f"No kernel {where} gives products of {problem.dtype} operands the same bits on every device; the CPU's "
+            "cpu_exact does, for all floats, and every kernel for integers."
+        )
+    best = demand.best(kernels, problem, a, b)
+    found = f"the best proven bound is {best[0]:.3g}, of {best[1].name}" if best else "nothing is proven of any"
+    return (
+        f"No kernel {where} is proven to multiply these {problem.dtype} operands, {problem.k} deep, within a "
+        f"{demand.kind} tolerance of {demand.tolerance:.3g}; {found}."
+    )
