@@ -20,7 +20,7 @@ u below is a unit roundoff, γ(n) = n·u / (1 − n·u), and k the depth.
   e330). A cut takes up to 2·u, once for each term and once for each sum: γ with 4·u. That is how the hardware was
   found to work, and no standard; `tests/gpu/kernels/test_bounds.py` compares.
 - **strassen**: 6·γ(k + 12), normwise alone (docs/notes/strassen.md).
-- **digits**: (2.5·k + 16)·u (docs/decisions/0056-products-with-a-bound.md).
+- **digits**: (3.25·k + 32)·u (docs/decisions/0056-products-with-a-bound.md).
 - **wide**: γ(k) of float64, which has every product of shorter floats, and a rounding to float32.
 - **rounded_once**: u.
 
@@ -119,8 +119,8 @@ class _Sums:
         own = DTYPES[problem.dtype]
         self._is_tensor = kernel.arithmetic.get(problem.dtype) == "tensor"
         accumulator = DTYPES["float64" if problem.dtype == "float64" else "float32"]
-        self._tiny = SMALLEST_POSITIVE[accumulator.name] / 2
-        self._normal = self._tiny * 2 / accumulator.unit_roundoff / 2
+        self._tiny = SMALLEST_POSITIVE[accumulator.name]  # twice what a product that underflows is off by
+        self._normal = self._tiny / accumulator.unit_roundoff / 2
         roundoff = ACCURACY_UNIT_ROUNDOFF["fp8"] if accuracy == "fp8" else accumulator.unit_roundoff
         self._sum = gamma(problem.k, (4 if self._is_tensor else 1) * roundoff)
         is_lowered = problem.dtype == "float32" and ACCURACY_UNIT_ROUNDOFF[accuracy] > own.unit_roundoff
@@ -179,5 +179,5 @@ def _digits(problem: Problem, a: Spread, b: Spread) -> Bound:
     has_limits = min(a.smallest, b.smallest) >= SMALLEST_NORMAL and a.smallest * b.smallest >= DIGITS_PRODUCT
     if not has_limits or problem.k > DIGITS_DEPTH:
         return NOTHING
-    bound = (2.5 * problem.k + 16) * 2.0**-24
+    bound = (3.25 * problem.k + 32) * 2.0**-24
     return Bound(bound, bound)
