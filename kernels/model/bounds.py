@@ -72,7 +72,12 @@ def any_spread(dtype: DTypeName) -> Spread:
 
 
 def proven_bound(kernel: Kernel, problem: Problem, a: Spread, b: Spread) -> Bound:
-    """For operands of these spreads."""
+    """For operands of these spreads. A bound of 1 or more says no more than a product of zeros does, and is none."""
+    bound = _bound(kernel, problem, a, b)
+    return Bound(*(each if each is not None and each < 1.0 else None for each in (bound.componentwise, bound.normwise)))
+
+
+def _bound(kernel: Kernel, problem: Problem, a: Spread, b: Spread) -> Bound:
     own = DTYPES[problem.dtype]
     if own.is_integer or a.largest == 0.0 or b.largest == 0.0 or problem.k == 0:
         return Bound(0.0, 0.0)
@@ -135,8 +140,7 @@ class _Sums:
             return None
         underflow = self._tiny / product if 0.0 < product < self._normal else 0.0 if product else inf
         of_operands = (1.0 + self._of_operand(self._a.smallest)) * (1.0 + self._of_operand(self._b.smallest))
-        bound = of_operands * (1.0 + self._sum) * (1.0 + underflow) - 1.0
-        return bound if bound < inf else None
+        return of_operands * (1.0 + self._sum) * (1.0 + underflow) - 1.0
 
     @property
     def normwise(self) -> float | None:
@@ -150,8 +154,7 @@ class _Sums:
             floor = 2 * self._operand * self._range[0] * root / spread.largest if self._range else 0.0
             of_operands *= 1.0 + self._operand + floor
         underflow = self._problem.k * (2.0**-48 if self._may_flush else self._tiny / largest[1])
-        bound = of_operands * (1.0 + self._sum) + underflow - 1.0
-        return bound if bound < inf else None
+        return of_operands * (1.0 + self._sum) + underflow - 1.0
 
     @property
     def _least(self) -> float:
@@ -172,7 +175,7 @@ def _strassen(problem: Problem, a: Spread, b: Spread) -> Bound:
     if product < 2.0**-100:
         return NOTHING
     bound = 6 * gamma(problem.k + 12, 2.0**-24) + 6 * problem.k * 2.0**-49
-    return Bound(None, bound * ROUNDED_UP if bound < inf else None)
+    return Bound(None, bound * ROUNDED_UP)
 
 
 def _digits(problem: Problem, a: Spread, b: Spread) -> Bound:

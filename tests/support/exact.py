@@ -52,7 +52,8 @@ def correctly_rounded(a: Array, b: Array, dtype: DTypeName) -> Array:
 def worst_ratio(c: Array, a: Array, b: Array, limits: list[list[Fraction]], tiny: float) -> float:
     """The largest error over its limit, with `tiny` taken off the error first. An infinite element is right where the
     exact one, rounded to C's type, is infinite too."""
-    true, dtype = exact(a, b), "float64" if c.dtype == np.float64 else "float32"
+    true = exact(a, b)
+    dtype: DTypeName = "float64" if c.dtype == np.float64 else "float32"
     worst = 0.0
     for i, j in product(range(len(a)), range(b.shape[1])):
         if not np.isfinite(c[i, j]):

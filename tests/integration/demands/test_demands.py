@@ -112,6 +112,36 @@ def test_integers_are_reproducible_by_any_kernel(client: httpx.Client) -> None:
     assert (record["kernel"], record["error_bound"]) == ("cpu_blas", {"kind": "componentwise", "value": 0.0})
 
 
+@pytest.mark.parametrize(
+    ("options", "kernel", "bound", "otherwise"),
+    [
+        ({}, "cpu_blas", None, None),
+        ({"tolerance": 1e-4}, "cpu_blas", 40 * 2.0**-24, "cpu_float64"),
+        ({"tolerance": 1e-7}, "cpu_float64", 2.0**-24, None),
+        ({"reproducible": True}, "cpu_exact", 2.0**-24, None),
+    ],
+)
+def test_a_dry_run_says_which_kernel_and_bound_and_makes_no_job(
+    client: httpx.Client, options: dict[str, Any], kernel: str, bound: float | None, otherwise: str | None
+) -> None:
+    before = client.get("/v1/jobs").json()["jobs"]
+    path = "/v1/matmul?dry_run=true"
+    for reply in (client.post(path, json=OPERANDS | options), client.post(path, files=files(A, B, **options))):
+        assert reply.status_code == 200, reply.text
+        told = reply.json()
+        assert (told["kernel"], told["otherwise"]) == (kernel, otherwise)
+        assert (told["error_bound"] or {}).get("value") == (bound and pytest.approx(bound, rel=1e-4))
+    assert client.get("/v1/jobs").json()["jobs"] == before
+    assert refused(client.post("/v1/matmul?dry_run=1", json=OPERANDS | {"tolerance": 1e-9}))[0] == "tolerance"
+
+
+def test_a_sum_has_its_own_roundings_in_the_bound(client: httpx.Client) -> None:
+    added = {"c": np.ones((9, 7)).tolist(), "alpha": 0.5, "beta": 2}
+    record = multiplied(client, tolerance=1e-4, **added)
+    assert 41 * 2.0**-24 < record["error_bound"]["value"] < 41.1 * 2.0**-24
+    assert multiplied(client, tolerance=2.5e-7, **added)["kernel"] == "cpu_float64"
+
+
 def test_parameters_of_the_inference_protocol(client: httpx.Client) -> None:
     tensors = [
         {"name": name, "shape": list(each.shape), "datatype": "FP32", "data": each.tolist()}

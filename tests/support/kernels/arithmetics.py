@@ -27,7 +27,8 @@ def backwards(a: Array, b: Array) -> Array:
 def in_parts(a: Array, b: Array) -> Array:
     """Parts of k added up afterwards, as split-k has it."""
     parts = [in_order(a[:, at::4], b[at::4]) for at in range(4)]
-    return (parts[0] + parts[1]) + (parts[2] + parts[3])
+    total: Array = (parts[0] + parts[1]) + (parts[2] + parts[3])
+    return total
 
 
 def cut(values: Array, place: Array) -> Array:

@@ -10,7 +10,7 @@ import pytest
 
 from jobs.formats.elements import Array
 from kernels.catalog import BY_NAME, CATALOG
-from kernels.model.bounds import BENIGN, any_spread, proven_bound
+from kernels.model.bounds import BENIGN, Bound, any_spread, proven_bound
 from kernels.model.numerics import DTYPES, DTypeName, Problem
 from tests.support.exact import magnitudes, scaled, worst_ratio
 from tests.support.kernels.arithmetics import CONVENTIONAL, LOWERED, on_tensor_cores
@@ -51,12 +51,12 @@ def ratios(kernel: str, dtype: DTypeName, multiply: Multiply) -> dict[str, float
     return found
 
 
+FLOATS: tuple[DTypeName, ...] = ("float32", "float64")
 CASES: list[tuple[str, DTypeName, Multiply]] = [
-    *[("cpu_blas", dtype, each) for dtype in ("float32", "float64") for each in CONVENTIONAL.values()],  # type: ignore[list-item]
-    *[(name, "float32", each) for name, each in LOWERED.items()],
-    *[("cpu_blas", dtype, cpu("cpu_blas", dtype)) for dtype in ("float32", "float64")],  # type: ignore[list-item,arg-type]
+    *(("cpu_blas", dtype, each) for dtype in FLOATS for each in CONVENTIONAL.values()),
+    *((name, "float32", each) for name, each in LOWERED.items()),
+    *((name, dtype, cpu(name, dtype)) for dtype in FLOATS for name in ("cpu_blas", "cpu_exact")),
     ("cpu_float64", "float32", cpu("cpu_float64", "float32")),
-    *[("cpu_exact", dtype, cpu("cpu_exact", dtype)) for dtype in ("float32", "float64")],  # type: ignore[list-item,arg-type]
 ]
 
 
@@ -132,8 +132,10 @@ def test_products_of_digits_are_within_their_bound() -> None:
 def _of_binades(binades: int | None, shape: tuple[int, int], rng: np.random.Generator) -> Array:
     """Of one size for None, else normal and scaled."""
     if binades is None:
-        return (rng.uniform(0.5, 1.0, shape) * rng.choice([-1, 1], shape)).astype(np.float32)
-    return np.ldexp(rng.standard_normal(shape), rng.integers(-binades, 1, shape)).astype(np.float32)
+        values: Array = rng.uniform(0.5, 1.0, shape) * rng.choice([-1, 1], shape)
+    else:
+        values = np.ldexp(rng.standard_normal(shape), rng.integers(-binades, 1, shape))
+    return values.astype(np.float32)
 
 
 def test_bounds_grow_with_the_spread_and_the_depth() -> None:
@@ -148,5 +150,6 @@ def test_bounds_grow_with_the_spread_and_the_depth() -> None:
             assert kernel.is_reproducible(dtype) == (DTYPES[dtype].is_integer or kernel.name == "cpu_exact")
 
 
-def both(bound: object) -> tuple[float, float]:
-    return tuple(np.inf if each is None else each for each in (bound.componentwise, bound.normwise))  # type: ignore[attr-defined]
+def both(bound: Bound) -> tuple[float, float]:
+    componentwise, normwise = (np.inf if each is None else each for each in (bound.componentwise, bound.normwise))
+    return componentwise, normwise

@@ -46,10 +46,10 @@ def test_shorter_floats_are_rounded_once() -> None:
     assert bits(got) == bits(correctly_rounded(*half, "float16"))
     brain = narrow(a.astype(np.float32)), narrow(b.astype(np.float32))
     got = multiply_exactly(Problem(M, N, 40, "bfloat16"), *brain)
-    assert bits(widen(got)) == bits(correctly_rounded(*map(widen, brain), "bfloat16").astype(np.float32))
+    assert bits(widen(got)) == bits(correctly_rounded(widen(brain[0]), widen(brain[1]), "bfloat16").astype(np.float32))
     short = float8.narrow(a.astype(np.float32)), float8.narrow(b.astype(np.float32))
     got = multiply_exactly(Problem(M, N, 40, "float8_e4m3"), *short)
-    assert bits(got) == bits(correctly_rounded(*map(float8.widen, short), "float32"))
+    assert bits(got) == bits(correctly_rounded(float8.widen(short[0]), float8.widen(short[1]), "float32"))
 
 
 def test_ties_go_to_even_and_the_least_remainder_decides() -> None:
