@@ -7,7 +7,8 @@ from math import log2
 
 from kernels.catalog import CATALOG
 from kernels.model.accuracy import CUT_FACTOR, OPERAND_FACTOR, SUM_FACTOR, element_bound
-from kernels.model.numerics import ACCURACY_NAMES, DTYPE_NAMES, AccuracyName, DTypeName
+from kernels.model.bounds import BENIGN, proven_bound
+from kernels.model.numerics import ACCURACY_NAMES, DTYPE_NAMES, DTYPES, AccuracyName, DTypeName, Problem
 from tools.markdown import table
 
 DEPTH = 4096  # at which the bound is shown as a number
@@ -49,6 +50,24 @@ def kernels() -> str:
         names = [f"`{kernel.name}`" for kernel in CATALOG if kernel.accuracy.get(dtype) == accuracy]
         rows.append((f"`{accuracy}`", dtype, ", ".join(names)))
     return table(("class", "operands", "kernels"), rows)
+
+
+def proven() -> str:
+    """A row for each element type and bound of floats: what is proven of operands whose sums stay in range."""
+    rows: dict[tuple[str, str, str], list[str]] = {}
+    for dtype in DTYPE_NAMES:
+        bounds = [(proven_bound(kernel, Problem(1, 1, DEPTH, dtype), BENIGN, BENIGN), kernel) for kernel in CATALOG]
+        taken = [(bound, kernel) for bound, kernel in bounds if dtype in kernel.accuracy]
+        for bound, kernel in sorted(taken, key=lambda each: each[0].normwise or 1.0):
+            if not DTYPES[dtype].is_integer:
+                key = dtype, _figure(bound.componentwise), _figure(bound.normwise)
+                rows.setdefault(key, []).append(f"`{kernel.name}`")
+    listed = [(*key, ", ".join(names)) for key, names in rows.items()]
+    return table(("operands", "componentwise", "normwise", "kernels"), listed)
+
+
+def _figure(bound: float | None) -> str:
+    return "–" if bound is None else f"{bound:.1e}"
 
 
 def factors() -> str:
