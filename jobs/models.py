@@ -11,12 +11,12 @@ from pydantic import Field
 from jobs.base import Strict, UnknownRequest
 from jobs.benchmarks.records import BenchmarkSummary
 from jobs.benchmarks.spec import BenchmarkSpec
-from jobs.bounds import ErrorBound, Tolerance
 from jobs.formats.elements import matrix_bytes
 from jobs.kernel_choice import KernelChoice
 from jobs.random_hex import random_hex
+from jobs.requests.bounds import ErrorBound, Tolerance
+from jobs.requests.stored_operand import StoredOperand as StoredOperand
 from jobs.states import JobState
-from jobs.stored_operand import StoredOperand
 from jobs.timing import Timing
 from jobs.tracing.request_trace import trace_of_new_job
 from kernels.model.numerics import AccuracyName, DTypeName, Problem

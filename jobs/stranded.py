@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 import structlog
 from pydantic import ValidationError
 
-from jobs.demands import may_serve
 from jobs.fleet.workers import WorkerInfo
 from jobs.ledger.moves import Moves, Waiting
 from jobs.models import MatmulRequest
 from jobs.queue import QUEUES
 from jobs.stored import read_known
+from kernels.selection.demands import may_serve
 
 AUTO = "auto"
 BATCH = 100  # jobs looked at in one sweep, of each queue

@@ -45,7 +45,7 @@ ROUNDED_UP = 1.0 + 2.0**-40  # for the arithmetic of this module
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class Magnitudes:
     """Magnitudes of an operand's finite elements. An operand of zeros has 0 and infinity."""
 
     largest: float
@@ -60,24 +60,24 @@ class Bound:
     normwise: float | None
 
 
-BENIGN = Spread(1.0, 1.0)  # no kernel's bound is lower for another
+BENIGN = Magnitudes(1.0, 1.0)  # no kernel's bound is lower for another
 NOTHING = Bound(None, None)
 
 
-def any_spread(dtype: DTypeName) -> Spread:
+def any_magnitudes(dtype: DTypeName) -> Magnitudes:
     """That operands of a type may have: no kernel's bound is higher for another."""
     if DTYPES[dtype].is_integer:
-        return Spread(DTYPES[dtype].largest, 1.0)
-    return Spread(DTYPES[dtype].largest, 2.0**-9 if dtype == "float8_e4m3" else SMALLEST_POSITIVE[dtype])
+        return Magnitudes(DTYPES[dtype].largest, 1.0)
+    return Magnitudes(DTYPES[dtype].largest, 2.0**-9 if dtype == "float8_e4m3" else SMALLEST_POSITIVE[dtype])
 
 
-def proven_bound(kernel: Kernel, problem: Problem, a: Spread, b: Spread) -> Bound:
-    """For operands of these spreads. A bound of 1 or more says no more than a product of zeros does, and is none."""
+def proven_bound(kernel: Kernel, problem: Problem, a: Magnitudes, b: Magnitudes) -> Bound:
+    """For operands of these magnitudes. A bound of 1 or more says no more than a product of zeros does, and is none."""
     bound = _bound(kernel, problem, a, b)
     return Bound(*(each if each is not None and each < 1.0 else None for each in (bound.componentwise, bound.normwise)))
 
 
-def _bound(kernel: Kernel, problem: Problem, a: Spread, b: Spread) -> Bound:
+def _bound(kernel: Kernel, problem: Problem, a: Magnitudes, b: Magnitudes) -> Bound:
     own = DTYPES[problem.dtype]
     if own.is_integer or a.largest == 0.0 or b.largest == 0.0 or problem.k == 0:
         return Bound(0.0, 0.0)
@@ -104,7 +104,7 @@ def _rounded(bound: float | None, roundoff: float) -> float | None:
     return None if bound is None else ((1.0 + bound) * (1.0 + roundoff) - 1.0) * ROUNDED_UP
 
 
-def _stays_in_range(problem: Problem, a: Spread, b: Spread) -> bool:
+def _stays_in_range(problem: Problem, a: Magnitudes, b: Magnitudes) -> bool:
     """Whether no partial sum can overflow, with room for roundings."""
     largest = DTYPES["float64" if problem.dtype == "float64" else "float32"].largest
     return problem.k * a.largest <= largest / 2 / b.largest
@@ -118,7 +118,7 @@ def gamma(steps: float, roundoff: float) -> float:
 class _Sums:
     """Conventional sums and those of tensor cores, before they are rounded to a shorter type."""
 
-    def __init__(self, kernel: Kernel, problem: Problem, a: Spread, b: Spread) -> None:
+    def __init__(self, kernel: Kernel, problem: Problem, a: Magnitudes, b: Magnitudes) -> None:
         self._problem, self._a, self._b = problem, a, b
         accuracy = kernel.accuracy[problem.dtype]
         own = DTYPES[problem.dtype]
@@ -150,8 +150,8 @@ class _Sums:
             return None
         root = sqrt(self._problem.k)
         of_operands = 1.0
-        for spread in (self._a, self._b):
-            floor = 2 * self._operand * self._range[0] * root / spread.largest if self._range else 0.0
+        for magnitudes in (self._a, self._b):
+            floor = 2 * self._operand * self._range[0] * root / magnitudes.largest if self._range else 0.0
             of_operands *= 1.0 + self._operand + floor
         underflow = self._problem.k * (2.0**-48 if self._may_flush else self._tiny / largest[1])
         return of_operands * (1.0 + self._sum) + underflow - 1.0
@@ -170,7 +170,7 @@ class _Sums:
         return max(self._a.largest, self._b.largest) > largest
 
 
-def _strassen(problem: Problem, a: Spread, b: Spread) -> Bound:
+def _strassen(problem: Problem, a: Magnitudes, b: Magnitudes) -> Bound:
     product = a.largest * b.largest
     if product < 2.0**-100:
         return NOTHING
@@ -178,7 +178,7 @@ def _strassen(problem: Problem, a: Spread, b: Spread) -> Bound:
     return Bound(None, bound * ROUNDED_UP)
 
 
-def _digits(problem: Problem, a: Spread, b: Spread) -> Bound:
+def _digits(problem: Problem, a: Magnitudes, b: Magnitudes) -> Bound:
     has_limits = min(a.smallest, b.smallest) >= SMALLEST_NORMAL and a.smallest * b.smallest >= DIGITS_PRODUCT
     if not has_limits or problem.k > DIGITS_DEPTH:
         return NOTHING

@@ -10,10 +10,10 @@ from pydantic import BaseModel, Field, ValidationError, WithJsonSchema
 from pydantic_core import ErrorDetails
 
 from jobs.base import Strict
-from jobs.bounds import Tolerance
 from jobs.errors import InvalidRequest, MalformedBody, MatmulError, UnknownKernel, UnsupportedDType
 from jobs.kernel_choice import KernelChoice
 from jobs.models import OPERANDS, RandomSpec, VerifyName
+from jobs.requests.bounds import Tolerance
 from kernels.model.numerics import DTYPES, AccuracyName, DTypeName
 from kernels.selection.demands import ToleranceKind
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pydantic import Field
 
 from jobs.base import Strict
-from jobs.bounds import ErrorBound
 from jobs.errors import InvalidConfig, NoWorkerForKernel
-from kernels.model.bounds import any_spread
+from jobs.requests.bounds import ErrorBound
+from kernels.model.bounds import any_magnitudes
 from kernels.model.kernel import ConfigError, DeviceTraits, Kernel
 from kernels.model.numerics import AccuracyName
 from kernels.selection.choose import Choice, NoKernelError, choose, choose_from
@@ -75,7 +75,7 @@ def _choice(asked: MatmulInput, plan: ProductPlan, there: Sequence[Kernel], trai
 
 
 def _otherwise(plan: ProductPlan, taken: Kernel, there: Sequence[Kernel], traits: DeviceTraits) -> str | None:
-    any_operand = any_spread(plan.problem.dtype)
+    any_operand = any_magnitudes(plan.problem.dtype)
     sure = [kernel for kernel in there if plan.demand.is_met(kernel, plan.problem, any_operand, any_operand)]
     if taken in sure or not sure:
         return None

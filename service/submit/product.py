@@ -9,15 +9,15 @@ from dataclasses import dataclass
 
 import orjson
 
-from jobs.demands import demand_of
 from jobs.errors import MatmulError, MatrixNotFound, NoWorkerForKernel, NoWorkers, OperandMissing, StoreUnavailable
 from jobs.fleet.workers import WorkerInfo
 from jobs.ledger.interface import IdempotencyKey
 from jobs.ledger.submission import BESIDE
 from jobs.matrices.packed import DIGEST_BYTES
 from jobs.models import OPERANDS, Job, JobMatrices, MatmulRequest, NewJob, OperandRef, RandomSpec
+from jobs.requests.stored_operand import StoredOperand
 from jobs.states import REDRIVABLE
-from jobs.stored_operand import StoredOperand
+from kernels.selection.demands import demand_of
 from service.bodies.options import MatrixRef
 from service.bodies.reader import NEEDED, MatmulInput
 from service.bodies.uploads import Upload

@@ -25,7 +25,7 @@ def exact(a: Array, b: Array) -> list[list[Fraction]]:
     return [[sum(map(Fraction.__mul__, row, column), Fraction(0)) for column in columns] for row in rows]
 
 
-def magnitudes(a: Array, b: Array) -> list[list[Fraction]]:
+def absolute_sums(a: Array, b: Array) -> list[list[Fraction]]:
     return exact(np.abs(a), np.abs(b))
 
 

@@ -56,12 +56,13 @@ def proven() -> str:
     """A row for each element type and bound of floats: what is proven of operands whose sums stay in range."""
     rows: dict[tuple[str, str, str], list[str]] = {}
     for dtype in DTYPE_NAMES:
-        bounds = [(proven_bound(kernel, Problem(1, 1, DEPTH, dtype), BENIGN, BENIGN), kernel) for kernel in CATALOG]
-        taken = [(bound, kernel) for bound, kernel in bounds if dtype in kernel.accuracy]
-        for bound, kernel in sorted(taken, key=lambda each: each[0].normwise or 1.0):
-            if not DTYPES[dtype].is_integer:
-                key = dtype, _figure(bound.componentwise), _figure(bound.normwise)
-                rows.setdefault(key, []).append(f"`{kernel.name}`")
+        if DTYPES[dtype].is_integer:
+            continue
+        problem, takers = Problem(1, 1, DEPTH, dtype), [kernel for kernel in CATALOG if dtype in kernel.accuracy]
+        bounds = [(proven_bound(kernel, problem, BENIGN, BENIGN), kernel.name) for kernel in takers]
+        for bound, name in sorted(bounds, key=lambda each: each[0].normwise or 1.0):
+            key = dtype, _figure(bound.componentwise), _figure(bound.normwise)
+            rows.setdefault(key, []).append(f"`{name}`")
     listed = [(*key, ", ".join(names)) for key, names in rows.items()]
     return table(("operands", "componentwise", "normwise", "kernels"), listed)
 

@@ -11,9 +11,8 @@ from jobs.errors import DeviceFault, JobFailed, MatrixNotFound, NoRoomForProduct
 from jobs.ledger.chains import Taken
 from jobs.ledger.interface import Claimed, Ledger, Success
 from jobs.matrices.interface import MatrixStore
-from jobs.models import BenchmarkOutcome, JobError, Outcome, product_id
+from jobs.models import BenchmarkOutcome, JobError, Outcome, StoredOperand, product_id
 from jobs.settings import Settings
-from jobs.stored_operand import StoredOperand
 from worker.device.retry import pause, retry_until
 from worker.device.runner import Runner
 from worker.process.heartbeat import Heartbeat

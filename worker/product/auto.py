@@ -11,9 +11,9 @@ from kernels.model.numerics import AccuracyName, Problem
 from kernels.selection.choose import Choice, choose, choose_from
 from kernels.selection.tuned import TABLES, TunedTable
 from worker.device.runner import Runner
+from worker.product.magnitudes import MeasuredMagnitudes
 from worker.product.probe import table_of
 from worker.product.shapes import AskedShape, read_measured
-from worker.product.spreads import Spreads
 
 KEPT = 4096  # shapes
 MAX_MET = 256  # that are not looked at yet; the oldest are forgotten
@@ -30,7 +30,7 @@ class AutoChoices:
         self._lock = Lock()
         self._taken: dict[str, Choice] = {}
         self._met: deque[tuple[AskedShape, bool]] = deque(maxlen=MAX_MET)
-        self.spreads = Spreads()
+        self.magnitudes = MeasuredMagnitudes()
         self._measured: dict[str, str] = {}  # texts, by the name of a shape
 
     def choose(self, problem: Problem, accuracy: AccuracyName, *, is_measured: bool = True) -> Choice:

@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from jobs.bounds import ErrorBound
-from jobs.demands import demand_of, may_serve
 from jobs.errors import OperandOutOfRange
 from jobs.models import MatmulRequest
+from jobs.requests.bounds import ErrorBound
 from kernels.catalog import BY_NAME
-from kernels.model.bounds import Spread, any_spread
+from kernels.model.bounds import Magnitudes, any_magnitudes
 from kernels.model.kernel import Kernel, LibraryKernel
 from kernels.model.numerics import Problem
 from kernels.selection.choose import Choice, choose
-from kernels.selection.demands import Demand, unmet
+from kernels.selection.demands import Demand, demand_of, may_serve, unmet
 from worker.device.runner import Runner
 from worker.product.auto import AutoChoices
 
-Measure = Callable[[], tuple[Spread, Spread]]
+Measure = Callable[[], tuple[Magnitudes, Magnitudes]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,17 +28,17 @@ class Demanded:
     fit: tuple[Kernel, ...]
     demand: Demand
     problem: Problem
-    spreads: tuple[Spread, Spread]
+    magnitudes: tuple[Magnitudes, Magnitudes]
 
     def bound(self, kernel: str) -> ErrorBound | None:
-        value = self.demand.bound(BY_NAME[kernel], self.problem, *self.spreads)
+        value = self.demand.bound(BY_NAME[kernel], self.problem, *self.magnitudes)
         return None if value is None else ErrorBound(kind=self.demand.kind, value=value)
 
 
 def choose_demanded(
     request: MatmulRequest, attempt: int, runner: Runner, auto: AutoChoices, measure: Measure
 ) -> Demanded:
-    """`measure` gives the operands' spreads. It is called where they matter to a kernel that may be taken.
+    """`measure` gives the operands' magnitudes. It is called where they matter to a kernel that may be taken.
 
     Raises OperandOutOfRange, NoKernelError, ConfigError, and what `measure` does.
     """
@@ -49,15 +48,15 @@ def choose_demanded(
         for kernel in may_serve(request)
         if kernel.unsupported_because(traits, problem.dtype) is None and kernel.name in runner.kernels
     ]
-    spreads = any_spread(problem.dtype), any_spread(problem.dtype)
-    fit = [kernel for kernel in there if demand.is_met(kernel, problem, *spreads)]
+    magnitudes = any_magnitudes(problem.dtype), any_magnitudes(problem.dtype)
+    fit = [kernel for kernel in there if demand.is_met(kernel, problem, *magnitudes)]
     if demand.tolerance is not None and len(fit) < len(there):
-        spreads = measure()
-        fit = [kernel for kernel in there if demand.is_met(kernel, problem, *spreads)]
+        magnitudes = measure()
+        fit = [kernel for kernel in there if demand.is_met(kernel, problem, *magnitudes)]
     if not fit:
-        raise OperandOutOfRange(unmet(demand, _all_of(request, runner), problem, "here", *spreads))
+        raise OperandOutOfRange(unmet(demand, _all_of(request, runner), problem, "here", *magnitudes))
     choice = _choice(request, _fresh(fit, attempt), runner, auto)
-    demanded = Demanded(choice, tuple(fit), demand, problem, spreads)
+    demanded = Demanded(choice, tuple(fit), demand, problem, magnitudes)
     return replace(demanded, choice=replace(choice, why=_why(demanded)))
 
 

@@ -10,7 +10,6 @@ from functools import partial
 import numpy as np
 import structlog
 
-from jobs.demands import demand_of
 from jobs.errors import (
     BodyTooLarge,
     KernelUnavailable,
@@ -30,10 +29,11 @@ from jobs.models import (
     Verification,
     product_id,
 )
-from kernels.model.bounds import Spread
+from kernels.model.bounds import Magnitudes
 from kernels.model.kernel import ConfigError, Kernel
 from kernels.model.numerics import Problem
 from kernels.selection.choose import Choice, NoKernelError, choose, choose_again
+from kernels.selection.demands import demand_of
 from worker.check.verify import NOT_CHECKED, check
 from worker.device.runner import Product, Runner, gathered
 from worker.device.tiles import TilingRunner
@@ -182,9 +182,9 @@ def _choose_demanded(task: _Task, auto: AutoChoices) -> Demanded:
     """Raises KernelUnavailable, OperandOutOfRange, OperandMissing."""
     claimed, request, store = task.claimed, task.request, task.store
 
-    def measure() -> tuple[Spread, Spread]:
+    def measure() -> tuple[Magnitudes, Magnitudes]:
         with operand(request.a, claimed.a, store) as a, operand(request.b, claimed.b, store) as b:
-            return auto.spreads.of(a, request.a.dtype), auto.spreads.of(b, request.b.dtype)
+            return auto.magnitudes.of(a, request.a.dtype), auto.magnitudes.of(b, request.b.dtype)
 
     try:
         return choose_demanded(request, claimed.attempt, task.runner, auto, measure)

@@ -17,7 +17,7 @@ from tests.gpu.products import multiply
 from tests.support.kernels.operand_data import operand_pairs
 from worker.check.elements import as_float64, narrow
 from worker.cpu.exact.product import multiply_exactly
-from worker.product.spreads import spread_of
+from worker.product.magnitudes import magnitudes_of
 
 if TYPE_CHECKING:
     from worker.cuda.runner import CudaRunner
@@ -46,7 +46,7 @@ def test_no_element_is_beyond_its_bound(
         problem = Problem(m, n, k, dtype)
         for name, *pair in operand_pairs(m, k, n, "float64" if dtype == "float64" else "float32", rng):
             a, b = (stored(each, dtype) for each in pair)
-            bound = proven_bound(kernel, problem, spread_of(a, dtype), spread_of(b, dtype))
+            bound = proven_bound(kernel, problem, magnitudes_of(a, dtype), magnitudes_of(b, dtype))
             if bound.normwise is None:
                 continue
             c, _, _ = multiply(runner, kernel.name, problem, a, b, rng)

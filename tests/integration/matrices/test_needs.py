@@ -14,10 +14,9 @@ from jobs.ledger.chains import Taken
 from jobs.ledger.codec import job_error
 from jobs.ledger.interface import Ledger, Success
 from jobs.matrices.index import MIN_CHARGE_BYTES, Bounds, Claim, MatrixIndex
-from jobs.models import ANONYMOUS, JobMatrices, MatmulRequest, NewJob, OperandRef, new_id, product_id
+from jobs.models import ANONYMOUS, JobMatrices, MatmulRequest, NewJob, OperandRef, StoredOperand, new_id, product_id
 from jobs.redis.embedded import EmbeddedServer
 from jobs.states import JobState
-from jobs.stored_operand import StoredOperand
 from tests.support.ledger.ledgers import CLOCK_LUA, Clock, operand_of, outcome, redis_ledger
 
 BOUNDS = Bounds(all_bytes=40_000, owner_bytes=30_000)

@@ -10,9 +10,9 @@ import pytest
 
 from jobs.formats.elements import Array
 from kernels.catalog import BY_NAME, CATALOG
-from kernels.model.bounds import BENIGN, Bound, any_spread, proven_bound
+from kernels.model.bounds import BENIGN, Bound, any_magnitudes, proven_bound
 from kernels.model.numerics import DTYPES, DTypeName, Problem
-from tests.support.exact import magnitudes, scaled, worst_ratio
+from tests.support.exact import absolute_sums, scaled, worst_ratio
 from tests.support.kernels.arithmetics import CONVENTIONAL, LOWERED, on_tensor_cores
 from tests.support.kernels.emulated import product as by_digits
 from tests.support.kernels.emulated_judge import judge
@@ -20,7 +20,7 @@ from tests.support.kernels.operand_data import operand_pairs
 from tests.unit.kernels.entries.test_strassen import by_halves
 from worker.check.elements import narrow, widen
 from worker.cpu.kernels import CPU_KERNELS
-from worker.product.spreads import spread_of
+from worker.product.magnitudes import magnitudes_of
 
 M, K, N = 4, 48, 4
 Multiply = Callable[[Array, Array], Array]
@@ -41,12 +41,12 @@ def ratios(kernel: str, dtype: DTypeName, multiply: Multiply) -> dict[str, float
     found = {}
     for name, a, b in data(dtype):
         problem = Problem(M, N, K, dtype)
-        bound = proven_bound(BY_NAME[kernel], problem, spread_of(a, dtype), spread_of(b, dtype)).componentwise
+        bound = proven_bound(BY_NAME[kernel], problem, magnitudes_of(a, dtype), magnitudes_of(b, dtype)).componentwise
         if bound is None:
             continue
         with np.errstate(all="ignore"):
             c = multiply(a, b)
-        limits = scaled(bound, magnitudes(a, b))
+        limits = scaled(bound, absolute_sums(a, b))
         found[name] = worst_ratio(c, a, b, limits, float(np.finfo(dtype).smallest_subnormal))
     return found
 
@@ -81,14 +81,14 @@ def test_products_of_16_bits_are_rounded_once_more(dtype: DTypeName, tensor: boo
             continue
         a, b = (narrow(each, dtype) for each in (a, b))
         wide_a, wide_b = widen(a, dtype), widen(b, dtype)
-        bound = proven_bound(BY_NAME[kernel], Problem(M, N, K, dtype), spread_of(a, dtype), spread_of(b, dtype))
+        bound = proven_bound(BY_NAME[kernel], Problem(M, N, K, dtype), magnitudes_of(a, dtype), magnitudes_of(b, dtype))
         if bound.componentwise is None:
             assert name == "graded" and dtype == "bfloat16"
             continue
         c = widen(narrow(multiply(wide_a, wide_b), dtype), dtype)
         if not np.isfinite(c).all():
             continue
-        limits = scaled(bound.componentwise, magnitudes(wide_a, wide_b))
+        limits = scaled(bound.componentwise, absolute_sums(wide_a, wide_b))
         assert worst_ratio(c, wide_a, wide_b, limits, 2.0 ** (-24 if dtype == "float16" else -133)) <= 1.0, name
 
 
@@ -98,7 +98,7 @@ def test_products_of_halves_are_within_their_norms() -> None:
     for name, a, b in operand_pairs(8, 64, 8, "float32", rng):
         with np.errstate(all="ignore"):
             a, b = a.astype(np.float32), b.astype(np.float32)
-            bound = proven_bound(BY_NAME["strassen"], problem, spread_of(a, "float32"), spread_of(b, "float32"))
+            bound = proven_bound(BY_NAME["strassen"], problem, magnitudes_of(a, "float32"), magnitudes_of(b, "float32"))
             c = by_halves(a, b)
         assert bound.componentwise is None or name == "zeros"
         if bound.normwise is None or not np.isfinite(c).all():
@@ -119,7 +119,9 @@ def test_products_of_digits_are_within_their_bound() -> None:
         if judged.in_float32:
             continue
         ways.add(judged.ways[0])
-        bound = proven_bound(BY_NAME["fp32_emulated"], problem, spread_of(a, "float32"), spread_of(b, "float32"))
+        bound = proven_bound(
+            BY_NAME["fp32_emulated"], problem, magnitudes_of(a, "float32"), magnitudes_of(b, "float32")
+        )
         assert bound.componentwise is not None
         c, wide_a, wide_b = by_digits(a, b, judged.ways[0]), a.astype(np.float64), b.astype(np.float64)
         sizes = np.abs(wide_a) @ np.abs(wide_b).T
@@ -138,10 +140,10 @@ def _of_binades(binades: int | None, shape: tuple[int, int], rng: np.random.Gene
     return values.astype(np.float32)
 
 
-def test_bounds_grow_with_the_spread_and_the_depth() -> None:
+def test_bounds_grow_with_the_magnitudes_and_the_depth() -> None:
     for kernel in CATALOG:
         for dtype in kernel.dtypes:
-            least, most = any_spread(dtype), any_spread(dtype)
+            least, most = any_magnitudes(dtype), any_magnitudes(dtype)
             shallow, deep = (proven_bound(kernel, Problem(8, 8, k, dtype), BENIGN, BENIGN) for k in (16, 4096))
             worst = proven_bound(kernel, Problem(8, 8, 16, dtype), least, most)
             for of_shallow, of_deep, of_worst in zip(*map(both, (shallow, deep, worst)), strict=True):

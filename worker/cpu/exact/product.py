@@ -75,7 +75,7 @@ def _finite_block(a: Array, b: Array, to: Format) -> Array:
         decided = low.view(np.int64) == high.view(np.int64)
         values[np.ix_(rows, columns)] = low
         rows, columns = rows[~decided.all(axis=1)], columns[~decided.all(axis=0)]
-        levels = min(2 * levels + 2, found.most_levels)
+        levels = min(2 * levels + 2, found.all_levels)
     return values
 
 
@@ -86,7 +86,7 @@ class _Sums:
     limbs: Array
     exponent: Array
     left_out: Array  # what all that was left out is less than, in units of the last limb
-    most_levels: int  # that leave nothing out
+    all_levels: int  # that leave nothing out
 
     def moved(self, ends: int) -> Array:
         """Limbs of one end of the interval: -1 or 1."""

@@ -1,4 +1,4 @@
-"""How far apart the magnitudes of an operand's elements lie, measured in one pass over them."""
+"""The largest and the smallest magnitude of an operand, measured in one pass over its elements."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from threading import Lock
 import numpy as np
 
 from jobs.formats.elements import Array
-from kernels.model.bounds import Spread
+from kernels.model.bounds import Magnitudes
 from kernels.model.numerics import DTYPES, DTypeName
 from worker.check.elements import as_float64
 from worker.device.runner import HostOperand
@@ -25,7 +25,7 @@ _NOT_FINITE: dict[DTypeName, int] = {
 }
 
 
-def spread_of(elements: Array, dtype: DTypeName) -> Spread:
+def magnitudes_of(elements: Array, dtype: DTypeName) -> Magnitudes:
     """Of floats. Bits of a magnitude are ordered as magnitudes are."""
     size = DTYPES[dtype].itemsize
     bits = elements.reshape(-1).view(np.dtype(f"u{size}"))
@@ -39,28 +39,28 @@ def spread_of(elements: Array, dtype: DTypeName) -> Spread:
             largest = max(largest, int(chunk.max()))
             smallest = min(smallest, int((chunk - one).min()) + 1)  # zeros come out as the largest of all
     if largest == 0:
-        return Spread(0.0, np.inf)
+        return Magnitudes(0.0, np.inf)
     ends = as_float64(np.array([largest, smallest], bits.dtype).view(elements.dtype), dtype)
-    return Spread(float(ends[0]), float(ends[1]))
+    return Magnitudes(float(ends[0]), float(ends[1]))
 
 
-class Spreads:
+class MeasuredMagnitudes:
     """Of operands whose id names their contents, each is measured once. For several threads."""
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._known: OrderedDict[str, Spread] = OrderedDict()
+        self._known: OrderedDict[str, Magnitudes] = OrderedDict()
 
-    def of(self, operand: HostOperand, dtype: DTypeName) -> Spread:
+    def of(self, operand: HostOperand, dtype: DTypeName) -> Magnitudes:
         """Raises OperandMissing."""
         with self._lock:
             known = self._known.get(operand.id) if operand.id is not None else None
         if known is not None:
             return known
-        spread = spread_of(operand.elements, dtype)
+        magnitudes = magnitudes_of(operand.elements, dtype)
         if operand.id is not None:
             with self._lock:
-                self._known[operand.id] = spread
+                self._known[operand.id] = magnitudes
                 if len(self._known) > KEPT:
                     self._known.popitem(last=False)
-        return spread
+        return magnitudes
