@@ -14,10 +14,13 @@ from jobs.benchmarks.spec import BenchmarkSpec
 from jobs.formats.elements import matrix_bytes
 from jobs.kernel_choice import KernelChoice
 from jobs.random_hex import random_hex
+from jobs.requests.bounds import ErrorBound, Tolerance
+from jobs.requests.stored_operand import StoredOperand as StoredOperand
 from jobs.states import JobState
 from jobs.timing import Timing
 from jobs.tracing.request_trace import trace_of_new_job
 from kernels.model.numerics import AccuracyName, DTypeName, Problem
+from kernels.selection.demands import ToleranceKind
 
 ANONYMOUS = "anonymous"  # the owner of everything where keys are off
 JobKind = Literal["matmul", "benchmark"]
@@ -83,13 +86,16 @@ class MatmulRequest(Strict):
     config: dict[str, int] = Field(
         default_factory=dict, description="Tile config asked for; what is left out takes its default."
     )
-    accuracy: AccuracyName = Field(description="Error class the product must meet.")
+    accuracy: AccuracyName = Field(description="Error class the product must meet; with a tolerance, that may serve.")
     transpose_a: bool = Field(False, description="Multiply with A transposed.")
     transpose_b: bool = Field(False, description="Multiply with B transposed.")
     verify: VerifyName = Field("freivalds", description="How the product is checked.")
     alpha: float = Field(1.0, description="Factor of A·B.")
     beta: float = Field(0.0, description="Factor of C; with 0, C is not read.")
     c: OperandRef | None = Field(None, description="Operand C, which is added: m×n, a batch axis may lead; else null.")
+    tolerance: Tolerance | None = Field(None, description="What each element's proven error must be within; else null.")
+    tolerance_kind: ToleranceKind = Field("componentwise", description="What the tolerance is in proportion to.")
+    reproducible: bool = Field(False, description="Whether the product has the same bits on every device and run.")
 
     @property
     def operands(self) -> dict[str, OperandRef]:
@@ -176,6 +182,7 @@ class JobRecord(Strict):
     device: str | None = Field(None, description="Device that ran it; null before.", examples=["NVIDIA H200"])
     product: ProductInfo | None = Field(None, description="The product's type and size, once it succeeded.")
     timing: Timing | None = Field(None, description="Where the time went, once it succeeded.")
+    error_bound: ErrorBound | None = Field(None, description="Proven of every element, where that was asked for.")
     gflops: float | None = Field(
         None, description="2·m·n·k·batch / `kernel_ms` / 10⁶: the kernel's own speed.", examples=[36000.0]
     )
@@ -217,14 +224,6 @@ class Job(Strict):
     @property
     def id(self) -> str:
         return self.record.id
-
-
-class StoredOperand(Strict):
-    """An operand that lies in the store for one job, under its id; the claim to it is made with the job."""
-
-    id: str
-    dtype: DTypeName
-    shape: tuple[int, ...]
 
 
 class JobMatrices(Strict):
@@ -284,6 +283,7 @@ class Outcome(Strict):
     gflops: float | None
     verification: Verification
     batch: int = 1  # products of the same launch, this one among them
+    error_bound: ErrorBound | None = None
 
 
 class BenchmarkOutcome(Strict):

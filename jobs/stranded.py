@@ -13,7 +13,7 @@ from jobs.ledger.moves import Moves, Waiting
 from jobs.models import MatmulRequest
 from jobs.queue import QUEUES
 from jobs.stored import read_known
-from kernels.catalog import CATALOG
+from kernels.selection.demands import may_serve
 
 AUTO = "auto"
 BATCH = 100  # jobs looked at in one sweep, of each queue
@@ -74,6 +74,5 @@ def _queue_for(job: Waiting, live: Sequence[WorkerInfo]) -> str | None:
         return None
     if request.kernel != AUTO:
         return None
-    dtype = request.a.dtype
-    kernels = [kernel for kernel in CATALOG if kernel.takes(dtype, request.accuracy)]
-    return next((worker.queue for worker in live if worker.runs_one_of(kernels, dtype)), None)
+    kernels = may_serve(request)
+    return next((worker.queue for worker in live if worker.runs_one_of(kernels, request.a.dtype)), None)

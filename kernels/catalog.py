@@ -53,6 +53,7 @@ CATALOG: tuple[Kernel, ...] = (
     *tensor_fp64.TENSOR_FP64,
     *fp64_emulated.FP64_EMULATED,
     *libraries.CUBLAS,
+    *libraries.MORE_EXACT,
 )
 
 

@@ -69,6 +69,12 @@ FAMILIES: tuple[Family, ...] = (
             "cublas_fp8_fast",
         ),
     ),
+    Family(
+        "exact",
+        "More exact",
+        "What a product takes that is to be within a tolerance, or to have the same bits on every device.",
+        ("cpu_float64", "cpu_exact"),
+    ),
 )
 FAMILY_OF = MappingProxyType({name: family for family in FAMILIES for name in family.names})
 

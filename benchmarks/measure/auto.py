@@ -53,6 +53,7 @@ def rivals(dtype: DTypeName, device_class: DeviceClass, accuracy: AccuracyName |
     ladder's first rungs, and the library at its best; on a CPU it is BLAS."""
     wanted = accuracy or DTYPES[dtype].accuracy
     fit = [kernel for kernel in CATALOG if kernel.device_class == device_class and kernel.takes(dtype, wanted)]
+    fit = [kernel for kernel in fit if kernel.is_everyday]
     takers = [kernel.name for kernel in fit if accuracy is None or kernel.accuracy[dtype] == accuracy]
     return [name for name in takers if name not in SLOW and (device_class == "cpu" or ours(name) or name in TUNED)]
 

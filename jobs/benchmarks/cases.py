@@ -108,7 +108,7 @@ def _axes(spec: BenchmarkSpec, device: DeviceTraits) -> Iterator[tuple[Kernel, C
     if isinstance(spec.kernels, str):
         for kernel in CATALOG:
             ours = isinstance(kernel, CudaKernel) or device.device_class == "cpu"
-            if kernel.device_class == device.device_class and (ours or spec.kernels == "all"):
+            if kernel.is_everyday and kernel.device_class == device.device_class and (ours or spec.kernels == "all"):
                 yield kernel, spec.configs
         return
     for item in spec.kernels:

@@ -120,6 +120,7 @@ class JobRow:
             device=self.outcome and self.outcome.device,
             product=outcome and outcome.product,
             timing=outcome and self._timing(outcome),
+            error_bound=outcome and outcome.error_bound,
             gflops=outcome and outcome.gflops,
             verification=outcome and outcome.verification,
             batch=outcome and outcome.batch,

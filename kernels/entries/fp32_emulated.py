@@ -96,6 +96,7 @@ FP32_EMULATED: tuple[Kernel, ...] = (
         "with a side below 64 go straight to hopper_fp32.",
         origin="Ozaki's scheme (2012) on int8 tensor cores (Ootomo and others, 2024), fused in one kernel.",
         accuracy={"float32": "fp32"},
+        arithmetic={"float32": "digits"},
         min_compute_capability=HOPPER,
         architecture_specific=True,
         emulated_with=("int8", 6),

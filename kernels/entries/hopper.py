@@ -131,6 +131,7 @@ def _warp_specialised(
         idea=idea,
         origin=origin,
         accuracy=dict([accuracy]),
+        arithmetic={} if dtype == "int8" else {dtype: "tensor"},
         min_compute_capability=HOPPER,
         architecture_specific=True,
         parameters=(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kernels.model.kernel import Kernel, LibraryKernel, Parameter
-from kernels.model.numerics import OWN_ACCURACY, DTypeName
+from kernels.model.numerics import OWN_ACCURACY, AccuracyName, DTypeName
 
 FLOAT8 = (8, 9)  # the first compute capability whose tensor cores take 8-bit floats
 TUNED_TYPES: tuple[DTypeName, ...] = ("float16", "bfloat16", "float32", "float64")
@@ -40,6 +40,8 @@ CUBLAS: tuple[Kernel, ...] = (
         device_class="gpu",
         library="cuBLAS",
         accuracy={**{name: cls for name, cls in OWN_ACCURACY.items() if name != "int32"}, "float8_e4m3": "fp8"},
+        # At some shapes it adds parts of k of 16-bit products up in 16 bits, whatever its math mode says.
+        arithmetic={"float16": "unproven", "bfloat16": "unproven", "float64": "tensor", "float8_e4m3": "tensor"},
         dtype_compute_capability={"float8_e4m3": FLOAT8},
     ),
     LibraryKernel(
@@ -56,6 +58,7 @@ CUBLAS: tuple[Kernel, ...] = (
         is_tuned=True,
         parameters=(PAD,),
         accuracy={name: OWN_ACCURACY[name] for name in TUNED_TYPES},
+        arithmetic={"float16": "tensor", "bfloat16": "tensor", "float64": "tensor"},
     ),
     LibraryKernel(
         name="cublas_tf32",
@@ -68,6 +71,7 @@ CUBLAS: tuple[Kernel, ...] = (
         device_class="gpu",
         library="cuBLAS",
         accuracy={"float32": "tf32"},
+        arithmetic={"float32": "tensor"},
         min_compute_capability=(8, 0),
     ),
     LibraryKernel(
@@ -80,6 +84,7 @@ CUBLAS: tuple[Kernel, ...] = (
         is_tuned=True,
         parameters=(PAD,),
         accuracy={"float32": "tf32"},
+        arithmetic={"float32": "tensor"},
         min_compute_capability=(8, 0),
     ),
     LibraryKernel(
@@ -93,6 +98,7 @@ CUBLAS: tuple[Kernel, ...] = (
         device_class="gpu",
         library="cuBLAS",
         accuracy={"float32": "bf16"},
+        arithmetic={"float32": "tensor"},
         min_compute_capability=(8, 0),
     ),
     LibraryKernel(
@@ -107,6 +113,7 @@ CUBLAS: tuple[Kernel, ...] = (
         device_class="gpu",
         library="cuBLAS",
         accuracy={"float32": "fp16"},
+        arithmetic={"float32": "tensor"},
         min_compute_capability=(7, 0),
     ),
     LibraryKernel(
@@ -119,6 +126,42 @@ CUBLAS: tuple[Kernel, ...] = (
         device_class="gpu",
         library="cuBLAS",
         accuracy={"float8_e4m3": "fp8"},
+        arithmetic={"float8_e4m3": "tensor"},
         min_compute_capability=FLOAT8,
+    ),
+)
+
+SHORTER_FLOATS: dict[DTypeName, AccuracyName] = {
+    **{name: OWN_ACCURACY[name] for name in ("float16", "bfloat16", "float32")},
+    "float8_e4m3": "fp32",
+}
+MORE_EXACT: tuple[Kernel, ...] = (
+    LibraryKernel(
+        name="cpu_float64",
+        summary="Floats of up to 32 bits multiplied and summed in float64 on the CPU, and rounded once.",
+        idea="Operands are widened block by block. Their products are exact in float64, and sums are off by at most "
+        "k·2^-53 of their terms, so what is left is the one rounding at the end. It takes two to three times as long "
+        "as `cpu_blas` takes for float32. It is never chosen unless the caller asks for a `tolerance` that no faster "
+        "kernel meets, or for it by name.",
+        origin="NumPy and its BLAS (dgemm).",
+        device_class="cpu",
+        library="NumPy BLAS",
+        accuracy=SHORTER_FLOATS,
+        arithmetic=dict.fromkeys(SHORTER_FLOATS, "wide"),
+    ),
+    LibraryKernel(
+        name="cpu_exact",
+        summary="Correctly rounded on the CPU: each element is its exact sum, rounded once.",
+        idea="Operands are cut into slices of 21 bits, counted from the largest element of each row of A and column of "
+        "B. Products of slices are exact in float64, by BLAS, and are added up as whole numbers. So the product does "
+        "not depend on the order of summation, the number of threads, the sizes of blocks or the device: it has the "
+        "same bits everywhere. Slices are taken from the highest on until all that is left out can change no rounding. "
+        "It is never chosen unless the caller asks for `reproducible`, for a `tolerance` that no other kernel meets, "
+        "or for it by name.",
+        origin="Ozaki's error-free transformation (K. Ozaki and others, Numer. Algorithms 59, 2012).",
+        device_class="cpu",
+        library="NumPy BLAS",
+        accuracy={**SHORTER_FLOATS, "float64": "fp64"},
+        arithmetic=dict.fromkeys((*SHORTER_FLOATS, "float64"), "rounded_once"),
     ),
 )

@@ -99,6 +99,7 @@ STRASSEN: tuple[Kernel, ...] = (
         "so large that sums might overflow are found on the way, and such matrices are multiplied in the ordinary way.",
         origin="V. Strassen, Gaussian elimination is not optimal (1969); N. Higham's bound for its errors (2002).",
         accuracy={"float32": "fp32_normwise"},
+        arithmetic={"float32": "strassen"},
         min_compute_capability=BASE.min_compute_capability,
         emulated_with=("float32", FACTORS / 8),
         parameters=(

@@ -55,6 +55,7 @@ WMMA: tuple[Kernel, ...] = (
         "8.0. Sums are rounded once, to the operands' type.",
         origin="Report 003 (TensorCore by WMMA, m16n16k16).",
         accuracy={dtype: OWN_ACCURACY[dtype] for dtype in ("float16", "bfloat16")},
+        arithmetic={"float16": "tensor", "bfloat16": "tensor"},
         min_compute_capability=(7, 0),
         dtype_compute_capability={"bfloat16": (8, 0)},
         parameters=(

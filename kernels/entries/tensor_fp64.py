@@ -126,6 +126,7 @@ TENSOR_FP64: tuple[CudaKernel, ...] = (
         origin="The warp-level float64 instructions of compute capability 8.0 and 9.0, known from CUTLASS; relabelling "
         "k so that reads are wide is common practice. Stream-K (Osama and others, 2023).",
         accuracy={"float64": OWN_ACCURACY["float64"]},
+        arithmetic={"float64": "tensor"},
         min_compute_capability=(8, 0),
         parameters=(
             Parameter("block_m", (64, 128), 128, "rows of the product per thread block"),

@@ -23,6 +23,8 @@ from kernels.model.sources import source_files
 
 TileConfig = Mapping[str, int]
 DeviceClass = Literal["cpu", "gpu"]
+# What is known of a kernel's arithmetic, from which `kernels/model/bounds.py` proves a bound.
+Arithmetic = Literal["conventional", "tensor", "strassen", "digits", "wide", "rounded_once", "unproven"]
 NO_CONFIG: TileConfig = MappingProxyType({})
 MAX_REGISTERS = 255  # of one thread, 32 bits each
 MULTIPROCESSORS = 132  # of a device that does not say
@@ -111,10 +113,21 @@ class Kernel:
     architecture_specific: bool = False
     # Where each product is several of another type, or less than one of its own: on which type's units, how many.
     emulated_with: tuple[DTypeName, float] | None = None
+    arithmetic: Mapping[DTypeName, Arithmetic] = field(default_factory=dict)  # of floats, where it is not conventional
 
     @property
     def dtypes(self) -> tuple[DTypeName, ...]:
         return tuple(self.accuracy)
+
+    def is_reproducible(self, dtype: DTypeName) -> bool:
+        """Whether its products have the same bits on every device, in every config and run: integers are added modulo
+        2³² in any order, and an exact sum that is rounded once is one number."""
+        return dtype in self.accuracy and (DTYPES[dtype].is_integer or self.arithmetic.get(dtype) == "rounded_once")
+
+    @property
+    def is_everyday(self) -> bool:
+        """Whether sets of kernels have it, and not just who asks for it or for what it promises."""
+        return not {"rounded_once", "wide"}.intersection(self.arithmetic.values())
 
     def takes(self, dtype: DTypeName, accuracy: AccuracyName | None = None) -> bool:
         """Whether it multiplies `dtype` operands to at least the class asked for (by default the dtype's own)."""

@@ -5,6 +5,7 @@ Words: m×k times k×n gives m×n; one multiply and one add per inner step, so a
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -95,6 +96,11 @@ _STRICTNESS: dict[AccuracyName, int] = {
     "fp64": 5,
     "exact": 6,
 }
+
+
+def loosest(classes: Iterable[AccuracyName]) -> AccuracyName:
+    """Of some; the first of the equally loose."""
+    return min(classes, key=_STRICTNESS.__getitem__)
 
 
 def meets(offered: AccuracyName, asked: AccuracyName) -> bool:

@@ -55,6 +55,8 @@ _PREFERENCE: tuple[str, ...] = (
     "naive",
     "naive_uncoalesced",
     "cpu_blas",
+    "cpu_float64",
+    "cpu_exact",
 )
 
 
@@ -95,14 +97,16 @@ def choose_from(
     accuracy: AccuracyName,
     device: DeviceTraits,
     is_compiled: IsCompiled = lambda _kernel, _config: True,
+    among: Sequence[Kernel] | None = None,
 ) -> Choice:
-    """What `auto` takes by these tables: of what is compiled, unless nothing that fits is. Raises NoKernelError,
-    ConfigError."""
-    fit = {kernel.name: kernel for kernel in candidates(problem, accuracy, device)}
+    """What `auto` takes by these tables: of what is compiled, unless nothing that fits is. `among`: of these kernels,
+    whose classes need not meet `accuracy`; that is the loosest of them. Raises NoKernelError, ConfigError."""
+    fit = {kernel.name: kernel for kernel in (candidates(problem, accuracy, device) if among is None else among)}
     preferred = preferred_of(fit.values())
     if preferred is None:
         raise NoKernelError(f"no kernel multiplies {problem.dtype} operands to {accuracy} accuracy on this device.")
-    near = nearby(problem, accuracy, device, tables)
+    classes = {kernel.accuracy[problem.dtype] for kernel in among or ()}
+    near = nearby(problem, accuracy, device, tables, classes=classes)
     if near is not None and (choice := _measured(near, fit, preferred, problem, device, is_compiled)) is not None:
         return choice
     config = _compiled_default(preferred, problem, device, is_compiled)

@@ -7,7 +7,7 @@ import. A row is a kernel's best config at a shape, so a table also says how fas
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import dist, log2
@@ -225,8 +225,10 @@ def nearby(
     device: DeviceTraits,
     tables: Iterable[TunedTable] = TABLES,
     reach: float = REACH,
+    classes: Collection[AccuracyName] = (),
 ) -> Nearby | None:
-    """What was measured near to a problem in classes that meet `accuracy`; None where nothing near enough was.
+    """What was measured near to a problem in classes that meet `accuracy`, or are among `classes`; None where nothing
+    near enough was.
 
     A model's own table counts before those of its family, which serve where it says nothing.
 
@@ -238,7 +240,7 @@ def nearby(
     if problem.transpose_a or problem.transpose_b:
         return None
     for table in tables_for(device, tables):
-        near = tuple(entry for entry in _within(reach, table, problem) if _serves(entry, problem, accuracy))
+        near = tuple(entry for entry in _within(reach, table, problem) if _serves(entry, problem, accuracy, classes))
         if near:
             near = tuple(_held_against_the_class(near, accuracy))
             return Nearby(table, tuple(entry for entry in near if entry.is_of(problem)) or near)
@@ -270,10 +272,10 @@ def whole_runs(problem: Problem) -> bool:
     return problem.k * size % RUN_BYTES == 0 and problem.n * size % RUN_BYTES == 0
 
 
-def _serves(entry: Entry, problem: Problem, accuracy: AccuracyName) -> bool:
+def _serves(entry: Entry, problem: Problem, accuracy: AccuracyName, classes: Collection[AccuracyName]) -> bool:
     return (
         entry.dtype == problem.dtype
-        and meets(entry.accuracy, accuracy)
+        and (meets(entry.accuracy, accuracy) or entry.accuracy in classes)
         and (entry.batch > 1) == (problem.batch > 1)
         and (accuracy == "fp32" or whole_runs(entry.problem) == whole_runs(problem))
     )

@@ -13,7 +13,9 @@ from jobs.base import Strict
 from jobs.errors import InvalidRequest, MalformedBody, MatmulError, UnknownKernel, UnsupportedDType
 from jobs.kernel_choice import KernelChoice
 from jobs.models import OPERANDS, RandomSpec, VerifyName
+from jobs.requests.bounds import Tolerance
 from kernels.model.numerics import DTYPES, AccuracyName, DTypeName
+from kernels.selection.demands import ToleranceKind
 
 M = TypeVar("M", bound=BaseModel)
 KERNEL_FIELDS = frozenset({"kernel", "kernels", "baseline"})
@@ -54,6 +56,25 @@ class MatmulOptions(Strict):
         "for integers; `fp32_normwise` is float32's error in proportion to the largest rows and columns. By "
         "default that of the kernel, where one is named, or of the element type.",
         examples=["fp32"],
+    )
+    tolerance: Tolerance | None = Field(
+        None,
+        description="In place of `accuracy`: the product is computed by the fastest kernel whose error on these "
+        "operands is proven to be within it, for every element, in the worst case. The record's `error_bound` says "
+        "what is proven. 0 is for integers.",
+        examples=[1e-6],
+    )
+    tolerance_kind: ToleranceKind | None = Field(
+        None,
+        description="What `tolerance` is in proportion to. `componentwise`, the default: an element's own terms, "
+        "|C − A·B| ≤ tolerance·(|A|·|B|). `normwise`: the Euclidean norms of the longest row of A and column of B, "
+        "|C − A·B| ≤ tolerance·‖A‖·‖B‖.",
+        examples=["componentwise"],
+    )
+    reproducible: bool = Field(
+        False,
+        description="The product has the same bits on every device, with every kernel, config and number of threads, "
+        "alone or in a batch: integers are exact, and an element of floats is its exact sum, rounded once.",
     )
     transpose_a: bool = Field(False, description="Multiply with A transposed: A is then k×m.")
     transpose_b: bool = Field(False, description="Multiply with B transposed: B is then n×k.")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 
 from jobs.ledger.ends import JobEnd
 from jobs.models import Job, new_id
@@ -18,11 +20,13 @@ from service.bodies.safetensors import SafetensorsReader
 from service.bodies.uploads import UploadOwner, UploadSet
 from service.changes import Watch
 from service.context import Context, context_of, owner_of
-from service.http.idempotency import holding_key
+from service.http.idempotency import holding_key, key_of
 from service.http.negotiation import JSON, PRODUCT_OFFERS, SAFETENSORS, choose_type
 from service.http.preferences import Wait
 from service.http.waiting import applied, first_reply, wait_of
 from service.openapi.manual import matmul as manual
+from service.submit.dry_run import ProductDryRun
+from service.submit.dry_run import dry_run as dry_run_of
 from service.submit.job import Receipt
 from service.submit.operands import OperandResolver
 from service.submit.product import Submitter
@@ -35,9 +39,12 @@ router = APIRouter()
 
 
 @router.post("/v1/matmul", **manual.MULTIPLY)
-async def multiply(request: Request) -> Response:
+async def multiply(request: Request, dry_run: Annotated[bool, Query(description=manual.DRY_RUN)] = False) -> Response:
     context = context_of(request)
     choose_type(request.headers.get("accept"), PRODUCT_OFFERS)  # before any work is done
+    if dry_run:
+        key_of(request)  # makes no job, so it is bound to none; but no request may come with a wrong one
+        return await _dry_run(request, context)
     wait = wait_of(request, default_s=context.settings.default_wait_s)
     async with holding_key(request) as key:
         job_id = context.new_job_id()
@@ -51,6 +58,39 @@ async def multiply(request: Request) -> Response:
 
 async def _submit(request: Request, context: Context, job_id: str, key: str | None, wait: Wait) -> Receipt:
     """Reads the body and records a job for it."""
+    incoming = _incoming(request, context, fingerprinted=key is not None)
+    accept, waits = request.headers.get("accept"), wait.seconds > 0
+    submitter = Submitter(
+        context, owner_of(request), job_id, incoming.operands, accept, key, waits=waits, is_async=wait.is_async
+    )
+    return await receive(context, incoming.body, incoming.reader, incoming.uploads, submitter.submit, submitter.at_once)
+
+
+async def _dry_run(request: Request, context: Context) -> Response:
+    """Operands are read, as what is wrong with them is told too, and dropped."""
+    incoming = _incoming(request, context, fingerprinted=False)
+    told: ProductDryRun = await receive(
+        context,
+        incoming.body,
+        incoming.reader,
+        incoming.uploads,
+        lambda asked: dry_run_of(context, incoming.operands, asked),
+    )
+    return Response(told.model_dump_json(), 200, {"cache-control": "no-store"}, JSON)
+
+
+@dataclass(frozen=True, slots=True)
+class _Incoming:
+    """A request's body, and what reads it."""
+
+    body: Body
+    uploads: UploadSet
+    operands: OperandResolver
+    reader: Reader[MatmulInput]
+
+
+def _incoming(request: Request, context: Context, *, fingerprinted: bool) -> _Incoming:
+    """Raises UnsupportedMediaType."""
     owner, settings = owner_of(request), context.settings
     media_type = media_type_of(request.headers.get("content-type"))
     if media_type not in ACCEPTED_TYPES:
@@ -62,13 +102,10 @@ async def _submit(request: Request, context: Context, job_id: str, key: str | No
         lambda: UploadOwner(owner, settings.product_ttl_s, name=new_id("op")),
         max_bytes=settings.max_matrix_bytes,
         body_bytes=None if media_type == JSON else body.declared_bytes,
-        fingerprinted=key is not None,
+        fingerprinted=fingerprinted,
     )
     operands = OperandResolver(context, owner)
-    reader = _reader(request, media_type, body, uploads, operands, context)
-    accept, waits = request.headers.get("accept"), wait.seconds > 0
-    submitter = Submitter(context, owner, job_id, operands, accept, key, waits=waits, is_async=wait.is_async)
-    return await receive(context, body, reader, uploads, submitter.submit, submitter.at_once)
+    return _Incoming(body, uploads, operands, _reader(request, media_type, body, uploads, operands, context))
 
 
 def _reader(

@@ -73,7 +73,8 @@ class OperandResolver:
     def _plan(self, asked: MatmulInput) -> ProductPlan:
         options = asked.options
         a, b = (self._type_of(getattr(asked, name), name, options.dtype_of(name)) for name in NEEDED)
-        plan = make_plan(options, a, b, max_product_bytes=self._settings.max_matrix_bytes)
+        limit_bytes = self._settings.max_matrix_bytes
+        plan = make_plan(options, a, b, max_product_bytes=limit_bytes, has_c=asked.c is not None)
         c = None if asked.c is None else self._type_of(asked.c, "c", plan.problem.product_dtype)
         check_epilogue(options, plan.problem, c)
         return plan

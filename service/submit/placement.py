@@ -8,7 +8,9 @@ from jobs.errors import InvalidConfig, NoWorkerForKernel, NoWorkers
 from jobs.fleet.workers import WorkerInfo
 from kernels.catalog import BY_NAME
 from kernels.model.kernel import ConfigError
+from kernels.selection.demands import unmet
 from service.bodies.options import MatmulOptions
+from service.submit.demands import field_of
 from service.submit.plan import AUTO, ProductPlan
 
 
@@ -24,6 +26,11 @@ def choose_queue(options: MatmulOptions, plan: ProductPlan, workers: Sequence[Wo
         return (gpus or fitting)[0].queue
     if options.kernel == AUTO and not workers:
         raise NoWorkers
+    if options.kernel == AUTO and plan.demand:
+        kernels = [BY_NAME[name] for worker in workers for name in worker.kernels if name in BY_NAME]
+        raise NoWorkerForKernel(
+            unmet(plan.demand, kernels, plan.problem, "of the live workers"), field=field_of(plan.demand)
+        )
     served = ", ".join(sorted({name for worker in workers for name in worker.kernels})) or "none"
     asked = "a kernel that can do this" if options.kernel == AUTO else options.kernel
     raise NoWorkerForKernel(f"No live worker serves {asked}; served now: {served}.", field="kernel")

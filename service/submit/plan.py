@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from jobs.errors import InvalidConfig, InvalidMatrix, InvalidRequest, ShapeMismatch, UnsupportedDType
 from kernels.catalog import BY_NAME, CATALOG
 from kernels.model.kernel import ConfigError, Kernel
-from kernels.model.numerics import DTYPES, AccuracyName, DTypeName, Problem
+from kernels.model.numerics import DTYPES, AccuracyName, DTypeName, Problem, loosest
+from kernels.selection.demands import NOTHING, Demand
 from service.bodies.options import MatmulOptions
 from service.bodies.sizes import in_units
+from service.submit.demands import demand_of, demanded
 
 AUTO = "auto"
 
@@ -31,9 +33,12 @@ class ProductPlan:
     problem: Problem
     accuracy: AccuracyName
     kernels: tuple[Kernel, ...]  # those that may run it: the one asked for, or all that fit
+    demand: Demand = NOTHING
 
 
-def make_plan(options: MatmulOptions, a: OperandType, b: OperandType, *, max_product_bytes: int) -> ProductPlan:
+def make_plan(
+    options: MatmulOptions, a: OperandType, b: OperandType, *, max_product_bytes: int, has_c: bool = False
+) -> ProductPlan:
     """Raises InvalidRequest and its kin, each with a sentence and, where one is to blame, the field."""
     dtype = _common_dtype(options, a, b)
     problem = _problem(options, dtype, a.shape, b.shape)
@@ -43,7 +48,13 @@ def make_plan(options: MatmulOptions, a: OperandType, b: OperandType, *, max_pro
             f"{in_units(max_product_bytes)}."
         )
     accuracy = options.accuracy or _default_accuracy(options.kernel, dtype)
-    return ProductPlan(problem, accuracy, _kernels(options, problem, accuracy))
+    if not (demand := demand_of(options, has_c=has_c)):
+        return ProductPlan(problem, accuracy, _kernels(options, problem, accuracy))
+    any_class = demand.tolerance is not None and options.kernel == AUTO
+    kernels = demanded(_kernels(options, problem, None if any_class else accuracy), options, demand, problem)
+    if demand.tolerance is not None:
+        accuracy = loosest(kernel.accuracy[dtype] for kernel in kernels)
+    return ProductPlan(problem, accuracy, kernels, demand)
 
 
 def _default_accuracy(kernel: str, dtype: DTypeName) -> AccuracyName:
@@ -100,13 +111,17 @@ def _told(name: str, shape: tuple[int, ...], transposed: bool) -> str:
     return f"{name}{' transposed' if transposed else ''} is {rows}×{columns}"
 
 
-def _kernels(options: MatmulOptions, problem: Problem, accuracy: AccuracyName) -> tuple[Kernel, ...]:
+def _kernels(options: MatmulOptions, problem: Problem, accuracy: AccuracyName | None) -> tuple[Kernel, ...]:
+    """`accuracy`: None for all classes."""
     dtype = problem.dtype
     if options.kernel != AUTO:
+        assert accuracy is not None, "a kernel has a class"
         return (_named(BY_NAME[options.kernel], problem, accuracy, options.config),)
     if options.config:
         raise InvalidConfig("A config belongs to one kernel; name that kernel, or leave config out.", field="config")
-    fit = tuple(kernel for kernel in CATALOG if kernel.takes(dtype, accuracy))
+    fit = tuple(
+        kernel for kernel in CATALOG if dtype in kernel.accuracy and (accuracy is None or kernel.takes(dtype, accuracy))
+    )
     if not fit:
         raise InvalidRequest(f"No kernel multiplies {dtype} operands to {accuracy} accuracy.", field="accuracy")
     return fit

@@ -14,8 +14,10 @@ from jobs.fleet.workers import WorkerInfo
 from jobs.ledger.interface import IdempotencyKey
 from jobs.ledger.submission import BESIDE
 from jobs.matrices.packed import DIGEST_BYTES
-from jobs.models import OPERANDS, Job, JobMatrices, MatmulRequest, NewJob, OperandRef, RandomSpec, StoredOperand
+from jobs.models import OPERANDS, Job, JobMatrices, MatmulRequest, NewJob, OperandRef, RandomSpec
+from jobs.requests.stored_operand import StoredOperand
 from jobs.states import REDRIVABLE
+from kernels.selection.demands import demand_of
 from service.bodies.options import MatrixRef
 from service.bodies.reader import NEEDED, MatmulInput
 from service.bodies.uploads import Upload
@@ -124,6 +126,9 @@ class Submitter:
             verify=options.verify,
             alpha=options.alpha,
             beta=beta_of(options, asked.c is not None),
+            tolerance=options.tolerance,
+            tolerance_kind=options.tolerance_kind or "componentwise",
+            reproducible=options.reproducible,
         )
         timeout_s = self.context.settings.job_timeout_s
         return NewJob(
@@ -205,7 +210,7 @@ def batch_of(request: MatmulRequest, timeout_s: float) -> str:
     """What jobs with small matrices have in common if one launch may compute them: types, options, k, and m and n,
     rounded up where the caller names no kernel. Empty where it may not. Tolerances go by k, so it is never rounded."""
     problem = request.problem
-    if len(request.a.shape) + len(request.b.shape) != 4 or request.has_epilogue:
+    if len(request.a.shape) + len(request.b.shape) != 4 or request.has_epilogue or demand_of(request):
         return ""
     rest = orjson.dumps([request.model_dump(exclude={"a", "b"}), timeout_s], option=orjson.OPT_SORT_KEYS)
     step = PADDED_TO if request.kernel == "auto" else 1

@@ -7,7 +7,8 @@ from math import log2
 
 from kernels.catalog import CATALOG
 from kernels.model.accuracy import CUT_FACTOR, OPERAND_FACTOR, SUM_FACTOR, element_bound
-from kernels.model.numerics import ACCURACY_NAMES, DTYPE_NAMES, AccuracyName, DTypeName
+from kernels.model.bounds import BENIGN, proven_bound
+from kernels.model.numerics import ACCURACY_NAMES, DTYPE_NAMES, DTYPES, AccuracyName, DTypeName, Problem
 from tools.markdown import table
 
 DEPTH = 4096  # at which the bound is shown as a number
@@ -49,6 +50,25 @@ def kernels() -> str:
         names = [f"`{kernel.name}`" for kernel in CATALOG if kernel.accuracy.get(dtype) == accuracy]
         rows.append((f"`{accuracy}`", dtype, ", ".join(names)))
     return table(("class", "operands", "kernels"), rows)
+
+
+def proven() -> str:
+    """A row for each element type and bound of floats: what is proven of operands whose sums stay in range."""
+    rows: dict[tuple[str, str, str], list[str]] = {}
+    for dtype in DTYPE_NAMES:
+        if DTYPES[dtype].is_integer:
+            continue
+        problem, takers = Problem(1, 1, DEPTH, dtype), [kernel for kernel in CATALOG if dtype in kernel.accuracy]
+        bounds = [(proven_bound(kernel, problem, BENIGN, BENIGN), kernel.name) for kernel in takers]
+        for bound, name in sorted(bounds, key=lambda each: each[0].normwise or 1.0):
+            key = dtype, _figure(bound.componentwise), _figure(bound.normwise)
+            rows.setdefault(key, []).append(f"`{name}`")
+    listed = [(*key, ", ".join(names)) for key, names in rows.items()]
+    return table(("operands", "componentwise", "normwise", "kernels"), listed)
+
+
+def _figure(bound: float | None) -> str:
+    return "–" if bound is None else f"{bound:.1e}"
 
 
 def factors() -> str:

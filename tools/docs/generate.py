@@ -81,6 +81,7 @@ PARTS = {
     "accuracy_factors": accuracy_docs.factors,
     "accuracy_classes": accuracy_docs.classes,
     "accuracy_kernels": accuracy_docs.kernels,
+    "proven_bounds": accuracy_docs.proven,
 }
 
 

@@ -1,4 +1,4 @@
-"""A bench on the CPU: `cpu_blas` timed by the host's clock. Its product is a fresh array each time, as in the service,
+"""A bench on the CPU: its kernels timed by the host's clock. Its product is a fresh array each time, as in the service,
 so allocating it is part of what is timed.
 """
 
@@ -23,8 +23,8 @@ from worker.check.checked import HostProduct
 from worker.check.elements import as_float64, core
 from worker.check.host_matrix import HostMatrix
 from worker.check.rounding import rounding_of
-from worker.cpu.blas import multiply
 from worker.cpu.data import operand, stored
+from worker.cpu.kernels import CPU_KERNELS, Multiply
 from worker.cpu.usage import ProcessorTimes, last_cache_bytes
 from worker.device.bench import Bench, Prepared, ProductErrors, Sample, Watched, product_errors
 
@@ -49,7 +49,7 @@ class CpuBench(Bench):
     def prepare(self, case: Case) -> Prepared:
         if (reason := BY_NAME[case.kernel].unsupported_because(CPU)) is not None:
             raise KernelUnavailable(reason)
-        return _PreparedCpu(self)
+        return _PreparedCpu(self, CPU_KERNELS[case.kernel])
 
     def flush(self) -> None:
         """Writes over what the caches hold."""
@@ -124,8 +124,8 @@ class CpuBench(Bench):
 
 
 class _PreparedCpu(Prepared):
-    def __init__(self, bench: CpuBench) -> None:
-        self._bench = bench
+    def __init__(self, bench: CpuBench, multiply: Multiply) -> None:
+        self._bench, self._multiply = bench, multiply
         self.launch = LaunchFigures()
         self.compile_ms = 0.0
 
@@ -136,6 +136,6 @@ class _PreparedCpu(Prepared):
             if cache == "cold":
                 bench.flush()
             started_ns = time.perf_counter_ns()
-            bench.c = multiply(bench.problem, bench.a, bench.b)
+            bench.c = self._multiply(bench.problem, bench.a, bench.b, None)
             spent_ns += time.perf_counter_ns() - started_ns
         return Sample(time_us=spent_ns / reps / 1e3, sm_clock_mhz=None, launch_us=0.0)

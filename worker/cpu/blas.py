@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from jobs.formats.elements import STORAGE_DTYPES, Array
-from kernels.model.numerics import DTypeName, Problem
-from worker.check.elements import core, narrow, widen
+from kernels.model.numerics import DTYPES, DTypeName, Problem
+from worker.check.elements import as_float64, core, narrow, widen
 
 # Side of a block of the product in types that BLAS does not know: BLAS is at full speed there, and the widened copies
 # of two operand blocks stay below 100 MiB however large the operands are.
@@ -40,6 +40,18 @@ def multiply(problem: Problem, a: Array, b: Array, out: Array | None = None) -> 
     return c.reshape(problem.product_shape)
 
 
+def multiply_in_float64(problem: Problem, a: Array, b: Array, out: Array | None = None) -> Array:
+    """As `multiply`, of floats of up to 32 bits, whose sums stay in float64 until they are rounded to the product's
+    type."""
+    c = np.empty(problem.product_shape, STORAGE_DTYPES[problem.product_dtype]) if out is None else out
+    c = c.reshape(problem.batch, problem.m, problem.n)
+    op_a, op_b = core(a, transposed=problem.transpose_a), core(b, transposed=problem.transpose_b)
+    with np.errstate(all="ignore"):
+        for items in _groups(problem):
+            _blockwise(problem.dtype, _part(op_a, items), _part(op_b, items), c[items], wide=True)
+    return c.reshape(problem.product_shape)
+
+
 def _groups(problem: Problem) -> Iterator[slice]:
     """Items of the batch to do at once: many where they are small."""
     largest = max(problem.m * problem.k, problem.k * problem.n, problem.m * problem.n)
@@ -51,15 +63,15 @@ def _part(matrix: Array, items: slice) -> Array:
     return matrix if len(matrix) == 1 else matrix[items]
 
 
-def _blockwise(dtype: DTypeName, a: Array, b: Array, c: Array) -> None:
-    """Writes a·b into `c`, block by block, so that temporaries stay small."""
-    depth, total_dtype, partial = _arithmetic(dtype)
+def _blockwise(dtype: DTypeName, a: Array, b: Array, c: Array, *, wide: bool = False) -> None:
+    """Writes a·b into `c`, block by block, so that temporaries stay small. `wide`: summed in float64."""
+    depth, total_dtype, partial = _wide_arithmetic(dtype) if wide else _arithmetic(dtype)
     for rows in _blocks(c.shape[1], BLOCK):
         for columns in _blocks(c.shape[2], BLOCK):
             total = np.zeros(c[:, rows, columns].shape, dtype=total_dtype)
             for inner in _blocks(a.shape[2], depth):
                 total += partial(a[:, rows, inner], b[:, inner, columns])
-            c[:, rows, columns] = total if total.dtype == c.dtype else narrow(total, dtype)
+            c[:, rows, columns] = total if total.dtype == c.dtype else _narrowed(total, dtype)
 
 
 def _blocks(extent: int, size: int) -> Iterator[slice]:
@@ -73,6 +85,15 @@ def _arithmetic(dtype: DTypeName) -> tuple[int, type[np.generic], Partial]:
     if dtype == "int32":
         return INT32_DEPTH, np.int32, _int32_partial
     return BLOCK, np.float32, lambda a, b: np.matmul(widen(a, dtype), widen(b, dtype))
+
+
+def _wide_arithmetic(dtype: DTypeName) -> tuple[int, type[np.generic], Partial]:
+    return BLOCK, np.float64, lambda a, b: np.matmul(as_float64(a, dtype), as_float64(b, dtype))
+
+
+def _narrowed(total: Array, dtype: DTypeName) -> Array:
+    """float64 and float32 sums in the type of a product of `dtype` operands."""
+    return narrow(total.astype(np.float32), DTYPES[dtype].product)
 
 
 def _int8_partial(a: Array, b: Array) -> Array:

@@ -24,11 +24,11 @@ from kernels.selection.choose import Choice
 from kernels.tiles.choice import too_deep, whole_bytes, with_epilogue
 from kernels.tiles.estimate import best_plan, estimate
 from worker.cpu.bench import CpuBench
-from worker.cpu.blas import multiply
 from worker.cpu.ceilings import cpu_ceilings
 from worker.cpu.device import available_bytes, cpu_info, usable_cores
 from worker.cpu.environment import host_environment
 from worker.cpu.epilogue import add_epilogue
+from worker.cpu.kernels import CPU_KERNELS
 from worker.cpu.room import check_room
 from worker.cpu.tiles import CPU_SPEEDS, CpuTiledProduct, tile_bytes
 from worker.device.bench import Bench
@@ -50,7 +50,7 @@ ONE_THREAD_FLOPS = 100e6
 
 
 class CpuRunner(TilingRunner):
-    """`cpu_blas` in this process."""
+    """The CPU's kernels in this process."""
 
     jobs_under_way = 1  # one that is computed has all cores
 
@@ -97,7 +97,7 @@ class CpuRunner(TilingRunner):
                 check_room(need, "The product needs")
             self._use_threads(self._threads if problem.flops >= ONE_THREAD_FLOPS else 1)
             started = time.perf_counter()
-            p = multiply(problem, *elements, out if epilogue is None else None)
+            p = CPU_KERNELS[choice.kernel.name](problem, *elements, out if epilogue is None else None)
             c = p if epilogue is None else add_epilogue(problem, epilogue, p, out)
             kernel_ms = (time.perf_counter() - started) * 1e3
             yield CpuProduct(problem, (a, b), p, c, epilogue, kernel_ms=kernel_ms, place=place, device_lock=device_lock)

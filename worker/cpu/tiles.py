@@ -18,8 +18,8 @@ from kernels.tiles.plan import Tile, TileBytes
 from worker.check.elements import core
 from worker.check.fingerprint import fingerprint_of_items
 from worker.check.verify import NOT_CHECKED, check
-from worker.cpu.blas import multiply
 from worker.cpu.epilogue import add_epilogue
+from worker.cpu.kernels import CPU_KERNELS
 from worker.device.runner import Epilogue, HostOperand, host_operands, verify_on_host, wrong_on_host
 from worker.device.tiles import CheckedTile, TiledProduct, TiledTask, TileRecord, stored_part
 
@@ -55,7 +55,7 @@ class CpuTiledProduct(TiledProduct):
         problem = tile.problem(task.problem)
         a, b = stored_part(self._a, tile, task.problem, "a")[0], stored_part(self._b, tile, task.problem, "b")[0]
         started = time.perf_counter()
-        p = multiply(problem, a, b).reshape(problem.batch, problem.m, problem.n)
+        p = CPU_KERNELS[task.choice.kernel.name](problem, a, b, None).reshape(problem.batch, problem.m, problem.n)
         epilogue = self._epilogue_of(tile)
         d = p if epilogue is None else add_epilogue(problem, epilogue, p).reshape(p.shape)
         kernel_ms = (time.perf_counter() - started) * 1e3

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
 
 from kernels.model.kernel import NO_CONFIG, Kernel, TileConfig
@@ -11,6 +11,7 @@ from kernels.model.numerics import AccuracyName, Problem
 from kernels.selection.choose import Choice, choose, choose_from
 from kernels.selection.tuned import TABLES, TunedTable
 from worker.device.runner import Runner
+from worker.product.magnitudes import MeasuredMagnitudes
 from worker.product.probe import table_of
 from worker.product.shapes import AskedShape, read_measured
 
@@ -29,6 +30,7 @@ class AutoChoices:
         self._lock = Lock()
         self._taken: dict[str, Choice] = {}
         self._met: deque[tuple[AskedShape, bool]] = deque(maxlen=MAX_MET)
+        self.magnitudes = MeasuredMagnitudes()
         self._measured: dict[str, str] = {}  # texts, by the name of a shape
 
     def choose(self, problem: Problem, accuracy: AccuracyName, *, is_measured: bool = True) -> Choice:
@@ -45,6 +47,17 @@ class AutoChoices:
         self._met.append((asked, is_measured))
         self._on_met()
         return choice
+
+    def choose_among(self, kernels: Sequence[Kernel], problem: Problem, accuracy: AccuracyName) -> Choice:
+        """Of these, by the same tables and measurements; `accuracy` is the loosest of their classes. Raises
+        NoKernelError, ConfigError."""
+        asked = AskedShape(problem, accuracy)
+        name = f"{asked.name} of {' '.join(kernel.name for kernel in kernels)}"
+        if (known := self._taken.get(name)) is None:
+            traits, compiled = self._runner.device.traits, self._compiled(problem)
+            known = choose_from(self._tables(asked), problem, accuracy, traits, compiled, kernels)
+            self._take(name, known)
+        return known
 
     # ---- between jobs ----
     def next_met(self) -> tuple[AskedShape, bool] | None:

@@ -2,30 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from jobs.errors import OutOfDeviceMemory
 from jobs.models import MatmulRequest
-from kernels.model.kernel import NO_CONFIG
+from kernels.model.kernel import NO_CONFIG, Kernel
 from kernels.model.numerics import Problem
 from kernels.selection.choose import Choice, candidates, preferred_of
 from worker.device.runner import DoesNotFit, Runner
 
 
 def second_try(
-    request: MatmulRequest, problem: Problem, choice: Choice, runner: Runner, full: OutOfDeviceMemory
+    request: MatmulRequest,
+    problem: Problem,
+    choice: Choice,
+    runner: Runner,
+    full: OutOfDeviceMemory,
+    among: Sequence[Kernel] | None = None,
 ) -> Choice | None:
     """For `auto` a kernel that needs less beside the matrices, the first in order of preference of those that need
-    least. Else the same once more, unless it is known not to fit: None."""
-    if request.kernel == "auto" and (lighter := _lightest(request, problem, runner, below=choice)) is not None:
+    least; `among`, where the product demands some. Else the same once more, unless it is known not to fit: None."""
+    if request.kernel == "auto" and (lighter := _lightest(request, problem, runner, among, below=choice)) is not None:
         why = f"auto: the device's memory has no room for {choice.kernel.name} here, so {lighter.kernel.name} is taken."
         return replace(lighter, why=why)
     return None if isinstance(full, DoesNotFit) else choice
 
 
-def _lightest(request: MatmulRequest, problem: Problem, runner: Runner, *, below: Choice) -> Choice | None:
+def _lightest(
+    request: MatmulRequest, problem: Problem, runner: Runner, among: Sequence[Kernel] | None, *, below: Choice
+) -> Choice | None:
     traits = runner.device.traits
-    fit = candidates(problem, request.accuracy, traits, runner.kernels)
+    fit = candidates(problem, request.accuracy, traits, runner.kernels) if among is None else among
     choices = {kernel.name: Choice(kernel, kernel.resolve_config(NO_CONFIG, problem, traits), "") for kernel in fit}
     need = {name: runner.kernel_bytes(choice, problem) for name, choice in choices.items()}
     least = min(need.values(), default=0)

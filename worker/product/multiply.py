@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import structlog
@@ -28,13 +28,16 @@ from jobs.models import (
     Verification,
     product_id,
 )
-from kernels.model.kernel import ConfigError
+from kernels.model.bounds import Magnitudes
+from kernels.model.kernel import ConfigError, Kernel
 from kernels.model.numerics import Problem
 from kernels.selection.choose import Choice, NoKernelError, choose, choose_again
+from kernels.selection.demands import demand_of
 from worker.check.verify import NOT_CHECKED, check
 from worker.device.runner import Product, Runner, gathered
 from worker.device.tiles import TilingRunner
 from worker.product.auto import AutoChoices
+from worker.product.demanded import Demanded, choose_demanded
 from worker.product.lighter import second_try
 from worker.product.mismatch import Again, Mismatch, failed_check, wrong_epilogue
 from worker.product.operands import epilogue_of, operand
@@ -91,12 +94,22 @@ def multiply(
     request = claimed.job.record.request
     assert isinstance(request, MatmulRequest), "benchmarks go another way"
     task = _Task(claimed, request, store, runner, rng, product_ttl_s, check_ownership)
-    choice = choose_kernel(claimed, request.problem, runner, auto)
+    if not demand_of(request):
+        return _multiply_by(task, choose_kernel(claimed, request.problem, runner, auto), ledger)
+    demanded = _choose_demanded(task, auto)
+    made = _multiply_by(task, demanded.choice, ledger, demanded.fit)
+    bound = demanded.bound(made.outcome.kernel)
+    return replace(made, outcome=made.outcome.model_copy(update={"error_bound": bound}))
+
+
+def _multiply_by(task: _Task, choice: Choice, ledger: Ledger, among: Sequence[Kernel] | None = None) -> Multiplied:
+    """`among`: the kernels that may be taken in place of the choice, where the product demands some."""
+    claimed, request, store, runner = task.claimed, task.request, task.store, task.runner
     if isinstance(runner, TilingRunner) and not claimed.job.product_in_record:
         tiling = runner.tiling(request.problem, choice, has_epilogue=request.has_epilogue)
         if tiling is not None:
-            journal = TileJournal(claimed, ledger, check_ownership)
-            job = TiledJob(claimed, request, store, runner, journal, product_ttl_s, check_ownership)
+            journal = TileJournal(claimed, ledger, task.check_ownership)
+            job = TiledJob(claimed, request, store, runner, journal, task.product_ttl_s, task.check_ownership)
             return Multiplied(multiply_tiled(job, choice, tiling), None)
     # An error that is handled still holds on to the device's memory. So what is done about it is done afterwards.
     again: Choice | None = None
@@ -104,7 +117,7 @@ def multiply(
     try:
         return _multiplied(task, choice)
     except OutOfDeviceMemory as full:
-        again = second_try(request, request.problem, choice, runner, full)
+        again = second_try(request, request.problem, choice, runner, full, among)
         if again is None:
             raise
     except Mismatch as failed:
@@ -162,6 +175,20 @@ def _again(task: _Task, choice: Choice) -> Again:
     ):
         verification = check(problem, choice.kernel.accuracy[problem.dtype], product.matrices, task.rng)
         return Again(bool(verification.passed), product.digest)
+
+
+def _choose_demanded(task: _Task, auto: AutoChoices) -> Demanded:
+    """Raises KernelUnavailable, OperandOutOfRange, OperandMissing."""
+    claimed, request, store = task.claimed, task.request, task.store
+
+    def measure() -> tuple[Magnitudes, Magnitudes]:
+        with operand(request.a, claimed.a, store) as a, operand(request.b, claimed.b, store) as b:
+            return auto.magnitudes.of(a, request.a.dtype), auto.magnitudes.of(b, request.b.dtype)
+
+    try:
+        return choose_demanded(request, claimed.attempt, task.runner, auto, measure)
+    except (NoKernelError, ConfigError) as error:
+        raise KernelUnavailable(str(error)) from error
 
 
 def choose_kernel(claimed: Claimed, problem: Problem, runner: Runner, auto: AutoChoices) -> Choice:

@@ -15,6 +15,7 @@ EPILOG = """\b
 Examples:
   matmul multiply a.npy b.npy -o c.npy
   matmul multiply a.npy b.npy --kernel warp_tiled --accuracy fp32 --json
+  matmul multiply a.npy b.npy --tolerance 1e-6 -o c.npy
   matmul multiply a.npy b.npy --add c.npy --alpha 0.5 --beta 2 -o d.npy
 """
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -26,6 +27,13 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option("-o", "--output", type=OutputFile(), help="Where to keep the product.")
 @click.option("--kernel", help="A name of `matmul kernels`; by default the service chooses.")
 @click.option("--accuracy", help="Error class of every element: fp64, fp32, tf32, bf16, fp16, fp8, exact.")
+@click.option("--tolerance", type=float, help="In place of --accuracy: what each element's proven error is within.")
+@click.option(
+    "--tolerance-kind",
+    type=click.Choice(["componentwise", "normwise"]),
+    help="What the tolerance is in proportion to; by default an element's own terms.",
+)
+@click.option("--reproducible", is_flag=True, help="The same bits on every device.")
 @click.option("--transpose-a", is_flag=True, help="Multiply with A transposed.")
 @click.option("--transpose-b", is_flag=True, help="Multiply with B transposed.")
 @click.option("--alpha", type=float, help="Factor of A·B.")
@@ -78,4 +86,6 @@ def _summary(record: dict[str, Any], output: Path | None) -> str:
     speed = f"{record['gflops']:.4g} GFLOPS" if record["gflops"] else "no speed"
     checked = "verified" if record["verification"]["passed"] else "not verified"
     where = f" in {output}" if output else ""
+    if bound := record.get("error_bound"):
+        checked += f", error within {bound['value']:.3g} ({bound['kind']})"
     return f"{sizes} {record['product']['dtype']}{where}: {record['kernel']} on {record['device']}, {speed}, {checked}."

@@ -13,6 +13,9 @@ class Options(TypedDict, total=False):
     kernel: str  # a name of `client.kernels()`, or auto, the default
     config: dict[str, int]  # tile parameters of that kernel
     accuracy: Accuracy  # the error class that every element meets
+    tolerance: float  # in place of accuracy: what each element's proven error must be within
+    tolerance_kind: Literal["componentwise", "normwise"]
+    reproducible: bool  # the same bits on every device
     transpose_a: bool
     transpose_b: bool
     alpha: float  # the product is alpha·A·B + beta·C

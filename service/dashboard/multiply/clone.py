@@ -14,7 +14,10 @@ def clone_of(request: MatmulRequest) -> MultiplyForm:
     options = {
         "kernel": request.kernel,
         "config": ", ".join(f"{name} {value}" for name, value in request.config.items()),
-        "accuracy": request.accuracy,
+        "accuracy": request.accuracy if request.tolerance is None else "",
+        "tolerance": "" if request.tolerance is None else _told(request.tolerance),
+        "tolerance_kind": "" if request.tolerance_kind == "componentwise" else request.tolerance_kind,
+        "reproducible": "1" if request.reproducible else "",
         "transpose_a": "1" if request.transpose_a else "",
         "transpose_b": "1" if request.transpose_b else "",
         "alpha": "" if request.alpha == 1.0 else _told(request.alpha),

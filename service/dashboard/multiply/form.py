@@ -13,7 +13,10 @@ from jobs.errors import InvalidConfig, InvalidMatrix, InvalidRequest
 
 SOURCES = ("random", "pasted", "files", "stored")
 TYPED = ("random", "pasted")  # sources whose element type is chosen in the form
-ADVANCED = (*("accuracy", "config", "alpha", "beta", "seed_b", "seed_c", "distribution", "transpose_a", "transpose_b"),)
+ADVANCED = (
+    *("accuracy", "tolerance", "tolerance_kind", "reproducible", "config", "alpha", "beta", "seed_b", "seed_c"),
+    *("distribution", "transpose_a", "transpose_b"),
+)
 MAX_NUMBER = 64  # characters
 _WHOLE = re.compile(r"\d{1,18}", re.ASCII)
 _INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
@@ -31,6 +34,9 @@ class MultiplyForm:
     config: str = ""
     dtype: str = ""
     accuracy: str = ""
+    tolerance: str = ""
+    tolerance_kind: str = ""  # counts with a tolerance alone
+    reproducible: str = ""
     transpose_a: str = ""
     transpose_b: str = ""
     m: str = "512"
@@ -65,6 +71,9 @@ class MultiplyForm:
             "kernel",
             "config",
             "accuracy",
+            "tolerance",
+            "tolerance_kind",
+            "reproducible",
             "transpose_a",
             "transpose_b",
             "alpha",
@@ -103,10 +112,13 @@ def options_of(form: MultiplyForm) -> dict[str, Any]:
         "config": _config(form.config),
         "dtype": form.dtype if form.source in TYPED else "",
         "accuracy": form.accuracy,
+        "tolerance_kind": form.tolerance_kind if form.tolerance.strip() else "",
+        "reproducible": bool(form.reproducible),
         "transpose_a": bool(form.transpose_a),
         "transpose_b": bool(form.transpose_b),
     }
-    factors = {name: _factor(text, name) for name in ("alpha", "beta") if (text := getattr(form, name).strip())}
+    numbers = ("tolerance", "alpha", "beta")
+    factors = {name: _factor(text, name) for name in numbers if (text := getattr(form, name).strip())}
     return {name: value for name, value in told.items() if value} | factors
 
 

@@ -15,6 +15,7 @@ from jobs.models import Distribution, new_id
 from kernels.catalog import CATALOG
 from kernels.model.kernel import Kernel
 from kernels.model.numerics import ACCURACY_NAMES, DTYPE_NAMES
+from kernels.selection.demands import ToleranceKind
 from service.bodies.body import Body
 from service.bodies.matmul_multipart import MULTIPART
 from service.bodies.reader import MatmulInput, media_type_of, unsupported
@@ -112,6 +113,7 @@ async def _shown(
         kernels=[KernelOption(kernel.name, _why_not(kernel, workers)) for kernel in CATALOG],
         dtypes=DTYPE_NAMES,
         accuracies=ACCURACY_NAMES,
+        tolerance_kinds=get_args(ToleranceKind),
         distributions=get_args(Distribution),
     )
 

@@ -24,6 +24,7 @@ from service.openapi.manual.parts import (
     problems,
     ref,
 )
+from service.submit.dry_run import ProductDryRun
 
 
 class MatmulBody(MatmulOptions):
@@ -77,6 +78,7 @@ BODY: Piece = {
                 "lists": {"value": {"a": [[1, 2], [3, 4]], "b": [[5, 6], [7, 8]]}},
                 "stored": {"value": {"a": {"matrix": MATRIX_ID}, "b": {"matrix": MATRIX_ID}, "transpose_b": True}},
                 "chain": {"value": {"a": {"job": JOB_ID}, "b": {"matrix": MATRIX_ID}}},
+                "within": {"value": {"a": {"matrix": MATRIX_ID}, "b": {"matrix": MATRIX_ID}, "tolerance": 1e-6}},
                 "sum": {"value": {"a": [[1, 2]], "b": [[3], [4]], "c": [[5]], "alpha": 0.5, "beta": -1}},
                 "random": {
                     "value": {
@@ -113,7 +115,7 @@ BINARY_HEADERS = ("Location", "Server-Timing", "Preference-Applied", "Idempotent
 PRODUCT: Piece = {
     "description": "The product, as Accept asks.",
     "content": {
-        JSON: {"schema": ref(MatmulReply)},
+        JSON: {"schema": {"anyOf": [ref(MatmulReply), ref(ProductDryRun)]}},
         **binary(offer for offer in PRODUCT_OFFERS if offer != JSON),
     },
     "headers": headers_out(*BINARY_HEADERS, "X-Matmul-Dtype", "X-Matmul-Shape", "ETag"),
@@ -158,6 +160,10 @@ JOB_ERRORS = (
     errors.OutOfDeviceMemory,
     errors.NoRoomForProduct,
 )
+DRY_RUN = (
+    "Answer which kernel would compute the product, and what would be proven of it, and make no job. Operands are read "
+    "and not kept; Idempotency-Key is not used up."
+)
 MULTIPLY: Piece = {
     "tags": ["matmul"],
     "operation_id": "multiply",
@@ -166,7 +172,8 @@ MULTIPLY: Piece = {
     "media type that Accept asks for, if it is there within the time that Prefer gives (30 s by default); else 202 and "
     "the job, to be asked for later. While no worker is live, a product asked for with `respond-async` is queued until "
     "one is started, and others are refused (503), unless the server's MATMUL_QUEUE_WITHOUT_WORKERS says otherwise. "
-    "NaN and infinities multiply by IEEE rules; JSON carries them as strings.",
+    "NaN and infinities multiply by IEEE rules; JSON carries them as strings. With `tolerance` the fastest kernel that "
+    "is proven to be within it is taken, with `reproducible` one whose products have the same bits everywhere.",
     "responses": {
         200: PRODUCT,
         202: json_answer(JobReply, "Not there yet: poll the job.", "Location", "Retry-After", "Preference-Applied"),

@@ -45,6 +45,10 @@ def test_multiply(stack: Stack) -> None:
     assert np.array_equal(np.load("c.npy"), [[3, 3], [12, 12]])
     told = read(stack.url, "multiply", "a.npy", "a.npy", "--transpose-b", "--alpha", "2")
     assert told["c"] == [[10, 28], [28, 100]] and told["job"]["verification"]["passed"]
+    within = run(stack.url, "multiply", "a.npy", "b.npy", "--tolerance", "1e-12", "--tolerance-kind", "normwise")
+    assert "verified, error within 3.33e-16 (normwise)." in within.stderr
+    told = read(stack.url, "multiply", "a.npy", "b.npy", "--reproducible")["job"]
+    assert (told["kernel"], told["request"]["reproducible"]) == ("cpu_exact", True)
     refused = run(stack.url, "multiply", "a.npy", "a.npy", "--json")
     assert refused.exit_code == 4 and json.loads(refused.stderr)["code"] == "shape_mismatch"
     Path("text.npy").write_text("no matrix")

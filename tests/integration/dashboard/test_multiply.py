@@ -68,6 +68,16 @@ def test_random_operands(quiet: httpx.Client) -> None:
     assert [request[name]["random"]["seed"] for name in "ab"] == [9, 10]
 
 
+def test_a_tolerance_and_the_same_bits(quiet: httpx.Client) -> None:
+    options = {"tolerance": "1e-4", "tolerance_kind": "normwise"}
+    asked = job_of(quiet, post(quiet, RANDOM | options))["request"]
+    assert (asked["tolerance"], asked["tolerance_kind"]) == (1e-4, "normwise")
+    page = quiet.get(f"/ui/multiply?{urlencode(RANDOM | options | {'reproducible': '1'})}")
+    assert "&quot;tolerance&quot;: 0.0001" in page.text and 'name="reproducible" value="1" checked' in page.text
+    both = post(quiet, RANDOM | {"tolerance": "1e-4", "accuracy": "fp32"})
+    assert both.status_code == 422 and "accuracy and tolerance both say" in both.text
+
+
 def test_pasted_operands(api: Api, quiet: httpx.Client) -> None:
     record = job_of(quiet, post(quiet, PASTED | {"dtype": "int32"}))
     job = api.claim(record["id"])

@@ -98,7 +98,7 @@ def test_a_kernel_of_another_device_fails_the_job(bench: WorkerBench) -> None:
 def test_the_worker_is_on_the_register(bench: WorkerBench) -> None:
     assert bench.process is not None
     (info,) = bench.live()
-    assert (info.queue, info.kernels, info.device.cores) == ("cpu", ("cpu_blas",), 1)
+    assert (info.queue, info.kernels, info.device.cores) == ("cpu", ("cpu_blas", "cpu_float64", "cpu_exact"), 1)
     assert info.id.endswith(f"/cpu/{bench.process.pid}")
     products = info.verified_products
     bench.still_works()

@@ -33,8 +33,8 @@ RNG = np.random.default_rng(0)
 
 def test_a_cpu_that_multiplies_right_is_ready() -> None:
     runner = CpuRunner(Settings(cpu_threads=1))
-    assert prove(runner, RNG) == 2 * len(DTYPE_NAMES)
-    assert runner.kernels == ("cpu_blas",)
+    assert runner.kernels == ("cpu_blas", "cpu_float64", "cpu_exact")
+    assert prove(runner, RNG) == 2 * (len(DTYPE_NAMES) + 4 + 5)
     assert runner.device.name and runner.device.cores == 1
 
 
