@@ -42,7 +42,7 @@ local function record(ARGV, from, last)
       return before
     end
   end
-  if not known[number] then
+  if not (known.waiting and known.seq and known[number]) then
     read_counts('seq', 'waiting', number, 'workers:' .. queue)
   end
   local waiting = known.waiting + (deltas.waiting or 0)
