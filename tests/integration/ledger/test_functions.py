@@ -149,7 +149,7 @@ async def test_those_recorded_in_one_step_are_as_if_one_by_one(server: EmbeddedS
     owners = [ANONYMOUS, "alice", "alice", "bob", "bob", "alice", ANONYMOUS, "bob"] * 3
     jobs = [small(owner, kernel="auto", queue="cpu" if i % 5 else "gpu") for i, owner in enumerate(owners)]
     jobs.insert(9, jobs[4])
-    limits: dict[str, Any] = {"max_queued": 14, "max_queued_per_owner": 6}
+    limits: dict[str, Any] = {"max_queued": 14, "max_queued_per_owner": 5}
     model = MemoryLedger(clock=Clock(), bounds=bounds_of(Settings()))
     expected: list[tuple[Any, ...]] = []
     for job in jobs:
