@@ -22,8 +22,8 @@ from jobs.redis.acl import ROLES, Role, password_rule, user_name, user_rules
 START_TIMEOUT_S = 10.0
 # Below those that Linux gives to connections: one of them would take the port while its server is down.
 SERVER_PORTS = range(20_000, 32_768)
-# The wheel's server allocates with glibc. Scripts make and free thousands of small things a second, which are found again
-# at once where more of them than by default are kept at hand.
+# The wheel's server allocates with glibc. Scripts make and free many small things, which are found again at once where
+# more of them than by default are kept at hand.
 ALLOCATOR = "glibc.malloc.tcache_count=256:glibc.malloc.tcache_max=8192:glibc.malloc.mxfast=0"
 
 
