@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from threading import Event, Thread
 from typing import Any
@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.responses import Response
 
-from jobs.errors import MatmulError
+from jobs.errors import MatmulError, StoreFull, StoreUnavailable
 from jobs.fleet.history import HistoryKeeper
 from jobs.process import settle_memory
 from jobs.settings import Settings, get_settings
@@ -156,6 +156,8 @@ def _lifespan(
         context = app.state.context = make_context(settings, metrics, share, keys)
         ending = Event()
         listening = asyncio.create_task(context.hub.run())
+        with suppress(StoreUnavailable, StoreFull):  # then who misses them first loads them
+            await asyncio.to_thread(context.ledger.scripts.load_functions)
         try:
             with sweeping(context, tracing):
                 settle_memory(ending)

@@ -197,7 +197,7 @@ def new_row(job: NewJob, *, seq: int, created_us: int, number: int) -> JobRow:
 READ = (
     *("id", "state", "attempt", "version", "owner", "seq", "queue", "runs", "timeout", "queued", "started", "number"),
     *("first", "held", "ttl", "in_record", "product_bytes", "batch", "reply_to", "kind", "created", "request"),
-    *("a_attempt", "b_attempt", "waits", "dependents", "cost", "trace"),
+    *("a_attempt", "b_attempt", "waits", "needs", "dependents", "cost", "trace"),
 )
 
 

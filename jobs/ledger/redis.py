@@ -44,7 +44,7 @@ from jobs.ledger.messages import MessageFormat
 from jobs.ledger.moves import Moves
 from jobs.ledger.refusals import Refusals
 from jobs.ledger.replies import counts_of, event_of, job_of, redriven, refuse, submitted
-from jobs.ledger.submission import BESIDE, claim_on_product, key_digest, submission
+from jobs.ledger.submission import BESIDE, claim_on_product, key_digest, measured_of, submission
 from jobs.ledger.unread import readable, requeued
 from jobs.matrices.index import LUA_DIR as MATRICES_LUA_DIR
 from jobs.matrices.index import Bounds
@@ -92,7 +92,7 @@ class RedisLedger(RedisFairQueues, RedisGivesBack, Ledger):
         self, job: NewJob, *, max_queued: int, max_queued_per_owner: int, idempotency: IdempotencyKey | None = None
     ) -> tuple[Job, JobMessage | None]:
         limits = Limits(max_queued, max_queued_per_owner)
-        reply = self._run("submit", *self._submission(job, limits, idempotency))
+        (reply,) = self._run("submit", *self._submission(job, limits, idempotency))
         return submitted(reply, job, self._bounds)
 
     async def submit_on(
@@ -107,7 +107,8 @@ class RedisLedger(RedisFairQueues, RedisGivesBack, Ledger):
     ) -> Sequence[str | bytes | int]:
         binding = self._binding(job.owner, idempotency)
         about = limits, self._quota_of(job.owner), binding, self._bounds, self._max_ended
-        return (*submission(job, *about), *self._messages)
+        arguments = submission(job, *about)
+        return (len(arguments), *arguments, *self._messages)
 
     def hold_key(self, owner: str, key: str, *, holder: str, hold_s: float) -> str | None:
         reply = self._run("hold_key", key_digest(owner, key), holder, max(1, round(hold_s * 1000)))
@@ -250,7 +251,7 @@ class RedisLedger(RedisFairQueues, RedisGivesBack, Ledger):
             outcome = each.outcome
             kernel = outcome.kernel if isinstance(outcome, Outcome) else ""
             about = (outcome.model_dump_json(), kernel, outcome.device, each.product or b"")
-            flat += [each.job_id, each.attempt, *about, claim_on_product(each, self._bounds)]
+            flat += [each.job_id, each.attempt, *about, claim_on_product(each, self._bounds), measured_of(outcome)]
         return [Taken(taken) for taken in self._run("succeed", self._bounds.all_bytes, *flat)]
 
     def fail(self, job_id: str, attempt: int, error: JobError, *, max_attempts: int = 1) -> Requeued | None:

@@ -9,7 +9,7 @@ from jobs.ledger.chains import sources_of, unmet_error
 from jobs.ledger.interface import Success
 from jobs.ledger.limits import Limits, Quota, cost_of, limit_arguments
 from jobs.matrices.index import MIN_CHARGE_BYTES, Bounds
-from jobs.models import OPERANDS, MatmulRequest, NewJob, Outcome
+from jobs.models import OPERANDS, BenchmarkOutcome, MatmulRequest, NewJob, Outcome
 from jobs.redis.clock import microseconds
 
 BESIDE = "beside"  # a `NewJob.batch`: of products that a worker may have under way at the same time
@@ -61,6 +61,14 @@ def claim_on_product(done: Success, bounds: Bounds) -> str:
     product, (owner, ttl_s) = done.outcome.product, done.claim
     shape = "x".join(map(str, product.shape))
     return f"{product.dtype} {shape} {product.bytes} {bounds.of(owner)} {microseconds(ttl_s)}"
+
+
+def measured_of(outcome: Outcome | BenchmarkOutcome) -> str:
+    """What lua/common_served.lua counts of a product; empty for a benchmark."""
+    if not isinstance(outcome, Outcome):
+        return ""
+    measured = outcome.measured
+    return f"{measured.h2d_ms!r} {measured.kernel_ms!r} {measured.d2h_ms!r} {outcome.batch}"
 
 
 def needs_of(job: NewJob) -> str:

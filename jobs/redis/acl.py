@@ -2,8 +2,8 @@
 
 python -m jobs.redis.acl     prints lines for an ACL file, and on stderr the passwords that go into MATMUL_REDIS_URL
 
-Nobody may empty the server, configure it, list its keys, load code or end another's script. The sweeper is part of the
-API and has its user.
+Nobody may empty the server, configure it, list its keys or end another's script, and only the API may load functions:
+a worker's would run with the rights of the API. The sweeper is part of the API and has its user.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ROLES: tuple[Role, ...] = get_args(Role)
 PASSWORD_BYTES = 24
 
 _CONNECTION = ("auth", "hello", "ping", "select", "reset", "quit", "client|setinfo", "client|setname", "client|id")
-_SCRIPTS = ("evalsha", "eval", "script|load", "script|exists", "time")
+_SCRIPTS = ("evalsha", "eval", "fcall", "script|load", "script|exists", "time")
 _KEYS = ("del", "unlink", "exists", "expire", "pexpire", "pexpireat", "persist", "pttl", "ttl", "copy", "rename")
 _STRINGS = ("get", "set", "setnx", "getrange", "strlen", "incr", "incrby", "mget")
 _HASHES = ("hget", "hset", "hsetnx", "hmget", "hdel", "hexists", "hgetall", "hincrby", "hkeys", "hlen", "hstrlen")
@@ -39,7 +39,8 @@ _TELLING = ("publish", "multi", "exec", "discard", "watch", "unwatch")
 # What both do: the ledger and the stores' index are scripts that either may run.
 SHARED = (*_CONNECTION, *_SCRIPTS, *_KEYS, *_STRINGS, *_HASHES, *_LISTS, *_SETS, *_SORTED, *_STREAMS, *_TELLING)
 OWN: dict[Role, tuple[str, ...]] = {
-    "api": ("subscribe", "unsubscribe", "info", "config|get"),  # hears of changes and ends; looks at what Redis syncs
+    # Hears of changes and ends; looks at what Redis syncs; loads the functions that both call.
+    "api": ("subscribe", "unsubscribe", "info", "config|get", "function|load", "function|delete"),
     "worker": ("brpop", "subscribe", "unsubscribe", "psubscribe", "punsubscribe"),  # as Celery waits for messages
 }
 

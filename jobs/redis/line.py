@@ -20,6 +20,8 @@ from jobs.redis.client import CONNECTION_LOST, connect_alone, translated
 from jobs.redis.scripts import RedisScripts
 from jobs.settings import Settings
 
+JOINED = ("submit",)  # scripts that one call does for several: arguments but the last two in a row, a reply for each
+MOST_JOINED = 32  # so that none holds up Redis for long
 TELLING = ("submit", "written")  # scripts that are refused while Redis cannot write
 IDLE_S = 0.05  # a connection idle for so long may have been closed from the other side
 
@@ -79,11 +81,14 @@ class ScriptLine:
     async def _exchange(self, calls: Sequence[_Call]) -> None:
         try:
             async with asyncio.timeout(self._settings.redis_timeout_s):
-                replies = await self._ask([self._scripts.command(call.script, *call.arguments) for call in calls])
-                for i, call in enumerate(calls):
-                    if isinstance(replies[i], redis.exceptions.NoScriptError):  # as after a restart
-                        whole = self._scripts.command(call.script, *call.arguments, whole=True)
-                        (replies[i],) = await self._ask([whole])
+                joined = _joined(calls)
+                answers = await self._ask([self._scripts.command(*asked) for asked, _ in joined])
+                await self._load(answers)
+                for i, (asked, _) in enumerate(joined):
+                    if self._scripts.is_unknown(answers[i]):  # as after a restart
+                        (answers[i],) = await self._ask([self._scripts.command(*asked, whole=True)])
+                parted = (_parted(answer, *each) for answer, each in zip(answers, joined, strict=True))
+                replies = [reply for each in parted for reply in each]
         except CONNECTION_LOST:
             await self.close()
             replies = [StoreUnavailable() for _ in calls]
@@ -94,6 +99,14 @@ class ScriptLine:
                 call.reply.set_exception(reply)
             else:
                 call.reply.set_result(reply)
+
+    async def _load(self, replies: Sequence[Any]) -> None:
+        """The library of functions, where one was not found."""
+        functions = self._scripts.functions
+        if functions is None or not any(functions.is_missing(reply) for reply in replies):
+            return
+        if any(isinstance(reply, Exception) for reply in await self._ask(functions.loading())):
+            functions.turn_off()
 
     async def _ask(self, commands: Sequence[tuple[str | bytes | int, ...]]) -> list[Any]:
         """One reply for each; a refusal of Redis is one too."""
@@ -118,3 +131,23 @@ class ScriptLine:
         if not connection.is_connected:
             await connection.connect()  # type: ignore[no-untyped-call]
         return connection
+
+
+def _joined(calls: Sequence[_Call]) -> list[tuple[tuple[Any, ...], int]]:
+    """What is sent for these calls, in their order, and for how many of them each is: script and arguments."""
+    joined: list[tuple[list[Any], int]] = []
+    for call in calls:
+        last, of = joined[-1] if joined else ([""], 0)
+        if call.script in JOINED and last[0] == call.script and of < MOST_JOINED:
+            joined[-1] = ([*last[:-2], *call.arguments], of + 1)
+        else:
+            joined.append(([call.script, *call.arguments], 1))
+    return [(tuple(asked), of) for asked, of in joined]
+
+
+def _parted(answer: Any, asked: tuple[Any, ...], of: int) -> Sequence[Any]:
+    """The answer for each of so many calls."""
+    if asked[0] not in JOINED or isinstance(answer, Exception):
+        return [answer] * of
+    parts: Sequence[Any] = answer
+    return parts

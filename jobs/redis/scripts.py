@@ -7,6 +7,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
+from copy import copy
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -16,6 +17,7 @@ import redis
 
 from jobs.redis.client import translated
 from jobs.redis.connections import Connections
+from jobs.redis.functions import LAST_LINE, Functions
 
 LOCK_SCRIPTS = Path(__file__).parent / "lua"
 _WORD = re.compile(r"\w+")
@@ -24,9 +26,8 @@ SERVER_CLOCK = "redis.call('TIME')"  # the one clock that all processes share
 
 # In front of every script. Lua would write 1.79e+15; Redis must see every digit, and `%d` is the quickest way to them.
 # Times are microseconds.
+_PREFIX = "local prefix, call = ARGV[1], redis.call"
 _PRELUDE = """
-local prefix = ARGV[1]
-
 local function int(number)
   return string.format('%d', number)
 end
@@ -41,15 +42,37 @@ end
 @lru_cache
 def _sources(clock: str, folder: Path, after: Path | None) -> dict[str, str]:
     """Script name → source: its `#!lua` line, what it uses of what all have and what its folder has, its own part."""
-    commons = [*(sorted(after.glob(_COMMON)) if after else []), *sorted(folder.glob(_COMMON))]
-    pieces = [piece for text in (_PRELUDE, *(path.read_text() for path in commons)) for piece in _pieces(text)]
+    pieces = [_PREFIX, *_shared(folder, after)]
     sources = {}
-    for path in folder.glob("*.lua"):
-        if not path.match(_COMMON):
-            shebang, own = path.read_text().split("\n", 1)
-            used = _used(pieces, own)
-            sources[path.stem] = "\n".join([shebang, *used, own]).replace("{clock}", clock)
+    for name, (shebang, own) in _own(folder).items():
+        sources[name] = "\n".join([shebang, *_used(pieces, own), own]).replace("{clock}", clock)
     return sources
+
+
+@lru_cache
+def _functions(clock: str, folder: Path, after: Path | None, prefix: str) -> Functions | None:
+    """Of the scripts that end with a call of `main`; None where there is none."""
+    scripts = {
+        name: (shebang.partition("flags=")[2], own)
+        for name, (shebang, own) in sorted(_own(folder).items())
+        if own.rstrip().endswith(LAST_LINE)
+    }
+    if not scripts:
+        return None
+    used = _used(_shared(folder, after), "\n".join(["begin", *(own for _, own in scripts.values())]))
+    return Functions(prefix, "\n".join(used).replace("{clock}", clock), scripts)
+
+
+def _own(folder: Path) -> dict[str, tuple[str, str]]:
+    """Script name → its first line, and the rest of its own part."""
+    paths = (path for path in folder.glob("*.lua") if not path.match(_COMMON))
+    texts = {path.stem: path.read_text().partition("\n") for path in paths}
+    return {name: (shebang, own) for name, (shebang, _, own) in texts.items()}
+
+
+def _shared(folder: Path, after: Path | None) -> list[str]:
+    commons = [*(sorted(after.glob(_COMMON)) if after else []), *sorted(folder.glob(_COMMON))]
+    return [piece for text in (_PRELUDE, *(path.read_text() for path in commons)) for piece in _pieces(text)]
 
 
 def _pieces(text: str) -> list[str]:
@@ -85,21 +108,47 @@ class RedisScripts:
     def __init__(
         self, client: redis.Redis, prefix: str, folder: Path, *, clock: str = SERVER_CLOCK, after: Path | None = None
     ) -> None:
-        self._connections = Connections(client)
+        self._client, self._connections = client, Connections(client)
         self._prefix = prefix
         self._sources = _sources(clock, folder, after)
+        self.functions = copy(_functions(clock, folder, after, prefix))  # each turns its own off
         self._digests = {
             name: hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest() for name, text in self._sources.items()
         }
 
     def command(self, name: str, *args: str | bytes | int, whole: bool = False) -> tuple[str | bytes | int, ...]:
-        """What runs the script, for who sends it by other means: with its digest or, where `whole`, with all of it."""
-        how = ("EVAL", self._sources[name]) if whole else ("EVALSHA", self._digests[name])
-        return (*how, 0, self._prefix, *args)
+        """What runs the script, for who sends it by other means: its function, if there is one, or its digest; where
+        `whole`, all of it."""
+        function = self.functions.name(name) if self.functions else None
+        if whole:
+            return ("EVAL", self._sources[name], 0, self._prefix, *args)
+        if function is not None:
+            return ("FCALL", function, 0, self._prefix, *args)
+        return ("EVALSHA", self._digests[name], 0, self._prefix, *args)
+
+    def load_functions(self) -> None:
+        """For the API, at its start."""
+        if self.functions is not None:
+            self.functions.load(self._client)
+
+    def is_unknown(self, reply: object) -> bool:
+        """Whether Redis did not know what `command` sent, so that all of it is to be sent."""
+        if isinstance(reply, redis.exceptions.NoScriptError):
+            return True
+        return self.functions is not None and self.functions.is_missing(reply)
 
     @translated()
     def run(self, name: str, *args: str | bytes | int) -> Any:
-        """Sends the script's digest; the script itself where Redis does not know it, as after a restart."""
+        """Calls the function, or sends the script's digest; the script itself where Redis does not know it, as after a
+        restart."""
+        functions = self.functions
+        if functions and functions.name(name):
+            try:
+                return self._connections.ask(*self.command(name, *args))
+            except redis.ResponseError as refusal:
+                if not self.is_unknown(refusal):
+                    raise
+                functions.turn_off()
         try:
             return self._connections.ask(*self.command(name, *args))
         except redis.exceptions.NoScriptError:

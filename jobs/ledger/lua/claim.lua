@@ -3,7 +3,6 @@
 -- in the same launch, or `max_beside` - 1 that may be under way beside it. Their messages are taken out of the broker's
 -- list. A worker whose first try timed out on the way
 -- back asks again: it gets the same jobs, as far as they are still its own.
-local id, attempt, worker, lease, max_jobs, max_beside, beside = unpack(ARGV, 2, 8)
 local NEAR = 1024 -- numbers, so that a message is not looked for far from the list's end
 local ELSEWHERE_US = 300 * 1e6 -- so long a job waits for a worker that did not make its product wrong
 
@@ -20,7 +19,7 @@ end
 
 -- Whether its product came out wrong on this worker, and another one may make it: of those that take from the queue the
 -- others than the last one that made it wrong, or those that never did.
-local function is_for_others(job, at)
+local function is_for_others(job, worker, at)
   local wrong_on = job.attempt ~= '1' and redis.call('HGET', job_key(job.id), 'wrong_on')
   if not wrong_on or at - job.queued > ELSEWHERE_US then
     return false
@@ -33,7 +32,7 @@ local function is_for_others(job, at)
   return is_here and (workers > tried or (last == worker and workers > 1))
 end
 
-local function start(job, at, ends, others)
+local function start(job, worker, at, ends, others)
   write('ZADD', leases, ends, job.id)
   enter(job, 'running', '', 'runs', int(job.runs + 1), 'started', at, 'seen', at, 'worker', worker, 'others', others)
   return claimed_one(job, at)
@@ -43,57 +42,62 @@ local function claimed_again(job)
   return claimed_one(job, job.started, redis.call('HGET', job_key(job.id), 'progress'))
 end
 
-local function is_its_own(job)
+local function is_its_own(job, worker)
   return job and job.state == 'running' and redis.call('HGET', job_key(job.id), 'worker') == worker
 end
 
-local job = read(id)
-if is_its_own(job) and job.attempt == attempt then
-  local claimed = {claimed_again(job)}
-  for other_id in string.gmatch(redis.call('HGET', job_key(id), 'others'), '%S+') do
+local function main(ARGV)
+  local id, attempt, worker, lease, max_jobs, max_beside, beside = unpack(ARGV, 2, 8)
+  local job = read(id)
+  if is_its_own(job, worker) and job.attempt == attempt then
+    local claimed = {claimed_again(job)}
+    for other_id in string.gmatch(redis.call('HGET', job_key(id), 'others'), '%S+') do
+      local other = read(other_id)
+      if is_its_own(other, worker) and other.attempt == '1' then
+        claimed[#claimed + 1] = claimed_again(other)
+      end
+    end
+    return claimed
+  elseif not job or job.state ~= 'queued' or job.attempt ~= attempt or job.waits then
+    return {}
+  end
+  local at, started, paused = now(), 'started:' .. job.queue, 'paused:' .. job.queue
+  read_counts(started, 'waiting', 'paused', paused, 'number:' .. job.queue, 'workers:' .. job.queue)
+  if known.paused == 1 or known[paused] == 1 then
+    return {} -- once the pause is over, the sweeper finds that its message is gone
+  end
+  if is_for_others(job, worker, at) then
+    set(job, 'number', send(job), 'published', int(at)) -- behind all others, while this worker still holds its message
+    carry_out()
+    return {}
+  end
+  -- A message that was sent twice may be the first or the second. Counting the first never makes messages look lost
+  -- that still wait between the two.
+  if tonumber(job.first) > known[started] then
+    write('HSET', counts, started, job.first, 'sent:' .. job.queue, first_sent(job))
+  end
+  local others = {}
+  if job.batch == beside then
+    max_jobs = max_beside
+  end
+  if job.batch and job.attempt == '1' and tonumber(max_jobs) > 1 and known.waiting > 1 then
+    others = companions(job, max_jobs - 1, int(math.abs(job.number) + NEAR))
+  end
+  local ends = int(at + lease)
+  at = int(at)
+  local claimed = {start(job, worker, at, ends, table.concat(others, ' '))}
+  for _, other_id in ipairs(others) do
     local other = read(other_id)
-    if is_its_own(other) and other.attempt == '1' then
-      claimed[#claimed + 1] = claimed_again(other)
+    if other then
+      if tonumber(other.number) > 0 then
+        redis.call('LREM', LISTS .. other.queue, -1, message_of(other))
+      end
+      claimed[#claimed + 1] = start(other, worker, at, ends, '')
     end
   end
-  return claimed
-elseif not job or job.state ~= 'queued' or job.attempt ~= attempt or job.waits then
-  return {}
-end
-local at, started, paused = now(), 'started:' .. job.queue, 'paused:' .. job.queue
-read_counts(started, 'waiting', 'paused', paused, 'number:' .. job.queue, 'workers:' .. job.queue)
-if known.paused == 1 or known[paused] == 1 then
-  return {} -- once the pause is over, the sweeper finds that its message is gone
-end
-if is_for_others(job, at) then
-  set(job, 'number', send(job), 'published', int(at)) -- behind all others, while this worker still holds its message
+  send_following(at)
   carry_out()
-  return {}
+  return claimed
 end
--- A message that was sent twice may be the first or the second. Counting the first never makes messages look lost
--- that still wait between the two.
-if tonumber(job.first) > known[started] then
-  write('HSET', counts, started, job.first, 'sent:' .. job.queue, first_sent(job))
-end
-local others = {}
-if job.batch == beside then
-  max_jobs = max_beside
-end
-if job.batch and job.attempt == '1' and tonumber(max_jobs) > 1 then
-  others = companions(job, max_jobs - 1, int(math.abs(job.number) + NEAR))
-end
-local ends = int(at + lease)
-at = int(at)
-local claimed = {start(job, at, ends, table.concat(others, ' '))}
-for _, other_id in ipairs(others) do
-  local other = read(other_id)
-  if other then
-    if tonumber(other.number) > 0 then
-      redis.call('LREM', LISTS .. other.queue, -1, message_of(other))
-    end
-    claimed[#claimed + 1] = start(other, at, ends, '')
-  end
-end
-send_following(at)
-carry_out()
-return claimed
+
+return main(ARGV)

@@ -45,6 +45,8 @@ local FIELD = {a = 'a', b = 'b', c = 'addend'} -- of operands, in the hash of ma
 
 local leases, counts = prefix .. 'leases', prefix .. 'counts'
 
+local cut_from, pieces, limit, soft_s, hard_s -- see `message_of`
+
 -- What a script that queues a job is given last: how the broker's lists are called, and the message with a %s for each
 -- thing that differs from job to job (jobs/queue.py).
 local LISTS, MESSAGE = ARGV[#ARGV - 1], ARGV[#ARGV]
@@ -80,31 +82,30 @@ end
 -- ---- what is to be written ----
 local writes, in_order, deltas, known, owed, news = {}, {}, {}, {}, {}, {}
 
--- A command of which one call takes what several would: HSET, HDEL, ZADD, ZREM, DEL. Nothing in a script may depend on
--- the order of two of them on one key.
+-- A command of which one call takes what several would: HSET, HDEL, LPUSH, ZADD, ZREM, DEL. Nothing in a script may depend
+-- on the order of two of them on one key.
 local function write(command, key, ...)
-  local name = command .. key
-  local call = writes[name]
-  if not call then
-    call = {command, key, ...}
-    writes[name], in_order[#in_order + 1] = call, call
+  local made = writes[key]
+  if not made or made[1] ~= command then -- few keys have two commands: those are made twice
+    made = {command, key, ...}
+    writes[key], in_order[#in_order + 1] = made, made
     return
   end
-  local length = #call
-  for i, argument in ipairs({...}) do
-    call[length + i] = argument
+  local more, length = {...}, #made
+  for i = 1, #more do
+    made[length + i] = more[i]
   end
 end
 
 local function set(job, ...)
-  write('HSET', job_key(job.id), ...)
+  write('HSET', job.key, ...)
 end
 
 -- Reads these counts, which spares a call where they change.
 local function read_counts(...)
-  local values = redis.call('HMGET', counts, ...)
-  for i = 1, select('#', ...) do
-    known[select(i, ...)] = tonumber(values[i] or 0)
+  local names, values = {...}, call('HMGET', counts, ...)
+  for i = 1, #names do
+    known[names[i]] = tonumber(values[i] or 0)
   end
   return known
 end
@@ -117,8 +118,9 @@ end
 
 -- Bytes of matrices that an owner is charged.
 local function owe(owner, bytes)
-  for _, field in ipairs({'all', 'of:' .. owner}) do
-    owed[field] = (owed[field] or 0) + bytes
+  if bytes ~= 0 then
+    local of = 'of:' .. owner
+    owed.all, owed[of] = (owed.all or 0) + bytes, (owed[of] or 0) + bytes
   end
 end
 
@@ -135,13 +137,13 @@ end
 local function carry_out()
   for field, delta in pairs(deltas) do
     if known[field] then
-      write('HSET', counts, field, int(known[field] + delta))
+      write('HSET', counts, field, known[field] + delta)
     else
-      redis.call('HINCRBY', counts, field, delta)
+      call('HINCRBY', counts, field, delta)
     end
   end
-  for _, call in ipairs(in_order) do
-    redis.call(unpack(call))
+  for i = 1, #in_order do
+    call(unpack(in_order[i]))
   end
   for field, bytes in pairs(owed) do
     charge(field, bytes)
@@ -149,10 +151,10 @@ local function carry_out()
   local changes = news.changes
   news.changes = nil
   for channel, messages in pairs(news) do
-    redis.call('PUBLISH', prefix .. channel, table.concat(messages))
+    call('PUBLISH', prefix .. channel, messages[2] and table.concat(messages) or messages[1])
   end
   if changes then
-    redis.call('PUBLISH', prefix .. 'changes', table.concat(changes, '\n'))
+    call('PUBLISH', prefix .. 'changes', changes[2] and table.concat(changes, '\n') or changes[1])
   end
   writes, in_order, deltas, known, owed, news = {}, {}, {}, {}, {}, {}
 end
@@ -162,22 +164,23 @@ end
 local READ = {
   'id', 'state', 'attempt', 'version', 'owner', 'seq', 'queue', 'runs', 'timeout', 'queued', 'started', 'number',
   'first', 'held', 'ttl', 'in_record', 'product_bytes', 'batch', 'reply_to', 'kind', 'created', 'request',
-  'a_attempt', 'b_attempt', 'waits', 'dependents', 'cost', 'trace',
+  'a_attempt', 'b_attempt', 'waits', 'needs', 'dependents', 'cost', 'trace',
 }
 
 -- Those fields, as strings, and all under `values`; nil where there is no such job. Written out, for a table that grows
 -- field by field costs as much as the call.
 local function read(id)
-  local v = redis.call('HMGET', job_key(id), unpack(READ))
+  local key = job_key(id)
+  local v = call('HMGET', key, unpack(READ))
   if not v[1] then
     return nil
   end
   return {
-    values = v, id = v[1], state = v[2], attempt = v[3], version = v[4], owner = v[5], seq = v[6], queue = v[7],
+    values = v, key = key, id = v[1], state = v[2], attempt = v[3], version = v[4], owner = v[5], seq = v[6], queue = v[7],
     runs = v[8], timeout = v[9], queued = v[10], started = v[11], number = v[12], first = v[13], held = v[14],
     ttl = v[15], in_record = v[16], product_bytes = v[17], batch = v[18], reply_to = v[19],
-    a_attempt = v[23], b_attempt = v[24], waits = v[25] == '1', has_waited = v[25] == '0', dependents = v[26], cost = v[27],
-    trace = v[28],
+    a_attempt = v[23], b_attempt = v[24], waits = v[25] == '1', has_waited = v[25] == '0', needs = v[26],
+    dependents = v[27], cost = v[28], trace = v[29],
   }
 end
 
@@ -319,13 +322,25 @@ local function enter(job, state, more, ...)
   end
 end
 
--- The message of a queued job, as Celery reads it.
+-- The message of a queued job, as Celery reads it: what is in MESSAGE between its places, in its order. What was made of
+-- the last MESSAGE, and of the last time limit, does for most others.
 local function message_of(job)
-  local id, attempt, seconds = job.id, job.attempt, job.timeout / 1e6
+  if cut_from ~= MESSAGE then
+    cut_from, pieces = MESSAGE, {}
+    local text = string.gsub(string.gsub(MESSAGE, '%%%%', '\0'), '%%%.3f', '%%s')
+    for piece in string.gmatch(text .. '%s', '(.-)%%s') do
+      pieces[#pieces + 1] = string.gsub(piece, '%z', '%%')
+    end
+  end
+  if limit ~= job.timeout then
+    limit = job.timeout
+    soft_s = string.format('%.3f', limit / 1e6)
+    hard_s = string.format('%.3f', limit / 1e6 + HARD_LIMIT_MARGIN_S)
+  end
+  local p, id, attempt = pieces, job.id, job.attempt
   local name = id .. '.' .. attempt
-  return string.format(
-    MESSAGE, id, attempt, name, seconds + HARD_LIMIT_MARGIN_S, seconds, name, id, name, job.queue, name, job.number
-  )
+  return p[1] .. id .. p[2] .. attempt .. p[3] .. name .. p[4] .. hard_s .. p[5] .. soft_s .. p[6] .. name .. p[7] .. id
+    .. p[8] .. name .. p[9] .. job.queue .. p[10] .. name .. p[11] .. job.number .. p[12]
 end
 
 local function next_number(queue)
@@ -340,7 +355,7 @@ end
 local function send(job)
   job.number = next_number(job.queue)
   write('ZADD', queued_key(job.queue), job.number, job.id)
-  redis.call('LPUSH', LISTS .. job.queue, message_of(job))
+  write('LPUSH', LISTS .. job.queue, message_of(job))
   return job.number
 end
 
@@ -378,10 +393,10 @@ end
 -- Sends what the end changed, and the product if that is in the record, to the service process whose caller waits: it
 -- knows the rest. Each string comes after its length.
 local function answer(job, finished, end_of)
-  local head = table.concat(
-    {job.id, job.state, job.attempt, job.version, job.queued, job.started or '', finished, job.a_attempt or '',
-      job.b_attempt or '', c_attempt(job) or nil}, ' '
-  )
+  local c = c_attempt(job)
+  local head = job.id .. ' ' .. job.state .. ' ' .. job.attempt .. ' ' .. job.version .. ' ' .. job.queued .. ' '
+    .. (job.started or '') .. ' ' .. finished .. ' ' .. (job.a_attempt or '') .. ' ' .. (job.b_attempt or '')
+    .. (c and ' ' .. c or '')
   local outcome, error, product = end_of.outcome or '', end_of.error or '', end_of.product or ''
   publish('answers:' .. job.reply_to,
     struct.pack('<I4c0I4c0I4c0I4c0', #head, head, #outcome, outcome, #error, error, #product, product))
@@ -402,9 +417,8 @@ local function finish(job, state, at, more, end_of, ...)
   if tonumber(job.held or 0) > 0 then
     write('ZADD', prefix .. 'packed', int(at + job.ttl), job.id)
   end
-  for _, key in ipairs(per_owner(job, 'finished')) do
-    write('ZADD', key, at, job.id)
-  end
+  write('ZADD', prefix .. 'finished', at, job.id)
+  write('ZADD', prefix .. 'finished:' .. job.owner, at, job.id)
   leave_flight(job)
   count('ended:' .. state, 1)
   if state == 'failed' and job.values[20] == 'matmul' then

@@ -6,6 +6,9 @@ local NEED = '(%l)([+=])(%S+)'
 
 -- The first operand that its owner does not have. `new`: by id, those that are stored in this step.
 local function missing_operand(needs, owner, at, new)
+  if needs == '' then
+    return nil
+  end
   for name, _, id in string.gmatch(needs, NEED) do
     if not new[id] and not live_claim(id, owner, at) then
       return name
@@ -16,6 +19,9 @@ end
 
 -- Matrices that were there before this step are kept for their full time again.
 local function use_operands(needs, owner, at, ttl, new)
+  if needs == '' then
+    return
+  end
   for _, _, id in string.gmatch(needs, NEED) do
     if not new[id] then
       use_matrix(id, owner, at, ttl)
@@ -34,7 +40,7 @@ local function need_operands(job, needs)
 end
 
 local function needs_of(job)
-  return job.needs or redis.call('HGET', job_key(job.id), 'needs') or ''
+  return job.needs or ''
 end
 
 -- The id of what a job that succeeded has stored: as product_id in jobs/models.py.
@@ -53,6 +59,9 @@ end
 -- At its end. With `drop`, matrices that were stored for it go now; of these, how many stay because others need them.
 release_operands = function(job, at, drop)
   local kept = 0
+  if not job.needs then
+    return kept
+  end
   for _, how, id in string.gmatch(needs_of(job), NEED) do
     if drop and how == '+' then
       kept = kept + drop_matrix(id, job.owner, job.id, at)

@@ -31,6 +31,10 @@ local function forget_beyond(most, index, at)
   return true
 end
 
+-- An owner has no more ended jobs than there are.
 local function forget_oldest(owner, most, most_of_owner, at)
-  return forget_beyond(most_of_owner, prefix .. 'finished:' .. owner, at) or forget_beyond(most, prefix .. 'finished', at)
+  local ended = redis.call('ZCARD', prefix .. 'finished')
+  local few = ended < most_of_owner + FORGOTTEN_AT_ONCE
+  return not few and forget_beyond(most_of_owner, prefix .. 'finished:' .. owner, at)
+    or ended >= most + FORGOTTEN_AT_ONCE and forget_beyond(most, prefix .. 'finished', at)
 end

@@ -11,9 +11,13 @@ end
 
 -- `limits`: how many jobs may wait, alone or with the most jobs and bytes in flight, the most operations a minute (0: any
 -- number), and the bytes and operations of this job. A refusal, or what `charge_quota` takes; nothing is written.
-local function over_quota(owner, limits, known_cost)
-  local waiting = redis.call('ZCARD', state_key('queued', owner))
+-- `waiting_in_all`: jobs of all owners, where that is known.
+local function over_quota(owner, limits, known_cost, waiting_in_all)
   local most = tonumber(limits)
+  if most and waiting_in_all and waiting_in_all < most then -- no owner has more of them
+    return nil
+  end
+  local waiting = redis.call('ZCARD', state_key('queued', owner))
   if most then
     return waiting >= most and {'quota_exceeded'} or nil
   end

@@ -2,20 +2,26 @@
 -- In `counts`, products:<kernel>, by kernel that ran: how many, of how many launches, microseconds of them all together in
 -- all and in the queue, and nanoseconds of copies to the device, of the kernel and of copies back.
 local served, launched = {}, {} -- what this step adds; outcomes of launches that made several products
-local MEASURED = '"measured":{"h2d_ms":([^,]+),"kernel_ms":([^,]+),"d2h_ms":([^}]+)}.*"batch":(%d+)' -- of an Outcome
 local FIGURES, KEPT = '(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)', '%d %d %d %d %d %d %d'
 
--- A product that succeeds; a benchmark has no measured product.
-local function serve(job, kernel, outcome, at)
-  local h2d, own, d2h, batch = string.match(outcome, MEASURED)
-  if not h2d then
+-- Reads what is counted of a kernel, with `ended`, which counts jobs in the same step.
+local function read_served(kernel, ended)
+  local field = 'products:' .. kernel
+  local sums, so_far = unpack(call('HMGET', counts, field, ended))
+  known[ended] = known[ended] or tonumber(so_far or 0)
+  local sum = {string.match(sums or '0 0 0 0 0 0 0', FIGURES)}
+  served[kernel] = sum
+  return sum
+end
+
+-- A product that succeeds. `measured`: milliseconds of the copy to the device, of the kernel and of the copy back, and how
+-- many products the launch made; nothing for a benchmark, which has no measured product.
+local function serve(job, kernel, outcome, at, measured)
+  if measured == '' then
     return
   end
-  local sum = served[kernel]
-  if not sum then
-    sum = {string.match(redis.call('HGET', counts, 'products:' .. kernel) or '0 0 0 0 0 0 0', FIGURES)}
-    served[kernel] = sum
-  end
+  local h2d, own, d2h, batch = string.match(measured, '(%S+) (%S+) (%S+) (%S+)')
+  local sum = served[kernel] or read_served(kernel, 'ended:succeeded')
   if batch == '1' or not launched[outcome] then
     launched[outcome] = true
     sum[2] = sum[2] + 1
@@ -26,6 +32,6 @@ end
 
 local function keep_served()
   for kernel, sum in pairs(served) do
-    redis.call('HSET', counts, 'products:' .. kernel, string.format(KEPT, unpack(sum)))
+    write('HSET', counts, 'products:' .. kernel, string.format(KEPT, unpack(sum)))
   end
 end

@@ -40,7 +40,7 @@ from tests.support.ledger.memory_ledger import MemoryLedger
 START_US = 1_790_000_000_000_000  # a round number: Lua would write it as 1.79e+15
 BOUNDS = Bounds(all_bytes=4000, owner_bytes=3000)
 CLOCK_KEY = "test-clock"
-CLOCK_LUA = f"{{0, redis.call('GET', ARGV[1] .. '{CLOCK_KEY}')}}"
+CLOCK_LUA = f"{{0, redis.call('GET', prefix .. '{CLOCK_KEY}')}}"
 
 
 @dataclass
@@ -136,7 +136,9 @@ def redis_ledger(
     """On a server whose address does not matter to its messages."""
     with make_celery(Settings(key_prefix=prefix)) as app:
         messages = message_format(app)
-    return RedisLedger(client, prefix=prefix, messages=messages, bounds=bounds, clock=clock, max_ended=max_ended)
+    ledger = RedisLedger(client, prefix=prefix, messages=messages, bounds=bounds, clock=clock, max_ended=max_ended)
+    ledger.scripts.load_functions()
+    return ledger
 
 
 def settings_for(server: EmbeddedServer, prefix: str) -> Settings:

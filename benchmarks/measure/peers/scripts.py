@@ -1,0 +1,167 @@
+"""What the ledger's scripts of one small product cost Valkey: microseconds and commands inside, by script, with nothing
+of the service around them but its ledger.
+
+    python -m benchmarks.measure.peers.scripts --jobs 2000
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import redis
+from pydantic import SecretStr
+
+from benchmarks.measure.peers.server_time import SCRIPTS
+from jobs.ledger.interface import Success
+from jobs.matrices.packed import pack
+from jobs.models import (
+    ANONYMOUS,
+    JobMatrices,
+    MatmulRequest,
+    Measured,
+    NewJob,
+    OperandRef,
+    Outcome,
+    ProductInfo,
+    Verification,
+)
+from jobs.queue import broker_prefix, make_ledger
+from jobs.redis.acl import ROLES, Role
+from jobs.redis.client import connect
+from jobs.redis.embedded import EmbeddedServer
+from jobs.redis.line import ScriptLine
+from jobs.settings import DAY_S, Settings
+
+N, QUEUE, WORKER = 16, "cpu", "bench/cpu/1"
+MAX_BATCH, MOST = 64, 10**5
+
+
+def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--jobs", type=int, default=2000)
+    parser.add_argument("--batch", type=int, default=16, help="jobs of a launch, in the second half")
+    return parser.parse_args(arguments)
+
+
+def small_job() -> NewJob:
+    matrix = pack(np.random.default_rng().standard_normal((N, N), np.float32).tobytes())
+    operand = OperandRef(source="inline", dtype="float32", shape=(N, N))
+    return NewJob(
+        owner=ANONYMOUS,
+        queue=QUEUE,
+        timeout_s=600.0,
+        request=MatmulRequest(a=operand, b=operand, kernel="auto", accuracy="fp32"),
+        matrices=JobMatrices(a=matrix, b=matrix, product_bytes=len(matrix), ttl_s=DAY_S),
+        reply_to="0123456789abcdef",
+        batch="float32:16x16x16:e8cb48e0e16c63fc",
+    )
+
+
+def success(job_id: str, product: bytes, batch: int) -> Success:
+    outcome = Outcome(
+        kernel="cpu_blas",
+        config={},
+        why="auto: cpu_blas is the first of 1 kernels that take float32 to fp32 here, in order of preference.",
+        device="A CPU",
+        product=ProductInfo(shape=(N, N), dtype="float32", bytes=N * N * 4),
+        measured=Measured(h2d_ms=0.0, kernel_ms=0.04130200068175327, d2h_ms=0.0),
+        gflops=0.1983439025901505,
+        verification=Verification(
+            method="freivalds", residual=9.440812915426572e-8, threshold=7.094371744536212e-7, passed=True
+        ),
+        batch=batch,
+    )
+    return Success(job_id, 1, outcome, product)
+
+
+class Scripts:
+    """The ledger as the API and a worker have it, each with its own user of Redis."""
+
+    def __init__(self, server: EmbeddedServer, clients: dict[Role, redis.Redis]) -> None:
+        self._admin = server.client()
+        of = {role: Settings(redis_url=SecretStr(server.url_of(role))) for role in ROLES}
+        self._api, self._worker = (make_ledger(of[role], clients[role]) for role in ROLES)
+        self._api.scripts.load_functions()
+        self._loop = asyncio.new_event_loop()
+        self._line = ScriptLine(of["api"], self._api.scripts)
+        self._list, self._messages = broker_prefix(of["worker"]) + QUEUE, clients["worker"]
+
+    def run(self, batch: int) -> Iterator[tuple[str, Callable[[], object]]]:
+        """The steps of so many small products that are computed in one launch, each with its name."""
+        jobs = [small_job() for _ in range(batch)]
+        yield "submit", lambda: self._loop.run_until_complete(self._submitted(jobs))
+        yield "brpop", lambda: self._messages.brpop([self._list], timeout=1)
+        about: dict[str, Any] = {"worker": WORKER, "lease_s": 6.0, "max_jobs": MAX_BATCH}
+        yield "claim", lambda: self._worker.claim_batch(jobs[0].id, 1, **about)
+        product = jobs[0].matrices.a or b""
+        done = [success(job.id, product, batch) for job in jobs]
+        yield "succeed", lambda: self._worker.succeed_all(done)
+
+    async def _submitted(self, jobs: Sequence[NewJob]) -> None:
+        """At the same time, as an API process does."""
+        limits = {"max_queued": MOST, "max_queued_per_owner": MOST}
+        await asyncio.gather(*(self._api.submit_on(self._line, job, **limits) for job in jobs))
+
+    def cost(self, launches: int, batch: int) -> dict[str, dict[str, float]]:
+        """By step, of each product: microseconds, and commands inside of scripts."""
+        costs: dict[str, Counter[str]] = defaultdict(Counter)
+        for _ in range(launches):
+            for name, step in self.run(batch):
+                self._admin.config_resetstat()
+                step()
+                for command, stats in self._admin.info("commandstats").items():
+                    if command.removeprefix("cmdstat_") in (*SCRIPTS, "brpop"):
+                        costs[name]["us"] += stats["usec"]
+                    elif not command.startswith(("cmdstat_config", "cmdstat_info")):
+                        costs[name]["calls"] += stats["calls"]
+        jobs = launches * batch
+        return {name: {what: value / jobs for what, value in cost.items()} for name, cost in costs.items()}
+
+    def in_a_row(self, launches: int, batch: int) -> float:
+        """Microseconds of scripts of each product, with nothing between the steps."""
+        self._admin.config_resetstat()
+        for _ in range(launches):
+            for _, step in self.run(batch):
+                step()
+        commands: Any = self._admin.info("commandstats")
+        us = sum(float(commands.get(f"cmdstat_{name}", {}).get("usec", 0)) for name in SCRIPTS)
+        return us / launches / batch
+
+
+@contextmanager
+def started() -> Iterator[Scripts]:
+    with TemporaryDirectory() as name:
+        server = EmbeddedServer(Path(name))
+        server.start()
+        try:
+            urls: dict[Role, str] = {"api": server.url_of("api"), "worker": server.url_of("worker")}
+            clients = {role: connect(Settings(redis_url=SecretStr(url))) for role, url in urls.items()}
+            yield Scripts(server, clients)
+        finally:
+            server.stop()
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    asked = parsed(arguments)
+    with started() as scripts:
+        for batch in (1, asked.batch):
+            launches = max(1, asked.jobs // batch)
+            scripts.in_a_row(max(1, launches // 10), batch)  # warm-up
+            cost = scripts.cost(launches, batch)
+            print(f"batches of {batch}: {scripts.in_a_row(launches, batch):.1f} us a job in a row; one by one:")
+            for name, each in cost.items():
+                print(f"  {name:8} {each['us']:7.1f} us  {each.get('calls', 0.0):5.1f} commands inside")
+            for what in ("us", "calls"):
+                print(f"  all      {sum(each.get(what, 0.0) for each in cost.values()):7.1f} {what}")
+
+
+if __name__ == "__main__":
+    main()

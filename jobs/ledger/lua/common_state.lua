@@ -1,0 +1,8 @@
+-- Put last of what scripts share: a function of a library keeps what stands at the left margin from one call to the next,
+-- so each call begins anew. A script has it new by itself.
+local function begin(arguments)
+  call = redis.call
+  writes, in_order, deltas, known, owed, news = {}, {}, {}, {}, {}, {}
+  left, served, launched, settled = {}, {}, {}, 0
+  LISTS, MESSAGE = arguments[#arguments - 1], arguments[#arguments]
+end

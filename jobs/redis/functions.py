@@ -1,0 +1,105 @@
+"""The scripts that each product runs, as functions that Redis keeps.
+
+A script makes all its Lua functions anew each time it runs, and that takes longer than most of what they do. A library
+makes them once. Its name says what is in it, so versions keep libraries beside one another. Only the API may load one:
+a worker that could would put its own code where the API calls it. Who finds no function runs the script instead.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import redis
+import structlog
+
+from jobs.redis.client import translated
+
+LAST_LINE = "return main(ARGV)"  # of a script that is a function of its library as well
+KEPT = 4  # libraries, those loaded last: as many versions as may be at work on one Redis, and more
+OFF_S = 60.0  # for so long who found no function does not look for one
+
+log = structlog.get_logger(__name__)
+
+Command = tuple[str | bytes | int, ...]
+
+
+class Functions:
+    """`parts`: what all functions share, `begin` among it, which makes a run start anew. `scripts`: by name, the flags
+    and the text of each, which ends with LAST_LINE."""
+
+    def __init__(self, prefix: str, parts: str, scripts: Mapping[str, tuple[str, str]]) -> None:
+        first = f"local prefix, ARGV, call = {_quoted(prefix)}, {{}}"
+        text = "\n".join((first, parts, *(_registered(name, *script) for name, script in scripts.items())))
+        self.library = f"matmul_{hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()[:20]}"
+        self._text = f"#!lua name={self.library}\n" + text.replace("@library@", self.library)
+        self._book = f"{prefix}libraries"  # a list of those loaded, the last one first
+        self._names = {name: f"{self.library}_{name}" for name in scripts}
+        self._off_until = 0.0
+
+    def name(self, script: str) -> str | None:
+        """Of the function that stands for a script, if there is one to be called."""
+        return self._names.get(script) if time.monotonic() >= self._off_until else None
+
+    def loading(self) -> list[Command]:
+        """What loads the library."""
+        book = (("LREM", self._book, 0, self.library), ("LPUSH", self._book, self.library))
+        return [*book, ("FUNCTION", "LOAD", "REPLACE", self._text)]
+
+    def is_missing(self, reply: object) -> bool:
+        """Whether a call was refused because there is no such function, or the user may not call or load any."""
+        if not isinstance(reply, redis.ResponseError):
+            return False
+        text = str(reply)
+        missing = "Function not found" in text or "'fcall' command" in text or "'function|load' command" in text
+        return missing or ("unknown command" in text and "FCALL" in text.upper())
+
+    def turn_off(self) -> None:
+        """For a while."""
+        self._off_until = time.monotonic() + OFF_S
+
+    @translated()
+    def load(self, client: redis.Redis) -> None:
+        """At the start of an API process; and removes libraries that were not loaded for long.
+
+        Raises StoreUnavailable, StoreFull."""
+        try:
+            execute: Any = client.execute_command
+            for command in self.loading():
+                execute(*command)
+            while client.llen(self._book) > KEPT:
+                self._remove(client, client.rpop(self._book))
+        except redis.ResponseError as refusal:
+            if not self.is_missing(refusal):
+                raise
+            log.warning("Redis keeps no functions for this user, so products take longer", reason=str(refusal))
+            self.turn_off()
+        else:
+            self._off_until = 0.0
+
+    def _remove(self, client: redis.Redis, library: Any) -> None:
+        try:
+            client.function_delete(library)
+        except redis.ResponseError as refusal:
+            if "not found" not in str(refusal):
+                raise
+
+
+def _registered(name: str, flags: str, text: str) -> str:
+    listed = ", ".join(_quoted(flag) for flag in flags.split(",") if flag)
+    return f"""do
+{text.strip().removesuffix(LAST_LINE)}
+redis.register_function{{
+  function_name = '@library@_{name}', flags = {{{listed}}},
+  callback = function(_, arguments)
+    begin(arguments)
+    return main(arguments)
+  end
+}}
+end"""
+
+
+def _quoted(text: str) -> str:
+    return '"' + "".join(f"\\{byte:03d}" if byte in b'"\\' or byte < 32 else chr(byte) for byte in text.encode()) + '"'
