@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kernels.model.kernel import Kernel, LibraryKernel, Parameter
-from kernels.model.numerics import OWN_ACCURACY, DTypeName
+from kernels.model.numerics import COMPLEX_ACCURACY, OWN_ACCURACY, DTypeName
 
 FLOAT8 = (8, 9)  # the first compute capability whose tensor cores take 8-bit floats
 TUNED_TYPES: tuple[DTypeName, ...] = ("float16", "bfloat16", "float32", "float64")
@@ -19,13 +19,13 @@ CPU: tuple[Kernel, ...] = (
     LibraryKernel(
         name="cpu_blas",
         summary="Multi-core BLAS on the CPU, through NumPy.",
-        idea="The baseline without a GPU. NumPy hands float32 and float64 products to the BLAS it was built with. "
-        "Floats of 16 and 8 bits are widened to float32; 16-bit ones are rounded once at the end; integers are summed "
-        "exactly.",
+        idea="The baseline without a GPU. NumPy hands float32, float64 and complex products to the BLAS it was "
+        "built with. Floats of 16 and 8 bits are widened to float32; 16-bit ones are rounded once at the end; integers "
+        "are summed exactly.",
         origin="NumPy and its BLAS; the CPU column of reports 000 and 002.",
         device_class="cpu",
         library="NumPy BLAS",
-        accuracy={**OWN_ACCURACY, "float8_e4m3": "fp32"},
+        accuracy={**OWN_ACCURACY, "float8_e4m3": "fp32", **COMPLEX_ACCURACY},
     ),
 )
 

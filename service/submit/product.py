@@ -16,6 +16,7 @@ from jobs.ledger.submission import BESIDE
 from jobs.matrices.packed import DIGEST_BYTES
 from jobs.models import OPERANDS, Job, JobMatrices, MatmulRequest, NewJob, OperandRef, RandomSpec, StoredOperand
 from jobs.states import REDRIVABLE
+from kernels.model.numerics import OPERAND_FLAGS
 from service.bodies.options import MatrixRef
 from service.bodies.reader import NEEDED, MatmulInput
 from service.bodies.uploads import Upload
@@ -118,8 +119,7 @@ class Submitter:
             kernel=options.kernel,
             config=options.config,
             accuracy=plan.accuracy,
-            transpose_a=options.transpose_a,
-            transpose_b=options.transpose_b,
+            **{name: getattr(options, name) for name in OPERAND_FLAGS},
             verify=options.verify,
             alpha=options.alpha,
             beta=beta_of(options, asked.c is not None),
