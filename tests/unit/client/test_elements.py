@@ -17,7 +17,8 @@ from matmul_client.core.elements import BodyReader, array_of, dtype_name, elemen
 from matmul_client.core.wire import Reply
 from tests.unit.client.play import Played, problem
 
-TYPES = [np.float16, np.float32, np.float64, np.int8, np.int32, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn]
+NUMPY = [np.float16, np.float32, np.float64, np.int8, np.int32, np.complex64, np.complex128]
+TYPES = [*NUMPY, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn]
 
 
 class Foreign:
@@ -89,7 +90,7 @@ def test_strides_and_byte_order_are_made_plain_and_plain_arrays_are_not_copied()
         np.ones((2, 2), np.longdouble),
         np.ma.masked_array(np.ones((2, 2))),
         np.ones(3),
-        np.ones((2, 2), complex),
+        np.ones((2, 2), np.clongdouble),
         "text",
         None,
     ],
