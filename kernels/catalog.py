@@ -10,6 +10,7 @@ from types import MappingProxyType
 
 from kernels.entries import (
     cluster_split_k,
+    complex_as_real,
     fp32_emulated,
     hopper,
     hopper_fp32,
@@ -50,6 +51,7 @@ CATALOG: tuple[Kernel, ...] = (
     *hopper.FP8,
     *fp32_emulated.FP32_EMULATED,
     *tensor_fp64.TENSOR_FP64,
+    *complex_as_real.COMPLEX,
     *libraries.CUBLAS,
 )
 

@@ -39,7 +39,11 @@ CUBLAS: tuple[Kernel, ...] = (
         origin="cuBLAS through CuPy; the library column of report 003.",
         device_class="gpu",
         library="cuBLAS",
-        accuracy={**{name: cls for name, cls in OWN_ACCURACY.items() if name != "int32"}, "float8_e4m3": "fp8"},
+        accuracy={
+            **{name: cls for name, cls in OWN_ACCURACY.items() if name != "int32"},
+            "float8_e4m3": "fp8",
+            **COMPLEX_ACCURACY,
+        },
         dtype_compute_capability={"float8_e4m3": FLOAT8},
     ),
     LibraryKernel(

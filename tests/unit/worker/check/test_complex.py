@@ -32,7 +32,9 @@ Spoil = Callable[[Array], None]
 def problems(draw: st.DrawFn) -> Problem:
     a_batched, b_batched = draw(st.booleans()), draw(st.booleans())
     return Problem(
-        *(draw(SIZES) for _ in range(3)),
+        draw(SIZES),
+        draw(SIZES),
+        draw(SIZES),
         draw(st.sampled_from(DTYPES_HERE)),
         batch=draw(st.integers(1, 3)) if a_batched or b_batched else 1,
         transpose_a=draw(st.booleans()),
