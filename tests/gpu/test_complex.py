@@ -22,9 +22,8 @@ if TYPE_CHECKING:
 
 KERNELS = ("cublas", "complex_as_real")
 TYPES: tuple[DTypeName, ...] = ("complex64", "complex128")
-SMALL, SHORT, LARGE = (33, 17, 29), (700, 601, 40), (701, 603, 509)  # checked on the CPU, element by element, sketched
-TURNS = [(False, False, False, False), (True, False, True, False), (False, True, False, True), (True, True, False, True),
-         (False, False, True, True)]  # fmt: skip
+SMALL, SHORT, LARGE = (33, 17, 29), (700, 601, 40), (701, 603, 509)  # checked on the CPU, by element, sketched
+TURNS = ["0000", "1010", "0101", "1101", "0011"]  # A and B transposed, A and B conjugated
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -37,9 +36,10 @@ def test_every_way_of_operands(
     kernel: str,
     dtype: DTypeName,
     size: tuple[int, int, int],
-    turns: tuple[bool, bool, bool, bool],
+    turns: str,
 ) -> None:
-    problem = Problem(*size, dtype, 1, turns[0], turns[1], False, False, turns[2], turns[3])
+    transpose_a, transpose_b, conjugate_a, conjugate_b = (turn == "1" for turn in turns)
+    problem = Problem(*size, dtype, 1, transpose_a, transpose_b, False, False, conjugate_a, conjugate_b)
     a, b = operands(problem, rng)
     c, verification, measured = multiply(runner, kernel, problem, a, b, rng)
     assert verification.passed and measured.kernel_ms > 0
@@ -78,8 +78,12 @@ def bit_flipped(c: Array) -> None:
 @pytest.mark.parametrize("size", [SHORT, LARGE])
 @pytest.mark.parametrize("spoil", [negated, swapped, conjugated, bit_flipped])
 def test_faults_are_caught_where_the_product_lies(
-    runner: CudaRunner, rng: np.random.Generator, dtype: DTypeName, size: tuple[int, int, int], spoil: Callable[[Array], None]
-) -> None:  # fmt: skip
+    runner: CudaRunner,
+    rng: np.random.Generator,
+    dtype: DTypeName,
+    size: tuple[int, int, int],
+    spoil: Callable[[Array], None],
+) -> None:
     from worker.cuda.check.checked import DeviceProduct
     from worker.cuda.check.matrix import MatrixOnDevice
     from worker.cuda.memory import upload

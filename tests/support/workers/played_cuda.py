@@ -259,7 +259,7 @@ class Way:
             return info
 
     def _operand(self, array: Array, problem: Problem) -> StoredOperand:
-        key = (array.tobytes(), problem.dtype)
+        key = (array.tobytes(), array.shape, problem.dtype)
         if key not in self._uploaded:
             self._uploaded[key] = self._bench.put(array)
         return self._opened(self._uploaded[key])
