@@ -68,6 +68,8 @@ DTYPES: dict[DTypeName, DType] = {
     )
 }
 
+REAL_NAMES: tuple[DTypeName, ...] = tuple(name for name in DTYPE_NAMES if not DTYPES[name].is_complex)
+
 # Each real type in its own class: kernels sum 16-bit floats in float32, and int8 in int32. 8-bit floats are for
 # tensor cores; one kernel takes them for devices whose tensor cores do not.
 OWN_ACCURACY: dict[DTypeName, AccuracyName] = {

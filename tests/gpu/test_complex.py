@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from jobs.benchmarks.cases import Case
+from jobs.benchmarks.spec import DataSpec
 from jobs.formats.elements import STORAGE_DTYPES, Array
 from jobs.matrices.digest import digest_of
 from kernels.model.numerics import COMPLEX_ACCURACY, DTYPES, DTypeName, Problem
@@ -143,3 +145,18 @@ def test_a_product_stays_as_an_operand(runner: CudaRunner, rng: np.random.Genera
     c, verification, _ = multiply(runner, "complex_as_real", problem, a, b, rng, ids=("a", "b"))
     again, also, _ = multiply(runner, "complex_as_real", problem, a, b, rng, ids=("a", "b"))
     assert verification.passed and also.passed and np.array_equal(c, again)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_kernels_are_timed_and_compared(runner: CudaRunner, dtype: DTypeName) -> None:
+    """In a benchmark: of each kernel a time, the errors of its product, and the check of it."""
+    problem = Problem(600, 500, 400, dtype)
+    with runner.bench(problem, DataSpec()) as bench:
+        for kernel in KERNELS:
+            bench.poison()
+            prepared = bench.prepare(Case(kernel, {}, problem))
+            assert prepared.sample(3, "cold").time_us > 0
+            assert check(problem, COMPLEX_ACCURACY[dtype], bench.matrices(), np.random.default_rng()).passed
+            errors = bench.errors_vs_float64()
+            assert errors is not None and errors.frobenius < 100 * DTYPES[dtype].unit_roundoff
+            assert bench.largest_error_ratio() <= 1.0
