@@ -33,6 +33,8 @@ CPU_SPEED: Mapping[DTypeName, float] = {  # over float32: half as many lanes, or
     "int8": 0.5,
     "int32": 0.1,
     "float8_e4m3": 0.5,
+    "complex64": 1.0,
+    "complex128": 0.5,
 }
 BESIDE_S: Mapping[DeviceClass, float] = {"gpu": 0.5, "cpu": 0.1}  # a case's operands, both checks, its record
 BETWEEN_S: Mapping[DeviceClass, float] = {"gpu": 1e-3, "cpu": 5e-4}  # samples: flushing the L2, waiting

@@ -12,6 +12,7 @@ from jobs.base import Strict, UnknownRequest
 from jobs.benchmarks.records import BenchmarkSummary
 from jobs.benchmarks.spec import BenchmarkSpec
 from jobs.formats.elements import matrix_bytes
+from jobs.formats.factors import Factor, as_number
 from jobs.kernel_choice import KernelChoice
 from jobs.random_hex import random_hex
 from jobs.requests.bounds import ErrorBound, Tolerance
@@ -19,7 +20,7 @@ from jobs.requests.stored_operand import StoredOperand as StoredOperand
 from jobs.states import JobState
 from jobs.timing import Timing
 from jobs.tracing.request_trace import trace_of_new_job
-from kernels.model.numerics import AccuracyName, DTypeName, Problem
+from kernels.model.numerics import OPERAND_FLAGS, AccuracyName, DTypeName, Problem
 from kernels.selection.demands import ToleranceKind
 
 ANONYMOUS = "anonymous"  # the owner of everything where keys are off
@@ -55,7 +56,7 @@ class RandomSpec(Strict):
     seed: int = Field(0, ge=0, lt=2**63, description="Seed of the generator (Philox).", examples=[7])
     distribution: Distribution = Field(
         "normal",
-        description="`normal`: mean 0, variance 1. `uniform`: [0, 1). `integers`: -8 to 8, whose products are exact.",
+        description="`normal`: mean 0, variance 1. `uniform`: [0, 1). `integers`: -8 to 8. So are both complex parts.",
     )
 
 
@@ -89,9 +90,11 @@ class MatmulRequest(Strict):
     accuracy: AccuracyName = Field(description="Error class the product must meet; with a tolerance, that may serve.")
     transpose_a: bool = Field(False, description="Multiply with A transposed.")
     transpose_b: bool = Field(False, description="Multiply with B transposed.")
+    conjugate_a: bool = Field(False, description="Multiply with the complex conjugate of A.")
+    conjugate_b: bool = Field(False, description="Multiply with the complex conjugate of B.")
     verify: VerifyName = Field("freivalds", description="How the product is checked.")
-    alpha: float = Field(1.0, description="Factor of A·B.")
-    beta: float = Field(0.0, description="Factor of C; with 0, C is not read.")
+    alpha: Factor = Field(1.0, description="Factor of A·B: a number, or of a complex product also [re, im].")
+    beta: Factor = Field(0.0, description="Factor of C, as alpha; with 0, C is not read.")
     c: OperandRef | None = Field(None, description="Operand C, which is added: m×n, a batch axis may lead; else null.")
     tolerance: Tolerance | None = Field(None, description="What each element's proven error must be within; else null.")
     tolerance_kind: ToleranceKind = Field("componentwise", description="What the tolerance is in proportion to.")
@@ -105,7 +108,7 @@ class MatmulRequest(Strict):
     @property
     def has_epilogue(self) -> bool:
         """Whether more is asked for than A·B."""
-        return self.alpha != 1.0 or self.beta != 0.0
+        return as_number(self.alpha) != 1.0 or as_number(self.beta) != 0.0
 
     @property
     def matrix_bytes(self) -> int:
@@ -115,8 +118,8 @@ class MatmulRequest(Strict):
 
     @property
     def problem(self) -> Problem:
-        shapes = self.a.shape, self.b.shape
-        return Problem.of_shapes(*shapes, self.a.dtype, transpose_a=self.transpose_a, transpose_b=self.transpose_b)
+        flags = {name: getattr(self, name) for name in OPERAND_FLAGS}
+        return Problem.of_shapes(self.a.shape, self.b.shape, self.a.dtype, **flags)
 
 
 class Progress(Strict):

@@ -10,6 +10,7 @@ from types import MappingProxyType
 
 from kernels.entries import (
     cluster_split_k,
+    complex_as_real,
     fp32_emulated,
     fp64_emulated,
     hopper,
@@ -52,6 +53,7 @@ CATALOG: tuple[Kernel, ...] = (
     *fp32_emulated.FP32_EMULATED,
     *tensor_fp64.TENSOR_FP64,
     *fp64_emulated.FP64_EMULATED,
+    *complex_as_real.COMPLEX,
     *libraries.CUBLAS,
     *libraries.MORE_EXACT,
 )

@@ -55,6 +55,12 @@ FAMILIES: tuple[Family, ...] = (
     ),
     Family("algorithms", "Fewer multiplications", "Seven products of halves in the place of eight.", ("strassen",)),
     Family(
+        "composed",
+        "Complex products",
+        "Products that are made of other kernels' products, of real numbers.",
+        ("complex_as_real",),
+    ),
+    Family(
         "libraries",
         "Libraries",
         "What all others are held against.",

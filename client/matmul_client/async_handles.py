@@ -42,7 +42,7 @@ class AsyncMatrix(_Handle):
     async def numpy(self, *, timeout: float | None = None) -> Array:
         """Fetches it."""
         call = self._client._call(timeout)
-        return products.turned(await self._client._run(call, products.download(call, self.id)), self._transposed)
+        return products.turned(await self._client._run(call, products.download(call, self.id)), self)
 
     async def delete(self) -> None:
         """Forgets it; jobs that need it keep it until their end."""
@@ -61,13 +61,13 @@ class AsyncProduct(_Handle):
     async def result(self, *, timeout: float | None = None) -> Array:
         """The product, fetched. Raises JobFailed and the other errors of `matmul`."""
         call = self._client._call(timeout)
-        return products.turned(await self._client._run(call, products.chained(call, self._source)), self._transposed)
+        return products.turned(await self._client._run(call, products.chained(call, self._source)), self)
 
     async def submit(self, *, timeout: float | None = None) -> AsyncJob:
         """Has it computed, and does not wait."""
         call = self._client._call(timeout)
         job = await self._client.job(await self._client._run(call, products.chain_submitted(call, self._source)))
-        job._transposed = self._transposed
+        job._seen_as(self)
         return job
 
 
@@ -96,7 +96,7 @@ class AsyncJob(_Handle):
     async def result(self, *, timeout: float | None = None) -> Array:
         """The product, waited for. Raises JobFailed, JobCancelled, DeadlineExceeded; the job goes on after the last."""
         call = self._client._call(timeout)
-        return products.turned(await self._client._run(call, products.fetch(call, self.id)), self._transposed)
+        return products.turned(await self._client._run(call, products.fetch(call, self.id)), self)
 
     async def cancel(self, *, timeout: float | None = None) -> Record:
         """Its record, cancelled. Raises Conflict where it had ended."""

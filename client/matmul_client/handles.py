@@ -42,7 +42,7 @@ class Matrix(_Handle):
     def numpy(self, *, timeout: float | None = None) -> Array:
         """Fetches it."""
         call = self._client._call(timeout)
-        return products.turned(self._client._run(call, products.download(call, self.id)), self._transposed)
+        return products.turned(self._client._run(call, products.download(call, self.id)), self)
 
     def _fetched(self) -> Array:
         return self.numpy()
@@ -64,7 +64,7 @@ class Product(_Handle):
     def result(self, *, timeout: float | None = None) -> Array:
         """The product, fetched. Raises JobFailed and the other errors of `matmul`."""
         call = self._client._call(timeout)
-        return products.turned(self._client._run(call, products.chained(call, self._source)), self._transposed)
+        return products.turned(self._client._run(call, products.chained(call, self._source)), self)
 
     def _fetched(self) -> Array:
         return self.result()
@@ -73,7 +73,7 @@ class Product(_Handle):
         """Has it computed, and does not wait."""
         call = self._client._call(timeout)
         job = self._client.job(self._client._run(call, products.chain_submitted(call, self._source)))
-        job._transposed = self._transposed
+        job._seen_as(self)
         return job
 
 
@@ -102,7 +102,7 @@ class Job(_Handle):
     def result(self, *, timeout: float | None = None) -> Array:
         """The product, waited for. Raises JobFailed, JobCancelled, DeadlineExceeded; the job goes on after the last."""
         call = self._client._call(timeout)
-        return products.turned(self._client._run(call, products.fetch(call, self.id)), self._transposed)
+        return products.turned(self._client._run(call, products.fetch(call, self.id)), self)
 
     def cancel(self, *, timeout: float | None = None) -> Record:
         """Its record, cancelled. Raises Conflict where it had ended."""

@@ -63,8 +63,10 @@ def in_storage_order(
     fortran_order: bool,
     big_endian: bool,
     staging_dir: Path | None,
+    number_bytes: int | None = None,
 ) -> Reordered:
-    """What has to stand before `sink` so that it gets little-endian, row-major elements: often nothing."""
+    """What has to stand before `sink` so that it gets little-endian, row-major elements: often nothing. `number_bytes`:
+    of the numbers that an element is made of, where they are several, each with its own byte order."""
     turns = _turns(shape, itemsize) if fortran_order and 0 not in shape else []
     stages: list[_Stage] = []
     for rows, columns, element_bytes in reversed(turns):  # from the sink backwards
@@ -72,7 +74,7 @@ def in_storage_order(
             sink = Transposer(sink, rows, columns, element_bytes, staging_dir)
             stages.append(sink)
     if big_endian and itemsize > 1:
-        sink = ByteSwapper(sink, itemsize)
+        sink = ByteSwapper(sink, number_bytes or itemsize)
         stages.append(sink)
     return Reordered(sink, tuple(reversed(stages)))
 
@@ -90,7 +92,7 @@ def _turns(shape: tuple[int, ...], itemsize: int) -> list[tuple[int, int, int]]:
 
 
 class ByteSwapper:
-    """Turns the bytes of each element round."""
+    """Turns the bytes of each number round."""
 
     def __init__(self, sink: Sink, itemsize: int) -> None:
         self._sink = sink

@@ -1,6 +1,7 @@
 """How a matrix's elements lie in memory and in the stores: little-endian, row-major (C order).
 
-bfloat16 and float8_e4m3 are held as bit patterns, uint16 and uint8, because numpy has no such types.
+bfloat16 and float8_e4m3 are held as bit patterns, uint16 and uint8, because numpy has no such types. A complex number
+is its real part and then its imaginary part.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ STORAGE_DTYPES: dict[DTypeName, np.dtype[Any]] = {
     "int8": np.dtype("i1"),
     "int32": np.dtype("<i4"),
     "float8_e4m3": np.dtype("u1"),
+    "complex64": np.dtype("<c8"),
+    "complex128": np.dtype("<c16"),
 }
 
 

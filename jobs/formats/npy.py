@@ -19,11 +19,22 @@ MAGIC = b"\x93NUMPY"
 MAX_HEADER_BYTES = 64 << 10
 ALIGNMENT_BYTES = 64  # of the elements, so that they can be mapped
 _VERSIONS = {(1, 0): 2, (2, 0): 4, (3, 0): 4}  # bytes of the header's length
-_DESCRIPTIONS: dict[str, DTypeName] = {"f2": "float16", "f4": "float32", "f8": "float64", "i1": "int8", "i4": "int32"}
+_DESCRIPTIONS: dict[str, DTypeName] = {
+    "f2": "float16",
+    "f4": "float32",
+    "f8": "float64",
+    "i1": "int8",
+    "i4": "int32",
+    "c8": "complex64",
+    "c16": "complex128",
+}
 _BYTE_ORDERS = {"<": False, ">": True}  # whether big-endian; `|`, no order, is for int8
 
 _WRITTEN: dict[DTypeName, str] = {name: f"{'|' if code == 'i1' else '<'}{code}" for code, name in _DESCRIPTIONS.items()}
-SUPPORTED = "send float16, float32, float64, int8 or int32 (bfloat16, float8_e4m3: as safetensors or octet-stream)"
+SUPPORTED = (
+    "send float16, float32, float64, int8, int32, complex64 or complex128 (bfloat16, float8_e4m3: as safetensors or "
+    "octet-stream)"
+)
 
 _STRING = re.compile(r"'([^'\\]*)'|\"([^\"\\]*)\"")
 _INTEGER = re.compile(r"([0-9]{1,19})L?(?![0-9A-Za-z_.])")  # 19 digits hold every size up to 2^63; L is Python 2's

@@ -146,6 +146,7 @@ class MatrixParser(ABC):
             fortran_order=header.fortran_order,
             big_endian=header.big_endian,
             staging_dir=self._staging_dir,
+            number_bytes=DTYPES[DTYPES[header.dtype].real].itemsize,
         )
 
     def _check_length(self, headers: Sequence[MatrixHeader]) -> None:

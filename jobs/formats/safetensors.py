@@ -30,8 +30,14 @@ _DTYPES: dict[str, DTypeName] = {
     "I8": "int8",
     "I32": "int32",
     "F8_E4M3": "float8_e4m3",
+    "C64": "complex64",
 }
 _WRITTEN = {name: code for code, name in _DTYPES.items()}
+
+
+def in_safetensors(dtype: DTypeName) -> bool:
+    """Whether the format has a name for the element type."""
+    return dtype in _WRITTEN
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +162,12 @@ class SafetensorsParser(MatrixParser):
 def safetensors_header(tensors: Mapping[str, tuple[DTypeName, tuple[int, ...]]]) -> bytes:
     """What stands before the elements of `tensors` (name → dtype, shape), which follow in that order without gaps.
 
-    A multiple of 8 bytes.
+    A multiple of 8 bytes. Raises UnsupportedDType for what the format has no name for.
     """
+    if unknown := [dtype for dtype, _ in tensors.values() if not in_safetensors(dtype)]:
+        raise UnsupportedDType(
+            f"safetensors has no {unknown[0]}; ask for application/x-npy or application/octet-stream."
+        )
     header: dict[str, object] = {}
     end = 0
     for name, (dtype, shape) in tensors.items():

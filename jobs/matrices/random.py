@@ -2,7 +2,8 @@
 
 Elements are drawn in row-major order in blocks of BLOCK_ELEMENTS. Block i is drawn from Philox keyed by the seed, with
 its counter at i · 2^128, so that any block can be made without those before it. How draws become numbers is the way of
-numpy's `Generator`, which numpy changes only for a good reason; a test notices when it does.
+numpy's `Generator`, which numpy changes only for a good reason; a test notices when it does. A complex element is two
+draws: its real part, then its imaginary part.
 """
 
 from __future__ import annotations
@@ -65,6 +66,10 @@ def generate_chunks(spec: RandomSpec, dtype: DTypeName) -> Iterator[bytes]:
 def _block(spec: RandomSpec, dtype: DTypeName, block: int, count: int) -> Array:
     """The first `count` elements of a block."""
     generator = np.random.Generator(np.random.Philox(key=spec.seed, counter=[0, 0, block, 0]))
+    if DTYPES[dtype].is_complex:
+        parts = _DRAW[spec.distribution](generator, DTYPES[dtype].real, 2 * count)
+        pairs: Array = parts.astype(STORAGE_DTYPES[DTYPES[dtype].real], copy=False).view(STORAGE_DTYPES[dtype])
+        return pairs
     values = _DRAW[spec.distribution](generator, dtype, count)
     if held_as_bits(dtype):
         return narrow(values, dtype)

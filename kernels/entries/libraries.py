@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kernels.model.kernel import Kernel, LibraryKernel, Parameter
-from kernels.model.numerics import OWN_ACCURACY, AccuracyName, DTypeName
+from kernels.model.numerics import COMPLEX_ACCURACY, OWN_ACCURACY, AccuracyName, DTypeName
 
 FLOAT8 = (8, 9)  # the first compute capability whose tensor cores take 8-bit floats
 TUNED_TYPES: tuple[DTypeName, ...] = ("float16", "bfloat16", "float32", "float64")
@@ -19,13 +19,13 @@ CPU: tuple[Kernel, ...] = (
     LibraryKernel(
         name="cpu_blas",
         summary="Multi-core BLAS on the CPU, through NumPy.",
-        idea="The baseline without a GPU. NumPy hands float32 and float64 products to the BLAS it was built with. "
-        "Floats of 16 and 8 bits are widened to float32; 16-bit ones are rounded once at the end; integers are summed "
-        "exactly.",
+        idea="The baseline without a GPU. NumPy hands float32, float64 and complex products to the BLAS it was "
+        "built with. Floats of 16 and 8 bits are widened to float32; 16-bit ones are rounded once at the end; integers "
+        "are summed exactly.",
         origin="NumPy and its BLAS; the CPU column of reports 000 and 002.",
         device_class="cpu",
         library="NumPy BLAS",
-        accuracy={**OWN_ACCURACY, "float8_e4m3": "fp32"},
+        accuracy={**OWN_ACCURACY, "float8_e4m3": "fp32", **COMPLEX_ACCURACY},
     ),
 )
 
@@ -39,7 +39,11 @@ CUBLAS: tuple[Kernel, ...] = (
         origin="cuBLAS through CuPy; the library column of report 003.",
         device_class="gpu",
         library="cuBLAS",
-        accuracy={**{name: cls for name, cls in OWN_ACCURACY.items() if name != "int32"}, "float8_e4m3": "fp8"},
+        accuracy={
+            **{name: cls for name, cls in OWN_ACCURACY.items() if name != "int32"},
+            "float8_e4m3": "fp8",
+            **COMPLEX_ACCURACY,
+        },
         # At some shapes it adds parts of k of 16-bit products up in 16 bits, whatever its math mode says.
         arithmetic={"float16": "unproven", "bfloat16": "unproven", "float64": "tensor", "float8_e4m3": "tensor"},
         dtype_compute_capability={"float8_e4m3": FLOAT8},

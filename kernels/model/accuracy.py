@@ -18,6 +18,10 @@ more than seven standard deviations. Hardware that cuts them moves all terms the
 Roundings that are not independent, as those of equal elements, are granted what the operands so rounded give.
 
 For classes in NORMWISE, s is the Euclidean norm of the longest row of A times that of the longest column of B.
+
+The real and the imaginary part of an element of a complex product are each a real sum of 2k terms, and each has this
+bound for itself: of the real part, s is (|Re A|·|Re B| + |Im A|·|Im B|)ᵢⱼ. That is more than is usual, which is a bound
+on |C − A·B|ᵢⱼ in proportion to (|A|·|B|)ᵢⱼ (Higham, section 3.6): it follows, with a factor of √2 at most.
 """
 
 from __future__ import annotations
@@ -75,7 +79,9 @@ class ElementBound:
 
 
 def element_bound(accuracy: AccuracyName, dtype: DTypeName, k: int) -> ElementBound:
-    """For operands of `dtype` multiplied in the class `accuracy` at depth `k`."""
+    """For operands of `dtype` multiplied in the class `accuracy` at depth `k`; of complex ones, for each part."""
+    if (part := DTYPES[dtype].part) is not None:
+        return element_bound(accuracy, part, 2 * k)
     own = DTYPES[dtype]
     if own.is_integer:
         return ElementBound(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, normwise=False)

@@ -72,7 +72,10 @@ def any_magnitudes(dtype: DTypeName) -> Magnitudes:
 
 
 def proven_bound(kernel: Kernel, problem: Problem, a: Magnitudes, b: Magnitudes) -> Bound:
-    """For operands of these magnitudes. A bound of 1 or more says no more than a product of zeros does, and is none."""
+    """For operands of these magnitudes. A bound of 1 or more says no more than a product of zeros does, and is none.
+    Nothing is proven of complex products: the parts of an element have bounds of their own."""
+    if DTYPES[problem.dtype].is_complex:
+        return NOTHING
     bound = _bound(kernel, problem, a, b)
     return Bound(*(each if each is not None and each < 1.0 else None for each in (bound.componentwise, bound.normwise)))
 

@@ -277,6 +277,13 @@ def _with_transposes(problem: Problem, wanted: tuple[bool, bool] | None) -> Prob
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ComposedKernel(Kernel):
+    """A complex product as the real one that it is (`Problem.as_real`), by whichever kernel `auto` takes for that."""
+
+    device_class: DeviceClass = "gpu"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LibraryKernel(Kernel):
     """A library's product, the baseline: no source of ours, no tile."""
 

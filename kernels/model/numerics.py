@@ -1,6 +1,7 @@
 """Element types, accuracy classes, and the arithmetic of a product: operations and bytes.
 
-Words: m×k times k×n gives m×n; one multiply and one add per inner step, so a product costs 2·m·n·k operations.
+Words: m×k times k×n gives m×n; one multiply and one add per inner step, so a product costs 2·m·n·k operations. A
+complex multiply and add is four multiplies and four adds of real numbers, so a complex product costs 8·m·n·k.
 """
 
 from __future__ import annotations
@@ -9,9 +10,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-DTypeName = Literal["float16", "bfloat16", "float32", "float64", "int8", "int32", "float8_e4m3"]
+DTypeName = Literal[
+    "float16", "bfloat16", "float32", "float64", "int8", "int32", "float8_e4m3", "complex64", "complex128"
+]
 AccuracyName = Literal["bf16", "fp16", "tf32", "fp32", "fp64", "exact", "fp8", "fp32_normwise"]
 
+# What a product may do to each operand: fields of a request, an option and a problem.
+OPERAND_FLAGS = ("transpose_a", "transpose_b", "conjugate_a", "conjugate_b")
 DTYPE_NAMES: tuple[DTypeName, ...] = get_args(DTypeName)
 ACCURACY_NAMES: tuple[AccuracyName, ...] = get_args(AccuracyName)
 
@@ -24,12 +29,22 @@ class DType:
     itemsize: int  # bytes
     product: DTypeName  # element type of the product of two such operands
     accuracy: AccuracyName  # error class the product meets unless the caller asks for less
-    unit_roundoff: float  # half the gap between 1 and the next value; 0 for integers
-    largest: float  # largest finite magnitude
+    unit_roundoff: float  # half the gap between 1 and the next value; 0 for integers; of complex types, of a part
+    largest: float  # largest finite magnitude; of complex types, of a part
+    part: DTypeName | None = None  # of complex types: what their real and imaginary parts are
 
     @property
     def is_integer(self) -> bool:
         return self.accuracy == "exact"
+
+    @property
+    def is_complex(self) -> bool:
+        return self.part is not None
+
+    @property
+    def real(self) -> DTypeName:
+        """The type of the numbers that elements are made of: a complex type's parts, else the type itself."""
+        return self.part or self.name
 
     @property
     def accumulator_bytes(self) -> int:
@@ -49,12 +64,19 @@ DTYPES: dict[DTypeName, DType] = {
         DType("int32", 4, "int32", "exact", 0.0, 2147483647.0),
         # Products of two such numbers leave the range of 16-bit floats, and float32 holds every sum of them.
         DType("float8_e4m3", 1, "float32", "fp8", 2.0**-4, 448.0),
+        DType("complex64", 8, "complex64", "fp32", 2.0**-24, 3.4028234663852886e38, part="float32"),
+        DType("complex128", 16, "complex128", "fp64", 2.0**-53, 1.7976931348623157e308, part="float64"),
     )
 }
 
-# Each type in its own class: kernels sum 16-bit floats in float32, and int8 in int32. 8-bit floats are for
+REAL_NAMES: tuple[DTypeName, ...] = tuple(name for name in DTYPE_NAMES if not DTYPES[name].is_complex)
+
+# Each real type in its own class: kernels sum 16-bit floats in float32, and int8 in int32. 8-bit floats are for
 # tensor cores; one kernel takes them for devices whose tensor cores do not.
-OWN_ACCURACY: dict[DTypeName, AccuracyName] = {d.name: d.accuracy for d in DTYPES.values() if d.name != "float8_e4m3"}
+OWN_ACCURACY: dict[DTypeName, AccuracyName] = {
+    d.name: d.accuracy for d in DTYPES.values() if d.name != "float8_e4m3" and not d.is_complex
+}
+COMPLEX_ACCURACY: dict[DTypeName, AccuracyName] = {d.name: d.accuracy for d in DTYPES.values() if d.is_complex}
 
 # Relative error of one rounding step in the arithmetic that a class allows for operands and partial sums.
 ACCURACY_UNIT_ROUNDOFF: dict[AccuracyName, float] = {
@@ -116,7 +138,8 @@ def meets(offered: AccuracyName, asked: AccuracyName) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One product to compute: C[b] = op(A[b]) · op(B[b]), op being the transpose where asked.
+    """One product to compute: C[b] = op(A[b]) · op(B[b]), op being the transpose where asked, and of complex operands
+    the conjugate where asked: both together are the conjugate transpose, BLAS's C.
 
     `m`, `n`, `k` are the sizes after transposition; `batch` is 1 for a plain product. An operand whose
     `batched` flag is off is one matrix used for every product of the batch.
@@ -131,6 +154,8 @@ class Problem:
     transpose_b: bool = False
     a_batched: bool = False
     b_batched: bool = False
+    conjugate_a: bool = False
+    conjugate_b: bool = False
 
     @classmethod
     def of_shapes(
@@ -141,12 +166,16 @@ class Problem:
         *,
         transpose_a: bool = False,
         transpose_b: bool = False,
+        conjugate_a: bool = False,
+        conjugate_b: bool = False,
     ) -> Problem:
-        """Of operands as stored, (rows, columns) or (batch, rows, columns), whose sizes fit each other."""
+        """Of operands as stored, (rows, columns) or (batch, rows, columns), whose sizes fit each other. Real numbers
+        are their own conjugates, so of real types those flags say nothing."""
         m, k = (a[-1], a[-2]) if transpose_a else (a[-2], a[-1])
         n = b[-2] if transpose_b else b[-1]
         batch = next((shape[0] for shape in (a, b) if len(shape) == 3), 1)
-        return cls(m, n, k, dtype, batch, transpose_a, transpose_b, len(a) == 3, len(b) == 3)
+        conjugates = (conjugate_a, conjugate_b) if DTYPES[dtype].is_complex else (False, False)
+        return cls(m, n, k, dtype, batch, transpose_a, transpose_b, len(a) == 3, len(b) == 3, *conjugates)
 
     @classmethod
     def in_batch(cls, m: int, n: int, k: int, dtype: DTypeName, batch: int = 1) -> Problem:
@@ -155,8 +184,24 @@ class Problem:
 
     @property
     def flops(self) -> int:
-        """Multiplies and adds of the whole batch."""
-        return 2 * self.batch * self.m * self.n * self.k
+        """Multiplies and adds of real numbers in the whole batch."""
+        steps = self.batch * self.m * self.n * self.k
+        return (8 if DTYPES[self.dtype].is_complex else 2) * steps
+
+    @property
+    def as_real(self) -> Problem:
+        """A complex product as the real one that it is, and a real one as it is.
+
+        Row i of A is (Re aᵢ₁, Im aᵢ₁, Re aᵢ₂, …), as it is stored, and so is row i of C. Each element b = r + is of B
+        becomes the 2×2 block of its multiplication, (r, s) above (−s, r); conjugates are among its signs. So each part
+        of an element of C is a sum of 2k real terms, and there are as many operations (F. G. Van Zee, "Implementing
+        high-performance complex matrix multiplication via the 1m method", SIAM J. Sci. Comput. 42(5), 2020).
+        """
+        real = DTYPES[self.dtype].part
+        if real is None:
+            return self
+        batched = self.a_batched, self.b_batched
+        return Problem(self.m, 2 * self.n, 2 * self.k, real, self.batch, False, False, *batched)
 
     @property
     def product_dtype(self) -> DTypeName:

@@ -41,6 +41,7 @@ _PREFERENCE: tuple[str, ...] = (
     "cublas_bf16",
     "cublas_tf32",
     "cublas",
+    "complex_as_real",
     "cublas_fp8_fast",
     "pipelined",
     "warp_tiled",

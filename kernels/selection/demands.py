@@ -116,7 +116,7 @@ def unmet(
     if demand.tolerance is None:
         return (
             f"No kernel {where} gives products of {problem.dtype} operands the same bits on every device; the CPU's "
-            "cpu_exact does, for all floats, and every kernel for integers."
+            "cpu_exact does, for real floats, and every kernel for integers."
         )
     best = demand.best(kernels, problem, a, b)
     found = f"the best proven bound is {best[0]:.3g}, of {best[1].name}" if best else "nothing is proven of any"

@@ -41,7 +41,7 @@ class JsonReader(Reader[MatmulInput]):
         for name in NEEDED:
             if name not in values:
                 raise InvalidRequest(f"{name} is missing; a product needs the operands a and b.", field=name)
-        lists = read_lists(values, body, typed=options.dtype is not None)
+        lists = read_lists(values, body, options.dtype)
         options = with_dtype(options, lists, others=len(lists) < len(values))
         return MatmulInput(
             options, **{name: self._operand(lists.get(name, value), name, options) for name, value in values.items()}

@@ -90,7 +90,7 @@ class JsonMatrixReader(Reader[Upload]):
             return self._random(upload.random, upload.random.dtype or upload.dtype or USUAL)
         if not isinstance(data, list):
             raise InvalidMatrix("data must be a list of rows of numbers.", field="data")
-        numbers = read_lists({"data": data}, body, typed=upload.dtype is not None)["data"]
+        numbers = read_lists({"data": data}, body, upload.dtype)["data"]
         dtype = upload.dtype or type_that_holds([numbers])
         return filled(self._open, numbers.stored(dtype), dtype)
 

@@ -1,6 +1,6 @@
 """Nested JSON lists ↔ a matrix, strictly: numbers are numbers, rows have one length, nothing overflows unseen.
 
-Positions in sentences are written as in `b[3][1]`.
+Positions in sentences are written as in `b[3][1]`. A complex number is a pair, [re, im].
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from jobs.formats.elements import STORAGE_DTYPES, Array
 from kernels.model.numerics import DTYPES, DTypeName
 
 NAMED = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
-MAX_DEPTH = 3
+MAX_DEPTH = 4  # a batch of complex matrices
+PAIR = 2  # numbers of a complex one
 MAX_INTEGER_DIGITS = 300  # fewer than float64's largest number has
 
 
@@ -68,7 +69,7 @@ def _loads_leniently(body: bytes) -> tuple[Any, bool]:
 @dataclass(frozen=True)
 class Numbers:
     """A matrix, or a batch of them, as JSON has it: elements in row-major order. Raises InvalidMatrix with the
-    position of what is no number."""
+    position of what is no number. A complex one has an axis of 2 at its end."""
 
     name: str  # the operand's, for sentences
     elements: Sequence[Any]
@@ -106,6 +107,8 @@ class Numbers:
 
     def stored(self, dtype: DTypeName) -> Array:
         """In the stored form of an element type."""
+        if (part := DTYPES[dtype].part) is not None:
+            return _floats(self, part).view(STORAGE_DTYPES[dtype]).reshape(self.shape[:-1])
         convert = _integers if DTYPES[dtype].is_integer else _floats
         return convert(self, dtype).reshape(self.shape)
 
@@ -114,16 +117,27 @@ class Numbers:
         return _position(self.name, self.shape, index)
 
 
-def read_numbers(value: list[Any], name: str) -> Numbers:
-    """Nested lists of one shape. Raises InvalidMatrix with the place where they are not."""
-    return Numbers(name, *_flatten(value, name))
+def read_numbers(value: list[Any], name: str, dtype: DTypeName | None = None) -> Numbers:
+    """Nested lists of one shape; of pairs where `dtype` is complex. Raises InvalidMatrix with the place where they are
+    not."""
+    if dtype is None or not DTYPES[dtype].is_complex:
+        return Numbers(name, *_flatten(value, name))
+    if all(row == [] for row in value):
+        return Numbers(name, [], (len(value), 0, PAIR))
+    if _depth(value) == len(("rows", "elements")):
+        _refuse(f"{name} is rows of numbers, but an element of {dtype} is a pair, [re, im]: write 1 as [1, 0].", name)
+    elements, shape = _flatten(value, name, depths=(3, 4))
+    if shape[-1] != PAIR:
+        where = _position(name, shape[:-1], 0)
+        _refuse(f"{where} has {shape[-1]} entries, but an element of {dtype} is a pair, [re, im].", where)
+    return Numbers(name, elements, shape)
 
 
-def read_lists(values: Mapping[str, Any], body: bytes, *, typed: bool) -> dict[str, Numbers]:
-    """Those of the operands that are nested lists, by name. Where the caller has `typed` them they are rounded to that;
+def read_lists(values: Mapping[str, Any], body: bytes, dtype: DTypeName | None) -> dict[str, Numbers]:
+    """Those of the operands that are nested lists, by name. Where the caller names a `dtype` they are rounded to that;
     else every digit in `body` counts. Raises as `read_numbers`."""
-    lists = {name: read_numbers(value, name) for name, value in values.items() if isinstance(value, list)}
-    if not typed and any(numbers.may_have_lost_digits for numbers in lists.values()):
+    lists = {name: read_numbers(value, name, dtype) for name, value in values.items() if isinstance(value, list)}
+    if dtype is None and any(numbers.may_have_lost_digits for numbers in lists.values()):
         again, _ = _loads_leniently(body)
         lists = {name: read_numbers(again[name], name) for name in lists}
     return lists
@@ -150,6 +164,8 @@ def _told(shape: tuple[int, ...]) -> str:
 def to_json(array: Array, dtype: DTypeName) -> bytes:
     """The stored form as JSON text: nested lists, with `"NaN"` and the like for what JSON has no number for."""
     values = widen(array, dtype)
+    if (part := DTYPES[dtype].part) is not None:
+        values = np.ascontiguousarray(array).view(STORAGE_DTYPES[part]).reshape(*array.shape, 2)
     if DTYPES[dtype].is_integer or bool(np.isfinite(values).all()):
         return orjson.dumps(values, option=orjson.OPT_SERIALIZE_NUMPY)
     return orjson.dumps(_with_names(values))
@@ -167,12 +183,14 @@ def _name(x: float) -> str:
     return "Infinity" if x > 0 else "-Infinity"
 
 
-def _flatten(value: list[Any], name: str) -> tuple[list[Any], tuple[int, ...]]:
-    """All elements in row-major order, and the shape."""
+def _flatten(value: list[Any], name: str, depths: tuple[int, int] = (2, 3)) -> tuple[list[Any], tuple[int, ...]]:
+    """All numbers in row-major order, and the shape, of lists as deep as a matrix or a batch of them is."""
     depth = _depth(value)
-    if depth not in (2, 3):
-        told = f"{depth}-D" if depth <= MAX_DEPTH else "too deep"
-        _refuse(f"{name} is {told}; an operand is a list of rows, or a list of such matrices.", name)
+    if depth not in depths:
+        of_pairs = depths[1] - 3
+        told = f"{max(1, depth - of_pairs)}-D" if depth <= depths[1] else "too deep"
+        pairs = " of pairs, [re, im]" * of_pairs
+        _refuse(f"{name} is {told}; an operand is a list of rows{pairs}, or a list of such matrices.", name)
     items = value
     shape: tuple[int, ...] = (len(value),)
     for _ in range(depth - 1):

@@ -10,6 +10,7 @@ from typing import NoReturn
 import numpy as np
 
 from jobs.errors import InvalidMatrix, UnsupportedDType
+from jobs.formats.factors import as_number
 from kernels.catalog import BY_NAME, CATALOG
 from kernels.model.kernel import CudaKernel
 from kernels.model.numerics import DTYPES, AccuracyName, DTypeName, Problem, meets
@@ -107,7 +108,7 @@ def _with_factors(options: MatmulOptions, lists: Mapping[str, Numbers], product:
     """The same of alpha·A·B + beta·C."""
     added = lists["c"].largest if "c" in lists else 0.0
     beta = 1.0 if options.beta is None else options.beta
-    return max(product, abs(options.alpha) * product + abs(beta) * added)
+    return max(product, abs(as_number(options.alpha)) * product + abs(as_number(beta)) * added)
 
 
 def _accuracy(options: MatmulOptions) -> AccuracyName:

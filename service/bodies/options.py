@@ -11,6 +11,7 @@ from pydantic_core import ErrorDetails
 
 from jobs.base import Strict
 from jobs.errors import InvalidRequest, MalformedBody, MatmulError, UnknownKernel, UnsupportedDType
+from jobs.formats.factors import Factor
 from jobs.kernel_choice import KernelChoice
 from jobs.models import OPERANDS, RandomSpec, VerifyName
 from jobs.requests.bounds import Tolerance
@@ -23,13 +24,11 @@ DTYPE_FIELDS = frozenset({"dtype", "dtypes"})
 
 _NUMBER = {"anyOf": [{"type": "number"}, {"enum": ["NaN", "Infinity", "-Infinity"]}]}
 _ROWS: dict[str, Any] = {"type": "array", "items": {"type": "array", "items": _NUMBER}}
+_PAIR = {"type": "array", "items": _NUMBER, "minItems": 2, "maxItems": 2}
+_ROWS_OF_PAIRS: dict[str, Any] = {"type": "array", "items": {"type": "array", "items": _PAIR}}
+_MATRICES = [_ROWS, {"type": "array", "items": _ROWS}, _ROWS_OF_PAIRS, {"type": "array", "items": _ROWS_OF_PAIRS}]
 # Nested lists as the manual describes them. Their elements are checked by `bodies/nested_lists.py`, not by pydantic.
-Nested = Annotated[
-    list[Any], WithJsonSchema({"title": "Nested lists", "anyOf": [_ROWS, {"type": "array", "items": _ROWS}]})
-]
-
-
-Factor = Annotated[float, Field(allow_inf_nan=False)]
+Nested = Annotated[list[Any], WithJsonSchema({"title": "Nested lists", "anyOf": _MATRICES})]
 
 
 class MatmulOptions(Strict):
@@ -78,13 +77,22 @@ class MatmulOptions(Strict):
     )
     transpose_a: bool = Field(False, description="Multiply with A transposed: A is then k×m.")
     transpose_b: bool = Field(False, description="Multiply with B transposed: B is then n×k.")
+    conjugate_a: bool = Field(
+        False,
+        description="Multiply with the complex conjugate of A; with `transpose_a` that is its conjugate transpose, "
+        "BLAS's `C`. Real operands are their own conjugates.",
+    )
+    conjugate_b: bool = Field(False, description="Multiply with the complex conjugate of B.")
     alpha: Factor = Field(
-        1.0, description="Factor of A·B. A whole number where the product is of integers.", examples=[1.0]
+        1.0,
+        description="Factor of A·B. A whole number where the product is of integers; where it is complex also a pair, "
+        "`[re, im]`.",
+        examples=[1.0],
     )
     beta: Factor | None = Field(
         None,
-        description="Factor of C, which must be given then; 1 by default. With 0, C is not read. A whole number where "
-        "the product is of integers.",
+        description="Factor of C, which must be given then; 1 by default. With 0, C is not read. What it may be is as "
+        "for `alpha`.",
         examples=[1.0],
     )
     verify: VerifyName = Field(

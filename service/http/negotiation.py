@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from jobs.formats.bit_floats import held_as_bits
+from jobs.formats.safetensors import in_safetensors
 from kernels.model.numerics import DTypeName
 from service.problems import NotAcceptable
 
@@ -20,8 +21,10 @@ FILE_OFFERS = (NPY, SAFETENSORS, OCTETS, JSON)
 
 
 def offers_for(dtype: DTypeName, offers: Sequence[str]) -> Sequence[str]:
-    """Those of the media types that can carry the element type: npy has those that numpy has."""
-    return [offer for offer in offers if not (offer == NPY and held_as_bits(dtype))]
+    """Those of the media types that can carry the element type: npy has those that numpy has, safetensors all but
+    complex128."""
+    missing = {NPY} if held_as_bits(dtype) else set() if in_safetensors(dtype) else {SAFETENSORS}
+    return [offer for offer in offers if offer not in missing]
 
 
 def choose_type(accept: str | None, offers: Sequence[str]) -> str:

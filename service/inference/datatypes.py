@@ -1,4 +1,6 @@
-"""Element types under the protocol's names. It has none for 8-bit floats: they travel as bits, in UINT8."""
+"""Element types under the protocol's names. It has none for 8-bit floats: they travel as bits, in UINT8. It has none
+for complex numbers either, and nothing that could stand for them: such products are for /v1.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +12,7 @@ from kernels.model.kernel import Kernel
 from kernels.model.numerics import DTYPES, DTypeName
 
 BITS = "UINT8"
+NO_COMPLEX = "the Open Inference Protocol has no complex numbers; send such products to POST /v1/matmul."
 EIGHT_BIT_FLOAT: Final = "float8_e4m3"
 _DTYPES: Mapping[str, DTypeName] = {
     "FP32": "float32",
@@ -23,7 +26,9 @@ _NAMES: Mapping[DTypeName, str] = {EIGHT_BIT_FLOAT: BITS, **{dtype: name for nam
 
 
 def datatype_of(dtype: DTypeName) -> str:
-    """The protocol's name of an element type."""
+    """The protocol's name of an element type. Raises UnsupportedDType where it has none."""
+    if dtype not in _NAMES:
+        raise UnsupportedDType(f"The product is {dtype}: {NO_COMPLEX}")
     return _NAMES[dtype]
 
 
@@ -31,6 +36,8 @@ def dtype_of(datatype: str, asked: DTypeName | None, tensor: str) -> DTypeName:
     """The element type of a tensor; `asked` is the request's parameter `dtype`. Raises UnsupportedDType."""
     if datatype == BITS and asked == EIGHT_BIT_FLOAT:
         return EIGHT_BIT_FLOAT
+    if datatype.upper().startswith("COMPLEX") or (asked is not None and DTYPES[asked].is_complex):
+        raise UnsupportedDType(f"{tensor}: {NO_COMPLEX}", field=tensor)
     if datatype not in _DTYPES:
         raise UnsupportedDType(
             f"{tensor} has the datatype {datatype[:20]!a}; send {', '.join(_DTYPES)}, or {EIGHT_BIT_FLOAT} as "

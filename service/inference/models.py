@@ -11,6 +11,7 @@ from jobs.fleet.workers import WorkerInfo
 from jobs.ledger.totals import Served
 from kernels.catalog import CATALOG
 from kernels.model.kernel import Kernel
+from kernels.model.numerics import DTYPES
 from service.bodies.options import MatmulOptions
 from service.inference.datatypes import datatypes_of
 from service.submit.plan import AUTO
@@ -101,8 +102,10 @@ class Model:
         }
 
 
+# Those that take a type which the protocol has.
+_KERNELS = [kernel for kernel in CATALOG if not all(DTYPES[dtype].is_complex for dtype in kernel.dtypes)]
 MODELS: Mapping[str, Model] = {
-    model.name: model for model in (Model(ANY_KERNEL, None), *(Model(kernel.name, kernel) for kernel in CATALOG))
+    model.name: model for model in (Model(ANY_KERNEL, None), *(Model(kernel.name, kernel) for kernel in _KERNELS))
 }
 
 

@@ -11,7 +11,7 @@ FACTORS = ("alpha", "beta")
 LOWEST, HIGHEST = -(2**31), 2**31 - 1  # of a factor of integers
 
 
-def beta_of(options: MatmulOptions, has_c: bool) -> float:
+def beta_of(options: MatmulOptions, has_c: bool) -> float | tuple[float, float]:
     """Who sends C without a factor wants it added."""
     return (1.0 if has_c else 0.0) if options.beta is None else options.beta
 
@@ -38,7 +38,13 @@ def check_epilogue(options: MatmulOptions, problem: Problem, c: OperandType | No
         )
 
 
-def _check_factor(name: str, factor: float, problem: Problem) -> None:
+def _check_factor(name: str, factor: float | tuple[float, float], problem: Problem) -> None:
+    if isinstance(factor, tuple):
+        if not DTYPES[problem.dtype].is_complex:
+            raise InvalidRequest(
+                f"{name} is complex, but products of {problem.dtype} are real; it must be a number.", field=name
+            )
+        return
     if DTYPES[problem.dtype].is_integer and not (factor.is_integer() and LOWEST <= factor <= HIGHEST):
         raise InvalidRequest(
             f"{name} is {factor:g}, but products of {problem.dtype} are of integers; it must be a whole number from "

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from jobs.errors import InvalidConfig, InvalidMatrix, InvalidRequest, ShapeMismatch, UnsupportedDType
 from kernels.catalog import BY_NAME, CATALOG
 from kernels.model.kernel import ConfigError, Kernel
-from kernels.model.numerics import DTYPES, AccuracyName, DTypeName, Problem, loosest
+from kernels.model.numerics import DTYPES, OPERAND_FLAGS, AccuracyName, DTypeName, Problem, loosest
 from kernels.selection.demands import NOTHING, Demand
 from service.bodies.options import MatmulOptions
 from service.bodies.sizes import in_units
@@ -83,7 +83,7 @@ def _problem(options: MatmulOptions, dtype: DTypeName, a: tuple[int, ...], b: tu
         if size == 0:
             raise ShapeMismatch(f"The product would be empty: {name}.", field=name[0])
     _check_batch(a, b)
-    return Problem.of_shapes(a, b, dtype, transpose_a=options.transpose_a, transpose_b=options.transpose_b)
+    return Problem.of_shapes(a, b, dtype, **{name: getattr(options, name) for name in OPERAND_FLAGS})
 
 
 def _sizes(name: str, shape: tuple[int, ...], transposed: bool) -> tuple[int, int]:

@@ -17,6 +17,7 @@ from jobs.matrices.packed import DIGEST_BYTES
 from jobs.models import OPERANDS, Job, JobMatrices, MatmulRequest, NewJob, OperandRef, RandomSpec
 from jobs.requests.stored_operand import StoredOperand
 from jobs.states import REDRIVABLE
+from kernels.model.numerics import OPERAND_FLAGS
 from kernels.selection.demands import demand_of
 from service.bodies.options import MatrixRef
 from service.bodies.reader import NEEDED, MatmulInput
@@ -121,8 +122,7 @@ class Submitter:
             kernel=options.kernel,
             config=options.config,
             accuracy=plan.accuracy,
-            transpose_a=options.transpose_a,
-            transpose_b=options.transpose_b,
+            **{name: getattr(options, name) for name in OPERAND_FLAGS},
             verify=options.verify,
             alpha=options.alpha,
             beta=beta_of(options, asked.c is not None),

@@ -10,7 +10,7 @@ import numpy as np
 
 from jobs.errors import OperandDamaged
 from jobs.fleet.workers import DeviceInfo
-from jobs.formats.elements import Array
+from jobs.formats.elements import STORAGE_DTYPES, Array
 from jobs.matrices.digest import digest_of
 from kernels.model.kernel import NO_CONFIG, TileConfig
 from kernels.model.numerics import AccuracyName, DTypeName, Problem
@@ -31,6 +31,8 @@ CPU_CLASSES: tuple[tuple[DTypeName, AccuracyName], ...] = (
     ("int32", "exact"),
     ("float8_e4m3", "fp32"),
     ("float8_e4m3", "fp8"),
+    ("complex64", "fp32"),
+    ("complex128", "fp64"),
 )
 TF32_LOST_BITS = 13
 
@@ -100,7 +102,7 @@ class MadeOnCpu(Made):
     c: Array
 
     def passes(self, c: Array, rng: np.random.Generator) -> bool:
-        operands = host_operands(self.problem, self.a, self.b, c)
+        operands = host_operands(self.problem, self.a, self.b, as_made(self.problem, c))
         return bool(check(self.problem, self.accuracy, operands, rng).passed)
 
 
@@ -134,6 +136,11 @@ class CpuBackend(Backend):
         except OperandDamaged:
             return False
         return self.made(way, problem, *sent).passes(self.made(way, problem, *damaged).c, rng)
+
+
+def as_made(problem: Problem, c: Array) -> Array:
+    """A product whose parts are elements, as the complex one that it is; and others as they are."""
+    return np.ascontiguousarray(c).view(STORAGE_DTYPES[problem.product_dtype])
 
 
 def lowered(operand: Array, way: Way) -> Array:

@@ -25,10 +25,20 @@ LARGEST_FACTOR: dict[DTypeName, float] = {"float16": 2.0**8, "float8_e4m3": 2.0*
 def operands(problem: Problem, data: str, rng: np.random.Generator, accuracy: AccuracyName) -> tuple[Array, Array]:
     """A and B as they are stored, before transposition; within the range of the class."""
     items = [_item(problem, data, rng) for _ in range(problem.batch if problem.a_batched or problem.b_batched else 1)]
+    if DTYPES[problem.dtype].is_complex:
+        more = [_item(problem, data, rng) for _ in items]
+        items = [(_complex(x, u), _complex(y, v)) for (x, y), (u, v) in zip(items, more, strict=True)]
     a = [item[0].T if problem.transpose_a else item[0] for item in items]
     b = [item[1].T if problem.transpose_b else item[1] for item in items]
     limit = ACCURACY_RANGE[accuracy][1] if accuracy in ACCURACY_RANGE else None
     return _stored(a, problem.dtype, problem.a_batched, limit), _stored(b, problem.dtype, problem.b_batched, limit)
+
+
+def _complex(real: Array, imaginary: Array) -> Array:
+    """Without a product, in which NaN and infinity would spread."""
+    made = np.empty(real.shape, np.complex128)
+    made.real, made.imag = real, imaginary
+    return made
 
 
 def _stored(matrices: Sequence[Array], dtype: DTypeName, batched: bool, limit: float | None) -> Array:
@@ -40,7 +50,7 @@ def _stored(matrices: Sequence[Array], dtype: DTypeName, batched: bool, limit: f
 
 
 def _item(problem: Problem, data: str, rng: np.random.Generator) -> tuple[Array, Array]:
-    m, n, k, dtype = problem.m, problem.n, problem.k, problem.dtype
+    m, n, k, dtype = problem.m, problem.n, problem.k, DTYPES[problem.dtype].real
     if DTYPES[dtype].is_integer:
         return _integers((m, k), data, dtype, rng), _integers((k, n), data, dtype, rng)
     with np.errstate(all="ignore"):

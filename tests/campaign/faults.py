@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import floor, log
 from typing import Literal
 
@@ -15,6 +15,7 @@ from tests.campaign.data import OVERFLOW
 from tests.campaign.scenes import Scene
 from tests.support.kernels.products import stored
 from worker.check.elements import as_float64, core
+from worker.cpu.blas import multiply
 
 LARGEST_SIZE = 1e6  # of a fault whose size is drawn, in bounds of an element's class
 BLOCKS_OF_K = (1, 8, 16, 32, 64)
@@ -27,6 +28,7 @@ class Fault:
     spoil: Spoil
     stage: Stage = "product"
     data: str = ""  # alone of these operands; of any where it is empty
+    of_complex: bool = False  # alone of complex products, whose parts are elements here
 
 
 def _place(c: Array, rng: np.random.Generator) -> tuple[int, int, int]:
@@ -215,9 +217,31 @@ def beside_an_overflow(scene: Scene, c: Array, rng: np.random.Generator) -> None
         add(scene, c, (item, row, column), _amount(scene, (item, row, column), rng))
 
 
+def imaginary_part_negated(scene: Scene, c: Array, rng: np.random.Generator) -> None:
+    """Of one element."""
+    item, row, column = _place(c, rng)
+    c[item, row, column | 1] *= -1
+
+
+def conjugated(scene: Scene, c: Array, rng: np.random.Generator) -> None:
+    c[:, :, 1::2] *= -1
+
+
+def parts_swapped(scene: Scene, c: Array, rng: np.random.Generator) -> None:
+    c[:] = c.reshape(*c.shape[:-1], -1, 2)[..., ::-1].reshape(c.shape)
+
+
+def of_a_conjugated_operand(scene: Scene, c: Array, rng: np.random.Generator) -> None:
+    """A's or B's conjugate was multiplied, or not multiplied."""
+    asked = scene.asked
+    of_a = bool(rng.integers(2))
+    problem = replace(asked, conjugate_a=asked.conjugate_a ^ of_a, conjugate_b=asked.conjugate_b ^ (not of_a))
+    c[:] = scene.shown(multiply(problem, *scene.sent)).reshape(c.shape)
+
+
 def operand_changed(scene: Scene, operand: Array, rng: np.random.Generator) -> None:
     """A bit of an element, or up to 1,024 elements in a row of memory overwritten by one of them."""
-    flat = operand.reshape(-1)
+    flat = scene.shown(operand.reshape(-1))
     start = int(rng.integers(flat.size))
     if rng.random() < 0.5:
         bits = _bits(flat)
@@ -248,6 +272,10 @@ FAULTS: Mapping[str, Fault] = {
     "a row scaled": Fault(row_scaled),
     "the last steps of k left out": Fault(k_truncated),
     "a wrong element beside an overflow": Fault(beside_an_overflow, data=OVERFLOW),
+    "an imaginary part negated": Fault(imaginary_part_negated, of_complex=True),
+    "the product conjugated": Fault(conjugated, of_complex=True),
+    "real and imaginary parts swapped": Fault(parts_swapped, of_complex=True),
+    "an operand wrongly conjugated": Fault(of_a_conjugated_operand, of_complex=True),
     "an operand changed after upload": Fault(operand_changed, stage="operands"),
     "the product changed after the check": Fault(one_element, stage="late"),
 }

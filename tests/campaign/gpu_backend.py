@@ -14,7 +14,7 @@ from jobs.matrices.digest import digest_of
 from jobs.settings import Settings
 from kernels.model.numerics import Problem
 from kernels.selection.choose import Choice, choose
-from tests.campaign.backends import Backend, Made, Way
+from tests.campaign.backends import Backend, Made, Way, as_made
 from tests.campaign.scenes import clean, faulty
 from tests.stress.cases import Deck
 from worker.check.checked import Checkable
@@ -38,6 +38,7 @@ class MadeOnGpu(Made):
         self.c = np.frombuffer(bits, STORAGE_DTYPES[problem.product_dtype]).reshape(shape)
 
     def passes(self, c: Array, rng: np.random.Generator) -> bool:
+        c = as_made(self._problem, c)
         matrices: Checkable = self._product.matrices
         if isinstance(matrices, DeviceProduct):
             on_device = matrices.elementwise.c

@@ -13,6 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from jobs.formats.elements import Array
 from jobs.settings import Settings
+from kernels.model.numerics import DTYPES
 from tests.campaign.backends import Backend, CpuBackend
 from tests.campaign.data import operands
 from tests.campaign.faults import FAULTS, Fault
@@ -77,8 +78,10 @@ def check_clean(backend: Backend, share: Share, result: Result, ends_at: float) 
 
 def inject(backend: Backend, share: Share, result: Result, ends_at: float) -> None:
     """Until there are enough of each kind, or time is up."""
+    has_complex = any(DTYPES[way.dtype].is_complex for way in backend.ways)
+    wanted = [name for name, fault in FAULTS.items() if has_complex or not fault.of_complex]
     for number in share.numbers:
-        if all(one.injected >= share.faults for one in result.faults.values()) or time.monotonic() > ends_at:
+        if all(result.faults[name].injected >= share.faults for name in wanted) or time.monotonic() > ends_at:
             return
         drawn = scene(backend, share.seed, number)
         result.scenes += 1
@@ -88,7 +91,7 @@ def inject(backend: Backend, share: Share, result: Result, ends_at: float) -> No
         for index, (name, fault) in enumerate(FAULTS.items()):
             rng = np.random.default_rng((share.seed, number, 2, index))
             left = share.faults - result.faults[name].injected
-            if left > 0 and fault.data in ("", drawn.data):
+            if left > 0 and fault.data in ("", drawn.data) and fault.of_complex <= drawn.is_complex:
                 _inject(backend, drawn, fault, min(left, PER_SCENE), rng, result.faults[name])
 
 
@@ -115,10 +118,10 @@ def _of_product(drawn: Scene, fault: Fault, rng: np.random.Generator) -> tuple[A
 
 
 def _of_operands(backend: Backend, drawn: Scene, fault: Fault, rng: np.random.Generator) -> tuple[Array, bool] | None:
-    sent = drawn.a, drawn.b
+    sent = drawn.sent
     damaged = [each.copy() for each in sent]
     fault.spoil(drawn, damaged[rng.integers(2)], rng)
-    c = backend.made(drawn.way, drawn.problem, damaged[0], damaged[1]).c
+    c = drawn.shown(backend.made(drawn.way, drawn.asked, damaged[0], damaged[1]).c)
     if c.tobytes() == drawn.c.tobytes():
         return None
-    return c, backend.damaged_passes(drawn.way, drawn.problem, sent, (damaged[0], damaged[1]), rng)
+    return c, backend.damaged_passes(drawn.way, drawn.asked, sent, (damaged[0], damaged[1]), rng)

@@ -14,6 +14,8 @@ from kernels.model.numerics import DTYPES, Problem
 from tests.campaign.backends import Backend, Made, Way
 from tests.campaign.data import CLEAN_FLOATS, EXTREME, FAULTY_FLOATS, INTEGERS, OVERFLOW, operands
 from tests.campaign.truth import Truth, truth_of
+from worker.check.as_real import in_blocks, real_view, signs_of
+from worker.check.elements import core
 
 DEEPEST = 300_000
 MAX_TERMS = 1 << 21  # m·n·k of a faulty product: the truth takes them one by one
@@ -27,27 +29,47 @@ BATCHED = 0.15
 
 @dataclass(frozen=True)
 class Scene:
-    """A right product, to be spoilt."""
+    """A right product, to be spoilt. A complex one is shown as the real one that it is, with parts as elements."""
 
     number: int
     way: Way
-    problem: Problem
+    asked: Problem
     data: str
-    a: Array
-    b: Array
+    sent: tuple[Array, Array]
     made: Made
     other: Array  # the product of other operands of the same kind, (batch, m, n)
 
     @property
+    def is_complex(self) -> bool:
+        return DTYPES[self.asked.dtype].is_complex
+
+    @property
+    def problem(self) -> Problem:
+        return self.asked.as_real
+
+    @cached_property
+    def a(self) -> Array:
+        a = self.sent[0]
+        return real_view(core(a, transposed=self.asked.transpose_a)) if self.is_complex else a
+
+    @cached_property
+    def b(self) -> Array:
+        b = self.sent[1]
+        return in_blocks(core(b, transposed=self.asked.transpose_b), signs_of(self.asked)) if self.is_complex else b
+
+    @property
     def c(self) -> Array:
-        return self.made.c
+        return self.shown(self.made.c)
+
+    def shown(self, c: Array) -> Array:
+        return real_view(c) if self.is_complex else c
 
     @cached_property
     def truth(self) -> Truth:
         return truth_of(self.problem, self.way.accuracy, self.a, self.b)
 
     def __str__(self) -> str:
-        return f"number {self.number}: {self.way}, {self.data}, {self.problem}"
+        return f"number {self.number}: {self.way}, {self.data}, {self.asked}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +111,8 @@ def scene(backend: Backend, seed: int, number: int) -> Scene:
     way, problem = plan.way, plan.problem
     stale, fresh = (operands(problem, plan.data, plan.rng, way.accuracy) for _ in range(2))
     other = backend.made(way, problem, *stale).c.copy()
-    return Scene(number, way, problem, plan.data, *fresh, backend.made(way, problem, *fresh), other)
+    other = real_view(other) if DTYPES[problem.dtype].is_complex else other
+    return Scene(number, way, problem, plan.data, fresh, backend.made(way, problem, *fresh), other)
 
 
 def _can_overflow(way: Way) -> bool:
@@ -114,6 +137,9 @@ def _sizes(rng: np.random.Generator, sort: Sort) -> tuple[int, int, int]:
 
 def _problem(rng: np.random.Generator, way: Way, m: int, n: int, k: int) -> Problem:
     plain = Problem(m, n, k, way.dtype, 1, *way.transposes)
+    if DTYPES[way.dtype].is_complex:
+        conjugates = (bool(rng.integers(2)), bool(rng.integers(2)))
+        plain = replace(plain, conjugate_a=conjugates[0], conjugate_b=conjugates[1])
     if rng.random() >= BATCHED or m * n * k > MAX_TERMS // 8:
         return plain
     over_a, over_b = ((True, True), (True, False), (False, True))[rng.integers(3)]

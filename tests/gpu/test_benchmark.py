@@ -16,7 +16,7 @@ from jobs.formats import bfloat16, float8
 from jobs.formats.elements import Array
 from kernels.catalog import BY_NAME
 from kernels.model.kernel import NO_CONFIG
-from kernels.model.numerics import DTYPE_NAMES, DTYPES, DTypeName, Problem
+from kernels.model.numerics import DTYPES, REAL_NAMES, DTypeName, Problem
 from worker.check.verify import check
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ def passes(bench: Bench, problem: Problem, kernel: str, rng: np.random.Generator
     return bool(check(problem, BY_NAME[kernel].accuracy[problem.dtype], bench.matrices(), rng).passed)
 
 
-@pytest.mark.parametrize("dtype", DTYPE_NAMES)
+@pytest.mark.parametrize("dtype", REAL_NAMES)
 @pytest.mark.parametrize(("kernel", "reps"), [("naive", 1), ("cublas", 7)])
 def test_a_poisoned_product_fails_and_the_last_one_timed_passes(
     runner: CudaRunner, kernel: str, reps: int, dtype: DTypeName, rng: np.random.Generator

@@ -9,14 +9,14 @@ import pytest
 
 from jobs.benchmarks.spec import DataSpec
 from kernels.catalog import BY_NAME
-from kernels.model.numerics import DTYPE_NAMES, DTypeName, Problem
+from kernels.model.numerics import REAL_NAMES, DTypeName, Problem
 from tests.gpu.test_benchmark import case, operand, passes
 
 if TYPE_CHECKING:
     from worker.cuda.runner import CudaRunner
 
 
-@pytest.mark.parametrize("dtype", DTYPE_NAMES)
+@pytest.mark.parametrize("dtype", REAL_NAMES)
 @pytest.mark.parametrize("kernel", ["naive", "pipelined", "hopper_bf16", "fp32_emulated", "cublas"])
 def test_dense_rows_hold_the_same_elements_and_multiply_as_well(
     runner: CudaRunner, kernel: str, dtype: DTypeName, rng: np.random.Generator

@@ -10,7 +10,7 @@ import pytest
 import xxhash
 
 from jobs.formats.elements import Array
-from kernels.model.numerics import DTYPE_NAMES, DTYPES, DTypeName, Problem
+from kernels.model.numerics import DTYPES, REAL_NAMES, DTypeName, Problem
 from tests.support.kernels.directs import assert_direct, expected_direct
 from tests.support.kernels.products import matrix, operands, stored
 from tests.support.kernels.sketches import Seed, assert_sketch, expected_sketch, wrong_rows
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from worker.cuda.check.sketch import Matrices
     from worker.cuda.runner import CudaRunner
 
-FLOATS = [dtype for dtype in DTYPE_NAMES if not DTYPES[dtype].is_integer]
-INTEGERS = [dtype for dtype in DTYPE_NAMES if DTYPES[dtype].is_integer]
+FLOATS = [dtype for dtype in REAL_NAMES if not DTYPES[dtype].is_integer]
+INTEGERS = [dtype for dtype in REAL_NAMES if DTYPES[dtype].is_integer]
 TRANSPOSES = [(False, False), (True, False), (False, True), (True, True)]
 SMALL = [(33, 65, 70), (1, 1, 1), (130, 520, 100)]
 GRANTS = (1e-7, 2e-7, 3e-7, 1e-6)
@@ -161,7 +161,7 @@ def expected_digests(elements: Array) -> list[int]:
     return [xxhash.xxh3_64_intdigest(whole[begin:end]) for begin, end in zip([0, *ends], ends, strict=False)]
 
 
-@pytest.mark.parametrize("dtype", DTYPE_NAMES)
+@pytest.mark.parametrize("dtype", REAL_NAMES)
 @pytest.mark.parametrize("shape", [(64, 512), (301, 257), (3, 99, 331), (1023, 1025), (20000, 1), (1, 70001)])
 def test_digests(runner: CudaRunner, dtype: DTypeName, shape: tuple[int, ...], rng: np.random.Generator) -> None:
     from worker.cuda.check.digest import launch_digests
@@ -203,7 +203,7 @@ def test_a_short_matrix_is_digested_on_the_host(runner: CudaRunner, rng: np.rand
         launch_digests(runner.compiler, [short])
 
 
-@pytest.mark.parametrize("dtype", DTYPE_NAMES)
+@pytest.mark.parametrize("dtype", REAL_NAMES)
 @pytest.mark.parametrize("transposed", [False, True])
 def test_single_elements(runner: CudaRunner, dtype: DTypeName, transposed: bool, rng: np.random.Generator) -> None:
     elements = matrix((3, 70, 50), dtype, rng)

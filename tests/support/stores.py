@@ -20,7 +20,7 @@ from jobs.matrices.slots import FREE
 from jobs.models import new_id
 from jobs.redis.client import connect
 from jobs.settings import Settings
-from kernels.model.numerics import DTypeName
+from kernels.model.numerics import DTYPES, DTypeName
 from tools.played.elements import dtype_name
 
 # plain files; files that are used again where they are large; chunks; objects in a bucket
@@ -128,7 +128,10 @@ MakeStores = Callable[..., StoreBench]
 
 def numbers(shape: tuple[int, ...], dtype: DTypeName = "float32", seed: int = 0) -> Array:
     """An array that no other seed gives."""
-    raw = np.random.default_rng(seed).integers(0, 100, shape)
+    rng = np.random.default_rng(seed)
+    raw = rng.integers(0, 100, shape)
+    if DTYPES[dtype].is_complex:
+        return (raw + 1j * rng.integers(0, 100, shape)).astype(STORAGE_DTYPES[dtype])
     return raw.astype(STORAGE_DTYPES[dtype])
 
 

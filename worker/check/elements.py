@@ -6,7 +6,7 @@ import numpy as np
 
 from jobs.formats import bit_floats
 from jobs.formats.elements import STORAGE_DTYPES, Array
-from kernels.model.numerics import DTypeName
+from kernels.model.numerics import DTYPES, DTypeName
 
 
 def widen(elements: Array, dtype: DTypeName) -> Array:
@@ -45,6 +45,11 @@ def as_float64(elements: Array, dtype: DTypeName) -> Array:
     """A float64 copy, exact for every element type."""
     with np.errstate(invalid="ignore"):  # a signalling NaN becomes a quiet one
         return widen(elements, dtype).astype(np.float64)
+
+
+def as_exact(elements: Array, dtype: DTypeName) -> Array:
+    """As `as_float64`, and of complex elements a complex128 copy."""
+    return elements.astype(np.complex128) if DTYPES[dtype].is_complex else as_float64(elements, dtype)
 
 
 def core(matrix: Array, *, transposed: bool) -> Array:

@@ -4,7 +4,8 @@ the same elements cut another way.
 Digests are of stored bytes in their order. A tile's panels are not such bytes, and nor is a tile. Their fingerprint is
 Σ rᵢ·cⱼ·vᵢⱼ modulo 2⁶⁴, with vᵢⱼ the bits of the element in row i and column j of the stored matrix, and odd weights r
 and c drawn anew for each product. One wrong element is always seen, as rᵢ·cⱼ has an inverse; any other fault passes for
-about 2⁻⁶⁰ of all weights. The rows of a batch's matrices are counted on from one matrix to the next.
+about 2⁻⁶⁰ of all weights. The rows of a batch's matrices are counted on from one matrix to the next. Parts of complex
+elements are elements here.
 
 `worker/cuda/src/fingerprint.cu` is the same on a device.
 """
@@ -38,6 +39,8 @@ def column_weights(seed: int, first: int, count: int) -> Array:
 
 def fingerprint(part: Array, seed: int, *, row: int, column: int) -> int:
     """Of a two-dimensional array whose first element is at that place of the whole matrix."""
+    if np.iscomplexobj(part):
+        part, column = np.ascontiguousarray(part).view(part.real.dtype), 2 * column
     bits = BITS[part.dtype.itemsize]
     columns, total = column_weights(seed, column, part.shape[1]), 0
     height = max(1, BLOCK_ELEMENTS // max(1, part.shape[1]))

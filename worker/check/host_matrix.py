@@ -52,6 +52,15 @@ class HostMatrix:
         """(batch, rows, columns)"""
         return self._array
 
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return self.array.itemsize
+
+    def part(self, at: At) -> Array:
+        """Items and rows of it, as they are stored."""
+        return self.array[at]
+
     def transposed(self) -> HostMatrix:
         return HostMatrix(self.array.swapaxes(1, 2), self.dtype)
 
@@ -77,13 +86,13 @@ class HostMatrix:
 def widened_blocks(matrix: HostMatrix) -> Iterator[tuple[At, Array]]:
     """In a type that BLAS computes in."""
     for at in matrix.blocks():
-        yield at, widen(matrix.array[at], matrix.dtype)
+        yield at, widen(matrix.part(at), matrix.dtype)
 
 
 def finite_blocks(matrix: HostMatrix) -> Iterator[tuple[At, Array, Array]]:
     """In float64, with zeros for NaN and infinities, and where elements are finite."""
     for at in matrix.blocks():
-        values = as_float64(matrix.array[at], matrix.dtype)
+        values = as_float64(matrix.part(at), matrix.dtype)
         finite = np.isfinite(values)
         if not finite.all():
             values[~finite] = 0.0

@@ -60,7 +60,7 @@ class QuickSketch:
             s = self._projected(self._c, vectors)
             difference = np.abs(s - p).max(axis=-1)
             # A rounding to 16 bits is most of the noise then, and of a known size: R has to be exact.
-            r = self._squares_of_c(exponents) if self._c.array.itemsize < 4 else _mean_square(p)
+            r = self._squares_of_c(exponents) if self._c.itemsize < 4 else _mean_square(p)
         if not (np.isfinite(difference).all() and np.isfinite(q).all()):
             return None
         batch, m, _ = self._c.shape

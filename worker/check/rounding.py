@@ -75,7 +75,8 @@ class Rounding:
 
 @lru_cache(maxsize=1024)
 def rounding_of(problem: Problem, accuracy: AccuracyName) -> Rounding:
-    """For float operands multiplied in the class `accuracy`."""
+    """For float operands multiplied in the class `accuracy`. Of complex ones it is that of their parts."""
+    problem = problem.as_real
     bound = element_bound(accuracy, problem.dtype, problem.k)
     accumulator = DTYPES["float64" if problem.dtype == "float64" else "float32"]
     return Rounding(

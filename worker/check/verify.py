@@ -45,6 +45,9 @@ end of the range neither over- nor underflow.
 from 4,096 with a probability of at most 2^-12, as given the others one xⱼ alone is right: 2^-96 for eight. Where sums
 may pass 2³¹ only residues modulo 2³² are known. There a fault of 2³¹ is seen through the lowest bit of x alone, so the
 test is made four times over: 2^-32 for such, and less for all others.
+
+**Complex products** are checked as the real ones that they are (`worker/check/as_real.py`): m × 2n with 2k terms. So
+real and imaginary parts are elements of their own, each with its own bound, and all of the above holds for them.
 """
 
 from __future__ import annotations
@@ -70,7 +73,9 @@ WRAPPED_ROUNDS = 4
 
 
 def check(problem: Problem, accuracy: AccuracyName, operands: Checkable, rng: np.random.Generator) -> Verification:
-    """Checks a product computed in the class `accuracy`. `rng` must be fresh: known vectors could be fooled."""
+    """Checks a product computed in the class `accuracy`. `rng` must be fresh: known vectors could be fooled. Of complex
+    matrices, `operands` are those of `problem.as_real`."""
+    problem = problem.as_real
     if problem.product_dtype == "int32":
         return _verification(_integer_residual(problem, operands, rng), 0.0)
     rounding = rounding_of(problem, accuracy)

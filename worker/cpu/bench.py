@@ -19,8 +19,9 @@ from jobs.formats.elements import STORAGE_DTYPES, Array
 from kernels.catalog import BY_NAME
 from kernels.model.kernel import DeviceTraits
 from kernels.model.numerics import DTYPES, Problem
+from worker.check.as_real import in_blocks, real_matrices, real_view, signs_of
 from worker.check.checked import HostProduct
-from worker.check.elements import as_float64, core
+from worker.check.elements import as_exact, as_float64, core
 from worker.check.host_matrix import HostMatrix
 from worker.check.rounding import rounding_of
 from worker.cpu.data import operand, stored
@@ -64,15 +65,17 @@ class CpuBench(Bench):
         if DTYPES[self.problem.product_dtype].is_integer:
             self.c.fill(np.iinfo(self.c.dtype).min)
         else:
-            self.c[...] = stored(np.array(np.nan), self.problem.product_dtype)
+            nan = complex(np.nan, np.nan) if DTYPES[self.problem.product_dtype].is_complex else np.nan
+            self.c[...] = stored(np.array(nan), self.problem.product_dtype)
 
     def matrices(self) -> HostProduct:
         problem = self.problem
-        return HostProduct(
+        matrices = (
             HostMatrix(core(self.a, transposed=False), problem.dtype),
             HostMatrix(core(self.b, transposed=False), problem.dtype),
             HostMatrix(core(self.c, transposed=False), problem.product_dtype),
         )
+        return HostProduct(*real_matrices(problem, *matrices))
 
     def errors_vs_float64(self) -> ProductErrors | None:
         """Of the first product of a batch."""
@@ -81,9 +84,9 @@ class CpuBench(Bench):
             return None
         rows = np.unique(np.linspace(0, problem.m - 1, SAMPLED_ROWS).astype(int))
         a, b, c = (core(matrix, transposed=False)[0] for matrix in (self.a, self.b, self.c))
-        exact = as_float64(a[rows], problem.dtype) @ as_float64(b, problem.dtype)
-        of_rows = np.square(as_float64(c[rows], problem.product_dtype) - exact).sum(axis=1)
-        return product_errors(of_rows, np.square(exact).sum(axis=1))
+        exact = as_exact(a[rows], problem.dtype) @ as_exact(b, problem.dtype)
+        of_rows = np.square(np.abs(as_exact(c[rows], problem.product_dtype) - exact)).sum(axis=1)
+        return product_errors(of_rows, np.square(np.abs(exact)).sum(axis=1))
 
     def largest_error_ratio(self) -> float:
         ratio = self._integer_ratio if DTYPES[self.problem.dtype].is_integer else self._float_ratio
@@ -99,15 +102,23 @@ class CpuBench(Bench):
     def _float_ratio(self, rows: slice) -> float:
         """Each element's distance from float64's, over k·u·|A|·|B| + u_out·|C|: the bound for any order of summation
         (Higham, "Accuracy and Stability of Numerical Algorithms", section 3.5)."""
-        problem = self.problem
-        rounding = rounding_of(problem, BY_NAME["cpu_blas"].accuracy[problem.dtype])
-        a, b = as_float64(self.a[..., rows, :], problem.dtype), as_float64(self.b, problem.dtype)
+        rounding = rounding_of(self.problem, BY_NAME["cpu_blas"].accuracy[self.problem.dtype])
+        (a, b, c), problem = self._real(rows), self.problem.as_real
         with np.errstate(all="ignore"):  # what overflows is seen and counts as wrong
             exact, sizes = a @ b, np.abs(a) @ np.abs(b)
             granted = problem.k * (rounding.accumulate + FLOAT64_ROUNDOFF) * sizes + rounding.output * np.abs(exact)
-            distance = np.abs(as_float64(self.c[..., rows, :], problem.product_dtype) - exact)
+            distance = np.abs(c - exact)
             ratios = np.where(distance == 0.0, 0.0, distance / (granted + rounding.underflow))
         return float(np.nan_to_num(ratios, nan=np.inf).max(initial=0.0))
+
+    def _real(self, rows: slice) -> tuple[Array, Array, Array]:
+        """A and C's rows and B, of complex matrices as those of `Problem.as_real`, in float64."""
+        a, b, c = self.a[..., rows, :], self.b, self.c[..., rows, :]
+        if DTYPES[self.problem.dtype].is_complex:
+            blocks = in_blocks(core(b, transposed=False), signs_of(self.problem))
+            a, b, c = real_view(a), blocks.reshape(*b.shape[:-2], *blocks.shape[1:]), real_view(c)
+        real = self.problem.as_real
+        return as_float64(a, real.dtype), as_float64(b, real.dtype), as_float64(c, real.product_dtype)
 
     def copies(self, *, pageable: bool) -> CopyFigures | None:
         return None

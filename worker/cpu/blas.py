@@ -1,8 +1,11 @@
 """`cpu_blas`: products by numpy's BLAS, for every element type.
 
-BLAS knows float32 and float64 alone. Floats of 16 and 8 bits are widened block by block, and 16-bit products rounded
-once at the end. Integers are multiplied in floats wide enough for every partial sum to be exact, and the blocks are
-added modulo 2³².
+BLAS knows float32, float64 and complex numbers made of them. Floats of 16 and 8 bits are widened block by block, and
+16-bit products rounded once at the end. Integers are multiplied in floats wide enough for every partial sum to be
+exact, and the blocks are added modulo 2³².
+
+BLAS multiplies each complex sum by an alpha of 1 + 0i, and 0 times infinity is NaN: where one part of an element
+overflows it spoils the other. Rows with such elements are made again as real products.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import numpy as np
 
 from jobs.formats.elements import STORAGE_DTYPES, Array
 from kernels.model.numerics import DTYPES, DTypeName, Problem
+from worker.check.as_real import in_blocks, real_view, signs_of
 from worker.check.elements import as_float64, core, narrow, widen
 
 # Side of a block of the product in types that BLAS does not know: BLAS is at full speed there, and the widened copies
@@ -34,6 +38,8 @@ def multiply(problem: Problem, a: Array, b: Array, out: Array | None = None) -> 
     with np.errstate(all="ignore"):  # overflow and NaN are answers here, by IEEE rules
         if problem.dtype in ("float32", "float64"):
             np.matmul(op_a, op_b, out=c)
+        elif DTYPES[problem.dtype].is_complex:
+            _complex(problem, op_a, op_b, c)
         else:
             for items in _groups(problem):
                 _blockwise(problem.dtype, _part(op_a, items), _part(op_b, items), c[items])
@@ -50,6 +56,21 @@ def multiply_in_float64(problem: Problem, a: Array, b: Array, out: Array | None 
         for items in _groups(problem):
             _blockwise(problem.dtype, _part(op_a, items), _part(op_b, items), c[items], wide=True)
     return c.reshape(problem.product_shape)
+
+
+def _complex(problem: Problem, a: Array, b: Array, c: Array) -> None:
+    of_a, of_b = (
+        np.conjugate(each) if conjugated else each
+        for each, conjugated in ((a, problem.conjugate_a), (b, problem.conjugate_b))
+    )
+    np.matmul(of_a, of_b, out=c)
+    spoilt: Array = np.any(~np.isfinite(c), axis=2)
+    for item in np.flatnonzero(np.any(spoilt, axis=1)):
+        rows, own_a, own_b = np.flatnonzero(spoilt[item]), a[item % len(a)], b[item % len(b)]
+        for columns in _blocks(problem.n, BLOCK // 2):
+            blocks = in_blocks(own_b[np.newaxis, :, columns], signs_of(problem))[0]
+            for some in (rows[height] for height in _blocks(len(rows), BLOCK)):
+                c[item, some, columns] = np.matmul(real_view(own_a[some]), blocks).view(c.dtype)
 
 
 def _groups(problem: Problem) -> Iterator[slice]:

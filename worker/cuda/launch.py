@@ -12,12 +12,14 @@ from cupy_backends.cuda.api import driver
 
 from jobs.errors import KernelUnavailable
 from kernels.catalog import BY_NAME
-from kernels.model.kernel import CudaKernel, DeviceTraits, TileConfig
+from kernels.model.kernel import ComposedKernel, CudaKernel, DeviceTraits, TileConfig
 from kernels.model.launch_plan import Launch, LaunchPlan
 from kernels.model.numerics import Problem
 from kernels.selection.choose import Choice
+from kernels.selection.composed import real_choice
 from worker.cuda.bound import Addressed, Functions, Layouts, Mapped, Step, bytes_beside
 from worker.cuda.compile import Compiler
+from worker.cuda.complex.arrangement import arranged_bytes
 from worker.cuda.memory import DeviceMatrix
 from worker.cuda.sources import copy_program, edge_program_of, kernel_program
 from worker.cuda.tensor_maps import ALIGNMENT_BYTES
@@ -94,6 +96,9 @@ class PreparedKernels:
 def kernel_bytes(choice: Choice, problem: Problem, traits: DeviceTraits) -> int:
     """Memory of the device that the kernel takes beside the three matrices, known before anything is allocated. That of
     a library is in what is left free in any case."""
+    if isinstance(choice.kernel, ComposedKernel):
+        real = problem.as_real
+        return arranged_bytes(problem) + kernel_bytes(real_choice(choice.kernel, problem, traits), real, traits)
     if not isinstance(choice.kernel, CudaKernel):
         return 0
     return _kernel_bytes(choice.kernel.name, tuple(choice.config.items()), problem, traits)

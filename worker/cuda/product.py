@@ -12,7 +12,8 @@ from jobs.formats.elements import STORAGE_DTYPES, Array
 from jobs.matrices.digest import digest_of
 from jobs.matrices.interface import MatrixWriter, Place
 from jobs.models import Measured
-from kernels.model.numerics import DTypeName, Problem
+from kernels.model.numerics import DTYPES, DTypeName, Problem
+from worker.check.as_real import InBlocks, RealView, signs_of
 from worker.check.elements import core
 from worker.check.host_matrix import HostMatrix
 from worker.check.verify import group_width
@@ -23,6 +24,7 @@ from worker.cuda.check.product_digests import ProductDigests
 from worker.cuda.check.read_back import ReadBack
 from worker.cuda.check.sketch import NO_DIGESTS, digestible
 from worker.cuda.compile import Compiler
+from worker.cuda.complex.matrices import RealOperands
 from worker.cuda.epilogue.on_device import EpilogueOnDevice
 from worker.cuda.memory import DeviceMatrix, Staging, StopWatch, download
 from worker.cuda.operand_cache import Copies, OfferedProducts
@@ -152,12 +154,19 @@ class ProductOnDevice(CudaProduct):
         self._place = place
         host_a: HostMatrix = _OperandOnHost(operands[0], problem.dtype, transposed=problem.transpose_a)
         host_b: HostMatrix = _OperandOnHost(operands[1], problem.dtype, transposed=problem.transpose_b)
-        on_device = (
-            MatrixOnDevice(compiler, matrices[0], host_a.shape, problem.transpose_a),
-            MatrixOnDevice(compiler, matrices[1], host_b.shape, problem.transpose_b),
-            MatrixOnDevice(compiler, matrices[2], (problem.batch, problem.m, problem.n)),
-        )
-        left = digestible(on_device, group_width(problem.k)) if problem.m and problem.n and problem.k else NO_DIGESTS
+        self._real: RealOperands | None = None
+        if DTYPES[problem.dtype].is_complex:
+            self._real = RealOperands(compiler, problem, *matrices[:2], for_check=True)
+            on_device = self._real.on_device(problem, matrices[2])
+            host_a, host_b = RealView(host_a), InBlocks(host_b, signs_of(problem))
+        else:
+            on_device = (
+                MatrixOnDevice(compiler, matrices[0], host_a.shape, problem.transpose_a),
+                MatrixOnDevice(compiler, matrices[1], host_b.shape, problem.transpose_b),
+                MatrixOnDevice(compiler, matrices[2], (problem.batch, problem.m, problem.n)),
+            )
+        has_elements = problem.m and problem.n and problem.k and self._real is None  # else digests go by themselves
+        left = digestible(on_device, group_width(problem.k)) if has_elements else NO_DIGESTS
         digested = [*matrices[:2], delivered]
         if epilogue is not None:  # the check reads A·B, which no one is sent
             left = (*left[:2], False)
@@ -167,6 +176,8 @@ class ProductOnDevice(CudaProduct):
 
     def prepare_check(self) -> None:
         """All of the check that can be done before the product is there."""
+        if self._real is not None:
+            self._real.arrange()
         self._check.prepare()
 
     def computed(self, times: Times) -> None:

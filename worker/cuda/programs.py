@@ -6,11 +6,29 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from kernels.catalog import BY_NAME
-from kernels.model.kernel import CudaKernel, DeviceTraits, TileConfig
+from kernels.model.kernel import ComposedKernel, CudaKernel, DeviceTraits, TileConfig
 from kernels.model.numerics import DTYPES, Problem
-from worker.cuda.sources import Program, copy_program, edge_program_of, kernel_program, transpose_program
+from kernels.selection.choose import Choice
+from kernels.selection.composed import real_choice
+from worker.cuda.sources import (
+    Program,
+    complex_layout_program,
+    copy_program,
+    edge_program_of,
+    kernel_program,
+    transpose_program,
+)
 
 KEPT = 4096
+
+
+def programs_of_choice(choice: Choice, problem: Problem, traits: DeviceTraits) -> frozenset[Program]:
+    """The same of any kernel; a library has none."""
+    kernel = choice.kernel
+    if isinstance(kernel, ComposedKernel):
+        inner = programs_of_choice(real_choice(kernel, problem, traits), problem.as_real, traits)
+        return inner | {complex_layout_program(DTYPES[problem.dtype].real)}
+    return programs_of(kernel, choice.config, problem, traits) if isinstance(kernel, CudaKernel) else frozenset()
 
 
 def programs_of(kernel: CudaKernel, config: TileConfig, problem: Problem, traits: DeviceTraits) -> frozenset[Program]:

@@ -17,7 +17,7 @@ from jobs.fleet.workers import Telemetry
 from jobs.matrices.interface import Place
 from jobs.matrices.slot_memory import SlotMemory
 from jobs.settings import Settings
-from kernels.model.kernel import CudaKernel, LibraryKernel
+from kernels.model.kernel import ComposedKernel, CudaKernel, LibraryKernel
 from kernels.model.numerics import DTypeName, Problem
 from kernels.selection.choose import Choice
 from worker.cpu.device import usable_cores
@@ -27,6 +27,7 @@ from worker.cuda.bench.environment import cuda_environment
 from worker.cuda.bench.library_ceilings import LibraryRoofs
 from worker.cuda.bench.trial import try_ahead
 from worker.cuda.compile import Compiler
+from worker.cuda.composed import ComplexProducts
 from worker.cuda.device.admission import bytes_needed, free_bytes, operand_types
 from worker.cuda.device.faults import device_faults
 from worker.cuda.device.info import cuda_info
@@ -40,7 +41,7 @@ from worker.cuda.operand_cache import Copies, OfferedProducts, OperandCache
 from worker.cuda.page_locks import PageLocks
 from worker.cuda.pitch import operand_layout, product_layout
 from worker.cuda.product import ProductBroughtBack, ProductOnDevice, Times
-from worker.cuda.programs import programs_of
+from worker.cuda.programs import programs_of_choice
 from worker.cuda.sources import Program
 from worker.cuda.streams import OfThread, stream_of_its_own
 from worker.cuda.tiles.gpus import gang, gpu_indices
@@ -65,6 +66,7 @@ class CudaRunner(TilingRunner):
             self.compiler = Compiler(settings.kernel_cache_dir, settings.compiled_kernels_dir)
             self._prepared = PreparedKernels(self.compiler)
             self._cublas = Cublas(self.compiler)
+            self._composed = ComplexProducts(self.compiler, self._prepared, self._cublas, self.device.traits)
             self._clock = KernelClock(self.compiler)
             self._device_lock, self._of_thread = CancellableLock(), OfThread()
             self._page_locks = PageLocks(cupy.cuda.runtime)
@@ -100,10 +102,7 @@ class CudaRunner(TilingRunner):
                 try_ahead(self.compiler, self._cublas, choice.kernel.name, choice.config, problem, device_lock)
 
     def _programs(self, choice: Choice, problem: Problem) -> Collection[Program]:
-        kernel = choice.kernel
-        if not isinstance(kernel, CudaKernel):
-            return ()
-        return programs_of(kernel, choice.config, problem, self.device.traits)
+        return programs_of_choice(choice, problem, self.device.traits)
 
     @contextmanager
     def compute(
@@ -232,7 +231,9 @@ class CudaRunner(TilingRunner):
         """How long the device took. The product is done when this returns; `meanwhile` is called while it is not."""
         kernel = choice.kernel
         is_loaded = True
-        if isinstance(kernel, CudaKernel):
+        if isinstance(kernel, ComposedKernel):
+            multiply = self._composed.launcher(kernel, problem, matrices)
+        elif isinstance(kernel, CudaKernel):
             multiply = partial(self._prepared.get(kernel, choice.config, problem).launch, *matrices)
         else:
             self._cublas.tune(kernel.name, choice.config, problem, matrices)

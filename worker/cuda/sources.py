@@ -13,7 +13,7 @@ from pathlib import Path
 
 from kernels.model.edge import MAX_EDGE, is_small
 from kernels.model.kernel import CudaKernel, TileConfig
-from kernels.model.numerics import DTypeName, Problem
+from kernels.model.numerics import DTYPES, DTypeName, Problem
 from kernels.model.sources import source_files
 
 TRANSPOSE_SOURCE = Path(__file__).parent / "src" / "transpose.cu"
@@ -25,6 +25,9 @@ DIRECT_SOURCE = TRANSPOSE_SOURCE.with_name("direct.cu")
 DIGEST_SOURCE = TRANSPOSE_SOURCE.with_name("digest.cu")
 EPILOGUE_SOURCE = TRANSPOSE_SOURCE.with_name("epilogue.cu")
 EPILOGUE_CHECK_SOURCE = TRANSPOSE_SOURCE.with_name("epilogue_check.cu")
+COMPLEX_LAYOUT_SOURCE = TRANSPOSE_SOURCE.with_name("complex_layout.cu")
+COMPLEX_CHECK_SOURCE = TRANSPOSE_SOURCE.with_name("complex_check.cu")
+COMPLEX_EPILOGUE_SOURCE = TRANSPOSE_SOURCE.with_name("complex_epilogue.cu")
 FINGERPRINT_SOURCE = TRANSPOSE_SOURCE.with_name("fingerprint.cu")
 GATHER_SOURCE = TRANSPOSE_SOURCE.with_name("gather.cu")
 SKETCH_CHUNK = 512  # columns whose random vectors a block keeps in shared memory
@@ -126,13 +129,26 @@ def gather_program(dtype: DTypeName) -> Program:
     return Program(GATHER_SOURCE, (*_common(dtype), *_transposes((False, False))))
 
 
+def complex_layout_program(part: DTypeName) -> Program:
+    """A complex matrix as an operand of a real product; of parts of that type."""
+    return Program(COMPLEX_LAYOUT_SOURCE, (*_common(part), *_transposes((False, False))))
+
+
+def complex_check_program(part: DTypeName) -> Program:
+    """The same made another way, for the check."""
+    return Program(COMPLEX_CHECK_SOURCE, (*_common(part), *_transposes((False, False))))
+
+
 def epilogue_program(dtype: DTypeName) -> Program:
-    """alpha·P + beta·C of matrices of a product's type."""
-    return Program(EPILOGUE_SOURCE, (*_common(dtype), *_transposes((False, False))))
+    """alpha·P + beta·C of matrices of a product's type. Of complex ones it has the check, too."""
+    source = COMPLEX_EPILOGUE_SOURCE if DTYPES[dtype].is_complex else EPILOGUE_SOURCE
+    return Program(source, (*_common(DTYPES[dtype].real), *_transposes((False, False))))
 
 
 def epilogue_check_program(dtype: DTypeName) -> Program:
     """The same again, compared with what it gave."""
+    if DTYPES[dtype].is_complex:
+        return epilogue_program(dtype)
     return Program(EPILOGUE_CHECK_SOURCE, (*_common(dtype), *_transposes((False, False))))
 
 

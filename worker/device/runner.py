@@ -24,6 +24,7 @@ from jobs.models import Measured
 from kernels.catalog import CATALOG
 from kernels.model.numerics import Problem
 from kernels.selection.choose import Choice
+from worker.check.as_real import real_matrices
 from worker.check.checked import Checkable, HostProduct
 from worker.check.elements import core
 from worker.check.epilogue import wrong_elements
@@ -98,10 +99,10 @@ class StoredOperand(HostOperand):
 @dataclass(frozen=True, slots=True)
 class Epilogue:
     """What is delivered in place of P = A·B: alpha·P + beta·C, element by element. A term whose factor is 0 is left
-    out, whatever is in its matrix."""
+    out, whatever is in its matrix. Only for complex products may factors be complex."""
 
-    alpha: float
-    beta: float
+    alpha: complex
+    beta: complex
     c: HostOperand | None  # (m, n) or (batch, m, n), of the product's type; None where beta is 0
 
 
@@ -267,11 +268,12 @@ def verify_on_host(operands: Iterable[HostOperand]) -> None:
 
 def host_operands(problem: Problem, a: Array, b: Array, c: Array) -> HostProduct:
     """Matrices in this process's memory, as the check reads them. `a` and `b` are as stored, not yet transposed."""
-    return HostProduct(
+    matrices = (
         HostMatrix(core(a, transposed=problem.transpose_a), problem.dtype),
         HostMatrix(core(b, transposed=problem.transpose_b), problem.dtype),
         HostMatrix(core(c, transposed=False), problem.product_dtype),
     )
+    return HostProduct(*real_matrices(problem, *matrices))
 
 
 def wrong_on_host(problem: Problem, epilogue: Epilogue | None, p: Array, d: Array) -> int:

@@ -14,7 +14,7 @@ from kernels.catalog import BY_NAME
 from kernels.model.kernel import NO_CONFIG, DeviceTraits
 from kernels.model.numerics import DTYPES, DTypeName, Problem
 from kernels.selection.choose import Choice, choose
-from worker.check.elements import as_float64, narrow, widen
+from worker.check.elements import as_exact, narrow, widen
 from worker.check.verify import check
 from worker.device.runner import HostOperand, Runner, gathered
 
@@ -61,7 +61,7 @@ def _prove_one(runner: Runner, choice: Choice, problem: Problem, rng: np.random.
         product.verify_operands()
         digest, given = product.digest, gathered(product.chunks())
     c = np.frombuffer(given, STORAGE_DTYPES[problem.product_dtype]).reshape(problem.product_shape)
-    exact = as_float64(a, dtype) @ as_float64(b, dtype)
+    exact = as_exact(a, dtype) @ as_exact(b, dtype)
     is_right = np.array_equal(widen(c, problem.product_dtype), exact) and digest == digest_of(given)
     if not verification.passed or not is_right:
         name, device = choice.kernel.name, runner.device.name
@@ -70,6 +70,8 @@ def _prove_one(runner: Runner, choice: Choice, problem: Problem, rng: np.random.
 
 def _integers(rng: np.random.Generator, shape: tuple[int, int], dtype: DTypeName) -> Array:
     values = rng.integers(-LARGEST, LARGEST + 1, size=shape)
+    if DTYPES[dtype].is_complex:
+        values = values + 1j * rng.integers(-LARGEST, LARGEST + 1, size=shape)
     if not DTYPES[dtype].is_integer and DTYPES[dtype].itemsize < 4:
         return narrow(values.astype(np.float32), dtype)
     return values.astype(STORAGE_DTYPES[dtype])

@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager
 
 from jobs.errors import MatrixNotFound, OperandMissing
 from jobs.formats.elements import matrix_bytes
+from jobs.formats.factors import as_number
 from jobs.matrices.digest import digest_of
 from jobs.matrices.indexed_store import is_address
 from jobs.matrices.interface import MatrixStore, StoredMatrix
@@ -45,13 +46,14 @@ def operand(ref: OperandRef, packed: PackedMatrix | None, store: MatrixStore) ->
 @contextmanager
 def epilogue_of(request: MatmulRequest, packed: PackedMatrix | None, store: MatrixStore) -> Iterator[Epilogue | None]:
     """None where the product is A·B. C is not looked for where its factor is 0."""
+    alpha, beta = as_number(request.alpha), as_number(request.beta)
     if not request.has_epilogue:
         yield None
-    elif request.c is None or request.beta == 0.0:
-        yield Epilogue(request.alpha, 0.0, None)
+    elif request.c is None or beta == 0.0:
+        yield Epilogue(alpha, 0.0, None)
     else:
         with operand(request.c, packed, store) as c:
-            yield Epilogue(request.alpha, request.beta, c)
+            yield Epilogue(alpha, beta, c)
 
 
 def _names_contents(matrix_id: str) -> bool:

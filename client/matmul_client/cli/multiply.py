@@ -21,6 +21,19 @@ Examples:
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
+class Factor(click.ParamType[complex]):
+    """A number, or a complex one, as 1-2i or 1-2j."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        text = str(value).strip()
+        try:
+            return complex(text[:-1] + "j") if text[-1:] in ("i", "j") else float(text)
+        except ValueError:
+            self.fail(f"{value} is not a number, such as 0.5 or 1-2i.", param, ctx)
+
+
 @click.command(epilog=EPILOG)
 @click.argument("a", type=FILE)
 @click.argument("b", type=FILE)
@@ -36,8 +49,10 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option("--reproducible", is_flag=True, help="The same bits on every device.")
 @click.option("--transpose-a", is_flag=True, help="Multiply with A transposed.")
 @click.option("--transpose-b", is_flag=True, help="Multiply with B transposed.")
-@click.option("--alpha", type=float, help="Factor of A·B.")
-@click.option("--beta", type=float, help="Factor of what --add names.")
+@click.option("--conjugate-a", is_flag=True, help="Multiply with the complex conjugate of A.")
+@click.option("--conjugate-b", is_flag=True, help="Multiply with the complex conjugate of B.")
+@click.option("--alpha", type=Factor(), help="Factor of A·B; of complex products also as 1-2i.")
+@click.option("--beta", type=Factor(), help="Factor of what --add names.")
 @click.option("--add", "c", type=FILE, help="A matrix that is added.")
 @with_service
 def multiply(settings: Settings, a: Path, b: Path, c: Path | None, output: Path | None, **options: Any) -> None:
@@ -59,7 +74,7 @@ def multiply(settings: Settings, a: Path, b: Path, c: Path | None, output: Path 
         with output.open("wb") as file:  # np.save would add .npy to a name without
             np.save(file, product)
     if settings.as_json:
-        print_json({"job": record, "output": output} if output else {"job": record, "c": product.tolist()})
+        print_json({"job": record, "output": output} if output else {"job": record, "c": _lists(product)})
         return
     if output is None:
         click.echo(str(product))
@@ -79,6 +94,13 @@ def _read(path: Path) -> Any:
             array.close()  # an archive of several
         raise click.BadParameter(f"{path} is not an .npy file of numbers, as numpy.save writes it.")
     return array
+
+
+def _lists(product: Any) -> Any:
+    """Of complex elements pairs, as the service's JSON has them."""
+    if product.dtype.kind == "c":
+        product = product.view(product.real.dtype).reshape(*product.shape, 2)
+    return product.tolist()
 
 
 def _summary(record: dict[str, Any], output: Path | None) -> str:

@@ -1,4 +1,6 @@
-"""Bodies of product requests. Whole operands travel as safetensors, beside references to others as multipart."""
+"""Bodies of product requests. Whole operands travel as safetensors; beside references to others, and where safetensors
+has no such type, as multipart.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,9 @@ _SAFETENSORS: Mapping[str, str] = {
     "int8": "I8",
     "int32": "I32",
     "float8_e4m3": "F8_E4M3",
+    "complex64": "C64",
 }
-_IN_NPY = frozenset({"float16", "float32", "float64", "int8", "int32"})
+_IN_NPY = frozenset({"float16", "float32", "float64", "int8", "int32", "complex64", "complex128"})
 _BOUNDARY = "matmul-client-5d0e6f1c9b3a"
 _ALIGNMENT = 8
 
@@ -42,7 +45,7 @@ def body_of(operands: Operands, options: Mapping[str, Any]) -> tuple[str, tuple[
     document = {**options, **references}
     if not arrays:
         return JSON, (json.dumps(document).encode(),)
-    if not references:
+    if not references and all(dtype_name(array) in _SAFETENSORS for array in arrays.values()):
         return "application/x-safetensors", _safetensors(arrays, options)
     return f"multipart/form-data; boundary={_BOUNDARY}", _multipart(arrays, document)
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 else:
     Array = Any  # numpy is loaded by what needs it: importing the client, or listing jobs, does not wait for it
 
-_NUMPY = ("float16", "float32", "float64", "int8", "int32")
+_NUMPY = ("float16", "float32", "float64", "int8", "int32", "complex64", "complex128")
 _BITS: Mapping[str, str] = {"bfloat16": "bfloat16", "float8_e4m3": "float8_e4m3fn"}  # here, and in ml_dtypes
 _TORCH_BITS: Mapping[str, str] = {"torch.bfloat16": "int16", "torch.float8_e4m3fn": "uint8"}
 _NAMES: Mapping[str, str] = {**{name: name for name in _NUMPY}, **{theirs: ours for ours, theirs in _BITS.items()}}

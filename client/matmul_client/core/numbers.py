@@ -18,7 +18,14 @@ if TYPE_CHECKING:
     from matmul_client.core.elements import Array
 
 INT32_LIMIT = 1 << 31
-EXACT_LIMITS: Mapping[str, int] = {"bfloat16": 1 << 8, "float16": 1 << 11, "float32": 1 << 24, "float64": 1 << 53}
+EXACT_LIMITS: Mapping[str, int] = {
+    "bfloat16": 1 << 8,
+    "float16": 1 << 11,
+    "float32": 1 << 24,
+    "float64": 1 << 53,
+    "complex64": 1 << 24,
+    "complex128": 1 << 53,
+}
 
 
 def one_type(arrays: Mapping[str, Array], *, is_plain: bool) -> dict[str, Array]:

@@ -28,13 +28,14 @@ class Chained:
 
 
 class Operand:
-    """A matrix on the service. `A @ B` multiplies there, `A.T` is its transpose; neither sends anything yet."""
+    """A matrix on the service. `A @ B` multiplies there, `A.T` is its transpose, `A.H` its conjugate transpose; none of
+    them sends anything yet."""
 
     __array_ufunc__ = None  # so that `ndarray @ operand` comes here
 
     def __init__(self, source: Reference | Chained) -> None:
         self._source = source
-        self._transposed = False
+        self._transposed = self._conjugated = False
 
     @property
     def T(self: Self_) -> Self_:
@@ -42,6 +43,16 @@ class Operand:
         turned = copy.copy(self)
         turned._transposed = not self._transposed
         return turned
+
+    @property
+    def H(self: Self_) -> Self_:
+        """The conjugate transpose, of complex matrices; of real ones the transpose."""
+        turned = self.T
+        turned._conjugated = not self._conjugated
+        return turned
+
+    def _seen_as(self, other: Operand) -> None:
+        self._transposed, self._conjugated = other._transposed, other._conjugated
 
     if not TYPE_CHECKING:  # a type checker would take `ndarray @ operand` for numpy's product
 

@@ -18,7 +18,9 @@ class Options(TypedDict, total=False):
     reproducible: bool  # the same bits on every device
     transpose_a: bool
     transpose_b: bool
-    alpha: float  # the product is alpha·A·B + beta·C
-    beta: float
+    conjugate_a: bool  # with transpose_a, the conjugate transpose
+    conjugate_b: bool
+    alpha: complex  # the product is alpha·A·B + beta·C; complex of complex products alone
+    beta: complex
     c: Any  # a matrix, as a and b are
     verify: Literal["freivalds", "off"]

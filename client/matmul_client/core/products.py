@@ -76,15 +76,14 @@ def chain_submitted(call: Call, product: Chained) -> Flow[str]:
 
 def _product_request(call: Call, a: Any, b: Any, options: Mapping[str, Any]) -> Flow[Request]:
     """With one Idempotency-Key for all tries; jobs that the operands need are submitted first."""
-    chosen = {name: value for name, value in options.items() if value is not None}
+    chosen = {name: _factor(value) for name, value in options.items() if value is not None}
     given = {"a": a, "b": b, **({"c": chosen.pop("c")} if "c" in chosen else {})}
     operands: dict[str, Array | Reference] = {}
     arrays: dict[str, Array] = {}
     for name, value in given.items():
         if isinstance(value, Operand):
             operands[name] = yield from _reference(call, value)
-            if value._transposed:
-                _transpose(chosen, name)
+            _turn(chosen, name, value)
         else:
             arrays[name] = to_array(value, name)
     is_plain = not operands and not chosen.keys() & {"alpha", "beta"} and "c" not in arrays
@@ -97,10 +96,18 @@ def _product_request(call: Call, a: Any, b: Any, options: Mapping[str, Any]) -> 
     return Request("POST", "/v1/matmul", headers, body)
 
 
-def _transpose(options: dict[str, Any], name: str) -> None:
-    if name == "c":
-        raise ValueError("c cannot be a transpose: fetch it, or compute it transposed.")
-    options[f"transpose_{name}"] = not options.get(f"transpose_{name}", False)
+def _turn(options: dict[str, Any], name: str, operand: Operand) -> None:
+    """As options have it that an operand is a transpose or a conjugate."""
+    for option, asked in (("transpose", operand._transposed), ("conjugate", operand._conjugated)):
+        if asked and name == "c":
+            raise ValueError("c cannot be a transpose or a conjugate: fetch it, or compute it so.")
+        if asked:
+            options[f"{option}_{name}"] = not options.get(f"{option}_{name}", False)
+
+
+def _factor(value: Any) -> Any:
+    """As JSON has it: a complex number is a pair."""
+    return [value.real, value.imag] if isinstance(value, complex) else value
 
 
 def _reference(call: Call, operand: Operand) -> Flow[Reference]:
@@ -232,6 +239,7 @@ def get_json(call: Call, target: str, headers: Mapping[str, str] | None = None) 
     return json.loads(bytes(reply.body))
 
 
-def turned(array: Array, transposed: bool) -> Array:
-    """The last two axes exchanged, where that is asked for."""
-    return array.swapaxes(-1, -2) if transposed else array
+def turned(array: Array, operand: Operand) -> Array:
+    """The matrix behind an operand, as that is seen: transposed, conjugated."""
+    seen = array.swapaxes(-1, -2) if operand._transposed else array
+    return seen.conj() if operand._conjugated and seen.dtype.kind == "c" else seen

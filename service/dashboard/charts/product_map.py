@@ -14,6 +14,7 @@ from jobs.formats.bit_floats import widen
 from jobs.formats.elements import Array
 from jobs.matrices.digest import PART, part_count
 from jobs.models import Job, ProductInfo, product_id
+from kernels.model.numerics import DTYPES, DTypeName
 from service.context import Context
 from service.http.damage import damage_reported
 from service.submit.replies import product_elements
@@ -21,6 +22,7 @@ from service.submit.replies import product_elements
 CELLS = 24  # along each side, at most
 SAMPLED = 24  # elements of a cell that are looked at, along each side: all of a small product, some of a large one
 READ_BYTES = 64 << 20  # a store that cannot map a matrix is asked for no larger ones
+OF_MAGNITUDES = " Of complex elements it is their magnitude that is shown."
 SIDE = 10  # of a cell, in the drawing's units
 
 
@@ -64,7 +66,7 @@ def map_of(context: Context, job: Job, owner: str) -> ProductMap | None:
         context.store.info(name, owner=owner)
         with damage_reported(context, name), context.store.open(name, product.dtype, product.shape) as stored:
             first = _first(stored.elements)
-            made = mapped(first, partial(widen, dtype=product.dtype))
+            made = mapped(first, partial(_numbers, dtype=product.dtype))
             stored.verify_parts(_parts_sampled(first, product.bytes))
             return made
     except (MatrixNotFound, MatrixDamaged):
@@ -77,7 +79,12 @@ def _map_of_packed(context: Context, job: Job, product: ProductInfo) -> ProductM
         elements = product_elements(job).load(context)
     except (MatrixNotFound, MatrixDamaged):
         return None
-    return mapped(_first(elements), partial(widen, dtype=product.dtype))
+    return mapped(_first(elements), partial(_numbers, dtype=product.dtype))
+
+
+def _numbers(elements: Array, dtype: DTypeName) -> Array:
+    """What is shown of stored elements: of complex ones their magnitudes."""
+    return np.abs(elements) if DTYPES[dtype].is_complex else widen(elements, dtype)
 
 
 def _first(elements: Array) -> Array:
@@ -96,7 +103,7 @@ def mapped(array: Array, read: Callable[[Array], Array] = np.asarray) -> Product
         [Cell(*_scaled(float(means[i, j]), largest), _where(edges, i, j)) for j in range(means.shape[1])]
         for i in range(means.shape[0])
     ]
-    return ProductMap(rows, largest, _note(edges))
+    return ProductMap(rows, largest, _note(edges) + OF_MAGNITUDES * np.iscomplexobj(array))
 
 
 def _edges(extent: int) -> Array:

@@ -100,7 +100,11 @@ class FormReader(Reader[MatmulInput]):
         options = parse_model(MatmulOptions, options_of(form))
         if form.source != "files":
             values = operands_of(form)
-            lists = {name: read_numbers(value, name) for name, value in values.items() if isinstance(value, list)}
+            lists = {
+                name: read_numbers(value, name, options.dtype)
+                for name, value in values.items()
+                if isinstance(value, list)
+            }
             options = with_dtype(options, lists, others=len(lists) < len(values))
             self._operands = {
                 name: self._typed(lists.get(name, value), name, options) for name, value in values.items()

@@ -20,13 +20,18 @@ def clone_of(request: MatmulRequest) -> MultiplyForm:
         "reproducible": "1" if request.reproducible else "",
         "transpose_a": "1" if request.transpose_a else "",
         "transpose_b": "1" if request.transpose_b else "",
+        "conjugate_a": "1" if request.conjugate_a else "",
+        "conjugate_b": "1" if request.conjugate_b else "",
         "alpha": "" if request.alpha == 1.0 else _told(request.alpha),
         "beta": "" if request.c is None else _told(request.beta),
     }
     return MultiplyForm(**options | _operands(request))
 
 
-def _told(factor: float) -> str:
+def _told(factor: float | tuple[float, float]) -> str:
+    """As in `0.5`, or `1-2i`."""
+    if isinstance(factor, tuple):
+        return f"{_told(factor[0])}{'' if str(factor[1]).startswith('-') else '+'}{_told(factor[1])}i"
     return str(factor).removesuffix(".0")
 
 

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
+from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
-from jobs.errors import InvalidConfig, InvalidMatrix, InvalidRequest
+from jobs.errors import InvalidConfig, InvalidRequest
+from kernels.model.numerics import DTYPES
+from service.dashboard.multiply.typed_numbers import factor_of, rows_of
 
 SOURCES = ("random", "pasted", "files", "stored")
 TYPED = ("random", "pasted")  # sources whose element type is chosen in the form
+TICKED = ("reproducible", "transpose_a", "transpose_b", "conjugate_a", "conjugate_b")
 ADVANCED = (
-    *("accuracy", "tolerance", "tolerance_kind", "reproducible", "config", "alpha", "beta", "seed_b", "seed_c"),
-    *("distribution", "transpose_a", "transpose_b"),
+    *("accuracy", "tolerance", "tolerance_kind", "config", "alpha", "beta", "seed_b", "seed_c", "distribution"),
+    *TICKED,
 )
-MAX_NUMBER = 64  # characters
 _WHOLE = re.compile(r"\d{1,18}", re.ASCII)
-_INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
-_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _PARAMETER = re.compile(r"(\w+)\s*[=: ]\s*(\d{1,9})", re.ASCII)
-_NAMED = ("NaN", "Infinity", "-Infinity")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +38,8 @@ class MultiplyForm:
     reproducible: str = ""
     transpose_a: str = ""
     transpose_b: str = ""
+    conjugate_a: str = ""
+    conjugate_b: str = ""
     m: str = "512"
     n: str = "512"
     k: str = "512"
@@ -60,6 +61,11 @@ class MultiplyForm:
     token: str = ""  # another for each page that is shown: the same form sent twice multiplies once
 
     @property
+    def is_complex(self) -> bool:
+        """Whether numbers that are typed are pairs in JSON."""
+        return any(dtype.is_complex for dtype in DTYPES.values() if dtype.name == self.dtype)
+
+    @property
     def is_advanced(self) -> bool:
         """Whether a field has something that most leave as it is."""
         usual = MultiplyForm()
@@ -73,9 +79,7 @@ class MultiplyForm:
             "accuracy",
             "tolerance",
             "tolerance_kind",
-            "reproducible",
-            "transpose_a",
-            "transpose_b",
+            *TICKED,
             "alpha",
             *(("dtype",) if source in TYPED else ()),
         )
@@ -113,20 +117,19 @@ def options_of(form: MultiplyForm) -> dict[str, Any]:
         "dtype": form.dtype if form.source in TYPED else "",
         "accuracy": form.accuracy,
         "tolerance_kind": form.tolerance_kind if form.tolerance.strip() else "",
-        "reproducible": bool(form.reproducible),
-        "transpose_a": bool(form.transpose_a),
-        "transpose_b": bool(form.transpose_b),
+        **{name: bool(getattr(form, name)) for name in TICKED},
     }
     numbers = ("tolerance", "alpha", "beta")
-    factors = {name: _factor(text, name) for name in numbers if (text := getattr(form, name).strip())}
+    factors = {name: factor_of(text, name) for name in numbers if (text := getattr(form, name).strip())}
     return {name: value for name, value in told.items() if value} | factors
 
 
 def operands_of(form: MultiplyForm) -> dict[str, Any]:
     """As a JSON body has them. Raises InvalidRequest, InvalidMatrix."""
     if form.source == "pasted":
-        added = {"c": rows_of(form.c, "c")} if form.c.strip() else {}
-        return {"a": rows_of(form.a, "a"), "b": rows_of(form.b, "b")} | added
+        rows = partial(rows_of, is_complex=form.is_complex)
+        added = {"c": rows(form.c, "c")} if form.c.strip() else {}
+        return {"a": rows(form.a, "a"), "b": rows(form.b, "b")} | added
     if form.source == "stored":
         names = ("a", "b", "c") if form.matrix_c.strip() else ("a", "b")
         return {name: {"matrix": _matrix_id(getattr(form, f"matrix_{name}"), name)} for name in names}
@@ -141,51 +144,10 @@ def operands_of(form: MultiplyForm) -> dict[str, Any]:
     return {name: {"random": spec | distribution} for name, spec in made.items()}
 
 
-def rows_of(text: str, name: str) -> list[list[Any]]:
-    """Rows by lines, numbers by spaces or commas. Raises InvalidMatrix with the line of what is wrong."""
-    rows: list[list[Any]] = []
-    first = 0
-    for number, line in enumerate(text.splitlines(), 1):
-        if not line.strip():
-            continue
-        place = f"Line {number} of {name.upper()}"
-        row = [_number(word, place, name) for word in re.split(r"\s*,\s*|\s+", line.strip())]
-        first = first or number
-        if rows and len(row) != len(rows[0]):
-            raise InvalidMatrix(f"{place} has {len(row)} numbers, but line {first} has {len(rows[0])}.", field=name)
-        rows.append(row)
-    if not rows:
-        raise InvalidMatrix(f"{name.upper()} is empty; write its rows as lines of numbers.", field=name)
-    return rows
-
-
-def _number(word: str, place: str, name: str) -> int | float | str:
-    if not word:
-        raise InvalidMatrix(f"{place} has a comma without a number beside it.", field=name)
-    if word in _NAMED:
-        return word
-    if len(word) > MAX_NUMBER or not _NUMBER.fullmatch(word):
-        shown = word if len(word) <= MAX_NUMBER else f"{word[:MAX_NUMBER]}…"
-        raise InvalidMatrix(
-            f"{place} has “{shown}” where a number belongs; a decimal point is a point, and spaces or commas stand "
-            "between numbers.",
-            field=name,
-        )
-    if not math.isfinite(float(word)):
-        raise InvalidMatrix(f"{place} has {word}, which is too large for any element type.", field=name)
-    return int(word) if _INTEGER.fullmatch(word) else float(word)
-
-
 def _matrix_id(text: str, name: str) -> str:
     if not text.strip():
         raise InvalidRequest(f"There is no {name.upper()}; give the id of a stored matrix.", field=f"matrix_{name}")
     return text.strip()
-
-
-def _factor(text: str, name: str) -> int | float:
-    if len(text) > MAX_NUMBER or not _NUMBER.fullmatch(text) or not math.isfinite(float(text)):
-        raise InvalidRequest(f"{name} must be a number, such as 0.5.", field=name)
-    return int(text) if _INTEGER.fullmatch(text) else float(text)
 
 
 def _whole(text: str, name: str, minimum: int) -> int:

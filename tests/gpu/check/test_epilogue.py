@@ -14,7 +14,7 @@ from jobs.formats.elements import STORAGE_DTYPES, Array
 from jobs.matrices.digest import digest_of
 from jobs.models import MatmulRequest, OperandRef
 from kernels.catalog import BY_NAME
-from kernels.model.numerics import DTYPE_NAMES, DTYPES, DTypeName, Problem
+from kernels.model.numerics import DTYPES, REAL_NAMES, DTypeName, Problem
 from tests.gpu.products import choice
 from tests.support.kernels.products import matrix, operands, stored
 from worker.check.elements import as_float64
@@ -57,7 +57,7 @@ def factors_of(dtype: DTypeName) -> tuple[float, float]:
     return (3.0, -5.0) if DTYPES[dtype].is_integer else (0.3, -0.7)
 
 
-@pytest.mark.parametrize("dtype", DTYPE_NAMES)
+@pytest.mark.parametrize("dtype", REAL_NAMES)
 @pytest.mark.parametrize("size", [SMALL, SHORT, LARGE], ids=["small", "short", "large"])
 @pytest.mark.parametrize("kernel", ["naive", "warp_tiled", "cublas"])
 def test_it_is_what_the_host_makes_of_the_product(

@@ -13,7 +13,7 @@ from jobs.formats.elements import STORAGE_DTYPES, Array
 from jobs.matrices.digest import digest_of, part_count, part_digests
 from jobs.settings import MIB, Settings
 from kernels.catalog import CATALOG
-from kernels.model.numerics import DTYPE_NAMES, DTYPES, DTypeName, Problem
+from kernels.model.numerics import DTYPES, REAL_NAMES, DTypeName, Problem
 from tests.gpu.products import choice
 from worker.check.elements import narrow
 from worker.cpu.blas import multiply
@@ -100,7 +100,7 @@ def test_every_kernel_computes_tiles(small: CudaRunner, larger: CudaRunner, kern
         np.testing.assert_array_equal(out[0], multiply(problem, *operands(problem)))
 
 
-@pytest.mark.parametrize("dtype", [name for name in DTYPE_NAMES if name != "int32"])
+@pytest.mark.parametrize("dtype", [name for name in REAL_NAMES if name != "int32"])
 @pytest.mark.parametrize("transposed", [(True, False), (False, True), (True, True)])
 def test_operands_stored_transposed(small: CudaRunner, dtype: DTypeName, transposed: tuple[bool, bool]) -> None:
     problem = Problem(M, N, K, dtype, transpose_a=transposed[0], transpose_b=transposed[1])
@@ -115,7 +115,7 @@ def test_a_batch(small: CudaRunner, side: int) -> None:
     np.testing.assert_array_equal(out, multiply(problem, *operands(problem)))
 
 
-@pytest.mark.parametrize("dtype", [name for name in DTYPE_NAMES if name != "int32"])
+@pytest.mark.parametrize("dtype", [name for name in REAL_NAMES if name != "int32"])
 @pytest.mark.parametrize(("alpha", "beta"), [(2.0, -3.0), (-1.0, 0.0), (0.0, 2.0)])
 def test_alpha_beta_and_c(small: CudaRunner, dtype: DTypeName, alpha: float, beta: float) -> None:
     problem = Problem(M, N, K, dtype)

@@ -55,6 +55,25 @@ def test_multiply(stack: Stack) -> None:
     assert run(stack.url, "multiply", "a.npy", "text.npy").exit_code == 2
 
 
+def test_complex_matrices(stack: Stack) -> None:
+    z = np.array([[1 + 2j, 3, -1j], [0, 1j, 2]])
+    np.save("z.npy", z)
+    conjugated = ("multiply", "z.npy", "z.npy", "--transpose-b", "--conjugate-b", "--alpha", "0.5-2i")
+    done = run(stack.url, *conjugated, "-o", "h.npy")
+    assert done.exit_code == 0 and "2×2 complex128 in h.npy: cpu_blas" in done.stdout, done.output
+    expected = (0.5 - 2j) * (z @ z.conj().T)
+    np.testing.assert_allclose(np.load("h.npy"), expected, rtol=1e-14)
+    told = np.array(read(stack.url, *conjugated)["c"])
+    np.testing.assert_allclose(told[..., 0] + 1j * told[..., 1], expected, rtol=1e-14)
+    with Client(stack.url) as client:
+        stored = client.upload(z.astype(np.complex64))
+        np.testing.assert_array_equal((stored @ stored.H).result(), z @ z.conj().T)
+        np.testing.assert_array_equal(stored.H.numpy(), z.conj().T)
+        np.testing.assert_array_equal(client.matmul(z, z.real.T), z @ z.real.T)  # of mixed types, as numpy promotes
+    wrong = run(stack.url, "multiply", "z.npy", "z.npy", "--alpha", "1+i2")
+    assert wrong.exit_code == 2 and "1+i2 is not a number, such as 0.5 or 1-2i" in wrong.stderr
+
+
 def test_lists(stack: Stack, measured: Benchmark) -> None:
     assert "cpu_blas" in run(stack.url, "kernels").stdout
     assert read(stack.url, "kernels", "warp_tiled")["name"] == "warp_tiled"

@@ -21,7 +21,7 @@ from jobs.errors import InvalidMatrix
 from jobs.formats.safetensors import safetensors_header
 from jobs.redis.embedded import EmbeddedServer
 from service.dashboard.multiply.body import MAX_FIELD_BYTES
-from service.dashboard.multiply.form import rows_of
+from service.dashboard.multiply.typed_numbers import rows_of
 from service.keys import make_key
 from tests.support.http.pages import Page, assert_no_dead_links, get
 from tools.played.api import Api, from_npy, npy, running_api

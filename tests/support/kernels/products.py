@@ -33,6 +33,8 @@ def matrix(shape: tuple[int, ...], dtype: DTypeName, rng: np.random.Generator, d
         limits = np.iinfo(STORAGE_DTYPES[dtype])
         low, high = (-8, 8) if data == "integers" else (limits.min, limits.max)
         return rng.integers(low, high, size=shape, dtype=STORAGE_DTYPES[dtype], endpoint=True)
+    if DTYPES[dtype].is_complex:
+        return stored(_floats(shape, rng, data) + 1j * _floats(shape, rng, data), dtype)
     return stored(_floats(shape, rng, data), dtype)
 
 
@@ -76,13 +78,30 @@ def exact(problem: Problem, a: Array, b: Array) -> Array:
 
 
 def in_float64(problem: Problem, a: Array, b: Array) -> tuple[Array, Array]:
-    """The product in float64, and |A|·|B|, which bounds what rounding can do to it."""
+    """The product in float64, and |A|·|B|, which bounds what rounding can do to it. Of a complex one both are complex,
+    and the parts of the bound are those of the product's parts."""
+    if DTYPES[problem.dtype].is_complex:
+        return _parts_in_float64(problem, a, b)
     op_a = as_float64(core(a, transposed=problem.transpose_a), problem.dtype)
     op_b = as_float64(core(b, transposed=problem.transpose_b), problem.dtype)
     with np.errstate(all="ignore"):
         return (op_a @ op_b).reshape(problem.product_shape), (np.abs(op_a) @ np.abs(op_b)).reshape(
             problem.product_shape
         )
+
+
+def _parts_in_float64(problem: Problem, a: Array, b: Array) -> tuple[Array, Array]:
+    op_a, op_b = (core(a, transposed=problem.transpose_a), core(b, transposed=problem.transpose_b))
+    (ar, ai), (br, bi) = ((each.real.astype(np.float64), each.imag.astype(np.float64)) for each in (op_a, op_b))
+    ai, bi = -ai if problem.conjugate_a else ai, -bi if problem.conjugate_b else bi
+    magnitudes = [np.abs(each) for each in (ar, ai, br, bi)]
+    with np.errstate(all="ignore"):
+        true = np.empty((problem.batch, problem.m, problem.n), np.complex128)
+        true.real, true.imag = ar @ br - ai @ bi, ar @ bi + ai @ br
+        bound = np.empty_like(true)
+        bound.real = magnitudes[0] @ magnitudes[2] + magnitudes[1] @ magnitudes[3]
+        bound.imag = magnitudes[0] @ magnitudes[3] + magnitudes[1] @ magnitudes[2]
+    return true.reshape(problem.product_shape), bound.reshape(problem.product_shape)
 
 
 def assert_right(problem: Problem, a: Array, b: Array, c: Array) -> None:
@@ -93,6 +112,9 @@ def assert_right(problem: Problem, a: Array, b: Array, c: Array) -> None:
         np.testing.assert_array_equal(c, exact(problem, a, b))
         return
     true, bound = in_float64(problem, a, b)
+    if DTYPES[problem.dtype].is_complex:  # each part by itself
+        c, true, bound = (np.ascontiguousarray(each).view(each.real.dtype) for each in (c, true, bound))
+    problem = problem.as_real
     step = 2.0**-53 if problem.dtype == "float64" else 2.0**-24
     output = DTYPES[problem.product_dtype].unit_roundoff
     granted = 2 * problem.k * step * bound + output * np.abs(true) + SMALLEST_POSITIVE[problem.product_dtype]

@@ -14,10 +14,12 @@ from matmul_client import InvalidOperand, NotFound, ServiceFailed
 from matmul_client.core import products, ranges
 from matmul_client.core.bodies import Reference, body_of
 from matmul_client.core.elements import BodyReader, array_of, dtype_name, elements, to_array
+from matmul_client.core.operands import Operand
 from matmul_client.core.wire import Reply
 from tests.unit.client.play import CUT, Played, problem
 
-TYPES = [np.float16, np.float32, np.float64, np.int8, np.int32, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn]
+NUMPY = [np.float16, np.float32, np.float64, np.int8, np.int32, np.complex64, np.complex128]
+TYPES = [*NUMPY, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn]
 
 
 class Foreign:
@@ -89,7 +91,7 @@ def test_strides_and_byte_order_are_made_plain_and_plain_arrays_are_not_copied()
         np.ones((2, 2), np.longdouble),
         np.ma.masked_array(np.ones((2, 2))),
         np.ones(3),
-        np.ones((2, 2), complex),
+        np.ones((2, 2), np.clongdouble),
         "text",
         None,
     ],
@@ -190,3 +192,28 @@ def test_a_lost_answer_to_the_end_is_made_up_for() -> None:
     played = Played([NOT_THERE, OPENED, DONE, DONE, DONE, CUT, problem(404, "matrix_not_found"), Reply(200, {}, b"")])
     assert played.run(products.upload(played.call, LARGE)).shape == LARGE.shape
     assert played.requests[-1].method == "HEAD"
+
+
+def test_complex_operands_travel_as_far_as_a_format_has_them() -> None:
+    """safetensors has no complex128, and .npy has."""
+    one, other = np.ones((2, 2), np.complex64), np.ones((2, 2), np.complex128)
+    media_type, body = body_of({"a": one, "b": one}, {})
+    assert media_type == "application/x-safetensors" and b'"C64"' in b"".join(map(bytes, body))
+    media_type, body = body_of({"a": other, "b": other}, {"alpha": [0, 1]})
+    assert media_type.startswith("multipart/form-data") and b"'<c16'" in b"".join(map(bytes, body))
+
+
+def test_a_conjugate_transpose_is_two_options_and_a_complex_factor_a_pair() -> None:
+    options: dict[str, Any] = {"transpose_b": True}
+    operand = Operand(Reference("matrix", "1")).H
+    products._turn(options, "a", operand)
+    products._turn(options, "b", operand)
+    assert options == {"transpose_a": True, "conjugate_a": True, "transpose_b": False, "conjugate_b": True}
+    products._turn(options, "a", operand.H)
+    assert options["transpose_a"] and options["conjugate_a"]
+    with pytest.raises(ValueError, match="c cannot be a transpose or a conjugate"):
+        products._turn(options, "c", operand)
+    assert products._factor(1 - 2j) == [1.0, -2.0] and products._factor(0.5) == 0.5
+    matrix = np.array([[1 + 2j, 3]])
+    np.testing.assert_array_equal(products.turned(matrix, operand), matrix.conj().T)
+    assert products.turned(matrix, operand.H) is matrix

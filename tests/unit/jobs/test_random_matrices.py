@@ -18,13 +18,16 @@ from jobs.formats.elements import STORAGE_DTYPES, Array
 from jobs.matrices.random import BLOCK_ELEMENTS, generate, generate_chunks
 from jobs.models import Distribution, RandomSpec
 from kernels.model.numerics import DTYPE_NAMES, DTYPES, DTypeName
+from worker.check.as_real import real_view
 
 FLOATS: tuple[DTypeName, ...] = ("float16", "bfloat16", "float32", "float64")
 OVER_A_BLOCK = (3, 300, 300)
 
 
 def values(matrix: Array, dtype: DTypeName) -> Array:
-    return numbers(matrix, dtype).astype(np.float64)
+    """Of complex elements both parts."""
+    real = real_view(matrix) if DTYPES[dtype].is_complex else numbers(matrix, dtype)
+    return real.astype(np.float64)
 
 
 @pytest.mark.parametrize("dtype", DTYPE_NAMES)
@@ -89,6 +92,13 @@ def test_normal_and_uniform_are_what_they_say(dtype: DTypeName) -> None:
     assert 0 <= uniform.min() < 0.01
     assert 0.99 - step < uniform.max() < 1
     assert abs(uniform.mean() + step / 2 - 0.5) < 0.01
+
+
+@pytest.mark.parametrize("distribution", ["normal", "uniform", "integers"])
+def test_parts_of_complex_elements_are_drawn_by_turns(distribution: Distribution) -> None:
+    pairs = generate(RandomSpec(shape=(7, 9), seed=4, distribution=distribution), "complex64")
+    parts = generate(RandomSpec(shape=(7, 18), seed=4, distribution=distribution), "float32")
+    np.testing.assert_array_equal(real_view(pairs), parts)
 
 
 @pytest.mark.parametrize("dtype", DTYPE_NAMES)

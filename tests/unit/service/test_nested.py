@@ -44,6 +44,24 @@ def test_floats_are_rounded_once_and_come_back(data: st.DataObject, shape: tuple
     np.testing.assert_array_equal(values(back, dtype), values(array, dtype))
 
 
+@given(st.data(), shapes, st.sampled_from(["complex64", "complex128"]))
+def test_pairs_are_rounded_once_and_come_back(data: st.DataObject, shape: tuple[int, ...], dtype: DTypeName) -> None:
+    part = DTYPES[dtype].real
+    limit = DTYPES[dtype].largest * (1 - DTYPES[dtype].unit_roundoff)
+    numbers = st.one_of(st.floats(-limit, limit), st.integers(-1000, 1000), st.sampled_from(list(NAMED)))
+    count = 2 * math.prod(shape)
+    flat = data.draw(st.lists(numbers, min_size=count, max_size=count))
+    nested = np.array(flat, object).reshape(*shape, 2).tolist()
+    if shape[-1] == 0 and len(shape) == len(("batch", "rows", "columns")):
+        return  # as a batch, such lists are rows of nothing
+    array = read_numbers(loads(orjson.dumps(nested)), "a", dtype).stored(dtype)
+    assert (array.shape, array.dtype) == (shape, STORAGE_DTYPES[dtype])
+    exact = np.array([NAMED.get(x, x) if isinstance(x, str) else x for x in flat], np.float64)
+    np.testing.assert_array_equal(array.reshape(-1).view(STORAGE_DTYPES[part]), exact.astype(STORAGE_DTYPES[part]))
+    back = read_numbers(loads(to_json(array, dtype)), "c", dtype).stored(dtype)
+    np.testing.assert_array_equal(back.view(STORAGE_DTYPES[part]), array.view(STORAGE_DTYPES[part]))
+
+
 @given(st.data(), shapes, st.sampled_from(["int8", "int32"]))
 def test_integers_come_back(data: st.DataObject, shape: tuple[int, ...], dtype: DTypeName) -> None:
     bounds = np.iinfo(STORAGE_DTYPES[dtype])
@@ -55,7 +73,7 @@ def test_integers_come_back(data: st.DataObject, shape: tuple[int, ...], dtype: 
     assert orjson.loads(to_json(array, dtype)) == array.tolist()
 
 
-@given(st.integers() | st.floats(), st.sampled_from(list(DTYPES)))
+@given(st.integers() | st.floats(), st.sampled_from([name for name in DTYPES if not DTYPES[name].is_complex]))
 def test_a_number_is_held_or_refused(number: float, dtype: DTypeName) -> None:
     """Nothing becomes another number unseen: what is stored is the nearest there is, or an error."""
     try:
@@ -77,6 +95,16 @@ json_values = st.recursive(
     lambda children: st.lists(children, max_size=4) | st.dictionaries(st.text(max_size=3), children, max_size=3),
     max_leaves=30,
 )
+
+
+@given(json_values)
+def test_any_json_is_a_complex_matrix_or_refused(value: object) -> None:
+    if isinstance(value, list):
+        try:
+            array = read_numbers(value, "a", "complex64").stored("complex64")
+        except InvalidMatrix:
+            return
+        assert array.ndim in (2, 3) and array.dtype == np.complex64
 
 
 @given(st.lists(json_values, max_size=4), st.sampled_from(list(DTYPES)))

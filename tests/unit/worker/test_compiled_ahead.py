@@ -13,7 +13,7 @@ import pytest
 from kernels.catalog import CATALOG
 from kernels.model.architectures import ARCHITECTURES
 from kernels.model.kernel import CudaKernel
-from kernels.model.numerics import DTYPE_NAMES
+from kernels.model.numerics import REAL_NAMES
 from kernels.selection.ahead import likely_products
 from worker.cuda.ahead.programs import programs_ahead, traits_of
 from worker.cuda.programs import programs_of
@@ -46,8 +46,8 @@ def test_it_has_every_kernel_that_runs_there_and_every_check(arch: str) -> None:
     ours = [kernel for kernel in CATALOG if isinstance(kernel, CudaKernel)]
     running = {one.source_path for one in ours for each in one.dtypes if one.unsupported_because(traits, each) is None}
     assert running <= {program.path for program in programs}
-    checks = {sketch_program(dtype, how) for dtype in DTYPE_NAMES for how in TRANSPOSES}
-    assert checks | {benchmark_program(), digest_program(), *map(gather_program, DTYPE_NAMES)} <= set(programs)
+    checks = {sketch_program(dtype, how) for dtype in REAL_NAMES for how in TRANSPOSES}
+    assert checks | {benchmark_program(), digest_program(), *map(gather_program, REAL_NAMES)} <= set(programs)
 
 
 @pytest.mark.parametrize(("multiprocessors", "name"), [(132, "NVIDIA H200"), (114, "NVIDIA H100 PCIe"), (132, "")])

@@ -21,6 +21,7 @@ SQUARE = {"m": 450, "n": 450, "k": 450, "dtype": "float32"}
 BYTES = {"m": 301, "n": 1001, "k": 999, "dtype": "int8"}
 SMALL_PRODUCT = {"m": 70, "n": 80, "k": 2000, "dtype": "float64"}
 LARGER = {"m": 3000, "n": 2500, "k": 1100, "dtype": "float16"}  # no slot that was used before has their lengths
+COMPLEX = {"m": 520, "n": 520, "k": 530, "dtype": "complex64"}
 CASES: dict[str, dict[str, Any]] = {
     "first": {"problem": DENSE},
     "again": {"problem": DENSE},
@@ -36,6 +37,8 @@ CASES: dict[str, dict[str, Any]] = {
     "with c again": {"problem": PADDED, "c": True},
     "with c in groups": {"problem": BYTES, "c": True},
     "chain": {"problem": SQUARE, "chain": True},
+    "complex": {"problem": COMPLEX},
+    "complex, transposed": {"problem": COMPLEX | {"transpose_a": True, "transpose_b": True, "conjugate_a": True}},
     "not registered": {"problem": LARGER, "faults": ["register"]},
 }
 STORED = ["down by way of a buffer", "down by DMA", "up by DMA", "down by way of a buffer"]
@@ -56,6 +59,12 @@ def played(valkey: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory) -> 
     done = subprocess.run(command, input=lines, capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     return {name: Played(*json.loads(line)) for name, line in zip(CASES, done.stdout.splitlines(), strict=True)}
+
+
+@pytest.mark.parametrize("name", ["complex", "complex, transposed"])
+def test_a_complex_product_is_multiplied_as_a_real_one(played: dict[str, Played], name: str) -> None:
+    assert played[name].outcome == "right"
+    assert "real 520x1040x1060" in played[name].calls
 
 
 @pytest.mark.parametrize("name", ["first", "padded", "in groups"])

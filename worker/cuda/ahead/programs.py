@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from kernels.model.architectures import ARCHITECTURES
 from kernels.model.kernel import CudaKernel, DeviceTraits
-from kernels.model.numerics import DTYPE_NAMES, DTYPES
+from kernels.model.numerics import DTYPE_NAMES, DTYPES, REAL_NAMES
 from kernels.selection.ahead import likely_products
 from kernels.selection.tuned import TABLES
 from worker.cuda.programs import programs_of
@@ -17,6 +17,8 @@ from worker.cuda.sources import (
     TRANSPOSE_TILES,
     Program,
     benchmark_program,
+    complex_check_program,
+    complex_layout_program,
     digest_program,
     direct_program,
     epilogue_check_program,
@@ -73,19 +75,21 @@ def programs_ahead(traits: DeviceTraits, kernels: Collection[str] = ()) -> list[
 def _around() -> Iterator[Program]:
     """The launch gate, what transposes, and the check of products of operands as they are stored."""
     yield from (benchmark_program(), digest_program())
-    for dtype in DTYPE_NAMES:
+    for dtype in REAL_NAMES:
         yield from (sketch_program(dtype, AS_STORED), gather_program(dtype), random_program(dtype))
         if not DTYPES[dtype].is_integer:
             yield direct_program(dtype, AS_STORED)
     yield from map(transpose_program, TRANSPOSE_TILES)
-    yield from map(fingerprint_program, sorted({DTYPES[dtype].itemsize for dtype in DTYPE_NAMES}))
+    yield from map(fingerprint_program, sorted({DTYPES[dtype].itemsize for dtype in REAL_NAMES}))
+    for part in sorted({DTYPES[dtype].real for dtype in DTYPE_NAMES if DTYPES[dtype].is_complex}):
+        yield from (complex_layout_program(part), complex_check_program(part))
     for dtype in sorted({of_operands.product for of_operands in DTYPES.values()}):
         yield from (epilogue_program(dtype), epilogue_check_program(dtype))
 
 
 def _of_transposed_operands() -> Iterator[Program]:
     """Their checks; what multiplies them is a library's kernel, unless one of ours is asked for."""
-    for dtype, transposes in itertools.product(DTYPE_NAMES, TRANSPOSES):
+    for dtype, transposes in itertools.product(REAL_NAMES, TRANSPOSES):
         yield sketch_program(dtype, transposes)
         if not DTYPES[dtype].is_integer:
             yield direct_program(dtype, transposes)

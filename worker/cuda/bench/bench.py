@@ -13,7 +13,7 @@ from jobs.benchmarks.records import CopyFigures, LaunchFigures
 from jobs.benchmarks.spec import CacheState, DataSpec
 from jobs.fleet.workers import DeviceInfo
 from kernels.catalog import BY_NAME
-from kernels.model.kernel import CudaKernel
+from kernels.model.kernel import ComposedKernel, CudaKernel
 from kernels.model.numerics import DTYPES, Problem
 from worker.check.checked import Checkable
 from worker.cuda.bench.copies import timed_copies
@@ -26,8 +26,10 @@ from worker.cuda.bench.reference import Reference
 from worker.cuda.bench.sampler import Sampler
 from worker.cuda.bench.watch import watched
 from worker.cuda.compile import Compiler
+from worker.cuda.complex.matrices import RealOperands, as_real
+from worker.cuda.composed import ComplexProducts
 from worker.cuda.device.faults import device_faults
-from worker.cuda.launch import prepare
+from worker.cuda.launch import PreparedKernels, prepare
 from worker.cuda.library.cublas import Cublas
 from worker.device.bench import Bench, Prepared, ProductErrors, Sample, Watched
 
@@ -54,7 +56,10 @@ class CudaBench(Bench):
     @device_faults()
     def prepare(self, case: Case) -> Prepared:
         kernel = BY_NAME[case.kernel]
-        prepared = self._ours(case, kernel) if isinstance(kernel, CudaKernel) else self._library(case)
+        if isinstance(kernel, ComposedKernel):
+            prepared = self._composed(case, kernel)
+        else:
+            prepared = self._ours(case, kernel) if isinstance(kernel, CudaKernel) else self._library(case)
         prepared.put(self._sets[0])  # loads the kernel, and takes what memory it works in: not while it is timed
         cupy.cuda.get_current_stream().synchronize()
         self._last = case
@@ -70,6 +75,28 @@ class CudaBench(Bench):
 
         figures = launch_figures(prepared.main, prepared.plan.main, self._device.multiprocessors)
         return CudaPrepared(self, case, put, figures, compile_ms)
+
+    def _composed(self, case: Case, kernel: ComposedKernel) -> CudaPrepared:
+        """What the real product's operands take is kept for each set."""
+        kernels = PreparedKernels(self._compiler)
+        products = ComplexProducts(self._compiler, kernels, self._cublas, self._device.traits)
+        launchers: dict[int, Callable[[], None]] = {}
+
+        def put(at: OperandSet) -> None:
+            if at.c.address not in launchers:
+                launchers[at.c.address] = products.launcher(kernel, self._problem, (at.a, at.b, at.c))
+            launchers[at.c.address]()
+
+        return CudaPrepared(self, case, put, LaunchFigures(), compile_ms=0.0)
+
+    def _as_real(self) -> tuple[Problem, OperandSet]:
+        """The problem and what is checked of it; of complex ones the real ones that they are."""
+        first, problem = self._sets[0], self._problem
+        if not DTYPES[problem.dtype].is_complex:
+            return problem, first
+        operands = RealOperands(self._compiler, problem, first.a, first.b, for_check=True)
+        operands.arrange()
+        return problem.as_real, OperandSet(operands.a, operands.b, as_real(first.c))
 
     def _library(self, case: Case) -> CudaPrepared:
         def put(at: OperandSet) -> None:
@@ -92,20 +119,21 @@ class CudaBench(Bench):
             each.poison()
 
     def matrices(self) -> Checkable:
-        return as_operands(self._compiler, self._problem, self._sets[0])
+        return as_operands(self._compiler, *self._as_real())
 
     @device_faults()
     def errors_vs_float64(self) -> ProductErrors | None:
         """Of the first product of a batch."""
         if DTYPES[self._problem.dtype].is_integer:
             return None
-        return Reference(self._problem, self._sets[0]).errors()
+        return Reference(*self._as_real()).errors()
 
     @device_faults()
     def largest_error_ratio(self) -> float:
         """In the accuracy class of the kernel that was launched last."""
         accuracy = (self._last.accuracy if self._last is not None else None) or DTYPES[self._problem.dtype].accuracy
-        items = (Reference(self._problem, self._sets[0], item) for item in range(self._problem.batch))
+        problem, at = self._as_real()
+        items = (Reference(problem, at, item) for item in range(problem.batch))
         return max(each.largest_ratio(accuracy) for each in items)
 
     @device_faults()

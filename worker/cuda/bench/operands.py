@@ -11,11 +11,12 @@ import numpy as np
 from jobs.benchmarks.spec import DataSpec
 from jobs.formats import float8
 from jobs.formats.elements import STORAGE_DTYPES
-from kernels.model.numerics import DTypeName, Problem
+from kernels.model.numerics import DTYPES, DTypeName, Problem
 from worker.cuda.bench.plan import DISTRIBUTIONS, drawn
 from worker.cuda.check.checked import DeviceProduct
 from worker.cuda.check.matrix import MatrixOnDevice
 from worker.cuda.compile import Compiler
+from worker.cuda.complex.matrices import as_real
 from worker.cuda.memory import DeviceMatrix, allocate
 from worker.cuda.pitch import operand_layout, product_layout
 from worker.cuda.sources import random_program
@@ -63,6 +64,15 @@ def _random(
     compiler: Compiler, dtype: DTypeName, shape: tuple[int, int, int], data: DataSpec, seed: int
 ) -> DeviceMatrix:
     matrix = allocate(operand_layout(dtype, shape, dense=data.layout == "dense"))
+    if DTYPES[dtype].is_complex:  # both parts are drawn
+        _draw(compiler, as_real(matrix), (*shape[:2], 2 * shape[2]), data, seed)
+    else:
+        _draw(compiler, matrix, shape, data, seed)
+    return matrix
+
+
+def _draw(compiler: Compiler, matrix: DeviceMatrix, shape: tuple[int, int, int], data: DataSpec, seed: int) -> None:
+    dtype = matrix.layout.dtype
     # A batch is drawn as one tall matrix; what pads it between its items meets only what pads the rows of others.
     rows = shape[1] if shape[0] == 1 else shape[0] * matrix.layout.kept_rows
     blocks = min(MAX_BLOCKS, -(-rows * shape[2] // THREADS))
@@ -70,7 +80,6 @@ def _random(
     distribution = np.int32(DISTRIBUTIONS[drawn(dtype, data.distribution)])
     arguments = (np.uint64(matrix.address), *sizes, np.uint64(seed), distribution, np.float64(data.scale))
     compiler.function(random_program(dtype), "draw")((blocks,), (THREADS,), arguments)
-    return matrix
 
 
 def _copied(matrix: DeviceMatrix) -> DeviceMatrix:

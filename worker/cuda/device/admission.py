@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import cupy
 
-from kernels.model.numerics import DTypeName, Problem
+from kernels.model.numerics import DTYPES, DTypeName, Problem
 from worker.cuda.check.read_back import read_back_bytes
+from worker.cuda.complex.arrangement import arranged_bytes
 from worker.cuda.memory import DeviceMatrix
 from worker.cuda.operand_cache import OperandCache
 from worker.cuda.pitch import operand_layout, product_layout
@@ -27,6 +28,8 @@ def bytes_needed(
     """What has to be allocated: operands that are not kept there, and the product. With an epilogue A·B is another."""
     need = product_layout(problem).bytes * (2 if has_epilogue else 1)
     need += read_back_bytes(problem.product_bytes) + SPARE_BYTES
+    if DTYPES[problem.dtype].is_complex:  # the check's own
+        need += arranged_bytes(problem)
     for operand, dtype in zip(operands, operand_types(problem), strict=False):
         if operand.id is None or cache.get(operand.id) is None:
             need += operand_layout(dtype, operand.shape).bytes

@@ -17,6 +17,8 @@ from jobs.errors import KernelUnavailable
 from kernels.model.kernel import NO_CONFIG, TileConfig
 from kernels.model.numerics import DTypeName, Problem
 from worker.cuda.compile import Compiler
+from worker.cuda.complex.arrangement import conjugate
+from worker.cuda.complex.matrices import conjugated
 from worker.cuda.library.cublas_lt import CublasLt, LtProduct
 from worker.cuda.library.cublas_tuned import TUNED, Matrices, TunedCublas
 from worker.cuda.memory import DeviceMatrix, allocate
@@ -41,12 +43,15 @@ class Mode:
 
 
 HALF, BFLOAT, SINGLE, DOUBLE, INT8, INT32 = 2, 14, 0, 1, 3, 10  # cudaDataType
+COMPLEX_SINGLE, COMPLEX_DOUBLE = 4, 5
 OWN_PRECISION: Mapping[DTypeName, Mode] = {
     "float16": Mode(HALF, HALF, cublas.CUBLAS_COMPUTE_32F, np.float32),
     "bfloat16": Mode(BFLOAT, BFLOAT, cublas.CUBLAS_COMPUTE_32F, np.float32),
     "float32": Mode(SINGLE, SINGLE, cublas.CUBLAS_COMPUTE_32F, np.float32),
     "float64": Mode(DOUBLE, DOUBLE, cublas.CUBLAS_COMPUTE_64F, np.float64),
     "int8": Mode(INT8, INT32, cublas.CUBLAS_COMPUTE_32I, np.int32),
+    "complex64": Mode(COMPLEX_SINGLE, COMPLEX_SINGLE, cublas.CUBLAS_COMPUTE_32F, np.complex64),
+    "complex128": Mode(COMPLEX_DOUBLE, COMPLEX_DOUBLE, cublas.CUBLAS_COMPUTE_64F, np.complex128),
 }
 
 SINGLE_MODE = OWN_PRECISION["float32"]
@@ -110,6 +115,10 @@ class Cublas:
             return
         if problem.dtype in IN_GROUPS:
             problem, a, b = self._depth_first(problem, a, b)
+        if problem.conjugate_a and not problem.transpose_a:
+            a = conjugated(self._compiler, conjugate(a.layout), a)
+        if problem.conjugate_b and not problem.transpose_b:
+            b = conjugated(self._compiler, conjugate(b.layout), b)
         if problem.dtype == "float8_e4m3":
             self._multiply_float8(kernel, problem, a, b, c)
             return
@@ -118,7 +127,10 @@ class Cublas:
         if max(m, n, k, problem.batch, *(x.layout.pitch for x in (a, b, c))) > LARGEST_SIZE:
             raise KernelUnavailable(f"{kernel} takes sizes up to {LARGEST_SIZE} here; use another kernel.")
         one, zero = np.ones(1, mode.scalar), np.zeros(1, mode.scalar)
-        operations = _operation(problem.transpose_b), _operation(problem.transpose_a)
+        operations = (
+            _operation(problem.transpose_b, conjugated=problem.conjugate_b),
+            _operation(problem.transpose_a, conjugated=problem.conjugate_a),
+        )
         first = (self._handle, *operations, n, m, k, one.ctypes.data)
         types = mode.operand_type, mode.operand_type, mode.product_type
         last = mode.compute_type, cublas.CUBLAS_GEMM_DEFAULT
@@ -178,5 +190,8 @@ def _pad(config: TileConfig) -> int:
     return config.get("pad", MAX_PAD)
 
 
-def _operation(transposed: bool) -> int:
-    return int(cublas.CUBLAS_OP_T if transposed else cublas.CUBLAS_OP_N)
+def _operation(transposed: bool, *, conjugated: bool) -> int:
+    """The library conjugates transposes alone."""
+    if not transposed:
+        return int(cublas.CUBLAS_OP_N)
+    return int(cublas.CUBLAS_OP_C if conjugated else cublas.CUBLAS_OP_T)

@@ -12,7 +12,7 @@ from jobs.formats.elements import Array
 from jobs.matrices.slot_memory import SlotMemory
 from jobs.settings import Settings
 from kernels.model.kernel import LibraryKernel
-from kernels.model.numerics import DTypeName, Problem
+from kernels.model.numerics import DTYPES, DTypeName, Problem
 from kernels.selection.choose import Choice
 from kernels.tiles.choice import too_deep, whole_bytes, with_epilogue
 from kernels.tiles.estimate import Speeds, best_plan, estimate
@@ -52,7 +52,9 @@ class Tiler:
         self._places = max(2, int(FOR_REREADS * device_bytes) // (self._block_parts * PART_BYTES))
 
     def tiling(self, problem: Problem, choice: Choice, *, has_epilogue: bool) -> Tiling | None:
-        """As `TilingRunner.tiling`."""
+        """As `TilingRunner.tiling`. Complex products go whole, or not at all."""
+        if DTYPES[problem.dtype].is_complex:
+            return None
         speeds, tile_bytes = self._speeds(problem, choice), self._tile_bytes(choice)
         fits = whole_bytes(problem, tile_bytes, has_epilogue) <= self._device_bytes
         copied_s = (problem.operand_bytes + problem.product_bytes) / speeds.copied_bytes

@@ -14,7 +14,7 @@ from jobs.settings import Settings
 from kernels.model.numerics import DTYPE_NAMES, DTYPES, DTypeName, Problem
 from tests.support.workers.simulated import case_run_of, spec_of
 from worker.benchmark.check import check_product, sums_are_exact
-from worker.check.elements import as_float64
+from worker.check.elements import as_exact
 from worker.cpu import usage as cpu_use
 from worker.cpu.bench import CpuBench
 from worker.cpu.data import operand
@@ -79,9 +79,9 @@ def test_operands_follow_from_the_seed() -> None:
 @pytest.mark.parametrize("dtype", DTYPE_NAMES)
 def test_elements_are_scaled_within_their_type(dtype: DTypeName) -> None:
     data = DataSpec(distribution="integers", seed=1)
-    plain = as_float64(operand(data, dtype, (9, 9), 0), dtype)
-    scaled = as_float64(operand(data.model_copy(update={"scale": 32.0}), dtype, (9, 9), 0), dtype)
-    assert np.abs(plain).max() <= 8
+    plain = as_exact(operand(data, dtype, (9, 9), 0), dtype)
+    scaled = as_exact(operand(data.model_copy(update={"scale": 32.0}), dtype, (9, 9), 0), dtype)
+    assert np.abs(plain).max() <= 8 * 2**0.5
     np.testing.assert_array_equal(scaled, np.clip(plain * 32, -128, 127) if dtype == "int8" else plain * 32)
 
 

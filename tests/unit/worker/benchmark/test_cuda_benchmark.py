@@ -10,7 +10,7 @@ import pytest
 from jobs.fleet.workers import Ceilings, DeviceInfo
 from kernels.catalog import BY_NAME
 from kernels.model.architectures import ARCHITECTURES
-from kernels.model.numerics import DTYPE_NAMES, AccuracyName, DTypeName
+from kernels.model.numerics import REAL_NAMES, AccuracyName, DTypeName
 from tools.nvrtc import compile_all, compile_program
 from worker.cpu.environment import dated_environment, host_environment, variables
 from worker.cuda.bench.plan import drawn, flush_bytes, is_contended, mean_clock_mhz, rotating_sets
@@ -28,10 +28,10 @@ def test_what_times_kernels_compiles_for_every_architecture() -> None:
         assert compiled.local_bytes == 0, "a chain in local memory would measure that memory"
 
 
-@pytest.mark.parametrize("dtype", DTYPE_NAMES)
+@pytest.mark.parametrize("dtype", REAL_NAMES)
 def test_what_makes_operands_compiles(dtype: DTypeName) -> None:
     """Each element type for one architecture, in turn."""
-    arch = tuple(ARCHITECTURES)[DTYPE_NAMES.index(dtype) % len(ARCHITECTURES)]
+    arch = tuple(ARCHITECTURES)[REAL_NAMES.index(dtype) % len(ARCHITECTURES)]
     assert b"draw" in compile_program(random_program(dtype), arch).binary
 
 

@@ -15,7 +15,7 @@ SEED = 12345
 
 
 def matrix(dtype: DTypeName, rows: int, columns: int, seed: int = 0) -> np.ndarray:
-    raw = np.random.default_rng(seed).integers(0, 256, rows * columns * 8, dtype=np.uint8)
+    raw = np.random.default_rng(seed).integers(0, 256, rows * columns * 16, dtype=np.uint8)
     stored = np.dtype(STORAGE_DTYPES[dtype])
     return raw[: rows * columns * stored.itemsize].view(stored).reshape(rows, columns)
 

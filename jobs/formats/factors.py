@@ -1,0 +1,42 @@
+"""Factors of a product: alpha and beta of alpha·A·B + beta·C."""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import Annotated, Any
+
+from pydantic import PlainValidator, WithJsonSchema
+
+_NUMBER = {"type": "number"}
+_PAIR = {"type": "array", "items": _NUMBER, "minItems": 2, "maxItems": 2}
+
+
+def read_factor(value: Any) -> float | tuple[float, float]:
+    """As a JSON document has it. Raises ValueError."""
+    if isinstance(value, list | tuple) and len(value) == len("ri"):
+        real, imaginary = map(_finite, value)
+        return real, imaginary
+    return _finite(value)
+
+
+def _finite(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not _fits(value):
+        raise ValueError("a finite number belongs here, or for complex products a pair of them, [re, im]")
+    return float(value)
+
+
+def _fits(value: float) -> bool:
+    try:
+        return isfinite(value)
+    except OverflowError:  # an integer past float64
+        return False
+
+
+Factor = Annotated[
+    float | tuple[float, float], PlainValidator(read_factor), WithJsonSchema({"anyOf": [_NUMBER, _PAIR]})
+]
+
+
+def as_number(factor: float | tuple[float, float]) -> complex:
+    """A float, or of a pair a complex number."""
+    return complex(*factor) if isinstance(factor, tuple) else factor

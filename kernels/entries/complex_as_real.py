@@ -1,0 +1,20 @@
+"""Complex products made of real ones."""
+
+from __future__ import annotations
+
+from kernels.model.kernel import ComposedKernel
+from kernels.model.numerics import COMPLEX_ACCURACY
+
+COMPLEX: tuple[ComposedKernel, ...] = (
+    ComposedKernel(
+        name="complex_as_real",
+        summary="A complex product as one real product of twice the columns and twice the depth.",
+        idea="Rows of A and of C are read as they lie, real and imaginary parts side by side. Each element of B "
+        "becomes the 2×2 block of its multiplication, in memory of its own. What is left is a real product with as "
+        "many operations, which goes to the kernel that `auto` takes for it: float32 from integers on tensor cores, "
+        "float64 on tensor cores. Four separate products of the parts would be smaller, and their sums another pass. "
+        "Each part of each element keeps the bound of a real sum of 2k terms. Conjugates are signs of the blocks.",
+        origin="The 1m method of F. G. Van Zee, SIAM J. Sci. Comput. 42(5), 2020, as one product.",
+        accuracy=COMPLEX_ACCURACY,
+    ),
+)

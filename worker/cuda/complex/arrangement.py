@@ -1,0 +1,96 @@
+"""Complex matrices on the device as those of the real product that theirs is (`Problem.as_real`). Needs no device.
+
+Rows of A and of C are as they lie, seen as numbers of half the size, unless A is stored transposed; B becomes blocks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from kernels.model.arrange import MAX_GRID_Z, tiles
+from kernels.model.launch_plan import Launch
+from kernels.model.numerics import DTYPES, Problem
+from worker.check.as_real import signs_of
+from worker.cuda.pitch import Layout, operand_layout
+
+SIDE, THREADS = 32, 256  # of a tile in elements, and of a block, as in src/complex_layout.cu
+CHECK_BLOCKS = 4096  # at most
+KEPT = 4096  # layouts, so that equal ones are mostly the same
+
+
+@lru_cache(maxsize=KEPT)
+def real_layout(at: Layout) -> Layout:
+    """The same memory, with parts as elements."""
+    return replace(at, dtype=DTYPES[at.dtype].real, columns=2 * at.columns, pitch=2 * at.pitch)
+
+
+@dataclass(frozen=True, slots=True)
+class Arrangement:
+    """How one operand is written anew: its own `rows` and `columns`, after transposition."""
+
+    at: Layout
+    to: Layout
+    rows: int
+    columns: int
+    transposed: bool
+    blocks: bool
+    of_a: int = 1  # -1 for a conjugate of A, which blocks of B have in them
+    of_b: int = 1
+
+    @property
+    def function(self) -> str:
+        return "complex_blocks" if self.blocks else "complex_rows"
+
+    @property
+    def launch(self) -> Launch:
+        grid = (tiles(self.rows, SIDE) * tiles(self.columns, SIDE), 1, min(self.at.batch, MAX_GRID_Z))
+        return Launch(grid, (THREADS, 1, 1))
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """Parameters after the two addresses; pitches and strides in pairs of parts."""
+        pitches = self.at.pitch, self.to.pitch // 2
+        strides = self.at.stride, self.to.stride // 2
+        flags = int(self.transposed), self.of_a, self.of_b
+        return self.rows, self.columns, *pitches, *strides, self.at.batch, *flags
+
+    @property
+    def check_launch(self) -> Launch:
+        count = self.at.batch * self.to.rows * self.to.columns
+        return Launch((min(CHECK_BLOCKS, tiles(count, THREADS)), 1, 1), (THREADS, 1, 1))
+
+    @property
+    def check_numbers(self) -> tuple[int, ...]:
+        """Of `complex_check`: all in parts."""
+        pitches = 2 * self.at.pitch, self.to.pitch
+        strides = 2 * self.at.stride, self.to.stride
+        flags = int(self.transposed), int(self.blocks), self.of_a, self.of_b
+        return self.to.rows, self.to.columns, *pitches, *strides, self.at.batch, *flags
+
+
+def rows_of_a(problem: Problem, at: Layout) -> Arrangement | None:
+    """None where they lie as they should."""
+    if not problem.transpose_a:
+        return None
+    to = operand_layout(DTYPES[problem.dtype].real, (at.batch, problem.m, 2 * problem.k))
+    return Arrangement(at, to, problem.m, problem.k, transposed=True, blocks=False)
+
+
+def blocks_of_b(problem: Problem, at: Layout) -> Arrangement:
+    to = operand_layout(DTYPES[problem.dtype].real, (at.batch, 2 * problem.k, 2 * problem.n))
+    (_, of_b), (_, of_a) = signs_of(problem)
+    return Arrangement(at, to, problem.k, problem.n, problem.transpose_b, True, of_a, of_b)
+
+
+def conjugate(at: Layout) -> Arrangement:
+    """The conjugates of a matrix as it is stored, for a library that conjugates transposes alone."""
+    return Arrangement(at, real_layout(at), at.rows, at.columns, transposed=False, blocks=False, of_b=-1)
+
+
+def arranged_bytes(problem: Problem) -> int:
+    """Of both operands, anew."""
+    of_a, of_b = (problem.batch if batched else 1 for batched in (problem.a_batched, problem.b_batched))
+    real = DTYPES[problem.dtype].real
+    b = operand_layout(real, (of_b, 2 * problem.k, 2 * problem.n)).bytes
+    return b + (operand_layout(real, (of_a, problem.m, 2 * problem.k)).bytes if problem.transpose_a else 0)

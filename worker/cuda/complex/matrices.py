@@ -1,0 +1,76 @@
+"""Complex operands as the real ones that a kernel multiplies, and that the check reads: made by different functions."""
+
+from __future__ import annotations
+
+import cupy
+import numpy as np
+
+from kernels.model.numerics import DTYPES, Problem
+from worker.cuda.check.matrix import MatrixOnDevice
+from worker.cuda.compile import Compiler
+from worker.cuda.complex.arrangement import Arrangement, blocks_of_b, real_layout, rows_of_a
+from worker.cuda.memory import DeviceMatrix, allocate, clear_padding
+from worker.cuda.sources import complex_check_program, complex_layout_program
+
+
+def as_real(matrix: DeviceMatrix) -> DeviceMatrix:
+    """The same memory, with parts as elements; what pads them is zero."""
+    real = DeviceMatrix(real_layout(matrix.layout), matrix.memory)
+    clear_padding(real)
+    return real
+
+
+class RealOperands:
+    """A and B of a complex product as those of `problem.as_real`; written by `arrange`, as often as wanted."""
+
+    def __init__(
+        self, compiler: Compiler, problem: Problem, a: DeviceMatrix, b: DeviceMatrix, *, for_check: bool = False
+    ) -> None:
+        """Raises cupy's OutOfMemoryError."""
+        self._compiler, self._for_check = compiler, for_check
+        of_a, of_b = rows_of_a(problem, a.layout), blocks_of_b(problem, b.layout)
+        self.a = as_real(a) if of_a is None else allocate(of_a.to)
+        self.b = allocate(of_b.to)
+        both = (of_a, a, self.a), (of_b, b, self.b)
+        self._arranged = [(how, source, made) for how, source, made in both if how is not None]
+
+    def on_device(self, problem: Problem, c: DeviceMatrix) -> tuple[MatrixOnDevice, MatrixOnDevice, MatrixOnDevice]:
+        """These and C, as the check reads them."""
+        real, (of_a, of_b) = problem.as_real, (each.layout.batch for each in (self.a, self.b))
+        return (
+            MatrixOnDevice(self._compiler, self.a, (of_a, real.m, real.k)),
+            MatrixOnDevice(self._compiler, self.b, (of_b, real.k, real.n)),
+            MatrixOnDevice(self._compiler, as_real(c), (real.batch, real.m, real.n)),
+        )
+
+    def arrange(self) -> None:
+        """On the current stream."""
+        for how, source, made in self._arranged:
+            if self._for_check:
+                _check_arranged(self._compiler, how, source, made)
+            else:
+                write(self._compiler, how, source, made)
+
+
+def write(compiler: Compiler, how: Arrangement, source: DeviceMatrix, made: DeviceMatrix) -> None:
+    """By the function that products go through, on the current stream."""
+    if not (how.rows and how.columns):
+        return
+    function = compiler.function(complex_layout_program(DTYPES[source.layout.dtype].real), how.function)
+    addresses = np.uint64(source.address), np.uint64(made.address)
+    function(how.launch.grid, how.launch.block, (*addresses, *map(np.int64, how.numbers)))
+
+
+def _check_arranged(compiler: Compiler, how: Arrangement, source: DeviceMatrix, made: DeviceMatrix) -> None:
+    if not (how.rows and how.columns):
+        return
+    function = compiler.function(complex_check_program(DTYPES[source.layout.dtype].real), "complex_check")
+    addresses = np.uint64(source.address), np.uint64(made.address)
+    function(how.check_launch.grid, how.check_launch.block, (*addresses, *map(np.int64, how.check_numbers)))
+
+
+def conjugated(compiler: Compiler, how: Arrangement, matrix: DeviceMatrix) -> DeviceMatrix:
+    """A copy with the same layout."""
+    copy = DeviceMatrix(matrix.layout, cupy.cuda.alloc(max(matrix.layout.bytes, 1)))
+    write(compiler, how, matrix, copy)
+    return copy
