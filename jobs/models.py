@@ -38,8 +38,7 @@ def new_id(prefix: str, cell: str = "") -> str:
 
 
 def product_id(job_id: str, attempt: int) -> str:
-    """Id of what one attempt at a job computes, among the matrices: `job_3f…`, 2 gives `c_3f…_2`.
-    Each attempt has its own, so a late worker can neither overwrite nor delete the product of the one that counts."""
+    """Of a product: `job_3f…`, 2 gives `c_3f…_2`. Each attempt has its own, so a late one cannot touch another's."""
     return f"c_{job_id.partition('_')[2]}_{attempt}"
 
 

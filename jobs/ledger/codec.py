@@ -204,8 +204,7 @@ READ = (
 def claimed_row(
     values: Sequence[bytes | None], *, version: int, started_us: int, c_attempt: bytes | None, progress: bytes | None
 ) -> JobRow:
-    """A job that a worker holds from now on, out of what was read of it before. Raises NotUnderstood where this
-    version does not know all that it asks for: it would compute something else."""
+    """A job that a worker holds now. Raises NotUnderstood where this version does not know all that it asks for."""
     fields = {name: value for name, value in zip(READ, values, strict=True) if value is not None}
     fields |= {"state": b"running", "version": b"%d" % version, "started": b"%d" % started_us}
     fields |= {name: value for name, value in (("c_attempt", c_attempt), ("progress", progress)) if value is not None}

@@ -81,7 +81,7 @@ def test_a_worker_that_stops_ends_it(bench: WorkerBench, monkeypatch: pytest.Mon
 
 
 def test_a_message_of_another_kind_is_left_out(bench: WorkerBench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(next_messages, "IDLE_S", 0.05)
+    monkeypatch.setattr(next_messages, "IDLE_S", 0.5)
     bench.client.lpush(broker_prefix(bench.settings) + "cpu", b"\x00", b'{"body": "[]", "headers": {}}')
     job_id = bench.submit(ONES, ONES)
     assert taken(bench) == [(job_id, 1)]
