@@ -90,7 +90,7 @@ __device__ __forceinline__ int quarter_index(int scale) { return quarters_of(sca
 
 __device__ __forceinline__ double power_of_two(int exponent) { return __hiloint2double((1023 + exponent) << 20, 0); }
 
-// Rounded once where the result is a normal number.
+// Rounded once where the result is a normal number, to the nearest: of two that are equally near, either.
 __device__ __forceinline__ double scaled_back(const Exact& exact, const Unit& unit, int exponent) {
     const double value = fma(exact.most, unit.most, fma(exact.most, unit.rest, __dmul_rn(exact.rest, unit.most)));
     const int all = min(max(exponent, -1900), 1900), half = all >> 1;

@@ -193,9 +193,10 @@ def test_whatever_is_judged_enough_keeps_the_bound(data: st.DataObject) -> None:
     for base in (shared, data.draw(st.integers(-60, 60)) - shared):
         elements = data.draw(mantissas) * data.draw(signs)
         pair.append(np.ldexp(elements, np.clip(data.draw(powers) + base, -1080, 1023)))
-    count = judge(*pair)
+    a, b = pair
+    count = judge(a, b)
     if count is not None:
-        assert part_of_bound(product(*pair, count), *pair) <= 1.0
+        assert part_of_bound(product(a, b, count), a, b) <= 1.0
 
 
 @pytest.mark.parametrize("count", COUNTS)
