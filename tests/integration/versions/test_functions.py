@@ -91,7 +91,7 @@ def test_a_worker_calls_the_functions_that_the_api_loaded(server: EmbeddedServer
         server.start()
         with server.client() as root:
             assert lived(api, worker, root) == {"functions": 3}  # they are in the append-only file
-            root.execute_command("FUNCTION", "FLUSH")  # type: ignore[no-untyped-call]
+            root.execute_command("FUNCTION", "FLUSH")
             assert lived(api, worker, root)["scripts"] == 3
 
 
@@ -99,7 +99,7 @@ def test_a_worker_calls_the_functions_that_the_api_loaded(server: EmbeddedServer
 def test_a_user_who_may_not_call_or_load_them_runs_scripts(server: EmbeddedServer, command: str) -> None:
     """As one that was set up for a version before."""
     with server.client() as root, ledger_of(server.url_of("api")) as api:
-        root.execute_command("ACL", "SETUSER", "matmul-api", f"-{command}")  # type: ignore[no-untyped-call]
+        root.execute_command("ACL", "SETUSER", "matmul-api", f"-{command}")
         api.scripts.load_functions()
         assert lived(api, api, root) == {"scripts": 3}
 
@@ -128,7 +128,7 @@ def test_a_call_that_failed_leaves_nothing_to_the_next(server: EmbeddedServer) -
         api.scripts.load_functions()
         job, _ = api.submit(small(), max_queued=9, max_queued_per_owner=9)
         assert api.claim(job.id, 1, worker="w", lease_s=60)
-        broken = ["1000", job.id, "1", "{}", "k", "A CPU", PACKED, "", "no numbers at all"]
+        broken: list[str | bytes] = ["1000", job.id, "1", "{}", "k", "A CPU", PACKED, "", "no numbers at all"]
         with pytest.raises(redis.ResponseError, match="arithmetic"):
             api.scripts.run("succeed", *broken)
         assert api.get(job.id).record.state is JobState.RUNNING
@@ -139,7 +139,7 @@ def test_a_call_that_failed_leaves_nothing_to_the_next(server: EmbeddedServer) -
 
 def told(job: Job, message: JobMessage | None) -> tuple[int | None, int | None]:
     """Its number, and its place in the queue where it has a message: of others it is that at the end of the step."""
-    number = message and message.number
+    number = None if message is None else message.number
     return number, job.record.queue_position if number is not None and number > 0 else None
 
 
@@ -180,7 +180,7 @@ async def test_the_line_loads_the_functions_that_redis_lost(server: EmbeddedServ
     with ledger_of(server.url_of("api")) as api, server.client() as root:
         async with line_of(server.url_of("api"), api) as line:
             for _ in range(2):
-                root.execute_command("FUNCTION", "FLUSH")  # type: ignore[no-untyped-call]
+                root.execute_command("FUNCTION", "FLUSH")
                 jobs = [small() for _ in range(40)]
                 recorded = await asyncio.gather(
                     *(api.submit_on(line, job, max_queued=999, max_queued_per_owner=999) for job in jobs)
