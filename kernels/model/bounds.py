@@ -104,13 +104,21 @@ def _bound(kernel: Kernel, problem: Problem, a: Magnitudes, b: Magnitudes) -> Bo
 
 
 def _rounded(bound: float | None, roundoff: float) -> float | None:
-    return None if bound is None else ((1.0 + bound) * (1.0 + roundoff) - 1.0) * ROUNDED_UP
+    return None if bound is None else compounded(bound, roundoff) * ROUNDED_UP
 
 
 def _stays_in_range(problem: Problem, a: Magnitudes, b: Magnitudes) -> bool:
     """Whether no partial sum can overflow, with room for roundings."""
     largest = DTYPES["float64" if problem.dtype == "float64" else "float32"].largest
     return problem.k * a.largest <= largest / 2 / b.largest
+
+
+def compounded(*errors: float) -> float:
+    """(1 + e)·(1 + e')·… − 1, without the 1 that small ones would be lost beside."""
+    total = 0.0
+    for error in errors:
+        total += error + total * error
+    return total
 
 
 def gamma(steps: float, roundoff: float) -> float:
@@ -142,8 +150,8 @@ class _Sums:
         if self._is_out_of_range() or (self._may_flush and (product < FLUSH or self._least < SMALLEST_NORMAL)):
             return None
         underflow = self._tiny / product if 0.0 < product < self._normal else 0.0 if product else inf
-        of_operands = (1.0 + self._of_operand(self._a.smallest)) * (1.0 + self._of_operand(self._b.smallest))
-        return of_operands * (1.0 + self._sum) * (1.0 + underflow) - 1.0
+        of_operands = self._of_operand(self._a.smallest), self._of_operand(self._b.smallest)
+        return compounded(*of_operands, self._sum, underflow)
 
     @property
     def normwise(self) -> float | None:
@@ -152,12 +160,12 @@ class _Sums:
         if self._is_out_of_range() or (self._may_flush and largest[0] < 2.0**-60) or largest[1] == 0.0:
             return None
         root = sqrt(self._problem.k)
-        of_operands = 1.0
+        of_operands = 0.0
         for magnitudes in (self._a, self._b):
             floor = 2 * self._operand * self._range[0] * root / magnitudes.largest if self._range else 0.0
-            of_operands *= 1.0 + self._operand + floor
+            of_operands = compounded(of_operands, self._operand + floor)
         underflow = self._problem.k * (2.0**-48 if self._may_flush else self._tiny / largest[1])
-        return of_operands * (1.0 + self._sum) + underflow - 1.0
+        return compounded(of_operands, self._sum) + underflow
 
     @property
     def _least(self) -> float:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from kernels.catalog import BY_NAME, CATALOG
-from kernels.model.bounds import BENIGN, Magnitudes, proven_bound
+from kernels.model.bounds import BENIGN, Magnitudes, compounded, proven_bound
 from kernels.model.kernel import Kernel
 from kernels.model.numerics import DTYPES, AccuracyName, Problem
 
@@ -39,7 +39,7 @@ class Demand:
             return bound
         output = DTYPES[problem.product_dtype]
         short = SHORT_ROUNDOFF if output.itemsize == 2 else 0.0
-        return (1.0 + bound) * (1.0 + EPILOGUE_ROUNDOFF) * (1.0 + output.unit_roundoff) * (1.0 + short) - 1.0
+        return compounded(bound, EPILOGUE_ROUNDOFF, output.unit_roundoff, short)
 
     def is_met(self, kernel: Kernel, problem: Problem, a: Magnitudes = BENIGN, b: Magnitudes = BENIGN) -> bool:
         """For operands of these magnitudes; by default, of the most benign."""

@@ -73,7 +73,7 @@ def test_a_tolerance_and_the_same_bits(quiet: httpx.Client) -> None:
     asked = job_of(quiet, post(quiet, RANDOM | options))["request"]
     assert (asked["tolerance"], asked["tolerance_kind"]) == (1e-4, "normwise")
     page = quiet.get(f"/ui/multiply?{urlencode(RANDOM | options | {'reproducible': '1'})}")
-    assert "&quot;tolerance&quot;: 0.0001" in page.text and 'name="reproducible" value="1" checked' in page.text
+    assert '"tolerance": 0.0001' in html.unescape(page.text) and 'name="reproducible" value="1" checked' in page.text
     both = post(quiet, RANDOM | {"tolerance": "1e-4", "accuracy": "fp32"})
     assert both.status_code == 422 and "accuracy and tolerance both say" in both.text
 

@@ -140,6 +140,12 @@ def _of_binades(binades: int | None, shape: tuple[int, int], rng: np.random.Gene
     return values.astype(np.float32)
 
 
+def test_small_bounds_are_not_lost_beside_one() -> None:
+    for k in (1, 3):
+        bound = proven_bound(BY_NAME["cpu_blas"], Problem(8, 8, k, "float64"), BENIGN, BENIGN)
+        assert k * 2.0**-53 <= (bound.componentwise or 0.0) <= (k + 1e-9) * 2.0**-53
+
+
 def test_bounds_grow_with_the_magnitudes_and_the_depth() -> None:
     for kernel in CATALOG:
         for dtype in kernel.dtypes:
