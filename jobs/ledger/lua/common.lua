@@ -27,6 +27,7 @@
 --   idem:<digest>         hash    the job bound to an Idempotency-Key, and the request's fingerprint
 --   hold:<digest>         string  who works under that key now
 --   job:<id>:dependents   zset    jobs that wait for its product, in order of creation: see common_chains.lua
+--   libraries             list    of functions that were loaded, the last one first: see jobs/redis/functions.py
 --   layout                string  the version of all these keys: see jobs/redis/layout.py
 --   refused               zset    jobs that a worker did not understand, by the first time: see refuse.lua
 --   unsettled             zset    ended jobs that still have such, by the time of the last step that saw to some
