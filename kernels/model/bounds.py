@@ -68,7 +68,8 @@ def any_magnitudes(dtype: DTypeName) -> Magnitudes:
     """That operands of a type may have: no kernel's bound is higher for another."""
     if DTYPES[dtype].is_integer:
         return Magnitudes(DTYPES[dtype].largest, 1.0)
-    return Magnitudes(DTYPES[dtype].largest, 2.0**-9 if dtype == "float8_e4m3" else SMALLEST_POSITIVE[dtype])
+    real = DTYPES[dtype].real
+    return Magnitudes(DTYPES[real].largest, 2.0**-9 if real == "float8_e4m3" else SMALLEST_POSITIVE[real])
 
 
 def proven_bound(kernel: Kernel, problem: Problem, a: Magnitudes, b: Magnitudes) -> Bound:
