@@ -45,6 +45,7 @@ class _Stack:
     parts: dict[str, _Part]
     ports: dict[str, int]
     redis: int
+    server: socket.socket  # that accepts no connection
     margins: Margins = field(default_factory=Margins)
 
     def redis_port(self, name: str) -> int:
@@ -60,7 +61,8 @@ def _holding(directory: Path, *, clients: int, files: int) -> Iterator[ChaosStac
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
             own = int(process.stdout.readline())
-            yield cast("ChaosStack", _Stack(directory / "store", {APIS[0]: _Part(process.pid)}, {APIS[0]: own}, port))
+            parts, ports = {APIS[0]: _Part(process.pid)}, {APIS[0]: own}
+            yield cast("ChaosStack", _Stack(directory / "store", parts, ports, port, redis))
             process.kill()
 
 
@@ -70,6 +72,14 @@ def test_connections_are_counted_by_what_they_are_for(tmp_path: Path) -> None:
     assert (found.to_redis, found.of_clients) == (3, 2)
     assert found.others[str(tmp_path)] == 5
     assert found.others["socket"] == 3, "one listens, and two are the callers' ends"
+
+
+def test_connections_that_redis_reset_still_count(tmp_path: Path) -> None:
+    with _holding(tmp_path, clients=0, files=0) as stack:
+        cast("_Stack", stack).server.close()
+        found = held(stack, APIS[0])
+    assert found.to_redis == 3
+    assert found.others["socket"] == 1
 
 
 @pytest.mark.parametrize(("bound", "what"), [("MAX_THREADS", "3 connections to Redis"), ("MORE", "5 more descriptors")])

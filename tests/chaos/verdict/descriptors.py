@@ -9,18 +9,21 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import socket
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import psutil
 
 from service.context import MAX_THREADS
 from tests.chaos.stack import APIS, ChaosStack
 
-# Of the event loop and of threads of their own: subscriptions, the sweeper, the line that scripts go by.
-BESIDE_THREADS = 8
+# Beside the threads that requests have: those that anyio lends for other blocking work, such as to give up an upload,
+# and connections of the event loop and of the sweeper.
+BESIDE_THREADS = 40 + 8
 OF_A_WORKER = 24  # parent and child have some twelve, for the broker, the ledger and the registry
 MORE = 16  # files, pipes and other sockets than after the start
 ARENAS = re.compile(r"pymp-\w+")  # a folder of shared memory, named anew by each process
@@ -30,18 +33,24 @@ ARENAS = re.compile(r"pymp-\w+")  # a folder of shared memory, named anew by eac
 class Held:
     """`others`: by the directory of a file, or by kind."""
 
-    to_redis: int = 0
+    to_redis: int = 0  # with those that were reset
     of_clients: int = 0
     others: Counter[str] = field(default_factory=Counter)
 
 
 def held(stack: ChaosStack, name: str) -> Held:
     """By a part and its children."""
-    ports = [port for process in _family(stack, name) for port in _ports(process)]
+    ports: list[tuple[int, int | None]] = []
     found: Counter[str] = Counter()
+    reset = 0
     for process in _family(stack, name):
-        found.update(_targets(process.pid))
-    to_redis = sum(remote == stack.redis_port(name) for _, remote in ports)
+        targets = Counter(_targets(process.pid))
+        known = _sockets(process)
+        ports += _ports(known)
+        # What the other end reset is in no table of the system. A pool keeps it until it is used; a server does not.
+        reset += max(targets["socket"] - len(known), 0)
+        found += targets
+    to_redis = sum(remote == stack.redis_port(name) for _, remote in ports) + reset
     of_clients = sum(own == stack.ports.get(name) and remote is not None for own, remote in ports)
     found["socket"] = max(found["socket"] - to_redis - of_clients, 0)
     for place in (stack.store, stack.store / "free"):  # slots are kept mapped, within MATMUL_STORE_FREE_BYTES
@@ -71,15 +80,20 @@ def _family(stack: ChaosStack, name: str) -> list[psutil.Process]:
     return []
 
 
-def _ports(process: psutil.Process) -> list[tuple[int, int | None]]:
-    """Its own and the other's of each TCP socket; none of the latter where it listens."""
+def _sockets(process: psutil.Process) -> list[Any]:
+    """Those that the system has in its tables, of any kind."""
     with contextlib.suppress(psutil.Error):
-        return [
-            (each.laddr.port, each.raddr.port if each.raddr else None)
-            for each in process.net_connections("tcp")
-            if each.laddr
-        ]
+        return list(process.net_connections("all"))
     return []
+
+
+def _ports(sockets: Sequence[Any]) -> list[tuple[int, int | None]]:
+    """Its own and the other's of each TCP socket; none of the latter where it listens."""
+    return [
+        (each.laddr.port, each.raddr.port if each.raddr else None)
+        for each in sockets
+        if each.type == socket.SOCK_STREAM and each.family != socket.AF_UNIX and each.laddr
+    ]
 
 
 def _targets(pid: int) -> Iterator[str]:
