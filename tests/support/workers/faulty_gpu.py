@@ -74,8 +74,7 @@ class Driver:
             raise self.sticky
 
     def allocate(self, size: int) -> Any:
-        from tests.support.kernels.played_complex import rows_of
-from tests.support.workers.played_cuda import Memory
+        from tests.support.workers.played_cuda import Memory
 
         self.check()
         self.allocations += 1
@@ -127,7 +126,7 @@ class Untiled:
 
 def _runner(runtime: Any) -> Runner:
     from tests.support.kernels.played_complex import rows_of
-from tests.support.workers.played_cuda import Compiler
+    from tests.support.workers.played_cuda import Compiler
     from worker.cuda import runner as cuda_runner
     from worker.cuda.operand_cache import OfferedProducts, OperandCache
     from worker.cuda.page_locks import PageLocks
