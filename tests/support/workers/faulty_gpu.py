@@ -19,6 +19,7 @@ from jobs.fleet.workers import Telemetry
 from jobs.settings import Settings, get_settings
 from kernels.model.numerics import Problem
 from kernels.selection.choose import Choice
+from tests.support.kernels.played_complex import rows_of
 from tests.support.workers.gpu_faults import (
     ALLOCATION,
     FREE_BYTES,
@@ -125,7 +126,6 @@ class Untiled:
 
 
 def _runner(runtime: Any) -> Runner:
-    from tests.support.kernels.played_complex import rows_of
     from tests.support.workers.played_cuda import Compiler
     from worker.cuda import runner as cuda_runner
     from worker.cuda.operand_cache import OfferedProducts, OperandCache
