@@ -67,9 +67,7 @@ class OperandRef(Strict):
         "`random`: made from a seed. `job`: the product of another job."
     )
     matrix: str | None = Field(
-        None,
-        description="Id of the stored matrix; null for a random one, for a small one in the job's record, and for a "
-        "product that is not there yet.",
+        None, description="Id of the stored matrix; null where it is random, in the job's record, or still to come."
     )
     job: str | None = Field(None, description="Id of the job whose product it is; null otherwise.")
     random: RandomSpec | None = Field(None, description="How a random operand is made; null otherwise.")
@@ -145,9 +143,7 @@ class Verification(Strict):
         description="`freivalds`: C·x against A·(B·x) for eight random vectors x, and every element of "
         "what they point at. `off`: not checked."
     )
-    residual: float | None = Field(
-        description="Largest relative disagreement seen; null where not checked.", examples=[2.1e-8]
-    )
+    residual: float | None = Field(description="Largest disagreement; null where not checked.", examples=[2.1e-8])
     threshold: float | None = Field(
         description="Largest disagreement that rounding explains; 0 for integers.", examples=[7e-7]
     )
@@ -176,9 +172,7 @@ class JobRecord(Strict):
     )
     progress: Progress = Field(description="How far it is.")
     request: MatmulRequest | BenchmarkSpec | UnknownRequest = Field(description="What was asked.")
-    kernel: str | None = Field(
-        None, description="Kernel that ran; null before it is chosen.", examples=["shared_tiled"]
-    )
+    kernel: str | None = Field(None, description="Kernel that ran; null before.", examples=["shared_tiled"])
     config: dict[str, int] | None = Field(None, description="Full tile config that ran; null before.")
     why: str | None = Field(None, description="Why this kernel, in one sentence.")
     device: str | None = Field(None, description="Device that ran it; null before.", examples=["NVIDIA H200"])
@@ -186,7 +180,7 @@ class JobRecord(Strict):
     timing: Timing | None = Field(None, description="Where the time went, once it succeeded.")
     error_bound: ErrorBound | None = Field(None, description="Proven of every element, where that was asked for.")
     gflops: float | None = Field(
-        None, description="2·m·n·k·batch / `kernel_ms` / 10⁶: the kernel's own speed.", examples=[36000.0]
+        None, description="2·m·n·k·batch / `kernel_ms` / 10⁶, of complex products 8·m·n·k·batch.", examples=[36000.0]
     )
     verification: Verification | None = Field(None, description="How the product was checked, once it succeeded.")
     batch: int | None = Field(

@@ -9,6 +9,7 @@ import numpy as np
 from jobs.formats.elements import Array
 from kernels.model.accuracy import DRIFT_FACTOR, ElementBound, element_bound
 from kernels.model.numerics import DTYPES, AccuracyName, DTypeName, Problem
+from worker.check.as_real import in_blocks, real_view, signs_of
 from worker.check.elements import as_float64, core
 from worker.check.elementwise import as_significant
 from worker.check.rounding import rounding_of
@@ -31,6 +32,7 @@ class Truth:
     def excess(self, c: Array, *, told: bool = False) -> float:
         """Largest error over its bound; above 1 where an element is wrong. `c` in stored form, same shape. `told`: of
         elements that the check promises to tell."""
+        c = real_view(c) if np.iscomplexobj(c) else c
         if DTYPES[self.dtype].is_integer:
             return float("inf") if (c != self.value).any() else 0.0
         given = as_float64(c, self.dtype)
@@ -49,7 +51,11 @@ class Truth:
 
 def truth_of(problem: Problem, accuracy: AccuracyName, a: Array, b: Array, *, quick: bool = False) -> Truth:
     """`a` and `b` as stored, before transposition. `quick`: by BLAS alone, for large products of data on which partial
-    sums do not drift; float64 operands are then multiplied in float64."""
+    sums do not drift; float64 operands are then multiplied in float64. Of complex ones it is that of their parts."""
+    if DTYPES[problem.dtype].is_complex:
+        a = real_view(core(a, transposed=problem.transpose_a))
+        b = in_blocks(core(b, transposed=problem.transpose_b), signs_of(problem))
+        problem = problem.as_real
     a, b = core(a, transposed=problem.transpose_a), core(b, transposed=problem.transpose_b)
     if DTYPES[problem.dtype].is_integer:
         exact = np.matmul(a.astype(np.int64), b.astype(np.int64)).astype(np.int32).astype(np.int64)  # modulo 2³²

@@ -11,7 +11,7 @@ from tests.campaign.data import operands as of_kind
 from tests.campaign.truth import truth_of
 from tests.stress.cases import Case
 from tests.support.kernels.products import in_float64, operands, stored
-from worker.check.elements import as_float64
+from worker.check.elements import as_exact
 from worker.check.verify import check
 from worker.device.runner import HostOperand, Runner, gathered
 
@@ -54,6 +54,6 @@ def _difference(case: Case, a: Array, b: Array, c: Array) -> str | None:
     places = np.argwhere(c != expected)
     if not len(places):
         return None
-    given, right = (as_float64(each[tuple(places[0])], problem.product_dtype) for each in (c, expected))
+    given, right = (as_exact(each[tuple(places[0])], problem.product_dtype) for each in (c, expected))
     where = ", ".join(map(str, places[0]))
     return f"{len(places)} of {c.size} elements are wrong, the first at ({where}): {given} where {right} is right."

@@ -19,6 +19,7 @@ from jobs.fleet.workers import Telemetry
 from jobs.settings import Settings, get_settings
 from kernels.model.numerics import Problem
 from kernels.selection.choose import Choice
+from tests.support.kernels.played_complex import rows_of
 from tests.support.workers.gpu_faults import (
     ALLOCATION,
     FREE_BYTES,
@@ -125,7 +126,7 @@ class Untiled:
 
 
 def _runner(runtime: Any) -> Runner:
-    from tests.support.workers.played_cuda import Compiler, _rows
+    from tests.support.workers.played_cuda import Compiler
     from worker.cuda import runner as cuda_runner
     from worker.cuda.operand_cache import OfferedProducts, OperandCache
     from worker.cuda.page_locks import PageLocks
@@ -165,7 +166,7 @@ def _runner(runtime: Any) -> Runner:
             driver.allocate(max(1, super().kernel_bytes(choice, problem)))
             _go_wrong(problem.k)
             driver.check()
-            a, b, c = (_rows(matrix) for matrix in matrices)
+            a, b, c = (rows_of(matrix) for matrix in matrices)
             product = multiply(problem, a, b)
             written = problem.m // 2 if problem.k == WRITES_HALF else problem.m
             c[:written] = product[:written]

@@ -24,12 +24,9 @@ from jobs.errors import MatmulError, VerificationFailed
 from jobs.formats.elements import STORAGE_DTYPES, Array
 from jobs.matrices.digest import part_digests
 from jobs.matrices.interface import MatrixInfo, StoredMatrix
-from kernels.catalog import BY_NAME
-from kernels.model.architectures import ARCHITECTURES
-from kernels.model.kernel import ComposedKernel
 from kernels.model.numerics import DTYPES, Problem
+from tests.support.kernels.played_complex import arranged, lying, multiply_complex, rows_of
 from tests.support.stores import StoreBench, fresh_name, make_bench, numbers
-from worker.check.as_real import in_blocks, real_view
 from worker.cpu.blas import multiply
 from worker.device.cancellable_lock import CancellableLock
 from worker.device.runner import Epilogue, StoredOperand
@@ -106,7 +103,7 @@ class Compiler:
             return Function(self._digest)
         if name.startswith("complex"):
             part = next(option for option in program.options if option.startswith("-DDTYPE_"))
-            return Function(lambda arguments: _arranged(name, part.removeprefix("-DDTYPE_").lower(), arguments))
+            return Function(lambda arguments: arranged(name, part.removeprefix("-DDTYPE_").lower(), arguments))
         assert name in ("epilogue", "epilogue_check"), name
         macro = next(option for option in program.options if option.startswith("-DDTYPE_"))
         dtype = STORAGE_DTYPES[macro.removeprefix("-DDTYPE_").lower()]
@@ -118,7 +115,7 @@ class Compiler:
         pitches, strides, batch = map(int, arguments[5:8]), map(int, arguments[8:11]), int(arguments[11])
         alpha, beta = (float(np.uint64(word).view(np.float64)) for word in arguments[12:14])
         p, c, d = (
-            _lying(address, dtype, (batch, m, n), (stride, pitch, 1))
+            lying(address, dtype, (batch, m, n), (stride, pitch, 1))
             for address, pitch, stride in zip(addresses, pitches, strides, strict=True)
         )
         made = (alpha * p + beta * c).astype(dtype)
@@ -132,52 +129,6 @@ class Compiler:
         lines = (address + item * stride + row * pitch for item in range(batch) for row in range(rows))
         raw = b"".join(ctypes.string_at(line, row_bytes) for line in lines)
         ctypes.memmove(to, part_digests(memoryview(raw), parts), 8 * parts)
-
-
-def _arranged(name: str, part: str, arguments: Any) -> None:
-    """As src/complex_layout.cu and src/complex_check.cu have it."""
-    real, whole = np.dtype(part), np.dtype({"float32": "complex64", "float64": "complex128"}[part])
-    source, made, rows, columns, *numbers = map(int, arguments)
-    pitches, strides, batch, transposed = numbers[:2], numbers[2:4], numbers[4], bool(numbers[5])
-    flags, unit = numbers[6:], 2
-    blocks = name == "complex_blocks"
-    if name == "complex_check":
-        blocks, flags, unit = bool(flags[0]), flags[1:], 1
-        rows, columns = rows // (2 if blocks else 1), columns // 2
-    shape = (columns, rows) if transposed else (rows, columns)
-    at = strides[0] * unit // 2, pitches[0] * unit // 2, 1
-    given = _lying(source, whole, (batch, *shape), at)
-    given = given.swapaxes(1, 2) if transposed else given
-    of_a, of_b = flags
-    written = in_blocks(given, ((1, of_b), (-of_a * of_b, of_a))) if blocks else real_view(given)
-    height, width = written.shape[1:]
-    _lying(made, real, (batch, height, width), (strides[1] * unit, pitches[1] * unit, 1))[:] = written
-
-
-class PlayedKernels:
-    """In place of all that multiplies real matrices on a device."""
-
-    def get(self, *_: Any) -> Any:
-        return self
-
-    def tune(self, *_: Any) -> None:
-        """Nothing is tried."""
-
-    def launch(self, a: Any, b: Any, c: Any) -> None:
-        calls.append(f"real {a.layout.rows}x{b.layout.columns}x{a.layout.columns}")
-        rows = [_rows(each) for each in (a, b, c)]
-        rows[2][:] = rows[0] @ rows[1]
-
-    def multiply(self, _name: str, _problem: Problem, a: Any, b: Any, c: Any, _config: Any) -> None:
-        self.launch(a, b, c)
-
-
-def _lying(address: int, dtype: Any, shape: tuple[int, int, int], strides: tuple[int, int, int]) -> Any:
-    """Memory of the device as an array; strides in elements."""
-    extent = 1 + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
-    raw = (ctypes.c_uint8 * (extent * dtype.itemsize)).from_address(address)
-    line = np.frombuffer(raw, dtype)
-    return np.lib.stride_tricks.as_strided(line, shape, [stride * dtype.itemsize for stride in strides])
 
 
 def install() -> Runtime:
@@ -278,8 +229,6 @@ class Way:
 def main() -> None:
     runtime = install()
     from worker.cuda.check import read_back
-    from worker.cuda.complex.matrices import RealOperands
-    from worker.cuda.composed import ComplexProducts
     from worker.cuda.operand_cache import OfferedProducts, OperandCache
     from worker.cuda.page_locks import PageLocks
     from worker.cuda.runner import CudaRunner
@@ -300,17 +249,9 @@ def main() -> None:
         ) -> float:
             """There is no check here, so nothing is prepared for one meanwhile; but blocks that it would read are."""
             if DTYPES[problem.dtype].is_complex:
-                played: Any = PlayedKernels()
-                products = ComplexProducts(self.compiler, played, played, ARCHITECTURES["sm_90"].traits)
-                kernel = BY_NAME["complex_as_real"]
-                assert isinstance(kernel, ComposedKernel)
-                products.launcher(kernel, problem, matrices)()
-                own = RealOperands(self.compiler, problem, *matrices[:2], for_check=True)
-                own.arrange()
-                expected = real_view(_rows(matrices[2]).copy())
-                np.testing.assert_array_equal(_rows(own.a) @ _rows(own.b), expected)
+                multiply_complex(self.compiler, problem, matrices, calls)
                 return 1.0
-            arrays = [_rows(matrix) for matrix in matrices]
+            arrays = [rows_of(matrix) for matrix in matrices]
             arrays[2][:] = multiply(problem, arrays[0], arrays[1])
             if epilogue is not None:
                 epilogue.launch()
@@ -342,13 +283,6 @@ def _clear(address: int, pitch: int, value: int, width: int, height: int, _: Any
     for row in range(height):
         ctypes.memset(address + row * pitch, value, width)
     return 0
-
-
-def _rows(matrix: Any) -> Any:
-    """A matrix on the device, without its padding."""
-    layout = matrix.layout
-    whole = matrix.memory.bytes[: layout.bytes].view(STORAGE_DTYPES[layout.dtype])
-    return whole.reshape(layout.kept_rows, layout.pitch)[: layout.rows, : layout.columns]
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from jobs.matrices.digest import digest_of, part_count, part_digests
 from jobs.models import Verification
 from kernels.model.numerics import Problem
 from kernels.tiles.plan import TilePlan, spans
+from tests.support.kernels.played_complex import lying
 from tests.support.stores import numbers
 from tests.support.workers import played_cuda
 from worker.check.fingerprint import BITS, fingerprint_of_items
@@ -64,7 +65,7 @@ class Compiler(played_cuda.Compiler):
 
     def _fingerprint(self, dtype: Any, arguments: Any) -> None:
         address, pitch, stride, rows, columns, items, rows_of_item, row, column, seed, total = map(int, arguments)
-        part = played_cuda._lying(address, np.dtype(dtype), (items, rows, columns), (stride, pitch, 1))
+        part = lying(address, np.dtype(dtype), (items, rows, columns), (stride, pitch, 1))
         value = fingerprint_of_items(part, seed, item=0, row=row, column=column, rows=rows_of_item)
         word = ctypes.c_uint64.from_address(total)
         word.value = (word.value + value) & (1 << 64) - 1
@@ -84,7 +85,7 @@ class Multiplier:
         layout = matrix.layout
         shape = layout.batch, layout.rows, layout.columns
         strides = (layout.kept_rows * layout.pitch, layout.pitch, 1)
-        return played_cuda._lying(matrix.address, STORAGE_DTYPES[layout.dtype], shape, strides)
+        return lying(matrix.address, STORAGE_DTYPES[layout.dtype], shape, strides)
 
 
 def peer_copy(to: int, _: int, source: int, __: int, size: int, ___: int) -> None:

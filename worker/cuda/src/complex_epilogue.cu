@@ -63,10 +63,12 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                            unsigned long long* wrong) {
     const double factors[2][2] = {{__longlong_as_double(alpha_re), __longlong_as_double(alpha_im)},
                                   {__longlong_as_double(beta_re), __longlong_as_double(beta_im)}};
-    const bool has_p = factors[0][0] != 0.0 || factors[0][1] != 0.0, has_c = factors[1][0] != 0.0 || factors[1][1] != 0.0;
+    const bool has_p = factors[0][0] != 0.0 || factors[0][1] != 0.0,
+               has_c = factors[1][0] != 0.0 || factors[1][1] != 0.0;
     unsigned long long found = 0;
     const Index warps = static_cast<Index>(gridDim.x) * THREADS / 32;
-    for (Index line = static_cast<Index>(blockIdx.x) * THREADS / 32 + threadIdx.x / 32; line < batch * m; line += warps) {
+    for (Index line = static_cast<Index>(blockIdx.x) * THREADS / 32 + threadIdx.x / 32; line < batch * m;
+         line += warps) {
         const Index item = line / m, row = line % m;
         for (Index column = threadIdx.x % 32; column < n; column += 32) {
             const Element* const of_p = p + 2 * (item * stride_p + row * ldp + column);

@@ -28,7 +28,8 @@ __device__ __forceinline__ void arrange(const Pair* __restrict__ from, Pair* __r
     for (Index item = blockIdx.z; item < batch; item += gridDim.z) {
         const Pair* const source = from + item * stride_from;
         for (int line = warp; line < SIDE; line += WARPS) {
-            const Index row = first_row + (transposed ? lane : line), column = first_column + (transposed ? line : lane);
+            const Index row = first_row + (transposed ? lane : line),
+                        column = first_column + (transposed ? line : lane);
             if (row < rows && column < columns)
                 tile[row - first_row][column - first_column] =
                     transposed ? source[column * pitch_from + row] : source[row * pitch_from + column];
