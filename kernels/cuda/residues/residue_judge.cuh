@@ -15,10 +15,10 @@
 //
 //   Σ|ãb̃| >= N·2^(ẽ + ẽ' - (W + W')/N),   W = Σ(ẽ - log2|ã|) over the line's normal numbers, ẽ: e of the scaled line
 //
-// since every term of W is positive, so that dropping those that meet zeros only helps. Let h = ẽ + ½·log2(k) - log2(R),
-// of either line. Then (1) says (W + W')/N - log2(N/k) <= log2(R) - 51 + h + h' = T. A line with Z zeros (or subnormal
-// numbers) among k gives N >= k - Z - Z', and -(1 - z)·log2(1 - z) <= 1.4427·z; so (1) holds wherever both lines'
-// weights,
+// since every term of W is positive, so that dropping those that meet zeros only helps. Let h = ẽ + ½·log2(k) -
+// log2(R), of either line. Then (1) says (W + W')/N - log2(N/k) <= log2(R) - 51 + h + h' = T. A line with Z zeros (or
+// subnormal numbers) among k gives N >= k - Z - Z', and -(1 - z)·log2(1 - z) <= 1.4427·z; so (1) holds wherever both
+// lines' weights,
 //
 //   W/k + Z/k·(T + 1.45) - h,
 //
@@ -60,7 +60,7 @@ __device__ __forceinline__ Line line_of(const Findings& findings, Index line) {
 
 // The scale that takes a line's norm to R at most, and to 4/5 of it at least.
 struct Scale {
-    int above;     // 2^exponent of the line, scaled, is quarters/4 · 2^above
+    int above;  // 2^exponent of the line, scaled, is quarters/4 · 2^above
     int quarters;
 };
 

@@ -59,9 +59,9 @@ __device__ __forceinline__ Operand chosen(bool is_b, const Operand& a, const Ope
 // What holds for the product as a whole. The host launches the float64 kernel behind the product, with the address of
 // the first word.
 struct Verdict {
-    unsigned int in_float64;         // not 0: no remainders are made, and the float64 kernel multiplies
-    unsigned int moduli;             // how many are in use
-    unsigned int arrived;            // blocks of `judge` that have ended
+    unsigned int in_float64;  // not 0: no remainders are made, and the float64 kernel multiplies
+    unsigned int moduli;      // how many are in use
+    unsigned int arrived;     // blocks of `judge` that have ended
     unsigned int padding;
     unsigned int heaviest[2][WAYS];  // of lines of A and of B, by moduli
     unsigned int rest[22];           // what follows begins at a multiple of 128 bytes
@@ -86,9 +86,9 @@ __device__ __forceinline__ int quarters_of(int scale) { return scale & 7; }
 // The workspace. Blocks of lines are numbered through A's items and then B's.
 struct Findings {
     Verdict* verdict;
-    Segment* segments;      // of each line
-    int* scales;            // by way, of each line
-    unsigned char* sums;    // of each resident block: remainders of the tile that it computes
+    Segment* segments;    // of each line
+    int* scales;          // by way, of each line
+    unsigned char* sums;  // of each resident block: remainders of the tile that it computes
     unsigned char* planes;
     Index lines;
     int of_line, steps, blocks;  // segments of a line, tiles of one along k, blocks of lines

@@ -118,8 +118,8 @@ template <bool ALONG>
 __device__ __forceinline__ void measure_operand(const Operand& operand, int block, const Findings& findings,
                                                 Index first_line) {
     const int lane = threadIdx.x % 32;
-    const Index number = static_cast<Index>(block) * (ALONG ? WARPS : PASS_THREADS) +
-                         (ALONG ? threadIdx.x / 32 : threadIdx.x);
+    const Index number =
+        static_cast<Index>(block) * (ALONG ? WARPS : PASS_THREADS) + (ALONG ? threadIdx.x / 32 : threadIdx.x);
     if (number >= static_cast<Index>(operand.items) * operand.lines * findings.of_line) return;
     const Measured at = place_of<ALONG>(operand, findings.of_line, number);
     const double* const matrix = operand.first + at.item * operand.stride;
@@ -131,10 +131,10 @@ __device__ __forceinline__ void measure_operand(const Operand& operand, int bloc
         found = measured(values);
 #pragma unroll
         for (int lanes = 1; lanes < 32; lanes *= 2)
-            found = joined(found, {__shfl_xor_sync(0xFFFFFFFF, found.squares, lanes),
-                                   __shfl_xor_sync(0xFFFFFFFF, found.exponent, lanes),
-                                   __shfl_xor_sync(0xFFFFFFFF, found.log, lanes),
-                                   __shfl_xor_sync(0xFFFFFFFF, found.count, lanes)});
+            found = joined(
+                found,
+                {__shfl_xor_sync(0xFFFFFFFF, found.squares, lanes), __shfl_xor_sync(0xFFFFFFFF, found.exponent, lanes),
+                 __shfl_xor_sync(0xFFFFFFFF, found.log, lanes), __shfl_xor_sync(0xFFFFFFFF, found.count, lanes)});
     } else {
         for (int depth = first; depth < last; depth += RUN) {
             read_run<false>(values, matrix, operand, at.line, depth, depth + RUN <= operand.depth, false);

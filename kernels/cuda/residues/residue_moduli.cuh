@@ -19,11 +19,11 @@ __device__ constexpr int modulus_of(int index) {
 // What remainders of one modulus m are found by.
 struct Modulus {
     int value;
-    unsigned int inverse;           // 2^32 / m, rounded up: for numbers below 2^20
-    int fine_inverse;               // 2^38 / m, rounded up: for numbers of 31 bits
-    unsigned int low, high;         // remainders of 256^0 to 256^3 and 256^4 to 256^7, a byte each
-    unsigned int offset;            // what takes off 2^63, and adds the half that is taken off again
-    unsigned int halves;            // ⌊m/2⌋ in each byte
+    unsigned int inverse;    // 2^32 / m, rounded up: for numbers below 2^20
+    int fine_inverse;        // 2^38 / m, rounded up: for numbers of 31 bits
+    unsigned int low, high;  // remainders of 256^0 to 256^3 and 256^4 to 256^7, a byte each
+    unsigned int offset;     // what takes off 2^63, and adds the half that is taken off again
+    unsigned int halves;     // ⌊m/2⌋ in each byte
 };
 
 __device__ constexpr Modulus described(int m) {

@@ -90,7 +90,11 @@ extern "C" __global__ void __launch_bounds__(PASS_THREADS, 3) residue_split(SIGN
     const int step = operand.along_depth ? place % findings.steps : place / blocks;
     const int block = (is_b ? blocks_a : 0) + item * blocks + block_of_item;
     const int line = block_of_item * LINES, depth = step * DEPTH;
-    const Part part = {operand.first + item * operand.stride, line, depth, block, step,
+    const Part part = {operand.first + item * operand.stride,
+                       line,
+                       depth,
+                       block,
+                       step,
                        line + LINES <= operand.lines && depth + DEPTH <= operand.depth};
     const int* const scales = findings.scales_in_use() + static_cast<Index>(block) * LINES;
     if (operand.along_depth)

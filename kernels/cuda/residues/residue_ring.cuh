@@ -36,8 +36,8 @@ struct Ring {
 };
 
 // ---- the producer ----
-// All steps of one modulus. `b`: one of B_TILES after the other lies `apart` bytes from the last, and `count` are there.
-// Blocks of a cluster bring a part of B each, for all.
+// All steps of one modulus. `b`: one of B_TILES after the other lies `apart` bytes from the last, and `count` are
+// there. Blocks of a cluster bring a part of B each, for all.
 __device__ __forceinline__ void bring(const Ring& ring, StageState& place, const unsigned char* a,
                                       const unsigned char* b, Index apart, int count, int steps, int rank) {
     constexpr int PART = TILE_BYTES / CLUSTER;

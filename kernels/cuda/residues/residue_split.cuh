@@ -31,10 +31,12 @@ __device__ __forceinline__ unsigned int four_remainders(const unsigned int (&low
     unsigned int bytes[4];
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-        const unsigned int sum = __dp4a(high[first + i], modulus.high, __dp4a(low[first + i], modulus.low, modulus.offset));
+        const unsigned int sum =
+            __dp4a(high[first + i], modulus.high, __dp4a(low[first + i], modulus.low, modulus.offset));
         bytes[i] = sum - __umulhi(sum, modulus.inverse) * static_cast<unsigned int>(modulus.value);
     }
-    const unsigned int four = __byte_perm(__byte_perm(bytes[0], bytes[1], 0x0040), __byte_perm(bytes[2], bytes[3], 0x0040), 0x5410);
+    const unsigned int four =
+        __byte_perm(__byte_perm(bytes[0], bytes[1], 0x0040), __byte_perm(bytes[2], bytes[3], 0x0040), 0x5410);
     // Bytes are subtracted one by one: no byte borrows of the next, as the upper bit is set first and put right after.
     const unsigned int upper = 0x80808080u;
     return ((four | upper) - (modulus.halves & ~upper)) ^ ((four ^ ~modulus.halves) & upper);
@@ -88,8 +90,8 @@ __device__ __forceinline__ void split_part(const Part& part, const Operand& oper
         for (int modulus = 0; modulus < moduli; ++modulus) {
             const Modulus of = MODULI.of[modulus];
             *reinterpret_cast<uint4*>(findings.tile(modulus, part.block, part.step) + offset) = {
-                four_remainders(low, high, 0, of), four_remainders(low, high, 4, of),
-                four_remainders(low, high, 8, of), four_remainders(low, high, 12, of)};
+                four_remainders(low, high, 0, of), four_remainders(low, high, 4, of), four_remainders(low, high, 8, of),
+                four_remainders(low, high, 12, of)};
         }
     }
 }

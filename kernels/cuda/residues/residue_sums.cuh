@@ -26,8 +26,8 @@ __device__ __forceinline__ void keep(unsigned int* words, const int (&sums)[SUMS
             const int sum = sums[word * 4 + i] + static_cast<int>(before >> 8 * i & 0xFF);
             bytes[i] = static_cast<unsigned int>(remainder_of(sum, modulus));
         }
-        words[word * CONSUMER_THREADS] = __byte_perm(__byte_perm(bytes[0], bytes[1], 0x0040),
-                                                     __byte_perm(bytes[2], bytes[3], 0x0040), 0x5410);
+        words[word * CONSUMER_THREADS] =
+            __byte_perm(__byte_perm(bytes[0], bytes[1], 0x0040), __byte_perm(bytes[2], bytes[3], 0x0040), 0x5410);
     }
 }
 
@@ -101,9 +101,9 @@ __device__ __forceinline__ double scaled_back(const Exact& exact, const Unit& un
 struct Target {
     double* corner;  // C's element at the first of the thread's rows and the tile's first column
     Index pitch;
-    int rows, columns;             // that lie in C, from there on
+    int rows, columns;  // that lie in C, from there on
     const int *row_scales, *column_scales;
-    bool aligned;                  // pairs of neighbours can be written at once
+    bool aligned;  // pairs of neighbours can be written at once
 };
 
 __device__ __forceinline__ void write_pair(const Target& to, int row, int column, double low, double high) {
