@@ -75,7 +75,7 @@ class JobRow:
     product_bytes: int = 0  # room in the record for its product; 0: the product goes to the store
     attempts: dict[str, int] = field(default_factory=dict)  # of other jobs, whose products are operands
     waits: bool = False  # for such a product
-    unserved: bool = False  # it is queued, and no live worker takes from its queue
+    unserved: bool = False  # no live worker takes from its queue
     trace: str = ""  # of the request that it came with
     worker: str = ""  # that claimed it last
 
@@ -166,8 +166,7 @@ class JobRow:
 
 def new_row(job: NewJob, *, seq: int, created_us: int, number: int) -> JobRow:
     """A job that was just recorded, as lua/submit.lua does it."""
-    held = job.matrices
-    packed = {name: matrix for name in OPERANDS if (matrix := getattr(held, name))}
+    packed = {name: matrix for name in OPERANDS if (matrix := getattr(job.matrices, name))}
     return JobRow(
         id=job.id,
         owner=job.owner,
@@ -187,8 +186,8 @@ def new_row(job: NewJob, *, seq: int, created_us: int, number: int) -> JobRow:
         queued_us=created_us,
         batch=job.batch or None,
         in_record="".join(packed),
-        held=sum(map(len, packed.values())) + held.product_bytes,
-        product_bytes=held.product_bytes,
+        held=sum(map(len, packed.values())) + job.matrices.product_bytes,
+        product_bytes=job.matrices.product_bytes,
         trace=job.trace,
     )
 
@@ -204,7 +203,7 @@ READ = (
 def claimed_row(
     values: Sequence[bytes | None], *, version: int, started_us: int, c_attempt: bytes | None, progress: bytes | None
 ) -> JobRow:
-    """A job that a worker holds now. Raises NotUnderstood where this version does not know all that it asks for."""
+    """A job that a worker holds now. Raises NotUnderstood where this version does not know what it asks for."""
     fields = {name: value for name, value in zip(READ, values, strict=True) if value is not None}
     fields |= {"state": b"running", "version": b"%d" % version, "started": b"%d" % started_us}
     fields |= {name: value for name, value in (("c_attempt", c_attempt), ("progress", progress)) if value is not None}

@@ -14,7 +14,7 @@ from kernels.model.bounds import proven_bound
 from kernels.model.kernel import Kernel
 from kernels.model.numerics import DTYPES, DTypeName, Problem
 from tests.gpu.products import multiply
-from tests.support.kernels.operand_data import operand_pairs
+from tests.support.bounds.operand_data import operand_pairs
 from worker.check.elements import as_float64, narrow
 from worker.cpu.exact.product import multiply_exactly
 from worker.product.magnitudes import magnitudes_of

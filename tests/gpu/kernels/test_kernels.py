@@ -18,7 +18,7 @@ from worker.check.elements import as_float64
 if TYPE_CHECKING:
     from worker.cuda.runner import CudaRunner
 
-# Modes that lower precision are tested in test_cublas_modes.py.
+# Modes that lower precision are tested in cublas/test_cublas_modes.py.
 CASES = [
     (kernel.name, dtype)
     for kernel in CATALOG

@@ -12,11 +12,11 @@ from jobs.formats.elements import Array
 from kernels.catalog import BY_NAME, CATALOG
 from kernels.model.bounds import BENIGN, Bound, any_magnitudes, proven_bound
 from kernels.model.numerics import DTYPES, DTypeName, Problem
+from tests.support.bounds.arithmetics import CONVENTIONAL, LOWERED, on_tensor_cores
+from tests.support.bounds.operand_data import operand_pairs
 from tests.support.exact import absolute_sums, scaled, worst_ratio
-from tests.support.kernels.arithmetics import CONVENTIONAL, LOWERED, on_tensor_cores
 from tests.support.kernels.emulated import product as by_digits
 from tests.support.kernels.emulated_judge import judge
-from tests.support.kernels.operand_data import operand_pairs
 from tests.unit.kernels.entries.test_strassen import by_halves
 from worker.check.elements import narrow, widen
 from worker.cpu.kernels import CPU_KERNELS

@@ -12,8 +12,8 @@ from jobs.formats import float8
 from jobs.formats.bfloat16 import narrow, widen
 from jobs.formats.elements import Array
 from kernels.model.numerics import DTypeName, Problem
+from tests.support.bounds.operand_data import operand_pairs
 from tests.support.exact import correctly_rounded
-from tests.support.kernels.operand_data import operand_pairs
 from worker.cpu.exact import product as exact_product
 from worker.cpu.exact import slices
 from worker.cpu.exact.product import multiply_exactly

@@ -14,7 +14,7 @@ import pytest
 from jobs.formats.elements import Array
 from kernels.model.numerics import Problem
 from tests.emulation.programs import Compiled, Emulator
-from tests.emulation.residues import POISON, Found, compiled, run_all
+from tests.emulation.residues.runs import POISON, Found, compiled, run_all
 from tests.support.kernels.products import operands
 from tests.support.kernels.residues import (
     COUNTS,
