@@ -56,7 +56,7 @@ class Functions:
         missing = "Function not found" in text or "'fcall' command" in text or "'function|load' command" in text
         return missing or ("unknown command" in text and "FCALL" in text.upper())
 
-    def turn_off(self) -> None:
+    def disable(self) -> None:
         """For a while."""
         self._off_until = time.monotonic() + OFF_S
 
@@ -75,7 +75,7 @@ class Functions:
             if not self.is_missing(refusal):
                 raise
             log.warning("Redis keeps no functions for this user, so products take longer", reason=str(refusal))
-            self.turn_off()
+            self.disable()
         else:
             self._off_until = 0.0
 

@@ -21,7 +21,7 @@ from jobs.redis.scripts import RedisScripts
 from jobs.settings import Settings
 
 JOINED = ("submit",)  # scripts that one call does for several: arguments but the last two in a row, a reply for each
-MOST_JOINED = 32  # so that none holds up Redis for long
+MAX_JOINED = 32  # so that none holds up Redis for long
 TELLING = ("submit", "written")  # scripts that are refused while Redis cannot write
 IDLE_S = 0.05  # a connection idle for so long may have been closed from the other side
 
@@ -106,7 +106,7 @@ class ScriptLine:
         if functions is None or not any(functions.is_missing(reply) for reply in replies):
             return
         if any(isinstance(reply, Exception) for reply in await self._ask(functions.loading())):
-            functions.turn_off()
+            functions.disable()
 
     async def _ask(self, commands: Sequence[tuple[str | bytes | int, ...]]) -> list[Any]:
         """One reply for each; a refusal of Redis is one too."""
@@ -138,7 +138,7 @@ def _joined(calls: Sequence[_Call]) -> list[tuple[tuple[Any, ...], int]]:
     joined: list[tuple[list[Any], int]] = []
     for call in calls:
         last, of = joined[-1] if joined else ([""], 0)
-        if call.script in JOINED and last[0] == call.script and of < MOST_JOINED:
+        if call.script in JOINED and last[0] == call.script and of < MAX_JOINED:
             joined[-1] = ([*last[:-2], *call.arguments], of + 1)
         else:
             joined.append(([call.script, *call.arguments], 1))

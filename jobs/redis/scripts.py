@@ -148,7 +148,7 @@ class RedisScripts:
             except redis.ResponseError as refusal:
                 if not self.is_unknown(refusal):
                     raise
-                functions.turn_off()
+                functions.disable()
         try:
             return self._connections.ask(*self.command(name, *args))
         except redis.exceptions.NoScriptError:

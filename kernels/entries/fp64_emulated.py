@@ -20,7 +20,7 @@ PASS_THREADS, WARPS = 256, 8
 SEGMENT = 512  # steps of k that are measured together
 VERDICT_BYTES = 128  # `Verdict` in residue_layout.cuh
 SEGMENT_BYTES, SCALE_BYTES = 16, 4
-MOST_BLOCKS = 192  # resident ones
+MAX_BLOCKS = 192  # resident ones
 
 
 def is_direct(problem: Problem) -> bool:
@@ -56,7 +56,7 @@ def _workspace(problem: Problem, config: TileConfig) -> Workspace:
         return Workspace(0, 0)
     blocks = _line_blocks(problem)
     of_line = SEGMENT_BYTES * tiles(problem.k, SEGMENT) + SCALE_BYTES * (MOST - FEWEST + 1)
-    of_tiles = min(_clusters(problem, config) * config["cluster"], MOST_BLOCKS) * MOST * LINES * config["block_n"]
+    of_tiles = min(_clusters(problem, config) * config["cluster"], MAX_BLOCKS) * MOST * LINES * config["block_n"]
     planes = MOST * blocks * LINES * tiles(problem.k, DEPTH) * DEPTH
     return Workspace(VERDICT_BYTES + blocks * LINES * of_line + of_tiles + planes, VERDICT_BYTES)
 

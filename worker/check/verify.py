@@ -104,7 +104,7 @@ def group_width(k: int) -> int:
     return max(k, MIN_WIDTH) if k < RUN else k // RUN * RUN
 
 
-def most_direct(problem: Problem) -> int:
+def max_direct_batch(problem: Problem) -> int:
     """How many such products one launch may have so that the host computes each element again; 0 where it does so of
     none."""
     multiply_adds = problem.m * problem.n * problem.k

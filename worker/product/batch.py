@@ -17,7 +17,7 @@ from jobs.matrices.interface import MatrixStore
 from jobs.matrices.packed import pack
 from jobs.models import MatmulRequest
 from kernels.model.numerics import Problem
-from worker.check.verify import most_direct
+from worker.check.verify import max_direct_batch
 from worker.device.runner import HostOperand, Runner, gathered
 from worker.product.auto import AutoChoices
 from worker.product.multiply import CHANGED, Multiplied, choose_kernel, store_bytes, verified
@@ -37,7 +37,7 @@ def launches(claimed: Sequence[Claimed]) -> Sequence[Sequence[Claimed]]:
         return [claimed]
     one = _padded([_request(each).problem for each in claimed])
     each_bytes = max(1, one.operand_bytes + one.product_bytes)
-    count = max(1, min(LAUNCH_BYTES // each_bytes, most_direct(one) or len(claimed)))
+    count = max(1, min(LAUNCH_BYTES // each_bytes, max_direct_batch(one) or len(claimed)))
     return [claimed[first : first + count] for first in range(0, len(claimed), count)]
 
 

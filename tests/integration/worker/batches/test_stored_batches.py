@@ -20,7 +20,7 @@ from jobs.states import JobState
 from kernels.model.numerics import Problem
 from tests.support.workers.copying import FaultyRunner, flip
 from tests.support.workers.workers import WorkerBench
-from worker.check.verify import is_direct, most_direct
+from worker.check.verify import is_direct, max_direct_batch
 from worker.cpu.runner import CpuRunner
 from worker.device.runner import Runner
 from worker.process.child import Child
@@ -107,7 +107,7 @@ def test_each_product_has_the_check_that_it_would_have_alone(bench: WorkerBench)
     ids, pairs = submitted(bench, *[shape] * 6)
     run(bench, ids[0])
     problem = bench.ledger.get(ids[0]).record.request.problem  # type: ignore[union-attr]
-    most = most_direct(problem)
+    most = max_direct_batch(problem)
     assert 1 < most < 6 and launched(bench, ids) == [most] * most + [6 - most] * (6 - most)
     assert_right(bench, ids, pairs)
 
@@ -115,7 +115,7 @@ def test_each_product_has_the_check_that_it_would_have_alone(bench: WorkerBench)
 @pytest.mark.parametrize("k", [0, 1, 90, 128, 203, 204])
 def test_how_many_of_a_launch_are_computed_again(k: int) -> None:
     one = Problem(m=203, n=203, k=k, dtype="float32")
-    most = most_direct(one)
+    most = max_direct_batch(one)
     assert is_direct(replace(one, batch=max(1, most), a_batched=True, b_batched=True)) == (most > 0)
     assert not is_direct(replace(one, batch=most + 1, a_batched=True, b_batched=True)) or k == 0
 
