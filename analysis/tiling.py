@@ -98,8 +98,8 @@ def tile_of(kernel: CudaKernel, config: TileConfig, dtype: DTypeName) -> Tile | 
         return kernel.plan(Problem(m, n, 1, dtype), config).main.grid[0]
 
     def extents(config: TileConfig) -> tuple[int, int, int]:
-        splits = grid(config, 1, 1)
-        return SPAN * splits // grid(config, SPAN, 1), SPAN * splits // grid(config, 1, SPAN), splits
+        splits, stacked = grid(config, 1, 1), kernel.plan(Problem(1, 1, 1, dtype), config).main.stacked
+        return SPAN * splits // grid(config, SPAN, 1) // stacked, SPAN * splits // grid(config, 1, SPAN), splits
 
     def threads(config: TileConfig) -> int:
         x, y, z = kernel.plan(Problem(1, 1, 1, dtype), config).main.block

@@ -76,7 +76,7 @@ def _resident_blocks(problem: Problem, config: TileConfig) -> Launch:
     tall, across = tiles(problem.m, config["block_m"] * cluster), tiles(problem.n, config["block_n"])
     threads = (CONSUMERS + 1) * WARPGROUP
     blocks = tall * across * problem.batch
-    return Launch((blocks, 1, 1), (threads, 1, 1), SHARED_BYTES, resident=True, cluster=cluster)
+    return Launch((blocks, 1, 1), (threads, 1, 1), SHARED_BYTES, resident=True, cluster=cluster, stacked=cluster)
 
 
 FP32_EMULATED: tuple[Kernel, ...] = (

@@ -21,6 +21,9 @@ SEGMENT = 512  # steps of k that are measured together
 VERDICT_BYTES = 128  # `Verdict` in residue_layout.cuh
 SEGMENT_BYTES, SCALE_BYTES = 16, 4
 MAX_BLOCKS = 192  # resident ones
+# Of the float64 kernel behind it, on every device: so it is one program, compiled ahead.
+BEHIND = {"block_m": 128, "block_n": 128, "block_k": 16, "warp_m": 64, "warp_n": 32, "step": 8, "ahead": 2, "stages": 3}
+BEHIND |= {"edge": 0, "resident": 0}
 
 
 def is_direct(problem: Problem) -> bool:
@@ -79,7 +82,8 @@ def _passes(problem: Problem, _config: TileConfig) -> tuple[Pass, ...]:
 def _resident_blocks(problem: Problem, config: TileConfig) -> Launch:
     threads = (CONSUMERS + 1) * WARPGROUP
     grid = (_clusters(problem, config), 1, 1)
-    return Launch(grid, (threads, 1, 1), _shared_bytes(config), resident=True, cluster=config["cluster"])
+    cluster = config["cluster"]
+    return Launch(grid, (threads, 1, 1), _shared_bytes(config), resident=True, cluster=cluster, stacked=cluster)
 
 
 FP64_EMULATED: tuple[Kernel, ...] = (
@@ -114,6 +118,6 @@ FP64_EMULATED: tuple[Kernel, ...] = (
         accumulators=lambda config: config["block_n"] // 4,  # in float64: an int32 takes half of one
         workspace=_workspace,
         passes=_passes,
-        fallback=Fallback(TENSOR_FP64[0], is_direct, {"edge": 0}),
+        fallback=Fallback(TENSOR_FP64[0], is_direct, BEHIND),
     ),
 )

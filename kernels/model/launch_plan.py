@@ -19,6 +19,7 @@ class Launch:
     cluster: int = 1  # blocks next to each other on x that start together, as the source says
     each: int = 1  # resident blocks of a multiprocessor
     parts: int = 1  # that a tile may be cut into, where there are fewer tiles than resident blocks
+    stacked: int = 1  # blocks that one tile of the grid is for, each with its own rows of it
 
     def on(self, multiprocessors: int) -> tuple[int, int, int]:
         """The grid that is launched on a device of so many multiprocessors: whole clusters, as many as get work."""

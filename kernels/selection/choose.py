@@ -102,7 +102,8 @@ def choose_from(
 ) -> Choice:
     """What `auto` takes by these tables: of what is compiled, unless nothing that fits is. `among`: of these kernels,
     whose classes need not meet `accuracy`; that is the loosest of them. Raises NoKernelError, ConfigError."""
-    fit = {kernel.name: kernel for kernel in (candidates(problem, accuracy, device) if among is None else among)}
+    everyday = [kernel for kernel in candidates(problem, accuracy, device) if kernel.is_everyday]
+    fit = {kernel.name: kernel for kernel in (everyday if among is None else among)}
     preferred = preferred_of(fit.values())
     if preferred is None:
         raise NoKernelError(f"no kernel multiplies {problem.dtype} operands to {accuracy} accuracy on this device.")

@@ -140,7 +140,7 @@ class TwoLedgers(BothLedgers):
         for each in claimed:
             self.claims[each.job.id, each.attempt] += 1
             self.claimed_by[each.job.id] = worker
-        self.last_claim = message, about
+        self.last_claim = (message, about) if claimed else None  # one that waited for a product may be claimed later
         assert self.both("claim_batch", message.job_id, message.attempt, **about) == claimed  # the answer was lost
 
     @precondition(lambda self: self.last_claim)

@@ -20,7 +20,7 @@ from jobs.formats.parser import MatrixHeader, MatrixParser, OpenSink
 from jobs.formats.safetensors import SafetensorsParser, safetensors_header
 from jobs.matrices.interface import MatrixStore
 from jobs.matrices.packed import PackedMatrix
-from kernels.model.numerics import DTYPE_NAMES, DTypeName
+from kernels.model.numerics import DTYPE_NAMES, DTYPES, DTypeName
 from service.bodies.body import Body
 from service.bodies.matrix import JsonMatrixReader, matrix_reader
 from service.bodies.nested_lists import to_json
@@ -167,7 +167,13 @@ def _elements(data: bytes) -> None:
     kept = Kept()
     big_endian = bool(data[4] & 2)
     reordered = in_storage_order(
-        kept, shape, stored.itemsize, fortran_order=order == "F", big_endian=big_endian, staging_dir=None
+        kept,
+        shape,
+        stored.itemsize,
+        fortran_order=order == "F",
+        big_endian=big_endian,
+        staging_dir=None,
+        number_bytes=DTYPES[DTYPES[dtype].real].itemsize,
     )
     for piece in pieces(raw):
         reordered.entry.write(piece)
@@ -205,7 +211,8 @@ def _read_json_matrix(data: bytes) -> Upload:
 
 def _json_matrix_seeds() -> Iterator[bytes]:
     for dtype in DTYPE_NAMES:
-        yield orjson.dumps({"data": [[1, 2], [3, -4]], "dtype": dtype})
+        rows = [[[1, 2], [3, -4]]] if DTYPES[dtype].is_complex else [[1, 2], [3, -4]]
+        yield orjson.dumps({"data": rows, "dtype": dtype})
         yield orjson.dumps({"random": {"shape": [2, 3], "dtype": dtype, "seed": 3, "distribution": "integers"}})
     yield b'{"data": [[[1.5, "NaN"]], [["-Infinity", 1e-45]]], "dtype": "float32"}'
     yield b'{"random": {"shape": [2, 3]}, "dtype": "float64"}'

@@ -38,6 +38,7 @@ def test_every_line_is_measured(tmp_path: Path) -> None:
         ("queued", 48),
         ("clients", 16),
         ("upload", 48),
+        ("ranges", 48),
         ("reply", 48),
         ("steps", 16),
         ("steps", 48),

@@ -100,7 +100,7 @@ FILES = [
     Case("npy bool", 422, "unsupported_dtype", "b1", "a", **one_file(npy(np.ones((2, 2), bool)))),
     Case("npy object", 422, "unsupported_dtype", "O", "a", **one_file(lying("|O", (2, 2), b"cos\nsystem\n"))),
     Case("npy structured", 422, "unsupported_dtype", "structured", "a", **one_file(npy(np.zeros((2, 2), "f4,i4")))),
-    Case("npy complex", 422, "unsupported_dtype", "c16", "a", **one_file(npy(np.ones((2, 2), complex)))),
+    Case("npy long complex", 422, "unsupported_dtype", "c32", "a", **one_file(npy(np.ones((2, 2), np.clongdouble)))),
     Case("npy truncated", 422, "invalid_matrix", "missing", "a", **one_file(npy(np.ones((2, 2), F32))[:-1])),
     Case(
         "npy trailing bytes", 422, "invalid_matrix", "after the last", "a", **one_file(npy(np.ones((2, 2), F32)) + b"x")
@@ -133,8 +133,8 @@ FILES = [
         "safetensors dtype",
         422,
         "unsupported_dtype",
-        "C64",
-        **tensors({"a": tensor(0, 32, dtype="C64"), "b": tensor(32, 48)}, b"\0" * 48),
+        "C128",
+        **tensors({"a": tensor(0, 64, dtype="C128"), "b": tensor(64, 80)}, b"\0" * 80),
     ),
     Case(
         "safetensors options",

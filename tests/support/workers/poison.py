@@ -15,6 +15,7 @@ from jobs.settings import get_settings
 from kernels.model.numerics import Problem
 from worker.cpu import runner
 from worker.cpu.blas import multiply
+from worker.cpu.kernels import CPU_KERNELS
 from worker.process import tasks
 
 __all__ = ["tasks"]
@@ -56,4 +57,4 @@ def _is_first_run() -> bool:
     return True
 
 
-setattr(runner, "multiply", poisoned)  # noqa: B010  # the module does not export it, so an assignment is no type
+setattr(runner, "CPU_KERNELS", {**CPU_KERNELS, "cpu_blas": poisoned})  # noqa: B010  # the module does not export it

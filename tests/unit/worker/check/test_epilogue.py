@@ -192,7 +192,7 @@ def test_a_wrong_product_below_a_right_epilogue_is_never_returned(
         p[7, 9] += 1.0
         return p
 
-    monkeypatch.setattr(cpu_runner, "multiply", spoilt)
+    monkeypatch.setattr(cpu_runner, "CPU_KERNELS", {"cpu_blas": spoilt})
     given, refused = (HostOperand(a), HostOperand(b)), pytest.raises(VerificationFailed, match="its residual is")
     with computed(runner, problem, given, Epilogue(1e-6, 0.0, None)) as product, refused:
         checked(problem, product)
