@@ -12,9 +12,9 @@ import redis
 import redis.asyncio
 import redis.asyncio.retry
 from redis.backoff import NoBackoff
-from redis.retry import Retry
 
 from jobs.errors import StoreFull, StoreUnavailable
+from jobs.redis.connections import client_of
 from jobs.settings import Settings
 
 # First words of replies that say "not now": the server is there but does not serve (loading its data, a replica,
@@ -67,7 +67,7 @@ def connect(settings: Settings, *, timeout_s: float | None = None) -> redis.Redi
     sent twice: a command that timed out may have been carried out, and only the caller knows whether that matters.
     """
     url = settings.redis_url.get_secret_value()
-    return redis.Redis.from_url(url, retry=Retry(NoBackoff(), 0), **_options(settings, timeout_s))
+    return client_of(url, **_options(settings, timeout_s))
 
 
 def connect_async(settings: Settings, *, timeout_s: float | None = None) -> redis.asyncio.Redis:

@@ -9,18 +9,21 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
+from contextlib import suppress
 from typing import Any
 
 import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 IDLE_S = 0.05  # a connection idle for so long may have been closed from the other side
 
 
 class Connections:
-    """As many as are in use at once, to where the client's pool leads. Safe to share between threads, and to fork."""
+    """As many as are in use at once, to where the pool leads. Safe to share between threads, and to fork."""
 
-    def __init__(self, client: redis.Redis) -> None:
-        self._pool = client.connection_pool
+    def __init__(self, pool: redis.ConnectionPool) -> None:
+        self._pool = pool
         self._free: deque[tuple[redis.Connection, float]] = deque()  # and since when
         self._pid = os.getpid()
 
@@ -41,6 +44,12 @@ class Connections:
         self._free.append((connection, time.monotonic()))
         return answer
 
+    def close(self) -> None:
+        """Those that nobody uses now. Who asks afterwards gets a new one."""
+        with suppress(IndexError):  # when there is none left
+            while self._pid == os.getpid():
+                self._free.pop()[0].disconnect()  # type: ignore[no-untyped-call]
+
     def _taken(self) -> redis.Connection:
         """The one used last, or a new one. What a parent had open stays the parent's."""
         if self._pid != os.getpid():
@@ -54,6 +63,30 @@ class Connections:
                 connection.disconnect()  # type: ignore[no-untyped-call]
             connection.connect()  # type: ignore[no-untyped-call]
         return connection
+
+
+class Pool(redis.ConnectionPool):
+    """redis-py's own, and connections beside it that are closed when its client is."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.beside = Connections(self)
+
+    def disconnect(self, inuse_connections: bool = True) -> None:
+        super().disconnect(inuse_connections)
+        self.beside.close()
+
+
+def beside(client: redis.Redis) -> Connections:
+    """Those of a client that `client_of` made."""
+    pool = client.connection_pool
+    assert isinstance(pool, Pool), "a client that nobody would close"
+    return pool.beside
+
+
+def client_of(url: str, **options: Any) -> redis.Redis:
+    """With a pool of its own. Nothing is sent twice, and nothing is sent yet."""
+    return redis.Redis.from_pool(Pool.from_url(url, retry=Retry(NoBackoff(), 0), **options))
 
 
 def _has_ended(connection: redis.Connection) -> bool:

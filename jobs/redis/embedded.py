@@ -14,10 +14,9 @@ from contextlib import suppress
 from pathlib import Path
 
 import redis
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 
 from jobs.redis.acl import ROLES, Role, password_rule, user_name, user_rules
+from jobs.redis.connections import client_of
 
 START_TIMEOUT_S = 10.0
 # Below those that Linux gives to connections: one of them would take the port while its server is down.
@@ -131,7 +130,7 @@ class EmbeddedServer:
         ]
 
     def client(self, timeout_s: float = 2.0) -> redis.Redis:
-        return redis.Redis.from_url(self.url, socket_timeout=timeout_s, retry=Retry(NoBackoff(), 0))
+        return client_of(self.url, socket_timeout=timeout_s)
 
     def _wait_until_up(self) -> None:
         deadline = time.monotonic() + START_TIMEOUT_S

@@ -16,7 +16,7 @@ from typing import Any
 import redis
 
 from jobs.redis.client import translated
-from jobs.redis.connections import Connections
+from jobs.redis.connections import beside
 from jobs.redis.functions import LAST_LINE, Functions
 
 LOCK_SCRIPTS = Path(__file__).parent / "lua"
@@ -108,7 +108,7 @@ class RedisScripts:
     def __init__(
         self, client: redis.Redis, prefix: str, folder: Path, *, clock: str = SERVER_CLOCK, after: Path | None = None
     ) -> None:
-        self._client, self._connections = client, Connections(client)
+        self._client, self._connections = client, beside(client)
         self._prefix = prefix
         self._sources = _sources(clock, folder, after)
         self.functions = copy(_functions(clock, folder, after, prefix))  # each turns its own off

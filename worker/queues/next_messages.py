@@ -19,7 +19,7 @@ import structlog
 
 from jobs.queue import broker_prefix
 from jobs.redis.client import connect
-from jobs.redis.connections import Connections
+from jobs.redis.connections import beside
 from jobs.settings import Settings
 
 LONGEST_S = 5.0  # for one task; then Celery fetches by itself once
@@ -48,7 +48,7 @@ class NextMessages:
 
     def __init__(self, settings: Settings) -> None:
         self._client = connect(settings)
-        self._connections = Connections(self._client)
+        self._connections = beside(self._client)
         self._prefix = broker_prefix(settings)
         self._slice_s = min(LOOK_EVERY_S, settings.redis_timeout_s / 2)
 

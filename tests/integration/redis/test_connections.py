@@ -10,10 +10,8 @@ from typing import Any
 
 import pytest
 import redis
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 
-from jobs.redis.connections import IDLE_S, Connections
+from jobs.redis.connections import IDLE_S, Connections, beside, client_of
 from jobs.redis.embedded import EmbeddedServer
 
 TIMEOUT_S = 0.2
@@ -21,8 +19,8 @@ TIMEOUT_S = 0.2
 
 @pytest.fixture
 def connections(valkey: EmbeddedServer) -> Iterator[Connections]:
-    with redis.Redis.from_url(valkey.url, retry=Retry(NoBackoff(), 0), socket_timeout=TIMEOUT_S) as client:
-        yield Connections(client)
+    with client_of(valkey.url, socket_timeout=TIMEOUT_S) as client:
+        yield beside(client)
 
 
 def client_id(connections: Connections) -> Any:
@@ -77,3 +75,21 @@ def test_a_forked_child_leaves_its_parents_alone(connections: Connections) -> No
     child.start()
     child.join(30)
     assert child.exitcode == 0 and client_id(connections) == before
+
+
+def test_they_are_closed_with_their_client(valkey: EmbeddedServer) -> None:
+    with valkey.client() as root:
+        with client_of(valkey.url) as client:
+            mine = client_id(beside(client))
+            assert root.client_list(client_id=[str(mine)])
+        assert_gone(root, mine)
+        assert client_id(beside(client)) != mine  # closed, it opens a new one for who asks
+        client.close()
+
+
+def assert_gone(root: redis.Redis, client: object) -> None:
+    """Redis sees the end of a connection in its next round."""
+    deadline = time.monotonic() + 30
+    while root.client_list(client_id=[str(client)]) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not root.client_list(client_id=[str(client)])
