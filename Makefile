@@ -159,7 +159,7 @@ images: env-dev ## write docs/images/ anew: screenshots of the service on record
 report: env-dev ## write docs/report_grade_h200.pdf anew: the report of the recorded `grade` run (takes Pango's library)
 	$(BIN)/python -m benchmarks.report
 
-bench-kernels: $(if $(PYTHON),,env-dev) ## measure the fast kernels beside cuBLAS on a GPU: ARGS="--out benchmarks/results/h200_vs_cublas.jsonl"
+bench-kernels: $(if $(PYTHON),,env-dev) ## measure the fast kernels beside cuBLAS on a GPU: ARGS="--out benchmarks/results/h200_vs_cublas.jsonl.gz"
 	$(or $(PYTHON),$(BIN)/python) -m benchmarks.measure.kernels $(ARGS)
 
 bench-library: $(if $(PYTHON),,env-dev) ## measure cuBLAS tuned and on zero-padded operands: ARGS="--out benchmarks/results/h200_library.json"

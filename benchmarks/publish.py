@@ -17,7 +17,7 @@ from typing import Any
 from analysis.curves import is_library
 from analysis.publication import publish
 from analysis.result_models import Results
-from benchmarks.recorded import compact, files, is_results, read
+from benchmarks.recorded import compact, files, is_results, name_of, read
 from jobs.benchmarks.cases import expand
 from jobs.benchmarks.presets import PRESETS
 from jobs.fleet.workers import DeviceInfo
@@ -50,7 +50,7 @@ def publications() -> Iterator[tuple[str, str]]:
             name = f"{path.parent.name}_{path.stem.replace('-', '_')}"
             yield f"{name}{PACKED}", text(publish(results, name, title=_title(results, titles)))
     for path in files(RESULTS, "*_vs_cublas"):
-        yield f"{path.stem}{PACKED}", text(publish(beside_cublas(read(path)), path.stem))
+        yield f"{name_of(path)}{PACKED}", text(publish(beside_cublas(read(path)), name_of(path)))
 
 
 def _title(results: Results, given: Counter[str]) -> str:

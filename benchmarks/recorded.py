@@ -80,6 +80,11 @@ def files(folder: Path, pattern: str = "*") -> list[Path]:
     return sorted(path for suffix in (".json", SUFFIX, SUFFIX + GZIP) for path in folder.glob(pattern + suffix))
 
 
+def name_of(path: Path) -> str:
+    """Of a record, without what its file is packed by."""
+    return path.name.removesuffix(GZIP).rpartition(".")[0]
+
+
 def packed(document: Mapping[str, Any], *, brief: bool = False) -> Iterator[str]:
     """The lines of a file."""
     if is_results(document):

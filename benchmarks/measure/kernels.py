@@ -1,6 +1,6 @@
 """Measures the fast kernels beside cuBLAS through the service, in one run, for docs/performance.md and its plot.
 
-    python -m benchmarks.measure.kernels --out benchmarks/results/h200_vs_cublas.jsonl
+    python -m benchmarks.measure.kernels --out benchmarks/results/h200_vs_cublas.jsonl.gz
 
 Without --url a stack of its own is started, with a worker on --device. Targets come first, then the sizes that only the
 plot shows. The file has the results of each benchmark by its name, and is written anew every few seconds: a run that is

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from benchmarks.recorded import files
+from benchmarks.recorded import files, name_of
 from benchmarks.tables.accuracy import accuracy
 from benchmarks.tables.auto import auto_choices
 from benchmarks.tables.auto_library import beside_the_best_library
@@ -70,7 +70,7 @@ def page() -> str:
     for path, runs in kernels.items():
         parts += headline_of(path, runs).section()
         parts += kernel_targets(runs)
-        parts += [f"![Speed over N of the fast kernels and of cuBLAS](images/{path.stem}.svg)"]
+        parts += [f"![Speed over N of the fast kernels and of cuBLAS](images/{name_of(path)}.svg)"]
     for path in sorted(RESULTS.glob("*_library.json")):
         parts += library(path)
     auto_folders = sorted(RESULTS.glob("*_auto"))
@@ -160,7 +160,7 @@ def pictures(results: Path = RESULTS) -> dict[str, bytes]:
     drawn: dict[str, bytes | None] = {}
     for path in files(results, "*_vs_cublas"):
         runs = read(path)
-        drawn[f"{path.stem}.svg"] = picture(runs)
+        drawn[f"{name_of(path)}.svg"] = picture(runs)
         headline = headline_of(path, runs)
         drawn[f"{headline.host}_headline.svg"] = headline_picture.picture(headline.device, headline.rows)
     return {name: svg for name, svg in drawn.items() if svg is not None}
