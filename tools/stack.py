@@ -18,7 +18,7 @@ from jobs.redis.acl import Role
 from jobs.redis.embedded import EmbeddedServer, free_port
 from jobs.redis.persistence import server_options
 
-START_TIMEOUT_S = 60.0
+START_TIMEOUT_S = 120.0
 
 
 class Stack:

@@ -33,7 +33,7 @@ from service.server.addresses import bind
 from service.server.main import make_server
 from tools.played.elements import dtype_name
 
-START_TIMEOUT_S = 20.0
+START_TIMEOUT_S = 60.0
 FAKE_TTL_S = 300.0
 JSON = {"content-type": "application/json"}
 
@@ -144,7 +144,7 @@ def running_api(server: EmbeddedServer, key_prefix: str, directory: Path, **sett
         client.close()
 
 
-def until(condition: Any, timeout_s: float = 10.0) -> None:
+def until(condition: Any, timeout_s: float = 60.0) -> None:
     """Returns once the condition holds; fails after `timeout_s`."""
     deadline = time.monotonic() + timeout_s
     while not condition():

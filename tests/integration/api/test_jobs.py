@@ -14,6 +14,7 @@ from jobs.ledger.interface import JobFilter
 from jobs.matrices.index import MIN_CHARGE_BYTES
 from jobs.models import JobError
 from jobs.states import JobState
+from tests.support.prompt import within
 from tools.played.api import Api, from_npy, npy, until
 
 ASYNC = {"prefer": "respond-async"}
@@ -61,9 +62,13 @@ def test_async_answers_at_once(api: Api, quiet: httpx.Client) -> None:
 
 
 def test_past_the_wait_it_is_202(quiet: httpx.Client) -> None:
-    started = time.monotonic()
-    reply = quiet.post("/v1/matmul", json=SEEDED, headers={"prefer": "wait=1"})
-    assert 1.0 <= time.monotonic() - started < 3.0
+    def waits() -> httpx.Response:
+        started = time.monotonic()
+        reply = quiet.post("/v1/matmul", json=SEEDED, headers={"prefer": "wait=1"})
+        assert time.monotonic() - started >= 1.0
+        return reply
+
+    reply = within(3.0, waits)
     assert (reply.status_code, reply.headers["preference-applied"]) == (202, "wait=1")
 
 

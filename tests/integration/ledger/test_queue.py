@@ -112,7 +112,7 @@ class Worker:
         return waiting_messages(self.client, self.settings, "cpu")
 
 
-def wait_until(condition: Callable[[], bool], deadline_s: float = 20.0) -> None:
+def wait_until(condition: Callable[[], bool], deadline_s: float = 60.0) -> None:
     deadline = time.monotonic() + deadline_s
     while not condition():
         assert time.monotonic() < deadline, "it did not happen in time"

@@ -24,7 +24,7 @@ from tools.stack import Stack
 
 PROCESSES = 2
 CLIENTS, PRODUCTS = 6, 12  # of each
-TIMEOUT_S = 30.0
+TIMEOUT_S = 60.0
 # The process stops and sends its callers home; the request whose connection broke still holds the key.
 ASK_AGAIN = (202, 409)
 COUNT = re.compile(r'^matmul_http_requests_total{.*route="/v1/matmul".*} (\S+)$', re.MULTILINE)
