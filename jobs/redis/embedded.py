@@ -135,7 +135,7 @@ class EmbeddedServer:
             "",
         ]
 
-    def client(self, timeout_s: float = 2.0) -> redis.Redis:
+    def client(self, timeout_s: float = 5.0) -> redis.Redis:
         return client_of(self.url, socket_timeout=timeout_s)
 
     def _wait_until_up(self) -> None:

@@ -16,6 +16,7 @@ import pytest
 
 from jobs.models import new_id
 from jobs.redis.embedded import EmbeddedServer
+from jobs.settings import Settings
 from service.http.idempotency import HOLD_S
 from tests.integration.api.test_jobs import ASYNC, PRODUCT, SEEDED, newer_than, newest, problem, submit
 from tests.support.prompt import within
@@ -38,7 +39,9 @@ def own_valkey(tmp_path: Path) -> Iterator[EmbeddedServer]:
 
 @pytest.fixture
 def api(own_valkey: EmbeddedServer, key_prefix: str, tmp_path: Path) -> Iterator[Api]:
-    with running_api(own_valkey, key_prefix, tmp_path, sweeper=True) as running:
+    """With the patience that it has by default."""
+    own = {"sweeper": True, "redis_timeout_s": Settings().redis_timeout_s}
+    with running_api(own_valkey, key_prefix, tmp_path, **own) as running:
         yield running
 
 

@@ -54,7 +54,7 @@ def test_it_decorates(valkey: EmbeddedServer) -> None:
 
 
 def test_the_timeout_is_the_settings_or_the_callers_own(own_server: EmbeddedServer) -> None:
-    settings = settings_for(own_server, "t:")
+    settings = settings_for(own_server, "t:").model_copy(update={"redis_timeout_s": 0.5})
 
     def refused_after(client: redis.Redis) -> float:
         started = time.monotonic()

@@ -21,6 +21,7 @@ from jobs.ledger.interface import IdempotencyKey, JobFilter, Ledger
 from jobs.models import Progress
 from jobs.redis.client import connect
 from jobs.redis.embedded import EmbeddedServer
+from jobs.settings import Settings
 from tests.support.ledger.ledgers import (
     Bench,
     assert_books_agree,
@@ -141,7 +142,7 @@ def refused(call: Callable[[], Any]) -> None:
 
 
 def test_a_stopped_redis_is_noticed_within_a_second(own_server: EmbeddedServer) -> None:
-    with connect(settings_for(own_server, "t:")) as client:
+    with connect(settings_for(own_server, "t:"), timeout_s=Settings().redis_timeout_s) as client:
         ledger = redis_ledger(client, "t:")
         kept = submit(ledger)
         os.kill(own_server.pid, signal.SIGSTOP)
@@ -152,7 +153,7 @@ def test_a_stopped_redis_is_noticed_within_a_second(own_server: EmbeddedServer) 
 
 
 def test_a_killed_redis_comes_back_with_every_job(own_server: EmbeddedServer) -> None:
-    with connect(settings_for(own_server, "t:")) as client:
+    with connect(settings_for(own_server, "t:"), timeout_s=Settings().redis_timeout_s) as client:
         ledger = redis_ledger(client, "t:")
         jobs = [submit(ledger) for _ in range(50)]
         claimed = ledger.claim(jobs[0], 1, worker="w", lease_s=60)
