@@ -77,7 +77,7 @@ class Local:
 
     def get(self, path: str, **headers: str) -> Any:
         """A JSON answer. Raises HTTPError."""
-        with urllib.request.urlopen(urllib.request.Request(self.url + path, headers=headers), timeout=30) as reply:
+        with urllib.request.urlopen(urllib.request.Request(self.url + path, headers=headers), timeout=60) as reply:
             return json.loads(reply.read())
 
     def redis_url(self) -> str:

@@ -89,7 +89,7 @@ def test_waiting_ends_with_the_job(api: Api, quiet: httpx.Client) -> None:
         waiting = pool.submit(quiet.get, f"/v1/jobs/{job_id}", headers={"prefer": "wait=20"})
         api.claim(job_id)
         api.ledger.cancel(job_id)
-        reply = waiting.result(10)
+        reply = waiting.result(60)
     assert reply.json()["state"] == "cancelled"
     assert reply.headers["preference-applied"] == "wait=20"
 
@@ -101,7 +101,7 @@ def test_waiting_ends_with_any_change_of_what_is_known(api: Api, quiet: httpx.Cl
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(quiet.get, f"/v1/jobs/{job_id}", headers=known)
         api.claim(job_id)
-        reply = waiting.result(10)
+        reply = waiting.result(60)
     assert (reply.status_code, reply.json()["state"]) == (200, "running")
     assert reply.headers["etag"] != etag
 
@@ -134,7 +134,7 @@ def test_a_waited_job_that_fails_is_a_problem(api: Api, quiet: httpx.Client, err
         waiting = pool.submit(quiet.post, "/v1/matmul", json=SEEDED)
         job_id = newer_than(api, last)
         fail(api, job_id, error)
-        reply = waiting.result(10)
+        reply = waiting.result(60)
     document = problem(reply, status, error if error != "never_heard_of" else "job_failed")
     assert document["detail"] == "It went wrong."
     assert (document["job"], reply.headers["location"]) == (job_id, f"/v1/jobs/{job_id}")
@@ -146,7 +146,7 @@ def test_a_waited_job_that_is_cancelled_is_409(api: Api, quiet: httpx.Client) ->
         waiting = pool.submit(quiet.post, "/v1/matmul", json=SEEDED)
         job_id = newer_than(api, last)
         api.ledger.cancel(job_id)
-        problem(waiting.result(10), 409, "job_cancelled")
+        problem(waiting.result(60), 409, "job_cancelled")
 
 
 # ---- listing ----
