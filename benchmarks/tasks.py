@@ -24,10 +24,10 @@ import numpy as np
 from playwright.sync_api import Browser, Error, Page, expect
 
 from tools.browser import chromium
-from tools.played.api import http_client
+from tools.played.api import ended, http_client
 
-PATIENCE_MS, WAIT_MS = 20_000, 60_000  # for a way that may not be there; for a job, or a report
-BUSY, WAIT = [2500, 2500], {"prefer": "wait=30"}
+PATIENCE_MS = WAIT_MS = 60_000  # for a way that may not be there; for a job, or a report
+BUSY = [2500, 2500]
 QUICK = {"preset": "quick"}
 
 
@@ -182,14 +182,14 @@ TASKS: Sequence[tuple[str, Sequence[Way]]] = (
 def prepare(http: httpx.Client, directory: Path) -> Prepared:
     """A finished benchmark, a job that failed, two files."""
     job = http.post("/v1/benchmarks", json=QUICK).raise_for_status().headers["location"]
-    http.get(job, headers=WAIT).raise_for_status()
+    ended(http, job.rpartition("/")[2])
     busy = {"random": {"shape": BUSY, "seed": 1}}
     asynchronous = {"prefer": "respond-async"}
     http.post("/v1/matmul", json={"a": busy, "b": busy}, headers=asynchronous).raise_for_status()
     first = http.post("/v1/matmul", json={"a": busy, "b": busy}, headers=asynchronous).json()["job"]["id"]
     second = http.post("/v1/matmul", json={"a": {"job": first}, "b": busy}, headers=asynchronous).json()["job"]["id"]
     http.post(f"/v1/jobs/{first}/cancel").raise_for_status()
-    record = http.get(f"/v1/jobs/{second}", headers=WAIT).raise_for_status().json()
+    record = ended(http, second)
     paths = directory / "a.npy", directory / "b.npy"
     for path, shape in zip(paths, ((300, 200), (200, 100)), strict=True):
         held = io.BytesIO()
@@ -216,6 +216,7 @@ def count(browser: Browser, url: str) -> dict[str, Any]:
     with TemporaryDirectory() as directory, http_client(url) as http:
         prepared = prepare(http, Path(directory))
         with browser.new_context(locale="en-GB") as context:
+            context.set_default_timeout(WAIT_MS)
             page = context.new_page()
             return {task: counted(page, url, ways, prepared) for task, ways in TASKS}
 

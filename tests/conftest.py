@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -43,6 +44,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return "services" if nodeid.startswith(SERVICES) else nodeid.partition("::")[0]
 
     return Together(config, log)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def own_garbage() -> Iterator[None]:
+    """What a file leaves open fails that file: found later, by chance, it would fail a test of another. All that stays
+    is frozen, so that each search is of one file's objects alone, which takes some milliseconds."""
+    yield
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

@@ -18,7 +18,7 @@ from jobs.redis.acl import Role
 from jobs.redis.embedded import EmbeddedServer, free_port
 from jobs.redis.persistence import server_options
 
-START_TIMEOUT_S = 60.0
+START_TIMEOUT_S = 120.0
 
 
 class Stack:
@@ -105,12 +105,14 @@ class Stack:
         self.redis.start()
 
     def wait_until_ready(self) -> None:
-        """Returns once every worker is live. Raises TimeoutError with the logs' ends."""
+        """Returns once every worker is live, though one before it may still count as such. Raises TimeoutError with the
+        logs' ends."""
+        wanted = {str(worker.pid) for worker in self.workers[: len(self._devices)]}
         deadline = time.monotonic() + START_TIMEOUT_S
         while time.monotonic() < deadline:
             try:
                 with urllib.request.urlopen(f"{self.url}/v1/devices", timeout=2) as reply:
-                    if len(json.load(reply)["devices"]) >= len(self._devices):
+                    if wanted <= {each["id"].rpartition("/")[2] for each in json.load(reply)["devices"]}:
                         return
             except OSError:
                 pass  # the API is not up yet

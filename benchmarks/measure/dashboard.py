@@ -50,8 +50,8 @@ def first_paint(browser: Browser, url: str) -> dict[str, Any]:
 
 
 def live_update(browser: Browser, stack: Stack, http: httpx.Client) -> dict[str, Any]:
-    benchmark = growing(played_on(stack), http, WARM_UPS + UPDATES)
-    with browser.new_context(locale=LOCALE) as context:
+    with played_on(stack) as api, browser.new_context(locale=LOCALE) as context:
+        benchmark = growing(api, http, WARM_UPS + UPDATES)
         page = context.new_page()
         page.goto(f"{stack.url}/ui/benchmarks/{benchmark.job.id}")
         wait_for_chart(page)

@@ -11,6 +11,7 @@ import socket
 import subprocess
 import time
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 
 import redis
@@ -18,9 +19,10 @@ import redis
 from jobs.redis.acl import ROLES, Role, password_rule, user_name, user_rules
 from jobs.redis.connections import client_of
 
-START_TIMEOUT_S = 10.0
+START_TIMEOUT_S = 60.0  # it answers within a tenth of a second, but where the machine has much else to do
 # Below those that Linux gives to connections: one of them would take the port while its server is down.
 SERVER_PORTS = range(20_000, 32_768)
+APART = 7_891  # ports between those of one process and of the next: this way even many begin far from each other
 # The wheel's server allocates with glibc. Scripts make and free many small things, which are found again at once where
 # more of them than by default are kept at hand.
 ALLOCATOR = "glibc.malloc.tcache_count=256:glibc.malloc.tcache_max=8192:glibc.malloc.mxfast=0"
@@ -28,6 +30,9 @@ ALLOCATOR = "glibc.malloc.tcache_count=256:glibc.malloc.tcache_max=8192:glibc.ma
 
 class EmbeddedServerError(RuntimeError):
     """No embedded server could be started."""
+
+
+_handed_out = count()
 
 
 def find_server() -> str:
@@ -46,9 +51,10 @@ def find_server() -> str:
 
 
 def free_port() -> int:
-    """A loopback port that nothing has now."""
+    """A loopback port that nothing has now. A process hands out each once, and processes begin far apart: a server that
+    does not listen yet, or is down for a moment, does not lose its port to another."""
     while True:
-        port = secrets.choice(SERVER_PORTS)
+        port = SERVER_PORTS[(os.getpid() * APART + next(_handed_out)) % len(SERVER_PORTS)]
         with socket.socket() as probe, suppress(OSError):
             probe.bind(("127.0.0.1", port))
             return port
@@ -129,7 +135,7 @@ class EmbeddedServer:
             "",
         ]
 
-    def client(self, timeout_s: float = 2.0) -> redis.Redis:
+    def client(self, timeout_s: float = 5.0) -> redis.Redis:
         return client_of(self.url, socket_timeout=timeout_s)
 
     def _wait_until_up(self) -> None:

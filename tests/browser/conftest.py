@@ -6,13 +6,15 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, expect
 
 from tools.browser import Tab, chromium
 from tools.played.api import http_client
 from tools.stack import Stack
 
-TIMEOUT_MS = 20_000
+TIMEOUT_MS = 60_000
+
+expect.set_options(timeout=TIMEOUT_MS)
 
 
 @pytest.fixture(scope="package")
@@ -24,7 +26,7 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="package")
 def stack(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """The service as processes, with a CPU worker; its API may be killed. Not started without a browser."""
-    with Stack(tmp_path_factory.mktemp("stack"), settings={"cpu_threads": "1"}) as running:
+    with Stack(tmp_path_factory.mktemp("stack"), settings={"cpu_threads": "1", "redis_timeout_s": "5"}) as running:
         yield running
 
 

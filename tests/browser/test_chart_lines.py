@@ -7,13 +7,14 @@ from playwright.sync_api import expect
 
 from tests.browser.test_charts import SIZES, benchmark, legend, opened
 from tools.browser import Tab
+from tools.played.api import ended
 
 
 def test_a_line_joins_products_of_one_form_alone(tab: Tab, http: httpx.Client) -> None:
     """Shapes that share an n, but neither m nor k, would be joined by a vertical line."""
     skinny = [{"m": 16, "n": n, "k": n} for n in SIZES[:2]]
     job_id = benchmark(http, shapes=[*SIZES[:2], *skinny])
-    http.get(f"/v1/jobs/{job_id}", headers={"prefer": "wait=30"}).raise_for_status()
+    ended(http, job_id)
     page = opened(tab, f"/ui/benchmarks/{job_id}?x=n&y=gflops")
     expect(legend(page)).to_have_count(2)
     assert sorted(legend(page).all_inner_texts()) == ["cpu_blas, 16×N×N", "cpu_blas, N×N×N"]

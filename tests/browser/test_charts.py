@@ -15,6 +15,7 @@ import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 
 from tools.browser import Tab, stopped
+from tools.played.api import ended
 from tools.stack import Stack
 
 QUICK, LADDER = "/ui/published/h200_quick?plot=gflops", "/ui/published/h200_ladder"
@@ -40,8 +41,7 @@ def two(stack: Stack) -> Iterator[tuple[str, str]]:
     with httpx.Client(base_url=stack.url, timeout=60, trust_env=False) as http:
         jobs = benchmark(http), benchmark(http)
         for job_id in jobs:
-            reply = http.get(f"/v1/jobs/{job_id}", headers={"prefer": "wait=30"}).raise_for_status()
-            assert reply.json()["state"] == "succeeded"
+            assert ended(http, job_id)["state"] == "succeeded"
         yield jobs
 
 
@@ -86,6 +86,7 @@ def test_pointing_at_the_chart_says_the_figures(tab: Tab, http: httpx.Client) ->
     expect(told(page)).to_be_hidden()
     for step in range(1, 40):
         page.mouse.move(box["x"] + box["width"] * step / 40, box["y"] + box["height"] * (1 - step / 40))
+        page.evaluate("() => new Promise(requestAnimationFrame)")
         if told(page).is_visible():
             break
     found = re.search(

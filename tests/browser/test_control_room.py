@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import httpx
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from tests.browser.conftest import TIMEOUT_MS
 from tests.browser.test_live import benchmark, state, submit
 from tools.browser import Tab, stopped
+from tools.played.api import ended, until
 from tools.stack import Stack
 
 MULTIPLY = {"a": [[1]], "b": [[2]]}
 
 
 @pytest.fixture
-def plain(browser: Browser, stack: Stack) -> Page:
+def plain(browser: Browser, stack: Stack) -> Iterator[Page]:
     """A browser without scripts."""
-    return browser.new_context(locale="en-GB", java_script_enabled=False).new_page()
+    with browser.new_context(locale="en-GB", java_script_enabled=False) as context:
+        context.set_default_timeout(TIMEOUT_MS)
+        yield context.new_page()
 
 
 def test_the_overview_draws_what_was(tab: Tab, http: httpx.Client) -> None:
     job_id = submit(http)
-    http.get(f"/v1/jobs/{job_id}", headers={"prefer": "wait=20"})
+    ended(http, job_id)
     page = tab.open("/?over=5m")
     for name in ("Throughput", "Queue age", "Utilisation"):
         expect(page.locator("#trends-now figcaption", has_text=name)).to_be_visible()
@@ -39,7 +44,7 @@ def test_a_worker_is_drained_and_resumed_from_the_page(tab: Tab, http: httpx.Cli
     page = tab.open("/ui/operations")
     page.get_by_role("button", name=re.compile("^Drain ")).click()
     expect(page.locator("#steer-now")).to_contain_text("drained")
-    assert http.post("/v1/matmul", json=MULTIPLY).status_code == 503
+    until(lambda: http.post("/v1/matmul", json=MULTIPLY).status_code == 503)
     page.get_by_role("button", name=re.compile("^Resume ")).click()
     expect(page.locator("#steer-now")).to_contain_text("ready")
     page.goto(f"{tab.url}/ui/jobs/{submit(http)}")
@@ -54,8 +59,7 @@ def test_a_queue_is_paused_and_resumed_without_scripts(plain: Page, stack: Stack
     expect(plain.locator("#health-now")).to_contain_text("Queue cpu paused, 1 waiting")
     plain.goto(f"{stack.url}/ui/operations")
     plain.get_by_role("button", name="Resume cpu", exact=True).click()
-    record = http.get(f"/v1/jobs/{job_id}", headers={"prefer": "wait=30"}).json()
-    assert record["state"] == "succeeded"
+    assert ended(http, job_id)["state"] == "succeeded"
 
 
 def test_a_view_is_saved_in_this_browser(tab: Tab) -> None:
@@ -108,7 +112,7 @@ def test_a_tile_s_way_is_stepped_through(tab: Tab, plain: Page) -> None:
 
 def test_results_are_pinned_and_imported_from_the_pages(tab: Tab, http: httpx.Client) -> None:
     job_id = benchmark(http)
-    http.get(f"/v1/jobs/{job_id}", headers={"prefer": "wait=60"})
+    ended(http, job_id)
     file = http.get(f"/v1/benchmarks/{job_id}/export").content
     page = tab.open(f"/ui/jobs/{job_id}")
     page.get_by_role("button", name="Pin", exact=True).click()

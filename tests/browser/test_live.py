@@ -19,8 +19,6 @@ AWAY = re.compile(r"^No answer since [\d:]{8}; shown as of [\d:]{8}\.$")  # what
 
 PLACES = {"overview": ("/", "main"), "jobs": ("/ui/jobs?q={}", "#jobs-now"), "job": ("/ui/jobs/{}", "main")}
 
-expect.set_options(timeout=20_000)
-
 
 def submit(http: httpx.Client) -> str:
     """A product's job; its id."""

@@ -12,9 +12,10 @@ from fastapi.routing import APIRoute
 from playwright.sync_api import Browser, expect
 
 from service.dashboard.routers import ROUTERS
+from tests.browser.conftest import TIMEOUT_MS
 from tests.browser.test_live import AWAY, PAUSE, POLL_MS, submit
 from tools.browser import Tab
-from tools.played.api import http_client
+from tools.played.api import ended, http_client
 from tools.stack import Stack, kill_group
 
 BENCHMARK = {
@@ -108,7 +109,7 @@ def known(stack: Stack) -> Iterator[dict[str, str]]:
     with http_client(stack.url) as http:
         job = submit(http)
         first, second = finished(http, BENCHMARK), finished(http, BENCHMARK)
-        record = http.get(f"/v1/jobs/{job}", headers={"prefer": "wait=10"}).raise_for_status().json()
+        record = ended(http, job)
         yield {"job": job, "first": first, "second": second, "device": record["device"]}
 
 
@@ -160,6 +161,7 @@ def test_every_page_outlives_the_api(browser: Browser, stack: Stack, known: dict
     """What is shown stays, pages that keep themselves fresh say since when they cannot, and all come back with it."""
     assert stack.api is not None
     with browser.new_context(locale="en-GB") as context:
+        context.set_default_timeout(TIMEOUT_MS)
         tabs = {name: Tab(context.new_page(), stack.url) for name in ADDRESSES}
         shown = {}
         for name, tab in tabs.items():

@@ -15,7 +15,7 @@ from tests.browser.conftest import TIMEOUT_MS
 from tests.browser.test_live import state
 from tests.integration.dashboard.test_multiply import A, B, tensors
 from tools.browser import Tab
-from tools.played.api import from_npy, npy
+from tools.played.api import ended, from_npy, npy
 from tools.stack import Stack, kill_group
 
 HOLDER = """files => {
@@ -120,7 +120,7 @@ def test_files_are_chosen_without_scripts(plain: Tab, http: httpx.Client) -> Non
     page.get_by_role("button", name="Multiply").click()
     page.wait_for_url("**/ui/jobs/job_*")  # until it has loaded: what is on its way cannot be loaded again
     job_id = page.url.rpartition("/")[2]
-    http.get(f"/v1/jobs/{job_id}", headers={"prefer": "wait=10"}).raise_for_status()
+    ended(http, job_id)
     page.reload()
     expect(state(page)).to_have_text("succeeded")
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import httpx
+from playwright.sync_api import expect
 
 from benchmarks.tables.dashboard import MAX_PAINT_MS, MAX_UPDATE_MS
 from tools.browser import Tab
 from tools.played.page_speed import first_paint_ms, growing, played_on, updates_ms, wait_for_chart
 from tools.stack import Stack
 
-TRIES = 3
+TRIES, UPDATES = 3, 12
 # A page of text alone, beside which the overview may take so much longer on a machine that is busy with other things.
 PLAIN, BESIDE_PLAIN = "/docs", 3.0
 
@@ -23,12 +24,13 @@ def test_the_overview_is_painted_at_once(tab: Tab) -> None:
 
 
 def test_an_update_of_a_thousand_points_leaves_a_frame_its_time(tab: Tab, http: httpx.Client, stack: Stack) -> None:
-    benchmark = growing(played_on(stack), http, TRIES)
-    try:
-        tab.open(f"/ui/benchmarks/{benchmark.job.id}")
-        wait_for_chart(tab.page)
-        assert min(updates_ms(tab.page, benchmark, TRIES)) < MAX_UPDATE_MS
-        shown = tab.page.locator("#facts-now")
-        assert f"{benchmark.done} of {len(benchmark.cases)}" in shown.inner_text()
-    finally:
-        http.post(f"/v1/jobs/{benchmark.job.id}/cancel").raise_for_status()
+    with played_on(stack) as api:
+        benchmark = growing(api, http, UPDATES)
+        try:
+            tab.open(f"/ui/benchmarks/{benchmark.job.id}")
+            wait_for_chart(tab.page)
+            assert any(update_ms < MAX_UPDATE_MS for update_ms in updates_ms(tab.page, benchmark, UPDATES))
+            done = f"{benchmark.done} of {len(benchmark.cases)}"
+            expect(tab.page.locator("#facts-now")).to_contain_text(done, use_inner_text=True)
+        finally:
+            http.post(f"/v1/jobs/{benchmark.job.id}/cancel").raise_for_status()

@@ -124,13 +124,14 @@ class ChaosStack:
         return make_ledger(Settings(), client)
 
     def wait_until_ready(self) -> None:
-        """Returns once both APIs see both workers. Raises TimeoutError."""
+        """Returns once both APIs see both workers, and not those that were there before. Raises TimeoutError."""
+        wanted = {str(self.parts[name].pid) for name in WORKERS}
         began = time.monotonic()
         waiting = list(APIS)
         while waiting and time.monotonic() < began + START_TIMEOUT_S:
             with contextlib.suppress(OSError, ValueError):
                 devices = self.ask(waiting[-1], "/v1/devices")["devices"]
-                if len(devices) >= len(WORKERS):
+                if wanted <= {each["id"].rpartition("/")[2] for each in devices}:
                     waiting.pop()
                     continue
             time.sleep(0.05)

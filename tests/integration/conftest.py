@@ -84,7 +84,7 @@ def stores(make_stores: MakeStores) -> StoreBench:
 @pytest.fixture(scope="session")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """The whole service as processes: Valkey, API, a CPU worker. No test may kill any of them."""
-    with Stack(tmp_path_factory.mktemp("stack"), settings={"cpu_threads": "1"}) as running:
+    with Stack(tmp_path_factory.mktemp("stack"), settings={"cpu_threads": "1", "redis_timeout_s": "5"}) as running:
         yield running
         with running.redis.client() as root:
             assert not root.acl_log(), "API or worker asked Redis for what their users may not (jobs/redis/acl.py)"

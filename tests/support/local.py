@@ -21,7 +21,7 @@ import psutil
 from jobs.redis.embedded import free_port
 
 START_TIMEOUT_S = 120.0
-STOP_TIMEOUT_S = 45.0
+STOP_TIMEOUT_S = 90.0
 COMMAND = (sys.executable, "-m", "service.local")
 
 
@@ -77,7 +77,7 @@ class Local:
 
     def get(self, path: str, **headers: str) -> Any:
         """A JSON answer. Raises HTTPError."""
-        with urllib.request.urlopen(urllib.request.Request(self.url + path, headers=headers), timeout=30) as reply:
+        with urllib.request.urlopen(urllib.request.Request(self.url + path, headers=headers), timeout=60) as reply:
             return json.loads(reply.read())
 
     def redis_url(self) -> str:
@@ -110,7 +110,7 @@ def end_group(process: subprocess.Popen[str]) -> int:
     return process.wait(STOP_TIMEOUT_S)
 
 
-def eventually(condition: Callable[[], object], timeout_s: float = 30.0) -> None:
+def eventually(condition: Callable[[], object], timeout_s: float = 60.0) -> None:
     """Returns once the condition holds. Fails after `timeout_s`."""
     deadline = time.monotonic() + timeout_s
     while not condition():

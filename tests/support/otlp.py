@@ -72,12 +72,12 @@ def collecting() -> Iterator[Collector]:
         def log_message(self, format: str, *arguments: object) -> None:
             """Nothing."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    Thread(target=server.serve_forever, name="collector", daemon=True).start()
-    try:
-        yield Collector(server, spans)
-    finally:
-        server.shutdown()
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        Thread(target=server.serve_forever, name="collector", daemon=True).start()
+        try:
+            yield Collector(server, spans)
+        finally:
+            server.shutdown()
         server.server_close()
 
 

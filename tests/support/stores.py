@@ -144,7 +144,7 @@ def store_settings(kind: StoreKind) -> dict[str, Any]:
 
 
 def make_bench(kind: StoreKind, url: str, prefix: str, directory: Path, **settings: Any) -> StoreBench:
-    own = store_settings(kind) | settings
+    own = {"redis_timeout_s": 5.0} | store_settings(kind) | settings
     asked = Settings(redis_url=SecretStr(url), key_prefix=prefix, store_dir=directory / "matrices", **own)
     client = connect(asked)
     return StoreBench(kind, asked, client, make_matrix_store(asked, client, keeps_maps=True))

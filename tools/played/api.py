@@ -28,13 +28,15 @@ from jobs.queue import bench_queue, make_ledger
 from jobs.redis.client import connect
 from jobs.redis.embedded import EmbeddedServer, free_port
 from jobs.settings import Settings
+from jobs.states import JobState
 from kernels.model.numerics import DTypeName
 from service.server.addresses import bind
 from service.server.main import make_server
 from tools.played.elements import dtype_name
 
-START_TIMEOUT_S = 20.0
+START_TIMEOUT_S, END_TIMEOUT_S = 60.0, 240.0
 FAKE_TTL_S = 300.0
+PATIENT_S = 5.0  # for an answer of Redis: by default a request that a busy machine holds up may be refused
 JSON = {"content-type": "application/json"}
 
 
@@ -119,7 +121,7 @@ def running_api(server: EmbeddedServer, key_prefix: str, directory: Path, **sett
         key_prefix=key_prefix,
         store_dir=directory / "matrices",
         port=free_port(),
-        **{"sweeper": False, "record_matrix_bytes": 0, **settings},
+        **{"sweeper": False, "record_matrix_bytes": 0, "redis_timeout_s": PATIENT_S, **settings},
     )
     client = connect(asked)
     registry = WorkerRegistry(client, prefix=key_prefix)
@@ -144,7 +146,18 @@ def running_api(server: EmbeddedServer, key_prefix: str, directory: Path, **sett
         client.close()
 
 
-def until(condition: Any, timeout_s: float = 10.0) -> None:
+def ended(client: httpx.Client, job_id: str) -> dict[str, Any]:
+    """The record of a job at its end; fails where that takes longer than any job of a test on a busy machine."""
+    deadline = time.monotonic() + END_TIMEOUT_S
+    while True:
+        reply = client.get(f"/v1/jobs/{job_id}", headers={"prefer": "wait=10"}).raise_for_status()
+        record: dict[str, Any] = reply.json()
+        if JobState(record["state"]).is_terminal:
+            return record
+        assert time.monotonic() < deadline, record
+
+
+def until(condition: Any, timeout_s: float = 60.0) -> None:
     """Returns once the condition holds; fails after `timeout_s`."""
     deadline = time.monotonic() + timeout_s
     while not condition():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import httpx
@@ -16,7 +17,7 @@ from jobs.models import Job, Progress
 from jobs.queue import make_ledger
 from jobs.redis.client import connect
 from jobs.settings import Settings
-from tools.played.api import Api, until, worker_info
+from tools.played.api import FAKE_TTL_S, Api, until, worker_info
 from tools.played.benchmarks import case_record, cases_of, findings_of
 from tools.stack import Stack
 
@@ -25,7 +26,6 @@ DEVICE = "A CPU"  # the played worker's
 LOCALE = "en-GB"
 FIRST_PAINT = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
 LEASE_S = 60.0
-SHORT_TTL_S = 10.0  # the played worker is asked for by name, once
 # A promise rather than a question over and over, which would count as script time.
 NEXT_UPDATE = """() => {
   window.updated = new Promise(done => new PerformanceObserver((found, self) => {
@@ -63,14 +63,17 @@ class ScriptTime:
         return float(metrics["ScriptDuration"]) * 1e3
 
 
-def played_on(stack: Stack) -> Api:
+@contextmanager
+def played_on(stack: Stack) -> Iterator[Api]:
     """What stands behind a running service, for a test that plays one of its workers."""
     settings = Settings(redis_url=SecretStr(stack.redis.url))
-    client = connect(settings)
-    registry = WorkerRegistry(client, prefix=settings.key_prefix)
-    registry.beat(worker_info(), SHORT_TTL_S)
-    ledger, store = make_ledger(settings, client), make_matrix_store(settings, client)
-    return Api(url=stack.url, settings=settings, ledger=ledger, store=store, registry=registry)
+    with connect(settings) as client:
+        registry = WorkerRegistry(client, prefix=settings.key_prefix)
+        played = worker_info()
+        registry.beat(played, FAKE_TTL_S)
+        ledger, store = make_ledger(settings, client), make_matrix_store(settings, client)
+        yield Api(url=stack.url, settings=settings, ledger=ledger, store=store, registry=registry)
+        registry.gone(played.id)
 
 
 @dataclass

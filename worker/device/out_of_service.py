@@ -15,6 +15,7 @@ from jobs.redis.client import connect
 from jobs.settings import Settings
 
 BEAT_S = 1.0
+LAST_BEAT_S = 3.0  # that a beat under way may take: it would put the worker on the register again
 # Where it is set, it is the reason why children of this worker take no jobs. The parent sets it; a start of the worker
 # clears it: its readiness products decide anew.
 QUARANTINED = "MATMUL_QUARANTINED"
@@ -32,14 +33,16 @@ class OutOfService:
         self._settings, self._worker_id, self._changes = settings, worker_id, {"state": state, "reason": reason}
         self._registry = WorkerRegistry(connect(settings), prefix=settings.key_prefix)
         self._stopped = Event()
+        self._thread = Thread(target=self._run, name="out of service", daemon=True)
 
     def start(self) -> None:
         """From a thread of its own."""
-        Thread(target=self._run, name="out of service", daemon=True).start()
+        self._thread.start()
 
     def stop(self) -> None:
         """Takes the worker off the register. Raises StoreUnavailable."""
         self._stopped.set()
+        self._thread.join(LAST_BEAT_S)
         self._registry.gone(self._worker_id)
 
     def _run(self) -> None:

@@ -23,6 +23,7 @@ MISPLACED_BEATS = 10  # so often the service's store is another one before the w
 PROBLEM_TTL_S = 30.0  # the next child tells it again
 DRAINED = "An operator drained it: it ends its jobs and takes no more."
 BEAT_S = 1.0  # at most this long, and a fifth of the time that a silent worker counts as live
+LAST_BEAT_S = 3.0  # that a beat under way may take: it would put the worker on the register again
 
 log = structlog.get_logger(__name__)
 
@@ -67,6 +68,7 @@ class Heartbeat:
         self._jobs: tuple[str, ...] = ()  # under way, in the order in which they began
         self._lock = Lock()
         self._stopped = Event()
+        self._thread = Thread(target=self._run, name="heartbeat", daemon=True)
         self._bench_queue = consumed_bench_queue(runner.device.name)
         self.verified_products = 0
         self._today = Today(self._started_at.date())
@@ -75,11 +77,13 @@ class Heartbeat:
     def start(self) -> None:
         """The first beat goes out now. Raises StoreUnavailable."""
         self._beat()
-        Thread(target=self._run, name="heartbeat", daemon=True).start()
+        self._thread.start()
 
     def stop(self) -> None:
         """Takes the worker off the register."""
         self._stopped.set()
+        if self._thread.is_alive():
+            self._thread.join(LAST_BEAT_S)
         self._registry.gone(self.worker_id)
 
     def count_product(self, *, is_verified: bool) -> None:

@@ -146,6 +146,8 @@ class Line:
     def server_opened(self, server: asyncio.Transport) -> None:
         self.to_server.out = server
         self.to_server.pump()
+        if self._is_deaf or self.to_client.out is None or self.to_client.out.is_closing():
+            server.close()  # what the client sent before it went is still passed on
 
     def from_client(self, data: bytes) -> None:
         if self._is_deaf:

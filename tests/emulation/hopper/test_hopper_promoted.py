@@ -40,7 +40,7 @@ def compiled(directory: Path, change: tuple[str, str] | None = None) -> Path:
 
 def verdict(program: Path) -> str:
     lines = "".join(f"{columns} {steps} {alone}\n" for columns, steps, alone in TILES)
-    done = subprocess.run([program], input=lines, capture_output=True, text=True, env=ENVIRONMENT, timeout=60)
+    done = subprocess.run([program], input=lines, capture_output=True, text=True, env=ENVIRONMENT, timeout=240)
     assert not done.stderr, done.stderr
     return done.stdout.strip()
 

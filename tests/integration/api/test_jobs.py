@@ -14,6 +14,7 @@ from jobs.ledger.interface import JobFilter
 from jobs.matrices.index import MIN_CHARGE_BYTES
 from jobs.models import JobError
 from jobs.states import JobState
+from tests.support.prompt import within
 from tools.played.api import Api, from_npy, npy, until
 
 ASYNC = {"prefer": "respond-async"}
@@ -61,9 +62,13 @@ def test_async_answers_at_once(api: Api, quiet: httpx.Client) -> None:
 
 
 def test_past_the_wait_it_is_202(quiet: httpx.Client) -> None:
-    started = time.monotonic()
-    reply = quiet.post("/v1/matmul", json=SEEDED, headers={"prefer": "wait=1"})
-    assert 1.0 <= time.monotonic() - started < 3.0
+    def waits() -> httpx.Response:
+        started = time.monotonic()
+        reply = quiet.post("/v1/matmul", json=SEEDED, headers={"prefer": "wait=1"})
+        assert time.monotonic() - started >= 1.0
+        return reply
+
+    reply = within(3.0, waits)
     assert (reply.status_code, reply.headers["preference-applied"]) == (202, "wait=1")
 
 
@@ -84,7 +89,7 @@ def test_waiting_ends_with_the_job(api: Api, quiet: httpx.Client) -> None:
         waiting = pool.submit(quiet.get, f"/v1/jobs/{job_id}", headers={"prefer": "wait=20"})
         api.claim(job_id)
         api.ledger.cancel(job_id)
-        reply = waiting.result(10)
+        reply = waiting.result(60)
     assert reply.json()["state"] == "cancelled"
     assert reply.headers["preference-applied"] == "wait=20"
 
@@ -96,7 +101,7 @@ def test_waiting_ends_with_any_change_of_what_is_known(api: Api, quiet: httpx.Cl
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(quiet.get, f"/v1/jobs/{job_id}", headers=known)
         api.claim(job_id)
-        reply = waiting.result(10)
+        reply = waiting.result(60)
     assert (reply.status_code, reply.json()["state"]) == (200, "running")
     assert reply.headers["etag"] != etag
 
@@ -129,7 +134,7 @@ def test_a_waited_job_that_fails_is_a_problem(api: Api, quiet: httpx.Client, err
         waiting = pool.submit(quiet.post, "/v1/matmul", json=SEEDED)
         job_id = newer_than(api, last)
         fail(api, job_id, error)
-        reply = waiting.result(10)
+        reply = waiting.result(60)
     document = problem(reply, status, error if error != "never_heard_of" else "job_failed")
     assert document["detail"] == "It went wrong."
     assert (document["job"], reply.headers["location"]) == (job_id, f"/v1/jobs/{job_id}")
@@ -141,7 +146,7 @@ def test_a_waited_job_that_is_cancelled_is_409(api: Api, quiet: httpx.Client) ->
         waiting = pool.submit(quiet.post, "/v1/matmul", json=SEEDED)
         job_id = newer_than(api, last)
         api.ledger.cancel(job_id)
-        problem(waiting.result(10), 409, "job_cancelled")
+        problem(waiting.result(60), 409, "job_cancelled")
 
 
 # ---- listing ----

@@ -247,7 +247,7 @@ def test_it_is_not_made_unsafe(settings: dict[str, Any], words: str) -> None:
 def test_it_does_not_start_unsafe(settings: dict[str, str], words: str) -> None:
     own = {f"MATMUL_{name.upper()}": value for name, value in {"port": str(free_port()), **settings}.items()}
     command = [sys.executable, "-m", "service"]
-    done = subprocess.run(command, env=os.environ | own, capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run(command, env=os.environ | own, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode != 0
     assert words in done.stderr
     assert "Traceback" not in done.stderr
@@ -256,7 +256,7 @@ def test_it_does_not_start_unsafe(settings: dict[str, str], words: str) -> None:
 def test_the_command_makes_a_key_that_works() -> None:
     command = [sys.executable, "-m", "service.keys", "new", "--name", "ada lovelace"]
     environment = os.environ | {"MATMUL_API_KEY_PEPPER": PEPPER}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30, check=True)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240, check=True)
     key, line = (text.rpartition(" ")[2] for text in done.stdout.splitlines())
     key_id, digest, name = line.split(":")
     assert key.startswith(f"mm_{key_id}_")

@@ -102,7 +102,7 @@ def test_a_worker_whose_service_moves_gives_up(
     child.heartbeat.start()
     with running_api(valkey, api.settings.key_prefix, tmp_path / "moved") as moved, moved.client() as client:
         client.get("/readyz")
-        assert "MATMUL_STORE_DIR" in ended.get(timeout=20)
+        assert "MATMUL_STORE_DIR" in ended.get(timeout=60)
     child.heartbeat.stop()
 
 

@@ -30,7 +30,7 @@ class Cluster:
             with node.client() as client:
                 client.execute_command("CLUSTER", "ADDSLOTSRANGE", begin, end - 1)
                 client.execute_command("CLUSTER", "MEET", "127.0.0.1", self.nodes[0].port)
-        until(self._is_whole, timeout_s=20, what="a cluster that knows all its slots")
+        until(self._is_whole, timeout_s=60, what="a cluster that knows all its slots")
 
     def _is_whole(self) -> bool:
         for node in self.nodes:

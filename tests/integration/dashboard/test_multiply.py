@@ -243,7 +243,7 @@ def test_with_keys(valkey: EmbeddedServer, key_prefix: str, tmp_path: Path) -> N
 
 
 def run(text: str, directory: Path, *shell: str) -> None:
-    subprocess.run([*shell, text], cwd=directory, check=True, timeout=30)
+    subprocess.run([*shell, text], cwd=directory, check=True, timeout=240)
 
 
 def test_files_by_program(client: httpx.Client, tmp_path: Path) -> None:

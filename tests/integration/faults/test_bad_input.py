@@ -63,7 +63,7 @@ def test_an_early_refusal_does_not_wait_for_the_body(api: Api) -> None:
     part = b'--x\r\nContent-Disposition: form-data; name="%s"\r\n\r\n'
     a, b = npy(np.ones((20, 20), F32)), npy(np.ones((201, 200), F32))
     start = part % b"options" + b"{}\r\n" + part % b"a" + a + b"\r\n" + part % b"b" + b[: 100 << 10]
-    connection = http.client.HTTPConnection(api.url.removeprefix("http://"), timeout=20)
+    connection = http.client.HTTPConnection(api.url.removeprefix("http://"), timeout=60)
     connection.putrequest("POST", "/v1/matmul")
     connection.putheader("content-type", "multipart/form-data; boundary=x")
     connection.putheader("content-length", str(MAX_BODY))

@@ -16,13 +16,14 @@ import pytest
 
 from jobs.models import new_id
 from jobs.redis.embedded import EmbeddedServer
+from jobs.settings import Settings
 from service.http.idempotency import HOLD_S
 from tests.integration.api.test_jobs import ASYNC, PRODUCT, SEEDED, newer_than, newest, problem, submit
+from tests.support.prompt import within
 from tests.support.servers import DURABLE
 from tools.played.api import FAKE_TTL_S, JSON, Api, npy, running_api, until, worker_info
 
 WITHIN_S = 1.0
-SLACK_S = 0.5  # of a machine that does other things meanwhile
 
 
 @pytest.fixture
@@ -38,12 +39,14 @@ def own_valkey(tmp_path: Path) -> Iterator[EmbeddedServer]:
 
 @pytest.fixture
 def api(own_valkey: EmbeddedServer, key_prefix: str, tmp_path: Path) -> Iterator[Api]:
-    with running_api(own_valkey, key_prefix, tmp_path, sweeper=True) as running:
+    """With the patience that it has by default."""
+    own = {"sweeper": True, "redis_timeout_s": Settings().redis_timeout_s}
+    with running_api(own_valkey, key_prefix, tmp_path, **own) as running:
         yield running
 
 
 def every_kind(client: httpx.Client) -> list[httpx.Response]:
-    """Requests that need the store, and how long each took at most."""
+    """Requests that need the store, each answered in time."""
     ask: list[Callable[[], httpx.Response]] = [
         lambda: client.post("/v1/matmul", json=SEEDED),
         lambda: client.post("/v1/matmul", json={"a": [[1]], "b": [[1]]}, headers={"idempotency-key": "k"}),
@@ -56,12 +59,7 @@ def every_kind(client: httpx.Client) -> list[httpx.Response]:
         lambda: client.get("/readyz"),
         lambda: client.get("/metrics"),
     ]
-    replies = []
-    for each in ask:
-        started = time.monotonic()
-        replies.append(each())
-        assert time.monotonic() - started < WITHIN_S + SLACK_S
-    return replies
+    return [within(WITHIN_S, each) for each in ask]
 
 
 def check_all_503(client: httpx.Client) -> None:
@@ -70,10 +68,8 @@ def check_all_503(client: httpx.Client) -> None:
         assert int(reply.headers["retry-after"]) >= 1
     assert client.get("/livez").status_code == 200
     with ThreadPoolExecutor(50) as pool:  # also where many ask at once
-        started = time.monotonic()
-        replies = list(pool.map(lambda _: client.get("/v1/jobs"), range(100)))
+        replies = within(3 * WITHIN_S, lambda: list(pool.map(lambda _: client.get("/v1/jobs"), range(100))))
         assert {reply.status_code for reply in replies} == {503}
-        assert time.monotonic() - started < 3 * WITHIN_S
 
 
 def test_killed(api: Api, own_valkey: EmbeddedServer) -> None:
@@ -104,7 +100,7 @@ def test_who_waits_for_a_job_waits_an_outage_out(api: Api, own_valkey: EmbeddedS
         time.sleep(1.0)  # long enough for the hub to find it gone and come back to nothing
         own_valkey.start()
         api.succeed(job_id, PRODUCT)
-        assert product.result(20).json()["c"] == PRODUCT.tolist()
+        assert product.result(60).json()["c"] == PRODUCT.tolist()
 
 
 def test_full(own_valkey: EmbeddedServer, key_prefix: str, tmp_path: Path) -> None:
@@ -145,7 +141,7 @@ def test_a_key_is_free_as_soon_as_redis_is_back(api: Api, own_valkey: EmbeddedSe
     key = {"idempotency-key": new_id("key")}
     with api.client() as client, ThreadPoolExecutor(1) as pool:
         slow = pool.submit(client.post, "/v1/matmul", content=stopped_midway(own_valkey), headers=key | JSON)
-        problem(slow.result(10), 503, "store_unavailable")
+        problem(slow.result(60), 503, "store_unavailable")
         os.kill(own_valkey.pid, signal.SIGCONT)
         until(lambda: client.post("/v1/matmul", json=SEEDED, headers=key | ASYNC).status_code == 202, HOLD_S / 2)
 

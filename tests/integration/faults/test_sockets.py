@@ -22,7 +22,8 @@ from jobs.redis.embedded import EmbeddedServer
 from service.live_workers import LiveWorkers
 from service.server import deadlines
 from tests.integration.api.test_jobs import problem
-from tools.played.api import Api, npy, running_api
+from tests.support.prompt import within
+from tools.played.api import Api, npy, running_api, until
 
 TIMEOUT_S = 0.6
 POST = b"POST /v1/matmul HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
@@ -40,7 +41,7 @@ def api(valkey: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory) -> Ite
 @contextmanager
 def connection(api: Api) -> Iterator[socket.socket]:
     parts = urlsplit(api.url)
-    with socket.create_connection((parts.hostname, parts.port), timeout=10) as opened:
+    with socket.create_connection((parts.hostname, parts.port), timeout=60) as opened:
         yield opened
 
 
@@ -68,11 +69,15 @@ def answer(opened: socket.socket) -> tuple[int, str]:
     ids=["nothing", "half a line", "half a head", "half a body", "half a chunk"],
 )
 def test_who_falls_silent_is_not_waited_for(api: Api, sent: bytes, expected: tuple[int, str]) -> None:
-    with connection(api) as opened:
-        opened.sendall(sent)
-        started = time.monotonic()
-        assert answer(opened) == expected
-        assert TIMEOUT_S * 0.8 < time.monotonic() - started < TIMEOUT_S * 4
+    def falls_silent() -> tuple[int, str]:
+        with connection(api) as opened:
+            opened.sendall(sent)
+            started = time.monotonic()
+            answered = answer(opened)
+            assert time.monotonic() - started > TIMEOUT_S * 0.8
+            return answered
+
+    assert within(TIMEOUT_S * 4, falls_silent) == expected
 
 
 @pytest.mark.parametrize(
@@ -123,14 +128,17 @@ def test_what_is_no_request(api: Api, sent: bytes, expected: tuple[int, str]) ->
 def test_a_million_tiny_chunks_are_cut_off(api: Api) -> None:
     """Before they cost time or memory."""
     process = psutil.Process()
-    with connection(api) as opened:
-        opened.sendall(POST + b"Transfer-Encoding: chunked\r\n\r\n")
-        before, started = process.memory_info().rss, time.monotonic()
-        with pytest.raises(OSError):
-            for _ in range(1000):
-                opened.sendall(b"1\r\nx\r\n" * 1000)
-        assert time.monotonic() - started < 2
-        assert process.memory_info().rss - before < 16 << 20
+
+    def sends_them() -> None:
+        with connection(api) as opened:
+            opened.sendall(POST + b"Transfer-Encoding: chunked\r\n\r\n")
+            before = process.memory_info().rss
+            with pytest.raises(OSError):
+                for _ in range(1000):
+                    opened.sendall(b"1\r\nx\r\n" * 1000)
+            assert process.memory_info().rss - before < 16 << 20
+
+    within(2.0, sends_them)
 
 
 def test_an_honest_chunked_upload_of_small_chunks_passes(api: Api) -> None:
@@ -160,10 +168,7 @@ def test_a_client_that_leaves_in_the_middle_leaves_nothing(api: Api) -> None:
             opened.sendall(head + b"Content-Length: %d\r\n\r\n" % len(body) + body[: 700 << 10])
     with api.client() as client:
         assert client.get("/livez").status_code == 200
-    deadline = time.monotonic() + 5
-    while list(api.settings.store_dir.glob("w_*")) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert not list(api.settings.store_dir.glob("w_*"))
+    until(lambda: not list(api.settings.store_dir.glob("w_*")))
     assert api.stored_bytes() == before
 
 
@@ -192,9 +197,7 @@ def test_idle_connections_do_not_stop_others(api: Api) -> None:
             opened.sendall(b"GET /livez HTTP/1.1\r\nX: ")
             sockets.append(opened)
         with api.client() as client:
-            started = time.monotonic()
-            assert client.get("/livez").status_code == 200
-            assert time.monotonic() - started < 1
+            assert within(1.0, lambda: client.get("/livez")).status_code == 200
     finally:
         for opened in sockets:
             opened.close()

@@ -46,7 +46,7 @@ def test_it_measures_products(
     windows = ["--measurement-interval", str(WINDOW_MS), "--stability-percentage", "999", "--max-trials", "20"]
     where = ["-m", "matmul", "-u", stack.url.removeprefix("http://"), "--input-data", str(operands), "-f", str(report)]
     done = subprocess.run(
-        [*perf_analyzer, *where, *shapes, *levels, *windows], capture_output=True, text=True, timeout=120, check=False
+        [*perf_analyzer, *where, *shapes, *levels, *windows], capture_output=True, text=True, timeout=240, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     rows = list(csv.DictReader(report.read_text().splitlines()))

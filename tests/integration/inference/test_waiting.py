@@ -72,7 +72,7 @@ def test_a_job_that_fails_is_an_error(api: Api, quiet: httpx.Client) -> None:
 
 
 def test_grpc_is_refused_with_a_sentence(api: Api) -> None:
-    with socket.create_connection(("127.0.0.1", api.settings.port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", api.settings.port), timeout=60) as connection:
         connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(9))
         answer = b""
         while piece := connection.recv(4096):

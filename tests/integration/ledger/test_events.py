@@ -74,7 +74,7 @@ def test_who_waits_for_a_dependent_is_told_what_its_record_says(
         recorded, _ = bench.ledger.submit(new, max_queued=9, max_queued_per_owner=9)
         with bench.clock.client.pubsub() as heard:  # type: ignore[no-untyped-call]
             heard.subscribe(f"{bench.clock.prefix}answers:me")
-            heard.get_message(timeout=5)
+            heard.get_message(timeout=60)
             bench.clock.advance(1)
             product = PRODUCT if matrices.product_bytes else None
             if first_fails:
@@ -83,7 +83,7 @@ def test_who_waits_for_a_dependent_is_told_what_its_record_says(
                 succeed(bench, first, product)
                 bench.clock.advance(1)
                 succeed(bench, new.id, product)
-            message = heard.get_message(timeout=5)
+            message = heard.get_message(timeout=60)
         assert message is not None
         (end,) = ends_from_answers(message["data"])
         told, kept = end.of(new, recorded), bench.ledger.get(new.id, with_product=True)

@@ -97,7 +97,7 @@ def test_the_same_request_sixteen_times_at_once_is_one_job(bench: Bench) -> None
     start = Barrier(16)
 
     def one(_: int) -> tuple[Job, JobMessage | None]:
-        start.wait(10)
+        start.wait(60)
         return bench.ledger.submit(new_job(), max_queued=99, max_queued_per_owner=99, idempotency=KEY)
 
     with ThreadPoolExecutor(16) as pool:
@@ -111,7 +111,7 @@ def test_one_of_sixteen_takes_a_key(bench: Bench) -> None:
     start = Barrier(16)
 
     def one(number: int) -> bool:
-        start.wait(10)
+        start.wait(60)
         try:
             bench.ledger.hold_key("alice", "k", holder=f"holder {number}", hold_s=60)
         except IdempotencyKeyInUse:

@@ -101,7 +101,7 @@ async def test_a_connection_that_was_reset_a_moment_ago_is_an_outage(
     behind = settings_for(valkey, key_prefix).model_copy(
         update={"redis_url": SecretStr(valkey.url.replace(f":{valkey.port}/", f":{front}/"))}
     )
-    async with line_to(valkey, key_prefix) as (ledger, _), AsyncExitStack() as left, asyncio.timeout(10):
+    async with line_to(valkey, key_prefix) as (ledger, _), AsyncExitStack() as left, asyncio.timeout(60):
         left.callback(proxies.stop)
         line = ScriptLine(behind, ledger.scripts)
         await ledger.submit_on(line, new_job(), **LIMITS)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import socket
 import time
 
@@ -16,6 +18,7 @@ from jobs.redis.client import connect, connect_async, keepalive_options, transla
 from jobs.redis.embedded import EmbeddedServer
 from jobs.settings import Settings
 from tests.support.ledger.ledgers import settings_for
+from tests.support.prompt import soon
 
 
 @pytest.mark.parametrize(
@@ -50,16 +53,21 @@ def test_it_decorates(valkey: EmbeddedServer) -> None:
     assert (double(2), double(3)) == (4, 6)
 
 
-def test_the_timeout_is_the_settings_or_the_callers_own(valkey: EmbeddedServer) -> None:
-    settings = settings_for(valkey, "t:")
-    with valkey.client() as pauser, connect(settings, timeout_s=0.1) as quick, connect(settings) as patient:
-        assert quick.ping() and patient.ping()
-        pauser.client_pause(300)
+def test_the_timeout_is_the_settings_or_the_callers_own(own_server: EmbeddedServer) -> None:
+    settings = settings_for(own_server, "t:").model_copy(update={"redis_timeout_s": 0.5})
+
+    def refused_after(client: redis.Redis) -> float:
         started = time.monotonic()
         with pytest.raises(StoreUnavailable), translated():
-            quick.ping()
-        assert time.monotonic() - started < 0.25
-        assert patient.ping()
+            client.ping()
+        return time.monotonic() - started
+
+    with connect(settings, timeout_s=0.1) as quick, connect(settings) as patient:
+        assert quick.ping() and patient.ping()
+        os.kill(own_server.pid, signal.SIGSTOP)
+        soon(0.25, lambda: refused_after(quick))
+        assert refused_after(patient) >= settings.redis_timeout_s
+        os.kill(own_server.pid, signal.SIGCONT)
 
 
 def test_over_a_unix_socket(tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -21,6 +21,7 @@ from jobs.ledger.interface import IdempotencyKey, JobFilter, Ledger
 from jobs.models import Progress
 from jobs.redis.client import connect
 from jobs.redis.embedded import EmbeddedServer
+from jobs.settings import Settings
 from tests.support.ledger.ledgers import (
     Bench,
     assert_books_agree,
@@ -30,6 +31,7 @@ from tests.support.ledger.ledgers import (
     redis_ledger,
     settings_for,
 )
+from tests.support.prompt import within
 
 KEY = IdempotencyKey("key", "fingerprint")
 
@@ -59,13 +61,13 @@ def test_the_servers_clock_times_a_job(valkey: EmbeddedServer, key_prefix: str) 
 def test_every_change_of_a_job_is_announced(valkey: EmbeddedServer, key_prefix: str) -> None:
     with redis_bench(valkey, key_prefix) as bench, valkey.client() as client, client.pubsub() as listener:
         listener.subscribe(f"{key_prefix}changes")
-        assert listener.get_message(timeout=5)
+        assert listener.get_message(timeout=60)
         message = bench.running()
         job_id = message.job_id
         bench.ledger.progress(job_id, 1, Progress(done=0, total=2))
         bench.ledger.fail(job_id, 1, job_error(WorkerLost), max_attempts=2)
         bench.ledger.cancel(job_id)
-        heard = [message["data"].decode() for _ in range(4) if (message := listener.get_message(timeout=5))]
+        heard = [message["data"].decode() for _ in range(4) if (message := listener.get_message(timeout=60))]
         assert heard == [
             f"{job_id} {version} {state}"
             for version, state in enumerate(["running", "running", "queued", "cancelled"], 2)
@@ -98,7 +100,7 @@ def test_events_and_keys_do_not_stay_for_ever(valkey: EmbeddedServer, key_prefix
 def test_a_holder_that_falls_silent_loses_its_key(valkey: EmbeddedServer, key_prefix: str) -> None:
     with redis_bench(valkey, key_prefix) as bench:
         bench.ledger.hold_key("alice", "key", holder="one", hold_s=0.01)
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 60
         while True:
             try:
                 bench.ledger.hold_key("alice", "key", holder="two", hold_s=60)
@@ -134,31 +136,30 @@ def all_calls(ledger: Ledger) -> dict[str, Callable[[], Any]]:
     }
 
 
+def refused(call: Callable[[], Any]) -> None:
+    with pytest.raises(StoreUnavailable):
+        call()
+
+
 def test_a_stopped_redis_is_noticed_within_a_second(own_server: EmbeddedServer) -> None:
-    with connect(settings_for(own_server, "t:")) as client:
+    with connect(settings_for(own_server, "t:"), timeout_s=Settings().redis_timeout_s) as client:
         ledger = redis_ledger(client, "t:")
         kept = submit(ledger)
         os.kill(own_server.pid, signal.SIGSTOP)
         for name in ("submit", "get", "counts"):
-            started = time.monotonic()
-            with pytest.raises(StoreUnavailable):
-                all_calls(ledger)[name]()
-            assert time.monotonic() - started < 1, name
+            within(1.0, lambda name=name: refused(all_calls(ledger)[name]))  # type: ignore[misc]
         os.kill(own_server.pid, signal.SIGCONT)
         assert ledger.get(kept).id == kept
 
 
 def test_a_killed_redis_comes_back_with_every_job(own_server: EmbeddedServer) -> None:
-    with connect(settings_for(own_server, "t:")) as client:
+    with connect(settings_for(own_server, "t:"), timeout_s=Settings().redis_timeout_s) as client:
         ledger = redis_ledger(client, "t:")
         jobs = [submit(ledger) for _ in range(50)]
         claimed = ledger.claim(jobs[0], 1, worker="w", lease_s=60)
         own_server.kill()
-        for name, call in all_calls(ledger).items():
-            started = time.monotonic()
-            with pytest.raises(StoreUnavailable):
-                call()
-            assert time.monotonic() - started < 1, name
+        for call in all_calls(ledger).values():
+            within(1.0, lambda call=call: refused(call))  # type: ignore[misc]
         own_server.start()
         assert [job.id for job in ledger.list(JobFilter(), limit=99).jobs] == jobs[::-1]
         assert claimed is not None and ledger.get(jobs[0]) == claimed.job

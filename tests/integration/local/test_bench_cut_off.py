@@ -13,7 +13,7 @@ import psutil
 from benchmarks.recorded import read
 
 SLOW = {"timing": {"rounds": 9, "min_time_s": 2.0, "max_samples": 1000, "timeout_s": 9.0}, "shapes": [1024, 1152, 1280]}
-LONG_S = 90.0
+LONG_S = 240.0
 
 
 def recorded(results: Path) -> list[object]:
@@ -40,7 +40,7 @@ def test_a_recording_that_is_told_to_end_leaves_its_results_and_no_worker(tmp_pa
         stack = psutil.Process(recording.pid).children(recursive=True)
         recording.terminate()
         recording.communicate(timeout=LONG_S)
-    assert not psutil.wait_procs(stack, timeout=10)[1]
+    assert not psutil.wait_procs(stack, timeout=60)[1]
     assert len(stack) >= 3, "an API, a worker and a Redis"
     document = read(found)
     assert document["records"] and not document["complete"]

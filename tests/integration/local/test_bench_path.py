@@ -15,7 +15,7 @@ from benchmarks.tables.service.path import path as path_section
 from benchmarks.tables.service.path_steps import MEASURED, picture, times
 
 SMALL = ["--device", "cpu", "--sizes", "16", "48", "--queued", "4", "--clients", "4", "--processes", "2"]
-LONG_S = 90.0
+LONG_S = 240.0
 
 
 def recorded(out: Path) -> list[object]:
@@ -67,6 +67,6 @@ def test_a_run_that_is_told_to_end_leaves_its_rows_and_no_process(tmp_path: Path
         started = psutil.Process(run.pid).children(recursive=True)
         run.terminate()
         run.wait(LONG_S)
-    assert not psutil.wait_procs(started, timeout=10)[1]
+    assert not psutil.wait_procs(started, timeout=60)[1]
     assert len(started) >= 4, "an API, a worker, a Redis, the minimal peer"
     assert recorded(out)

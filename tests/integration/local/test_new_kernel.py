@@ -90,7 +90,7 @@ def run(copy: Path, *command: str) -> str:
     """Python there, where only the copy's packages are found."""
     environment = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(
-        [sys.executable, *command], cwd=copy, env=environment, capture_output=True, text=True, timeout=120
+        [sys.executable, *command], cwd=copy, env=environment, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

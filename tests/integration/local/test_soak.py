@@ -18,7 +18,7 @@ def ended(stack: Stack) -> int:
 
 def test_callers_on_every_path_get_what_is_theirs(stack: Stack) -> None:
     before = ended(stack)
-    share = Share(stack.api_port, ["a key"], 5, 7, 100, 8, time.monotonic() + 60)
+    share = Share(stack.api_port, ["a key"], 5, 7, 100, 8, time.monotonic() + 300)
     tally = talk(share)
     assert tally.wrong == [] and tally.conversations == SHARES
     assert tally.jobs == 100 + SHARES["chained"]

@@ -27,7 +27,7 @@ def test_streaming(
 ) -> None:
     script = [sys.executable, "-m", "tests.support.http.streaming"]
     arguments = [valkey.url, key_prefix, str(tmp_path), order, str(rows), str(columns)]
-    done = subprocess.run([*script, *arguments], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run([*script, *arguments], capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr
     assert float(done.stdout) < MAX_GROWTH_MIB
     assert list((tmp_path / "matrices").iterdir()) == []

@@ -44,7 +44,7 @@ def process(bench: StoreBench, role: str, name: str) -> Iterator[subprocess.Pope
 
 def goes_on(running: subprocess.Popen[str]) -> str:
     """What it prints at its end."""
-    return running.communicate("go on\n", timeout=60)[0].strip()
+    return running.communicate("go on\n", timeout=240)[0].strip()
 
 
 def inodes(paths: list[Path]) -> set[int]:

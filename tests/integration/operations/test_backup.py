@@ -49,7 +49,7 @@ def carry_out(section: str, stack: Stack, directory: Path) -> None:
         "ADMIN_REDIS_URL": stack.redis.url,
         "BACKUP": str(directory / "backup"),
     }
-    subprocess.run(["sh", "-eu", "-c", documented(section)], env=stack.environment | own, check=True, timeout=60)
+    subprocess.run(["sh", "-eu", "-c", documented(section)], env=stack.environment | own, check=True, timeout=240)
 
 
 def submit(client: httpx.Client, number: int, n: int) -> str:
@@ -83,16 +83,16 @@ def test_what_was_backed_up_is_there_again(tmp_path: Path) -> None:
         matrix = client.post(
             "/v1/matrices", content=npy(uploaded), headers={"content-type": "application/x-npy"}
         ).json()
-        until(lambda: states(client, done) == {"succeeded"}, 30)
+        until(lambda: states(client, done) == {"succeeded"})
         Pause(root, "matmul:").begin()
         waiting = [*(submit(client, number, N) for number in (11, 12)), submit(client, 13, 8)]
         carry_out("Back-up", stack, tmp_path)
-        until(lambda: states(client, waiting) == {"succeeded"}, 30)
+        until(lambda: states(client, waiting) == {"succeeded"})
     for lost in (stack.redis.directory, Path(stack.environment["MATMUL_STORE_DIR"])):
         shutil.rmtree(lost)
     carry_out("Restore", stack, tmp_path)
     with stack, http_client(stack.url) as client, stack.redis.client() as root:
-        until(lambda: client.get("/readyz").status_code == 200, 30)
+        until(lambda: client.get("/readyz").status_code == 200)
         assert PAUSED in client.get("/readyz").json()["warnings"]  # beside it, for a while: the worker that was
         assert_right(client, done[:2], 1, N)
         assert_right(client, done[2:], 3, 8)
@@ -100,6 +100,6 @@ def test_what_was_backed_up_is_there_again(tmp_path: Path) -> None:
         assert (from_npy(kept.content) == uploaded).all()
         assert states(client, waiting) == {"queued"}
         Pause(root, "matmul:").end()
-        until(lambda: states(client, waiting) == {"succeeded"}, 30)
+        until(lambda: states(client, waiting) == {"succeeded"})
         assert_right(client, waiting[:2], 11, N)
         assert_right(client, waiting[2:], 13, 8)

@@ -33,8 +33,8 @@ def test_a_few_jobs_end_within_the_first_rounds_of_another_keys_thousands(
         until(lambda: bench.ledger.get(last).record.state.is_terminal, timeout_s=60, what="the end of the few")
     finally:
         bench.stop()
-    records = [[bench.ledger.get(job.id).record for job in each] for each in jobs]
-    bench.client.close()
+    with bench.client:
+        records = [[bench.ledger.get(job.id).record for job in each] for each in jobs]
     assert {record.state for record in records[1]} == {JobState.SUCCEEDED}
     begun = [record.started_at for record in records[1] if record.started_at]
     assert begun == sorted(begun)

@@ -69,6 +69,7 @@ def test_a_job_that_nobody_can_take_waits_for_a_worker_to_be_started(
             until(lambda: client.get(location).json()["state"] == JobState.SUCCEEDED, timeout_s=60)
         finally:
             worker.stop()
+            worker.client.close()
         product = client.get(f"{location}/product", headers={"accept": "application/json"})
         assert product.json()["c"] == [[11.0]]
 

@@ -73,7 +73,7 @@ def test_a_forked_child_leaves_its_parents_alone(connections: Connections) -> No
 
     child = get_context("fork").Process(target=ask)
     child.start()
-    child.join(30)
+    child.join(60)
     assert child.exitcode == 0 and client_id(connections) == before
 
 

@@ -69,7 +69,7 @@ def test_a_process_of_an_older_version_does_not_start(
         "MATMUL_PORT": "0",
     }
     run = [sys.executable, "-m", *command]
-    ended = subprocess.run(run, env=os.environ | environment, capture_output=True, text=True, timeout=60, check=False)
+    ended = subprocess.run(run, env=os.environ | environment, capture_output=True, text=True, timeout=240, check=False)
     assert ended.returncode == 1
     (sentence,) = ended.stderr.splitlines()
     assert f"layout {NEWER}" in sentence and "start the version that wrote it" in sentence

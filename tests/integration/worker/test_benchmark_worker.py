@@ -37,7 +37,7 @@ def slow_sweep(bench: WorkerBench, **options: Any) -> str:
     """A sweep that a test can interrupt; its id once some cases are measured."""
     timing = SLOW_TIMING | {"timeout_s": 0.2}
     job_id = bench.submit_benchmark(**(SWEEP | SLOW | {"timing": timing} | options))
-    until(lambda: len(bench.measured(job_id)) >= 4, timeout_s=30, what="the measuring of some cases")
+    until(lambda: len(bench.measured(job_id)) >= 4, timeout_s=60, what="the measuring of some cases")
     return job_id
 
 
@@ -126,7 +126,7 @@ def test_a_fresh_process_ends_with_the_child_that_asked(bench: WorkerBench) -> N
         fresh[:] = [each for each in child.children() if "worker.process.isolated_case" in each.cmdline()]
         return bool(fresh)
 
-    until(look, timeout_s=30, what="the start of a fresh process")
+    until(look, timeout_s=60, what="the start of a fresh process")
     os.kill(child.pid, signal.SIGKILL)
     until(lambda: all(is_dead(each) for each in fresh), timeout_s=9, what="the end of it")
     bench.ledger.cancel(job_id)
@@ -142,5 +142,5 @@ def test_the_roofs_of_the_cpu(bench: WorkerBench) -> None:
     single, double = roofs["gemm_float32"].value, roofs["gemm_float64"].value
     assert single is not None and double is not None and single > double
     (live,) = bench.registry.live()
-    until(lambda: bench.registry.live()[0].device.measured.gflops.get("float32") == single, timeout_s=20, what="a beat")
+    until(lambda: bench.registry.live()[0].device.measured.gflops.get("float32") == single, timeout_s=60, what="a beat")
     assert bench.registry.roofs(live.device).gflops["float64"] == double

@@ -27,7 +27,7 @@ from worker.device.runner import Epilogue, HostOperand, Product
 from worker.process.child import Child
 from worker.process.lease import LeaseKeeper
 
-TIMEOUT_S = 30.0
+TIMEOUT_S = 60.0
 
 
 @pytest.fixture

@@ -66,7 +66,7 @@ def failed_snapshot(client: redis.Redis, directory: Path) -> Iterator[None]:
     (directory / "dump.rdb" / "in its way").mkdir(parents=True)
     with configured(client, "save", "3600 1"):
         client.bgsave()
-        until(lambda: client.info("persistence")["rdb_last_bgsave_status"] == "err", timeout_s=10, what="the failure")
+        until(lambda: client.info("persistence")["rdb_last_bgsave_status"] == "err", timeout_s=60, what="the failure")
         yield
 
 
@@ -80,7 +80,7 @@ def busy(client: redis.Redis, server: EmbeddedServer) -> Iterator[None]:
     ):
         endless = pool.submit(other.eval, "while true do end", 0)
         try:
-            until(lambda: _is_busy(client), timeout_s=10, what="a busy server")
+            until(lambda: _is_busy(client), timeout_s=60, what="a busy server")
             yield
         finally:
             client.script_kill()
@@ -165,9 +165,9 @@ def test_no_end_is_lost(bench: WorkerBench, how: str, monkeypatch: pytest.Monkey
         with refusing(how, bench, client):
             threads = [pool.submit(child._ends.record, [(jobs[script], end)]) for script, (end, _) in ENDS.items()]
             if how == "OOM":  # the end of a job needs no memory
-                until(lambda: all(thread.done() for thread in threads), timeout_s=10, what="the ends")
+                until(lambda: all(thread.done() for thread in threads), timeout_s=60, what="the ends")
             else:
-                until(lambda: len(refused) == len(ENDS), timeout_s=10, what="a refusal of each")
+                until(lambda: len(refused) == len(ENDS), timeout_s=60, what="a refusal of each")
         for thread in threads:
             thread.result()
     for script, (_, state) in ENDS.items():

@@ -39,7 +39,7 @@ def test_a_wrong_product_is_made_by_another_worker(valkey: EmbeddedServer, tmp_p
         child = good.child()
         child.suspend()
         before = good.of_depth(5)
-        until(lambda: not good.client.llen(f"{good.settings.key_prefix}broker:cpu"), timeout_s=5, what="its message")
+        until(lambda: not good.client.llen(f"{good.settings.key_prefix}broker:cpu"), timeout_s=60, what="its message")
         shared = {"key_prefix": good.settings.key_prefix, "store_dir": str(good.settings.store_dir), **LIVES}
         with running_worker(valkey, tmp_path, module=poisoned, overrides=shared) as bad:
             until(lambda: workers_known(bad) == 2, timeout_s=END_TIMEOUT_S, what="both heartbeats")

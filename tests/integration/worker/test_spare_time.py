@@ -32,7 +32,7 @@ from worker.process.tune import tune
 
 NEW = Problem(701, 903, 1203, "float32")
 NAME = "float32 fp32 701x903x1203x1"
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 
 
 class Gpu(SimulatedRunner):

@@ -117,7 +117,7 @@ def test_a_cancelled_product_ends_between_tiles_and_leaves_nothing(bench: Worker
     until(lambda: len(tiles(bench, job_id)) == HELD_FROM, timeout_s=60, what="two tiles")
     child = bench.child().pid
     bench.ledger.cancel(job_id)
-    until(lambda: not partials(bench), timeout_s=30, what="the end of the partial product")
+    until(lambda: not partials(bench), timeout_s=60, what="the end of the partial product")
     bench.still_works()
     assert bench.child().pid == child
 

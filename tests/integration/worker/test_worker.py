@@ -13,11 +13,12 @@ import psutil
 import pytest
 
 from jobs.errors import MatrixNotFound
-from jobs.models import ANONYMOUS, OperandRef, RandomSpec, product_id
+from jobs.models import ANONYMOUS, Job, OperandRef, RandomSpec, product_id
 from jobs.redis.embedded import EmbeddedServer
 from jobs.states import JobState
 from kernels.model.numerics import DTYPE_NAMES, DTypeName, Problem
 from tests.support.kernels.products import assert_right, operands
+from tests.support.prompt import soon, within
 from tests.support.workers import poison
 from tests.support.workers.workers import END_TIMEOUT_S, WorkerBench, is_dead, running_worker, until
 
@@ -60,7 +61,7 @@ def test_operands_of_the_request_go_with_it_and_stored_ones_stay(bench: WorkerBe
     inline = bench.ended(bench.submit(a, b)).record.operands[0].matrix
     kept = bench.ended(bench.submit(a, b, inline=False)).record.operands[0].matrix
     assert kept is not None
-    until(lambda: is_gone(bench, inline), timeout_s=20, what="the removal of an inline operand")
+    until(lambda: is_gone(bench, inline), timeout_s=60, what="the removal of an inline operand")
     assert bench.store.info(kept, owner=ANONYMOUS).shape == (8, 10)
 
 
@@ -102,17 +103,23 @@ def test_the_worker_is_on_the_register(bench: WorkerBench) -> None:
     assert info.id.endswith(f"/cpu/{bench.process.pid}")
     products = info.verified_products
     bench.still_works()
-    until(lambda: bench.live()[0].verified_products > products, timeout_s=20, what="a beat with the new count")
+    until(lambda: bench.live()[0].verified_products > products, timeout_s=60, what="a beat with the new count")
 
 
 def test_a_running_job_is_cancelled_within_a_second(bench: WorkerBench) -> None:
-    job_id = bench.of_depth(poison.HANGS)
-    bench.until_state(job_id, JobState.RUNNING)
-    child = bench.child()
-    bench.ledger.cancel(job_id)
-    until(lambda: is_dead(child), timeout_s=1.0, what="the end of the child")
-    bench.still_works()
-    assert bench.ledger.get(job_id).record.state == JobState.CANCELLED
+    def taken_s() -> float:
+        job_id = bench.of_depth(poison.HANGS)
+        bench.until_state(job_id, JobState.RUNNING)
+        child = bench.child()
+        began = time.monotonic()
+        bench.ledger.cancel(job_id)
+        until(lambda: is_dead(child), timeout_s=END_TIMEOUT_S, what="the end of the child")
+        seconds = time.monotonic() - began
+        bench.still_works()
+        assert bench.ledger.get(job_id).record.state == JobState.CANCELLED
+        return seconds
+
+    soon(1.0, taken_s)
 
 
 def test_a_job_whose_child_is_killed_runs_again(bench: WorkerBench) -> None:
@@ -134,9 +141,13 @@ def test_a_job_that_kills_its_worker_is_given_up(bench: WorkerBench) -> None:
 
 
 def test_a_job_over_its_time_is_ended(bench: WorkerBench) -> None:
-    started = time.monotonic()
-    job = bench.ended(bench.of_depth(poison.HANGS, timeout_s=1.0))
-    assert 1.0 < time.monotonic() - started < 3.0
+    def over_its_time() -> Job:
+        started = time.monotonic()
+        job = bench.ended(bench.of_depth(poison.HANGS, timeout_s=1.0))
+        assert time.monotonic() - started > 1.0
+        return job
+
+    job = within(3.0, over_its_time)
     assert job.record.error is not None and job.record.error.type == "time_limit_exceeded"
     assert job.record.attempt == 1
     bench.still_works()
@@ -154,7 +165,7 @@ def test_a_device_fault_takes_the_child_along_and_the_job_runs_again(bench: Work
     job = bench.ended(bench.of_depth(poison.FAULTS))
     assert job.record.error is not None and job.record.error.type == "device_fault"
     assert job.record.attempt == bench.settings.max_attempts
-    until(lambda: is_dead(child), timeout_s=5, what="the end of the faulty child")
+    until(lambda: is_dead(child), timeout_s=60, what="the end of the faulty child")
     bench.still_works()
 
 
@@ -187,7 +198,7 @@ def test_a_worker_told_to_end_ends_its_job_first(
         bench.until_state(job_id, JobState.RUNNING)
         assert bench.process is not None
         bench.process.terminate()
-        assert bench.process.wait(20) == 0
+        assert bench.process.wait(60) == 0
         assert bench.ledger.get(job_id).record.state == JobState.SUCCEEDED
         assert bench.live() == []
 
@@ -198,7 +209,7 @@ def test_a_child_dies_with_its_parent(valkey: EmbeddedServer, tmp_path_factory: 
         assert bench.process is not None
         os.kill(bench.process.pid, signal.SIGKILL)
         bench.process.wait()
-        assert psutil.wait_procs([child], timeout=5)[1] == []
+        assert psutil.wait_procs([child], timeout=60)[1] == []
 
 
 def test_a_worker_that_is_not_ready_says_why_and_tries_again(valkey: EmbeddedServer, tmp_path: Path) -> None:
@@ -206,11 +217,11 @@ def test_a_worker_that_is_not_ready_says_why_and_tries_again(valkey: EmbeddedSer
     bench.settings.store_dir.chmod(0o755)  # others could read what lies there
     try:
         bench.spawn()
-        until(lambda: "not ready" in bench.log(), timeout_s=30, what="a word about it")
+        until(lambda: "not ready" in bench.log(), timeout_s=60, what="a word about it")
         assert "must be a directory of this user that no other may enter" in bench.log()
         assert bench.live() == []
         bench.settings.store_dir.chmod(0o700)
-        until(bench.live, timeout_s=30, what="the next try")
+        until(bench.live, timeout_s=60, what="the next try")
         bench.still_works()
     finally:
         bench.stop()

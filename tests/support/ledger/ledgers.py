@@ -142,7 +142,8 @@ def redis_ledger(
 
 
 def settings_for(server: EmbeddedServer, prefix: str) -> Settings:
-    return Settings(redis_url=SecretStr(server.url), key_prefix=prefix)
+    """With more patience for an answer than by default: a busy machine may hold one up."""
+    return Settings(redis_url=SecretStr(server.url), key_prefix=prefix, redis_timeout_s=5.0)
 
 
 def new_job(

@@ -15,7 +15,7 @@ Killed = Literal["child", "worker"]
 
 def kill_midway(bench: WorkerBench, job_id: str, killed: Killed, *, after: int) -> dict[str, bytes]:
     """SIGKILL once `after` findings are kept, and a worker again; what was measured before."""
-    until(lambda: len(bench.measured(job_id)) >= after, timeout_s=30, what=f"the keeping of {after} findings")
+    until(lambda: len(bench.measured(job_id)) >= after, timeout_s=60, what=f"the keeping of {after} findings")
     child = bench.child()
     child.suspend()  # nothing is kept between this look and the kill
     before = bench.measured(job_id)

@@ -70,7 +70,7 @@ class WorkerBench:
             "store_dir": str(self.directory / "matrices"),
             "kernel_cache_dir": os.environ.get("MATMUL_KERNEL_CACHE_DIR", str(self.directory / "kernels")),
             "device": self.device,
-            "lease_s": "1.5",
+            "lease_s": "3.0",
             "heartbeat_s": "0.2",
             "sweep_s": "0.1",
             "sweep_grace_s": "1.0",

@@ -12,7 +12,7 @@ from jobs.matrices.content_hash import GROUP_BYTES, ContentHash
 from jobs.matrices.interface import content_hasher
 
 DATA = os.urandom(5 * GROUP_BYTES + 17)
-LONG_S = 30.0
+LONG_S = 60.0
 
 
 @pytest.mark.parametrize("size", [1000, 65536, GROUP_BYTES, 3 * GROUP_BYTES - 1, len(DATA)])

@@ -47,7 +47,7 @@ def test_settings_that_do_not_go_together_are_refused_in_a_sentence(values: dict
 def test_neither_api_nor_worker_starts_on_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MATMUL_HEARTBEAT_S", "30")
     for module in ("service", "worker"):
-        ended = subprocess.run([sys.executable, "-m", module], capture_output=True, text=True, timeout=60, check=False)
+        ended = subprocess.run([sys.executable, "-m", module], capture_output=True, text=True, timeout=240, check=False)
         assert ended.returncode == CANNOT_START
         (line,) = ended.stderr.strip().splitlines()
         assert "cannot start" in line and "sound workers lose their jobs" in line

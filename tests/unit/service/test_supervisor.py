@@ -17,7 +17,7 @@ import pytest
 from service.local.supervisor import ChildProcess, Supervisor
 
 STOP_TIMEOUT_S = 5.0
-DEADLINE_S = 10.0
+DEADLINE_S = 60.0
 # Writes its name to a file when it is asked to stop.
 POLITE = "import signal, sys, time\n" + (
     "def end(*_):\n    open(sys.argv[1], 'a').write(sys.argv[2] + '\\n'); sys.exit()\n"

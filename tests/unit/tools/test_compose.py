@@ -102,7 +102,7 @@ def test_the_cpu_worker_starts_only_when_asked_for() -> None:
     assert SERVICES["worker-cpu"]["profiles"] == ["cpu"]
 
 
-def wait_until_listening(port: int, timeout_s: float = 10.0) -> None:
+def wait_until_listening(port: int, timeout_s: float = 60.0) -> None:
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
         with socket.socket() as probe:

@@ -13,7 +13,7 @@ from jobs.errors import StaleAttempt
 from worker.device.cancellable_lock import CancellableLock, go_on
 from worker.process.job_threads import JobThreads, Room
 
-TIMEOUT_S = 20.0
+TIMEOUT_S = 60.0
 
 
 class Held:

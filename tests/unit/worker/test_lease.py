@@ -13,9 +13,14 @@ from jobs.settings import Settings
 from jobs.states import JobState
 from tests.support.ledger.ledgers import new_job
 from tests.support.ledger.memory_ledger import MemoryLedger
-from worker.process.lease import EXIT_CALLED_OFF, EXIT_TIME_UP, GRACE_BESIDE_OTHERS_S, GRACE_S, LeaseKeeper
+from tests.support.prompt import within
+from tools.played.api import until
+from worker.process import lease
+from worker.process.lease import EXIT_CALLED_OFF, EXIT_TIME_UP, GRACE_S, Hold, LeaseKeeper
 
-SETTINGS = Settings(heartbeat_s=0.05, lease_s=0.3, redis_timeout_s=0.2)
+SETTINGS = Settings(heartbeat_s=0.05, lease_s=1.0, redis_timeout_s=0.2)
+DEADLINE_S = 60.0
+LONG_GRACE_S = 1.5  # so that a busy machine does not take it all
 
 
 class Bench:
@@ -37,6 +42,10 @@ class Bench:
     def state(self) -> JobState:
         return self.ledger.get(self.claimed.job.id).record.state
 
+    def ended(self) -> int:
+        """The code that the process would end with."""
+        return self.ends.get(timeout=DEADLINE_S)
+
     def nothing_ends(self, seconds: float) -> bool:
         try:
             self.ends.get(timeout=seconds)
@@ -48,36 +57,46 @@ class Bench:
 def test_a_lease_is_kept_as_long_as_its_job_runs() -> None:
     bench = Bench()
     with bench.keeper.hold([bench.claimed]) as hold:
-        assert bench.nothing_ends(3 * SETTINGS.lease_s)
+        assert bench.nothing_ends(1.5 * SETTINGS.lease_s)
         assert bench.ledger.expired_leases() == []
         hold.check()
-    time.sleep(1.5 * SETTINGS.lease_s)
-    assert bench.ledger.expired_leases() == [(bench.claimed.job.id, 1)]
+    until(lambda: bench.ledger.expired_leases() == [(bench.claimed.job.id, 1)])
 
 
-def test_a_cancelled_job_may_stop_by_itself() -> None:
+def is_lost(hold: Hold) -> bool:
+    """Whether it is known to be."""
+    try:
+        hold.check()
+    except StaleAttempt:
+        return True
+    return False
+
+
+def test_a_cancelled_job_may_stop_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lease, "GRACE_S", LONG_GRACE_S)
     bench = Bench()
-    with pytest.raises(StaleAttempt), bench.keeper.hold([bench.claimed]) as hold:
+    with bench.keeper.hold([bench.claimed]) as hold:
         bench.ledger.cancel(bench.claimed.job.id)
-        while True:
-            hold.check()
-            time.sleep(0.005)
-    assert bench.nothing_ends(2 * GRACE_S)
+        until(lambda: is_lost(hold))
+    assert bench.nothing_ends(1.2 * LONG_GRACE_S)
 
 
 def test_a_cancelled_job_that_does_not_stop_takes_the_process_along() -> None:
-    bench = Bench()
-    with bench.keeper.hold([bench.claimed]):
-        started = time.monotonic()
-        bench.ledger.cancel(bench.claimed.job.id)
-        assert bench.ends.get(timeout=5) == EXIT_CALLED_OFF
-        assert GRACE_S <= time.monotonic() - started < 1.0
+    def cancelled() -> None:
+        bench = Bench()
+        with bench.keeper.hold([bench.claimed]):
+            started = time.monotonic()
+            bench.ledger.cancel(bench.claimed.job.id)
+            assert bench.ended() == EXIT_CALLED_OFF
+            assert time.monotonic() - started >= GRACE_S
+
+    within(1.0, cancelled)
 
 
 def test_time_that_is_up_is_recorded_before_the_process_ends() -> None:
     bench = Bench(timeout_s=0.3)
     with bench.keeper.hold([bench.claimed]):
-        assert bench.ends.get(timeout=5) == EXIT_TIME_UP
+        assert bench.ended() == EXIT_TIME_UP
     error = bench.ledger.get(bench.claimed.job.id).record.error
     assert error is not None and error.type == "time_limit_exceeded"
     assert error.detail == "The job ran longer than its time limit of 0.3 s; make it smaller or allow it more."
@@ -94,22 +113,22 @@ def test_a_store_that_is_away_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> N
     with monkeypatch.context() as patch:
         patch.setattr(bench.ledger, "renew", away)
         with bench.keeper.hold([bench.claimed]) as hold:
-            assert bench.nothing_ends(0.5)
+            until(lambda: len(calls) > 9)
             hold.check()
-            assert len(calls) > 3
+            assert bench.nothing_ends(0.0)
             patch.undo()
-            time.sleep(2 * SETTINGS.heartbeat_s)
-            assert bench.ledger.expired_leases() == []
+            until(lambda: bench.ledger.expired_leases() == [])
 
 
-def test_a_keeper_serves_one_job_after_the_other() -> None:
+def test_a_keeper_serves_one_job_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lease, "GRACE_S", LONG_GRACE_S)
     bench = Bench()
-    with bench.keeper.hold([bench.claimed]):
+    with bench.keeper.hold([bench.claimed]) as hold:
         bench.ledger.cancel(bench.claimed.job.id)
-        time.sleep(2 * SETTINGS.heartbeat_s)
+        until(lambda: is_lost(hold))
     bench.claimed = bench.claim()
     with bench.keeper.hold([bench.claimed]) as hold:
-        assert bench.nothing_ends(2 * GRACE_S), "the first job's end is none of the second's"
+        assert bench.nothing_ends(1.2 * LONG_GRACE_S), "the first job's end is none of the second's"
         hold.check()
     assert bench.state is JobState.RUNNING
 
@@ -118,7 +137,7 @@ def test_jobs_beside_one_that_must_end_are_handed_back_before_the_process_ends()
     bench = Bench(timeout_s=0.3)
     beside = bench.claim()
     with bench.keeper.hold([beside]) as other, bench.keeper.hold([bench.claimed]):
-        assert bench.ends.get(timeout=5) == EXIT_TIME_UP
+        assert bench.ended() == EXIT_TIME_UP
         with pytest.raises(StaleAttempt):
             other.check()
     assert bench.state is JobState.FAILED
@@ -126,16 +145,16 @@ def test_jobs_beside_one_that_must_end_are_handed_back_before_the_process_ends()
     assert record.state is JobState.QUEUED and record.attempt == 2
 
 
-def test_a_cancelled_job_beside_others_has_longer_to_stop() -> None:
+def test_a_cancelled_job_beside_others_has_longer_to_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lease, "GRACE_BESIDE_OTHERS_S", LONG_GRACE_S)
     bench = Bench()
     beside = bench.claim()
     with bench.keeper.hold([beside]) as other:
         with bench.keeper.hold([bench.claimed]) as hold:
             bench.ledger.cancel(bench.claimed.job.id)
+            until(lambda: is_lost(hold))
             assert bench.nothing_ends(GRACE_S + 3 * SETTINGS.heartbeat_s)
-            with pytest.raises(StaleAttempt):
-                hold.check()
-        assert bench.nothing_ends(GRACE_BESIDE_OTHERS_S)
+        assert bench.nothing_ends(1.2 * LONG_GRACE_S)
         other.check()
 
 
@@ -144,7 +163,7 @@ def test_a_cancelled_job_that_does_not_stop_ends_the_others_attempts_too() -> No
     beside = bench.claim()
     with bench.keeper.hold([beside]), bench.keeper.hold([bench.claimed]):
         bench.ledger.cancel(bench.claimed.job.id)
-        assert bench.ends.get(timeout=5) == EXIT_CALLED_OFF
+        assert bench.ended() == EXIT_CALLED_OFF
     assert bench.ledger.get(beside.job.id).record.state is JobState.QUEUED
 
 
@@ -153,7 +172,7 @@ def test_jobs_that_wait_for_their_launch_keep_their_leases_and_cost_the_process_
     beside = bench.claim()
     with bench.keeper.hold([bench.claimed, beside], waits=True):
         bench.ledger.cancel(beside.job.id)
-        assert bench.nothing_ends(2 * SETTINGS.lease_s)
+        assert bench.nothing_ends(1.5 * SETTINGS.lease_s)
         assert bench.ledger.expired_leases() == []
         bench.ledger.cancel(bench.claimed.job.id)
         assert bench.nothing_ends(2 * GRACE_S)
@@ -163,6 +182,6 @@ def test_jobs_that_wait_are_handed_back_before_the_process_ends() -> None:
     bench = Bench(timeout_s=0.3)
     waiting = bench.claim()
     with bench.keeper.hold([waiting], waits=True), bench.keeper.hold([bench.claimed]):
-        assert bench.ends.get(timeout=5) == EXIT_TIME_UP
+        assert bench.ended() == EXIT_TIME_UP
     record = bench.ledger.get(waiting.job.id).record
     assert record.state is JobState.QUEUED and record.attempt == 2

@@ -60,7 +60,7 @@ async def processes(count: int) -> AsyncIterator[tuple[socket.socket, list[Proce
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not condition():
             await asyncio.sleep(0.001)
 
@@ -132,7 +132,7 @@ def test_none_begins_before_all_are_there(monkeypatch: pytest.MonkeyPatch) -> No
         await asyncio.sleep(0)
         assert not waiting.done()
         two.tell(0)
-        await asyncio.wait_for(waiting, 10)
+        await asyncio.wait_for(waiting, 60)
         two.leave()
         monkeypatch.setattr(accepting, "START_TOGETHER_S", 0.0)
         await one.all_there()  # that one may never come

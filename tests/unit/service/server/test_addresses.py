@@ -38,6 +38,16 @@ def test_nobody_connects_before_a_process_listens() -> None:
     bound.close()
 
 
+def test_no_port_is_handed_out_twice_nor_by_processes_that_started_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though nothing listens on any of them yet."""
+    pid = os.getpid()
+    ports: list[int] = []
+    for other in range(pid, pid + 6):
+        monkeypatch.setattr(os, "getpid", lambda other=other: other)
+        ports += [free_port() for _ in range(100)]
+    assert len(set(ports)) == len(ports)
+
+
 def test_a_port_in_use_is_a_sentence() -> None:
     port = free_port()
     with socket.create_server(("127.0.0.1", port)), pytest.raises(InvalidSettings, match=f"port {port} cannot be used"):
