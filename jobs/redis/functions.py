@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import redis
 import structlog
@@ -69,8 +69,11 @@ class Functions:
             execute: Any = client.execute_command
             for command in self.loading():
                 execute(*command)
-            while client.llen(self._book) > KEPT:
-                self._remove(client, client.rpop(self._book))
+            # Processes that load one at the same time may each put it down.
+            names = dict.fromkeys(cast(list[bytes], client.lrange(self._book, 0, -1)))
+            for old in list(names)[KEPT:]:
+                client.lrem(self._book, 0, old)  # type: ignore[arg-type]  # bytes do
+                self._remove(client, old)
         except redis.ResponseError as refusal:
             if not self.is_missing(refusal):
                 raise

@@ -4,13 +4,15 @@ off."""
 from __future__ import annotations
 
 import json
+import secrets
 from collections import deque
 from contextlib import suppress
 from functools import partial
+from itertools import count
 
 from matmul_client.core.errors import Conflict, MatmulError, NotFound, ServerError
-from matmul_client.core.retrying import exchange
-from matmul_client.core.wire import JSON, OCTETS, AtOnce, Buffer, Call, Flow, Request
+from matmul_client.core.retrying import exchange, pause_s
+from matmul_client.core.wire import JSON, OCTETS, AtOnce, Buffer, Call, Flow, Pause, Request
 
 RANGED_BYTES = 128 << 20  # a smaller matrix goes in one request
 RANGE_BYTES = 32 << 20
@@ -28,16 +30,34 @@ def send_in_ranges(call: Call, matrix_id: str, dtype: str, shape: tuple[int, ...
     todo = deque(range(0, len(view), RANGE_BYTES))
     yield AtOnce(tuple(partial(_lane, call, target, view, todo) for _ in range(min(LANES, len(todo)))))
     try:
-        yield from exchange(call, Request("POST", f"{target}/complete"))
+        yield from _completed(call, target)
     except NotFound:  # it was completed, and the answer was lost
         yield from exchange(call, Request("HEAD", f"/v1/matrices/{matrix_id}"))
     return True
 
 
+def _completed(call: Call, target: str) -> Flow[None]:
+    """A range that was cut off and sent again may still be coming in, as far as the service knows."""
+    request = Request("POST", f"{target}/complete", _with_key({}))
+    for tries in count():
+        try:
+            yield from exchange(call, request)
+            return
+        except Conflict as error:
+            wait_s = pause_s(error, tries)
+            if error.code != "wrong_state" or wait_s >= call.remaining_s:
+                raise
+        yield Pause(wait_s)
+
+
+def _with_key(headers: dict[str, str]) -> dict[str, str]:
+    return {**headers, "idempotency-key": secrets.token_hex(16)}
+
+
 def _opened(call: Call, matrix_id: str, dtype: str, shape: tuple[int, ...]) -> Flow[str | None]:
     asked = json.dumps({"id": matrix_id, "dtype": dtype, "shape": shape}).encode()
     try:
-        reply = yield from exchange(call, Request("POST", "/v1/uploads", {"content-type": JSON}, (asked,)))
+        reply = yield from exchange(call, Request("POST", "/v1/uploads", _with_key({"content-type": JSON}), (asked,)))
     except ServerError as error:
         if error.status in _NO_UPLOADS:
             return None

@@ -1,41 +1,72 @@
-"""The end of an upload that came in ranges: what came is read through once, and its file becomes the matrix."""
+"""The end of an upload that came in ranges: what came is read through once, and its file becomes the matrix.
+
+The file gets the matrix's name first, so no range is written to it from then on, and that name says what is left to be
+done: who completes an upload that another process could not, or did not live to, finds the file under it.
+"""
 
 from __future__ import annotations
 
 import os
 from contextlib import suppress
+from pathlib import Path
 
-from jobs.disk import translated_disk
+from jobs.disk import translated_disk, write_all
 from jobs.errors import DigestMismatch, MatrixNotFound
 from jobs.matrices.file_lock import EXCLUSIVE, LockedFile
 from jobs.matrices.file_store import FileMatrixStore, FileWriter
 from jobs.matrices.index import Claim
 from jobs.matrices.interface import READ_CHUNK_BYTES, MatrixInfo
 from jobs.matrices.objects.staged import UploadNotSent
-from jobs.matrices.ranged.upload import Ranged, find_upload, give_up, locked, notes_of, runs
+from jobs.matrices.ranged.upload import (
+    Ranged,
+    find_upload,
+    give_up,
+    locked,
+    locked_at,
+    moved_to,
+    notes_of,
+    random_part,
+    runs,
+)
 from jobs.matrices.slot_format import MIN_SLOT_BYTES, slot_length
 from jobs.matrices.slots import Slot
 
+BUSY = "A range of this upload is still coming in; complete it once every range has been answered."
+
 
 def complete_upload(store: FileMatrixStore, name: str, *, owner: str, ttl_s: float) -> MatrixInfo:
-    """Makes it readable under the sha256 of what came. Raises MatrixNotFound; UploadNotSent and WrongState, after which
-    it goes on; DigestMismatch, which ends it; StoreUnavailable."""
+    """Makes it readable under the sha256 of what came. Raises MatrixNotFound; UploadNotSent, WrongState, StoreFull and
+    StoreUnavailable, after which it goes on; DigestMismatch, which ends it."""
     upload = find_upload(store, name, owner=owner, renews=True)
-    busy = "A range of this upload is still coming in; complete it once every range has been answered."
     try:
-        file = locked(store, upload, EXCLUSIVE, busy)
+        path = moved_to(store, upload)
+        if path is None:
+            path = store.path(upload.id)
+            file = locked(store, upload, EXCLUSIVE, BUSY)
+        else:
+            file = locked_at(path, EXCLUSIVE, BUSY)
         try:
-            with translated_disk():
-                expected, came = notes_of(file, upload)
-            if missing := list(runs(came, b"\0", upload.bytes)):
-                raise _not_sent(missing)
-            return _stored(store, upload, file, owner, ttl_s, expected)
+            expected = _expected(store, upload, owner, path, file)
+            return _stored(store, upload, path, file, owner, ttl_s, expected)
         finally:
             file.close()
     except (DigestMismatch, MatrixNotFound):  # the latter: its file is gone, with a store that was wiped
         with suppress(MatrixNotFound):
             give_up(store, name, owner=owner)
         raise
+
+
+def _expected(store: FileMatrixStore, upload: Ranged, owner: str, path: Path, file: LockedFile) -> str | None:
+    """The id that the contents must have. Raises UploadNotSent where some of them have not come; MatrixNotFound where
+    another process has just completed it."""
+    if path != store.path(upload.id):
+        find_upload(store, upload.id, owner=owner)
+        return path.name.partition(".")[0]
+    with translated_disk():
+        expected, came = notes_of(file, upload)
+    if missing := list(runs(came, b"\0", upload.bytes)):
+        raise _not_sent(missing)
+    return expected
 
 
 def _not_sent(missing: list[tuple[int, int]]) -> UploadNotSent:
@@ -45,19 +76,17 @@ def _not_sent(missing: list[tuple[int, int]]) -> UploadNotSent:
 
 
 def _stored(
-    store: FileMatrixStore, upload: Ranged, file: LockedFile, owner: str, ttl_s: float, expected: str | None
+    store: FileMatrixStore,
+    upload: Ranged,
+    path: Path,
+    file: LockedFile,
+    owner: str,
+    ttl_s: float,
+    expected: str | None,
 ) -> MatrixInfo:
     matrix = upload.matrix
-    if upload.bytes < MIN_SLOT_BYTES:  # cheaper copied than moved
-        with store.create(matrix.dtype, matrix.shape, owner=owner, ttl_s=ttl_s, expected_id=expected) as small:
-            small.write(os.pread(file.fd, upload.bytes, 0))
-            info = small.commit()
-        with suppress(MatrixNotFound):  # it has just ended
-            give_up(store, upload.id, owner=owner)
-        return info
-    slot = Slot(store.slots, file, store.path(upload.id), slot_length(upload.bytes), is_whole=False)
     claim = Claim(upload.id, upload.id, matrix.dtype, matrix.shape, owner, ttl_s)
-    with _Assembled(store, claim, expected, slot) as writer:
+    with _Assembled(store, claim, expected, upload, path, file) as writer:
         for at in range(0, upload.bytes, READ_CHUNK_BYTES):
             with translated_disk():
                 piece = os.pread(file.fd, min(READ_CHUNK_BYTES, upload.bytes - at), at)
@@ -66,18 +95,45 @@ def _stored(
 
 
 class _Assembled(FileWriter):
-    """Stores what lies in its slot already."""
+    """Stores what lies in its file already."""
 
-    def __init__(self, store: FileMatrixStore, claim: Claim, expected_id: str | None, slot: Slot) -> None:
-        self._slot = slot
+    def __init__(
+        self,
+        store: FileMatrixStore,
+        claim: Claim,
+        expected_id: str | None,
+        upload: Ranged,
+        path: Path,
+        file: LockedFile,
+    ) -> None:
+        self._upload, self._path, self._locked = upload, path, file
         super().__init__(store, claim, expected_id, None)
+        self._random = random_part(upload)
+
+    def _reserve(self) -> MatrixInfo:
+        return self._upload.matrix  # it has its room
 
     def _begin(self) -> None:
-        self._file = self._slot
+        return
 
     def _put(self, view: memoryview) -> None:
         return
 
+    def _settle(self, matrix_id: str, parts: bytes) -> str:
+        data, size = self._data_name(matrix_id), self._upload.bytes
+        path, fd = self._files.path(data), self._locked.fd
+        with translated_disk():
+            os.utime(fd)  # the sweep goes by it
+            os.rename(self._path, path)
+            os.lseek(fd, size, os.SEEK_SET)
+            write_all(fd, parts, self._files.make_room)  # over the notes
+            if size < MIN_SLOT_BYTES:
+                os.ftruncate(fd, size + len(parts))
+            else:
+                Slot(self._files.slots, self._locked, path, slot_length(size), is_whole=False).publish(path, size)
+            self._files.sync(data)
+        return data
+
     def abort(self) -> None:
-        """The upload keeps its room, for another try."""
+        """The upload keeps its room and its file, for another try."""
         self._is_open = False

@@ -112,17 +112,18 @@ def gone() -> MatrixNotFound:
 def received(store: FileMatrixStore, upload: Ranged) -> list[tuple[int, int]]:
     """What came: first byte and the one after the last, in order. Raises MatrixNotFound, StoreUnavailable."""
     with translated_disk():
-        file = open_file(store.path(upload.id), os.O_RDONLY)
-        if file is None:
+        if moved_to(store, upload) is not None:
+            came = b"\1" * upload.blocks
+        elif (file := open_file(store.path(upload.id), os.O_RDONLY)) is not None:
+            came = notes_of(file, upload)[1]
+            file.close()
+        else:
             raise gone()
-        came = notes_of(file, upload)[1]
-        file.close()
     return list(runs(came, b"\1", upload.bytes))
 
 
 def notes_of(file: LockedFile, upload: Ranged) -> tuple[str | None, bytes]:
-    """The id that is expected, and a byte for each block. Raises MatrixNotFound where a process that died while it
-    completed the upload has written over them, OSError."""
+    """The id that is expected, and a byte for each block. Raises MatrixNotFound where they are none, OSError."""
     said = os.pread(file.fd, len(ANY) + upload.blocks, upload.bytes)
     expected, came = said[: len(ANY)].decode("latin-1"), said[len(ANY) :]
     is_any = expected.encode("latin-1") == ANY
@@ -137,7 +138,16 @@ def runs(came: bytes, wanted: bytes, size: int) -> Iterator[tuple[int, int]]:
 
 
 def locked(store: FileMatrixStore, upload: Ranged, kind: int, busy: str) -> LockedFile:
-    path = store.path(upload.id)
+    """The upload's file. Raises WrongState while it is locked otherwise, or is being completed; MatrixNotFound."""
+    try:
+        return locked_at(store.path(upload.id), kind, busy)
+    except MatrixNotFound:
+        if moved_to(store, upload) is not None:
+            raise WrongState(busy) from None
+        raise
+
+
+def locked_at(path: Path, kind: int, busy: str) -> LockedFile:
     with translated_disk():
         file = open_locked(path, kind)
     if file is not None:
@@ -145,6 +155,19 @@ def locked(store: FileMatrixStore, upload: Ranged, kind: int, busy: str) -> Lock
     if path.exists():
         raise WrongState(busy)
     raise gone()
+
+
+def random_part(upload: Ranged) -> str:
+    """Of the name that the file has as a matrix."""
+    return f"w_{upload.id.removeprefix('up_')}"
+
+
+def moved_to(store: FileMatrixStore, upload: Ranged) -> Path | None:
+    """Where the file of an upload is that was being completed; None before that."""
+    if store.path(upload.id).exists():
+        return None
+    with translated_disk():
+        return next(store.directory.glob(f"*.{random_part(upload)}"), None)
 
 
 def give_up(store: FileMatrixStore, name: str, *, owner: str) -> None:

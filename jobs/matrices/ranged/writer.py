@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 
 from jobs.disk import translated_disk
 from jobs.errors import InvalidMatrix, InvalidRequest
@@ -10,7 +11,7 @@ from jobs.matrices.file_lock import SHARED
 from jobs.matrices.file_store import FileMatrixStore
 from jobs.matrices.ranged.upload import ANY, BLOCK_BYTES, Ranged, find_upload, locked
 
-RENEW_BYTES = 64 << 20  # of a range, after which the upload's end is put off again
+RENEW_BYTES, RENEW_S = 64 << 20, 60.0  # of a range, after which the upload's end is put off again
 
 
 class RangeWriter:
@@ -31,7 +32,7 @@ class RangeWriter:
         self._store, self._upload, self._owner = store, upload, owner
         self._at, self._after = first, after
         self._marked = first // BLOCK_BYTES  # blocks before it are told
-        self._renewed_at = first
+        self._renewed_at, self._renewed_s = first, time.monotonic()
         self._file = locked(store, upload, SHARED, "This upload is being completed; it takes no more ranges.")
 
     @property
@@ -53,8 +54,9 @@ class RangeWriter:
                     continue
             view, self._at = view[done:], self._at + done
         self._mark()
-        if self._at - self._renewed_at >= RENEW_BYTES:
-            self._renewed_at = self._at
+        now_s = time.monotonic()
+        if self._at - self._renewed_at >= RENEW_BYTES or now_s - self._renewed_s >= RENEW_S:
+            self._renewed_at, self._renewed_s = self._at, now_s
             find_upload(self._store, self._upload.id, owner=self._owner, renews=True)
 
     def _mark(self) -> None:

@@ -110,16 +110,35 @@ def test_a_worker_may_not_load_any(server: EmbeddedServer) -> None:
         assert root.function_list() == []
 
 
+def library_of(version: int) -> Functions:
+    """Another one than the ledger's."""
+    text = f"local function main() return {version} end\nreturn main(ARGV)"
+    return Functions(PREFIX, "local function begin() end", {f"f_{version}": ("", text)})
+
+
 def test_libraries_of_old_versions_go(server: EmbeddedServer) -> None:
     with ledger_of(server.url_of("api")) as api, server.client() as root:
         api.scripts.load_functions()
         for version in range(KEPT + 2):
-            text = f"local function begin() end local function main() return {version} end\nreturn main(ARGV)"
-            Functions(PREFIX, "local function begin() end", {"f": ("", text)}).load(root)
+            library_of(version).load(root)
         names = {library[1] for library in root.function_list()}
         assert len(names) == KEPT
         assert lived(api, api, root)["scripts"] == 3  # its library was the oldest: scripts do for now
         api.scripts.load_functions()
+        assert lived(api, api, root) == {"functions": 3}
+
+
+def test_processes_that_start_together_remove_none(server: EmbeddedServer) -> None:
+    """Each has taken its library off the list before the first puts it down again."""
+    with ledger_of(server.url_of("api")) as api, server.client() as root:
+        functions = api.scripts.functions
+        assert functions is not None
+        library_of(1).load(root)
+        for command in functions.loading():
+            for _ in range(2 * KEPT):
+                root.execute_command(*command)
+        library_of(2).load(root)
+        assert len(root.function_list()) == 3
         assert lived(api, api, root) == {"functions": 3}
 
 

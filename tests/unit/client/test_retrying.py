@@ -10,6 +10,7 @@ import pytest
 from matmul_client import Busy, Conflict, DeadlineExceeded, InvalidRequest, JobFailed, ServiceFailed, Unreachable
 from matmul_client.core import products
 from matmul_client.core.operands import Chained, Operand
+from matmul_client.core.ranges import send_in_ranges
 from matmul_client.core.retrying import exchange
 from matmul_client.core.wire import Reply, Request
 from tests.unit.client.play import CUT, JOB, LOCATION, NOT_SENT, ONE, Played, problem
@@ -167,3 +168,32 @@ def test_without_retries_no_key_is_needed() -> None:
     played = Played([PRODUCT], max_retries=0)
     played.run(products.multiply(played.call, A, A, {}))
     assert "idempotency-key" not in played.requests[0].headers
+
+
+OPENED = Reply(201, {}, b'{"upload": "up_1", "url": "/v1/uploads/up_1"}')
+SENT, STORED = Reply(204, {}, b""), Reply(201, {}, b"{}")
+
+
+def sent_in_ranges(played: Played) -> bool:
+    return played.run(send_in_ranges(played.call, "0" * 64, "float32", (1, 1), memoryview(b"1234")))
+
+
+def test_an_upload_waits_for_a_range_that_was_cut_off() -> None:
+    """The service still reads it, until it has noticed that nobody sends it any more."""
+    played = Played([OPENED, CUT, SENT, *[problem(409, "wrong_state")] * 12, STORED])
+    assert sent_in_ranges(played)
+    with pytest.raises(Conflict, match="wrong_state"):
+        sent_in_ranges(Played([OPENED, SENT, *[problem(409, "wrong_state")] * 99], timeout_s=10))
+    with pytest.raises(Conflict, match="digest"):
+        sent_in_ranges(Played([OPENED, SENT, problem(409, "digest_mismatch")]))
+
+
+def test_an_upload_is_opened_once_and_completed_once() -> None:
+    played = Played([CUT, OPENED, SENT, CUT, problem(409, "wrong_state"), STORED])
+    assert sent_in_ranges(played)
+    opening, completing = (
+        [each.headers.get("idempotency-key") for each in played.requests if each.target.endswith(path)]
+        for path in ("/uploads", "/complete")
+    )
+    assert len(opening) == 2 and len(completing) == 3
+    assert len({*opening}) == len({*completing}) == 1 and None not in {*opening, *completing}
