@@ -27,7 +27,8 @@ async def validation(request: Request, error: Exception) -> Response:
     first = error.errors()[0]
     field = ".".join(map(str, first["loc"][1:]))  # without `query` or `path`
     unknown = first["type"] == "extra_forbidden"
-    sentence = f"There is no query parameter {field}." if unknown else f"{field}: {_lowered(first['msg'])}."
+    said = first["ctx"]["error"] if first["type"] == "value_error" else _lowered(first["msg"])
+    sentence = f"There is no query parameter {field}." if unknown else f"{field}: {said}."
     return await ours(request, InvalidRequest(sentence, field=field or None))
 
 
@@ -55,8 +56,9 @@ def _translated(error: HTTPException, request: Request) -> MatmulError:
         case HTTPStatus.NOT_FOUND:
             return NotFound("There is nothing at this path; /docs lists what there is.")
         case HTTPStatus.METHOD_NOT_ALLOWED:
-            allowed = {"allow": ", ".join(_methods(request))}
-            return MethodNotAllowed(f"This path does not answer {request.method}.", headers=allowed)
+            allowed = ", ".join(_methods(request))
+            sentence = f"This path does not answer {request.method}; it answers {allowed}."
+            return MethodNotAllowed(sentence, headers={"allow": allowed})
         case HTTPStatus.BAD_REQUEST:
             return MalformedBody()
     return EdgeError(headers=headers)

@@ -146,7 +146,14 @@ class SafetensorsParser(MatrixParser):
         header = _load(head[_LENGTH_BYTES:])
         self.metadata = _metadata(header.pop(METADATA, {}))
         self._check_names(header)
-        return [tensor.header for tensor in _tiled([_tensor(name, value) for name, value in header.items()])]
+        return [tensor.header for tensor in _tiled([self._tensor(name, value) for name, value in header.items()])]
+
+    def _tensor(self, name: str, value: object) -> _Tensor:
+        try:
+            return _tensor(name, value)
+        except (InvalidMatrix, UnsupportedDType) as error:
+            error.field = name if self._names is not None else None
+            raise
 
     def _check_names(self, header: dict[str, Any]) -> None:
         if self._names is None and len(header) != 1:
@@ -155,7 +162,8 @@ class SafetensorsParser(MatrixParser):
             held = ", ".join(excerpt(name) for name in list(header)[:4]) or "none"
             may = f", and may hold {', '.join(self._optional)}" if self._optional else ""
             raise InvalidMatrix(
-                f"The safetensors body must hold the tensors {', '.join(self._names)}{may}; it has {held}."
+                f"The safetensors body must hold the tensors {', '.join(self._names)}{may}; it has {held}.",
+                field=next((name for name in self._names if name not in header), None),
             )
 
 

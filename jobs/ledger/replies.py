@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 from jobs.errors import IdempotencyKeyReused, JobNotFound, OperandMissing, QueueFull, WrongState
 from jobs.ledger.chains import operand_failed
@@ -17,6 +17,11 @@ from jobs.models import Job, JobEvent, NewJob
 from jobs.states import JobState
 
 REFUSALS = {b"reused": IdempotencyKeyReused, b"queue_full": QueueFull}
+ADVICE = {
+    "cancelled": "; only what is queued or running can",
+    "retried": "; only what failed or was cancelled can",
+    "deleted": "; cancel it first, or wait for its end",
+}
 
 
 def row_and_job(reply: Sequence[Any]) -> tuple[JobRow, Job]:
@@ -108,7 +113,7 @@ def counts_of(counted: Sequence[bytes | None], running: int, ended: int) -> Mapp
     }
 
 
-def refuse(outcome: str, verb: str) -> NoReturn:
+def refuse(outcome: str, verb: Literal["cancelled", "retried", "deleted"]) -> NoReturn:
     if outcome == "not_found":
         raise JobNotFound
-    raise WrongState(f"The job is {outcome}, so it cannot be {verb}.")
+    raise WrongState(f"The job is {outcome}, so it cannot be {verb}{ADVICE[verb]}.")

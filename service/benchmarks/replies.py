@@ -18,6 +18,7 @@ from jobs.models import Job
 from service.benchmarks.comparison import comparison
 from service.context import Context, context_of, owner_of
 from service.http.conditions import none_match
+from service.http.listed import listed
 from service.http.negotiation import JSON, choose_type
 
 CSV, PARQUET = "text/csv", "application/vnd.apache.parquet"
@@ -67,7 +68,7 @@ async def results_reply(
     context = context_of(request)
     job = await context.call(find_benchmark, context, job_id, owner_of(request))
     headers = _headers(f"{job.version}.{what}.{name}.{request.app.version}", forms[name].media_type)
-    if none_match(request.headers.get("if-none-match"), headers["etag"]):
+    if none_match(listed(request, "if-none-match"), headers["etag"]):
         return Response(None, 304, headers)
     make = partial(_made, context, job, forms[name])
     body = await context.renders.body((job.id, job.version, what, name), make)
@@ -77,11 +78,11 @@ async def results_reply(
 async def compared(request: Request, job_id: str, other_id: str) -> Response:
     """The job's results held against another's, in JSON. Raises JobNotFound, NotFound."""
     context, owner = context_of(request), owner_of(request)
-    choose_type(request.headers.get("accept"), [JSON])
+    choose_type(listed(request, "accept"), [JSON])
     job = await context.call(find_benchmark, context, job_id, owner)
     other = await context.call(find_benchmark, context, other_id, owner, "compare")
     headers = _headers(f"{job.version}.{other.id}.{other.version}.{request.app.version}", JSON)
-    if none_match(request.headers.get("if-none-match"), headers["etag"]):
+    if none_match(listed(request, "if-none-match"), headers["etag"]):
         return Response(None, 304, headers)
 
     def make() -> bytes:
@@ -106,7 +107,7 @@ def check_comparable(form: str | None) -> None:
 
 
 def _by_accept(request: Request, forms: Mapping[str, ResultFormat]) -> str:
-    best = choose_type(request.headers.get("accept"), media_types(forms))
+    best = choose_type(listed(request, "accept"), media_types(forms))
     return next(name for name, form in forms.items() if form.media_type == best)
 
 

@@ -22,6 +22,7 @@ from kernels.published import PUBLISHED
 from service.benchmarks.replies import HTML, MARKDOWN, POLICY, find_benchmark, results_of
 from service.context import Context, context_of, owner_of
 from service.http.conditions import none_match
+from service.http.listed import listed
 from service.http.negotiation import choose_type
 from service.published import find
 
@@ -148,7 +149,7 @@ async def _reply(
         "content-disposition": f'{form.disposition}; filename="{kept.file_name}.{form.suffix}"',
         **form.headers,
     }
-    if none_match(request.headers.get("if-none-match"), headers["etag"]):
+    if none_match(listed(request, "if-none-match"), headers["etag"]):
         return Response(None, 304, headers)
     key = (*kept.version, "report", name, digest)
     body = await context_of(request).renders.body(key, lambda: form.make(subject(), options, kept.plots_at))
@@ -158,5 +159,5 @@ async def _reply(
 def _format(request: Request, query: ReportQuery) -> ReportFormat:
     if query.format is not None:
         return query.format
-    best = choose_type(request.headers.get("accept"), MEDIA_TYPES)
+    best = choose_type(listed(request, "accept"), MEDIA_TYPES)
     return next(name for name, form in FORMS.items() if form.media_type == best)

@@ -18,12 +18,13 @@ from service.bodies.options import MatmulOptions, parse_model
 from service.bodies.piece import Piece
 from service.bodies.reader import (
     NEEDED,
+    OPTIONS,
     Check,
     MatmulInput,
     OpenUpload,
     Operand,
     Reader,
-    json_object,
+    json_options,
     operands_of,
     reference,
 )
@@ -32,7 +33,6 @@ from service.http.negotiation import NPY, OCTETS
 from service.problems import UnsupportedMediaType
 
 MULTIPART = "multipart/form-data"
-OPTIONS = "options"
 MAX_OPTIONS_BYTES = 64 << 10
 
 
@@ -101,7 +101,7 @@ class MultipartReader(Reader[MatmulInput]):
 
     def _open_part(self, name: str, media_type: str | None) -> Part:
         if name not in (*OPERANDS, OPTIONS):
-            raise InvalidRequest(f"There is no part {name[:40]!a}; the parts are a, b, c and options.")
+            raise InvalidRequest(f"There is no part {name[:40]!a}; the parts are a, b, c and options.", field=name[:40])
         if name in self._names:
             raise InvalidRequest(f"The part {name} comes twice.", field=name)
         self._names.add(name)
@@ -119,9 +119,9 @@ class MultipartReader(Reader[MatmulInput]):
         return upload
 
     def _take_options(self, text: bytes) -> None:
-        document = json_object(text)
+        document = json_options(text, "The part options")
         for name, value in operands_of(document).items():
-            self._add(name, reference(value, name))
+            self._add(name, reference(value, name, f"a part {name} as .npy or, in options"))
         self._options = parse_model(MatmulOptions, document)
         self._check_early()
 

@@ -32,8 +32,8 @@ class NotJson(str):
     """What stands where JSON has no number: a bare NaN, or digits past float64. No conversion takes it."""
 
 
-def loads(body: bytes) -> Any:
-    """The JSON value of `body`. Raises MalformedBody with the place where it stops being JSON.
+def loads(body: bytes, called: str = "The body") -> Any:
+    """The JSON value of `body`, which sentences call so. Raises MalformedBody with the place where it stops being JSON.
 
     A bare NaN and its like come through as NotJson, so that `Numbers` can name the element.
     """
@@ -45,7 +45,7 @@ def loads(body: bytes) -> Any:
         except (ValueError, RecursionError):
             found = False
         if not found:
-            raise MalformedBody(f"The body is not JSON: {error}.") from None
+            raise MalformedBody(f"{called} is not JSON: {error}.") from None
         return value
 
 

@@ -20,6 +20,7 @@ from service.problems import UnsupportedMediaType
 
 T = TypeVar("T")
 NEEDED = ("a", "b")
+OPTIONS = "options"  # what they are called beside binary operands
 
 Operand = Upload | MatrixRef | JobRef | RandomSpec
 OpenUpload = Callable[[MatrixHeader], Upload]
@@ -75,14 +76,23 @@ def unsupported(media_type: str, taken: Iterable[str]) -> UnsupportedMediaType:
     )
 
 
-def json_object(body: bytes) -> dict[str, Any]:
-    """The body as a JSON object. Raises MalformedBody, InvalidRequest."""
+def json_object(body: bytes, called: str = "The body") -> dict[str, Any]:
+    """The body, or a part of it that a sentence calls so, as a JSON object. Raises MalformedBody, InvalidRequest."""
     if not body:
-        raise MalformedBody("The body is empty; send a JSON object.")
-    document = loads(body)
+        raise MalformedBody(f"{called} is empty; send a JSON object.")
+    document = loads(body, called)
     if not isinstance(document, dict):
-        raise InvalidRequest("The body must be a JSON object.")
+        raise InvalidRequest(f"{called} must be a JSON object.")
     return document
+
+
+def json_options(text: bytes, called: str) -> dict[str, Any]:
+    """The options beside binary operands. Raises MalformedBody, InvalidRequest, both with their field."""
+    try:
+        return json_object(text, called)
+    except (MalformedBody, InvalidRequest) as error:
+        error.field = OPTIONS
+        raise
 
 
 def operands_of(document: dict[str, Any]) -> dict[str, Any]:
@@ -91,8 +101,9 @@ def operands_of(document: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None or name in NEEDED}
 
 
-def reference(value: Any, name: str) -> MatrixRef | JobRef | RandomSpec:
-    """An operand that comes without its elements: a stored matrix, a job's product, or a seed."""
+def reference(value: Any, name: str, otherwise: str = "a list of rows of numbers") -> MatrixRef | JobRef | RandomSpec:
+    """An operand that comes without its elements: a stored matrix, a job's product, or a seed. `otherwise` is how
+    they might have come there."""
     if isinstance(value, dict) and "matrix" in value:
         return parse_model(MatrixRef, value, name)
     if isinstance(value, dict) and "job" in value:
@@ -100,7 +111,7 @@ def reference(value: Any, name: str) -> MatrixRef | JobRef | RandomSpec:
     if isinstance(value, dict) and "random" in value:
         return parse_model(RandomOperand, value, name).random
     raise InvalidRequest(
-        f'{name} must be a list of rows of numbers, {{"matrix": "<id>"}}, {{"job": "<id>"}} or {{"random": {{…}}}}.',
+        f'{name} must be {otherwise}, {{"matrix": "<id>"}}, {{"job": "<id>"}} or {{"random": {{…}}}}.',
         field=name,
     )
 

@@ -10,7 +10,7 @@ from jobs.formats.safetensors import SafetensorsParser
 from jobs.models import OPERANDS
 from service.bodies.options import MatmulOptions, parse_model
 from service.bodies.piece import Piece
-from service.bodies.reader import NEEDED, Check, MatmulInput, OpenUpload, Reader, json_object
+from service.bodies.reader import NEEDED, OPTIONS, Check, MatmulInput, OpenUpload, Reader, json_options
 from service.bodies.uploads import Upload
 
 OPTIONAL = tuple(name for name in OPERANDS if name not in NEEDED)
@@ -46,6 +46,6 @@ class SafetensorsReader(Reader[MatmulInput]):
 
     def _asked(self) -> MatmulInput:
         if self._options is None:
-            text = self._parser.metadata.get("options", "{}")
-            self._options = parse_model(MatmulOptions, json_object(text.encode()))
+            text = self._parser.metadata.get(OPTIONS, "{}")
+            self._options = parse_model(MatmulOptions, json_options(text.encode(), "options in the metadata"))
         return MatmulInput(self._options, **self._operands)

@@ -24,6 +24,7 @@ from kernels.model.numerics import DTypeName
 from service.context import Context
 from service.http.conditions import none_match, range_applies
 from service.http.damage import damage_reported
+from service.http.listed import listed
 from service.http.negotiation import NPY, OCTETS, SAFETENSORS
 from service.http.ranges import parse_range
 
@@ -124,7 +125,10 @@ class Conditions:
     def of(cls, request: Request) -> Conditions:
         headers = request.headers
         return cls(
-            headers.get("if-none-match"), headers.get("range"), headers.get("if-range"), request.scope["state"]["head"]
+            listed(request, "if-none-match"),
+            headers.get("range"),
+            headers.get("if-range"),
+            request.scope["state"]["head"],
         )
 
 

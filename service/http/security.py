@@ -20,7 +20,7 @@ from service.context import Context
 from service.http.access import check_method, check_write_token
 from service.http.origins import LOOPBACK_NAMES, HostWall, check_origin, origin_of
 from service.keys import KeyRing, KnownKey, Role
-from service.problems import TooManyAttempts, problem_response
+from service.problems import InvalidHeader, TooManyAttempts, problem_response
 from service.sessions import cookie_name
 
 SIGN_IN = "/ui/sign-in"
@@ -85,7 +85,9 @@ class Gate:
 
     async def _admit(self, scope: Scope, headers: Headers) -> None:
         """Says in the request's state who owns what it makes, and which role it has. Raises Unauthenticated, Forbidden,
-        TooManyAttempts, StoreUnavailable."""
+        TooManyAttempts, InvalidHeader, StoreUnavailable."""
+        if scope["http_version"] == "1.1" and "host" not in headers:
+            raise InvalidHeader("Host is missing; send the name that you reached this server by.", field="Host")
         if (origin := headers.get("origin")) is not None and origin != "null" and origin_of(origin) is None:
             raise Forbidden("This Origin is no web page's; leave the header out.", field="Origin")
         if self._wall is not None:

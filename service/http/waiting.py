@@ -13,13 +13,14 @@ from jobs.errors import StoreUnavailable
 from jobs.ledger.ends import JobEnd
 from service.changes import Watch
 from service.context import Context, context_of
+from service.http.listed import listed
 from service.http.preferences import Wait, parse_wait
 
 
 def wait_of(request: Request, *, default_s: float) -> Wait:
     """How long the caller waits, `default_s` where it does not say."""
     settings = context_of(request).settings
-    return parse_wait(request.headers.get("prefer"), default_s=default_s, max_s=settings.max_wait_s)
+    return parse_wait(listed(request, "prefer"), default_s=default_s, max_s=settings.max_wait_s)
 
 
 def applied(wait: Wait) -> dict[str, str]:

@@ -60,17 +60,22 @@ def queues_of(context: Context) -> QueueList:
     return QueueList(paused=context.pause.is_on(), queues=tuple(views))
 
 
+def queue_of(context: Context, name: str) -> QueueView:
+    """Raises NotFound, StoreUnavailable."""
+    known = {queue.name: queue for queue in queues_of(context).queues}
+    if name not in known:
+        raise NotFound(f"There is no queue {name!a}; there are {', '.join(known)}.")
+    return known[name]
+
+
 def switch_queue(context: Context, name: str, how: Switch) -> QueueView:
     """Raises NotFound, StoreUnavailable."""
-    known = queues_of(context).queues
-    if name not in {queue.name for queue in known}:
-        names = ", ".join(queue.name for queue in known)
-        raise NotFound(f"There is no queue {name!a}; there are {names}.")
+    queue_of(context, name)
     if how == "pause":
         context.pause.begin(name)
     else:
         context.pause.end(name)
-    return next(queue for queue in queues_of(context).queues if queue.name == name)
+    return queue_of(context, name)
 
 
 def switch_service(context: Context, how: Switch) -> QueueList:
@@ -82,13 +87,20 @@ def switch_service(context: Context, how: Switch) -> QueueList:
     return queues_of(context)
 
 
-def drain_worker(context: Context, worker_id: str, *, is_drained: bool) -> WorkerSwitch:
-    """It hears of it within a second or so. Raises NotFound, StoreUnavailable."""
+def worker_of(context: Context, worker_id: str) -> WorkerSwitch:
+    """Raises NotFound, StoreUnavailable."""
     found = next((worker for worker in context.fleet.all() if worker.id == worker_id), None)
     if found is None:
         raise NotFound(f"No worker {worker_id!a} is live; GET /v1/devices lists those there are.")
+    is_drained = context.registry.is_drained(worker_id)
+    return WorkerSwitch(id=worker_id, drained=is_drained, job=found.job, seen_at=found.seen_at)
+
+
+def drain_worker(context: Context, worker_id: str, *, is_drained: bool) -> WorkerSwitch:
+    """It hears of it within a second or so. Raises NotFound, StoreUnavailable."""
+    found = worker_of(context, worker_id)
     if is_drained:
         context.registry.drain(worker_id)
     else:
         context.registry.resume(worker_id)
-    return WorkerSwitch(id=worker_id, drained=is_drained, job=found.job, seen_at=found.seen_at)
+    return found.model_copy(update={"drained": is_drained})

@@ -21,6 +21,7 @@ from service.context import Context, context_of, owner_of
 from service.http.access import check_role, role_of, whose_jobs
 from service.http.conditions import none_match
 from service.http.idempotency import as_replay, bound_as, holding_key, once
+from service.http.listed import listed
 from service.http.negotiation import FILE_OFFERS, JSON
 from service.http.representations import Conditions
 from service.http.waiting import applied, first_reply, wait_of
@@ -39,7 +40,7 @@ class JobQuery(Strict):
     state: JobState | None = Field(None, description="Only jobs in this state.", examples=["succeeded"])
     kind: JobKind | None = Field(None, description="Only jobs of this kind.", examples=["matmul"])
     kernel: KernelChoice | None = Field(
-        None, description="Only jobs that ran, or asked for, this kernel.", examples=["cpu_blas"]
+        None, description="Only jobs that ran this kernel or, before they run, ask for it.", examples=["cpu_blas"]
     )
     q: str | None = Field(
         None,
@@ -75,7 +76,7 @@ async def list_jobs(request: Request, query: Annotated[JobQuery, Query()]) -> Re
 @router.get("/{job_id}", **manual.GET)
 async def get_job(request: Request, job_id: manual.JobId) -> Response:
     context, owner = context_of(request), whose_jobs(request)
-    known = request.headers.get("if-none-match")
+    known = listed(request, "if-none-match")
     wait = wait_of(request, default_s=0.0)
 
     def read() -> Job:

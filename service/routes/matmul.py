@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
+from pydantic import Field
 
+from jobs.base import Strict
 from jobs.ledger.ends import JobEnd
 from jobs.models import Job, new_id
 from service.bodies.body import Body
@@ -21,6 +23,7 @@ from service.bodies.uploads import UploadOwner, UploadSet
 from service.changes import Watch
 from service.context import Context, context_of, owner_of
 from service.http.idempotency import holding_key, key_of
+from service.http.listed import listed
 from service.http.negotiation import JSON, PRODUCT_OFFERS, SAFETENSORS, choose_type
 from service.http.preferences import Wait
 from service.http.waiting import applied, first_reply, wait_of
@@ -38,11 +41,17 @@ ACCEPTED_TYPES = (JSON, MULTIPART, SAFETENSORS)
 router = APIRouter()
 
 
+class MultiplyQuery(Strict):
+    """Of POST /v1/matmul."""
+
+    dry_run: bool = Field(False, description=manual.DRY_RUN)
+
+
 @router.post("/v1/matmul", **manual.MULTIPLY)
-async def multiply(request: Request, dry_run: Annotated[bool, Query(description=manual.DRY_RUN)] = False) -> Response:
+async def multiply(request: Request, query: Annotated[MultiplyQuery, Query()]) -> Response:
     context = context_of(request)
-    choose_type(request.headers.get("accept"), PRODUCT_OFFERS)  # before any work is done
-    if dry_run:
+    choose_type(listed(request, "accept"), PRODUCT_OFFERS)  # before any work is done
+    if query.dry_run:
         key_of(request)  # makes no job, so it is bound to none; but no request may come with a wrong one
         return await _dry_run(request, context)
     wait = wait_of(request, default_s=context.settings.default_wait_s)
@@ -59,7 +68,7 @@ async def multiply(request: Request, dry_run: Annotated[bool, Query(description=
 async def _submit(request: Request, context: Context, job_id: str, key: str | None, wait: Wait) -> Receipt:
     """Reads the body and records a job for it."""
     incoming = _incoming(request, context, fingerprinted=key is not None)
-    accept, waits = request.headers.get("accept"), wait.seconds > 0
+    accept, waits = listed(request, "accept"), wait.seconds > 0
     submitter = Submitter(
         context, owner_of(request), job_id, incoming.operands, accept, key, waits=waits, is_async=wait.is_async
     )

@@ -17,6 +17,7 @@ from service.bodies.receive import receive
 from service.bodies.uploads import Upload, UploadOwner, UploadSet
 from service.context import context_of, owner_of
 from service.http.idempotency import holding_key, once
+from service.http.listed import listed
 from service.http.negotiation import FILE_OFFERS, JSON, choose_type, offers_for
 from service.http.representations import Conditions, StoredElements, represent, send
 from service.openapi.manual import matrices as manual
@@ -96,7 +97,7 @@ async def get_matrix(request: Request, matrix_id: manual.MatrixId) -> Response:
 
     def look() -> Response:
         info, packed = find_matrix(context, matrix_id, owner=owner)
-        media_type = choose_type(request.headers.get("accept"), offers_for(info.dtype, FILE_OFFERS))
+        media_type = choose_type(listed(request, "accept"), offers_for(info.dtype, FILE_OFFERS))
         if media_type == JSON:
             return Response(info_json(info), 200, {"cache-control": "no-cache", "vary": "accept"}, JSON)
         shown = represent(StoredElements(info.id, info.dtype, info.shape, packed), media_type, tensor="matrix")

@@ -9,20 +9,27 @@ from pydantic import BaseModel
 
 from service.context import Context, context_of, owner_of
 from service.http.access import check_role, role_of
+from service.http.idempotency import holding_key, once
 from service.http.negotiation import JSON
 from service.keys import Role
 from service.openapi.manual import operations as manual
 from service.operations.dead_letters import dead_letters_of
-from service.operations.steering import drain_worker, queues_of, switch_queue, switch_service
+from service.operations.steering import drain_worker, queue_of, queues_of, switch_queue, switch_service, worker_of
 from service.submit.replies import record_json
+
+View = Callable[[Context], BaseModel]
 
 router = APIRouter(prefix="/v1")
 
 
-async def _steered(request: Request, work: Callable[[Context], BaseModel]) -> Response:
+async def _steered(request: Request, act: View, look: View) -> Response:
+    """`look` answers where a request with the same Idempotency-Key has acted before."""
     check_role(role_of(request), Role.OPERATOR)
     context = context_of(request)
-    return _reply(await context.call(work, context))
+    async with holding_key(request) as key:
+        return await context.call(
+            once, request, key, "", lambda: (_reply(act(context)), "done"), lambda _: _reply(look(context))
+        )
 
 
 def _reply(model: BaseModel) -> Response:
@@ -37,32 +44,44 @@ async def list_queues(request: Request) -> Response:
 
 @router.post("/queues/pause", **manual.PAUSE)
 async def pause_service(request: Request) -> Response:
-    return await _steered(request, lambda context: switch_service(context, "pause"))
+    return await _steered(request, lambda context: switch_service(context, "pause"), queues_of)
 
 
 @router.post("/queues/resume", **manual.RESUME)
 async def resume_service(request: Request) -> Response:
-    return await _steered(request, lambda context: switch_service(context, "resume"))
+    return await _steered(request, lambda context: switch_service(context, "resume"), queues_of)
 
 
 @router.post("/queues/{queue}/pause", **manual.PAUSE_QUEUE)
 async def pause_queue(request: Request, queue: manual.QueueName) -> Response:
-    return await _steered(request, lambda context: switch_queue(context, queue, "pause"))
+    return await _steered(
+        request, lambda context: switch_queue(context, queue, "pause"), lambda context: queue_of(context, queue)
+    )
 
 
 @router.post("/queues/{queue}/resume", **manual.RESUME_QUEUE)
 async def resume_queue(request: Request, queue: manual.QueueName) -> Response:
-    return await _steered(request, lambda context: switch_queue(context, queue, "resume"))
+    return await _steered(
+        request, lambda context: switch_queue(context, queue, "resume"), lambda context: queue_of(context, queue)
+    )
 
 
 @router.post("/workers/{worker:path}/drain", **manual.DRAIN)
 async def drain(request: Request, worker: manual.WorkerName) -> Response:
-    return await _steered(request, lambda context: drain_worker(context, worker, is_drained=True))
+    return await _steered(
+        request,
+        lambda context: drain_worker(context, worker, is_drained=True),
+        lambda context: worker_of(context, worker),
+    )
 
 
 @router.post("/workers/{worker:path}/resume", **manual.RESUME_WORKER)
 async def resume_worker(request: Request, worker: manual.WorkerName) -> Response:
-    return await _steered(request, lambda context: drain_worker(context, worker, is_drained=False))
+    return await _steered(
+        request,
+        lambda context: drain_worker(context, worker, is_drained=False),
+        lambda context: worker_of(context, worker),
+    )
 
 
 @router.get("/dead-letters", **manual.DEAD_LETTERS)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Callable
+
 from fastapi import APIRouter, Request, Response
 
+from jobs.models import Job
 from service.bodies.body import Body
 from service.bodies.reader import media_type_of, unsupported
-from service.context import context_of, owner_of
+from service.context import Context, context_of, owner_of
+from service.http.idempotency import holding_key, once
 from service.http.negotiation import JSON
 from service.openapi.manual import pinned as manual
 from service.openapi.manual.jobs import JobId
@@ -30,24 +35,51 @@ async def import_results(request: Request) -> Response:
     media_type = media_type_of(request.headers.get("content-type"))
     if media_type != JSON:
         raise unsupported(media_type, (JSON,))
-    body = await Body(request.scope, request.receive, limit_bytes=MAX_FILE_BYTES).read()
-    context = context_of(request)
-    job = await context.call(import_file, context, owner_of(request), body)
-    await context.check_written()
+    context, owner = context_of(request), owner_of(request)
+    async with holding_key(request) as key:
+        body = await Body(request.scope, request.receive, limit_bytes=MAX_FILE_BYTES).read()
+
+        def act() -> tuple[Response, str]:
+            job = import_file(context, owner, body)
+            return _imported(job), job.id
+
+        def again(first: str) -> Response:
+            return _imported(context.ledger.get(first, owner=owner))
+
+        contents = "" if key is None else hashlib.sha256(body).hexdigest()
+        reply = await context.call(once, request, key, contents, act, again)
+        await context.check_written()
+    return reply
+
+
+def _imported(job: Job) -> Response:
     return Response(record_json(job.record), 201, job_location(job.id), JSON)
 
 
 @router.post("/{job_id}/pin", **manual.PIN)
 async def pin_results(request: Request, job_id: JobId) -> Response:
-    context = context_of(request)
-    job = await context.call(pin, context, job_id, owner_of(request))
-    return Response(record_json(job.record), media_type=JSON)
+    return await _switched(request, job_id, pin)
 
 
 @router.post("/{job_id}/unpin", **manual.UNPIN)
 async def unpin_results(request: Request, job_id: JobId) -> Response:
-    context = context_of(request)
-    job = await context.call(unpin, context, job_id, owner_of(request))
+    return await _switched(request, job_id, unpin)
+
+
+async def _switched(request: Request, job_id: str, switch: Callable[[Context, str, str], Job]) -> Response:
+    context, owner = context_of(request), owner_of(request)
+
+    def act() -> tuple[Response, str]:
+        return _record(switch(context, job_id, owner)), job_id
+
+    def again(first: str) -> Response:
+        return _record(context.ledger.get(first, owner=owner))
+
+    async with holding_key(request) as key:
+        return await context.call(once, request, key, "", act, again)
+
+
+def _record(job: Job) -> Response:
     return Response(record_json(job.record), media_type=JSON)
 
 

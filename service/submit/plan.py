@@ -65,7 +65,9 @@ def _default_accuracy(kernel: str, dtype: DTypeName) -> AccuracyName:
 
 def _common_dtype(options: MatmulOptions, a: OperandType, b: OperandType) -> DTypeName:
     if a.dtype != b.dtype:
-        raise UnsupportedDType(f"a is {a.dtype} but b is {b.dtype}; both operands must have the same element type.")
+        raise UnsupportedDType(
+            f"a is {a.dtype} but b is {b.dtype}; both operands must have the same element type.", field="b"
+        )
     if options.dtype not in (None, a.dtype) and not (a.adopts_dtype and b.adopts_dtype):
         raise UnsupportedDType(f"dtype is {options.dtype} but the operands are {a.dtype}; leave it out.", field="dtype")
     return a.dtype
@@ -77,7 +79,8 @@ def _problem(options: MatmulOptions, dtype: DTypeName, a: tuple[int, ...], b: tu
     if k != inner:
         raise ShapeMismatch(
             f"{_told('a', a, options.transpose_a)} but {_told('b', b, options.transpose_b)}: "
-            "a's columns must equal b's rows."
+            "a's columns must equal b's rows.",
+            field="b",
         )
     for name, size in (("a has no rows", m), ("b has no columns", n)):
         if size == 0:
@@ -100,9 +103,11 @@ def _sizes(name: str, shape: tuple[int, ...], transposed: bool) -> tuple[int, in
 def _check_batch(a: tuple[int, ...], b: tuple[int, ...]) -> None:
     sizes = {shape[0] for shape in (a, b) if len(shape) == 3}
     if len(sizes) > 1:
-        raise ShapeMismatch(f"a is a batch of {a[0]} but b is a batch of {b[0]}; both must have as many matrices.")
+        raise ShapeMismatch(
+            f"a is a batch of {a[0]} but b is a batch of {b[0]}; both must have as many matrices.", field="b"
+        )
     if 0 in sizes:
-        raise ShapeMismatch("The product would be empty: the batch has no matrices.")
+        raise ShapeMismatch("The product would be empty: the batch has no matrices.", field="a" if len(a) == 3 else "b")
 
 
 def _told(name: str, shape: tuple[int, ...], transposed: bool) -> str:

@@ -18,11 +18,18 @@ from jobs.states import JobState
 from jobs.stored import RecordUnreadable
 from service.bodies.nested_lists import to_json
 from service.context import Context
+from service.http.listed import listed
 from service.http.negotiation import JSON, PRODUCT_OFFERS, choose_type, offers_for
 from service.http.representations import UNCONDITIONAL, WHOLE_BYTES, Conditions, StoredElements, represent, send
 from service.problems import JobCancelled, job_failure, problem_response
 
 PRODUCT_DAMAGED = "The stored bytes are no longer those of the product, so they are not sent; submit the job again."
+WITHOUT_PRODUCT: Mapping[JobState, str] = {
+    JobState.QUEUED: " yet; ask again when it has succeeded",
+    JobState.RUNNING: " yet; ask again when it has succeeded",
+    JobState.FAILED: "; its record says why",
+    JobState.CANCELLED: "; retry it, or submit a new one",
+}
 NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
@@ -50,7 +57,7 @@ def product_reply(
     with sending_product():
         product = product_elements(job)
         if media_type == JSON:
-            return Response(_json_reply(context, record, product), 200, headers, JSON)
+            return Response(_json_reply(context, record, product), 200, {**headers, "vary": "accept"}, JSON)
         return send(context, represent(product, media_type), asked, headers)
 
 
@@ -91,8 +98,8 @@ def product_type(request: Request, record: JobRecord, offers: Sequence[str]) -> 
     if record.product is None and record.state is JobState.SUCCEEDED and record.kind == "matmul":
         raise RecordUnreadable
     if record.product is None or record.state is not JobState.SUCCEEDED:
-        raise WrongState(f"The job is {record.state}, so it has no product.")
-    return choose_type(request.headers.get("accept"), offers_for(record.product.dtype, offers))
+        raise WrongState(f"The job is {record.state}, so it has no product{WITHOUT_PRODUCT.get(record.state, '')}.")
+    return choose_type(listed(request, "accept"), offers_for(record.product.dtype, offers))
 
 
 def end_reply(context: Context, job: Job, request: Request, extra: Mapping[str, str]) -> Response | None:

@@ -160,6 +160,7 @@ JOB_ERRORS = (
     errors.OutOfDeviceMemory,
     errors.NoRoomForProduct,
 )
+PENDING_HEADERS = ("Location", "Retry-After", "Preference-Applied", "Idempotent-Replayed")
 DRY_RUN = (
     "Answer which kernel would compute the product, and what would be proven of it, and make no job. Operands are read "
     "and not kept; Idempotency-Key is not used up."
@@ -176,7 +177,7 @@ MULTIPLY: Piece = {
     "is proven to be within it is taken, with `reproducible` one whose products have the same bits everywhere.",
     "responses": {
         200: PRODUCT,
-        202: json_answer(JobReply, "Not there yet: poll the job.", "Location", "Retry-After", "Preference-Applied"),
+        202: json_answer(JobReply, "Not there yet: poll the job.", *PENDING_HEADERS),
         **problems(*SUBMIT_ERRORS, *JOB_ERRORS),
     },
     "openapi_extra": {"requestBody": BODY, "parameters": [PREFER, accept(PRODUCT_OFFERS), IDEMPOTENCY_KEY]},

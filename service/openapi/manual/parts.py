@@ -7,9 +7,16 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from jobs.errors import Forbidden, MatmulError, StoreUnavailable, Unauthenticated
+from jobs.errors import (
+    Forbidden,
+    IdempotencyKeyInUse,
+    IdempotencyKeyReused,
+    MatmulError,
+    StoreUnavailable,
+    Unauthenticated,
+)
 from service.http.negotiation import JSON
-from service.problems import PROBLEM_JSON, STATUS, NotAcceptable, TooManyAttempts, title_of
+from service.problems import PROBLEM_JSON, STATUS, InvalidHeader, NotAcceptable, TooManyAttempts, title_of
 
 Piece = dict[str, Any]
 
@@ -174,3 +181,4 @@ def _example(cls: type[MatmulError]) -> Piece:
 
 
 NEGOTIATED = (NotAcceptable,)
+KEYS = (InvalidHeader, IdempotencyKeyInUse, IdempotencyKeyReused)  # where a request may have an Idempotency-Key

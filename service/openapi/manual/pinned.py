@@ -8,7 +8,7 @@ from jobs import errors
 from jobs.base import Strict
 from jobs.models import JobRecord
 from service import problems as edge
-from service.openapi.manual.parts import Piece, json_answer, problems
+from service.openapi.manual.parts import IDEMPOTENCY_KEY, KEYS, Piece, json_answer, problems
 
 TAGS = ["benchmarks"]
 
@@ -33,11 +33,12 @@ PIN: Piece = {
     "summary": "Pin a benchmark's results",
     "description": "They do not expire until they are unpinned or deleted. At most MATMUL_MAX_PINNED_PER_KEY of a key.",
     "responses": {
-        200: json_answer(JobRecord, "The benchmark's job."),
+        200: json_answer(JobRecord, "The benchmark's job.", "Idempotent-Replayed"),
         **problems(
-            errors.JobNotFound, errors.InvalidRequest, errors.WrongState, errors.QuotaExceeded, errors.StoreFull
+            errors.JobNotFound, errors.InvalidRequest, errors.WrongState, errors.QuotaExceeded, errors.StoreFull, *KEYS
         ),
     },
+    "openapi_extra": {"parameters": [IDEMPOTENCY_KEY]},
 }
 UNPIN: Piece = {
     "tags": TAGS,
@@ -45,9 +46,10 @@ UNPIN: Piece = {
     "summary": "Unpin a benchmark's results",
     "description": "From now on they are kept as long as any others.",
     "responses": {
-        200: json_answer(JobRecord, "The benchmark's job."),
-        **problems(errors.JobNotFound, errors.InvalidRequest),
+        200: json_answer(JobRecord, "The benchmark's job.", "Idempotent-Replayed"),
+        **problems(errors.JobNotFound, errors.InvalidRequest, *KEYS),
     },
+    "openapi_extra": {"parameters": [IDEMPOTENCY_KEY]},
 }
 EXPORT: Piece = {
     "tags": TAGS,
@@ -66,7 +68,7 @@ IMPORT: Piece = {
     "description": "The file is read strictly, to its last field, up to 16 MiB. It becomes a job of its own that "
     "succeeded and is pinned; its warnings say that it was imported.",
     "responses": {
-        201: json_answer(JobRecord, "The job that has the results.", "Location"),
+        201: json_answer(JobRecord, "The job that has the results.", "Location", "Idempotent-Replayed"),
         **problems(
             errors.MalformedBody,
             errors.InvalidRequest,
@@ -74,13 +76,15 @@ IMPORT: Piece = {
             edge.UnsupportedMediaType,
             errors.QuotaExceeded,
             errors.StoreFull,
+            *KEYS,
         ),
     },
     "openapi_extra": {
+        "parameters": [IDEMPOTENCY_KEY],
         "requestBody": {
             "required": True,
             "description": "What `export_results` gave.",
             "content": {"application/json": {"schema": {"type": "object"}}},
-        }
+        },
     },
 }

@@ -11,13 +11,12 @@ from jobs.matrices.objects.staged import NoObjectStore, UploadNotSent
 from service import problems as edge
 from service.http.negotiation import JSON, OCTETS
 from service.openapi.manual.matrices import TAGS, MatrixId, MatrixView
-from service.openapi.manual.parts import IDEMPOTENCY_KEY, Piece, json_answer, no_answer, problems, ref
+from service.openapi.manual.parts import IDEMPOTENCY_KEY, KEYS, Piece, json_answer, no_answer, problems, ref
 from service.submit.transfers import UploadRequest, UploadStatus, UploadView, UrlView
 
 __all__ = ["COMPLETE", "GIVE_UP", "OPEN", "SEND", "STATUS", "URL", "MatrixId", "UploadId"]
 
 UploadId = Annotated[str, Path(description="Id of the upload.", examples=["up_0123456789abcdef0123456789abcdef"])]
-KEYS = (edge.InvalidHeader, errors.IdempotencyKeyInUse, errors.IdempotencyKeyReused)
 OPEN: Piece = {
     "tags": TAGS,
     "operation_id": "open_upload",

@@ -8,8 +8,10 @@ import httpx
 import orjson
 import pytest
 
+from jobs.models import new_id
 from jobs.states import JobState
 from tests.integration.api.test_benchmark_results import new
+from tests.integration.api.test_jobs import problem
 from tests.support.http.pages import get
 from tools.played.api import Api
 from tools.played.benchmarks import case_record, cases_of, find, finish
@@ -73,6 +75,20 @@ def test_a_file_comes_back_as_it_went(api: Api, quiet: httpx.Client, finished: s
     assert "a file" in get(quiet, "/ui/pinned").text
     assert quiet.delete(f"/v1/jobs/{copy}").status_code == 204
     assert api.stored_bytes() == before and not quiet.get("/v1/benchmarks/pinned").json()["jobs"]
+
+
+def test_a_repeated_import_is_one_job(api: Api, quiet: httpx.Client, exported: dict[str, Any]) -> None:
+    keyed = {"idempotency-key": new_id("key"), "content-type": "application/json"}
+    first, again = (quiet.post("/v1/benchmarks/import", json=exported, headers=keyed) for _ in range(2))
+    copy = first.json()["id"]
+    assert (again.status_code, again.json()["id"], again.headers["idempotent-replayed"]) == (201, copy, "true")
+    problem(quiet.post("/v1/benchmarks/import", json={}, headers=keyed), 422, "idempotency_key_reused")
+    keyed = {"idempotency-key": new_id("key")}
+    assert quiet.post(f"/v1/benchmarks/{copy}/unpin", headers=keyed).status_code == 200
+    again = quiet.post(f"/v1/benchmarks/{copy}/unpin", headers=keyed)
+    assert (again.status_code, again.headers["idempotent-replayed"]) == (200, "true")
+    problem(quiet.post(f"/v1/benchmarks/{copy}/pin", headers=keyed), 422, "idempotency_key_reused")
+    assert quiet.delete(f"/v1/jobs/{copy}").status_code == 204
 
 
 def test_a_file_that_is_none_is_refused_in_a_sentence(quiet: httpx.Client, exported: dict[str, Any]) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import httpx
 
+from jobs.models import new_id
 from service.pause import Pause
-from tests.integration.api.test_jobs import ASYNC, SEEDED
+from tests.integration.api.test_jobs import ASYNC, SEEDED, problem
 from tests.support.http.pages import get
 from tools.played.api import FAKE_TTL_S, Api, worker_info
 
@@ -30,6 +31,16 @@ def test_a_queue_is_paused_alone(api: Api, quiet: httpx.Client) -> None:
     assert quiet.post("/v1/queues/nope/pause").json()["detail"].startswith("There is no queue 'nope'; there are ")
 
 
+def test_a_repeated_pause_does_not_pause_again(api: Api, quiet: httpx.Client) -> None:
+    for path in ("/v1/queues/cpu", "/v1/queues"):
+        keyed = {"idempotency-key": new_id("key")}
+        assert "idempotent-replayed" not in quiet.post(f"{path}/pause", headers=keyed).headers
+        assert not quiet.post(f"{path}/resume").json()["paused"]
+        again = quiet.post(f"{path}/pause", headers=keyed)
+        assert again.headers["idempotent-replayed"] == "true" and not again.json()["paused"]
+        problem(quiet.post(f"{path}/resume", headers=keyed), 422, "idempotency_key_reused")
+
+
 def test_the_page_does_the_same_and_says_it(api: Api, quiet: httpx.Client) -> None:
     for what, name, words in (("pause", "gpu", "paused"), ("pause", "", "The whole service is paused")):
         assert quiet.post("/ui/operations", data={"what": what, "name": name}).status_code == 303
@@ -50,8 +61,11 @@ def get_alert(client: httpx.Client, form: dict[str, str]) -> str:
 
 def test_a_worker_is_drained_by_its_name(api: Api, quiet: httpx.Client) -> None:
     api.registry.beat(worker_info("a/host/cpu/7"), FAKE_TTL_S)
-    said = quiet.post("/v1/workers/a/host/cpu/7/drain").json()
+    keyed = {"idempotency-key": new_id("key")}
+    said = quiet.post("/v1/workers/a/host/cpu/7/drain", headers=keyed).json()
     assert said["drained"] and api.registry.is_drained("a/host/cpu/7")
+    again = quiet.post("/v1/workers/a/host/cpu/7/drain", headers=keyed)
+    assert again.headers["idempotent-replayed"] == "true" and again.json()["drained"]
     drained = worker_info("a/host/cpu/7").model_copy(update={"state": "drained"})
     assert api.registry.beat(drained, FAKE_TTL_S)
     assert "a/host/cpu/7" not in queue(quiet, "cpu")["workers"]  # type: ignore[operator]

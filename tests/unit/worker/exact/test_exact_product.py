@@ -108,7 +108,9 @@ def test_nan_and_infinities_follow_ieee_whatever_finite_terms_do() -> None:
     assert {int(each) for each in got.view(np.uint32)[np.isnan(got)]} == {0x7FC00000}
 
 
-def test_zeros_are_positive_and_no_steps_give_zeros() -> None:
+def test_sums_of_zero_are_positive_and_no_steps_give_zeros() -> None:
     got = multiply_exactly(Problem(1, 1, 2, "float64"), np.array([[-0.0, 0.0]]), np.ones((2, 1)))
     assert bits(got) == bits(np.zeros((1, 1)))
+    got = multiply_exactly(Problem(1, 1, 1, "float64"), np.array([[-5e-324]]), np.array([[0.25]]))
+    assert bits(got) == bits(np.array([[-0.0]]))  # an underflow is no sum of zero: it keeps its sign
     assert not multiply_exactly(Problem(2, 3, 0, "float32"), np.zeros((2, 0), "f4"), np.zeros((0, 3), "f4")).any()

@@ -1,0 +1,103 @@
+"""What a caller meets at the edge: headers in several lines, fields that are named, refusals that say what to do."""
+
+from __future__ import annotations
+
+import json
+import socket
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import numpy as np
+import pytest
+from safetensors.numpy import save
+
+from tests.integration.api.test_jobs import ASYNC, PRODUCT, SEEDED, problem, submit
+from tools.played.api import Api, npy
+
+ONE = np.ones((2, 3), np.float32)
+SAFETENSORS = "application/x-safetensors"
+
+
+def test_prefer_in_two_lines_is_one(quiet: httpx.Client) -> None:
+    lines = [("content-type", "application/json"), ("prefer", "respond-async"), ("prefer", "wait=0")]
+    reply = quiet.post("/v1/matmul", content=json.dumps(SEEDED), headers=lines)
+    assert (reply.status_code, reply.headers["preference-applied"]) == (202, "respond-async, wait=0")
+
+
+def test_accept_and_if_none_match_in_two_lines_are_one(api: Api, quiet: httpx.Client) -> None:
+    job_id = submit(quiet)
+    api.succeed(job_id, PRODUCT)
+    lines = [("accept", "text/html"), ("accept", "application/octet-stream")]
+    reply = quiet.get(f"/v1/jobs/{job_id}/product", headers=lines)
+    assert reply.headers["content-type"] == "application/octet-stream"
+    lines += [("if-none-match", '"other"'), ("if-none-match", reply.headers["etag"])]
+    assert quiet.get(f"/v1/jobs/{job_id}/product", headers=lines).status_code == 304
+    shown = quiet.get(f"/v1/jobs/{job_id}/product", headers={"accept": "application/json"})
+    assert (shown.json()["c"], shown.headers["vary"]) == (PRODUCT.tolist(), "accept")
+
+
+def test_a_request_without_host_is_malformed(quiet: httpx.Client) -> None:
+    place = urlsplit(str(quiet.base_url))
+    with socket.create_connection((place.hostname, place.port), timeout=20) as connection:
+        connection.sendall(b"GET /livez HTTP/1.1\r\nConnection: close\r\n\r\n")
+        reply = connection.makefile("rb").read()
+    assert reply.startswith(b"HTTP/1.1 400 ") and b"Host is missing" in reply
+
+
+@pytest.mark.parametrize("path", ["/v1/matmul?dryrun=true", "/v1/matmul?dry_run=true&wait=1", "/v1/benchmarks?dry=1"])
+def test_a_query_that_is_not_known_is_refused(quiet: httpx.Client, path: str) -> None:
+    name = path.rpartition("?")[2].rpartition("&")[2].partition("=")[0]
+    document = problem(quiet.post(path, json=SEEDED, headers=ASYNC), 422, "invalid_request")
+    assert (document["field"], document["detail"]) == (name, f"There is no query parameter {name}.")
+
+
+def test_refusals_say_what_to_do(quiet: httpx.Client) -> None:
+    said = problem(quiet.put("/v1/matmul", json=SEEDED), 405, "method_not_allowed")["detail"]
+    assert said == "This path does not answer PUT; it answers POST."
+    said = problem(quiet.get("/v1/jobs?kernel=nope"), 422, "invalid_request")["detail"]
+    assert said.startswith("kernel: there is no kernel 'nope'; GET /v1/kernels lists")
+    job = f"/v1/jobs/{submit(quiet)}"
+    said = problem(quiet.get(f"{job}/product"), 409, "wrong_state")["detail"]
+    assert said == "The job is queued, so it has no product yet; ask again when it has succeeded."
+    assert problem(quiet.delete(job), 409, "wrong_state")["detail"].endswith("cancel it first, or wait for its end.")
+    assert problem(quiet.post(f"{job}/retry"), 409, "wrong_state")["detail"].endswith("failed or was cancelled can.")
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "kind"),
+    [
+        ([[1.0, 2.0]], [[1.0, 2.0]], "shape_mismatch"),
+        ([[[1.0]]] * 2, [[[1.0]]] * 3, "shape_mismatch"),
+        ({"random": {"shape": [2, 3], "dtype": "float64"}}, {"random": {"shape": [3, 2]}}, "unsupported_dtype"),
+    ],
+)
+def test_operands_that_do_not_fit_name_one(quiet: httpx.Client, a: Any, b: Any, kind: str) -> None:
+    assert problem(quiet.post("/v1/matmul", json={"a": a, "b": b}, headers=ASYNC), 422, kind)["field"] == "b"
+
+
+@pytest.mark.parametrize(
+    ("parts", "status", "kind", "field", "words"),
+    [
+        ({"d": npy(ONE)}, 422, "invalid_request", "d", "the parts are a, b, c and options"),
+        ({"options": b"{"}, 400, "malformed_body", "options", "The part options is not JSON"),
+        ({"options": b"[]"}, 422, "invalid_request", "options", "The part options must be a JSON object"),
+        ({"options": b'{"c": [[1]]}'}, 422, "invalid_request", "c", "c must be a part c as .npy or, in options, {"),
+    ],
+)
+def test_a_part_that_is_wrong_is_named(
+    quiet: httpx.Client, parts: dict[str, bytes], status: int, kind: str, field: str, words: str
+) -> None:
+    files = {name: (None, each) for name, each in ({"a": npy(ONE), "b": npy(ONE.T)} | parts).items()}
+    document = problem(quiet.post("/v1/matmul", files=files, headers=ASYNC), status, kind)
+    assert document["field"] == field and words in document["detail"]
+
+
+def test_a_tensor_that_is_wrong_is_named(quiet: httpx.Client) -> None:
+    sent = {"content-type": SAFETENSORS} | ASYNC
+    wrong = {"b": save({"a": ONE}), "a": save({"a": ONE.astype(np.int64), "b": ONE})}
+    for field, body in wrong.items():
+        reply = quiet.post("/v1/matmul", content=body, headers=sent)
+        assert (reply.status_code, reply.json()["field"]) == (422, field)
+    reply = quiet.post("/v1/matmul", content=save({"a": ONE, "b": ONE}, {"options": "["}), headers=sent)
+    assert "options in the metadata is not JSON" in problem(reply, 400, "malformed_body")["detail"]
