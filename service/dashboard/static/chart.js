@@ -81,11 +81,14 @@ function start(page, fields) {
         device,
       })),
     ]);
+    await new Promise((done) => setTimeout(done)); // a frame may come before it is drawn
     if (mine !== turn) return;
     const begun = performance.now();
     scene = sceneOf(data, sources, styles);
     page.hidden = scene.series.length === 0;
-    document.getElementById("charts")?.classList.toggle("has-chart", !page.hidden);
+    const section = document.getElementById("charts");
+    section?.classList.toggle("has-chart", !page.hidden);
+    section?.classList.toggle("has-no-chart", page.hidden); // the server's picture is fetched only then
     if (!page.hidden) chart.show(scene);
     const count = scene.series.reduce((sum, one) => sum + one.points.length, 0);
     frame.setAttribute("aria-label", `Chart of ${count} points. Arrow keys go to each; the table has all.`);

@@ -2,7 +2,7 @@
 
 import uPlot from "./vendor/uplot/uPlot.esm.js";
 import { drawLabels, roomFor } from "./chart_labels.js";
-import { band, ceilings, ceilingWords } from "./chart_paint.js";
+import { band, ceilings, ceilingWords, stamp } from "./chart_paint.js";
 import { axisOf, isDisturbed } from "./chart_rows.js";
 import { LONGEST_WORD, nearPeaks, nearestAlong, shapeOf, ticks } from "./chart_scale.js";
 
@@ -289,20 +289,15 @@ export class Chart {
     const scene = /** @type {Scene} */ (this.scene);
     const ground = this.colour("ground");
     this.inside((ctx, plot) => {
-      ctx.lineWidth = 1.5 / MARK;
       for (const one of scene.series.filter((each) => !scene.hidden.has(each.label))) {
         const [hue, , outline] = styleOf(scene, one.label);
-        const path = new Path2D(outline);
-        ctx.strokeStyle = this.colour(hue);
+        const [full, hollow] = [this.colour(hue), ground].map((fill) => stamp(outline, MARK, this.colour(hue), fill));
         for (const point of one.points.filter(this.fits, this)) {
-          ctx.fillStyle = one.own && !isDisturbed(point.row) ? ctx.strokeStyle : ground;
-          const size = MARK * uPlot.pxRatio;
-          ctx.setTransform(size, 0, 0, size, plot.valToPos(point.x, "x", true), plot.valToPos(point.y, "y", true));
-          ctx.fill(path);
-          ctx.stroke(path);
+          const mark = one.own && !isDisturbed(point.row) ? full : hollow;
+          const [x, y] = [plot.valToPos(point.x, "x", true), plot.valToPos(point.y, "y", true)];
+          ctx.drawImage(mark, Math.round(x) - mark.width / 2, Math.round(y) - mark.height / 2);
         }
       }
-      ctx.resetTransform();
       ctx.fillStyle = this.colour("faint");
       ceilingWords(ctx, plot, nearPeaks(scene, this.shape.y), ground);
     });

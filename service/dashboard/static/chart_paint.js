@@ -11,25 +11,58 @@ const LETTERS = 14; // height of a line of words
 /** Intervals of the points, along a line as a band.
  * @param {CanvasRenderingContext2D} ctx @param {uPlot} plot @param {Point[]} points @param {boolean} isLine */
 export function band(ctx, plot, points, isLine) {
-  const at = (/** @type {Point} */ one, /** @type {number} */ value) => /** @type {Span} */ ([
-    plot.valToPos(one.x, "x", true),
-    plot.valToPos(value, "y", true),
-  ]);
+  const spans = columns(plot, points);
   ctx.beginPath();
   ctx.lineWidth = 3 * uPlot.pxRatio;
-  for (const one of points) {
-    ctx.moveTo(...at(one, Number(one.lo)));
-    ctx.lineTo(...at(one, Number(one.hi)));
+  for (const { x, lo, hi } of spans) {
+    ctx.moveTo(x, lo);
+    ctx.lineTo(x, hi);
   }
   ctx.globalAlpha = 0.35;
   ctx.stroke();
-  if (!isLine || points.length < 2) return;
+  if (!isLine || spans.length < 2) return;
   ctx.beginPath();
-  for (const one of points) ctx.lineTo(...at(one, Number(one.hi)));
-  for (const one of [...points].reverse()) ctx.lineTo(...at(one, Number(one.lo)));
+  for (const { x, hi } of spans) ctx.lineTo(x, hi);
+  for (const { x, lo } of spans.reverse()) ctx.lineTo(x, lo);
   ctx.closePath();
   ctx.globalAlpha = 0.18;
   ctx.fill();
+}
+
+/** Ends of the intervals in pixels. Neighbours in one column of pixels are one: an outline that goes up and down within
+ * a pixel takes long to fill.
+ * @param {uPlot} plot @param {Point[]} points @returns {{x: number, lo: number, hi: number}[]} */
+function columns(plot, points) {
+  /** @type {{x: number, lo: number, hi: number}[]} */
+  const found = [];
+  for (const one of points) {
+    const x = plot.valToPos(one.x, "x", true);
+    const lo = plot.valToPos(Number(one.lo), "y", true);
+    const hi = plot.valToPos(Number(one.hi), "y", true);
+    const last = found.at(-1);
+    if (last && x - last.x < 1) {
+      last.lo = Math.max(last.lo, lo);
+      last.hi = Math.min(last.hi, hi);
+    } else found.push({ x, lo, hi });
+  }
+  return found;
+}
+
+/** A mark as a picture, an even number of pixels wide: copies of it take a fifth of the time that outlines take.
+ * @param {string} outline @param {number} size @param {string} stroke @param {string} fill */
+export function stamp(outline, size, stroke, fill) {
+  const scale = size * uPlot.pxRatio;
+  const canvas = document.createElement("canvas");
+  canvas.width = canvas.height = 4 * Math.ceil(scale);
+  const ctx = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
+  ctx.setTransform(scale, 0, 0, scale, canvas.width / 2, canvas.height / 2);
+  ctx.lineWidth = 1.5 / size;
+  ctx.strokeStyle = stroke;
+  ctx.fillStyle = fill;
+  const path = new Path2D(outline);
+  ctx.fill(path);
+  ctx.stroke(path);
+  return canvas;
 }
 
 /** @param {CanvasRenderingContext2D} ctx @param {uPlot} plot @param {Peak[]} peaks */

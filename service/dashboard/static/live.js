@@ -109,6 +109,7 @@ async function look() {
   again = false;
   lastLook = Date.now();
   const page = await fetched();
+  await new Promise((done) => setTimeout(done)); // to read a page and to take it over are two tasks
   asking = false;
   if (!isAway()) take(page);
   settle();
@@ -145,13 +146,12 @@ function take(page) {
     return say("The server no longer shows this page. Load it again.");
   }
   say("");
-  let isWhole = true;
-  for (const part of parts) {
+  const changed = parts.flatMap((part) => {
     const now = page.getElementById(part.id);
-    if (!now || now.isEqualNode(part)) continue;
-    if (isInUse(part)) isWhole = false;
-    else become(part, now);
-  }
+    return !now || now.isEqualNode(part) ? [] : [{ part, now, kept: isInUse(part) }];
+  });
+  for (const { part, now, kept } of changed) if (!kept) become(part, now);
+  const isWhole = !changed.some(({ kept }) => kept);
   document.dispatchEvent(new Event("matmul:taken"));
   if (isLive(next)) return;
   delete main.dataset.events; // ended
@@ -173,7 +173,7 @@ function isInUse(part) {
  * @param {Node} old @param {Node} now */
 function become(old, now) {
   if (!(old instanceof Element && now instanceof Element) || old.nodeName !== now.nodeName || old.id !== now.id) {
-    if (!old.isEqualNode(now)) old.parentNode?.replaceChild(now, old);
+    old.parentNode?.replaceChild(now, old);
     return;
   }
   for (const { name } of [...old.attributes]) if (!now.hasAttribute(name)) old.removeAttribute(name);
@@ -181,10 +181,22 @@ function become(old, now) {
     if (old.getAttribute(name) !== value) old.setAttribute(name, value);
   }
   const before = [...old.childNodes];
-  for (const child of [...now.childNodes]) {
+  const after = [...now.childNodes];
+  // What is alike at both ends is not walked through: of a long list little changes.
+  while (before.length && after.length && before[0].isEqualNode(after[0])) {
+    before.shift();
+    after.shift();
+  }
+  /** @type {ChildNode | null} */
+  let end = null;
+  while (before.length && after.length && before[before.length - 1].isEqualNode(after[after.length - 1])) {
+    end = before.pop() ?? null;
+    after.pop();
+  }
+  for (const child of after) {
     const stood = before.shift();
     if (stood) become(stood, child);
-    else old.append(child);
+    else old.insertBefore(child, end);
   }
   for (const child of before) child.remove();
 }
