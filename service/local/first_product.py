@@ -69,8 +69,9 @@ class ServiceClient:
                 body, _ = self.request(location or "")
                 return JobRecord.model_validate_json(body)
             except urllib.error.HTTPError as error:
-                if error.code != HTTPStatus.SERVICE_UNAVAILABLE or time.monotonic() > deadline or stop.wait(POLL_S):
+                with error:
                     seen = error.read().decode(errors="replace")
+                if error.code != HTTPStatus.SERVICE_UNAVAILABLE or time.monotonic() > deadline or stop.wait(POLL_S):
                     raise NotReadyError(f"the first product failed: {seen}") from error
 
 

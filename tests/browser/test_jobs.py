@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from time import perf_counter
+from time import process_time
 from urllib.parse import parse_qsl, urlsplit
 
 import httpx
+import psutil
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
@@ -80,13 +81,17 @@ def shown(page: Page) -> list[str]:
 
 # ---- ten thousand ----
 @pytest.mark.parametrize("path", ["/ui/jobs", "/ui/jobs?state=queued", "/ui/jobs?q=cpu", "/"])
-def test_pages_stay_quick(client: httpx.Client, path: str) -> None:
-    took = []
+def test_pages_stay_quick(client: httpx.Client, valkey: EmbeddedServer, path: str) -> None:
+    """By the processor time of the API and of Redis, whatever else the machine does."""
+    get(client, path)
+    before = processor_s(valkey)
     for _ in range(5):
-        began = perf_counter()
         get(client, path)
-        took.append(perf_counter() - began)
-    assert min(took) < QUICK_S, took
+    assert (processor_s(valkey) - before) / 5 < QUICK_S
+
+
+def processor_s(server: EmbeddedServer) -> float:
+    return process_time() + sum(psutil.Process(server.pid).cpu_times()[:2])
 
 
 def test_every_job_is_on_one_page(client: httpx.Client) -> None:

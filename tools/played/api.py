@@ -36,6 +36,7 @@ from tools.played.elements import dtype_name
 
 START_TIMEOUT_S, END_TIMEOUT_S = 60.0, 240.0
 FAKE_TTL_S = 300.0
+KEPT_IDLE_S = 2.0
 PATIENT_S = 5.0  # for an answer of Redis: by default a request that a busy machine holds up may be refused
 JSON = {"content-type": "application/json"}
 
@@ -58,7 +59,11 @@ def worker_info(worker_id: str = "played", *, kernels: tuple[str, ...] = ("cpu_b
 
 
 def http_client(url: str, **headers: str) -> httpx.Client:
-    return httpx.Client(base_url=url, timeout=60, headers=headers, verify=False)  # reading certificates takes long
+    """One that never sends on a connection which the server, as it was idle so long, may be about to close."""
+    limits = httpx.Limits(max_connections=100, max_keepalive_connections=20, keepalive_expiry=KEPT_IDLE_S)
+    return httpx.Client(
+        base_url=url, timeout=60, headers=headers, limits=limits, verify=False
+    )  # certificates take long
 
 
 @dataclass

@@ -34,13 +34,17 @@ def kill_child(stack: ChaosStack, fault: Fault) -> bool:
 
 def wait_for_work(stack: ChaosStack, worker: str) -> None:
     """A moment, for it to have a job: an idle worker has none to lose."""
-    deadline, ending = time.monotonic() + WORK_TIMEOUT_S, f"/{stack.parts[worker].pid}".encode()
+    deadline, pid = time.monotonic() + WORK_TIMEOUT_S, stack.parts[worker].pid
     with stack.client() as client, suppress(redis.RedisError):
-        while time.monotonic() < deadline:
-            leased: Any = client.zrange(f"{PREFIX}leases", 0, -1)
-            if any((client.hget(f"{PREFIX}job:{job.decode()}", "worker") or b"").endswith(ending) for job in leased):
-                return
+        while time.monotonic() < deadline and not has_work(client, pid):
             time.sleep(0.002)
+
+
+def has_work(client: redis.Redis, pid: int) -> bool:
+    """Whether the worker of that process has a lease, or had one when it ended."""
+    leased: Any = client.zrange(f"{PREFIX}leases", 0, -1)
+    workers: list[Any] = [client.hget(f"{PREFIX}job:{job.decode()}", "worker") for job in leased]
+    return any((worker or b"").endswith(f"/{pid}".encode()) for worker in workers)
 
 
 def stop(stack: ChaosStack, fault: Fault) -> bool:

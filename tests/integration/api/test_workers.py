@@ -65,7 +65,7 @@ def test_devices_and_figures_show_them(api: Api, quiet: httpx.Client) -> None:
     ):
         assert f"\n{line}\n" in figures
     (age,) = (line for line in figures.splitlines() if line.startswith('matmul_queue_oldest_seconds{queue="cpu"}'))
-    assert 0 < float(age.split()[1]) < 10
+    assert 0 < float(age.split()[1]) < 300
 
 
 def test_a_worker_out_of_service_is_shown_and_gets_nothing(api: Api, quiet: httpx.Client) -> None:

@@ -15,7 +15,7 @@ from matmul_client.cli.commands import matmul
 from matmul_client.handles import Benchmark
 from tests.integration.client.conftest import SMALL, waiting
 from tests.integration.client.terminal import Terminal
-from tools.played.api import Api
+from tools.played.api import Api, until
 from tools.stack import Stack
 
 FIELDS = [word for name, value in SMALL.items() for word in ("--set", f"{name}={json.dumps(value)}")]
@@ -125,8 +125,7 @@ def test_ctrl_c_asks(idle: Api) -> None:
         assert terminal.end() == 130
     assert waiting(idle) == 0
     with Terminal("multiply", "a.npy", "b.npy", MATMUL_URL=idle.url) as terminal:
-        while waiting(idle) == 0:
-            pass
+        until(lambda: waiting(idle) > 0)
         terminal.ctrl_c()
         assert terminal.end() == 130
     assert waiting(idle) == 0

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -131,6 +132,10 @@ def test_one_that_ends_is_missed_by_no_one(stack: Stack, end: Callable[[psutil.P
     eventually(lambda: len(members_of(stack.api)) == PROCESSES)
 
 
+def is_replaced(ended: psutil.Process, stack: Stack) -> bool:
+    return not alive([ended]) and len(members_of(stack.api)) == PROCESSES
+
+
 def test_what_they_count_is_added_up_and_never_falls(stack: Stack) -> None:
     def counted() -> float:
         with http_client(stack.url) as client:
@@ -143,7 +148,7 @@ def test_what_they_count_is_added_up_and_never_falls(stack: Stack) -> None:
     assert {counted() for _ in range(4)} == {after}
     for each in members_of(stack.api):
         each.kill()
-        eventually(lambda each=each: not alive([each]) and len(members_of(stack.api)) == PROCESSES)
+        eventually(partial(is_replaced, each, stack))
     assert {counted() for _ in range(4)} == {after}
 
 

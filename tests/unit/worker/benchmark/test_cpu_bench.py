@@ -99,9 +99,9 @@ def test_when_sums_are_exact() -> None:
 def test_cold_caches_are_written_over_before_each_launch_and_that_is_not_timed() -> None:
     bench = CpuBench(Problem(8, 8, 8, "float32"), DataSpec())
     flushed: list[float] = []
-    bench.flush = lambda: flushed.append(time.sleep(0.02) or 0.0)  # type: ignore[method-assign, func-returns-value]
+    bench.flush = lambda: flushed.append(time.sleep(0.1) or 0.0)  # type: ignore[method-assign, func-returns-value]
     prepared = bench.prepare(case_run_of(kernel="cpu_blas", config={}).case)
-    assert prepared.sample(3, "cold").time_us < 15_000 and len(flushed) == 3
+    assert prepared.sample(3, "cold").time_us < 80_000 and len(flushed) == 3
     prepared.sample(3, "warm")
     assert len(flushed) == 3
 
