@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
-import anyio.to_thread
 import redis
 from anyio import CapacityLimiter
 from starlette.requests import Request
@@ -38,6 +37,7 @@ from service.metrics import HttpMetrics
 from service.pause import Pause
 from service.process.body_memory import BodyMemory
 from service.process.fleet import Fleet
+from service.process.in_thread import in_thread
 from service.process.known_matrices import KnownMatrices
 from service.process.render_cache import Renders
 from service.process.share import Share
@@ -134,13 +134,11 @@ class Context:
 
     async def call_anyway(self, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """As `call`, also while the breaker is open."""
-        return await anyio.to_thread.run_sync(lambda: work(*args, **kwargs), limiter=self.threads)
+        return await in_thread(lambda: work(*args, **kwargs), self.threads)
 
     async def call(self, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Runs blocking work in a worker thread, to its end."""
-        return await anyio.to_thread.run_sync(
-            lambda: self.breaker.run(lambda: work(*args, **kwargs)), limiter=self.threads
-        )
+        return await in_thread(lambda: self.breaker.run(lambda: work(*args, **kwargs)), self.threads)
 
 
 def make_context(settings: Settings, metrics: HttpMetrics, share: Share, keys: KeyRing | None) -> Context:

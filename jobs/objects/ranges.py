@@ -54,6 +54,8 @@ class RangeReader:
                 reply.check(start, start + buffer.nbytes, size)
                 got = len(reply.body)
                 buffer[:got] = reply.body
+                if got and got == buffer.nbytes:  # all of it came with the head
+                    yield got
                 while got < buffer.nbytes:
                     if time.monotonic() > deadline:
                         raise TimeoutError

@@ -53,8 +53,12 @@ class Functions:
         if not isinstance(reply, redis.ResponseError):
             return False
         text = str(reply)
-        missing = "Function not found" in text or "'fcall' command" in text or "'function|load' command" in text
+        missing = "Function not found" in text or "'function|load' command" in text or self.is_forbidden(reply)
         return missing or ("unknown command" in text and "FCALL" in text.upper())
+
+    def is_forbidden(self, reply: object) -> bool:
+        """Whether the user may not call any, so that none need be loaded for it."""
+        return isinstance(reply, redis.ResponseError) and "'fcall' command" in str(reply)
 
     def disable(self) -> None:
         """For a while."""

@@ -105,7 +105,8 @@ class ScriptLine:
         functions = self._scripts.functions
         if functions is None or not any(functions.is_missing(reply) for reply in replies):
             return
-        if any(isinstance(reply, Exception) for reply in await self._ask(functions.loading())):
+        is_forbidden = any(functions.is_forbidden(reply) for reply in replies)
+        if is_forbidden or any(isinstance(reply, Exception) for reply in await self._ask(functions.loading())):
             functions.disable()
 
     async def _ask(self, commands: Sequence[tuple[str | bytes | int, ...]]) -> list[Any]:

@@ -56,8 +56,8 @@ async def receive(
             writing = asyncio.create_task(context.call(_feed, reader, batch))
     except BaseException:
         if writing is not None:
-            with suppress(Exception):
-                await writing  # it is the reader's only user, so wait for it
+            with suppress(Exception, asyncio.CancelledError):
+                await writing  # it is the reader's only user, so wait for it; it may have been called off with this
         if uploads.is_open:
             await anyio.to_thread.run_sync(uploads.abort)
         raise

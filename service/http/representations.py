@@ -9,8 +9,9 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
-from anyio import CancelScope, to_thread
+from anyio import CancelScope
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Send
@@ -27,6 +28,7 @@ from service.http.damage import damage_reported
 from service.http.listed import listed
 from service.http.negotiation import NPY, OCTETS, SAFETENSORS
 from service.http.ranges import parse_range
+from service.process.in_thread import in_thread
 
 WHOLE_BYTES = 1 << 20  # a representation up to this size is sent in one piece
 CHECKED_BYTES = 4 << 20  # of a larger one, that are held against their digests before the answer begins
@@ -148,10 +150,10 @@ async def _in_turn(pieces: Iterator[bytes | memoryview], at_hand_bytes: int) -> 
 
 async def _read_ahead(pieces: Iterator[bytes | memoryview]) -> AsyncIterator[bytes | memoryview]:
     """In worker threads, each while the one before is sent."""
-    coming = asyncio.ensure_future(to_thread.run_sync(next, pieces, None))
+    coming = asyncio.ensure_future(in_thread(partial(next, pieces, None)))
     try:
         while (piece := await coming) is not None:
-            coming = asyncio.ensure_future(to_thread.run_sync(next, pieces, None))
+            coming = asyncio.ensure_future(in_thread(partial(next, pieces, None)))
             yield piece
             del piece  # its buffer is free
     finally:

@@ -1,7 +1,7 @@
 -- What products took, all together: counted in the step that ends them, and never falling (jobs/ledger/totals.py).
 -- In `counts`, products:<kernel>, by kernel that ran: how many, of how many launches, microseconds of them all together in
 -- all and in the queue, and nanoseconds of copies to the device, of the kernel and of copies back.
-local served, launched = {}, {} -- what this step adds; outcomes of launches that made several products
+local served, launched = {}, {} -- what this step adds; what was measured of launches that made several products
 local FIGURES, KEPT = '(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)', '%d %d %d %d %d %d %d'
 
 -- Reads what is counted of a kernel, with `ended`, which counts jobs in the same step.
@@ -16,14 +16,14 @@ end
 
 -- A product that succeeds. `measured`: milliseconds of the copy to the device, of the kernel and of the copy back, and how
 -- many products the launch made; nothing for a benchmark, which has no measured product.
-local function serve(job, kernel, outcome, at, measured)
+local function serve(job, kernel, at, measured)
   if measured == '' then
     return
   end
   local h2d, own, d2h, batch = string.match(measured, '(%S+) (%S+) (%S+) (%S+)')
   local sum = served[kernel] or read_served(kernel, 'ended:succeeded')
-  if batch == '1' or not launched[outcome] then
-    launched[outcome] = true
+  if batch == '1' or not launched[measured] then
+    launched[measured] = true
     sum[2] = sum[2] + 1
   end
   sum[1], sum[3], sum[4] = sum[1] + 1, sum[3] + at - job.values[21], sum[4] + job.started - job.queued

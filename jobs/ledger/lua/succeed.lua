@@ -43,7 +43,7 @@ local function succeed(most, at, id, attempt, outcome, kernel, device, product, 
   else -- a benchmark runs many
     set(job, 'outcome', outcome, 'device', device)
   end
-  serve(job, kernel, outcome, at, measured)
+  serve(job, kernel, at, measured)
   local end_of = {outcome = outcome, product = product}
   finish(job, 'succeeded', at, '', end_of)
   return (job.dependents and 2 or 1) + (end_of.operands_kept > 0 and 4 or 0)

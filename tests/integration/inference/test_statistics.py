@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from jobs.errors import VerificationFailed, WorkerLost
 from jobs.ledger.codec import job_error
 from jobs.ledger.interface import Success
 from jobs.ledger.totals import Served, served_of
-from jobs.models import new_id
+from jobs.models import ProductInfo, new_id
 from jobs.redis.embedded import EmbeddedServer
 from tests.support.ledger.ledgers import Bench, outcome, redis_bench
 from tools.played.api import running_api
@@ -49,10 +50,13 @@ def test_a_product_counts_once(counted: tuple[Bench, Any]) -> None:
 
 def test_a_launch_may_make_several(counted: tuple[Bench, Any]) -> None:
     bench, served = counted
-    shared = outcome().model_copy(update={"batch": 3})
+    shapes: list[tuple[int, ...]] = [(2, 2), (2, 2), (1, 2)]  # padded to one
+    made = [ProductInfo(shape=shape, dtype="float32", bytes=4 * math.prod(shape)) for shape in shapes]
+    outcomes = [outcome().model_copy(update={"batch": 3, "product": each}) for each in made]
     messages = [bench.running() for _ in range(3)]
     bench.ledger.cancel(messages[0].job_id)
-    bench.ledger.succeed_all([Success(each.job_id, 1, shared) for each in messages])
+    done = [Success(each.job_id, 1, its) for each, its in zip(messages, outcomes, strict=True)]
+    bench.ledger.succeed_all(done)
     assert (served()[KERNEL].products, served()[KERNEL].launches) == (2, 1)
 
 

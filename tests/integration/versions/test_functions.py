@@ -208,6 +208,17 @@ async def test_the_line_loads_the_functions_that_redis_lost(server: EmbeddedServ
                 assert lived_calls(root, api) == {"functions": 1}
 
 
+async def test_the_line_loads_none_for_a_user_who_may_not_call_them(server: EmbeddedServer) -> None:
+    with ledger_of(server.url_of("api")) as api, server.client() as root:
+        root.execute_command("ACL", "SETUSER", "matmul-api", "-fcall")
+        async with line_of(server.url_of("api"), api) as line:
+            for _ in range(3):
+                await api.submit_on(line, small(), max_queued=999, max_queued_per_owner=999)
+        assert root.function_list() == []
+        assert sum("fcall" in entry["object"] for entry in root.acl_log()) == 1, "it was asked again"
+        assert calls(root) == {"functions": 0, "scripts": 3}
+
+
 def lived_calls(root: redis.Redis, api: RedisLedger) -> dict[str, int]:
     before = calls(root)
     api.submit(small(), max_queued=999, max_queued_per_owner=999)

@@ -47,6 +47,13 @@ def test_what_came_is_told_piece_by_piece() -> None:
         assert got == len(LARGE)
 
 
+def test_what_came_with_its_head_is_told_too() -> None:
+    buffer = memoryview(bytearray(50))
+    with serving(CONTENT) as server:
+        assert list(RangeReader(5, 5).pieces(f"{server.url}/key", 7, buffer, len(CONTENT))) == [50]
+    assert buffer == CONTENT[7:57]
+
+
 def test_a_connection_that_the_server_closed_meanwhile_is_no_error() -> None:
     reader = RangeReader(5, 5)
     with serving(CONTENT, "closed") as server:
