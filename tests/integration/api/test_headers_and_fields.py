@@ -64,6 +64,12 @@ def test_refusals_say_what_to_do(quiet: httpx.Client) -> None:
     assert problem(quiet.post(f"{job}/retry"), 409, "wrong_state")["detail"].endswith("failed or was cancelled can.")
 
 
+def test_a_refusal_that_is_a_page_has_its_headers(quiet: httpx.Client) -> None:
+    reply = quiet.put("/")
+    assert (reply.status_code, reply.headers["allow"]) == (405, "GET, HEAD")
+    assert reply.headers["content-type"].startswith("text/html")
+
+
 @pytest.mark.parametrize(
     ("a", "b", "kind"),
     [
