@@ -63,14 +63,19 @@ class Envelope:
                 exchange.log(seconds)
 
 
+def request_id_of(headers: Headers) -> str:
+    """The caller's own, or a new one."""
+    asked = headers.get("x-request-id", "")
+    return asked if REQUEST_ID.fullmatch(asked) else random_hex(8)
+
+
 class _Exchange:
     """One request and its response."""
 
     def __init__(self, scope: Scope, send: Send, security: list[tuple[bytes, bytes]]) -> None:
         self._security = security
         headers = Headers(scope=scope)
-        asked = headers.get("x-request-id", "")
-        self.request_id = asked if REQUEST_ID.fullmatch(asked) else random_hex(8)
+        self.request_id = request_id_of(headers)
         self._trace = trace_of(scope, headers, self.request_id)
         self.status = 0  # until the response starts
         self._location: str | None = None

@@ -233,9 +233,13 @@ def problem_response(
 ) -> Response:
     """`error` as an HTTP response; `headers` and `members` are added to those that the error itself asks for."""
     document = problem_document(error, scope) | dict(members or {})
-    all_headers = dict(getattr(error, "headers", {})) | dict(headers or {})
-    if error.retry_after_s is not None:
-        all_headers["retry-after"] = str(error.retry_after_s)
+    all_headers = problem_headers(error) | dict(headers or {})
     if isinstance(error, errors.Unauthenticated):
         all_headers["www-authenticate"] = "Bearer"
     return Response(orjson.dumps(document), document["status"], all_headers, PROBLEM_JSON)
+
+
+def problem_headers(error: MatmulError) -> dict[str, str]:
+    """Those that the error itself asks for, on a page too."""
+    headers = dict(getattr(error, "headers", {}))
+    return headers if error.retry_after_s is None else headers | {"retry-after": str(error.retry_after_s)}

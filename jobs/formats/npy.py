@@ -105,7 +105,7 @@ class _Reader:
         return self._at == len(self._text)
 
     def refusal(self, why: str) -> InvalidMatrix:
-        return InvalidMatrix(f"The npy header is not sound at {excerpt(self._text[self._at :])}: {why}.")
+        return InvalidMatrix(f"The npy header is not sound at {excerpt(self._text[self._at :].rstrip())}: {why}.")
 
 
 def _description(reader: _Reader) -> str:

@@ -27,7 +27,7 @@ SHOWN_CHARACTERS = 40
 
 def excerpt(text: str) -> str:
     """A caller's text, safe to quote in a message: escaped and cut."""
-    return ascii(text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "…")
+    return ascii(text[:SHOWN_CHARACTERS]) + ("…" if len(text) > SHOWN_CHARACTERS else "")
 
 
 def check_shape(dtype: DTypeName, shape: Sequence[int]) -> tuple[int, ...]:

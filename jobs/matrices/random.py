@@ -15,7 +15,7 @@ from math import prod
 
 import numpy as np
 
-from jobs.errors import InvalidRequest
+from jobs.errors import InvalidMatrix, InvalidRequest
 from jobs.formats.bit_floats import held_as_bits, narrow
 from jobs.formats.elements import STORAGE_DTYPES, Array
 from jobs.formats.parser import check_shape
@@ -28,11 +28,15 @@ LARGEST_INTEGER = 8  # products of such integers, summed over any k that fits in
 
 def check_random(spec: RandomSpec, dtype: DTypeName) -> None:
     """Raises InvalidMatrix for a shape that is none, InvalidRequest for a distribution that `dtype` does not have."""
-    check_shape(dtype, spec.shape)
+    try:
+        check_shape(dtype, spec.shape)
+    except InvalidMatrix as error:
+        error.field = "random.shape"
+        raise
     if DTYPES[dtype].is_integer and spec.distribution != "integers":
         raise InvalidRequest(
             f"The distribution {spec.distribution} has no {dtype} numbers; ask for integers, or for a floating dtype.",
-            field="distribution",
+            field="random.distribution",
         )
 
 

@@ -197,6 +197,8 @@ def _sentence(complaint: ErrorDetails, field: str, model: type[BaseModel]) -> st
             return f"{field} must be {context['expected']}."
         case "value_error":
             return f"{field}: {context['error']}." if field else _capitalised(f"{context['error']}.")
+        case "too_short":
+            return f"{field} must have at least {context['min_length']} of them, not {context['actual_length']}."
         case "json_invalid":
             return f"{field or 'The options'} is not JSON: {context['error']}."
     return f"{field or 'The value'}: {complaint['msg'][0].lower()}{complaint['msg'][1:]}."

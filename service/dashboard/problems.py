@@ -8,7 +8,7 @@ from starlette.responses import Response
 from jobs.errors import MatmulError
 from service.dashboard.render import page
 from service.http.security import FRONT, PAGES
-from service.problems import STATUS, title_of
+from service.problems import STATUS, problem_headers, title_of
 
 
 def is_page(request: Request) -> bool:
@@ -18,4 +18,6 @@ def is_page(request: Request) -> bool:
 def problem_page(request: Request, error: MatmulError) -> Response:
     """The sentence of the error, under the status that the API would give it."""
     cls = type(error)
-    return page(request, "problem.html", status=STATUS[cls], title=title_of(cls), detail=error.detail)
+    reply = page(request, "problem.html", status=STATUS[cls], title=title_of(cls), detail=error.detail)
+    reply.headers.update(problem_headers(error))
+    return reply

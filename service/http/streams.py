@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 
 import orjson
@@ -27,18 +28,22 @@ async def events_after(context: Context, job_id: str, event_id: str) -> Sequence
 async def stream(
     context: Context, watch: Watch, job_id: str, first: Sequence[JobEvent], last_id: str
 ) -> AsyncIterator[bytes]:
-    """`first` is what there was after `last_id`. Ends after the job's final event, or when the service stops."""
+    """`first` is what there was after `last_id`. Ends after the job's final event, or when the service stops. A caller
+    that hears nothing for PING_S gets a comment: what is in between closes silent connections."""
+    now = asyncio.get_running_loop().time
     yield b"retry: %d\n\n" % RETRY_MS
-    events = first
+    events, ping_at = first, now() + PING_S
     while True:
         for event in events:
-            last_id = event.id
+            last_id, ping_at = event.id, now() + PING_S
             yield _lines(event)
         if events and events[-1].event in FINAL:
             return
-        if not await watch.change(PING_S):
-            if context.hub.closing:
-                return
+        await watch.change(ping_at - now())  # it wakes sooner where the watch looks again by itself
+        if context.hub.closing:
+            return
+        if now() >= ping_at:
+            ping_at = now() + PING_S
             yield b": ping\n\n"
         try:
             events = await events_after(context, job_id, last_id)

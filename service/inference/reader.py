@@ -218,7 +218,8 @@ def _named(name: str, step: Callable[[], Any]) -> Any:
     try:
         return step()
     except MatmulError as error:
-        error.field = error.field or name
+        if error.field is None:
+            error.field, error.detail = name, f"{name}: {error.detail}"
         raise
 
 

@@ -5,16 +5,17 @@ a time, or headers or chunks without end. uvicorn has no limit for any of these.
 from __future__ import annotations
 
 import asyncio
-import secrets
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
+from starlette.datastructures import Headers
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from jobs.errors import MalformedBody, MatmulError
 from jobs.formats.buffers import Buffers
 from jobs.matrices.indexed_store import UPLOAD_LEASE_S
 from jobs.settings import Settings
-from service.envelope import SECURITY_HEADERS
+from service.envelope import SECURITY_HEADERS, request_id_of
 from service.problems import (
     HeadersTooLarge,
     MalformedRequest,
@@ -199,7 +200,8 @@ class LimitedProtocol(LargeBodyProtocol):
     def _refuse(self, error: MatmulError) -> None:
         """Answers in the place of the request that is coming in, and closes the connection."""
         if not self.transport.is_closing() and self._last_words is None:
-            self.end_with(_raw_response(error), self.cycle if self._stage == "body" else None)
+            cycle = self.cycle if self._stage == "body" else None
+            self.end_with(_raw_response(error, {} if cycle is None else cycle.scope), cycle)
 
 
 def _head_too_large() -> HeadersTooLarge:
@@ -208,10 +210,12 @@ def _head_too_large() -> HeadersTooLarge:
     )
 
 
-def _raw_response(error: MatmulError) -> bytes:
-    """The problem document as bytes on the wire: no application is there to send it."""
-    scope: dict[str, Any] = {"path": "/", "state": {"request_id": secrets.token_hex(8)}}
-    headers_out = {"connection": "close", "x-request-id": scope["state"]["request_id"]}
+def _raw_response(error: MatmulError, request: Mapping[str, Any]) -> bytes:
+    """The problem document as bytes on the wire: no application is there to send it. `request`: the scope of the one
+    that it answers, empty where its head is not there."""
+    request_id = request_id_of(Headers(raw=request.get("headers", [])))
+    scope: dict[str, Any] = {"path": request.get("path", "/"), "state": {"request_id": request_id}}
+    headers_out = {"connection": "close", "x-request-id": request_id}
     response = problem_response(error, scope, headers_out, members={"error": error.detail})  # it may be for /v2
     headers = [name + b": " + value for name, value in [*response.raw_headers, *SECURITY_HEADERS]]
     return STATUS_LINE[response.status_code] + b"\r\n".join([*headers, b"", bytes(response.body)])

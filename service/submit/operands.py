@@ -94,7 +94,7 @@ class OperandResolver:
                     problem = self._request_of(self._job(operand.job)).problem
                     return OperandType(problem.product_dtype, problem.product_shape)
         except MatmulError as error:
-            error.field = error.field or name
+            error.field = name if error.field is None else f"{name}.{error.field}"
             raise
 
     def _random_type(self, spec: RandomSpec, usual: DTypeName) -> OperandType:
@@ -103,7 +103,8 @@ class OperandResolver:
         if (size := matrix_bytes(dtype, spec.shape)) > self._settings.max_matrix_bytes:
             raise InvalidMatrix(
                 f"The random matrix would have {in_units(size)}; the largest made here has "
-                f"{in_units(self._settings.max_matrix_bytes)}."
+                f"{in_units(self._settings.max_matrix_bytes)}.",
+                field="random.shape",
             )
         return OperandType(dtype, spec.shape, adopts_dtype=True)
 

@@ -128,7 +128,11 @@ def _kernels(options: MatmulOptions, problem: Problem, accuracy: AccuracyName | 
         kernel for kernel in CATALOG if dtype in kernel.accuracy and (accuracy is None or kernel.takes(dtype, accuracy))
     )
     if not fit:
-        raise InvalidRequest(f"No kernel multiplies {dtype} operands to {accuracy} accuracy.", field="accuracy")
+        offered = dict.fromkeys(kernel.accuracy[dtype] for kernel in CATALOG if dtype in kernel.accuracy)
+        raise InvalidRequest(
+            f"No kernel multiplies {dtype} operands to {accuracy} accuracy; there are: {', '.join(offered)}.",
+            field="accuracy",
+        )
     return fit
 
 

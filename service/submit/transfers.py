@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pydantic import Field
 
 from jobs.base import Strict
-from jobs.errors import InvalidRequest, WrongState
+from jobs.errors import InvalidMatrix, InvalidRequest, WrongState
 from jobs.formats.parser import check_shape
 from jobs.matrices.file_store import FileMatrixStore
 from jobs.matrices.interface import MatrixInfo
@@ -86,9 +86,18 @@ def file_store(context: Context) -> FileMatrixStore:
     return context.store
 
 
+def _shape_of(asked: UploadRequest) -> tuple[int, ...]:
+    """Raises InvalidMatrix."""
+    try:
+        return check_shape(asked.dtype, asked.shape)
+    except InvalidMatrix as error:
+        error.field = "shape"
+        raise
+
+
 def opened(context: Context, asked: UploadRequest, *, owner: str) -> UploadView:
     """Raises NoObjectStore, InvalidMatrix, InvalidRequest, BodyTooLarge, StoreFull."""
-    shape, cell = check_shape(asked.dtype, asked.shape), context.settings.cell_digits
+    shape, cell = _shape_of(asked), context.settings.cell_digits
     if not isinstance(context.store, ObjectMatrixStore):
         here = ranged.open_upload(file_store(context), asked.id, asked.dtype, shape, owner=owner, cell=cell)
         return _view_here(here)

@@ -8,7 +8,7 @@ from jobs import errors
 from jobs.base import Strict
 from jobs.models import JobRecord
 from service import problems as edge
-from service.openapi.manual.parts import IDEMPOTENCY_KEY, KEYS, Piece, json_answer, problems
+from service.openapi.manual.parts import IDEMPOTENCY_KEY, KEYS, Piece, headers_out, json_answer, problems
 
 TAGS = ["benchmarks"]
 
@@ -57,7 +57,11 @@ EXPORT: Piece = {
     "summary": "Export a benchmark's results as one file",
     "description": "JSON with its spec, every measurement and every sample; another service imports it.",
     "responses": {
-        200: {"description": "The file.", "content": {"application/json": {"schema": {"type": "object"}}}},
+        200: {
+            "description": "The file.",
+            "content": {"application/json": {"schema": {"type": "object"}}},
+            "headers": headers_out("Content-Disposition"),
+        },
         **problems(errors.JobNotFound, errors.NotFound, errors.InvalidRequest, errors.WrongState),
     },
 }

@@ -136,7 +136,7 @@ RANDOM = {"random": {"shape": [2, 2]}}
             "a is complex64 but b is float32; both operands must have the same element type.",
         ),
         ({"a": RANDOM, "b": RANDOM, "dtype": C64, "kernel": "warp_tiled"}, "warp_tiled does not multiply complex64"),
-        ({"a": RANDOM, "b": RANDOM, "dtype": C64, "accuracy": "exact"}, "No kernel multiplies complex64 operands"),
+        ({"a": RANDOM, "b": RANDOM, "dtype": C64, "accuracy": "exact"}, "operands to exact accuracy; there are: fp32."),
     ],
 )  # fmt: skip
 def test_refusals_say_what_to_do(client: httpx.Client, body: dict[str, Any], sentence: str) -> None:

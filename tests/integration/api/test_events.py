@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from jobs.redis.embedded import EmbeddedServer
+from service import changes
 from service.http import streams
 from tests.integration.api.test_jobs import PRODUCT, problem, submit
 from tools.played.api import Api, running_api
@@ -93,7 +94,11 @@ def test_many_readers_hear_the_same(api: Api, quiet: httpx.Client) -> None:
 
 
 def test_a_silent_stream_is_kept_open_by_comments(quiet: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the watch looks again by itself before a comment is due, as it does."""
+    assert changes.RECHECK_S < streams.PING_S
     monkeypatch.setattr(streams, "PING_S", 0.2)
+    monkeypatch.setattr(changes, "RECHECK_S", 0.05)
+    monkeypatch.setattr(changes, "POLL_S", 0.05)
     job_id = submit(quiet)
     with quiet.stream("GET", f"/v1/jobs/{job_id}/events") as reply:
         lines = reply.iter_lines()

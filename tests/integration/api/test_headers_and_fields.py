@@ -64,6 +64,12 @@ def test_refusals_say_what_to_do(quiet: httpx.Client) -> None:
     assert problem(quiet.post(f"{job}/retry"), 409, "wrong_state")["detail"].endswith("failed or was cancelled can.")
 
 
+def test_a_refusal_that_is_a_page_has_its_headers(quiet: httpx.Client) -> None:
+    reply = quiet.put("/")
+    assert (reply.status_code, reply.headers["allow"]) == (405, "GET, HEAD")
+    assert reply.headers["content-type"].startswith("text/html")
+
+
 @pytest.mark.parametrize(
     ("a", "b", "kind"),
     [
@@ -101,3 +107,17 @@ def test_a_tensor_that_is_wrong_is_named(quiet: httpx.Client) -> None:
         assert (reply.status_code, reply.json()["field"]) == (422, field)
     reply = quiet.post("/v1/matmul", content=save({"a": ONE, "b": ONE}, {"options": "["}), headers=sent)
     assert "options in the metadata is not JSON" in problem(reply, 400, "malformed_body")["detail"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "field", "words"),
+    [
+        ("/v1/matrices", {"random": {"shape": [3]}}, "random.shape", "has 2 axes"),
+        ("/v1/matrices", {"random": {"shape": [3, 4], "dtype": "int8"}}, "random.distribution", "ask for integers"),
+        ("/v1/uploads", {"dtype": "float32", "shape": [3]}, "shape", "has 2 axes"),
+        ("/v1/benchmarks", {"shapes": [64], "kernels": []}, "kernels", "kernels must have at least 1 of them, not 0"),
+    ],
+)
+def test_a_field_inside_is_named(quiet: httpx.Client, path: str, body: Any, field: str, words: str) -> None:
+    reply = quiet.post(path, json=body)
+    assert (reply.status_code, reply.json()["field"]) == (422, field) and words in reply.json()["detail"]

@@ -80,6 +80,14 @@ def test_who_falls_silent_is_not_waited_for(api: Api, sent: bytes, expected: tup
     assert within(TIMEOUT_S * 4, falls_silent) == expected
 
 
+def test_a_refusal_is_about_its_own_request(api: Api) -> None:
+    with connection(api) as opened:
+        opened.sendall(POST + b"X-Request-Id: cut-short\r\nTransfer-Encoding: chunked\r\n\r\nno size\r\n")
+        document = json.loads(opened.makefile("rb").read().partition(b"\r\n\r\n")[2])
+    assert document["type"] == "/problems/malformed_request"
+    assert (document["instance"], document["request_id"]) == ("/v1/matmul", "cut-short")
+
+
 @pytest.mark.parametrize(
     "start",
     [b"GET /livez HTTP/1.1\r\nHost: localhost\r\nX-A: ", POST + b"Content-Length: 1000\r\n\r\n"],

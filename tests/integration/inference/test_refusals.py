@@ -50,7 +50,7 @@ WRONG: list[tuple[Any, str]] = [
     (document(id="x" * 2000), "id: "),
     (document() | {"inputs": [{"name": "A"} | ONE] * 2}, "A comes twice"),
     ({"inputs": [{"name": "X"} | ONE]}, "inputs.0.name must be 'A', 'B' or 'C'"),
-    (document(ONE | {"shape": [-1, 1]}), "must not be negative"),
+    (document(ONE | {"shape": [-1, 1]}), "A: The sizes in a shape must not be negative"),
     (document(ONE | {"shape": [1]}), "2 axes"),
     (document(ONE | {"shape": [1, 1, 1, 1]}), "2 axes"),
     (document(ONE | {"shape": [True, 1]}), "inputs.0.shape.0"),

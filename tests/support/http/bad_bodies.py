@@ -74,7 +74,7 @@ MEDIA = [
         headers={"content-type": "multipart/form-data; boundary=x"},
     ),
     Case("missing part", 422, "invalid_request", "b is missing", "b", files={"a": npy(np.ones((2, 2), F32))}),
-    Case("unknown part", 422, "invalid_request", "'x'", files={"x": b""}),
+    Case("unknown part", 422, "invalid_request", "'x'", "x", files={"x": b""}),
     Case("part of a kind", 415, "unsupported_media_type", "image/png", "a", files={"a": ("a.png", b"", "image/png")}),
     Case(
         "part twice",
@@ -87,7 +87,14 @@ MEDIA = [
             "options": (None, b'{"a": {"random": {"shape": [2, 2]}}}', "application/json"),
         },
     ),
-    Case("options no JSON", 400, "malformed_body", "not JSON", files={"options": (None, b"kernel=auto")}),
+    Case(
+        "options no JSON",
+        400,
+        "malformed_body",
+        "options is not JSON",
+        "options",
+        files={"options": (None, b"kernel=auto")},
+    ),
     Case("options too long", 422, "invalid_request", "options", "options", files={"options": (None, b" " * 70_000)}),
 ]
 FILES = [
@@ -128,12 +135,13 @@ FILES = [
         headers={"content-type": TENSORS},
     ),
     Case("safetensors no JSON", 422, "invalid_matrix", "JSON", **tensors(b"{nope}")),
-    Case("safetensors names", 422, "invalid_matrix", "a, b", **tensors({"x": tensor(0, 16)}, b"\0" * 16)),
+    Case("safetensors names", 422, "invalid_matrix", "a, b", "a", **tensors({"x": tensor(0, 16)}, b"\0" * 16)),
     Case(
         "safetensors dtype",
         422,
         "unsupported_dtype",
         "C128",
+        "a",
         **tensors({"a": tensor(0, 64, dtype="C128"), "b": tensor(64, 80)}, b"\0" * 80),
     ),
     Case(

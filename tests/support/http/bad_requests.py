@@ -74,8 +74,10 @@ COLUMN = [[1], [2]]
 OK = lists(ROW, COLUMN)["json"]
 
 SHAPES = [
-    Case("mismatch", 422, "shape_mismatch", "a is 1×2 but b is 1×2", **lists(ROW, ROW)),
-    Case("mismatch transposed", 422, "shape_mismatch", "b transposed is 1×2", **lists(ROW, COLUMN, transpose_b=True)),
+    Case("mismatch", 422, "shape_mismatch", "a is 1×2 but b is 1×2", "b", **lists(ROW, ROW)),
+    Case(
+        "mismatch transposed", 422, "shape_mismatch", "b transposed is 1×2", "b", **lists(ROW, COLUMN, transpose_b=True)
+    ),
     Case("1-D", 422, "invalid_matrix", "a is 1-D", "a", **lists([1, 2], COLUMN)),
     Case("4-D", 422, "invalid_matrix", "too deep", "b", **lists(ROW, [[[[1]]]])),
     Case("empty list", 422, "invalid_matrix", "b is 1-D", "b", **lists(ROW, [])),
@@ -83,7 +85,7 @@ SHAPES = [
     Case("4-D file", 422, "invalid_matrix", "4", "a", **one_file(npy(np.ones((1, 1, 1, 1), F32)))),
     Case("no rows", 422, "shape_mismatch", "empty", "a", **two_files(np.ones((0, 2), F32), np.ones((2, 2), F32))),
     Case("no columns", 422, "shape_mismatch", "empty", "b", **two_files(np.ones((2, 2), F32), np.ones((2, 0), F32))),
-    Case("batches", 422, "shape_mismatch", "batch of 2", **lists([ROW] * 2, [COLUMN] * 3)),
+    Case("batches", 422, "shape_mismatch", "batch of 2", "b", **lists([ROW] * 2, [COLUMN] * 3)),
     Case("huge product", 422, "invalid_matrix", "largest", **lists([[1]] * 600, [[1] * 600])),
 ]
 NUMBERS = [
@@ -125,6 +127,7 @@ OPTIONS = [
         422,
         "unsupported_dtype",
         "a is float32 but b is float64",
+        "b",
         **two_files(np.ones((2, 2), F32), np.ones((2, 2))),
     ),
     Case(
@@ -218,11 +221,30 @@ OPTIONS = [
     Case(
         "random without shape", 422, "invalid_request", "a.random.shape", "a.random.shape", **lists({"random": {}}, ROW)
     ),
-    Case("random 1-D", 422, "invalid_matrix", "axes", "a", **lists({"random": {"shape": [4]}}, ROW)),
-    Case("random negative", 422, "invalid_matrix", "negative", "a", **lists({"random": {"shape": [-4, 2]}}, COLUMN)),
-    Case("random huge", 422, "invalid_matrix", "largest", "a", **lists({"random": {"shape": [1, 10**9]}}, COLUMN)),
+    Case("random 1-D", 422, "invalid_matrix", "axes", "a.random.shape", **lists({"random": {"shape": [4]}}, ROW)),
     Case(
-        "random past 2^64", 422, "invalid_matrix", "2^63", "a", **lists({"random": {"shape": [10**15, 10**15]}}, COLUMN)
+        "random negative",
+        422,
+        "invalid_matrix",
+        "negative",
+        "a.random.shape",
+        **lists({"random": {"shape": [-4, 2]}}, COLUMN),
+    ),
+    Case(
+        "random huge",
+        422,
+        "invalid_matrix",
+        "largest",
+        "a.random.shape",
+        **lists({"random": {"shape": [1, 10**9]}}, COLUMN),
+    ),
+    Case(
+        "random past 2^64",
+        422,
+        "invalid_matrix",
+        "2^63",
+        "a.random.shape",
+        **lists({"random": {"shape": [10**15, 10**15]}}, COLUMN),
     ),
     Case(
         "random seed",
@@ -237,7 +259,7 @@ OPTIONS = [
         422,
         "invalid_request",
         "int8",
-        "distribution",
+        "a.random.distribution",
         **lists({"random": {"shape": [2, 2], "dtype": "int8"}}, COLUMN),
     ),
 ]

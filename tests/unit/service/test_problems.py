@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from jobs.errors import JobFailed, MatmulError, QueueFull
-from service.problems import BY_TYPE, STATUS, job_failure, problem_response, title_of
+from service.problems import BY_TYPE, STATUS, job_failure, problem_headers, problem_response, title_of
 
 SCOPE = {"path": "/v1/matmul", "state": {"request_id": "r1"}}
 
@@ -45,6 +45,7 @@ def test_retry_after_is_in_header_and_document() -> None:
     document = orjson.loads(response.body)
     assert response.headers["retry-after"] == str(document["retry_after_s"]) == "5"
     assert (response.headers["location"], document["job"]) == ("/x", "j")
+    assert problem_headers(QueueFull()) == {"retry-after": "5"}  # which pages have too
 
 
 def test_a_jobs_error_keeps_its_sentence() -> None:
