@@ -219,7 +219,7 @@ def test_points_land_while_the_benchmark_runs(tab: Tab, http: httpx.Client, stac
     with stopped(stack.workers[0]):
         page = tab.open(f"/ui/benchmarks/{benchmark(http, preset='quick', shapes=[64, 96, 128, 160, 192, 224])}")
         expect(page.locator("#facts-now")).to_contain_text("queued")
-        expect(page.get_by_text("There is nothing to draw by now.")).to_be_visible()
+        expect(page.get_by_text("There is nothing to draw yet.")).to_be_visible()
         page.evaluate("window.isFirst = true")
     expect(legend(page)).to_have_text(["cpu_blas"])
     expect(page.locator("#facts-now")).to_contain_text("succeeded")
