@@ -157,8 +157,8 @@ def _clean(group: Sequence[Measurement]) -> str:
     disturbed = sum(1 for each in group if usable(each) and not each.condition.is_clean)
     known = sum(map(usable, group))
     if disturbed:
-        return f"Clean. {disturbed} of the {known} cases were disturbed or did not converge, and are not ranked."
-    return "Clean: nothing is known to have disturbed it." if known > 1 else "Clean, but it is one case alone."
+        return f"Clean; of the {known} cases {disturbed} were disturbed or did not converge, and are not ranked."
+    return "Clean: nothing is known to have disturbed it." if known > 1 else "Clean, but there is only one case."
 
 
 def _summary(best: Measurement, line: LibraryLine | None, share: float | None, peak: float | None) -> str:

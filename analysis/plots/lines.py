@@ -202,6 +202,6 @@ def peaks(measurements: Measurements) -> tuple[Peak, ...]:
             if roofs.gflops:
                 names.setdefault((roofs.kind, roofs.gflops), []).append(units)
     return tuple(
-        Peak(kind, gflops, f"{', '.join(units)} peak, {kind}: {number(gflops)}")
+        Peak(kind, gflops, f"{', '.join(units)} peak, {kind}: {number(gflops)} GFLOP/s")
         for (kind, gflops), units in names.items()
     )

@@ -22,6 +22,7 @@ def dashboard(record: dict[str, Any], where: str) -> str:
             MAX_UPDATE_MS,
         ),
         _row(f"script time of a live update, ms (slowest of {updates})", update["max_ms"], MAX_UPDATE_MS),
+        *_longest_task(update),
         _row("all scripts, compressed, kB", scripts / 1e3, MAX_SCRIPT_BYTES / 1e3),
     )
     return "\n\n".join(
@@ -31,6 +32,17 @@ def dashboard(record: dict[str, Any], where: str) -> str:
             where,
             table(("what", "this run", "bound", ""), rows),
         )
+    )
+
+
+def _longest_task(update: dict[str, Any]) -> tuple[tuple[str, str, str, str], ...]:
+    """Of the processor's time, drawing included; not in the oldest records."""
+    if "longest_task" not in update:
+        return ()
+    found, whole = update["longest_task"], "longest task of a live update on the main thread, processor ms"
+    return (
+        _row(f"{whole} (median of {found['samples']:.0f})", found["p50_ms"], MAX_UPDATE_MS),
+        _row(f"{whole} (slowest of {found['samples']:.0f})", found["max_ms"], MAX_UPDATE_MS),
     )
 
 

@@ -75,8 +75,12 @@ def query(page: Page) -> dict[str, list[str]]:
 
 
 def test_pointing_at_the_chart_says_the_figures(tab: Tab, http: httpx.Client) -> None:
+    fetched: list[str] = []
+    tab.page.on("request", lambda request: fetched.append(request.url))
     page = opened(tab, QUICK)
-    expect(page.locator("img.drawn-already")).to_be_hidden()
+    picture = page.locator("img.drawn-already")
+    expect(picture).to_be_hidden()
+    assert not [url for url in fetched if "/plots/" in url], "the picture is not for a page that draws the chart itself"
     expect(page.locator("#chart")).to_contain_text("float32 peak, theoretical: 66\u202f908")
     over = page.locator("#chart .u-over")
     box = over.bounding_box()
@@ -216,7 +220,7 @@ def test_points_land_while_the_benchmark_runs(tab: Tab, http: httpx.Client, stac
     with stopped(stack.workers[0]):
         page = tab.open(f"/ui/benchmarks/{benchmark(http, preset='quick', shapes=[64, 96, 128, 160, 192, 224])}")
         expect(page.locator("#facts-now")).to_contain_text("queued")
-        expect(page.get_by_text("There is nothing to draw by now.")).to_be_visible()
+        expect(page.get_by_text("There is nothing to draw yet.")).to_be_visible()
         page.evaluate("window.isFirst = true")
     expect(legend(page)).to_have_text(["cpu_blas"])
     expect(page.locator("#facts-now")).to_contain_text("succeeded")

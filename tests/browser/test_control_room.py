@@ -82,7 +82,7 @@ def test_what_changes_picked_jobs_waits_for_a_pick(tab: Tab, http: httpx.Client)
     page.locator(f"#pick-{job_id}").check()
     expect(cancel).to_be_enabled()
     page.locator(f"#pick-{job_id}").uncheck()
-    page.get_by_label("Which").select_option("all")
+    page.get_by_label("Apply to").select_option("all")
     expect(cancel).to_be_enabled()
 
 

@@ -151,16 +151,16 @@ def test_a_filter_is_in_the_address_and_survives_it(tab: Tab, browser: Browser, 
 def test_picked_jobs_are_cancelled_and_retried(tab: Tab, full: Full) -> None:
     mine = fill(full.api, 3, kernel="cublas")
     page = tab.open("/ui/jobs?kernel=cublas&state=queued")
-    page.get_by_role("button", name="Pick all shown").click()
+    page.get_by_role("button", name="Select all shown").click()
     page.locator(f"#pick-{mine[1]}").uncheck()
-    expect(page.get_by_text("2 picked")).to_be_visible()
+    expect(page.get_by_text("2 selected")).to_be_visible()
     page.get_by_role("button", name="Cancel…").click()
     page.get_by_role("button", name="Cancel 2 jobs").click()
     expect(page.locator("p.note")).to_have_text("2 jobs cancelled.")
     assert states(full.api, mine[0], mine[2]) == {"cancelled"} and states(full.api, mine[1]) == {"queued"}
     assert shown(page) == [mine[1]]  # the filter is still there
     page = tab.open("/ui/jobs?kernel=cublas&state=cancelled")
-    page.get_by_label("Which").select_option("all")
+    page.get_by_label("Apply to").select_option("all")
     page.get_by_role("button", name="Retry…").click()
     page.get_by_role("button", name="Retry 2 jobs").click()
     expect(page.locator("p.note")).to_have_text("2 jobs queued again.")
@@ -174,7 +174,7 @@ def test_many_are_cancelled_without_scripts(plain: Page, full: Full) -> None:
     plain.get_by_role("button", name="Cancel…").click()
     plain.get_by_role("button", name="Cancel 1 job").click()
     expect(plain.locator("p.note")).to_have_text("1 job cancelled.")
-    plain.get_by_label("Which").select_option("all")
+    plain.get_by_label("Apply to").select_option("all")
     plain.get_by_role("button", name="Cancel…").click()
     expect(plain.locator("main")).to_contain_text("kernel warp_tiled")
     plain.get_by_role("button", name="Cancel 3 jobs").click()

@@ -148,17 +148,17 @@ def in_words(found: ComparisonView) -> str:
     known = [f"{verdict} in {counts[verdict]}" for verdict in CONCLUSIONS if counts[verdict]]
     open_ = [f"{counts[verdict]} {verdict}" for verdict in VERDICTS if verdict not in CONCLUSIONS and counts[verdict]]
     if not known:
-        return f"Nothing follows: of {cases} cases both have, {', '.join(open_)}."
+        return f"No conclusion: of {cases} cases that both have, {', '.join(open_)}."
     rest = f"; {', '.join(open_)}" if open_ else ""
-    return f"Of {cases} cases both have: {', '.join(known)}{rest}."
+    return f"Of {cases} cases that both have: {', '.join(known)}{rest}."
 
 
 def by_size_in_words(sizes: Sequence[SizeComparison]) -> str:
     ratios = [each.ratio for each in sizes if each.ratio is not None]
     if not sizes:
-        return "Nothing follows: they have neither a case nor a size in common."
+        return "No conclusion: they have neither a case nor a size in common."
     if not ratios:
-        return f"Nothing follows: no case in common, and something disturbed every size that both have ({len(sizes)})."
+        return f"No conclusion: no case in common, and something disturbed every size that both have ({len(sizes)})."
     ends = " to ".join(dict.fromkeys(f"{ratio:.3g}" for ratio in (min(ratios), max(ratios))))
     return f"No case in common. Size by size, the fastest after is {ends} times as fast as the fastest before."
 

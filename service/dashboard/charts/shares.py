@@ -12,7 +12,6 @@ from service.dashboard.charts.svg import LETTER, Drawing, Scale, Style, even_ste
 LINE, HEAD, TOP, FOOT, RIGHT = 22, 26, 8, 40, 130  # RIGHT: for the words behind a bar
 WIDTH = 420  # of the scale
 LONGEST_NAME = 30
-NEAR = 60  # of the library's line: words that began here would be struck through by it
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +58,7 @@ def draw(groups: Sequence[ShareGroup], axis: str, *, level: float | None, unit: 
     if level is not None:
         picture.line("roof", [(x(level), TOP), (x(level), height - FOOT)])
     for behind, middle, words in ends:
-        is_struck = level is not None and behind < x(level) + 4 <= behind + NEAR
+        is_struck = level is not None and behind < x(level) + 4 <= behind + LETTER * len(words)
         picture.text(x(level) + 6 if level is not None and is_struck else behind, middle, words, kind="faint halo")
     return picture.svg()
 

@@ -15,6 +15,7 @@ from analysis.roofline import measured_roofs, point, theoretical_roofs, units_of
 from service.dashboard.words import UNKNOWN, figure, percent
 
 MAX_ROWS = 200  # configs of a sweep
+MAX_COLUMNS = 12  # sizes that are read side by side; more stand below each other
 Value = Callable[[Measurement], float | None]
 
 
@@ -83,7 +84,7 @@ def _by_id(found: Sequence[Measurement], values: Sequence[float | None]) -> dict
 def _by_size(
     found: Sequence[Measurement], caption: str, value: Value, format_number: Callable[[float | None], str] = figure
 ) -> Iterator[PlotTable]:
-    """A table for each element type: kernels, each at its fastest config, by sizes."""
+    """A table for each element type: kernels, each at its fastest config, by sizes; many sizes are the rows."""
     drawn = curves(found)
     for dtype in dict.fromkeys(curve.dtype for curve in drawn):
         mine = [curve for curve in drawn if curve.dtype == dtype]
@@ -94,8 +95,15 @@ def _by_size(
             known = {_size(one): value(one) for one in curve.points}
             if any(each is not None for each in known.values()):
                 rows.append([curve.label, *(format_number(known.get(size)) for size in sizes)])
-        if rows:
-            yield PlotTable(f"{caption}, {dtype}, by N", ["Kernel", *sizes], rows)
+        if not rows:
+            continue
+        told = f"{caption}, {dtype}, by N"
+        if len(sizes) <= max(MAX_COLUMNS, len(rows)):
+            yield PlotTable(told, ["Kernel", *sizes], rows)
+        else:
+            labels, *columns = zip(*rows, strict=True)
+            by_size = [[size, *cells] for size, cells in zip(sizes, columns, strict=True)]
+            yield PlotTable(told, ["Matrix size", *labels], by_size)
 
 
 def _configs(found: Sequence[Measurement]) -> Iterator[PlotTable]:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from analysis.condition import condition
 from jobs.benchmarks.records import CaseRecord
 from kernels.catalog import BY_NAME
 from kernels.model.kernel import LibraryKernel
@@ -44,8 +45,8 @@ def _height(speed: float, high: float) -> float:
 
 def doubt(record: CaseRecord) -> str:
     """Why its figures say little; empty where they do."""
-    found = {"contended": record.contended, "throttled": record.throttled}
-    return ", ".join(word for word, holds in found.items() if holds)
+    kind = condition(record).kind
+    return "" if kind in ("clean", "no figure") else kind
 
 
 def answer_of(records: Sequence[CaseRecord]) -> str | None:
@@ -66,5 +67,5 @@ def answer_of(records: Sequence[CaseRecord]) -> str | None:
         library = max(libraries, key=lambda one: one.gflops or 0.0)
         said += f", {percent(best.gflops / (library.gflops or 1.0))} of {library.kernel}"
     left_out = sum(one.status == "ok" and bool(doubt(one)) for one in records)
-    plural = "s do" if left_out > 1 else " does"
-    return said + (f". {left_out} disturbed measurement{plural} not count." if left_out else ".")
+    left = f" {left_out} measurement{'s' if left_out > 1 else ''} disturbed or not converged: left out."
+    return f"{said}.{left if left_out else ''}"

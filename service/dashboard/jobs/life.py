@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from analysis.condition import condition
 from jobs.benchmarks.records import CaseRecord
 from jobs.models import JobEvent, JobRecord
 from jobs.states import JobState
@@ -92,13 +93,9 @@ def _error_of(event: JobEvent) -> str | None:
 
 def _of_case(record: CaseRecord) -> Trouble | None:
     """Why a case has no figures, or why its figures are to be doubted."""
-    doubts = {
-        "Measured, but another process was on the device.": record.contended,
-        "Measured, but heat or the power brake held the clock down.": record.throttled,
-    }
-    sentence = record.reason or " ".join(words for words, holds in doubts.items() if holds)
-    if not sentence:
+    found = condition(record)
+    if found.is_clean:
         return None
     extents = shape((record.m, record.n, record.k))
     what = "" if record.status == "ok" else f": {record.status.replace('_', ' ')}"
-    return Trouble(f"{record.kernel} {record.dtype} {extents}, round {record.round + 1}{what}", sentence)
+    return Trouble(f"{record.kernel} {record.dtype} {extents}, round {record.round + 1}{what}", found.sentence)

@@ -125,5 +125,5 @@ def _why_not(kernel: Kernel, workers: Sequence[WorkerInfo]) -> str | None:
     if not workers:
         return "no worker is live"
     if not any(worker.device.device_class == kernel.device_class for worker in workers):
-        return f"no {kernel.device_class.upper()} is live"
+        return f"needs a {kernel.device_class.upper()}"
     return "no live worker serves it"

@@ -101,12 +101,12 @@ def _trends(rows: Sequence[Row], series: Series, until: datetime) -> Iterator[Tr
         "Throughput",
         lambda row: row.done_per_s,
         _rate_words,
-        "jobs that succeeded; the second line those that failed",
+        "jobs that succeeded; second line: failed",
         min_top=1 / series.step_s,
         bad=lambda row: row.failed_per_s,
     )
     yield from one("Queue age", lambda row: row.oldest_s, duration, "longest wait of any job", min_top=1.0)
-    busy = "share of the live workers that had a job, looked at each second"
+    busy = "share of live workers with a job, sampled every second"
     yield from one("Utilisation", lambda row: row.utilisation, lambda v: f"{100 * v:.0f} %", busy, min_top=1.0)
     power = "all devices that tell it"
     yield from one("Power", lambda row: row.power_w, lambda v: f"{figure(v)} W", power, min_top=1.0)

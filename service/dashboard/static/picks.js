@@ -20,12 +20,12 @@ function begin(owner) {
 
   function tell() {
     const picked = boxes().filter((box) => box.checked).length;
-    told.textContent = picked ? `${picked} picked; the list stands still` : "";
-    all.textContent = picked ? "Pick none" : "Pick all shown";
+    told.textContent = picked ? `${picked} selected; the list is not updated` : "";
+    all.textContent = picked ? "Select none" : "Select all shown";
     const isIdle = !picked && (scope?.value ?? "picked") === "picked";
     for (const action of actions) {
       action.disabled = isIdle;
-      action.title = isIdle ? "Pick some jobs first" : "";
+      action.title = isIdle ? "Select some jobs first" : "";
     }
   }
 

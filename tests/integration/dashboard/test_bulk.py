@@ -48,7 +48,7 @@ def test_picked_jobs_are_counted_then_cancelled_then_retried(api: Api, browser: 
     one, two, other = (submit(browser) for _ in range(3))
     browser.post(f"/v1/jobs/{two}/cancel")
     page = get(browser, f"{MANY}?action=cancel&job={one}&job={two}&job=job_nowhere&q=job")
-    assert "Cancel 1 job" in page.text and "2 of the picked are passed over" in page.text
+    assert "Cancel 1 job" in page.text and "2 of the selected jobs are left out" in page.text
     assert hidden(page) == {"action": ["cancel"], "scope": ["picked"], "q": ["job"], "job": [one]}
     assert states(api, one, two, other) == ["queued", "cancelled", "queued"]
     words, listed = told(browser, browser.post(MANY, data=hidden(page)))

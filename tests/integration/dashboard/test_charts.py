@@ -116,7 +116,7 @@ def test_what_is_laid_over_stays_from_plot_to_plot(browser: httpx.Client, finish
 
 def test_nothing_measured_yet_has_a_place_for_the_chart(browser: httpx.Client) -> None:
     page = get(browser, f"/ui/benchmarks/{new(browser)}")
-    assert "There is nothing to draw by now." in page.text
+    assert "There is nothing to draw yet." in page.text
     assert chart_data(page)["y"] == "gflops" and 'id="chart" hidden' in page.html
 
 

@@ -46,7 +46,7 @@ def test_two_benchmarks_case_by_case(api: Api, browser: httpx.Client) -> None:
     page = get(browser, against(before, after))
     assert "faster 3 slower 0 same 0 ambiguous 0 not comparable 0 unusable 0" in page.text
     assert verdicts(page) == ["faster"] * 3
-    assert "Verdict Of 3 cases both have: faster in 3. Before:" in page.text
+    assert "Verdict Of 3 cases that both have: faster in 3. Before:" in page.text
     told = browser.get(f"/v1/benchmarks/{after}/results?compare={before}").json()
     assert all(case["why"] in page.text for case in told["cases"])
     assert page.text.count(" to 1.237 10 12 In time") == 3

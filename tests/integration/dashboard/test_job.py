@@ -166,7 +166,7 @@ def test_what_went_wrong_is_told_newest_first(api: Api, quiet: httpx.Client) -> 
     told = re.findall(r"<li><strong>([^<]*)</strong>\s*([^<]*)</li>", page.html)
     assert [sentence for _, sentence in told] == [
         "Wrong in row 3.",
-        "Measured, but another process was on the device.",
+        "Another process used the device while it was measured.",
         "Too large.",
     ]
     assert told[0][0] == "cpu_blas float32 256×256×256, round 1: incorrect"

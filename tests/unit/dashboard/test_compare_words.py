@@ -33,9 +33,9 @@ def sentence(*after: Measurement) -> str:
 @pytest.mark.parametrize(
     ("after", "words"),
     [
-        ((FASTER, FASTER, SLOWER), "Of 3 cases both have: faster in 2, slower in 1."),
-        ((FASTER, SAME, DISTURBED), "Of 3 cases both have: faster in 1, same in 1; 1 not comparable."),
-        ((DISTURBED, DISTURBED), "Nothing follows: of 2 cases both have, 2 not comparable."),
+        ((FASTER, FASTER, SLOWER), "Of 3 cases that both have: faster in 2, slower in 1."),
+        ((FASTER, SAME, DISTURBED), "Of 3 cases that both have: faster in 1, same in 1; 1 not comparable."),
+        ((DISTURBED, DISTURBED), "No conclusion: of 2 cases that both have, 2 not comparable."),
     ],
 )
 def test_verdicts_in_a_sentence(after: tuple[Measurement, ...], words: str) -> None:
@@ -50,7 +50,7 @@ def test_runs_without_a_common_case() -> None:
     disturbed = replace(other, condition=of_kind("contended"))
     (pair,) = by_size([BEFORE], [disturbed])
     assert by_size_in_words([pair]).startswith(
-        "Nothing follows: no case in common, and something disturbed every size that both have (1)"
+        "No conclusion: no case in common, and something disturbed every size that both have (1)"
     )
     assert pair.why_not.startswith("After: Another process used the device")
-    assert by_size_in_words([]).startswith("Nothing follows: they have neither")
+    assert by_size_in_words([]).startswith("No conclusion: they have neither")

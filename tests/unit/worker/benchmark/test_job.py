@@ -228,7 +228,7 @@ def test_drift_is_what_noise_does_not_explain() -> None:
     assert drift(one, three) == drift(one, one) == 0
     assert summary([one, two], []).warnings == (
         "1 case changed between rounds by more than noise explains: naive float32 32×32×32 by 5.0%. "
-        "See whether fresh_process helps.",
+        "Try fresh_process: a process for each case.",
     )
 
 
