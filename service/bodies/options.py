@@ -24,9 +24,9 @@ M = TypeVar("M", bound=BaseModel)
 KERNEL_FIELDS = frozenset({"kernel", "kernels", "baseline"})
 DTYPE_FIELDS = frozenset({"dtype", "dtypes"})
 
-_NUMBER = {"anyOf": [{"type": "number"}, {"enum": ["NaN", "Infinity", "-Infinity"]}]}
-_ROWS: dict[str, Any] = {"type": "array", "items": {"type": "array", "items": _NUMBER}}
-_PAIR = {"type": "array", "items": _NUMBER, "minItems": 2, "maxItems": 2}
+NUMBER = {"anyOf": [{"type": "number"}, {"enum": ["NaN", "Infinity", "-Infinity"]}]}
+_ROWS: dict[str, Any] = {"type": "array", "items": {"type": "array", "items": NUMBER}}
+_PAIR = {"type": "array", "items": NUMBER, "minItems": 2, "maxItems": 2}
 _ROWS_OF_PAIRS: dict[str, Any] = {"type": "array", "items": {"type": "array", "items": _PAIR}}
 _MATRICES = [_ROWS, {"type": "array", "items": _ROWS}, _ROWS_OF_PAIRS, {"type": "array", "items": _ROWS_OF_PAIRS}]
 # Nested lists as the manual describes them. Their elements are checked by `bodies/nested_lists.py`, not by pydantic.
