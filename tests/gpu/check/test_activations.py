@@ -15,7 +15,8 @@ from jobs.matrices.digest import digest_of
 from kernels.model.activations import ACTIVATION_NAMES, ActivationName, error_bound
 from kernels.model.numerics import DTypeName, Problem
 from kernels.model.outputs import WIDENED, outputs_of
-from tests.gpu.check.test_epilogue import LARGE, SMALL, as_stored, checked, choice, problem_of, sent
+from tests.gpu.check.test_epilogue import LARGE, SMALL, as_stored, checked, problem_of, sent
+from tests.gpu.products import choice
 from tests.support.kernels.products import matrix, operands, stored
 from worker.check.elements import as_float64
 from worker.check.epilogue import wrong_elements
@@ -56,7 +57,7 @@ def test_both_checks_pass_it(
     size: tuple[int, int, int],
     rng: np.random.Generator,
 ) -> None:
-    """The device's own check, and the host's of what comes back; a bias for rows and for columns; with C and without."""
+    """The device's own check, and the host's of what comes back; a bias for rows and for columns; with and without C."""
     for output in outputs_after(dtype):
         for of_bias, beta in (((1, size[1]), 0.0), ((size[0], 1), -0.5)):
             problem = problem_of(size, dtype, 2)

@@ -116,12 +116,12 @@ class Compiler:
         *addresses, of_bias, m, n = map(int, arguments[:6])
         pitches, strides, batch = map(int, arguments[6:9]), map(int, arguments[9:12]), int(arguments[12])
         alpha, beta = (float(np.uint64(word).view(np.float64)) for word in arguments[13:15])
-        has_bias, *steps = map(int, arguments[15:18])
+        has_bias, row_step, column_step = map(int, arguments[15:18])
         p, c, d = (
             lying(address, of, (batch, m, n), (stride, pitch, 1))
             for address, of, pitch, stride in zip(addresses, (dtype, dtype, output), pitches, strides, strict=True)
         )
-        bias = lying(of_bias, dtype, (1, m, n), (0, *steps)) if has_bias else 0
+        bias = lying(of_bias, dtype, (1, m, n), (0, row_step, column_step)) if has_bias else 0
         total = alpha * p + beta * c + bias
         made = (np.maximum(total, 0) if has_relu else total).astype(output)
         if len(arguments) == 19:
