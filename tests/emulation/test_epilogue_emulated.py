@@ -32,7 +32,7 @@ Factors = tuple[float, float]
 Layouts = tuple[Layout, Layout, Layout]
 
 
-NO_BIAS = (0, 0, 0)
+NO_BIAS = (0, 0)
 # What may follow, once with each activation and each type that D may have. The element type is that of A·B.
 AFTER: tuple[tuple[DTypeName, ActivationName, DTypeName | None], ...] = (
     ("float32", "relu", "float16"),
@@ -88,7 +88,7 @@ def run_of(
     layouts: Layouts,
     factors: Factors,
     order: int = 0,
-    bias: tuple[int, int, int] = NO_BIAS,
+    bias: tuple[int, int] = NO_BIAS,
 ) -> Run:
     return Run(launch, memories, (*sizes(*layouts), *np.array(factors).view(np.int64).tolist(), *bias), order)
 
@@ -147,8 +147,8 @@ def test_what_follows_passes_both_checks(
 ) -> None:
     """A bias for each row or column, an activation, and another type: what the device gives passes the host's check,
     and what the host gives the device's, which counts a changed element."""
-    kernel = emulator.compile(epilogue_program(dtype, activation, output), "epilogue")
-    check = emulator.compile(epilogue_check_program(dtype, activation, output), "epilogue_check")
+    kernel = emulator.compile(epilogue_program(dtype, activation, output, has_bias=True), "epilogue")
+    check = emulator.compile(epilogue_check_program(dtype, activation, output, has_bias=True), "epilogue_check")
     rng = np.random.default_rng(3)
     shape, factors = (2, 21, 70), (1.5, -0.25)
     p, c = (matrix(each, dtype, rng) for each in (shape, (1, *shape[1:])))

@@ -141,27 +141,40 @@ def complex_check_program(part: DTypeName) -> Program:
 
 
 def epilogue_program(
-    dtype: DTypeName, activation: ActivationName | None = None, output: DTypeName | None = None
+    dtype: DTypeName,
+    activation: ActivationName | None = None,
+    output: DTypeName | None = None,
+    *,
+    has_bias: bool = False,
 ) -> Program:
     """What alpha·P + beta·C and a bias of a product's type become; `output`: where that is of another type. Of complex
     ones it has the check, too."""
     source = COMPLEX_EPILOGUE_SOURCE if DTYPES[dtype].is_complex else EPILOGUE_SOURCE
-    return Program(source, (*_common(DTYPES[dtype].real), *_transposes((False, False)), *_after(activation, output)))
+    return Program(
+        source,
+        (*_common(DTYPES[dtype].real), *_transposes((False, False)), *_after(activation, output, has_bias=has_bias)),
+    )
 
 
 def epilogue_check_program(
-    dtype: DTypeName, activation: ActivationName | None = None, output: DTypeName | None = None
+    dtype: DTypeName,
+    activation: ActivationName | None = None,
+    output: DTypeName | None = None,
+    *,
+    has_bias: bool = False,
 ) -> Program:
     """The same again, compared with what it gave."""
     if DTYPES[dtype].is_complex:
         return epilogue_program(dtype)
-    options = (*_common(dtype), *_transposes((False, False)), *_after(activation, output))
+    options = (*_common(dtype), *_transposes((False, False)), *_after(activation, output, has_bias=has_bias))
     return Program(EPILOGUE_CHECK_SOURCE, options)
 
 
-def _after(activation: ActivationName | None, output: DTypeName | None) -> tuple[str, ...]:
+def _after(activation: ActivationName | None, output: DTypeName | None, *, has_bias: bool) -> tuple[str, ...]:
+    """Macros: what is not there takes no registers."""
     named = {"ACTIVATION": activation, "OUTPUT": output}
-    return tuple(f"-D{macro}_{name.upper()}" for macro, name in named.items() if name is not None)
+    macros = [f"-D{macro}_{name.upper()}" for macro, name in named.items() if name is not None]
+    return (*macros, *(["-DHAS_BIAS"] if has_bias else []))
 
 
 def transpose_program(itemsize: int, *, gated: bool = False) -> Program:

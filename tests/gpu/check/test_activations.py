@@ -57,7 +57,7 @@ def test_both_checks_pass_it(
     size: tuple[int, int, int],
     rng: np.random.Generator,
 ) -> None:
-    """The device's own check, and the host's of what comes back; a bias for rows and for columns; with and without C."""
+    """The device's own check, and the host's of what comes back; a bias for rows and columns; with and without C."""
     for output in outputs_after(dtype):
         for of_bias, beta in (((1, size[1]), 0.0), ((size[0], 1), -0.5)):
             problem = problem_of(size, dtype, 2)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import ctypes
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
@@ -107,25 +107,24 @@ class Compiler:
         assert name in ("epilogue", "epilogue_check"), name
         macro = next(option for option in program.options if option.startswith("-DDTYPE_"))
         dtype = STORAGE_DTYPES[macro.removeprefix("-DDTYPE_").lower()]
-        has_relu = "-DACTIVATION_RELU" in program.options
-        output = np.dtype(np.float16) if "-DOUTPUT_FLOAT16" in program.options else dtype
-        return Function(lambda arguments: self._epilogue(dtype, output, arguments, has_relu=has_relu))
+        return Function(lambda arguments: self._epilogue(dtype, program.options, arguments))
 
-    def _epilogue(self, dtype: Any, output: Any, arguments: Any, *, has_relu: bool) -> None:
+    def _epilogue(self, dtype: Any, options: Sequence[str], arguments: Any) -> None:
         """By numpy, of numbers for which that is exact; with a place for a count, the check of it."""
         *addresses, of_bias, m, n = map(int, arguments[:6])
         pitches, strides, batch = map(int, arguments[6:9]), map(int, arguments[9:12]), int(arguments[12])
         alpha, beta = (float(np.uint64(word).view(np.float64)) for word in arguments[13:15])
-        has_bias, row_step, column_step = map(int, arguments[15:18])
+        row_step, column_step = map(int, arguments[15:17])
+        output = np.dtype(np.float16) if "-DOUTPUT_FLOAT16" in options else dtype
         p, c, d = (
             lying(address, of, (batch, m, n), (stride, pitch, 1))
             for address, of, pitch, stride in zip(addresses, (dtype, dtype, output), pitches, strides, strict=True)
         )
-        bias = lying(of_bias, dtype, (1, m, n), (0, row_step, column_step)) if has_bias else 0
+        bias = lying(of_bias, dtype, (1, m, n), (0, row_step, column_step)) if "-DHAS_BIAS" in options else 0
         total = alpha * p + beta * c + bias
-        made = (np.maximum(total, 0) if has_relu else total).astype(output)
-        if len(arguments) == 19:
-            ctypes.cast(int(arguments[18]), ctypes.POINTER(ctypes.c_uint64))[0] = np.count_nonzero(made != d)
+        made = (np.maximum(total, 0) if "-DACTIVATION_RELU" in options else total).astype(output)
+        if len(arguments) == 18:
+            ctypes.cast(int(arguments[17]), ctypes.POINTER(ctypes.c_uint64))[0] = np.count_nonzero(made != d)
         else:
             d[:] = made
 

@@ -48,6 +48,10 @@ class EpilogueOnDevice:
         return None if self.d.layout.dtype == self.p.layout.dtype else self.d.layout.dtype
 
     @property
+    def _asked(self) -> tuple[DTypeName, ActivationName | None, DTypeName | None]:
+        return self.p.layout.dtype, self.activation, self._output
+
+    @property
     def addends(self) -> tuple[DeviceMatrix, ...]:
         """C and the bias, as far as there are such."""
         return tuple(each for each in (self.c, self.bias) if each is not None)
@@ -72,14 +76,14 @@ class EpilogueOnDevice:
         at = self.d.layout
         wrong = cupy.cuda.alloc(8)
         wrong.memset_async(0, 8)
-        program = epilogue_check_program(self.p.layout.dtype, self.activation, self._output)
+        program = epilogue_check_program(*self._asked, has_bias=self.bias is not None)
         check = self.compiler.function(program, f"{self._name}_check")
         planned = complex_epilogue_launch(at) if self._is_complex else check_launch(at)
         check(planned.grid, planned.block, (*self._arguments(), np.uint64(wrong.ptr)))
         return int(DeviceResults(wrong, 0, 8).start().wait().view(np.uint64)[0])
 
     def _function(self) -> Any:
-        program = epilogue_program(self.p.layout.dtype, self.activation, self._output)
+        program = epilogue_program(*self._asked, has_bias=self.bias is not None)
         return self.compiler.function(program, self._name)
 
     def _arguments(self) -> tuple[np.generic, ...]:

@@ -3,7 +3,8 @@
 //
 // Floats are computed in float64 and rounded to float32 unless that is the type, and from there to 16 bits; integers
 // modulo 2^32. No multiplication is fused with an addition of terms: the check expects the same bits
-// (epilogue_check.cu). Macros say which activation there is, and the type of D where it is not the product's.
+// (epilogue_check.cu). Macros say whether there is a bias, which activation, and the type of D where it is not
+// the product's.
 #include "activations.cuh"
 #include "common.cuh"
 #include "output.cuh"
@@ -32,13 +33,13 @@ __device__ __forceinline__ Exact as_factor(double factor) {
 __device__ __forceinline__ Exact exact(Product value) { return static_cast<Exact>(widen(value)); }
 
 // A warp takes 4 rows, a lane 4 of their columns, 32 apart. Tiles are counted along x, columns fastest; the batch goes
-// on z. `c` is not read where beta is 0, nor `bias` where `has_bias` is. A bias has a step of 0 along the axis that it
-// is the same on; one serves the whole batch.
+// on z. `c` is not read where beta is 0, nor `bias` without HAS_BIAS. A bias has a step of 0 along the axis that it is
+// the same on; one serves the whole batch.
 extern "C" __global__ void __launch_bounds__(THREADS)
     epilogue(const Product* __restrict__ p, const Product* __restrict__ c, Output* __restrict__ d,
              const Product* __restrict__ bias, Index m, Index n, Index ldp, Index ldc, Index ldd, Index stride_p,
-             Index stride_c, Index stride_d, Index batch, Index alpha_bits, Index beta_bits, Index has_bias,
-             Index bias_row_step, Index bias_column_step) {
+             Index stride_c, Index stride_d, Index batch, Index alpha_bits, Index beta_bits, Index bias_row_step,
+             Index bias_column_step) {
     const double alpha = __longlong_as_double(alpha_bits), beta = __longlong_as_double(beta_bits);
     const Index across = (n + 32 * COLUMNS - 1) / (32 * COLUMNS), tile = blockIdx.x;
     const Index first_row = (tile / across * WARPS + threadIdx.x / 32) * ROWS;
@@ -58,7 +59,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                     const Exact more = scaled(of_c, exact(c[item * stride_c + row * ldc + column]));
                     total = has_p ? added(total, more) : more;
                 }
-                if (has_bias) total = added(total, exact(bias[row * bias_row_step + column * bias_column_step]));
+#if defined(HAS_BIAS)
+                total = added(total, exact(bias[row * bias_row_step + column * bias_column_step]));
+#endif
                 d[item * stride_d + row * ldd + column] = output_of(activated(total));
             }
 }

@@ -30,8 +30,8 @@ __device__ __forceinline__ bool is_wrong(Output given, Product p, Product c, dou
 extern "C" __global__ void __launch_bounds__(THREADS)
     epilogue_check(const Product* __restrict__ p, const Product* __restrict__ c, const Output* __restrict__ d,
                    const Product* __restrict__ bias, Index m, Index n, Index ldp, Index ldc, Index ldd, Index stride_p,
-                   Index stride_c, Index stride_d, Index batch, Index alpha_bits, Index beta_bits, Index has_bias,
-                   Index bias_row_step, Index bias_column_step, unsigned long long* wrong) {
+                   Index stride_c, Index stride_d, Index batch, Index alpha_bits, Index beta_bits, Index bias_row_step,
+                   Index bias_column_step, unsigned long long* wrong) {
     const double alpha = __longlong_as_double(alpha_bits), beta = __longlong_as_double(beta_bits);
     unsigned long long found = 0;
     const Index warps = static_cast<Index>(gridDim.x) * WARPS;
@@ -42,7 +42,11 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         const Product* const of_c = beta == 0.0 ? of_p : c + item * stride_c + row * ldc;
 #pragma unroll AHEAD
         for (Index column = threadIdx.x % 32; column < n; column += 32) {
-            const auto more = has_bias ? widen(bias[row * bias_row_step + column * bias_column_step]) : Accumulator(0);
+#if defined(HAS_BIAS)
+            const auto more = widen(bias[row * bias_row_step + column * bias_column_step]);
+#else
+            const Accumulator more = 0;
+#endif
             found += is_wrong(of_d[column], of_p[column], of_c[column], more, alpha, beta);
         }
     }
